@@ -1,0 +1,15 @@
+//! Bits and machines: the one folder of the crate that may hold `unsafe`.
+//!
+//! - [`word`]: masks, and selection within a 64-bit word, portable.
+//! - [`machine`]: which instructions this machine has, and how an operation is
+//!   compiled once for each kind and dispatched once per call.
+//! - [`cipher`]: the AES-128 block, by instructions or in software.
+//!
+//! The portable routines are compiled and tested everywhere; they are the oracle
+//! of the accelerated ones.
+
+pub(crate) mod cipher;
+pub(crate) mod machine;
+pub(crate) mod word;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;

@@ -1,0 +1,81 @@
+//! Masks and selection within one word, without special instructions.
+
+/// The lowest `count` bits set; `count` may be 64.
+#[inline(always)]
+pub(crate) const fn low_bits(count: u32) -> u64 {
+    if count == 0 { 0 } else { u64::MAX >> (64 - count) }
+}
+
+/// The bits `first..=last` set.
+#[inline(always)]
+pub(crate) const fn bit_range(first: u32, last: u32) -> u64 {
+    (u64::MAX << first) & (u64::MAX >> (63 - last))
+}
+
+/// The highest `count` bits of 128 set; `count` may be 128.
+#[inline(always)]
+pub(crate) const fn high_bits_128(count: u32) -> u128 {
+    if count == 0 { 0 } else { u128::MAX << (128 - count) }
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// The position of the `rank`-th set bit of `word`, counted from 0. There must be
+/// more than `rank` of them.
+///
+/// The byte is found by comparing running byte counts with `rank` in all eight
+/// bytes at once, the bit within it by clearing the ones before it.
+#[inline(always)]
+pub(crate) const fn select(word: u64, rank: u32) -> u32 {
+    debug_assert!(word.count_ones() > rank);
+    let pairs = word - ((word >> 1) & 0x5555_5555_5555_5555);
+    let nibbles = (pairs & 0x3333_3333_3333_3333) + ((pairs >> 2) & 0x3333_3333_3333_3333);
+    let bytes = (nibbles + (nibbles >> 4)) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Byte i: how many bits are set in bytes 0..=i; at most 64, so bit 7 is free.
+    let running = bytes.wrapping_mul(ONES);
+    let passed = (((rank as u64 * ONES) | HIGHS) - running) & HIGHS;
+    let byte_start = passed.count_ones() * 8;
+    let before = (running << 8 >> byte_start) as u32 & 0xff;
+    let mut rest = word >> byte_start;
+    let mut left = rank - before;
+    while left > 0 {
+        rest &= rest - 1;
+        left -= 1;
+    }
+    byte_start + rest.trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn naive_select(word: u64, rank: u32) -> u32 {
+        (0..64).filter(|bit| word >> bit & 1 == 1).nth(rank as usize).unwrap()
+    }
+
+    #[test]
+    fn masks_at_their_ends() {
+        assert_eq!(low_bits(0), 0);
+        assert_eq!(low_bits(1), 1);
+        assert_eq!(low_bits(64), u64::MAX);
+        assert_eq!(bit_range(0, 63), u64::MAX);
+        assert_eq!(bit_range(63, 63), 1 << 63);
+        assert_eq!(bit_range(3, 4), 0b11000);
+        assert_eq!(high_bits_128(0), 0);
+        assert_eq!(high_bits_128(1), 1 << 127);
+        assert_eq!(high_bits_128(128), u128::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn select_finds_every_bit(dense in any::<u64>(), mask in any::<u64>()) {
+            for word in [dense, dense & mask, dense | mask, u64::MAX, 1 << 63, 1] {
+                for rank in 0..word.count_ones() {
+                    prop_assert_eq!(select(word, rank), naive_select(word, rank));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! x86-64 with instructions beyond the baseline.
+#![expect(unsafe_code, reason = "instructions that not every x86-64 machine has")]
+
+use super::machine::{Machine, Operation};
+use core::arch::x86_64::{
+    __m128i, _mm_aesenc_si128, _mm_aesenclast_si128, _mm_aeskeygenassist_si128, _mm_shuffle_epi32,
+    _mm_slli_si128, _mm_xor_si128, _pdep_u64, _tzcnt_u64,
+};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// A machine with BMI1, BMI2, POPCNT and LZCNT: proof that detection found them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bmi2(());
+
+impl Bmi2 {
+    pub(crate) fn detect() -> Option<Self> {
+        let present = is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("lzcnt");
+        present.then_some(Self(()))
+    }
+
+    #[inline(always)]
+    pub(crate) fn enter<O: Operation>(self, operation: O) -> O::Output {
+        // SAFETY: a value of `Bmi2` exists only where all the features are.
+        unsafe { run_with_bmi2(self, operation) }
+    }
+}
+
+#[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt")]
+fn run_with_bmi2<O: Operation>(machine: Bmi2, operation: O) -> O::Output {
+    operation.run(machine)
+}
+
+#[inline]
+#[target_feature(enable = "bmi1,bmi2")]
+fn select(word: u64, rank: u32) -> u32 {
+    _tzcnt_u64(_pdep_u64(1 << rank, word)) as u32
+}
+
+impl Machine for Bmi2 {
+    #[inline(always)]
+    fn select(self, word: u64, rank: u32) -> u32 {
+        debug_assert!(word.count_ones() > rank);
+        // SAFETY: a value of `Bmi2` exists only where both features are.
+        unsafe { select(word, rank) }
+    }
+}
+
+/// The round keys of one AES-128 key, for a machine with the AES instructions.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub(crate) struct AesRounds {
+    keys: [u128; 11],
+}
+
+impl AesRounds {
+    /// Expands `key`, or `None` where the instructions are missing.
+    pub(crate) fn expand(key: &[u8; 16]) -> Option<Self> {
+        // SAFETY: called only when the feature is there.
+        is_x86_feature_detected!("aes").then(|| unsafe { expand(u128::from_le_bytes(*key)) })
+    }
+
+    #[inline(always)]
+    pub(crate) fn encrypt(&self, block: u128) -> u128 {
+        // SAFETY: a value of `AesRounds` exists only where the feature is.
+        unsafe { encrypt(&self.keys, block) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn sum_of_encrypted(&self, blocks: impl Iterator<Item = u128>) -> u128 {
+        // SAFETY: a value of `AesRounds` exists only where the feature is.
+        unsafe { sum_of_encrypted(&self.keys, blocks) }
+    }
+}
+
+fn to_vector(block: u128) -> __m128i {
+    // SAFETY: both are 16 bytes without padding, and every bit pattern is valid.
+    unsafe { core::mem::transmute::<u128, __m128i>(block) }
+}
+
+fn to_integer(block: __m128i) -> u128 {
+    // SAFETY: both are 16 bytes without padding, and every bit pattern is valid.
+    unsafe { core::mem::transmute::<__m128i, u128>(block) }
+}
+
+#[inline]
+#[target_feature(enable = "aes")]
+fn encrypt(keys: &[u128; 11], block: u128) -> u128 {
+    let mut state = _mm_xor_si128(to_vector(block), to_vector(keys[0]));
+    for &key in &keys[1..10] {
+        state = _mm_aesenc_si128(state, to_vector(key));
+    }
+    to_integer(_mm_aesenclast_si128(state, to_vector(keys[10])))
+}
+
+/// Blocks don't depend on each other, so the machine overlaps them.
+#[inline]
+#[target_feature(enable = "aes")]
+fn sum_of_encrypted(keys: &[u128; 11], blocks: impl Iterator<Item = u128>) -> u128 {
+    let mut sum = 0;
+    for block in blocks {
+        sum ^= encrypt(keys, block);
+    }
+    sum
+}
+
+#[target_feature(enable = "aes")]
+fn expand(key: u128) -> AesRounds {
+    /// One step of FIPS-197's key expansion: each word of the next round key is
+    /// the sum of all words up to it, plus the transformed last word.
+    #[inline]
+    #[target_feature(enable = "aes")]
+    fn next<const CONSTANT: i32>(key: __m128i) -> __m128i {
+        let assist = _mm_shuffle_epi32::<0xff>(_mm_aeskeygenassist_si128::<CONSTANT>(key));
+        let sum = _mm_xor_si128(key, _mm_slli_si128::<4>(key));
+        let sum = _mm_xor_si128(sum, _mm_slli_si128::<8>(sum));
+        _mm_xor_si128(sum, assist)
+    }
+    let k0 = to_vector(key);
+    let k1 = next::<0x01>(k0);
+    let k2 = next::<0x02>(k1);
+    let k3 = next::<0x04>(k2);
+    let k4 = next::<0x08>(k3);
+    let k5 = next::<0x10>(k4);
+    let k6 = next::<0x20>(k5);
+    let k7 = next::<0x40>(k6);
+    let k8 = next::<0x80>(k7);
+    let k9 = next::<0x1b>(k8);
+    let k10 = next::<0x36>(k9);
+    AesRounds { keys: [k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, k10].map(to_integer) }
+}

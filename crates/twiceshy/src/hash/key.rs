@@ -1,0 +1,125 @@
+//! The types that can be keys.
+
+use super::{Hash, KeyedHasher};
+
+/// A type whose values can be hashed: bytes, strings and integers.
+///
+/// Equal keys must have equal hashes, and different ones different encodings. Your
+/// own type is a key by way of an injective encoding as bytes:
+///
+/// ```
+/// use twiceshy::{Hash, Key, KeyedHasher};
+/// struct Block { volume: u32, number: u64 }
+/// impl Key for Block {
+///     fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+///         let mut bytes = [0; 12];
+///         bytes[..4].copy_from_slice(&self.volume.to_le_bytes());
+///         bytes[4..].copy_from_slice(&self.number.to_le_bytes());
+///         hasher.hash_bytes(&bytes)
+///     }
+/// }
+/// ```
+pub trait Key {
+    /// The hash of this key.
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash;
+}
+
+/// Integers are hashed as their little-endian bytes.
+macro_rules! integer_keys {
+    ($($unsigned:ident $signed:ident $size:literal)*) => {$(
+        impl Key for $unsigned {
+            #[inline]
+            fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+                hasher.hash_short::<$size>(u128::from(*self))
+            }
+        }
+        impl Key for $signed {
+            #[inline]
+            fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+                self.cast_unsigned().hash_with(hasher)
+            }
+        }
+    )*};
+}
+
+integer_keys! { u8 i8 1 u16 i16 2 u32 i32 4 u64 i64 8 }
+
+impl Key for u128 {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+        hasher.hash_block(*self)
+    }
+}
+
+impl Key for i128 {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+        self.cast_unsigned().hash_with(hasher)
+    }
+}
+
+impl Key for [u8] {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+        hasher.hash_bytes(self)
+    }
+}
+
+impl<const N: usize> Key for [u8; N] {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+        hasher.hash_bytes(self)
+    }
+}
+
+impl Key for Vec<u8> {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+        hasher.hash_bytes(self)
+    }
+}
+
+impl Key for str {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+        hasher.hash_bytes(self.as_bytes())
+    }
+}
+
+impl Key for String {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+        hasher.hash_bytes(self.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Secret;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn integers_are_their_little_endian_bytes(wide in any::<u128>()) {
+            let hasher = KeyedHasher::new(&Secret::from_bytes([3; 16]));
+            macro_rules! check {
+                ($($integer:ident)*) => {$(
+                    let key = wide as $integer;
+                    prop_assert_eq!(hasher.hash(&key), hasher.hash_bytes(&key.to_le_bytes()));
+                )*};
+            }
+            check!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128);
+        }
+
+        #[test]
+        fn strings_are_their_bytes(text in ".*") {
+            let hasher = KeyedHasher::new(&Secret::from_bytes([3; 16]));
+            let expected = hasher.hash_bytes(text.as_bytes());
+            prop_assert_eq!(hasher.hash(text.as_str()), expected);
+            prop_assert_eq!(hasher.hash(text.as_bytes()), expected);
+            prop_assert_eq!(hasher.hash(&text.clone().into_bytes()), expected);
+            prop_assert_eq!(hasher.hash(&text), expected);
+        }
+    }
+}
