@@ -1,6 +1,117 @@
 //! What can go wrong, one type per operation.
 
+use crate::Hash;
+
 /// The operating system gave no entropy for a [`Secret`](crate::Secret).
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("the operating system gave no entropy for a secret; try again later")]
 pub struct EntropyError(#[from] getrandom::Error);
+
+/// A member could not be inserted; the filter is as it was.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InsertError {
+    /// No slot is left for it.
+    #[error("the filter is full at {:.1} % load; build a larger one from its members", load * 100.0)]
+    Full {
+        /// Used slots as a share of all.
+        load: f64,
+    },
+}
+
+/// A mistake was not repaired; the filter is as it was, and still answers "maybe".
+///
+/// All of these protect members: obeying would end in a false negative.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdaptError {
+    /// Members near the query came or went since the claim was made, or it is another
+    /// filter's claim.
+    #[error("the claim is stale: check the query again, and list the suspects again")]
+    Stale,
+    /// A listed member has a hash outside the suspects' interval.
+    #[error("{member:?} is listed but is no suspect; list exactly the members in the interval")]
+    Outside {
+        /// The first such member.
+        member: Hash,
+    },
+    /// The listing misses members: there are fingerprints that none of them explains.
+    #[error(
+        "{fingerprints} fingerprints have no listed member; list them all, or, if the listing is \
+         complete and current, repair with the ghosts dropped"
+    )]
+    Unlisted {
+        /// How many.
+        fingerprints: usize,
+    },
+    /// The listing names members that the filter doesn't hold.
+    #[error(
+        "{members} listed members are not in the filter; list current members only, and insert \
+         a member into the filter before its store"
+    )]
+    Surplus {
+        /// How many.
+        members: usize,
+    },
+    /// A listed member has the same hash as the claimed mistake.
+    #[error("the claimed mistake is a member, so \"maybe\" was right")]
+    IsMember,
+    /// No slots are left for the longer fingerprints.
+    #[error(
+        "no room to repair a mistake at {:.1} % load; build a larger filter from members and \
+         mistakes", load * 100.0
+    )]
+    Full {
+        /// Used slots as a share of all.
+        load: f64,
+    },
+}
+
+/// A filter could not be built.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The false-positive rate is not between 0 and 1.
+    #[error("a false-positive rate of {0} is impossible; choose one above 0 and below 1")]
+    Rate(f64),
+    /// No remainder can be that wide.
+    #[error("remainders of {0} bits are impossible; choose 1 to 56")]
+    RemainderBits(u32),
+    /// A rate and remainder bits were both given.
+    #[error("give a false-positive rate or remainder bits, not both")]
+    RateAndRemainderBits,
+    /// Not exactly one of capacity, memory and slots was given.
+    #[error("give one of capacity, memory budget and slots")]
+    Size,
+    /// The memory budget is too small for any filter.
+    #[error("{0} bytes hold no filter of that rate; allow more memory or more false positives")]
+    Budget(u64),
+    /// There is no such amount of memory, or no table of so many slots.
+    #[error("there is no memory for {slots} slots of {remainder_bits} bits")]
+    Memory {
+        /// Slots of the table.
+        slots: u64,
+        /// Bits of a remainder.
+        remainder_bits: u32,
+    },
+    /// Members or mistakes are not in hash order.
+    #[error("{0} come out of hash order; sort them by hash")]
+    Unsorted(&'static str),
+    /// A hash is both a member's and a mistake's.
+    #[error("{0:?} is both a member and a mistake; take it off one of the lists")]
+    MistakeIsMember(Hash),
+    /// Members and repairs don't fit the slots that were asked for.
+    #[error("the members and repairs need more than {slots} slots; allow more slots or memory")]
+    Full {
+        /// Slots of the table.
+        slots: u64,
+    },
+    /// There is no entropy for the secret.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
+}
+
+/// A structure breaks one of its own invariants: a bug, or corrupted memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("broken invariant: {0}")]
+pub struct Invalid(pub(crate) String);

@@ -1,6 +1,21 @@
-//! x
+#![doc = include_str!("../README.md")]
+
 mod bits;
+mod claim;
 mod error;
+mod fingerprint;
 mod hash;
-pub use error::*;
-pub use hash::*;
+mod keyed;
+mod quotient;
+mod reverse_map;
+mod table;
+mod traits;
+
+pub use claim::{Answer, Claim};
+pub use error::{AdaptError, BuildError, EntropyError, InsertError, Invalid};
+pub use fingerprint::Fingerprint;
+pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};
+pub use keyed::Keyed;
+pub use quotient::{Adaptation, AdaptiveQuotientFilter, Builder, Parameters, Plan, Statistics};
+pub use reverse_map::MemoryMap;
+pub use traits::{AdaptiveFilter, Dynamic, Filter, ReverseMap};

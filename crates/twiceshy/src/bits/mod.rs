@@ -3,6 +3,7 @@
 //! - [`word`]: masks, and selection within a 64-bit word, portable.
 //! - [`machine`]: which instructions this machine has, and how an operation is
 //!   compiled once for each kind and dispatched once per call.
+//! - [`memory`]: zeroed memory that may be refused.
 //! - [`cipher`]: the AES-128 block, by instructions or in software.
 //!
 //! The portable routines are compiled and tested everywhere; they are the oracle
@@ -10,6 +11,7 @@
 
 pub(crate) mod cipher;
 pub(crate) mod machine;
+pub(crate) mod memory;
 pub(crate) mod word;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -74,7 +74,11 @@ impl KeyedHasher {
             bytes.zeroize();
             result
         };
-        Self { counted: subkey(0), last: subkey(1), full_block_mask: master.encrypt(2) }
+        Self {
+            counted: subkey(0),
+            last: subkey(1),
+            full_block_mask: master.encrypt(2),
+        }
     }
 
     /// The function this hasher computes.
@@ -92,10 +96,17 @@ impl KeyedHasher {
     #[inline]
     pub fn hash_bytes(&self, bytes: &[u8]) -> Hash {
         if bytes.len() < BLOCK {
-            return Hash(self.last.encrypt(short_integer(bytes) | END_OF_KEY << (8 * bytes.len())));
+            return Hash(
+                self.last
+                    .encrypt(short_integer(bytes) | END_OF_KEY << (8 * bytes.len())),
+            );
         }
         let counted = (bytes.len() - BLOCK).div_ceil(CHUNK);
-        let sum = if counted == 0 { 0 } else { self.sum_of_counted(bytes, counted) };
+        let sum = if counted == 0 {
+            0
+        } else {
+            self.sum_of_counted(bytes, counted)
+        };
         let last_length = bytes.len() - CHUNK * counted;
         let last = load(bytes, bytes.len() - BLOCK) >> (8 * (BLOCK - last_length));
         let end = match last_length {
@@ -132,7 +143,9 @@ const END_OF_KEY: u128 = 0x80;
 /// The 16 bytes from `position` as an integer.
 #[inline(always)]
 fn load(bytes: &[u8], position: usize) -> u128 {
-    let block: [u8; BLOCK] = bytes[position..position + BLOCK].try_into().expect("16 bytes");
+    let block: [u8; BLOCK] = bytes[position..position + BLOCK]
+        .try_into()
+        .expect("16 bytes");
     u128::from_le_bytes(block)
 }
 
@@ -146,9 +159,16 @@ fn short_integer(bytes: &[u8]) -> u128 {
     if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
         two(u64::from_le_bytes(*low), u64::from_le_bytes(*high), 8)
     } else if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        two(u32::from_le_bytes(*low).into(), u32::from_le_bytes(*high).into(), 4)
+        two(
+            u32::from_le_bytes(*low).into(),
+            u32::from_le_bytes(*high).into(),
+            4,
+        )
     } else {
-        bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u128::from(byte))
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |sum, &byte| sum << 8 | u128::from(byte))
     }
 }
 
@@ -178,7 +198,11 @@ mod tests {
         let master = Cipher::by_crate(secret.expose());
         let subkey = |i| Cipher::by_crate(&master.encrypt(i).to_le_bytes());
         let (first, second, mask) = (subkey(0), subkey(1), master.encrypt(2));
-        let counted = if key.len() > 16 { (key.len() - 16).div_ceil(12) } else { 0 };
+        let counted = if key.len() > 16 {
+            (key.len() - 16).div_ceil(12)
+        } else {
+            0
+        };
         let mut sum = 0;
         for i in 0..counted {
             let mut block = key[12 * i..12 * (i + 1)].to_vec();
@@ -207,7 +231,11 @@ mod tests {
             (17, 0x879c_e23b_95d4_9eae_30cb_8f9b_0cdb_f524),
             (100, 0x01c5_44ec_5dfe_f140_4131_840a_e9d6_58c1),
         ] {
-            assert_eq!(hasher.hash_bytes(&long[..length]).0, value, "{length} bytes");
+            assert_eq!(
+                hasher.hash_bytes(&long[..length]).0,
+                value,
+                "{length} bytes"
+            );
         }
     }
 

@@ -1,0 +1,194 @@
+//! Fingerprints: prefixes of scaled hashes.
+
+use crate::Hash;
+use crate::hash::{Scaled, first_hash_at};
+use core::ops::RangeInclusive;
+
+/// What a filter keeps of a member: the quotient, and the first bits of the fraction,
+/// of its scaled hash. In other words, an interval of hashes, the member's among them.
+///
+/// Fingerprints of one filter are ordered as the hashes they stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fingerprint {
+    slots: u64,
+    quotient: u64,
+    /// The bits, at the top, then zeros.
+    prefix: u128,
+    bits: u32,
+}
+
+impl Fingerprint {
+    /// The first `bits` bits of a hash scaled by `slots`; of 128, if there are more.
+    #[inline(always)]
+    pub(crate) fn of(scaled: Scaled, bits: u32, slots: u64) -> Self {
+        let bits = bits.min(128);
+        Self {
+            slots,
+            quotient: scaled.quotient,
+            prefix: scaled.truncated(bits),
+            bits,
+        }
+    }
+
+    /// The whole part of the scaled hash.
+    pub const fn quotient(&self) -> u64 {
+        self.quotient
+    }
+
+    /// The stored bits of the fraction: remainder and extension. They are the top
+    /// [`bits`](Self::bits) bits of this number; the others are zero.
+    pub const fn prefix(&self) -> u128 {
+        self.prefix
+    }
+
+    /// How many bits of the fraction are stored.
+    pub const fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// All hashes that have this fingerprint.
+    ///
+    /// # Panics
+    /// Never, for a fingerprint of a valid filter: the member's hash is among them.
+    pub fn hashes(&self) -> RangeInclusive<Hash> {
+        self.checked_hashes().expect("a fingerprint of a hash")
+    }
+
+    /// All hashes that have this fingerprint, or `None` if it is no hash's.
+    pub(crate) fn checked_hashes(&self) -> Option<RangeInclusive<Hash>> {
+        let first = first_hash_at(self.quotient, self.prefix, self.slots)?;
+        let (next, carry) = self.prefix.overflowing_add(1 << (128 - self.bits));
+        let behind = first_hash_at(self.quotient + u64::from(carry), next, self.slots);
+        let last = behind.map_or(Hash::MAX, |hash| Hash::from_u128(hash.as_u128() - 1));
+        (first <= last).then_some(first..=last)
+    }
+
+    /// Whether a hash has this fingerprint.
+    pub fn covers(&self, hash: Hash) -> bool {
+        self.covers_scaled(Scaled::new(hash, self.slots))
+    }
+
+    #[inline(always)]
+    pub(crate) fn covers_scaled(&self, scaled: Scaled) -> bool {
+        self.quotient == scaled.quotient && self.prefix == scaled.truncated(self.bits)
+    }
+}
+
+/// Cuts fractions into digits of a fixed width: digit 0 is the remainder, the others
+/// are the extension. A digit that reaches past the last bit ends in zeros.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Digits {
+    pub(crate) slots: u64,
+    pub(crate) width: u32,
+}
+
+impl Digits {
+    #[inline(always)]
+    pub(crate) fn scale(self, hash: Hash) -> Scaled {
+        Scaled::new(hash, self.slots)
+    }
+
+    /// Digit `index` of a fraction; `index` is less than [`most`](Self::most).
+    #[inline(always)]
+    pub(crate) fn digit(self, fraction: u128, index: u32) -> u64 {
+        ((fraction << (index * self.width)) >> (128 - self.width)) as u64
+    }
+
+    /// The fingerprint of `count` digits of a hash.
+    #[inline(always)]
+    pub(crate) fn fingerprint(self, scaled: Scaled, count: u32) -> Fingerprint {
+        Fingerprint::of(scaled, count * self.width, self.slots)
+    }
+
+    /// The fingerprint that these digits spell.
+    pub(crate) fn spell(self, quotient: u64, digits: impl Iterator<Item = u64>) -> Fingerprint {
+        let (mut fraction, mut count) = (0, 0);
+        for digit in digits {
+            let aligned = u128::from(digit) << (128 - self.width);
+            fraction |= aligned >> (count * self.width);
+            count += 1;
+        }
+        self.fingerprint(Scaled { quotient, fraction }, count)
+    }
+
+    pub(crate) fn count(self, fingerprint: &Fingerprint) -> u32 {
+        fingerprint.bits.div_ceil(self.width)
+    }
+
+    /// The digits of a fingerprint.
+    pub(crate) fn of(self, fingerprint: Fingerprint) -> impl Iterator<Item = u64> {
+        (0..self.count(&fingerprint)).map(move |index| self.digit(fingerprint.prefix, index))
+    }
+
+    /// The most digits that tell anything: after them all fresh bits are used, and
+    /// only equal hashes have equal digits.
+    pub(crate) fn most(self) -> u32 {
+        (128 - self.slots.ilog2()).div_ceil(self.width)
+    }
+
+    /// How many digits of `member` it takes for its fingerprint not to cover `other`:
+    /// one more than they share. At least 1; 0 if not even the quotients are equal.
+    /// `None` if the hashes are equal.
+    pub(crate) fn to_tell_apart(self, member: Scaled, other: Scaled) -> Option<u32> {
+        if member.quotient != other.quotient {
+            return Some(0);
+        }
+        let shared = (member.fraction ^ other.fraction).leading_zeros();
+        (shared < 128).then_some(shared / self.width + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn hashes_are_exactly_the_covered_ones(
+            hash in any::<u128>(), slots in 1u64..1 << 48, bits in 1u32..=128
+        ) {
+            let hash = Hash::from_u128(hash);
+            let fingerprint = Fingerprint::of(Scaled::new(hash, slots), bits, slots);
+            prop_assert!(fingerprint.covers(hash));
+            let hashes = fingerprint.hashes();
+            prop_assert!(hashes.contains(&hash));
+            prop_assert!(fingerprint.covers(*hashes.start()) && fingerprint.covers(*hashes.end()));
+            if let Some(before) = hashes.start().as_u128().checked_sub(1) {
+                prop_assert!(!fingerprint.covers(Hash::from_u128(before)));
+            }
+            if let Some(behind) = hashes.end().as_u128().checked_add(1) {
+                prop_assert!(!fingerprint.covers(Hash::from_u128(behind)));
+            }
+        }
+
+        #[test]
+        fn digits_spell_their_fingerprint(
+            hash in any::<u128>(), slots in 1u64..1 << 48, width in 1u32..=56, count in any::<u32>()
+        ) {
+            let digits = Digits { slots, width };
+            let count = count % digits.most() + 1;
+            let fingerprint = digits.fingerprint(digits.scale(Hash::from_u128(hash)), count);
+            prop_assert_eq!(digits.count(&fingerprint), count);
+            let spelt = digits.spell(fingerprint.quotient, digits.of(fingerprint));
+            prop_assert_eq!(spelt, fingerprint);
+        }
+
+        #[test]
+        fn different_hashes_can_always_be_told_apart(
+            hash in any::<u128>(), bit in 0u32..128, slots in 1u64..1 << 48, width in 1u32..=56
+        ) {
+            let digits = Digits { slots, width };
+            let [a, b] = [hash, hash ^ (1 << bit)].map(|hash| digits.scale(Hash::from_u128(hash)));
+            let count = digits.to_tell_apart(a, b).unwrap();
+            prop_assert!(count <= digits.most());
+            if count > 0 {
+                prop_assert!(!digits.fingerprint(a, count).covers_scaled(b));
+            }
+            if count > 1 {
+                prop_assert!(digits.fingerprint(a, count - 1).covers_scaled(b));
+            }
+            prop_assert_eq!(digits.to_tell_apart(a, a), None);
+        }
+    }
+}

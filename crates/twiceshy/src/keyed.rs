@@ -1,0 +1,149 @@
+//! Keys in front of a filter of hashes.
+
+use crate::error::{AdaptError, InsertError};
+use crate::{
+    Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, Key, KeyedHasher, Secret,
+};
+use core::fmt;
+use core::marker::PhantomData;
+
+/// A filter for keys of one type, hashed with one secret.
+///
+/// The type is part of the filter, so that a `7i32` that was inserted can't be asked
+/// for as a `7u64`, which has another hash:
+///
+/// ```compile_fail
+/// # use twiceshy::AdaptiveQuotientFilter;
+/// let mut filter = AdaptiveQuotientFilter::builder().capacity(100).build_keyed::<i32>().unwrap();
+/// filter.insert(&7i32).unwrap();
+/// filter.contains(&7u64);
+/// ```
+///
+/// # Examples
+/// ```
+/// use twiceshy::{AdaptiveQuotientFilter, Answer, MemoryMap, ReverseMap};
+/// let mut filter = AdaptiveQuotientFilter::builder()
+///     .false_positive_rate(0.001)
+///     .capacity(1_000_000)
+///     .build_keyed::<str>()?;
+/// let mut map = MemoryMap::new();
+/// filter.insert("alice")?;
+/// map.insert(filter.hash("alice"), "alice");
+///
+/// match filter.check("mallory") {
+///     Answer::Absent => {}
+///     Answer::Maybe(claim) => {
+///         // The store has no "mallory", so this was a mistake.
+///         let members = map.members(claim.suspects())?;
+///         filter.adapt(claim, &members)?;
+///     }
+/// }
+/// assert!(!filter.contains("mallory") && filter.contains("alice"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Keyed<K: ?Sized, F> {
+    filter: F,
+    hasher: KeyedHasher,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: ?Sized, F: Filter> Keyed<K, F> {
+    /// Binds a filter to a key type and a secret. The filter must be empty, or its
+    /// members must have been hashed from such keys with that secret.
+    ///
+    /// # Panics
+    /// If the filter was made for hashes of another function.
+    pub fn new(filter: F, secret: &Secret) -> Self {
+        let hasher = KeyedHasher::new(secret);
+        assert_eq!(
+            filter.hash_scheme(),
+            hasher.scheme(),
+            "a filter of another hash function"
+        );
+        Self {
+            filter,
+            hasher,
+            key: PhantomData,
+        }
+    }
+
+    /// The filter of hashes underneath.
+    pub const fn filter(&self) -> &F {
+        &self.filter
+    }
+
+    /// The filter of hashes underneath.
+    pub const fn filter_mut(&mut self) -> &mut F {
+        &mut self.filter
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.filter.len()
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.filter.is_empty()
+    }
+}
+
+impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
+    /// The hash of a key: where it belongs in a reverse map.
+    #[inline]
+    pub fn hash(&self, key: &K) -> Hash {
+        self.hasher.hash(key)
+    }
+
+    /// Whether a key may be a member. "No" is certain.
+    #[inline]
+    pub fn contains(&self, key: &K) -> bool {
+        self.filter.contains(self.hash(key))
+    }
+}
+
+impl<K: Key + ?Sized, F: Dynamic> Keyed<K, F> {
+    /// Inserts a member.
+    ///
+    /// # Errors
+    /// If there is no room for it; nothing has changed then.
+    #[inline]
+    pub fn insert(&mut self, key: &K) -> Result<(), InsertError> {
+        self.filter.insert(self.hasher.hash(key))
+    }
+}
+
+impl<K: Key + ?Sized, F: AdaptiveFilter> Keyed<K, F> {
+    /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
+    /// to repair the filter if it was a mistake.
+    #[inline]
+    pub fn check(&self, key: &K) -> Answer {
+        self.filter.check(self.hash(key))
+    }
+
+    /// Repairs a mistake; see [`AdaptiveFilter::adapt`].
+    ///
+    /// # Errors
+    /// As [`AdaptiveFilter::adapt`].
+    pub fn adapt(&mut self, claim: Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
+        self.filter.adapt(claim, members)
+    }
+}
+
+impl<K: ?Sized, F: Clone> Clone for Keyed<K, F> {
+    fn clone(&self) -> Self {
+        Self {
+            filter: self.filter.clone(),
+            hasher: self.hasher.clone(),
+            key: PhantomData,
+        }
+    }
+}
+
+impl<K: ?Sized, F: fmt::Debug> fmt::Debug for Keyed<K, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyed")
+            .field("filter", &self.filter)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,329 @@
+//! How good and how large a filter should be.
+
+use super::{AdaptiveQuotientFilter, Parameters};
+use crate::error::BuildError;
+use crate::hash::HashScheme;
+use crate::table::{QuotientTable, WIDTHS};
+use crate::{Hash, Key, Keyed, KeyedHasher, Secret};
+use core::borrow::Borrow;
+
+/// The share of slots that a filter is planned to use, members and extensions: above
+/// it inserts get slow.
+const PLANNED_LOAD: f64 = 0.95;
+
+/// The rate that is taken if none is asked for.
+const DEFAULT_RATE: f64 = 0.001;
+
+/// Builds an [`AdaptiveQuotientFilter`]: say how good it should be, and how large.
+///
+/// - How good: [`false_positive_rate`](Self::false_positive_rate) (0.1 % if nothing is
+///   said) or [`remainder_bits`](Self::remainder_bits).
+/// - How large: one of [`capacity`](Self::capacity), [`memory`](Self::memory) and
+///   [`slots`](Self::slots).
+/// - [`adaptations`](Self::adaptations): how many mistakes it should have room to repair.
+///
+/// ```
+/// use twiceshy::AdaptiveQuotientFilter;
+/// let builder = AdaptiveQuotientFilter::builder().false_positive_rate(0.001).memory(1 << 20);
+/// let plan = builder.plan()?;
+/// assert!(plan.capacity > 550_000 && plan.bytes <= 1 << 20);
+/// let filter = builder.build()?;
+/// # Ok::<(), twiceshy::BuildError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    rate: Option<f64>,
+    remainder_bits: Option<u32>,
+    capacity: Option<usize>,
+    memory: Option<u64>,
+    slots: Option<u64>,
+    adaptations: Option<usize>,
+}
+
+/// What a [`Builder`] is going to build.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Parameters of the filter.
+    pub parameters: Parameters,
+    /// Members that it is planned for.
+    pub capacity: usize,
+    /// Slots that are kept free for extensions when it holds that many.
+    pub extension_slots: u64,
+    /// The false-positive rate that it has then.
+    pub rate: f64,
+    /// Bytes of its table.
+    pub bytes: u64,
+}
+
+/// The probability that a random query is a false positive, at `density` members per
+/// slot.
+pub(super) fn expected_rate(density: f64, remainder_bits: u32) -> f64 {
+    -(-density * f64::from(remainder_bits).exp2().recip()).exp_m1()
+}
+
+fn plan(capacity: usize, extension_slots: u64, slots: u64, bits: u32, bytes: u64) -> Plan {
+    let hash = HashScheme::LightMacAes128;
+    Plan {
+        parameters: Parameters {
+            slots,
+            remainder_bits: bits,
+            hash,
+        },
+        capacity,
+        extension_slots,
+        rate: expected_rate(capacity as f64 / slots as f64, bits),
+        bytes,
+    }
+}
+
+impl Builder {
+    /// The probability with which an absent key may be answered "maybe", when the
+    /// filter holds as many members as it is planned for.
+    #[must_use]
+    pub fn false_positive_rate(mut self, rate: f64) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// The bits of a remainder, 1 to 56, instead of a rate: about log₂(1/rate).
+    #[must_use]
+    pub fn remainder_bits(mut self, bits: u32) -> Self {
+        self.remainder_bits = Some(bits);
+        self
+    }
+
+    /// How many members the filter is planned for.
+    #[must_use]
+    pub fn capacity(mut self, members: usize) -> Self {
+        self.capacity = Some(members);
+        self
+    }
+
+    /// The bytes that the filter's table may take; [`plan`](Self::plan) tells for how
+    /// many members they are enough.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// The slots of the filter, any number, not only powers of two. At most that many
+    /// members and extensions fit; plan to use 95 % of them.
+    #[must_use]
+    pub fn slots(mut self, slots: u64) -> Self {
+        self.slots = Some(slots);
+        self
+    }
+
+    /// How many mistakes there should be room to repair; a twentieth of the capacity
+    /// if nothing is said. Room that isn't used for repairs is there for members.
+    #[must_use]
+    pub fn adaptations(mut self, mistakes: usize) -> Self {
+        self.adaptations = Some(mistakes);
+        self
+    }
+
+    /// What [`build`](Self::build) would build.
+    ///
+    /// # Errors
+    /// If what was asked for is contradictory or impossible.
+    pub fn plan(&self) -> Result<Plan, BuildError> {
+        if self.rate.is_some() && self.remainder_bits.is_some() {
+            return Err(BuildError::RateAndRemainderBits);
+        }
+        if let Some(rate) = self.rate.filter(|rate| !(*rate > 0.0 && *rate < 1.0)) {
+            return Err(BuildError::Rate(rate));
+        }
+        if let Some(bits) = self.remainder_bits.filter(|bits| !WIDTHS.contains(bits)) {
+            return Err(BuildError::RemainderBits(bits));
+        }
+        match (self.capacity, self.memory, self.slots) {
+            (Some(capacity), None, None) => self.plan_for_members(capacity),
+            (None, Some(bytes), None) => self.plan_for_memory(bytes),
+            (None, None, Some(slots)) => self.plan_for_slots(slots),
+            _ => Err(BuildError::Size),
+        }
+    }
+
+    /// The smallest of all tables that hold so many members: wider remainders need
+    /// fewer slots to keep the rate, but never fewer than the load allows.
+    fn plan_for_members(&self, capacity: usize) -> Result<Plan, BuildError> {
+        let rate = self.rate.unwrap_or(DEFAULT_RATE);
+        let widths = self.remainder_bits.map_or(WIDTHS, |bits| bits..=bits);
+        widths
+            .filter_map(|bits| {
+                let extensions = self.extension_slots(capacity, bits);
+                let by_load = (capacity as f64 + extensions as f64) / PLANNED_LOAD;
+                let by_rate = match self.remainder_bits {
+                    Some(_) => 0.0,
+                    None => capacity as f64 / f64::from(bits).exp2() / -(-rate).ln_1p(),
+                };
+                let slots = by_load.max(by_rate).ceil().max(1.0) as u64;
+                let bytes = QuotientTable::bytes_for(slots, bits)?;
+                Some(plan(capacity, extensions, slots, bits, bytes))
+            })
+            .min_by_key(|plan| plan.bytes)
+            .ok_or(BuildError::Memory {
+                slots: capacity as u64,
+                remainder_bits: self.remainder_bits.unwrap_or(*WIDTHS.end()),
+            })
+    }
+
+    /// The most members whose table fits the budget.
+    fn plan_for_memory(&self, bytes: u64) -> Result<Plan, BuildError> {
+        let fits = |capacity: usize| {
+            self.plan_for_members(capacity)
+                .ok()
+                .filter(|plan| plan.bytes <= bytes)
+        };
+        // A member takes more than 4 bits, so `high` members never fit.
+        let (mut low, mut high) = (0, bytes.min(1 << 60) as usize * 2 + 2);
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if fits(middle).is_some() {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        fits(low)
+            .filter(|plan| plan.capacity > 0)
+            .ok_or(BuildError::Budget(bytes))
+    }
+
+    fn plan_for_slots(&self, slots: u64) -> Result<Plan, BuildError> {
+        let rate = self.rate.unwrap_or(DEFAULT_RATE);
+        let sufficient = |bits: &u32| expected_rate(PLANNED_LOAD, *bits) <= rate;
+        let bits = self
+            .remainder_bits
+            .or_else(|| WIDTHS.into_iter().find(sufficient))
+            .ok_or(BuildError::Rate(rate))?;
+        let bytes = QuotientTable::bytes_for(slots, bits).ok_or(BuildError::Memory {
+            slots,
+            remainder_bits: bits,
+        })?;
+        let planned = (slots as f64 * PLANNED_LOAD) as u64;
+        let extensions = match self.adaptations {
+            Some(_) => self.extension_slots(planned as usize, bits).min(planned),
+            None => planned - planned * 20 / 21,
+        };
+        Ok(plan(
+            (planned - extensions) as usize,
+            extensions,
+            slots,
+            bits,
+            bytes,
+        ))
+    }
+
+    /// The slots that repairing the asked-for number of mistakes takes: a mistake
+    /// collides with one or more members, and each needs one or more digits.
+    fn extension_slots(&self, capacity: usize, bits: u32) -> u64 {
+        let mistakes = self.adaptations.unwrap_or_else(|| capacity.div_ceil(20)) as f64;
+        let collision = f64::from(bits).exp2().recip();
+        let members_each = collision / expected_rate(1.0, bits);
+        let digits_each = (1.0 - collision).recip();
+        (mistakes * members_each * digits_each).ceil() as u64
+    }
+
+    /// An empty filter.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan), or if there is no memory for it.
+    pub fn build(&self) -> Result<AdaptiveQuotientFilter, BuildError> {
+        let parameters = self.plan()?.parameters;
+        AdaptiveQuotientFilter::from_sorted(parameters, [], [])
+    }
+
+    /// A filter of these members, in which none of these mistakes is "maybe"; both in
+    /// hash order. It is written in one pass, after one to count them if no size was
+    /// given. If members and repairs don't fit a size that was only estimated, it is
+    /// enlarged, and written again.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), or if a list is out of order, if a hash is on both,
+    /// or if they don't fit a size that was asked for in bytes or slots.
+    pub fn build_sorted<I, J>(
+        &self,
+        members: I,
+        mistakes: J,
+    ) -> Result<AdaptiveQuotientFilter, BuildError>
+    where
+        I: IntoIterator<Item = Hash> + Clone,
+        J: IntoIterator<Item = Hash> + Clone,
+    {
+        let mut builder = self.clone();
+        if self.capacity.is_none() && self.memory.is_none() && self.slots.is_none() {
+            builder.capacity = Some(members.clone().into_iter().count());
+        }
+        let may_enlarge = builder.capacity.is_some();
+        let mut parameters = builder.plan()?.parameters;
+        loop {
+            let built =
+                AdaptiveQuotientFilter::from_sorted(parameters, members.clone(), mistakes.clone());
+            match built {
+                Err(BuildError::Full { slots }) if may_enlarge => {
+                    parameters.slots = slots + slots / 8 + 64;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// As [`build_sorted`](Self::build_sorted), after sorting both lists.
+    ///
+    /// # Errors
+    /// As [`build_sorted`](Self::build_sorted).
+    pub fn build_from(
+        &self,
+        mut members: Vec<Hash>,
+        mut mistakes: Vec<Hash>,
+    ) -> Result<AdaptiveQuotientFilter, BuildError> {
+        members.sort_unstable();
+        mistakes.sort_unstable();
+        self.build_sorted(members.iter().copied(), mistakes.iter().copied())
+    }
+
+    /// An empty filter for keys of type `K`, with a fresh secret.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), or if there is no entropy.
+    pub fn build_keyed<K: ?Sized>(&self) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
+        Ok(Keyed::new(self.build()?, &Secret::generate()?))
+    }
+
+    /// A filter of these keys, in which none of these mistakes is "maybe", with a
+    /// fresh secret.
+    ///
+    /// ```
+    /// use twiceshy::AdaptiveQuotientFilter;
+    /// let blocked = ["evil.example", "worse.example"];
+    /// let popular = ["fine.example", "good.example"];
+    /// let list = AdaptiveQuotientFilter::builder()
+    ///     .false_positive_rate(0.01)
+    ///     .build_keyed_from::<str>(blocked, popular)?;
+    /// assert!(list.contains("evil.example") && !list.contains("fine.example"));
+    /// # Ok::<(), twiceshy::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build_sorted`](Self::build_sorted), or if there is no entropy.
+    pub fn build_keyed_from<K: Key + ?Sized>(
+        &self,
+        members: impl IntoIterator<Item: Borrow<K>>,
+        mistakes: impl IntoIterator<Item: Borrow<K>>,
+    ) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
+        let secret = Secret::generate()?;
+        let hasher = KeyedHasher::new(&secret);
+        let members = members
+            .into_iter()
+            .map(|key| hasher.hash(key.borrow()))
+            .collect();
+        let mistakes = mistakes
+            .into_iter()
+            .map(|key| hasher.hash(key.borrow()))
+            .collect();
+        Ok(Keyed::new(self.build_from(members, mistakes)?, &secret))
+    }
+}

@@ -1,0 +1,79 @@
+//! Inserting.
+
+use super::{AdaptiveQuotientFilter, slots_of};
+use crate::bits::machine::{Machine, Operation};
+use crate::error::InsertError;
+use crate::hash::Scaled;
+use crate::table::{Kind, Slot, TableFull};
+use crate::{Fingerprint, Hash};
+use core::ops::Range;
+
+impl AdaptiveQuotientFilter {
+    /// Inserts a member. One that is inserted twice is a member twice.
+    ///
+    /// # Errors
+    /// [`InsertError::Full`] if there is no slot for it; nothing has changed then.
+    #[inline]
+    pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+        let scaled = self.digits().scale(hash);
+        let level = self.table.level();
+        let inserted = level.run(Insert {
+            filter: self,
+            scaled,
+        });
+        inserted.map_err(|TableFull| InsertError::Full { load: self.load() })?;
+        self.len += 1;
+        self.versions.bump(scaled.quotient);
+        Ok(())
+    }
+
+    /// How many digits a new member of that hash needs in a minirun, and where in it
+    /// its entry belongs.
+    fn place_among(&self, scaled: Scaled, minirun: Range<u64>) -> (Fingerprint, u64) {
+        let digits = self.digits();
+        let neighbours = || {
+            self.table
+                .entries(minirun.clone())
+                .map(|entry| (entry.start, self.fingerprint_at(scaled.quotient, entry)))
+        };
+        let count = neighbours()
+            .map(|(_, neighbour)| {
+                let shared = (neighbour.prefix() ^ scaled.fraction).leading_zeros();
+                u32::min(digits.count(&neighbour), shared / digits.width + 1)
+            })
+            .max();
+        let fingerprint = digits.fingerprint(scaled, count.unwrap_or(1));
+        let behind = neighbours().find(|(_, neighbour)| *neighbour > fingerprint);
+        (fingerprint, behind.map_or(minirun.end, |(start, _)| start))
+    }
+}
+
+struct Insert<'a> {
+    filter: &'a mut AdaptiveQuotientFilter,
+    scaled: Scaled,
+}
+
+impl Operation for Insert<'_> {
+    type Output = Result<(), TableFull>;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> Self::Output {
+        let Self { filter, scaled } = self;
+        let minirun = filter.minirun(machine, scaled);
+        if minirun.is_empty() {
+            let value = scaled.leading(filter.table.width());
+            let slot = Slot {
+                value,
+                kind: Kind::Remainder,
+            };
+            return filter
+                .table
+                .replace(machine, scaled.quotient, minirun, &[slot]);
+        }
+        let (fingerprint, at) = filter.place_among(scaled, minirun);
+        let slots: Vec<Slot> = slots_of(filter.digits(), fingerprint).collect();
+        filter
+            .table
+            .replace(machine, scaled.quotient, at..at, &slots)
+    }
+}

@@ -1,0 +1,118 @@
+//! Asking.
+
+use super::AdaptiveQuotientFilter;
+use crate::bits::machine::{Machine, Operation};
+use crate::hash::Scaled;
+use crate::{Answer, Claim, Hash};
+use core::ops::Range;
+
+impl AdaptiveQuotientFilter {
+    /// Whether a key of this hash may be a member. "No" is certain.
+    #[inline]
+    pub fn contains(&self, hash: Hash) -> bool {
+        let scaled = self.digits().scale(hash);
+        self.table.level().run(Contains {
+            filter: self,
+            scaled,
+        })
+    }
+
+    /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
+    /// to repair the filter if it was a mistake.
+    #[inline]
+    pub fn check(&self, hash: Hash) -> Answer {
+        let scaled = self.digits().scale(hash);
+        if !self.table.level().run(Contains {
+            filter: self,
+            scaled,
+        }) {
+            return Answer::Absent;
+        }
+        Answer::Maybe(Claim {
+            query: hash,
+            cell: self.digits().fingerprint(scaled, 1),
+            version: self.versions.at(scaled.quotient),
+        })
+    }
+
+    /// Whether an extension digit at `from` or behind it differs from `scaled`'s; the
+    /// entry's remainder is before `from`, and equal.
+    #[inline(always)]
+    fn extension_differs(&self, from: u64, scaled: Scaled) -> bool {
+        let mut index = 1;
+        let mut position = from;
+        while self.table.is_extension(position) {
+            if self.table.value(position) != self.digits().digit(scaled.fraction, index) {
+                return true;
+            }
+            index += 1;
+            position += 1;
+        }
+        false
+    }
+
+    /// The slots of the entries that have `scaled`'s quotient and remainder; if there
+    /// are none, an empty range where they would be.
+    #[inline(always)]
+    pub(super) fn minirun<M: Machine>(&self, machine: M, scaled: Scaled) -> Range<u64> {
+        let table = &self.table;
+        let remainder = scaled.leading(table.width());
+        let mut entry = table.run_start(machine, scaled.quotient);
+        if !table.is_occupied(scaled.quotient) {
+            return entry..entry;
+        }
+        let mut start = None;
+        loop {
+            let value = table.value(entry);
+            if value >= remainder && start.is_none() {
+                start = Some(entry);
+            }
+            if value > remainder {
+                break;
+            }
+            let last = table.is_run_end(entry);
+            entry = table.skip_extensions(entry + 1);
+            if last {
+                break;
+            }
+        }
+        start.unwrap_or(entry)..entry
+    }
+}
+
+struct Contains<'a> {
+    filter: &'a AdaptiveQuotientFilter,
+    scaled: Scaled,
+}
+
+impl Operation for Contains<'_> {
+    type Output = bool;
+
+    /// Remainders are sorted, so the first larger one ends the search. Every entry
+    /// with the right remainder counts: a minirun may hold several members.
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> bool {
+        let Self { filter, scaled } = self;
+        let table = &filter.table;
+        if !table.is_occupied(scaled.quotient) {
+            return false;
+        }
+        let remainder = scaled.leading(table.width());
+        let mut entry = table.run_start(machine, scaled.quotient);
+        loop {
+            let value = table.value(entry);
+            if value >= remainder {
+                if value > remainder {
+                    return false;
+                }
+                if !filter.extension_differs(entry + 1, scaled) {
+                    return true;
+                }
+            }
+            if table.is_run_end(entry) {
+                return false;
+            }
+            entry = table.skip_extensions(entry + 1);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The adaptive quotient filter.
+
+mod adapt;
+mod builder;
+mod construct;
+mod insert;
+mod lookup;
+mod validate;
+
+pub use adapt::Adaptation;
+pub use builder::{Builder, Plan};
+
+use crate::claim::Versions;
+use crate::error::{AdaptError, InsertError};
+use crate::fingerprint::{Digits, Fingerprint};
+use crate::hash::HashScheme;
+use crate::table::{Kind, QuotientTable, Slot};
+use crate::{AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash};
+use core::fmt;
+use core::ops::Range;
+
+/// A filter that never makes the same mistake twice: the adaptive quotient filter.
+///
+/// It keeps of each member a *fingerprint*, a prefix of its scaled hash, and answers
+/// "maybe" if one of them is a prefix of the query's. Told that this was a mistake,
+/// and which members are behind it, it lengthens their fingerprints until they differ
+/// from the query. So its false-positive set only ever shrinks, but for new members.
+///
+/// The filter knows only hashes; [`Keyed`](crate::Keyed) binds it to a key type and a
+/// secret. It does no I/O: whoever has the members lists them.
+///
+/// # Guarantees
+/// - No false negatives. An operation that can't be done returns an error and changes
+///   nothing.
+/// - A random query is a false positive with probability `1 − exp(−len/slots · 2^-r)`,
+///   r being the remainder's bits, whatever was asked before.
+/// - A repaired mistake stays repaired: exactly, as long as no member is inserted that
+///   collides with it. An insert that does, with probability below 2^-r, can bring it
+///   back (a store that keeps its mistakes rebuilds with them, and avoids even that).
+///
+/// # How it works
+/// A hash, read as a fraction and multiplied by the number of slots, has a whole part,
+/// the *quotient*, and a rest that is cut into digits of r bits: the *remainder*, and
+/// then the *extension*. The remainder is stored in a slot near slot number
+/// `quotient`, in a *run* with all others of that quotient, sorted. Members with the
+/// same quotient and remainder are neighbours: a *minirun*. An extension digit takes
+/// one more slot behind its remainder, marked by a bit.
+///
+/// In a minirun no fingerprint is a proper prefix of another:
+/// - a repair gives every fingerprint that covers the mistake one digit more than its
+///   member shares with the mistake, so it gets a digit that tells it from the longer
+///   ones;
+/// - a new member takes as many digits as tell it from each neighbour, but not more
+///   than that neighbour has. Where nothing was repaired that is the remainder alone;
+///   where something was, it keeps the newcomer from undoing the repair.
+///
+/// # Complexity
+/// A lookup touches one or two neighbouring cache lines; an insert moves the slots up
+/// to the next unused one, O(1/(1 − load)²) on average: fast to 95 %, and slow close
+/// to 100 %.
+///
+/// # Papers
+/// - Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024): fingerprints lengthened in
+///   whole slots, the extension bit, miniruns. Ours differs in the reverse map, which
+///   here is any index in hash order instead of one by minirun rank, in the size,
+///   which can be any, and in what an insert into a repaired minirun stores.
+/// - Pandey et al., *A General-Purpose Counting Filter* (SIGMOD 2017): the table of
+///   runs, located by rank and select.
+/// - Bender et al., *Bloom Filters, Adaptivity, and the Dictionary Problem* (FOCS
+///   2018): what adaptivity means, and that it needs the members.
+///
+/// # Examples
+/// ```
+/// use twiceshy::{AdaptiveQuotientFilter, Answer, Hash};
+/// let mut filter = AdaptiveQuotientFilter::builder().remainder_bits(8).slots(1000).build()?;
+/// let member = Hash::from_u128(0x1234_5678 << 96);
+/// let query = Hash::from_u128(0x1234_5679 << 96);
+/// filter.insert(member)?;
+///
+/// let Answer::Maybe(claim) = filter.check(query) else { panic!("they share 8 bits") };
+/// assert!(claim.suspects().contains(&member));
+/// filter.adapt(claim, &[member])?;
+///
+/// assert!(!filter.contains(query));
+/// assert!(filter.contains(member));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct AdaptiveQuotientFilter {
+    table: QuotientTable,
+    hash: HashScheme,
+    versions: Versions,
+    len: u64,
+    adaptations: u64,
+}
+
+/// What a filter is made of; two filters can be compared or merged only if these are
+/// compatible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Parameters {
+    /// Home slots of the table, any number.
+    pub slots: u64,
+    /// Bits of a remainder, and of each digit of an extension.
+    pub remainder_bits: u32,
+    /// The function that makes the hashes.
+    pub hash: HashScheme,
+}
+
+/// What a filter holds, and what adapting has cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Members, counted as often as they were inserted.
+    pub members: usize,
+    /// Mistakes repaired since the filter was built.
+    pub adaptations: u64,
+    /// Slots that hold extensions.
+    pub extension_slots: u64,
+    /// Slots in use, as a share of all.
+    pub load: f64,
+    /// Bytes of memory.
+    pub bytes: u64,
+    /// The probability that a random query is a false positive, extensions not
+    /// counted.
+    pub expected_rate: f64,
+}
+
+impl AdaptiveQuotientFilter {
+    /// A builder: say how good and how large the filter should be.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    fn from_table(table: QuotientTable, hash: HashScheme, len: u64) -> Self {
+        let versions = Versions::new(table.slots());
+        Self {
+            table,
+            hash,
+            versions,
+            len,
+            adaptations: 0,
+        }
+    }
+
+    /// What the filter is made of.
+    pub fn parameters(&self) -> Parameters {
+        Parameters {
+            slots: self.table.slots(),
+            remainder_bits: self.table.width(),
+            hash: self.hash,
+        }
+    }
+
+    /// How many members there are, each counted as often as it was inserted.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Slots in use, as a share of all: members and extensions.
+    pub fn load(&self) -> f64 {
+        self.table.used() as f64 / self.table.slots() as f64
+    }
+
+    /// Bytes of memory that the filter takes.
+    pub fn memory_usage(&self) -> u64 {
+        size_of::<Self>() as u64 + self.table.bytes() + self.versions.bytes()
+    }
+
+    /// What the filter holds, and what adapting has cost.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            members: self.len(),
+            adaptations: self.adaptations,
+            extension_slots: self.table.used() - self.len,
+            load: self.load(),
+            bytes: self.memory_usage(),
+            expected_rate: builder::expected_rate(
+                self.len as f64 / self.table.slots() as f64,
+                self.table.width(),
+            ),
+        }
+    }
+
+    /// All fingerprints, in hash order.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
+    /// let mut filter = AdaptiveQuotientFilter::builder().remainder_bits(8).slots(16).build()?;
+    /// filter.insert(Hash::from_u128(0xabc << 116))?;
+    /// let fingerprint = filter.iter().next().unwrap();
+    /// assert_eq!((fingerprint.quotient(), fingerprint.prefix() >> 120), (0xa, 0xbc));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = Fingerprint> {
+        self.table.runs().flat_map(move |run| {
+            self.table
+                .entries(run.slots)
+                .map(move |entry| self.fingerprint_at(run.quotient, entry))
+        })
+    }
+
+    #[inline(always)]
+    fn digits(&self) -> Digits {
+        Digits {
+            slots: self.table.slots(),
+            width: self.table.width(),
+        }
+    }
+
+    /// The fingerprint that an entry of the run of `quotient` holds.
+    fn fingerprint_at(&self, quotient: u64, entry: Range<u64>) -> Fingerprint {
+        self.digits()
+            .spell(quotient, entry.map(|position| self.table.value(position)))
+    }
+}
+
+/// The slots that a fingerprint takes.
+fn slots_of(digits: Digits, fingerprint: Fingerprint) -> impl Iterator<Item = Slot> {
+    digits
+        .of(fingerprint)
+        .enumerate()
+        .map(|(index, value)| Slot {
+            value,
+            kind: if index == 0 {
+                Kind::Remainder
+            } else {
+                Kind::Extension
+            },
+        })
+}
+
+impl fmt::Debug for AdaptiveQuotientFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdaptiveQuotientFilter")
+            .field("parameters", &self.parameters())
+            .field("statistics", &self.statistics())
+            .finish()
+    }
+}
+
+impl Filter for AdaptiveQuotientFilter {
+    #[inline]
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory_usage(&self) -> u64 {
+        self.memory_usage()
+    }
+
+    fn hash_scheme(&self) -> HashScheme {
+        self.hash
+    }
+}
+
+impl Dynamic for AdaptiveQuotientFilter {
+    #[inline]
+    fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+        self.insert(hash)
+    }
+}
+
+impl AdaptiveFilter for AdaptiveQuotientFilter {
+    #[inline]
+    fn check(&self, hash: Hash) -> Answer {
+        self.check(hash)
+    }
+
+    fn adapt(&mut self, claim: Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
+        self.adapt(claim, members)
+    }
+
+    fn adapt_dropping_ghosts(
+        &mut self,
+        claim: Claim,
+        members: &[Hash],
+    ) -> Result<Adaptation, AdaptError> {
+        self.adapt_dropping_ghosts(claim, members)
+    }
+}

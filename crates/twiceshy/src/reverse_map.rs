@@ -1,0 +1,98 @@
+//! A reverse map in memory.
+
+use crate::{Hash, ReverseMap};
+use core::convert::Infallible;
+use core::ops::RangeInclusive;
+use std::collections::BTreeMap;
+
+/// Members by hash, in memory: the simplest [`ReverseMap`], and a set of keys that
+/// tells a mistake from a member.
+///
+/// It keeps a key as often as it is inserted, as a filter does.
+#[derive(Clone, Debug)]
+pub struct MemoryMap<K> {
+    /// Different keys can have the same hash.
+    members: BTreeMap<Hash, Vec<K>>,
+}
+
+impl<K> Default for MemoryMap<K> {
+    fn default() -> Self {
+        Self {
+            members: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: PartialEq> MemoryMap<K> {
+    /// A map without members.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Inserts a member.
+    pub fn insert(&mut self, hash: Hash, key: K) {
+        self.members.entry(hash).or_default().push(key);
+    }
+
+    /// Removes a member, once; whether it was there.
+    pub fn remove<Q>(&mut self, hash: Hash, key: &Q) -> bool
+    where
+        K: core::borrow::Borrow<Q>,
+        Q: PartialEq + ?Sized,
+    {
+        let Some(keys) = self.members.get_mut(&hash) else {
+            return false;
+        };
+        let found = keys.iter().position(|other| other.borrow() == key);
+        found.map(|index| keys.swap_remove(index));
+        if keys.is_empty() {
+            self.members.remove(&hash);
+        }
+        found.is_some()
+    }
+
+    /// Whether a key is a member.
+    pub fn contains<Q>(&self, hash: Hash, key: &Q) -> bool
+    where
+        K: core::borrow::Borrow<Q>,
+        Q: PartialEq + ?Sized,
+    {
+        self.members
+            .get(&hash)
+            .is_some_and(|keys| keys.iter().any(|other| other.borrow() == key))
+    }
+}
+
+impl<K> ReverseMap for MemoryMap<K> {
+    type Error = Infallible;
+
+    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Hash>, Infallible> {
+        let listed = self.members.range(suspects);
+        Ok(listed
+            .flat_map(|(&hash, keys)| core::iter::repeat_n(hash, keys.len()))
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_one_hash_are_kept_apart_and_listed_each() {
+        let mut map = MemoryMap::new();
+        let hash = Hash::from_u128(7);
+        map.insert(hash, "a".to_owned());
+        map.insert(hash, "b".to_owned());
+        map.insert(hash, "b".to_owned());
+        map.insert(Hash::from_u128(9), "c".to_owned());
+        assert_eq!(map.members(hash..=hash), Ok(vec![hash; 3]));
+        assert!(map.contains(hash, "a") && !map.contains(hash, "c"));
+        assert!(map.remove(hash, "b") && map.remove(hash, "b") && !map.remove(hash, "b"));
+        assert!(map.remove(hash, "a") && !map.remove(hash, "a"));
+        assert_eq!(
+            map.members(Hash::MIN..=Hash::MAX),
+            Ok(vec![Hash::from_u128(9)])
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! Replacing entries of a run: the one way a table that exists is changed.
+
+use super::TableFull;
+use super::layout::{Kind, QuotientTable, Slot};
+use crate::bits::machine::Machine;
+use core::ops::Range;
+
+impl QuotientTable {
+    /// Replaces the slots `range` of the run of `quotient` by `slots`; all or
+    /// nothing.
+    ///
+    /// `range` begins and ends with whole entries, and `slots` are whole entries. A
+    /// quotient without a run gets one: then `range` is empty, at
+    /// [`run_start`](Self::run_start). A run that is left without entries is gone.
+    #[inline(always)]
+    pub(crate) fn replace<M: Machine>(
+        &mut self,
+        machine: M,
+        quotient: u64,
+        range: Range<u64>,
+        slots: &[Slot],
+    ) -> Result<(), TableFull> {
+        let exists = self.is_occupied(quotient);
+        debug_assert!(exists || range.is_empty());
+        debug_assert!(
+            slots
+                .first()
+                .is_none_or(|slot| slot.kind == Kind::Remainder)
+        );
+        let at_end = !exists || range.end == self.run_end(machine, quotient);
+        let (old, new) = (range.end - range.start, slots.len() as u64);
+
+        if new > old {
+            self.make_room(machine, quotient, range.end, new - old)?;
+        }
+        if at_end && new > 0 {
+            if exists && range.is_empty() {
+                self.set_run_end(self.entry_before(range.start), false);
+            }
+            self.set_occupied(quotient, true);
+        }
+        for (position, &slot) in (range.start..).zip(slots) {
+            self.write(position, slot);
+        }
+        if at_end && new > 0 {
+            let last = slots.iter().rposition(|slot| slot.kind == Kind::Remainder);
+            self.set_run_end(range.start + last.expect("an entry") as u64, true);
+        }
+        if new < old {
+            self.take_away(
+                machine,
+                quotient,
+                range.start + new..range.end,
+                at_end && new == 0,
+            );
+        }
+        Ok(())
+    }
+
+    /// Opens `count` slots at `at`.
+    #[inline(always)]
+    fn make_room<M: Machine>(
+        &mut self,
+        machine: M,
+        quotient: u64,
+        at: u64,
+        count: u64,
+    ) -> Result<(), TableFull> {
+        if self.used + count > self.slots() {
+            return Err(TableFull);
+        }
+        if count == 1 {
+            let unused = self.first_unused(machine, at).ok_or(TableFull)?;
+            self.open(quotient, at, unused);
+            return Ok(());
+        }
+        let mut gaps = Vec::new();
+        let mut from = at;
+        for _ in 0..count {
+            let unused = self.first_unused(machine, from).ok_or(TableFull)?;
+            gaps.push(unused);
+            from = unused + 1;
+        }
+        for unused in gaps {
+            self.open(quotient, at, unused);
+        }
+        Ok(())
+    }
+
+    /// Closes the slots `range` of the run of `quotient`. With `was_last` they are the
+    /// run's last entries, so that its end must move to what is before them, or the
+    /// run goes.
+    ///
+    /// Meanwhile they count as extensions of the entry before them, so that the table
+    /// stays a valid one after each slot.
+    fn take_away<M: Machine>(
+        &mut self,
+        machine: M,
+        quotient: u64,
+        range: Range<u64>,
+        was_last: bool,
+    ) {
+        let vanish = was_last && range.start == self.run_start(machine, quotient);
+        let junk = Slot {
+            value: 0,
+            kind: Kind::Extension,
+        };
+        let mut rest = range.clone();
+        if vanish {
+            self.write(
+                range.start,
+                Slot {
+                    value: 0,
+                    kind: Kind::Remainder,
+                },
+            );
+            self.set_run_end(range.start, true);
+            rest.start += 1;
+        }
+        for position in rest.clone() {
+            self.write(position, junk);
+        }
+        if was_last && !vanish {
+            self.set_run_end(self.entry_before(range.start), true);
+        }
+        for position in rest.rev() {
+            self.close(machine, quotient, position, false);
+        }
+        if vanish {
+            self.close(machine, quotient, range.start, true);
+        }
+    }
+
+    /// The remainder of the entry that ends before `position`, within the same run.
+    fn entry_before(&self, position: u64) -> u64 {
+        let mut head = position - 1;
+        while self.is_extension(head) {
+            head -= 1;
+        }
+        head
+    }
+}

@@ -1,0 +1,127 @@
+//! Where a run is.
+//!
+//! The runs of a block's quotients lie one behind the other from the block's start
+//! plus its spill on. So the run of the block's `k`-th occupied quotient ends at the
+//! `k`-th run end from there: count the occupied bits before the quotient (rank),
+//! find the run end of that number (select).
+
+use super::layout::{LANES, Place, QuotientTable, SATURATED, place, start_of};
+use crate::bits::machine::Machine;
+use crate::bits::word::low_bits;
+
+impl QuotientTable {
+    /// The first slot of the run of `quotient`, or where it would begin.
+    #[inline(always)]
+    pub(crate) fn run_start<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
+        let Place { block, lane } = place(quotient);
+        let runs_before = (self.occupied(block) & low_bits(lane)).count_ones();
+        self.end_of_runs(machine, block, runs_before).max(quotient)
+    }
+
+    /// One past the last slot of the run of `quotient`, which must have one.
+    #[inline(always)]
+    pub(crate) fn run_end<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
+        debug_assert!(self.is_occupied(quotient));
+        self.end_of_runs_through(machine, quotient)
+    }
+
+    /// The first unused slot from `position` on, if there is one.
+    #[inline(always)]
+    pub(super) fn first_unused<M: Machine>(&self, machine: M, mut position: u64) -> Option<u64> {
+        while position < self.end() {
+            let end = self.end_of_runs_through(machine, position);
+            if end <= position {
+                return Some(position);
+            }
+            position = end;
+        }
+        None
+    }
+
+    /// The first position from `position` on that isn't an extension.
+    #[inline(always)]
+    pub(crate) fn skip_extensions(&self, mut position: u64) -> u64 {
+        while position < self.end() {
+            let Place { block, lane } = place(position);
+            let others = !self.extensions(block) >> lane;
+            if others != 0 {
+                return position + u64::from(others.trailing_zeros());
+            }
+            position = start_of(block + 1);
+        }
+        position
+    }
+
+    /// The end of the `count`-th run that begins at `position` or later; `count` is
+    /// at least 1. `position` is where one of the runs begins.
+    #[inline(always)]
+    pub(super) fn end_of_nth_run<M: Machine>(&self, machine: M, position: u64, count: u32) -> u64 {
+        let Place { mut block, lane } = place(position);
+        let mut rank = count - 1;
+        let mut ends = self.run_ends(block) & !low_bits(lane);
+        loop {
+            let here = ends.count_ones();
+            if rank < here {
+                let last = start_of(block) + u64::from(machine.select(ends, rank));
+                return self.skip_extensions(last + 1);
+            }
+            rank -= here;
+            block += 1;
+            ends = self.run_ends(block);
+        }
+    }
+
+    /// One past the last slot used by runs of quotients up to `position`'s, in its
+    /// block or before it; less than or equal to `position` if it is unused.
+    #[inline(always)]
+    fn end_of_runs_through<M: Machine>(&self, machine: M, position: u64) -> u64 {
+        let Place { block, lane } = place(position);
+        let runs = (self.occupied(block) & low_bits(lane + 1)).count_ones();
+        self.end_of_runs(machine, block, runs)
+    }
+
+    /// The end of the first `count` runs of the block, and of all before it; at least
+    /// the block's start.
+    #[inline(always)]
+    fn end_of_runs<M: Machine>(&self, machine: M, block: usize, count: u32) -> u64 {
+        let first = start_of(block) + self.spill(machine, block);
+        if count == 0 {
+            first
+        } else {
+            self.end_of_nth_run(machine, first, count)
+        }
+    }
+
+    /// How many slots from the block's start on belong to runs of earlier blocks.
+    #[inline(always)]
+    pub(super) fn spill<M: Machine>(&self, machine: M, block: usize) -> u64 {
+        match self.stored_spill(block) {
+            SATURATED => self.spill_from_before(machine, block),
+            exact => exact.into(),
+        }
+    }
+
+    /// The spill of a block whose byte is saturated: from the nearest block before it
+    /// whose isn't, block by block. (Block 0 has no spill.)
+    #[cold]
+    #[inline(never)]
+    fn spill_from_before<M: Machine>(&self, machine: M, block: usize) -> u64 {
+        let exact = (0..block)
+            .rev()
+            .find(|&before| self.stored_spill(before) != SATURATED)
+            .expect("the first block has no spill");
+        (exact..block).fold(self.stored_spill(exact).into(), |spill, before| {
+            self.spill_after(machine, before, spill)
+        })
+    }
+
+    /// The spill of the block after `block`, whose own is `spill`.
+    pub(super) fn spill_after<M: Machine>(&self, machine: M, block: usize, spill: u64) -> u64 {
+        let first = start_of(block) + spill;
+        let end = match self.occupied(block).count_ones() {
+            0 => first,
+            count => self.end_of_nth_run(machine, first, count),
+        };
+        end.saturating_sub(start_of(block) + LANES)
+    }
+}

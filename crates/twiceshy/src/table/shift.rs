@@ -1,0 +1,171 @@
+//! Making and closing gaps, a word at a time.
+
+use super::layout::{LANES, Place, QuotientTable, SATURATED, place, start_of};
+use crate::bits::machine::Machine;
+use crate::bits::word::bit_range;
+
+const LAST_LANE: u32 = LANES as u32 - 1;
+
+impl QuotientTable {
+    /// Makes a gap at `at` for the run of `quotient`: moves the slots `at..unused` up
+    /// by one. All of them are used, `unused` is not. The gap is blank and counts as
+    /// used.
+    ///
+    /// The end of every run from `quotient`'s up to the gap moves by one, so each
+    /// block after the quotient's, up to where the gap was, has one more slot spilt
+    /// into it.
+    pub(super) fn open(&mut self, quotient: u64, at: u64, unused: u64) {
+        let (first, last) = (place(at), place(unused));
+        for block in (first.block..=last.block).rev() {
+            let low = if block == first.block { first.lane } else { 0 };
+            let high = if block == last.block {
+                last.lane
+            } else {
+                LAST_LANE
+            };
+            for plane in self.moving_planes(block) {
+                *plane = shift_up(*plane, low, high);
+            }
+            self.shift_slots_up(block, low, high);
+            if block > first.block {
+                self.copy_slot(start_of(block) - 1, start_of(block));
+            }
+        }
+        for block in place(quotient).block + 1..=last.block {
+            self.increment_spill(block);
+        }
+        self.used += 1;
+    }
+
+    /// Closes the slot at `at`, which belongs to the run of `quotient`: moves the
+    /// slots behind it down by one, up to `end`, the first that may not move. With
+    /// it, `vanish` says, the run goes.
+    pub(super) fn close<M: Machine>(&mut self, machine: M, quotient: u64, at: u64, vanish: bool) {
+        let end = self.end_of_movable(machine, quotient);
+        if vanish {
+            self.set_occupied(quotient, false);
+        }
+        let (first, last) = (place(at), place(end - 1));
+        for block in first.block..=last.block {
+            let low = if block == first.block { first.lane } else { 0 };
+            let high = if block == last.block {
+                last.lane
+            } else {
+                LAST_LANE
+            };
+            for plane in self.moving_planes(block) {
+                *plane = shift_down(*plane, low, high);
+            }
+            self.shift_slots_down(block, low, high);
+            if block < last.block {
+                self.copy_slot(start_of(block + 1), start_of(block + 1) - 1);
+            }
+        }
+        for block in place(quotient).block + 1..=last.block {
+            match self.stored_spill(block) {
+                SATURATED => {
+                    let before = self.spill(machine, block - 1);
+                    self.set_spill(block, self.spill_after(machine, block - 1, before));
+                }
+                exact => self.set_spill(block, u64::from(exact) - 1),
+            }
+        }
+        self.used -= 1;
+    }
+
+    /// The first slot behind the run of `quotient` that can't move down: an unused
+    /// one, or the beginning of a run that is at home.
+    fn end_of_movable<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
+        let mut end = self.run_end(machine, quotient);
+        let mut from = quotient + 1;
+        while let Some(next) = self.first_occupied(from, end) {
+            end = self.end_of_nth_run(machine, end, 1);
+            from = next + 1;
+        }
+        end
+    }
+
+    /// The first quotient in `from..to` that has a run.
+    pub(super) fn first_occupied(&self, from: u64, to: u64) -> Option<u64> {
+        let Place { mut block, lane } = place(from);
+        let mut bits = if block < self.blocks() {
+            self.occupied(block) >> lane << lane
+        } else {
+            0
+        };
+        while bits == 0 {
+            block += 1;
+            if block >= self.blocks() || start_of(block) >= to {
+                return None;
+            }
+            bits = self.occupied(block);
+        }
+        let found = start_of(block) + u64::from(bits.trailing_zeros());
+        (found < to).then_some(found)
+    }
+
+    /// Copies a slot across a block's border, with its bits in both planes.
+    fn copy_slot(&mut self, from: u64, to: u64) {
+        let value = self.value(from);
+        self.set_value(to, value);
+        let (from, to) = (place(from), place(to));
+        for plane in 0..2 {
+            let bit = self.moving_planes(from.block)[plane] >> from.lane & 1;
+            let word = &mut self.moving_planes(to.block)[plane];
+            *word = *word & !(1 << to.lane) | bit << to.lane;
+        }
+    }
+
+    /// Moves the slots `low..high` of a block up by one; slot `low` becomes zero.
+    fn shift_slots_up(&mut self, block: usize, low: u32, high: u32) {
+        let width = self.width();
+        let (first_bit, last_bit) = (low * width, (high + 1) * width - 1);
+        let packed = self.packed(block);
+        for index in (first_bit / 64..=last_bit / 64).rev() {
+            let word = packed[index as usize];
+            let below = if index == 0 {
+                0
+            } else {
+                packed[index as usize - 1]
+            };
+            let moved = word << width | below >> (64 - width);
+            let mask = mask_within(index, first_bit, last_bit);
+            packed[index as usize] = word & !mask | moved & mask;
+        }
+        self.set_value(start_of(block) + u64::from(low), 0);
+    }
+
+    /// Moves the slots `low + 1..=high` of a block down by one; slot `high` becomes
+    /// zero.
+    fn shift_slots_down(&mut self, block: usize, low: u32, high: u32) {
+        let width = self.width();
+        let (first_bit, last_bit) = (low * width, (high + 1) * width - 1);
+        let packed = self.packed(block);
+        for index in first_bit / 64..=last_bit / 64 {
+            let word = packed[index as usize];
+            let above = packed.get(index as usize + 1).copied().unwrap_or(0);
+            let moved = word >> width | above << (64 - width);
+            let mask = mask_within(index, first_bit, last_bit);
+            packed[index as usize] = word & !mask | moved & mask;
+        }
+        self.set_value(start_of(block) + u64::from(high), 0);
+    }
+}
+
+/// The bits `low..high` of a word moved up by one; bit `low` becomes zero.
+fn shift_up(word: u64, low: u32, high: u32) -> u64 {
+    let mask = bit_range(low, high);
+    word & !mask | (word & mask) << 1 & mask
+}
+
+/// The bits `low + 1..=high` of a word moved down by one; bit `high` becomes zero.
+fn shift_down(word: u64, low: u32, high: u32) -> u64 {
+    let mask = bit_range(low, high);
+    word & !mask | (word & mask) >> 1 & mask
+}
+
+/// The bits of word `index` of a bit string that lie in `first..=last`.
+fn mask_within(index: u32, first: u32, last: u32) -> u64 {
+    let start = index * 64;
+    bit_range(first.saturating_sub(start), (last - start).min(63))
+}
