@@ -27,11 +27,7 @@ fn nanoseconds<const CHAINED: bool>(
     let start = Instant::now();
     let mut sum = 0u128;
     for i in 0..KEYS {
-        let position = if CHAINED {
-            (sum & 0xff) as usize
-        } else {
-            i % 256
-        };
+        let position = if CHAINED { (sum & 0xff) as usize } else { i % 256 };
         sum = sum.wrapping_add(hash(black_box(&pool[position..position + length])));
     }
     black_box(sum);
@@ -39,20 +35,15 @@ fn nanoseconds<const CHAINED: bool>(
 }
 
 fn main() {
-    let pool: Vec<u8> = (0..1024u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
-        .collect();
+    let pool: Vec<u8> = (0..1024u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let hasher = KeyedHasher::new(&Secret::from_bytes([1; 16]));
     let sip = SipHasher13::new_with_keys(1, 2);
     let aes = Aes128::new(&[1; 16].into());
     let universal = Polyval::new(&[2; 16].into());
 
     let ours = |key: &[u8]| hasher.hash_bytes(key).as_u128();
-    let ours_u64 = |key: &[u8]| {
-        hasher
-            .hash(&u64::from_le_bytes(key[..8].try_into().unwrap()))
-            .as_u128()
-    };
+    let ours_u64 =
+        |key: &[u8]| hasher.hash(&u64::from_le_bytes(key[..8].try_into().unwrap())).as_u128();
     let siphash = |key: &[u8]| {
         let mut state = sip;
         state.write(key);
@@ -69,26 +60,15 @@ fn main() {
         u128::from_le_bytes(block.into())
     };
 
-    println!(
-        "{:>6} {:>26} {:>9} {:>9}",
-        "bytes", "hash", "batch ns", "chain ns"
-    );
+    println!("{:>6} {:>26} {:>9} {:>9}", "bytes", "hash", "batch ns", "chain ns");
     for length in LENGTHS {
         let mut best = [[f64::MAX; 2]; 4];
         for _ in 0..ROUNDS {
             let as_u64 = length == 8;
             let times = [
                 [
-                    if as_u64 {
-                        nanoseconds::<false>(ours_u64, &pool, length)
-                    } else {
-                        f64::MAX
-                    },
-                    if as_u64 {
-                        nanoseconds::<true>(ours_u64, &pool, length)
-                    } else {
-                        f64::MAX
-                    },
+                    if as_u64 { nanoseconds::<false>(ours_u64, &pool, length) } else { f64::MAX },
+                    if as_u64 { nanoseconds::<true>(ours_u64, &pool, length) } else { f64::MAX },
                 ],
                 [
                     nanoseconds::<false>(ours, &pool, length),
@@ -107,12 +87,7 @@ fn main() {
                 *best = [best[0].min(times[0]), best[1].min(times[1])];
             }
         }
-        let names = [
-            "twiceshy, as u64",
-            "twiceshy",
-            "SipHash-1-3, 128 bits",
-            "POLYVAL then AES",
-        ];
+        let names = ["twiceshy, as u64", "twiceshy", "SipHash-1-3, 128 bits", "POLYVAL then AES"];
         for (name, [batch, chain]) in names.into_iter().zip(best) {
             if batch < f64::MAX {
                 println!("{length:>6} {name:>26} {batch:>9.1} {chain:>9.1}");

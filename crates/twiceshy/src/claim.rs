@@ -75,10 +75,7 @@ impl Versions {
 
     fn with_stripes(stripes: usize) -> Self {
         let filter = FILTERS.fetch_add(1, Ordering::Relaxed);
-        Self {
-            filter,
-            stripes: vec![0; stripes].into(),
-        }
+        Self { filter, stripes: vec![0; stripes].into() }
     }
 
     /// A minirun has one quotient, so it lies in one stripe.
@@ -88,10 +85,7 @@ impl Versions {
     }
 
     pub(crate) fn at(&self, quotient: u64) -> Version {
-        Version {
-            filter: self.filter,
-            changes: self.stripes[self.stripe(quotient)],
-        }
+        Version { filter: self.filter, changes: self.stripes[self.stripe(quotient)] }
     }
 
     #[inline(always)]

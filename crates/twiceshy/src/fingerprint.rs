@@ -22,12 +22,7 @@ impl Fingerprint {
     #[inline(always)]
     pub(crate) fn of(scaled: Scaled, bits: u32, slots: u64) -> Self {
         let bits = bits.min(128);
-        Self {
-            slots,
-            quotient: scaled.quotient,
-            prefix: scaled.truncated(bits),
-            bits,
-        }
+        Self { slots, quotient: scaled.quotient, prefix: scaled.truncated(bits), bits }
     }
 
     /// The whole part of the scaled hash.

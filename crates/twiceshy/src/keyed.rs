@@ -35,7 +35,7 @@ use core::marker::PhantomData;
 ///     Answer::Maybe(claim) => {
 ///         // The store has no "mallory", so this was a mistake.
 ///         let members = map.members(claim.suspects())?;
-///         filter.adapt(claim, &members)?;
+///         filter.adapt(&claim, &members)?;
 ///     }
 /// }
 /// assert!(!filter.contains("mallory") && filter.contains("alice"));
@@ -55,16 +55,8 @@ impl<K: ?Sized, F: Filter> Keyed<K, F> {
     /// If the filter was made for hashes of another function.
     pub fn new(filter: F, secret: &Secret) -> Self {
         let hasher = KeyedHasher::new(secret);
-        assert_eq!(
-            filter.hash_scheme(),
-            hasher.scheme(),
-            "a filter of another hash function"
-        );
-        Self {
-            filter,
-            hasher,
-            key: PhantomData,
-        }
+        assert_eq!(filter.hash_scheme(), hasher.scheme(), "a filter of another hash function");
+        Self { filter, hasher, key: PhantomData }
     }
 
     /// The filter of hashes underneath.
@@ -125,25 +117,19 @@ impl<K: Key + ?Sized, F: AdaptiveFilter> Keyed<K, F> {
     ///
     /// # Errors
     /// As [`AdaptiveFilter::adapt`].
-    pub fn adapt(&mut self, claim: Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
+    pub fn adapt(&mut self, claim: &Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
         self.filter.adapt(claim, members)
     }
 }
 
 impl<K: ?Sized, F: Clone> Clone for Keyed<K, F> {
     fn clone(&self) -> Self {
-        Self {
-            filter: self.filter.clone(),
-            hasher: self.hasher.clone(),
-            key: PhantomData,
-        }
+        Self { filter: self.filter.clone(), hasher: self.hasher.clone(), key: PhantomData }
     }
 }
 
 impl<K: ?Sized, F: fmt::Debug> fmt::Debug for Keyed<K, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keyed")
-            .field("filter", &self.filter)
-            .finish_non_exhaustive()
+        f.debug_struct("Keyed").field("filter", &self.filter).finish_non_exhaustive()
     }
 }

@@ -17,9 +17,7 @@ pub struct MemoryMap<K> {
 
 impl<K> Default for MemoryMap<K> {
     fn default() -> Self {
-        Self {
-            members: BTreeMap::new(),
-        }
+        Self { members: BTreeMap::new() }
     }
 }
 
@@ -57,9 +55,7 @@ impl<K: PartialEq> MemoryMap<K> {
         K: core::borrow::Borrow<Q>,
         Q: PartialEq + ?Sized,
     {
-        self.members
-            .get(&hash)
-            .is_some_and(|keys| keys.iter().any(|other| other.borrow() == key))
+        self.members.get(&hash).is_some_and(|keys| keys.iter().any(|other| other.borrow() == key))
     }
 }
 
@@ -68,9 +64,7 @@ impl<K> ReverseMap for MemoryMap<K> {
 
     fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Hash>, Infallible> {
         let listed = self.members.range(suspects);
-        Ok(listed
-            .flat_map(|(&hash, keys)| core::iter::repeat_n(hash, keys.len()))
-            .collect())
+        Ok(listed.flat_map(|(&hash, keys)| core::iter::repeat_n(hash, keys.len())).collect())
     }
 }
 
@@ -90,9 +84,6 @@ mod tests {
         assert!(map.contains(hash, "a") && !map.contains(hash, "c"));
         assert!(map.remove(hash, "b") && map.remove(hash, "b") && !map.remove(hash, "b"));
         assert!(map.remove(hash, "a") && !map.remove(hash, "a"));
-        assert_eq!(
-            map.members(Hash::MIN..=Hash::MAX),
-            Ok(vec![Hash::from_u128(9)])
-        );
+        assert_eq!(map.members(Hash::MIN..=Hash::MAX), Ok(vec![Hash::from_u128(9)]));
     }
 }

@@ -51,7 +51,7 @@ pub trait AdaptiveFilter: Filter {
     /// # Errors
     /// If obeying could lose a member, or if there is no room; nothing has changed
     /// then.
-    fn adapt(&mut self, claim: Claim, members: &[Hash]) -> Result<Adaptation, AdaptError>;
+    fn adapt(&mut self, claim: &Claim, members: &[Hash]) -> Result<Adaptation, AdaptError>;
 
     /// As [`adapt`](Self::adapt), but drops fingerprints that no listed member
     /// explains: the caller says that the list is complete and current.
@@ -60,7 +60,7 @@ pub trait AdaptiveFilter: Filter {
     /// As [`adapt`](Self::adapt).
     fn adapt_dropping_ghosts(
         &mut self,
-        claim: Claim,
+        claim: &Claim,
         members: &[Hash],
     ) -> Result<Adaptation, AdaptError>;
 }

@@ -1,9 +1,8 @@
 //! Zeroed memory, or a refusal: a table that is too large must be an error, not an
 //! abort, and one that is granted costs nothing until its pages are touched.
-#![expect(
-    unsafe_code,
-    reason = "the standard library has no fallible zeroed vector"
-)]
+#![expect(unsafe_code, reason = "no fallible zeroed vector in the standard library")]
+#![expect(clippy::cast_ptr_alignment, reason = "the layout asks for the alignment")]
+#![expect(clippy::same_length_and_capacity, reason = "exactly the memory asked for")]
 
 use std::alloc::{Layout, alloc_zeroed};
 

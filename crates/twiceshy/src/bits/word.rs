@@ -3,11 +3,7 @@
 /// The lowest `count` bits set; `count` may be 64.
 #[inline(always)]
 pub(crate) const fn low_bits(count: u32) -> u64 {
-    if count == 0 {
-        0
-    } else {
-        u64::MAX >> (64 - count)
-    }
+    if count == 0 { 0 } else { u64::MAX >> (64 - count) }
 }
 
 /// The bits `first..=last` set.
@@ -19,11 +15,7 @@ pub(crate) const fn bit_range(first: u32, last: u32) -> u64 {
 /// The highest `count` bits of 128 set; `count` may be 128.
 #[inline(always)]
 pub(crate) const fn high_bits_128(count: u32) -> u128 {
-    if count == 0 {
-        0
-    } else {
-        u128::MAX << (128 - count)
-    }
+    if count == 0 { 0 } else { u128::MAX << (128 - count) }
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -60,10 +52,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn naive_select(word: u64, rank: u32) -> u32 {
-        (0..64)
-            .filter(|bit| word >> bit & 1 == 1)
-            .nth(rank as usize)
-            .unwrap()
+        (0..64).filter(|bit| word >> bit & 1 == 1).nth(rank as usize).unwrap()
     }
 
     #[test]

@@ -128,7 +128,5 @@ fn expand(key: u128) -> AesRounds {
     let k8 = next::<0x80>(k7);
     let k9 = next::<0x1b>(k8);
     let k10 = next::<0x36>(k9);
-    AesRounds {
-        keys: [k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, k10].map(to_integer),
-    }
+    AesRounds { keys: [k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, k10].map(to_integer) }
 }

@@ -10,7 +10,7 @@ use zeroize::Zeroize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HashScheme {
-    /// LightMAC over AES-128, as [`KeyedHasher`] describes it.
+    /// `LightMAC` over AES-128, as [`KeyedHasher`] describes it.
     LightMacAes128,
 }
 
@@ -21,7 +21,7 @@ pub enum HashScheme {
 /// prepared offline, and nothing is learnt from some hashes about others.
 ///
 /// # The function
-/// LightMAC (Luykx, Preneel, Tischhauser and Yasuda, FSE 2016) over AES-128, with
+/// `LightMAC` (Luykx, Preneel, Tischhauser and Yasuda, FSE 2016) over AES-128, with
 /// CMAC's treatment of a full last block. From the secret `s` come three subkeys,
 /// `K₁ = AES_s(0)`, `K₂ = AES_s(1)`, `T = AES_s(2)`. Let all integers be
 /// little-endian.
@@ -74,11 +74,7 @@ impl KeyedHasher {
             bytes.zeroize();
             result
         };
-        Self {
-            counted: subkey(0),
-            last: subkey(1),
-            full_block_mask: master.encrypt(2),
-        }
+        Self { counted: subkey(0), last: subkey(1), full_block_mask: master.encrypt(2) }
     }
 
     /// The function this hasher computes.
@@ -96,17 +92,10 @@ impl KeyedHasher {
     #[inline]
     pub fn hash_bytes(&self, bytes: &[u8]) -> Hash {
         if bytes.len() < BLOCK {
-            return Hash(
-                self.last
-                    .encrypt(short_integer(bytes) | END_OF_KEY << (8 * bytes.len())),
-            );
+            return Hash(self.last.encrypt(short_integer(bytes) | END_OF_KEY << (8 * bytes.len())));
         }
         let counted = (bytes.len() - BLOCK).div_ceil(CHUNK);
-        let sum = if counted == 0 {
-            0
-        } else {
-            self.sum_of_counted(bytes, counted)
-        };
+        let sum = if counted == 0 { 0 } else { self.sum_of_counted(bytes, counted) };
         let last_length = bytes.len() - CHUNK * counted;
         let last = load(bytes, bytes.len() - BLOCK) >> (8 * (BLOCK - last_length));
         let end = match last_length {
@@ -143,9 +132,7 @@ const END_OF_KEY: u128 = 0x80;
 /// The 16 bytes from `position` as an integer.
 #[inline(always)]
 fn load(bytes: &[u8], position: usize) -> u128 {
-    let block: [u8; BLOCK] = bytes[position..position + BLOCK]
-        .try_into()
-        .expect("16 bytes");
+    let block: [u8; BLOCK] = bytes[position..position + BLOCK].try_into().expect("16 bytes");
     u128::from_le_bytes(block)
 }
 
@@ -156,19 +143,12 @@ fn short_integer(bytes: &[u8]) -> u128 {
     let two = |low: u64, high: u64, size: usize| {
         u128::from(low) | u128::from(high) << (8 * (length - size))
     };
-    if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+    if let (Some(low), Some(high)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
         two(u64::from_le_bytes(*low), u64::from_le_bytes(*high), 8)
-    } else if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        two(
-            u32::from_le_bytes(*low).into(),
-            u32::from_le_bytes(*high).into(),
-            4,
-        )
+    } else if let (Some(low), Some(high)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        two(u32::from_le_bytes(*low).into(), u32::from_le_bytes(*high).into(), 4)
     } else {
-        bytes
-            .iter()
-            .rev()
-            .fold(0, |sum, &byte| sum << 8 | u128::from(byte))
+        bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u128::from(byte))
     }
 }
 
@@ -198,11 +178,7 @@ mod tests {
         let master = Cipher::by_crate(secret.expose());
         let subkey = |i| Cipher::by_crate(&master.encrypt(i).to_le_bytes());
         let (first, second, mask) = (subkey(0), subkey(1), master.encrypt(2));
-        let counted = if key.len() > 16 {
-            (key.len() - 16).div_ceil(12)
-        } else {
-            0
-        };
+        let counted = if key.len() > 16 { (key.len() - 16).div_ceil(12) } else { 0 };
         let mut sum = 0;
         for i in 0..counted {
             let mut block = key[12 * i..12 * (i + 1)].to_vec();
@@ -231,11 +207,7 @@ mod tests {
             (17, 0x879c_e23b_95d4_9eae_30cb_8f9b_0cdb_f524),
             (100, 0x01c5_44ec_5dfe_f140_4131_840a_e9d6_58c1),
         ] {
-            assert_eq!(
-                hasher.hash_bytes(&long[..length]).0,
-                value,
-                "{length} bytes"
-            );
+            assert_eq!(hasher.hash_bytes(&long[..length]).0, value, "{length} bytes");
         }
     }
 

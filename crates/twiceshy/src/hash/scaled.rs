@@ -27,10 +27,7 @@ impl Scaled {
     pub(crate) fn new(hash: Hash, slots: u64) -> Self {
         let low = u128::from(hash.0 as u64) * u128::from(slots);
         let high = (hash.0 >> 64) * u128::from(slots) + (low >> 64);
-        Self {
-            quotient: (high >> 64) as u64,
-            fraction: (high << 64) | u128::from(low as u64),
-        }
+        Self { quotient: (high >> 64) as u64, fraction: (high << 64) | u128::from(low as u64) }
     }
 
     /// The first `bits` bits of the fraction, as a number; `bits` is 1 to 64.
@@ -57,11 +54,7 @@ pub(crate) fn first_hash_at(quotient: u64, fraction: u128, slots: u64) -> Option
     let middle = (u128::from(quotient) << 64) | (fraction >> 64);
     let low = ((middle % slots) << 64) | u128::from(fraction as u64);
     let floor = ((middle / slots) << 64) | (low / slots);
-    if low % slots == 0 {
-        Some(Hash(floor))
-    } else {
-        floor.checked_add(1).map(Hash)
-    }
+    if low.is_multiple_of(slots) { Some(Hash(floor)) } else { floor.checked_add(1).map(Hash) }
 }
 
 #[cfg(test)]

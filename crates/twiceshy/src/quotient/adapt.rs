@@ -31,8 +31,8 @@ impl AdaptiveQuotientFilter {
     /// An [`AdaptError`], and nothing has changed, if the claim is stale, if `members`
     /// don't match the fingerprints one to one, if the query is one of them, or if
     /// there is no room.
-    pub fn adapt(&mut self, claim: Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
-        self.adapt_with(&claim, members, Ghosts::Refuse)
+    pub fn adapt(&mut self, claim: &Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
+        self.adapt_with(claim, members, Ghosts::Refuse)
     }
 
     /// As [`adapt`](Self::adapt), but fingerprints that no listed member explains are
@@ -46,10 +46,10 @@ impl AdaptiveQuotientFilter {
     /// As [`adapt`](Self::adapt), but for [`AdaptError::Unlisted`].
     pub fn adapt_dropping_ghosts(
         &mut self,
-        claim: Claim,
+        claim: &Claim,
         members: &[Hash],
     ) -> Result<Adaptation, AdaptError> {
-        self.adapt_with(&claim, members, Ghosts::Drop)
+        self.adapt_with(claim, members, Ghosts::Drop)
     }
 
     fn adapt_with(
@@ -73,10 +73,7 @@ impl AdaptiveQuotientFilter {
         members.sort_unstable();
 
         let level = self.table.level();
-        let minirun = level.run(FindMinirun {
-            filter: self,
-            scaled: mistake,
-        });
+        let minirun = level.run(FindMinirun { filter: self, scaled: mistake });
         let stored: Vec<Fingerprint> = self
             .table
             .entries(minirun.clone())
@@ -84,41 +81,21 @@ impl AdaptiveQuotientFilter {
             .collect();
         let matched = match_members(&stored, &members);
         if matched.surplus > 0 {
-            return Err(AdaptError::Surplus {
-                members: matched.surplus,
-            });
+            return Err(AdaptError::Surplus { members: matched.surplus });
         }
         if matched.unexplained > 0 && ghosts == Ghosts::Refuse {
-            return Err(AdaptError::Unlisted {
-                fingerprints: matched.unexplained,
-            });
+            return Err(AdaptError::Unlisted { fingerprints: matched.unexplained });
         }
 
         let (mut repaired, lengthened) = repair(digits, &matched.pairs, mistake);
-        let adaptation = Adaptation {
-            lengthened,
-            ghosts: matched.unexplained,
-        };
-        if adaptation
-            == (Adaptation {
-                lengthened: 0,
-                ghosts: 0,
-            })
-        {
+        let adaptation = Adaptation { lengthened, ghosts: matched.unexplained };
+        if adaptation == (Adaptation { lengthened: 0, ghosts: 0 }) {
             return Ok(adaptation);
         }
         repaired.sort_unstable();
-        let slots: Vec<Slot> = repaired
-            .iter()
-            .flat_map(|&print| slots_of(digits, print))
-            .collect();
+        let slots: Vec<Slot> = repaired.iter().flat_map(|&print| slots_of(digits, print)).collect();
         level
-            .run(Rewrite {
-                filter: self,
-                quotient: mistake.quotient,
-                minirun,
-                slots: &slots,
-            })
+            .run(Rewrite { filter: self, quotient: mistake.quotient, minirun, slots: &slots })
             .map_err(|TableFull| AdaptError::Full { load: self.load() })?;
         if adaptation.ghosts > 0 {
             self.len -= adaptation.ghosts as u64;
@@ -150,17 +127,10 @@ struct Matched {
 /// equal, and a member can only have come from the one that covers it: walking both
 /// lists side by side finds the exact matching.
 fn match_members(stored: &[Fingerprint], members: &[Scaled]) -> Matched {
-    let mut matched = Matched {
-        pairs: Vec::new(),
-        unexplained: 0,
-        surplus: 0,
-    };
+    let mut matched = Matched { pairs: Vec::new(), unexplained: 0, surplus: 0 };
     let mut members = members.iter().peekable();
     for &fingerprint in stored {
-        while members
-            .next_if(|member| member.fraction < fingerprint.prefix())
-            .is_some()
-        {
+        while members.next_if(|member| member.fraction < fingerprint.prefix()).is_some() {
             matched.surplus += 1;
         }
         match members.next_if(|member| fingerprint.covers_scaled(**member)) {
@@ -187,9 +157,7 @@ fn repair(
                 return fingerprint;
             }
             lengthened += 1;
-            let count = digits
-                .to_tell_apart(member, mistake)
-                .expect("the mistake is no member");
+            let count = digits.to_tell_apart(member, mistake).expect("the mistake is no member");
             digits.fingerprint(member, count)
         })
         .collect();
@@ -220,8 +188,6 @@ impl Operation for Rewrite<'_> {
     type Output = Result<(), TableFull>;
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
-        self.filter
-            .table
-            .replace(machine, self.quotient, self.minirun, self.slots)
+        self.filter.table.replace(machine, self.quotient, self.minirun, self.slots)
     }
 }

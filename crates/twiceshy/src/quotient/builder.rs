@@ -65,11 +65,7 @@ pub(super) fn expected_rate(density: f64, remainder_bits: u32) -> f64 {
 fn plan(capacity: usize, extension_slots: u64, slots: u64, bits: u32, bytes: u64) -> Plan {
     let hash = HashScheme::LightMacAes128;
     Plan {
-        parameters: Parameters {
-            slots,
-            remainder_bits: bits,
-            hash,
-        },
+        parameters: Parameters { slots, remainder_bits: bits, hash },
         capacity,
         extension_slots,
         rate: expected_rate(capacity as f64 / slots as f64, bits),
@@ -173,9 +169,7 @@ impl Builder {
     /// The most members whose table fits the budget.
     fn plan_for_memory(&self, bytes: u64) -> Result<Plan, BuildError> {
         let fits = |capacity: usize| {
-            self.plan_for_members(capacity)
-                .ok()
-                .filter(|plan| plan.bytes <= bytes)
+            self.plan_for_members(capacity).ok().filter(|plan| plan.bytes <= bytes)
         };
         // A member takes more than 4 bits, so `high` members never fit.
         let (mut low, mut high) = (0, bytes.min(1 << 60) as usize * 2 + 2);
@@ -187,9 +181,7 @@ impl Builder {
                 high = middle;
             }
         }
-        fits(low)
-            .filter(|plan| plan.capacity > 0)
-            .ok_or(BuildError::Budget(bytes))
+        fits(low).filter(|plan| plan.capacity > 0).ok_or(BuildError::Budget(bytes))
     }
 
     fn plan_for_slots(&self, slots: u64) -> Result<Plan, BuildError> {
@@ -199,22 +191,14 @@ impl Builder {
             .remainder_bits
             .or_else(|| WIDTHS.into_iter().find(sufficient))
             .ok_or(BuildError::Rate(rate))?;
-        let bytes = QuotientTable::bytes_for(slots, bits).ok_or(BuildError::Memory {
-            slots,
-            remainder_bits: bits,
-        })?;
+        let bytes = QuotientTable::bytes_for(slots, bits)
+            .ok_or(BuildError::Memory { slots, remainder_bits: bits })?;
         let planned = (slots as f64 * PLANNED_LOAD) as u64;
         let extensions = match self.adaptations {
             Some(_) => self.extension_slots(planned as usize, bits).min(planned),
             None => planned - planned * 20 / 21,
         };
-        Ok(plan(
-            (planned - extensions) as usize,
-            extensions,
-            slots,
-            bits,
-            bytes,
-        ))
+        Ok(plan((planned - extensions) as usize, extensions, slots, bits, bytes))
     }
 
     /// The slots that repairing the asked-for number of mistakes takes: a mistake
@@ -236,37 +220,37 @@ impl Builder {
         AdaptiveQuotientFilter::from_sorted(parameters, [], [])
     }
 
-    /// A filter of these members, in which none of these mistakes is "maybe"; both in
-    /// hash order. It is written in one pass, after one to count them if no size was
-    /// given. If members and repairs don't fit a size that was only estimated, it is
-    /// enlarged, and written again.
+    /// A filter of these members, in which none of these mistakes is "maybe"; both are
+    /// streams in hash order, which can be begun again.
+    ///
+    /// It is written in one pass, after one to count the members if no size was given.
+    /// If members and repairs don't fit a size that was only estimated, it is enlarged,
+    /// and written again.
     ///
     /// # Errors
     /// As [`build`](Self::build), or if a list is out of order, if a hash is on both,
     /// or if they don't fit a size that was asked for in bytes or slots.
     pub fn build_sorted<I, J>(
         &self,
-        members: I,
-        mistakes: J,
+        members: impl Fn() -> I,
+        mistakes: impl Fn() -> J,
     ) -> Result<AdaptiveQuotientFilter, BuildError>
     where
-        I: IntoIterator<Item = Hash> + Clone,
-        J: IntoIterator<Item = Hash> + Clone,
+        I: IntoIterator<Item = Hash>,
+        J: IntoIterator<Item = Hash>,
     {
         let mut builder = self.clone();
         if self.capacity.is_none() && self.memory.is_none() && self.slots.is_none() {
-            builder.capacity = Some(members.clone().into_iter().count());
+            builder.capacity = Some(members().into_iter().count());
         }
         let may_enlarge = builder.capacity.is_some();
         let mut parameters = builder.plan()?.parameters;
         loop {
-            let built =
-                AdaptiveQuotientFilter::from_sorted(parameters, members.clone(), mistakes.clone());
-            match built {
+            match AdaptiveQuotientFilter::from_sorted(parameters, members(), mistakes()) {
                 Err(BuildError::Full { slots }) if may_enlarge => {
                     parameters.slots = slots + slots / 8 + 64;
                 }
-                other => return other,
+                built => return built,
             }
         }
     }
@@ -282,7 +266,7 @@ impl Builder {
     ) -> Result<AdaptiveQuotientFilter, BuildError> {
         members.sort_unstable();
         mistakes.sort_unstable();
-        self.build_sorted(members.iter().copied(), mistakes.iter().copied())
+        self.build_sorted(|| members.iter().copied(), || mistakes.iter().copied())
     }
 
     /// An empty filter for keys of type `K`, with a fresh secret.
@@ -316,14 +300,8 @@ impl Builder {
     ) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
         let secret = Secret::generate()?;
         let hasher = KeyedHasher::new(&secret);
-        let members = members
-            .into_iter()
-            .map(|key| hasher.hash(key.borrow()))
-            .collect();
-        let mistakes = mistakes
-            .into_iter()
-            .map(|key| hasher.hash(key.borrow()))
-            .collect();
+        let members = members.into_iter().map(|key| hasher.hash(key.borrow())).collect();
+        let mistakes = mistakes.into_iter().map(|key| hasher.hash(key.borrow())).collect();
         Ok(Keyed::new(self.build_from(members, mistakes)?, &secret))
     }
 }

@@ -25,19 +25,10 @@ impl AdaptiveQuotientFilter {
         members: impl IntoIterator<Item = Hash>,
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
-        let Parameters {
-            slots,
-            remainder_bits,
-            hash,
-        } = parameters;
-        let table = QuotientTable::new(slots, remainder_bits).ok_or(BuildError::Memory {
-            slots,
-            remainder_bits,
-        })?;
-        let digits = Digits {
-            slots,
-            width: remainder_bits,
-        };
+        let Parameters { slots, remainder_bits, hash } = parameters;
+        let table = QuotientTable::new(slots, remainder_bits)
+            .ok_or(BuildError::Memory { slots, remainder_bits })?;
+        let digits = Digits { slots, width: remainder_bits };
         let mut writer = TableWriter::new(table);
         let mut len = 0;
         let mut mistakes = Neighbours::new(mistakes.into_iter());
@@ -50,10 +41,7 @@ impl AdaptiveQuotientFilter {
                 count = count.max(needed.ok_or(BuildError::MistakeIsMember(member))?);
             }
             writer
-                .push(
-                    scaled.quotient,
-                    slots_of(digits, digits.fingerprint(scaled, count)),
-                )
+                .push(scaled.quotient, slots_of(digits, digits.fingerprint(scaled, count)))
                 .map_err(|TableFull| BuildError::Full { slots })?;
             len += 1;
         }
@@ -71,11 +59,7 @@ fn in_order(
     hashes.map(move |hash| {
         let ordered = hash >= last;
         last = hash;
-        if ordered {
-            Ok(hash)
-        } else {
-            Err(BuildError::Unsorted(what))
-        }
+        if ordered { Ok(hash) } else { Err(BuildError::Unsorted(what)) }
     })
 }
 
@@ -87,10 +71,7 @@ struct Neighbours<I: Iterator<Item = Hash>> {
 
 impl<I: Iterator<Item = Hash>> Neighbours<I> {
     fn new(mistakes: I) -> Self {
-        Self {
-            before: None,
-            rest: mistakes.peekable(),
-        }
+        Self { before: None, rest: mistakes.peekable() }
     }
 
     /// The last mistake that is not behind `member`, and the first that is.
@@ -102,11 +83,7 @@ impl<I: Iterator<Item = Hash>> Neighbours<I> {
     }
 
     fn step(&mut self, mistake: Hash) -> Result<(), BuildError> {
-        if self
-            .before
-            .replace(mistake)
-            .is_some_and(|before| before > mistake)
-        {
+        if self.before.replace(mistake).is_some_and(|before| before > mistake) {
             return Err(BuildError::Unsorted("mistakes"));
         }
         Ok(())

@@ -17,10 +17,7 @@ impl AdaptiveQuotientFilter {
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         let scaled = self.digits().scale(hash);
         let level = self.table.level();
-        let inserted = level.run(Insert {
-            filter: self,
-            scaled,
-        });
+        let inserted = level.run(Insert { filter: self, scaled });
         inserted.map_err(|TableFull| InsertError::Full { load: self.load() })?;
         self.len += 1;
         self.versions.bump(scaled.quotient);
@@ -62,18 +59,11 @@ impl Operation for Insert<'_> {
         let minirun = filter.minirun(machine, scaled);
         if minirun.is_empty() {
             let value = scaled.leading(filter.table.width());
-            let slot = Slot {
-                value,
-                kind: Kind::Remainder,
-            };
-            return filter
-                .table
-                .replace(machine, scaled.quotient, minirun, &[slot]);
+            let slot = Slot { value, kind: Kind::Remainder };
+            return filter.table.replace(machine, scaled.quotient, minirun, &[slot]);
         }
         let (fingerprint, at) = filter.place_among(scaled, minirun);
         let slots: Vec<Slot> = slots_of(filter.digits(), fingerprint).collect();
-        filter
-            .table
-            .replace(machine, scaled.quotient, at..at, &slots)
+        filter.table.replace(machine, scaled.quotient, at..at, &slots)
     }
 }

@@ -11,10 +11,7 @@ impl AdaptiveQuotientFilter {
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
         let scaled = self.digits().scale(hash);
-        self.table.level().run(Contains {
-            filter: self,
-            scaled,
-        })
+        self.table.level().run(Contains { filter: self, scaled })
     }
 
     /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
@@ -22,10 +19,7 @@ impl AdaptiveQuotientFilter {
     #[inline]
     pub fn check(&self, hash: Hash) -> Answer {
         let scaled = self.digits().scale(hash);
-        if !self.table.level().run(Contains {
-            filter: self,
-            scaled,
-        }) {
+        if !self.table.level().run(Contains { filter: self, scaled }) {
             return Answer::Absent;
         }
         Answer::Maybe(Claim {

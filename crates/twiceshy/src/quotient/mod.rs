@@ -79,7 +79,7 @@ use core::ops::Range;
 ///
 /// let Answer::Maybe(claim) = filter.check(query) else { panic!("they share 8 bits") };
 /// assert!(claim.suspects().contains(&member));
-/// filter.adapt(claim, &[member])?;
+/// filter.adapt(&claim, &[member])?;
 ///
 /// assert!(!filter.contains(query));
 /// assert!(filter.contains(member));
@@ -134,13 +134,7 @@ impl AdaptiveQuotientFilter {
 
     fn from_table(table: QuotientTable, hash: HashScheme, len: u64) -> Self {
         let versions = Versions::new(table.slots());
-        Self {
-            table,
-            hash,
-            versions,
-            len,
-            adaptations: 0,
-        }
+        Self { table, hash, versions, len, adaptations: 0 }
     }
 
     /// What the filter is made of.
@@ -199,40 +193,27 @@ impl AdaptiveQuotientFilter {
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = Fingerprint> {
         self.table.runs().flat_map(move |run| {
-            self.table
-                .entries(run.slots)
-                .map(move |entry| self.fingerprint_at(run.quotient, entry))
+            self.table.entries(run.slots).map(move |entry| self.fingerprint_at(run.quotient, entry))
         })
     }
 
     #[inline(always)]
     fn digits(&self) -> Digits {
-        Digits {
-            slots: self.table.slots(),
-            width: self.table.width(),
-        }
+        Digits { slots: self.table.slots(), width: self.table.width() }
     }
 
     /// The fingerprint that an entry of the run of `quotient` holds.
     fn fingerprint_at(&self, quotient: u64, entry: Range<u64>) -> Fingerprint {
-        self.digits()
-            .spell(quotient, entry.map(|position| self.table.value(position)))
+        self.digits().spell(quotient, entry.map(|position| self.table.value(position)))
     }
 }
 
 /// The slots that a fingerprint takes.
 fn slots_of(digits: Digits, fingerprint: Fingerprint) -> impl Iterator<Item = Slot> {
-    digits
-        .of(fingerprint)
-        .enumerate()
-        .map(|(index, value)| Slot {
-            value,
-            kind: if index == 0 {
-                Kind::Remainder
-            } else {
-                Kind::Extension
-            },
-        })
+    digits.of(fingerprint).enumerate().map(|(index, value)| Slot {
+        value,
+        kind: if index == 0 { Kind::Remainder } else { Kind::Extension },
+    })
 }
 
 impl fmt::Debug for AdaptiveQuotientFilter {
@@ -276,13 +257,13 @@ impl AdaptiveFilter for AdaptiveQuotientFilter {
         self.check(hash)
     }
 
-    fn adapt(&mut self, claim: Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
+    fn adapt(&mut self, claim: &Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
         self.adapt(claim, members)
     }
 
     fn adapt_dropping_ghosts(
         &mut self,
-        claim: Claim,
+        claim: &Claim,
         members: &[Hash],
     ) -> Result<Adaptation, AdaptError> {
         self.adapt_dropping_ghosts(claim, members)

@@ -17,15 +17,8 @@ impl AdaptiveQuotientFilter {
         for run in self.table.runs() {
             let mut before = None;
             for entry in self.table.entries(run.slots) {
-                if entry
-                    .clone()
-                    .skip(1)
-                    .any(|slot| self.table.kind(slot) != Kind::Extension)
-                {
-                    return Err(Invalid(format!(
-                        "the entry at {} has a counter",
-                        entry.start
-                    )));
+                if entry.clone().skip(1).any(|slot| self.table.kind(slot) != Kind::Extension) {
+                    return Err(Invalid(format!("the entry at {} has a counter", entry.start)));
                 }
                 if entry.end - entry.start > u64::from(most) {
                     return Err(Invalid(format!("the entry at {} is too long", entry.start)));
@@ -39,19 +32,14 @@ impl AdaptiveQuotientFilter {
                         return Err(Invalid(format!("{fingerprint:?} is behind {before:?}")));
                     }
                     if before != fingerprint && before.covers(*fingerprint.hashes().start()) {
-                        return Err(Invalid(format!(
-                            "{before:?} is a prefix of {fingerprint:?}"
-                        )));
+                        return Err(Invalid(format!("{before:?} is a prefix of {fingerprint:?}")));
                     }
                 }
                 len += 1;
             }
         }
         if len != self.len {
-            return Err(Invalid(format!(
-                "there are {len} members, not {}",
-                self.len
-            )));
+            return Err(Invalid(format!("there are {len} members, not {}", self.len)));
         }
         Ok(())
     }

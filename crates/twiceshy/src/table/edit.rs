@@ -22,11 +22,7 @@ impl QuotientTable {
     ) -> Result<(), TableFull> {
         let exists = self.is_occupied(quotient);
         debug_assert!(exists || range.is_empty());
-        debug_assert!(
-            slots
-                .first()
-                .is_none_or(|slot| slot.kind == Kind::Remainder)
-        );
+        debug_assert!(slots.first().is_none_or(|slot| slot.kind == Kind::Remainder));
         let at_end = !exists || range.end == self.run_end(machine, quotient);
         let (old, new) = (range.end - range.start, slots.len() as u64);
 
@@ -47,12 +43,7 @@ impl QuotientTable {
             self.set_run_end(range.start + last.expect("an entry") as u64, true);
         }
         if new < old {
-            self.take_away(
-                machine,
-                quotient,
-                range.start + new..range.end,
-                at_end && new == 0,
-            );
+            self.take_away(machine, quotient, range.start + new..range.end, at_end && new == 0);
         }
         Ok(())
     }
@@ -101,19 +92,10 @@ impl QuotientTable {
         was_last: bool,
     ) {
         let vanish = was_last && range.start == self.run_start(machine, quotient);
-        let junk = Slot {
-            value: 0,
-            kind: Kind::Extension,
-        };
+        let junk = Slot { value: 0, kind: Kind::Extension };
         let mut rest = range.clone();
         if vanish {
-            self.write(
-                range.start,
-                Slot {
-                    value: 0,
-                    kind: Kind::Remainder,
-                },
-            );
+            self.write(range.start, Slot { value: 0, kind: Kind::Remainder });
             self.set_run_end(range.start, true);
             rest.start += 1;
         }

@@ -20,10 +20,7 @@ impl QuotientTable {
             let start = end.max(quotient);
             end = self.end_of_run_at(start);
             from = quotient + 1;
-            Some(Run {
-                quotient,
-                slots: start..end,
-            })
+            Some(Run { quotient, slots: start..end })
         })
     }
 
@@ -31,11 +28,12 @@ impl QuotientTable {
     pub(crate) fn entries(&self, slots: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let mut start = slots.start;
         core::iter::from_fn(move || {
+            if start == slots.end {
+                return None;
+            }
             let entry = start..self.skip_extensions(start + 1);
-            (start < slots.end).then(|| {
-                start = entry.end;
-                entry
-            })
+            start = entry.end;
+            Some(entry)
         })
     }
 

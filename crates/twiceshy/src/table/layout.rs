@@ -50,10 +50,7 @@ pub(super) struct Place {
 
 #[inline(always)]
 pub(super) const fn place(position: u64) -> Place {
-    Place {
-        block: (position / LANES) as usize,
-        lane: (position % LANES) as u32,
-    }
+    Place { block: (position / LANES) as usize, lane: (position % LANES) as u32 }
 }
 
 /// The first position of a block.
@@ -98,19 +95,8 @@ impl QuotientTable {
 
     pub(super) fn for_machine(slots: u64, width: u32, level: Level) -> Option<Self> {
         let blocks = Self::blocks_for(slots, width)?;
-        let words = zeroed_words(
-            blocks
-                .checked_mul(PLANES + width as usize)?
-                .checked_add(1)?,
-        )?;
-        Some(Self {
-            slots,
-            width,
-            words,
-            spills: vec![0; blocks],
-            used: 0,
-            level,
-        })
+        let words = zeroed_words(blocks.checked_mul(PLANES + width as usize)?.checked_add(1)?)?;
+        Some(Self { slots, width, words, spills: vec![0; blocks], used: 0, level })
     }
 
     fn blocks_for(slots: u64, width: u32) -> Option<usize> {
@@ -149,10 +135,11 @@ impl QuotientTable {
         self.spills.len()
     }
 
-    /// One past the last slot of the tail.
+    /// One past the last slot of the tail that may be used. There is one more, which
+    /// stays blank, so that looking behind an entry is always possible.
     #[inline(always)]
     pub(super) fn end(&self) -> u64 {
-        start_of(self.blocks())
+        start_of(self.blocks()) - 1
     }
 
     #[inline(always)]
@@ -233,10 +220,7 @@ impl QuotientTable {
     fn packed_at(&self, position: u64) -> (usize, u32) {
         let Place { block, lane } = place(position);
         let bit = lane * self.width;
-        (
-            block * (PLANES + self.width as usize) + PLANES + (bit / 64) as usize,
-            bit % 64,
-        )
+        (block * (PLANES + self.width as usize) + PLANES + (bit / 64) as usize, bit % 64)
     }
 
     #[inline(always)]
@@ -273,10 +257,7 @@ impl QuotientTable {
 
     pub(crate) fn kind(&self, position: u64) -> Kind {
         let Place { block, lane } = place(position);
-        match (
-            self.plane(block, RUNEND) >> lane & 1,
-            self.extensions(block) >> lane & 1,
-        ) {
+        match (self.plane(block, RUNEND) >> lane & 1, self.extensions(block) >> lane & 1) {
             (_, 0) => Kind::Remainder,
             (0, _) => Kind::Extension,
             _ => Kind::Counter,

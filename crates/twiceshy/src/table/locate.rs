@@ -38,10 +38,11 @@ impl QuotientTable {
         None
     }
 
-    /// The first position from `position` on that isn't an extension.
+    /// The first position from `position` on that isn't an extension; the table's last
+    /// slot never is one.
     #[inline(always)]
     pub(crate) fn skip_extensions(&self, mut position: u64) -> u64 {
-        while position < self.end() {
+        loop {
             let Place { block, lane } = place(position);
             let others = !self.extensions(block) >> lane;
             if others != 0 {
@@ -49,7 +50,6 @@ impl QuotientTable {
             }
             position = start_of(block + 1);
         }
-        position
     }
 
     /// The end of the `count`-th run that begins at `position` or later; `count` is
@@ -85,11 +85,7 @@ impl QuotientTable {
     #[inline(always)]
     fn end_of_runs<M: Machine>(&self, machine: M, block: usize, count: u32) -> u64 {
         let first = start_of(block) + self.spill(machine, block);
-        if count == 0 {
-            first
-        } else {
-            self.end_of_nth_run(machine, first, count)
-        }
+        if count == 0 { first } else { self.end_of_nth_run(machine, first, count) }
     }
 
     /// How many slots from the block's start on belong to runs of earlier blocks.

@@ -21,7 +21,8 @@
 //! 5. `spill[b]` is the number of slots from the start of block `b` on that belong
 //!    to runs of earlier blocks, or 255 if there are more than 254; then it is
 //!    computed anew from the blocks before ([`locate`]).
-//! 6. Unused slots, and their bits in both planes, are zero.
+//! 6. Unused slots, and their bits in both planes, are zero. The very last slot is
+//!    never used.
 //! 7. `used` is the number of used slots, at most `slots`.
 //!
 //! # Spill-over tail

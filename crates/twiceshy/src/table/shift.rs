@@ -18,11 +18,7 @@ impl QuotientTable {
         let (first, last) = (place(at), place(unused));
         for block in (first.block..=last.block).rev() {
             let low = if block == first.block { first.lane } else { 0 };
-            let high = if block == last.block {
-                last.lane
-            } else {
-                LAST_LANE
-            };
+            let high = if block == last.block { last.lane } else { LAST_LANE };
             for plane in self.moving_planes(block) {
                 *plane = shift_up(*plane, low, high);
             }
@@ -48,11 +44,7 @@ impl QuotientTable {
         let (first, last) = (place(at), place(end - 1));
         for block in first.block..=last.block {
             let low = if block == first.block { first.lane } else { 0 };
-            let high = if block == last.block {
-                last.lane
-            } else {
-                LAST_LANE
-            };
+            let high = if block == last.block { last.lane } else { LAST_LANE };
             for plane in self.moving_planes(block) {
                 *plane = shift_down(*plane, low, high);
             }
@@ -88,11 +80,7 @@ impl QuotientTable {
     /// The first quotient in `from..to` that has a run.
     pub(super) fn first_occupied(&self, from: u64, to: u64) -> Option<u64> {
         let Place { mut block, lane } = place(from);
-        let mut bits = if block < self.blocks() {
-            self.occupied(block) >> lane << lane
-        } else {
-            0
-        };
+        let mut bits = if block < self.blocks() { self.occupied(block) >> lane << lane } else { 0 };
         while bits == 0 {
             block += 1;
             if block >= self.blocks() || start_of(block) >= to {
@@ -123,11 +111,7 @@ impl QuotientTable {
         let packed = self.packed(block);
         for index in (first_bit / 64..=last_bit / 64).rev() {
             let word = packed[index as usize];
-            let below = if index == 0 {
-                0
-            } else {
-                packed[index as usize - 1]
-            };
+            let below = if index == 0 { 0 } else { packed[index as usize - 1] };
             let moved = word << width | below >> (64 - width);
             let mask = mask_within(index, first_bit, last_bit);
             packed[index as usize] = word & !mask | moved & mask;

@@ -16,11 +16,7 @@ struct Model(BTreeMap<u64, Vec<Entry>>);
 
 impl Model {
     fn used(&self) -> u64 {
-        self.0
-            .values()
-            .flatten()
-            .map(|entry| entry.len() as u64)
-            .sum()
+        self.0.values().flatten().map(|entry| entry.len() as u64).sum()
     }
 
     /// Where each run must be.
@@ -57,12 +53,7 @@ impl Model {
             let entries: Vec<Entry> = table
                 .entries(slots)
                 .map(|entry| {
-                    entry
-                        .map(|at| Slot {
-                            value: table.value(at),
-                            kind: table.kind(at),
-                        })
-                        .collect()
+                    entry.map(|at| Slot { value: table.value(at), kind: table.kind(at) }).collect()
                 })
                 .collect();
             assert_eq!(&entries, &self.0[&quotient]);
@@ -92,24 +83,14 @@ struct Replace<'a> {
 impl Operation for Replace<'_> {
     type Output = Result<(), TableFull>;
     fn run<M: Machine>(self, machine: M) -> Self::Output {
-        let Replace {
-            table,
-            quotient,
-            range,
-            slots,
-        } = self;
+        let Replace { table, quotient, range, slots } = self;
         let start = table.run_start(machine, quotient);
         let mut borders = vec![start];
         if table.is_occupied(quotient) {
             let run = start..table.run_end(machine, quotient);
             borders.extend(table.entries(run).map(|entry| entry.end));
         }
-        table.replace(
-            machine,
-            quotient,
-            borders[range.start]..borders[range.end],
-            slots,
-        )
+        table.replace(machine, quotient, borders[range.start]..borders[range.end], slots)
     }
 }
 
@@ -149,10 +130,7 @@ fn quotients() -> impl Strategy<Value = u64> {
 }
 
 fn edits(most: usize) -> impl Strategy<Value = Vec<Edit>> {
-    let entry = (
-        any::<u64>(),
-        prop::collection::vec((any::<u64>(), any::<bool>()), 0..3),
-    );
+    let entry = (any::<u64>(), prop::collection::vec((any::<u64>(), any::<bool>()), 0..3));
     let edit = (
         quotients(),
         0..8usize,
@@ -162,12 +140,7 @@ fn edits(most: usize) -> impl Strategy<Value = Vec<Edit>> {
             1 => prop::collection::vec(entry, 0..9),
         ],
     )
-        .prop_map(|(quotient, from, remove, entries)| Edit {
-            quotient,
-            from,
-            remove,
-            entries,
-        });
+        .prop_map(|(quotient, from, remove, entries)| Edit { quotient, from, remove, entries });
     prop::collection::vec(edit, 0..most)
 }
 
@@ -186,17 +159,10 @@ fn drive(slots: u64, width: u32, edits: Vec<Edit>) {
             .entries
             .iter()
             .map(|(head, rest)| {
-                let mut entry = vec![Slot {
-                    value: head & low_bits(width),
-                    kind: Kind::Remainder,
-                }];
+                let mut entry = vec![Slot { value: head & low_bits(width), kind: Kind::Remainder }];
                 entry.extend(rest.iter().map(|(value, counter)| Slot {
                     value: value & low_bits(width),
-                    kind: if *counter {
-                        Kind::Counter
-                    } else {
-                        Kind::Extension
-                    },
+                    kind: if *counter { Kind::Counter } else { Kind::Extension },
                 }));
                 entry
             })
@@ -211,12 +177,7 @@ fn drive(slots: u64, width: u32, edits: Vec<Edit>) {
         let slots: Vec<Slot> = entries.concat();
         for table in [&mut table, &mut portable] {
             let level = table.level();
-            let operation = Replace {
-                table,
-                quotient,
-                range: range.clone(),
-                slots: &slots,
-            };
+            let operation = Replace { table, quotient, range: range.clone(), slots: &slots };
             assert_eq!(level.run(operation).is_ok(), fits);
         }
         if fits {
@@ -243,10 +204,7 @@ proptest! {
 }
 
 fn remainder(value: u64) -> Slot {
-    Slot {
-        value,
-        kind: Kind::Remainder,
-    }
+    Slot { value, kind: Kind::Remainder }
 }
 
 /// Appends an entry to the run of `quotient`.
@@ -256,9 +214,10 @@ fn append(table: &mut QuotientTable, quotient: u64, slots: &[Slot]) -> Result<()
         type Output = Result<(), TableFull>;
         fn run<M: Machine>(self, machine: M) -> Self::Output {
             let Append(table, quotient, slots) = self;
-            let end = match table.is_occupied(quotient) {
-                true => table.run_end(machine, quotient),
-                false => table.run_start(machine, quotient),
+            let end = if table.is_occupied(quotient) {
+                table.run_end(machine, quotient)
+            } else {
+                table.run_start(machine, quotient)
             };
             table.replace(machine, quotient, end..end, slots)
         }
@@ -270,10 +229,7 @@ fn append(table: &mut QuotientTable, quotient: u64, slots: &[Slot]) -> Result<()
 fn impossible_tables_are_refused() {
     assert!(QuotientTable::new(0, 8).is_none());
     assert!(QuotientTable::new(MAX_SLOTS + 1, 8).is_none());
-    assert!(
-        QuotientTable::new(MAX_SLOTS, 56).is_none(),
-        "no machine has 2 petabytes"
-    );
+    assert!(QuotientTable::new(MAX_SLOTS, 56).is_none(), "no machine has 2 petabytes");
     assert!(QuotientTable::new(8, 0).is_none());
     assert!(QuotientTable::new(8, 57).is_none());
     assert_eq!(QuotientTable::bytes_for(0, 8), None);
@@ -281,14 +237,7 @@ fn impossible_tables_are_refused() {
 
 #[test]
 fn bytes_are_foreseen() {
-    for (slots, width) in [
-        (1, 1),
-        (63, 5),
-        (64, 9),
-        (1000, 13),
-        (1 << 20, 9),
-        (12345, 56),
-    ] {
+    for (slots, width) in [(1, 1), (63, 5), (64, 9), (1000, 13), (1 << 20, 9), (12345, 56)] {
         let table = QuotientTable::new(slots, width).unwrap();
         assert_eq!(QuotientTable::bytes_for(slots, width), Some(table.bytes()));
     }
@@ -327,11 +276,7 @@ fn spills_beyond_a_byte_are_exact() {
     let mut model = Model::default();
     for value in 0..30 * LANES {
         append(&mut table, 5, &[remainder(value % 128)]).unwrap();
-        model.replace(
-            5,
-            value as usize..value as usize,
-            &[vec![remainder(value % 128)]],
-        );
+        model.replace(5, value as usize..value as usize, &[vec![remainder(value % 128)]]);
     }
     for quotient in [6, 63, 64, 300, 1000, slots - 1] {
         append(&mut table, quotient, &[remainder(1)]).unwrap();
@@ -343,14 +288,7 @@ fn spills_beyond_a_byte_are_exact() {
         let range = length.saturating_sub(37)..length;
         model.replace(5, range.clone(), &[]);
         let level = table.level();
-        level
-            .run(Replace {
-                table: &mut table,
-                quotient: 5,
-                range,
-                slots: &[],
-            })
-            .unwrap();
+        level.run(Replace { table: &mut table, quotient: 5, range, slots: &[] }).unwrap();
         model.check(&table);
     }
 }
@@ -364,21 +302,11 @@ fn the_tail_holds_what_it_can_and_then_refuses() {
     let room = table.end() - (slots - 1);
     for index in 0..room {
         append(&mut table, slots - 1, &[remainder(index % 8)]).unwrap();
-        model.replace(
-            slots - 1,
-            index as usize..index as usize,
-            &[vec![remainder(index % 8)]],
-        );
+        model.replace(slots - 1, index as usize..index as usize, &[vec![remainder(index % 8)]]);
     }
     model.check(&table);
-    assert_eq!(
-        append(&mut table, slots - 1, &[remainder(0)]),
-        Err(TableFull)
-    );
-    assert_eq!(
-        append(&mut table, 998, &[remainder(0), remainder(0)]),
-        Err(TableFull)
-    );
+    assert_eq!(append(&mut table, slots - 1, &[remainder(0)]), Err(TableFull));
+    assert_eq!(append(&mut table, 998, &[remainder(0), remainder(0)]), Err(TableFull));
     model.check(&table);
     append(&mut table, 998, &[remainder(7)]).unwrap();
     model.replace(998, 0..0, &[vec![remainder(7)]]);
@@ -393,13 +321,7 @@ fn broken_invariants_are_found() {
         append(
             &mut table,
             quotient / 2,
-            &[
-                remainder(quotient),
-                Slot {
-                    value: 1,
-                    kind: Kind::Extension,
-                },
-            ],
+            &[remainder(quotient), Slot { value: 1, kind: Kind::Extension }],
         )
         .ok();
     }

@@ -7,20 +7,20 @@ use crate::error::Invalid;
 impl QuotientTable {
     /// Checks every invariant of the [module](super).
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
+        if self.guard() != 0 {
+            return Err(Invalid("the word after the last block isn't zero".into()));
+        }
+        self.check_blank(self.end(), self.end() + 1)?;
         let mut end = 0;
         let mut used = 0;
         for block in 0..self.blocks() {
             let spill = u64::saturating_sub(end, start_of(block));
             let stored = self.stored_spill(block);
             if u64::from(stored) != spill.min(SATURATED.into()) {
-                return Err(Invalid(format!(
-                    "block {block} has spill {stored}, not {spill}"
-                )));
+                return Err(Invalid(format!("block {block} has spill {stored}, not {spill}")));
             }
             if self.spill(Portable, block) != spill {
-                return Err(Invalid(format!(
-                    "block {block} doesn't recover its spill {spill}"
-                )));
+                return Err(Invalid(format!("block {block} doesn't recover its spill {spill}")));
             }
             for quotient in start_of(block)..start_of(block) + LANES {
                 if !self.is_occupied(quotient) {
@@ -38,12 +38,7 @@ impl QuotientTable {
         self.check_blank(end, self.end())?;
         if used != self.used() || used > self.slots() {
             let (counted, slots) = (self.used(), self.slots());
-            return Err(Invalid(format!(
-                "{used} of {slots} slots are used, not {counted}"
-            )));
-        }
-        if self.guard() != 0 {
-            return Err(Invalid("the word after the last block isn't zero".into()));
+            return Err(Invalid(format!("{used} of {slots} slots are used, not {counted}")));
         }
         Ok(())
     }
@@ -51,9 +46,7 @@ impl QuotientTable {
     /// Walks a run, slot by slot. Returns its end.
     fn check_run(&self, quotient: u64, start: u64) -> Result<u64, Invalid> {
         if start >= self.end() || self.is_extension(start) {
-            return Err(Invalid(format!(
-                "the run of {quotient} doesn't begin with a remainder"
-            )));
+            return Err(Invalid(format!("the run of {quotient} doesn't begin with a remainder")));
         }
         let mut position = start;
         while !self.is_run_end(position) {
@@ -63,7 +56,7 @@ impl QuotientTable {
             }
         }
         position += 1;
-        while position < self.end() && self.is_extension(position) {
+        while self.is_extension(position) {
             position += 1;
         }
         let located = self.run_start(Portable, quotient)..self.run_end(Portable, quotient);

@@ -17,11 +17,7 @@ impl TableWriter {
     /// Writes into `table`, which must be empty.
     pub(crate) fn new(table: QuotientTable) -> Self {
         debug_assert_eq!(table.used(), 0);
-        Self {
-            table,
-            run: None,
-            end: 0,
-        }
+        Self { table, run: None, end: 0 }
     }
 
     /// Appends an entry to the run of `quotient`, which must not be less than the one
@@ -50,8 +46,7 @@ impl TableWriter {
     fn begin_run(&mut self, quotient: u64) {
         let first = self.end_run();
         for block in first..=place(quotient).block {
-            self.table
-                .set_spill(block, self.end.saturating_sub(start_of(block)));
+            self.table.set_spill(block, self.end.saturating_sub(start_of(block)));
         }
         self.table.set_occupied(quotient, true);
         self.end = self.end.max(quotient);
@@ -69,8 +64,7 @@ impl TableWriter {
     /// The table with all that was written.
     pub(crate) fn finish(mut self) -> QuotientTable {
         for block in self.end_run()..self.table.blocks() {
-            self.table
-                .set_spill(block, self.end.saturating_sub(start_of(block)));
+            self.table.set_spill(block, self.end.saturating_sub(start_of(block)));
         }
         self.table
     }

@@ -1,0 +1,7 @@
+//! What filters must do, written down as slowly and plainly as possible, and scripts
+//! of operations that drive a filter and its model side by side.
+//!
+//! Property tests and fuzz targets share both: any bytes are a [`script`].
+
+pub mod quotient;
+pub mod script;

@@ -1,0 +1,324 @@
+//! Scripts: any bytes are a sequence of operations on a filter and its model.
+
+use crate::quotient::Model;
+use arbitrary::{Result, Unstructured};
+use core::ops::RangeInclusive;
+use twiceshy::{
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Hash, InsertError, Parameters,
+};
+
+/// Where the hashes of a script lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// Anywhere.
+    Uniform,
+    /// Near a few spots.
+    Clustered,
+    /// All in one quotient.
+    OneQuotient,
+    /// At the end of the table.
+    End,
+}
+
+/// The shape of the filter that a script drives.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Home slots.
+    pub slots: u64,
+    /// Bits of a remainder.
+    pub remainder_bits: u32,
+    /// Where hashes lie.
+    pub spread: Spread,
+}
+
+impl Shape {
+    fn any(bytes: &mut Unstructured<'_>) -> Result<Self> {
+        Ok(Self {
+            slots: match bytes.int_in_range(0..=3)? {
+                0 => bytes.int_in_range(1..=20)?,
+                1 => bytes.int_in_range(1..=200)?,
+                2 => 1 << bytes.int_in_range(0..=9)?,
+                _ => bytes.int_in_range(1..=1000)?,
+            },
+            remainder_bits: bytes.int_in_range(1..=40)?,
+            spread: *bytes.choose(&[
+                Spread::Uniform,
+                Spread::Clustered,
+                Spread::OneQuotient,
+                Spread::End,
+            ])?,
+        })
+    }
+}
+
+/// A filter and its model, and what is known of both.
+struct Stage {
+    shape: Shape,
+    filter: AdaptiveQuotientFilter,
+    model: Model,
+    mistakes: Vec<Hash>,
+}
+
+/// Drives a filter of any shape by the operations that `bytes` spell.
+///
+/// # Panics
+/// If filter and model disagree.
+pub fn drive(bytes: &[u8]) {
+    let mut bytes = Unstructured::new(bytes);
+    if let Ok(shape) = Shape::any(&mut bytes) {
+        drive_shape(shape, &mut bytes);
+    }
+}
+
+/// Drives a filter of a given shape.
+///
+/// # Panics
+/// If filter and model disagree.
+pub fn drive_shape(shape: Shape, bytes: &mut Unstructured<'_>) {
+    let mut stage = Stage::new(shape);
+    while !bytes.is_empty() && stage.step(bytes).is_ok() {
+        stage.model.check(&stage.filter);
+        for &mistake in &stage.mistakes {
+            assert_eq!(stage.filter.contains(mistake), stage.model.contains(mistake));
+        }
+    }
+}
+
+/// Drives the constructor by the lists that `bytes` spell.
+///
+/// # Panics
+/// If it builds anything but what the model says.
+pub fn drive_constructor(bytes: &[u8]) {
+    let mut bytes = Unstructured::new(bytes);
+    let _ = construct(&mut bytes);
+}
+
+fn construct(bytes: &mut Unstructured<'_>) -> Result<()> {
+    let stage = Stage::new(Shape::any(bytes)?);
+    let (mut members, mut mistakes) = (Vec::new(), Vec::new());
+    let sort = bytes.ratio(9, 10)?;
+    while !bytes.is_empty() {
+        let known: &Vec<Hash> = &members;
+        let hash = stage.hash(bytes, known)?;
+        if bytes.ratio(1, 3)? { mistakes.push(hash) } else { members.push(hash) }
+    }
+    if sort {
+        members.sort_unstable();
+        mistakes.sort_unstable();
+    }
+    stage.compare_with_built(&members, &mistakes);
+    Ok(())
+}
+
+impl Stage {
+    fn new(shape: Shape) -> Self {
+        let Shape { slots, remainder_bits, .. } = shape;
+        let filter = AdaptiveQuotientFilter::builder()
+            .remainder_bits(remainder_bits)
+            .slots(slots)
+            .build()
+            .expect("a possible shape");
+        Self { shape, filter, model: Model::new(slots, remainder_bits), mistakes: Vec::new() }
+    }
+
+    /// Picks a hash: new, or close to one of `known`, or equal to it.
+    fn hash(&self, bytes: &mut Unstructured<'_>, known: &[Hash]) -> Result<Hash> {
+        let random: u128 = bytes.arbitrary()?;
+        if !known.is_empty() && bytes.ratio(1, 2)? {
+            let near = bytes.choose(known)?.as_u128();
+            let keep = bytes.int_in_range(0..=128u32)?;
+            let rest = u128::MAX.checked_shr(keep).unwrap_or(0);
+            return Ok(Hash::from_u128(near & !rest | random & rest));
+        }
+        let slots = u128::from(self.shape.slots);
+        let one_slot = u128::MAX / slots;
+        Ok(Hash::from_u128(match self.shape.spread {
+            Spread::Uniform => random,
+            Spread::Clustered => (random % 4) * (u128::MAX / 5) + (random >> 20) % one_slot / 2,
+            Spread::OneQuotient => slots / 2 * one_slot + random % one_slot,
+            Spread::End => u128::MAX - random % one_slot,
+        }))
+    }
+
+    fn members(&self) -> Vec<Hash> {
+        let real = self.model.entries().iter().filter(|entry| !entry.ghost);
+        real.map(|entry| entry.hash).collect()
+    }
+
+    fn any_hash(&self, bytes: &mut Unstructured<'_>) -> Result<Hash> {
+        let known: Vec<Hash> = self.model.entries().iter().map(|entry| entry.hash).collect();
+        self.hash(bytes, &known)
+    }
+
+    fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let hash = self.any_hash(bytes)?;
+        match bytes.int_in_range(0..=15)? {
+            0..=6 => self.insert(hash, false),
+            7 => self.insert(hash, bytes.ratio(1, 4)?),
+            8..=12 => self.adapt(hash, bytes.ratio(1, 4)?),
+            13 => self.misuse(hash, bytes)?,
+            14 => {
+                self.mistakes.retain(|&mistake| !self.model.contains(mistake));
+                let mut members = self.members();
+                members.sort_unstable();
+                self.mistakes.sort_unstable();
+                self.compare_with_built(&members, &self.mistakes);
+            }
+            _ => assert_eq!(self.filter.contains(hash), self.model.contains(hash)),
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, hash: Hash, ghost: bool) {
+        let mut model = self.model.clone();
+        model.insert(hash, ghost);
+        match self.filter.insert(hash) {
+            Ok(()) => {
+                assert!(model.fits());
+                self.model = model;
+            }
+            Err(InsertError::Full { load }) => self.must_be_full(&model, load),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn must_be_full(&self, wanted: &Model, load: f64) {
+        assert!((load - self.filter.load()).abs() < f64::EPSILON);
+        assert!(!wanted.fits(), "refused at {load}");
+    }
+
+    fn adapt(&mut self, query: Hash, drop_ghosts: bool) {
+        let expected = self.model.contains(query);
+        let Answer::Maybe(claim) = self.filter.check(query) else {
+            assert!(!expected, "a false negative");
+            return;
+        };
+        assert!(expected, "a mistake that was repaired, or never was one");
+        assert_eq!(claim.query(), query);
+        self.check_suspects(claim.suspects(), query);
+        let members = self.model.suspects(query);
+        let mut model = self.model.clone();
+        let result = if drop_ghosts {
+            self.filter.adapt_dropping_ghosts(&claim, &members)
+        } else {
+            self.filter.adapt(&claim, &members)
+        };
+        let ghosts = self.model.ghosts(query);
+        if members.contains(&query) {
+            assert_eq!(result, Err(AdaptError::IsMember));
+            return;
+        }
+        if ghosts > 0 && !drop_ghosts {
+            assert_eq!(result, Err(AdaptError::Unlisted { fingerprints: ghosts }));
+            return;
+        }
+        let lengthened = model.adapt(query, drop_ghosts);
+        match result {
+            Ok(adaptation) => {
+                assert_eq!((adaptation.lengthened, adaptation.ghosts), (lengthened, ghosts));
+                self.model = model;
+                self.mistakes.push(query);
+                assert!(!self.filter.contains(query), "not repaired");
+                if ghosts == 0 {
+                    let again = self.filter.adapt(&claim, &members).expect("no change of members");
+                    assert_eq!(again.lengthened, 0);
+                } else {
+                    let again = self.filter.adapt(&claim, &members);
+                    assert_eq!(again, Err(AdaptError::Stale));
+                }
+            }
+            Err(AdaptError::Full { load }) => self.must_be_full(&model, load),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The interval must be the minirun's: what borders on it is outside.
+    fn check_suspects(&self, suspects: RangeInclusive<Hash>, query: Hash) {
+        let (first, last) = (suspects.start().as_u128(), suspects.end().as_u128());
+        let same = |hash| self.model.same_minirun(Hash::from_u128(hash), query);
+        assert!(same(first) && same(last) && suspects.contains(&query));
+        assert!(first.checked_sub(1).is_none_or(|before| !same(before)));
+        assert!(last.checked_add(1).is_none_or(|behind| !same(behind)));
+    }
+
+    /// Listings and claims that must be refused.
+    fn misuse(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let Answer::Maybe(claim) = self.filter.check(query) else { return Ok(()) };
+        let mut members = self.model.suspects(query);
+        if members.contains(&query) || self.model.ghosts(query) > 0 {
+            return Ok(());
+        }
+        let dropping = bytes.ratio(1, 2)?;
+        let expected = match bytes.int_in_range(0..=4)? {
+            0 if !dropping => {
+                members.pop();
+                AdaptError::Unlisted { fingerprints: 1 }
+            }
+            1 => {
+                let extra = *bytes.choose(&members)?;
+                members.push(extra);
+                AdaptError::Surplus { members: 1 }
+            }
+            2 => {
+                let Some(outside) = claim.suspects().end().as_u128().checked_add(1) else {
+                    return Ok(());
+                };
+                members.push(Hash::from_u128(outside));
+                AdaptError::Outside { member: Hash::from_u128(outside) }
+            }
+            3 => {
+                // What an insert does to a claim, whether it fits or not.
+                let newcomer = *bytes.choose(&members)?;
+                let before = self.filter.len();
+                self.insert(newcomer, false);
+                if self.filter.len() == before {
+                    return Ok(());
+                }
+                members.push(newcomer);
+                AdaptError::Stale
+            }
+            _ => {
+                members.push(query);
+                AdaptError::IsMember
+            }
+        };
+        let result = if dropping {
+            self.filter.adapt_dropping_ghosts(&claim, &members)
+        } else {
+            self.filter.adapt(&claim, &members)
+        };
+        assert_eq!(result, Err(expected));
+        Ok(())
+    }
+
+    /// Builds a filter of that shape from lists, and compares it with the model.
+    fn compare_with_built(&self, members: &[Hash], mistakes: &[Hash]) {
+        let Shape { slots, remainder_bits, .. } = self.shape;
+        let parameters: Parameters = self.filter.parameters();
+        let built = AdaptiveQuotientFilter::from_sorted(
+            parameters,
+            members.iter().copied(),
+            mistakes.iter().copied(),
+        );
+        match built {
+            Ok(filter) => {
+                let model = Model::built(slots, remainder_bits, members, mistakes);
+                model.check(&filter);
+                assert!(mistakes.iter().all(|&mistake| !filter.contains(mistake)));
+            }
+            Err(BuildError::Unsorted(_)) => {
+                assert!(!members.is_sorted() || !mistakes.is_sorted());
+            }
+            Err(BuildError::MistakeIsMember(hash)) => {
+                assert!(members.contains(&hash) && mistakes.contains(&hash));
+            }
+            Err(BuildError::Full { .. }) => {
+                let both = members.iter().any(|member| mistakes.contains(member));
+                if !both && members.is_sorted() && mistakes.is_sorted() {
+                    assert!(!Model::built(slots, remainder_bits, members, mistakes).fits());
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
