@@ -1,0 +1,315 @@
+//! The promises, on sets of real size. Everything is drawn from a fixed secret, so a
+//! failure can be repeated.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::ops::RangeInclusive;
+use twiceshy::{
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Hash, KeyedHasher, ReverseMap, Secret,
+};
+
+/// An endless list of random hashes for each seed.
+fn random(seed: u64) -> impl Fn(u64) -> Hash + Clone {
+    let hasher = KeyedHasher::new(&Secret::from_bytes([42; 16]));
+    move |index| hasher.hash(&(u128::from(seed) << 64 | u128::from(index)))
+}
+
+/// All members in hash order, each with the number of its insert.
+struct Timeline(Vec<(Hash, u32)>);
+
+impl Timeline {
+    fn new(hashes: impl Iterator<Item = Hash>) -> Self {
+        let mut members: Vec<_> = hashes.zip(0..).collect();
+        members.sort_unstable();
+        Self(members)
+    }
+
+    fn listed(&self, suspects: &RangeInclusive<Hash>) -> impl Iterator<Item = (Hash, u32)> {
+        let first = self.0.partition_point(|(hash, _)| hash < suspects.start());
+        let last = *suspects.end();
+        self.0[first..].iter().copied().take_while(move |(hash, _)| *hash <= last)
+    }
+
+    /// The suspects among the first `count` members.
+    fn suspects(&self, interval: &RangeInclusive<Hash>, count: u32) -> Vec<Hash> {
+        let listed = self.listed(interval).filter(|(_, number)| *number < count);
+        listed.map(|(hash, _)| hash).collect()
+    }
+}
+
+impl ReverseMap for Timeline {
+    type Error = Infallible;
+    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Hash>, Infallible> {
+        Ok(self.suspects(&suspects, u32::MAX))
+    }
+}
+
+/// A random hash in an interval.
+fn within(interval: &RangeInclusive<Hash>, random: Hash) -> Hash {
+    let (first, last) = (interval.start().as_u128(), interval.end().as_u128());
+    Hash::from_u128(first + random.as_u128() % (last - first + 1))
+}
+
+#[test]
+fn ten_million_members_at_95_percent_load_and_a_million_repairs() {
+    const MEMBERS: u32 = 10_000_000;
+    const REPAIRS: u32 = 1_000_000;
+    const REMAINDER_BITS: u32 = 9;
+    let slots = f64::from(MEMBERS + REPAIRS) * 1.002 / 0.95;
+    let mut filter = AdaptiveQuotientFilter::builder()
+        .remainder_bits(REMAINDER_BITS)
+        .slots(slots as u64)
+        .build()
+        .unwrap();
+    let (member, noise) = (random(1), random(2));
+    let timeline = Timeline::new((0..MEMBERS.into()).map(&member));
+    let mut mistakes = Vec::new();
+
+    for inserted in 1..=MEMBERS {
+        filter.insert(member(u64::from(inserted) - 1)).unwrap();
+        while mistakes.len() < (inserted / (MEMBERS / REPAIRS)) as usize {
+            // A mistake of some member: any hash in its interval of suspects.
+            let draw = noise(filter.statistics().adaptations + u64::from(inserted) * 64);
+            let victim = member(draw.as_u128() as u64 % u64::from(inserted));
+            let Answer::Maybe(claim) = filter.check(victim) else { panic!("a false negative") };
+            let query = within(&claim.suspects(), draw);
+            if let Answer::Maybe(claim) = filter.check(query) {
+                let members = timeline.suspects(&claim.suspects(), inserted);
+                filter.adapt(&claim, &members).unwrap();
+                assert!(!filter.contains(query));
+                mistakes.push((query, inserted));
+            } else {
+                // Already told apart; the next member will do.
+                break;
+            }
+        }
+        assert!(filter.contains(member(u64::from(inserted / 2))), "a false negative");
+    }
+    let statistics = filter.statistics();
+    assert!(mistakes.len() > REPAIRS as usize * 99 / 100, "{}", mistakes.len());
+    assert!(statistics.load > 0.945 && statistics.load < 0.955, "{}", statistics.load);
+    let lost = (0..MEMBERS.into()).filter(|&index| !filter.contains(member(index))).count();
+    assert_eq!(lost, 0, "false negatives");
+
+    // A repaired mistake can only be back if a member that collides came later.
+    let back: Vec<_> = mistakes.iter().filter(|(query, _)| filter.contains(*query)).collect();
+    assert!(back.len() < 50, "{} are back", back.len());
+    for (query, repaired) in back {
+        let Answer::Maybe(claim) = filter.check(*query) else { unreachable!() };
+        let newest = timeline.listed(&claim.suspects()).map(|(_, number)| number).max();
+        assert!(newest >= Some(*repaired), "{query:?} came back by itself");
+    }
+    filter.validate().unwrap();
+}
+
+/// Checks a count against its expectation, within 5 standard deviations of sampling.
+fn assert_near(what: &str, count: u64, queries: u64, rate: f64, spread_of_rate: f64) {
+    let expected = rate * queries as f64;
+    let variance = expected * (1.0 - rate) + (spread_of_rate * queries as f64).powi(2);
+    let distance = (count as f64 - expected) / variance.sqrt();
+    assert!(distance.abs() < 5.0, "{what}: {count}, not {expected:.0} ({distance:+.1} sigma)");
+}
+
+#[test]
+fn the_false_positive_rate_is_the_promised_one() {
+    const SLOTS: u64 = 50_021;
+    const QUERIES: u64 = 1_000_000;
+    for remainder_bits in [1, 3, 5, 8, 9, 12] {
+        let mut filter = AdaptiveQuotientFilter::builder()
+            .remainder_bits(remainder_bits)
+            .slots(SLOTS)
+            .build()
+            .unwrap();
+        let (member, query) = (random(10 + u64::from(remainder_bits)), random(3));
+        for percent in [10, 50, 75, 90, 95, 99] {
+            while filter.load() < f64::from(percent) / 100.0 {
+                filter.insert(member(filter.len() as u64)).unwrap();
+            }
+            let count = (0..QUERIES).filter(|&index| filter.contains(query(index))).count();
+            let cells = SLOTS as f64 * f64::from(remainder_bits).exp2();
+            let density = filter.len() as f64 / cells;
+            let rate = 1.0 - (-density).exp();
+            assert!((rate - filter.statistics().expected_rate).abs() < 1e-9);
+            // Members fall into cells by chance, too: the variance of occupied cells.
+            let spread = (rate * (1.0 - rate) / cells).sqrt();
+            let what = format!("{remainder_bits} bits at {percent} %");
+            assert_near(&what, count as u64, QUERIES, rate, spread);
+        }
+    }
+}
+
+#[test]
+fn the_builder_keeps_the_rate_it_was_asked_for() {
+    const QUERIES: u64 = 2_000_000;
+    let (member, query) = (random(5), random(6));
+    for rate in [0.5, 0.1, 0.02, 0.01, 0.001, 0.0002] {
+        let builder = AdaptiveQuotientFilter::builder().false_positive_rate(rate).capacity(60_000);
+        let plan = builder.plan().unwrap();
+        let mut filter = builder.build().unwrap();
+        for index in 0..60_000 {
+            filter.insert(member(index)).unwrap();
+        }
+        let count = (0..QUERIES).filter(|&index| filter.contains(query(index))).count() as u64;
+        assert_near("planned", count, QUERIES, plan.rate, plan.rate * 0.01);
+        assert!(plan.rate <= rate, "{} for {rate}", plan.rate);
+        assert!(filter.load() <= 0.951);
+        assert!(filter.memory_usage() <= plan.bytes + 16 * 1024);
+    }
+}
+
+#[test]
+fn planned_adaptations_fit() {
+    let member = random(7);
+    for remainder_bits in [2, 9] {
+        let builder = AdaptiveQuotientFilter::builder()
+            .remainder_bits(remainder_bits)
+            .capacity(20_000)
+            .adaptations(5_000);
+        let mut filter = builder.build().unwrap();
+        let timeline = Timeline::new((0..20_000).map(&member));
+        for index in 0..20_000 {
+            filter.insert(member(index)).unwrap();
+        }
+        let query = random(8);
+        let mut index = 0;
+        while filter.statistics().adaptations < 5_000 {
+            if let Answer::Maybe(claim) = filter.check(query(index)) {
+                filter.adapt(&claim, &timeline.members(claim.suspects()).unwrap()).unwrap();
+            }
+            index += 1;
+        }
+        // Planned to 95 %, give or take a little.
+        assert!(filter.load() < 0.96, "{}", filter.load());
+    }
+}
+
+/// The adaptivity game of the papers: the adversary asks a set of queries round after
+/// round, and keeps only those that were false positives in the last.
+fn play(slots: u64, load: f64, queries_per_member: u64) {
+    let member = random(20);
+    let members = (slots as f64 * load) as u64;
+    let timeline = Timeline::new((0..members).map(&member));
+    let mut filter =
+        AdaptiveQuotientFilter::builder().remainder_bits(9).slots(slots).build().unwrap();
+    for index in 0..members {
+        filter.insert(member(index)).unwrap();
+    }
+    let query = random(21 + queries_per_member);
+    let mut round: Vec<Hash> = (0..members * queries_per_member).map(&query).collect();
+    let everything = round.clone();
+    for number in 1..=2 {
+        round.retain(|&query| match filter.check(query) {
+            Answer::Absent => false,
+            Answer::Maybe(claim) => {
+                filter.adapt(&claim, &timeline.members(claim.suspects()).unwrap()).unwrap();
+                true
+            }
+        });
+        let expected = 1.0 - (-load / 512.0).exp();
+        let left = if number == 1 { everything.len() as f64 * expected } else { 0.0 };
+        assert!(round.len() as f64 <= left * 1.05, "{} queries left", round.len());
+    }
+    assert_eq!(round, []);
+    // No repair has undone another, and no member is gone.
+    assert!(!everything.iter().any(|&query| filter.contains(query)));
+    assert!((0..members).all(|index| filter.contains(member(index))));
+    filter.validate().unwrap();
+}
+
+#[test]
+fn the_adversary_is_left_with_nothing_after_two_rounds() {
+    for queries_per_member in [10, 20, 30, 50] {
+        play(1 << 16, 0.9, queries_per_member);
+    }
+    play(1 << 16, 0.8, 100);
+    play(100_003, 0.8, 100);
+}
+
+#[test]
+fn a_full_filter_says_so_and_answers_as_before() {
+    let (member, query) = (random(30), random(31));
+    let timeline = Timeline::new((0..1_900).map(&member));
+    let mut filter =
+        AdaptiveQuotientFilter::builder().remainder_bits(5).slots(2_000).build().unwrap();
+    for index in 0..1_900 {
+        filter.insert(member(index)).unwrap();
+    }
+    let mut refused = 0;
+    for index in 0..20_000 {
+        let Answer::Maybe(claim) = filter.check(query(index)) else { continue };
+        let members = timeline.members(claim.suspects()).unwrap();
+        let before: Vec<_> = filter.iter().collect();
+        match filter.adapt(&claim, &members) {
+            Ok(_) => assert!(!filter.contains(query(index))),
+            Err(AdaptError::Full { load }) => {
+                refused += 1;
+                assert!(load > 0.98, "{load}");
+                assert!(filter.contains(query(index)));
+                assert!(filter.iter().eq(before));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 0);
+    assert!(filter.load() <= 1.0);
+    assert!((0..1_900).all(|index| filter.contains(member(index))));
+    filter.validate().unwrap();
+}
+
+#[test]
+fn the_constructor_equals_inserts_and_repairs() {
+    let (member, query) = (random(40), random(41));
+    let mistakes: Vec<Hash> = (0..200_000).map(query).collect();
+    for remainder_bits in [3, 9] {
+        let builder = AdaptiveQuotientFilter::builder().remainder_bits(remainder_bits);
+        let members: Vec<Hash> = (0..20_000).map(&member).collect();
+        let built = builder.build_from(members.clone(), mistakes.clone()).unwrap();
+        built.validate().unwrap();
+        assert!(members.iter().all(|&hash| built.contains(hash)));
+        assert!(!mistakes.iter().any(|&hash| built.contains(hash)));
+
+        let mut grown = builder.clone().slots(built.parameters().slots).build().unwrap();
+        let timeline = Timeline::new(members.iter().copied());
+        for &hash in &members {
+            grown.insert(hash).unwrap();
+        }
+        for &hash in &mistakes {
+            if let Answer::Maybe(claim) = grown.check(hash) {
+                grown.adapt(&claim, &timeline.members(claim.suspects()).unwrap()).unwrap();
+            }
+        }
+        assert!(grown.iter().eq(built.iter()), "{remainder_bits} bits");
+    }
+}
+
+#[test]
+fn a_size_that_was_only_estimated_is_enlarged() {
+    let (member, query) = (random(50), random(51));
+    let members: Vec<Hash> = (0..5_000).map(member).collect();
+    let mistakes: Vec<Hash> = (0..500_000).map(query).collect();
+    let builder = AdaptiveQuotientFilter::builder().remainder_bits(4);
+    let built =
+        builder.clone().capacity(100).build_from(members.clone(), mistakes.clone()).unwrap();
+    assert!(built.len() == 5_000 && !mistakes.iter().any(|&hash| built.contains(hash)));
+    // One that was asked for is kept to.
+    let refused = builder.clone().slots(5_100).build_from(members.clone(), mistakes);
+    assert!(matches!(refused, Err(BuildError::Full { slots: 5_100 })));
+}
+
+#[test]
+fn different_secrets_make_different_mistakes() {
+    let hashers = [1, 2].map(|byte| KeyedHasher::new(&Secret::from_bytes([byte; 16])));
+    let positives: Vec<HashSet<u64>> = hashers
+        .iter()
+        .map(|hasher| {
+            let mut filter = AdaptiveQuotientFilter::builder().capacity(10_000).build().unwrap();
+            for key in 0..10_000u64 {
+                filter.insert(hasher.hash(&key)).unwrap();
+            }
+            (10_000..1_000_000u64).filter(|key| filter.contains(hasher.hash(key))).collect()
+        })
+        .collect();
+    // About a thousand each, of which chance puts about one into both.
+    assert!(positives.iter().all(|keys| keys.len() > 500));
+    assert!(positives[0].intersection(&positives[1]).count() < 10);
+}

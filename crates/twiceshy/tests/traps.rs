@@ -1,0 +1,175 @@
+//! Mistakes that others made, one test each.
+
+use twiceshy::{
+    AdaptError, AdaptiveQuotientFilter, Answer, Claim, Fingerprint, Hash, MemoryMap, ReverseMap,
+};
+
+fn filter(remainder_bits: u32, slots: u64) -> AdaptiveQuotientFilter {
+    AdaptiveQuotientFilter::builder()
+        .remainder_bits(remainder_bits)
+        .slots(slots)
+        .build()
+        .expect("a small filter")
+}
+
+/// A hash for 16 slots of 8 bits: quotient, then remainder, then three more digits.
+fn hash(digits: u128) -> Hash {
+    Hash::from_u128(digits << 92)
+}
+
+fn claim(filter: &AdaptiveQuotientFilter, query: Hash) -> Claim {
+    match filter.check(query) {
+        Answer::Maybe(claim) => claim,
+        Answer::Absent => panic!("{query:?} is absent"),
+    }
+}
+
+fn lengths(filter: &AdaptiveQuotientFilter) -> Vec<u32> {
+    filter.iter().map(|fingerprint: Fingerprint| fingerprint.bits() / 8).collect()
+}
+
+#[test]
+fn a_lookup_looks_at_every_fingerprint_of_a_minirun() {
+    let mut filter = filter(8, 16);
+    let members = [hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00), hash(0x3_aa_30_00_00)];
+    for member in members {
+        filter.insert(member).unwrap();
+    }
+    let mistake = hash(0x3_aa_20_11_00);
+    filter.adapt(&claim(&filter, mistake), &members).unwrap();
+    // The first and the last differ from the mistake after one digit, the middle one
+    // after two; each is still found behind the ones that don't match.
+    assert_eq!(lengths(&filter), [2, 3, 2]);
+    assert!(members.iter().all(|&member| filter.contains(member)));
+    assert!(!filter.contains(mistake));
+    // A mistake of the last one alone lengthens that one alone.
+    let other = hash(0x3_aa_30_00_01);
+    filter.adapt(&claim(&filter, other), &members).unwrap();
+    assert_eq!(lengths(&filter), [2, 3, 4]);
+    assert!(members.iter().all(|&member| filter.contains(member)));
+    filter.validate().unwrap();
+}
+
+#[test]
+fn one_repair_mends_all_fingerprints_that_collide() {
+    let mut filter = filter(8, 16);
+    let members = [hash(0x3_aa_10_00_00), hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00)];
+    for member in members {
+        filter.insert(member).unwrap();
+    }
+    let adaptation = filter.adapt(&claim(&filter, hash(0x3_aa_70_00_00)), &members).unwrap();
+    assert_eq!((adaptation.lengthened, adaptation.ghosts), (3, 0));
+    assert_eq!(lengths(&filter), [2, 2, 2]);
+    assert!(!filter.contains(hash(0x3_aa_70_00_00)));
+}
+
+#[test]
+fn a_newcomer_does_not_undo_a_repair() {
+    let mut filter = filter(8, 16);
+    filter.insert(hash(0x3_aa_10_20_00)).unwrap();
+    let mistake = hash(0x3_aa_10_30_00);
+    filter.adapt(&claim(&filter, mistake), &[hash(0x3_aa_10_20_00)]).unwrap();
+    assert_eq!(lengths(&filter), [3]);
+    // Differs from its neighbour after one digit, so one digit is enough.
+    filter.insert(hash(0x3_aa_40_20_00)).unwrap();
+    // Shares one digit with it, so it takes two.
+    filter.insert(hash(0x3_aa_10_50_00)).unwrap();
+    // Another minirun: no extension.
+    filter.insert(hash(0x3_ab_10_50_00)).unwrap();
+    assert_eq!(lengths(&filter), [3, 3, 2, 1]);
+    assert!(!filter.contains(mistake));
+}
+
+#[test]
+fn extensions_never_run_out_of_bits_that_differ() {
+    for (remainder_bits, slots) in [(1, 3), (9, 1000), (7, 1 << 20), (40, 64), (13, 12_345)] {
+        for base in [0, 1 << 90, u128::MAX - 1, u128::MAX / 3] {
+            let (member, mistake) = (Hash::from_u128(base), Hash::from_u128(base + 1));
+            let mut filter = filter(remainder_bits, slots.max(300));
+            filter.insert(member).unwrap();
+            if let Answer::Maybe(claim) = filter.check(mistake) {
+                filter.adapt(&claim, &[member]).unwrap();
+            }
+            assert!(filter.contains(member) && !filter.contains(mistake));
+            filter.validate().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_suspect_that_was_exchanged_is_not_lost() {
+    // Between listing and repair another thread deletes one suspect and inserts
+    // another: counts and prefixes still agree.
+    let mut filter = filter(8, 16);
+    let mut map = MemoryMap::new();
+    let (old, new, query) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00), hash(0x3_aa_20_01_00));
+    filter.insert(old).unwrap();
+    map.insert(old, "old");
+    let claim = claim(&filter, query);
+    let listed = map.members(claim.suspects()).unwrap();
+    filter.insert(new).unwrap();
+    map.insert(new, "new");
+    map.remove(old, "old");
+    assert_eq!(filter.adapt(&claim, &listed), Err(AdaptError::Stale));
+    assert_eq!(filter.adapt_dropping_ghosts(&claim, &listed), Err(AdaptError::Stale));
+    assert!(filter.contains(new));
+    // Once more, from the beginning: the fingerprint of the deleted one is a ghost.
+    let Answer::Maybe(claim) = filter.check(query) else { unreachable!() };
+    let listed = map.members(claim.suspects()).unwrap();
+    let refused = filter.adapt(&claim, &listed);
+    assert_eq!(refused, Err(AdaptError::Unlisted { fingerprints: 1 }));
+    let adaptation = filter.adapt_dropping_ghosts(&claim, &listed).unwrap();
+    assert_eq!((adaptation.lengthened, adaptation.ghosts), (1, 1));
+    assert!(filter.contains(new) && !filter.contains(query) && !filter.contains(old));
+}
+
+#[test]
+fn claims_of_another_filter_are_refused() {
+    let mut filter = filter(8, 16);
+    let (member, query) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
+    filter.insert(member).unwrap();
+    let mut copy = filter.clone();
+    assert_eq!(copy.adapt(&claim(&filter, query), &[member]), Err(AdaptError::Stale));
+    copy.adapt(&claim(&copy, query), &[member]).unwrap();
+    assert!(filter.contains(query) && !copy.contains(query));
+}
+
+#[test]
+fn members_that_came_elsewhere_do_not_spoil_a_claim() {
+    let mut filter = filter(8, 1 << 16);
+    let quotient = |number: u128| Hash::from_u128(number << 112);
+    let query = Hash::from_u128(quotient(7).as_u128() + 1);
+    filter.insert(quotient(7)).unwrap();
+    let claim = claim(&filter, query);
+    for elsewhere in [6, 8, 100, 40_000] {
+        filter.insert(quotient(elsewhere)).unwrap();
+    }
+    filter.adapt(&claim, &[quotient(7)]).unwrap();
+    assert!(filter.contains(quotient(7)) && !filter.contains(query));
+}
+
+#[test]
+fn every_refusal_says_what_to_do() {
+    let mut filter = filter(8, 2);
+    let [a, b, query] = [0x11, 0x22, 0x33].map(|low| Hash::from_u128(0xaa << 119 | low << 110));
+    filter.insert(a).unwrap();
+    filter.insert(b).unwrap();
+    let claim = claim(&filter, query);
+    let errors = [
+        filter.adapt(&claim, &[a, b]).unwrap_err(),
+        filter.adapt(&claim, &[a]).unwrap_err(),
+        filter.adapt(&claim, &[a, b, b]).unwrap_err(),
+        filter.adapt(&claim, &[a, b, query]).unwrap_err(),
+        filter.adapt(&claim, &[a, Hash::MAX]).unwrap_err(),
+    ];
+    let messages = errors.map(|error| error.to_string());
+    assert!(messages[0].contains("100.0 % load"), "{}", messages[0]);
+    assert!(messages[1].contains("list them all"), "{}", messages[1]);
+    assert!(messages[2].contains("not in the filter"), "{}", messages[2]);
+    assert!(messages[3].contains("is a member"), "{}", messages[3]);
+    assert!(messages[4].contains("no suspect"), "{}", messages[4]);
+    let full = filter.insert(query).unwrap_err().to_string();
+    assert!(full.contains("build a larger one"), "{full}");
+    filter.validate().unwrap();
+    assert!(filter.contains(a) && filter.contains(b) && filter.len() == 2);
+}
