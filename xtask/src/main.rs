@@ -1,1 +1,44 @@
-fn main() {}
+//! The project's commands: `cargo xtask test` is the one that must be green.
+
+mod fuzz;
+mod shell;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask <command>
+
+Commands:
+  test                          everything that must be green: format, lints, tests,
+                                docs, oldest compiler, benchmarks and fuzz targets
+                                (briefly); installs what is missing
+  fuzz [TARGET] [SECONDS]       fuzzes one target, or all of them, for that long each
+                                (60 seconds if nothing is said)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["test"] => test::run(),
+        ["fuzz"] => fuzz::run(&fuzz::TARGETS, 60),
+        ["fuzz", target] => fuzz::run(&[target], 60),
+        ["fuzz", target, seconds] => match seconds.parse() {
+            Ok(seconds) => fuzz::run(&[target], seconds),
+            Err(_) => Err(format!("{seconds:?} is no number of seconds")),
+        },
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("no such command\n\n{HELP}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

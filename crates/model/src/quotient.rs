@@ -176,7 +176,7 @@ impl Model {
     /// If they differ, or if the filter is not valid.
     pub fn check(&self, filter: &AdaptiveQuotientFilter) {
         filter.validate().expect("a valid filter");
-        let mut prints: Vec<Print> = self.entries.iter().map(|entry| entry.print.clone()).collect();
+        let mut prints: Vec<Print> = self.entries.iter().map(|entry| entry.print).collect();
         prints.sort();
         let stored: Vec<Print> = filter.iter().map(|print| as_print(&print)).collect();
         assert_eq!(stored, prints);

@@ -10,7 +10,7 @@ use zeroize::Zeroize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HashScheme {
-    /// `LightMAC` over AES-128, as [`KeyedHasher`] describes it.
+    /// LightMAC over AES-128, as [`KeyedHasher`] describes it.
     LightMacAes128,
 }
 
@@ -21,7 +21,7 @@ pub enum HashScheme {
 /// prepared offline, and nothing is learnt from some hashes about others.
 ///
 /// # The function
-/// `LightMAC` (Luykx, Preneel, Tischhauser and Yasuda, FSE 2016) over AES-128, with
+/// LightMAC (Luykx, Preneel, Tischhauser and Yasuda, FSE 2016) over AES-128, with
 /// CMAC's treatment of a full last block. From the secret `s` come three subkeys,
 /// `K₁ = AES_s(0)`, `K₂ = AES_s(1)`, `T = AES_s(2)`. Let all integers be
 /// little-endian.

@@ -1,0 +1,55 @@
+//! `cargo xtask test`.
+
+use crate::fuzz;
+use crate::shell::{self, Done, command, output, succeeds};
+
+/// Seconds for each fuzz target: enough to see that it runs.
+const FUZZ_SECONDS: u32 = 10;
+
+fn run_all(steps: &[&[&str]]) -> Done {
+    steps.iter().try_for_each(|words| shell::run(command(words)))
+}
+
+pub(crate) fn run() -> Done {
+    install_components()?;
+    run_all(&[
+        &["cargo", "fmt", "--all", "--check"],
+        &["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
+        &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+        &["cargo", "test", "--workspace"],
+        &["cargo", "test", "--workspace", "--benches"],
+        &["cargo", "run", "--release", "--example", "demo", "--", "--quick"],
+    ])?;
+    let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    shell::run(docs)?;
+    check_oldest_compiler()?;
+    fuzz::run(&fuzz::TARGETS, FUZZ_SECONDS)
+}
+
+fn install_components() -> Done {
+    for (component, words) in
+        [("rustfmt", ["cargo", "fmt", "--version"]), ("clippy", ["cargo", "clippy", "--version"])]
+    {
+        if !succeeds(&words) {
+            shell::run(command(&["rustup", "component", "add", component]))?;
+        }
+    }
+    Ok(())
+}
+
+/// Compiles with the oldest compiler that the manifest promises; if that is the one at
+/// work, all that went before was the check.
+fn check_oldest_compiler() -> Done {
+    let promised = env!("CARGO_PKG_RUST_VERSION");
+    let version = output(&["rustc", "--version"])?;
+    let current = version.split_whitespace().nth(1).unwrap_or_default();
+    if current.starts_with(&format!("{promised}.")) {
+        eprintln!("\nrustc {current} is the oldest that is promised ({promised})");
+        return Ok(());
+    }
+    if !succeeds(&["rustup", "run", promised, "rustc", "--version"]) {
+        shell::run(command(&["rustup", "toolchain", "install", promised, "--profile", "minimal"]))?;
+    }
+    run_all(&[&["rustup", "run", promised, "cargo", "check", "--workspace", "--all-targets"]])
+}
