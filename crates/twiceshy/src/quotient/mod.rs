@@ -7,6 +7,9 @@ mod insert;
 mod lookup;
 mod validate;
 
+#[cfg(test)]
+mod tests;
+
 pub use adapt::Adaptation;
 pub use builder::{Builder, Plan};
 

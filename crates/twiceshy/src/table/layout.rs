@@ -93,7 +93,7 @@ impl QuotientTable {
         Self::for_machine(slots, width, Level::detect())
     }
 
-    pub(super) fn for_machine(slots: u64, width: u32, level: Level) -> Option<Self> {
+    pub(crate) fn for_machine(slots: u64, width: u32, level: Level) -> Option<Self> {
         let blocks = Self::blocks_for(slots, width)?;
         let words = zeroed_words(blocks.checked_mul(PLANES + width as usize)?.checked_add(1)?)?;
         Some(Self { slots, width, words, spills: vec![0; blocks], used: 0, level })

@@ -1,0 +1,47 @@
+//! What can't be seen from outside: that every machine does the same.
+
+use super::AdaptiveQuotientFilter;
+use crate::bits::machine::Level;
+use crate::table::QuotientTable;
+use crate::{Answer, Hash, HashScheme, KeyedHasher, Secret};
+use proptest::prelude::*;
+
+fn filter(slots: u64, width: u32, level: Level) -> AdaptiveQuotientFilter {
+    let table = QuotientTable::for_machine(slots, width, level).unwrap();
+    AdaptiveQuotientFilter::from_table(table, HashScheme::LightMacAes128, 0)
+}
+
+proptest! {
+    /// Small tables of narrow slots, so that most queries collide and clusters are long.
+    #[test]
+    fn every_machine_answers_and_adapts_alike(
+        seed in any::<[u8; 16]>(), slots in 1u64..600, width in 1u32..12, fill in 0u64..110
+    ) {
+        let mut here = filter(slots, width, Level::detect());
+        let mut portable = filter(slots, width, Level::Portable);
+        let hasher = KeyedHasher::new(&Secret::from_bytes(seed));
+        let mut members: Vec<Hash> = Vec::new();
+        for index in 0..slots * fill / 100 {
+            let hash = hasher.hash(&index);
+            let inserted = here.insert(hash).is_ok();
+            prop_assert_eq!(inserted, portable.insert(hash).is_ok());
+            if inserted {
+                members.push(hash);
+            }
+            let query = hasher.hash(&(u128::from(index) << 64));
+            prop_assert_eq!(here.contains(query), portable.contains(query));
+            if let (Answer::Maybe(a), Answer::Maybe(b)) = (here.check(query), portable.check(query)) {
+                let suspects: Vec<Hash> =
+                    members.iter().copied().filter(|hash| a.suspects().contains(hash)).collect();
+                prop_assert_eq!(
+                    here.adapt(&a, &suspects).is_ok(),
+                    portable.adapt(&b, &suspects).is_ok()
+                );
+            }
+        }
+        prop_assert!(here.iter().eq(portable.iter()));
+        prop_assert!(members.iter().all(|&hash| portable.contains(hash)));
+        here.validate()?;
+        portable.validate()?;
+    }
+}
