@@ -29,6 +29,8 @@ pub struct Shape {
     pub remainder_bits: u32,
     /// Where hashes lie.
     pub spread: Spread,
+    /// How many are inserted before the script begins; every third is a ghost.
+    pub inserted: u32,
 }
 
 impl Shape {
@@ -47,6 +49,7 @@ impl Shape {
                 Spread::OneQuotient,
                 Spread::End,
             ])?,
+            inserted: 0,
         })
     }
 }
@@ -76,6 +79,10 @@ pub fn drive(bytes: &[u8]) {
 /// If filter and model disagree.
 pub fn drive_shape(shape: Shape, bytes: &mut Unstructured<'_>) {
     let mut stage = Stage::new(shape);
+    for index in 0..shape.inserted {
+        let random = u128::from(index + 1).wrapping_mul(0x2d99_787e_fda9_9e3c_2ad8_6f12_9e3b_c255);
+        stage.insert(stage.spread(random), index % 3 == 0);
+    }
     while !bytes.is_empty() && stage.step(bytes).is_ok() {
         stage.model.check(&stage.filter);
         for &mistake in &stage.mistakes {
@@ -96,14 +103,16 @@ pub fn drive_constructor(bytes: &[u8]) {
 fn construct(bytes: &mut Unstructured<'_>) -> Result<()> {
     let stage = Stage::new(Shape::any(bytes)?);
     let (mut members, mut mistakes) = (Vec::new(), Vec::new());
-    let sort = bytes.ratio(9, 10)?;
+    let (sort_members, sort_mistakes) = (bytes.ratio(9, 10)?, bytes.ratio(9, 10)?);
     while !bytes.is_empty() {
         let known: &Vec<Hash> = &members;
         let hash = stage.hash(bytes, known)?;
         if bytes.ratio(1, 3)? { mistakes.push(hash) } else { members.push(hash) }
     }
-    if sort {
+    if sort_members {
         members.sort_unstable();
+    }
+    if sort_mistakes {
         mistakes.sort_unstable();
     }
     stage.compare_with_built(&members, &mistakes);
@@ -130,14 +139,19 @@ impl Stage {
             let rest = u128::MAX.checked_shr(keep).unwrap_or(0);
             return Ok(Hash::from_u128(near & !rest | random & rest));
         }
+        Ok(self.spread(random))
+    }
+
+    /// A hash where the shape wants it.
+    fn spread(&self, random: u128) -> Hash {
         let slots = u128::from(self.shape.slots);
         let one_slot = u128::MAX / slots;
-        Ok(Hash::from_u128(match self.shape.spread {
+        Hash::from_u128(match self.shape.spread {
             Spread::Uniform => random,
             Spread::Clustered => (random % 4) * (u128::MAX / 5) + (random >> 20) % one_slot / 2,
             Spread::OneQuotient => slots / 2 * one_slot + random % one_slot,
             Spread::End => u128::MAX - random % one_slot,
-        }))
+        })
     }
 
     fn members(&self) -> Vec<Hash> {
@@ -302,14 +316,16 @@ impl Stage {
         );
         match built {
             Ok(filter) => {
+                assert!(members.is_sorted() && mistakes.is_sorted());
                 let model = Model::built(slots, remainder_bits, members, mistakes);
                 model.check(&filter);
                 assert!(mistakes.iter().all(|&mistake| !filter.contains(mistake)));
             }
-            Err(BuildError::Unsorted(_)) => {
-                assert!(!members.is_sorted() || !mistakes.is_sorted());
+            Err(BuildError::Unsorted(list)) => {
+                let named = if list == "members" { members } else { mistakes };
+                assert!(!named.is_sorted());
             }
-            Err(BuildError::MistakeIsMember(hash)) => {
+            Err(BuildError::MistakeIsMember { hash, .. }) => {
                 assert!(members.contains(&hash) && mistakes.contains(&hash));
             }
             Err(BuildError::Full { .. }) => {

@@ -47,6 +47,16 @@ impl Claim {
     }
 }
 
+/// What a repair changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Adaptation {
+    /// Fingerprints that were lengthened; 0 if the mistake was repaired already.
+    pub lengthened: usize,
+    /// Fingerprints without a member that were dropped.
+    pub ghosts: usize,
+}
+
 /// The state of one filter's members around a quotient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
@@ -69,8 +79,15 @@ const MOST_STRIPES: u64 = 1024;
 
 impl Versions {
     pub(crate) fn new(slots: u64) -> Self {
-        let stripes = (slots / 64).next_power_of_two().min(MOST_STRIPES);
-        Self::with_stripes(stripes as usize)
+        Self::with_stripes(Self::stripes_for(slots))
+    }
+
+    fn stripes_for(slots: u64) -> usize {
+        (slots / 64).next_power_of_two().min(MOST_STRIPES) as usize
+    }
+
+    pub(crate) fn bytes_for(slots: u64) -> u64 {
+        (Self::stripes_for(slots) * size_of::<u64>()) as u64
     }
 
     fn with_stripes(stripes: usize) -> Self {

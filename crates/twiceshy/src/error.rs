@@ -19,9 +19,10 @@ pub enum InsertError {
     },
 }
 
-/// A mistake was not repaired; the filter is as it was, and still answers "maybe".
+/// A mistake was not repaired; the filter is as it was.
 ///
-/// All of these protect members: obeying would end in a false negative.
+/// But for [`Full`](Self::Full), all of these protect members: obeying would end in a
+/// false negative.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdaptError {
@@ -71,12 +72,18 @@ pub enum AdaptError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The false-positive rate is not between 0 and 1.
-    #[error("a false-positive rate of {0} is impossible; choose one above 0 and below 1")]
+    /// The false-positive rate is not between 2^-56 and 1.
+    #[error("a false-positive rate of {0:e} is impossible; choose one between 2^-56 and 1")]
     Rate(f64),
     /// No remainder can be that wide.
     #[error("remainders of {0} bits are impossible; choose 1 to 56")]
     RemainderBits(u32),
+    /// There can't be that many slots.
+    #[error("{0} slots are impossible; choose 1 to 2^48")]
+    Slots(u64),
+    /// The slots or bytes that were asked for have no room for so many repairs.
+    #[error("there is no room for {0} adaptations; allow more slots or memory, or fewer of them")]
+    Adaptations(usize),
     /// A rate and remainder bits were both given.
     #[error("give a false-positive rate or remainder bits, not both")]
     RateAndRemainderBits,
@@ -86,7 +93,7 @@ pub enum BuildError {
     /// The memory budget is too small for any filter.
     #[error("{0} bytes hold no filter of that rate; allow more memory or more false positives")]
     Budget(u64),
-    /// There is no such amount of memory, or no table of so many slots.
+    /// There is no such amount of memory.
     #[error("there is no memory for {slots} slots of {remainder_bits} bits")]
     Memory {
         /// Slots of the table.
@@ -98,8 +105,15 @@ pub enum BuildError {
     #[error("{0} come out of hash order; sort them by hash")]
     Unsorted(&'static str),
     /// A hash is both a member's and a mistake's.
-    #[error("{0:?} is both a member and a mistake; take it off one of the lists")]
-    MistakeIsMember(Hash),
+    #[error("{hash:?} is both a member and a mistake{}; take it off one of the lists",
+        position.map(|position| format!(", number {position} of them")).unwrap_or_default())]
+    MistakeIsMember {
+        /// The hash.
+        hash: Hash,
+        /// Where it is in the list of mistakes, counted from 0, if a list of keys was
+        /// given.
+        position: Option<usize>,
+    },
     /// Members and repairs don't fit the slots that were asked for.
     #[error("the members and repairs need more than {slots} slots; allow more slots or memory")]
     Full {

@@ -1,9 +1,11 @@
 //! Keys in front of a filter of hashes.
 
-use crate::error::{AdaptError, InsertError};
+use crate::error::{AdaptError, BuildError, InsertError};
 use crate::{
-    Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, Key, KeyedHasher, Secret,
+    Adaptation, AdaptiveFilter, AdaptiveQuotientFilter, Answer, Builder, Claim, Dynamic, Filter,
+    Hash, Key, KeyedHasher, Secret,
 };
+use core::borrow::Borrow;
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -12,7 +14,7 @@ use core::marker::PhantomData;
 /// The type is part of the filter, so that a `7i32` that was inserted can't be asked
 /// for as a `7u64`, which has another hash:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use twiceshy::AdaptiveQuotientFilter;
 /// let mut filter = AdaptiveQuotientFilter::builder().capacity(100).build_keyed::<i32>().unwrap();
 /// filter.insert(&7i32).unwrap();
@@ -43,6 +45,7 @@ use core::marker::PhantomData;
 /// ```
 pub struct Keyed<K: ?Sized, F> {
     filter: F,
+    secret: Secret,
     hasher: KeyedHasher,
     key: PhantomData<fn(&K)>,
 }
@@ -53,10 +56,16 @@ impl<K: ?Sized, F: Filter> Keyed<K, F> {
     ///
     /// # Panics
     /// If the filter was made for hashes of another function.
-    pub fn new(filter: F, secret: &Secret) -> Self {
-        let hasher = KeyedHasher::new(secret);
+    pub fn new(filter: F, secret: Secret) -> Self {
+        let hasher = KeyedHasher::new(&secret);
         assert_eq!(filter.hash_scheme(), hasher.scheme(), "a filter of another hash function");
-        Self { filter, hasher, key: PhantomData }
+        Self { filter, secret, hasher, key: PhantomData }
+    }
+
+    /// The secret, to be kept where keys are stored by their hashes: without it they
+    /// can't be found any more.
+    pub const fn secret(&self) -> &Secret {
+        &self.secret
     }
 
     /// The filter of hashes underneath.
@@ -120,11 +129,78 @@ impl<K: Key + ?Sized, F: AdaptiveFilter> Keyed<K, F> {
     pub fn adapt(&mut self, claim: &Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
         self.filter.adapt(claim, members)
     }
+
+    /// Repairs a mistake and drops ghosts; see [`AdaptiveFilter::adapt_dropping_ghosts`].
+    ///
+    /// # Errors
+    /// As [`AdaptiveFilter::adapt_dropping_ghosts`].
+    pub fn adapt_dropping_ghosts(
+        &mut self,
+        claim: &Claim,
+        members: &[Hash],
+    ) -> Result<Adaptation, AdaptError> {
+        self.filter.adapt_dropping_ghosts(claim, members)
+    }
+}
+
+impl Builder {
+    fn secret_or_fresh(&self) -> Result<Secret, BuildError> {
+        Ok(self.secret.clone().map_or_else(Secret::generate, Ok)?)
+    }
+
+    /// An empty filter for keys of type `K`.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), or if there is no entropy for a fresh secret.
+    pub fn build_keyed<K: ?Sized>(&self) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
+        Ok(Keyed::new(self.build()?, self.secret_or_fresh()?))
+    }
+
+    /// A filter of these keys, in which none of these mistakes is "maybe".
+    ///
+    /// ```
+    /// use twiceshy::AdaptiveQuotientFilter;
+    /// let blocked = ["evil.example", "worse.example"];
+    /// let popular = ["fine.example", "good.example"];
+    /// let list = AdaptiveQuotientFilter::builder()
+    ///     .false_positive_rate(0.01)
+    ///     .build_keyed_from::<str>(blocked, popular)?;
+    /// assert!(list.contains("evil.example") && !list.contains("fine.example"));
+    /// # Ok::<(), twiceshy::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build_sorted`](Self::build_sorted), or if there is no entropy for a fresh
+    /// secret.
+    pub fn build_keyed_from<K: Key + ?Sized>(
+        &self,
+        members: impl IntoIterator<Item: Borrow<K>>,
+        mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
+    ) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
+        let secret = self.secret_or_fresh()?;
+        let hasher = KeyedHasher::new(&secret);
+        let mistakes = mistakes.into_iter().map(|key| hasher.hash(key.borrow()));
+        let members = members.into_iter().map(|key| hasher.hash(key.borrow())).collect();
+        let built = self.build_from(members, mistakes.clone().collect());
+        let filter = built.map_err(|error| match error {
+            BuildError::MistakeIsMember { hash, .. } => BuildError::MistakeIsMember {
+                hash,
+                position: mistakes.clone().position(|mistake| mistake == hash),
+            },
+            other => other,
+        })?;
+        Ok(Keyed::new(filter, secret))
+    }
 }
 
 impl<K: ?Sized, F: Clone> Clone for Keyed<K, F> {
     fn clone(&self) -> Self {
-        Self { filter: self.filter.clone(), hasher: self.hasher.clone(), key: PhantomData }
+        Self {
+            filter: self.filter.clone(),
+            secret: self.secret.clone(),
+            hasher: self.hasher.clone(),
+            key: PhantomData,
+        }
     }
 }
 

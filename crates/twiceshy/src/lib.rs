@@ -11,11 +11,11 @@ mod reverse_map;
 mod table;
 mod traits;
 
-pub use claim::{Answer, Claim};
+pub use claim::{Adaptation, Answer, Claim};
 pub use error::{AdaptError, BuildError, EntropyError, InsertError, Invalid};
 pub use fingerprint::Fingerprint;
 pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};
 pub use keyed::Keyed;
-pub use quotient::{Adaptation, AdaptiveQuotientFilter, Builder, Parameters, Plan, Statistics};
+pub use quotient::{AdaptiveQuotientFilter, Builder, Parameters, Plan, Statistics};
 pub use reverse_map::MemoryMap;
 pub use traits::{AdaptiveFilter, Dynamic, Filter, ReverseMap};

@@ -68,6 +68,15 @@ impl<K> ReverseMap for MemoryMap<K> {
     }
 }
 
+/// A map by hash, of keys or anything else, in which no two members share a hash.
+impl<V> ReverseMap for BTreeMap<Hash, V> {
+    type Error = Infallible;
+
+    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Hash>, Infallible> {
+        Ok(self.range(suspects).map(|(&hash, _)| hash).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

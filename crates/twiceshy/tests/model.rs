@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use twiceshy_model::script::{Shape, Spread, drive, drive_constructor, drive_shape};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
     fn any_script(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
@@ -28,6 +28,23 @@ proptest! {
         ]),
         bytes in prop::collection::vec(any::<u8>(), 12_000),
     ) {
-        drive_shape(Shape { slots, remainder_bits, spread }, &mut Unstructured::new(&bytes));
+        drive_shape(Shape { slots, remainder_bits, spread, inserted: 0 }, &mut Unstructured::new(&bytes));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20) })]
+
+    /// Runs of a few quotients, long enough that spills exceed their byte,
+    /// with ghosts that come and go.
+    #[test]
+    fn saturated(
+        slots in 1500u64..3000,
+        remainder_bits in 1u32..=12,
+        spread in prop::sample::select(vec![Spread::Clustered, Spread::OneQuotient]),
+        bytes in prop::collection::vec(any::<u8>(), 1500),
+    ) {
+        let shape = Shape { slots, remainder_bits, spread, inserted: 1200 };
+        drive_shape(shape, &mut Unstructured::new(&bytes));
     }
 }

@@ -1,7 +1,8 @@
 //! Mistakes that others made, one test each.
 
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, Claim, Fingerprint, Hash, MemoryMap, ReverseMap,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Claim, Fingerprint, Hash, MemoryMap,
+    ReverseMap,
 };
 
 fn filter(remainder_bits: u32, slots: u64) -> AdaptiveQuotientFilter {
@@ -146,6 +147,73 @@ fn members_that_came_elsewhere_do_not_spoil_a_claim() {
     }
     filter.adapt(&claim, &[quotient(7)]).unwrap();
     assert!(filter.contains(quotient(7)) && !filter.contains(query));
+}
+
+#[test]
+fn claims_of_a_twin_are_refused() {
+    let (member, query) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
+    let [mut one, mut other] = [filter(8, 16), filter(8, 16)];
+    let mut copy = other.clone();
+    for filter in [&mut one, &mut other, &mut copy] {
+        filter.insert(member).unwrap();
+    }
+    let claim = claim(&one, query);
+    assert_eq!(other.adapt(&claim, &[member]), Err(AdaptError::Stale));
+    assert_eq!(copy.adapt(&claim, &[member]), Err(AdaptError::Stale));
+    std::mem::swap(&mut one, &mut other);
+    assert_eq!(one.adapt(&claim, &[member]), Err(AdaptError::Stale));
+    other.adapt(&claim, &[member]).unwrap();
+}
+
+#[test]
+fn each_list_must_be_in_order() {
+    let parameters = filter(8, 16).parameters();
+    let (low, high) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
+    let unsorted = |members: &[Hash], mistakes: &[Hash]| {
+        let (members, mistakes) = (members.to_vec(), mistakes.to_vec());
+        match AdaptiveQuotientFilter::from_sorted(parameters, members, mistakes) {
+            Err(BuildError::Unsorted(list)) => Some(list),
+            _ => None,
+        }
+    };
+    assert_eq!(unsorted(&[high, low], &[]), Some("members"));
+    // Before, between and behind the members.
+    for members in [&[Hash::MAX][..], &[hash(0x3_aa_18_00_00)], &[Hash::MIN], &[]] {
+        assert_eq!(unsorted(members, &[high, low]), Some("mistakes"));
+    }
+    assert_eq!(unsorted(&[low, low], &[high, high]), None);
+}
+
+#[test]
+fn a_refusal_changes_no_statistics_and_no_claim() {
+    let mut filter = filter(8, 2);
+    let [a, b, query] = [0x11, 0x22, 0x33].map(|low| Hash::from_u128(0xaa << 119 | low << 110));
+    filter.insert(a).unwrap();
+    filter.insert(b).unwrap();
+    let (claim, before) = (claim(&filter, query), filter.statistics());
+    filter.insert(a).unwrap_err();
+    for listed in [&[a, b][..], &[a], &[a, b, b], &[a, b, query], &[a, Hash::MAX]] {
+        let error = filter.adapt(&claim, listed).unwrap_err();
+        assert_ne!(error, AdaptError::Stale, "{listed:?}");
+        assert_eq!(filter.statistics(), before);
+    }
+}
+
+#[test]
+fn repairs_are_counted_once_each() {
+    let mut filter = filter(8, 16);
+    let (member, ghost) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
+    filter.insert(member).unwrap();
+    let first = claim(&filter, hash(0x3_aa_10_10_00));
+    for _ in 0..2 {
+        filter.adapt(&first, &[member]).unwrap();
+        assert_eq!(filter.statistics().adaptations, 1);
+    }
+    filter.insert(ghost).unwrap();
+    let second = claim(&filter, hash(0x3_aa_20_10_00)); // only the ghost covers it
+    let adaptation = filter.adapt_dropping_ghosts(&second, &[member]).unwrap();
+    assert_eq!((adaptation.lengthened, adaptation.ghosts), (0, 1));
+    assert_eq!(filter.statistics().adaptations, 2);
 }
 
 #[test]

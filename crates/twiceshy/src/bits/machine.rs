@@ -13,6 +13,10 @@ use super::word;
 pub(crate) trait Machine: Copy {
     /// As [`word::select`].
     fn select(self, word: u64, rank: u32) -> u32;
+
+    /// The `rank`-th set bit of `word`, alone; 0 if there aren't so many. `rank` is
+    /// less than 64.
+    fn select_bit(self, word: u64, rank: u32) -> u64;
 }
 
 /// A machine of which nothing is known.
@@ -23,6 +27,11 @@ impl Machine for Portable {
     #[inline(always)]
     fn select(self, word: u64, rank: u32) -> u32 {
         word::select(word, rank)
+    }
+
+    #[inline(always)]
+    fn select_bit(self, word: u64, rank: u32) -> u64 {
+        if word.count_ones() > rank { 1 << word::select(word, rank) } else { 0 }
     }
 }
 
@@ -68,9 +77,12 @@ mod tests {
     struct Select(u64, u32);
 
     impl Operation for Select {
-        type Output = u32;
-        fn run<M: Machine>(self, machine: M) -> u32 {
-            machine.select(self.0, self.1)
+        type Output = (u32, u64, u64);
+        fn run<M: Machine>(self, machine: M) -> Self::Output {
+            let Select(word, rank) = self;
+            let beyond = word.count_ones().min(63);
+            let selected = machine.select(word, rank);
+            (selected, machine.select_bit(word, rank), machine.select_bit(word & !1, beyond))
         }
     }
 
@@ -79,6 +91,7 @@ mod tests {
         fn every_machine_selects_alike(word in 1u64.., rank in any::<u32>()) {
             let rank = rank % word.count_ones();
             let expected = Level::Portable.run(Select(word, rank));
+            prop_assert_eq!((1 << expected.0, 0), (expected.1, expected.2));
             prop_assert_eq!(Level::detect().run(Select(word, rank)), expected);
         }
     }

@@ -3,12 +3,13 @@
 
 use super::machine::{Machine, Operation};
 use core::arch::x86_64::{
-    __m128i, _mm_aesenc_si128, _mm_aesenclast_si128, _mm_aeskeygenassist_si128, _mm_shuffle_epi32,
-    _mm_slli_si128, _mm_xor_si128, _pdep_u64, _tzcnt_u64,
+    __cpuid, __m128i, _MM_HINT_T0, _mm_aesenc_si128, _mm_aesenclast_si128,
+    _mm_aeskeygenassist_si128, _mm_prefetch, _mm_shuffle_epi32, _mm_slli_si128, _mm_xor_si128,
+    _pdep_u64,
 };
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// A machine with BMI1, BMI2, POPCNT and LZCNT: proof that detection found them.
+/// A machine with BMI1, BMI2, POPCNT, LZCNT and AES: proof that detection found them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bmi2(());
 
@@ -17,8 +18,9 @@ impl Bmi2 {
         let present = is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("popcnt")
-            && is_x86_feature_detected!("lzcnt");
-        present.then_some(Self(()))
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("aes");
+        (present && !deposits_slowly()).then_some(Self(()))
     }
 
     #[inline(always)]
@@ -28,24 +30,48 @@ impl Bmi2 {
     }
 }
 
-#[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt")]
+/// AMD's machines before Zen 3 (family 19h) have the deposit instruction in microcode,
+/// tens of times slower than doing without.
+fn deposits_slowly() -> bool {
+    let vendor = __cpuid(0);
+    let amd = [vendor.ebx, vendor.edx, vendor.ecx]
+        == [*b"Auth", *b"enti", *b"cAMD"].map(u32::from_le_bytes);
+    let signature = __cpuid(1).eax;
+    let family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
+    amd && family < 0x19
+}
+
+#[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,aes")]
 fn run_with_bmi2<O: Operation>(machine: Bmi2, operation: O) -> O::Output {
     operation.run(machine)
 }
 
 #[inline]
-#[target_feature(enable = "bmi1,bmi2")]
-fn select(word: u64, rank: u32) -> u32 {
-    _tzcnt_u64(_pdep_u64(1 << rank, word)) as u32
+#[target_feature(enable = "bmi2")]
+fn select_bit(word: u64, rank: u32) -> u64 {
+    _pdep_u64(1 << rank, word)
 }
 
 impl Machine for Bmi2 {
     #[inline(always)]
     fn select(self, word: u64, rank: u32) -> u32 {
         debug_assert!(word.count_ones() > rank);
-        // SAFETY: a value of `Bmi2` exists only where both features are.
-        unsafe { select(word, rank) }
+        self.select_bit(word, rank).trailing_zeros()
     }
+
+    #[inline(always)]
+    fn select_bit(self, word: u64, rank: u32) -> u64 {
+        // SAFETY: a value of `Bmi2` exists only where the feature is.
+        unsafe { select_bit(word, rank) }
+    }
+}
+
+/// Asks for the line of a word, which need not be there.
+#[inline(always)]
+pub(crate) fn prefetch(words: &[u64], index: usize) {
+    // SAFETY: every x86-64 machine has it; a prefetch touches no memory, so any
+    // address will do.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(index).cast()) };
 }
 
 /// The round keys of one AES-128 key, for a machine with the AES instructions.

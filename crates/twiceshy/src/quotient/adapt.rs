@@ -6,18 +6,8 @@ use crate::error::AdaptError;
 use crate::fingerprint::{Digits, Fingerprint};
 use crate::hash::Scaled;
 use crate::table::{Slot, TableFull};
-use crate::{Claim, Hash};
+use crate::{Adaptation, Claim, Hash};
 use core::ops::Range;
-
-/// What a repair changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Adaptation {
-    /// Fingerprints that were lengthened; 0 if the mistake was repaired already.
-    pub lengthened: usize,
-    /// Fingerprints without a member that were dropped.
-    pub ghosts: usize,
-}
 
 impl AdaptiveQuotientFilter {
     /// Repairs a mistake: the claim's query is no member, and `members` are the hashes
@@ -26,6 +16,10 @@ impl AdaptiveQuotientFilter {
     /// once. Afterwards the filter answers "absent" to it.
     ///
     /// A mistake that was repaired already is no error.
+    ///
+    /// The listed hashes must be the members' true ones: numbers and prefixes are
+    /// checked, but a fingerprint can't tell its member from another hash that it
+    /// covers, and would be lengthened after the wrong one.
     ///
     /// # Errors
     /// An [`AdaptError`], and nothing has changed, if the claim is stale, if `members`
@@ -101,7 +95,7 @@ impl AdaptiveQuotientFilter {
             self.len -= adaptation.ghosts as u64;
             self.versions.bump(mistake.quotient);
         }
-        self.adaptations += u64::from(lengthened > 0);
+        self.adaptations += 1;
         Ok(adaptation)
     }
 }

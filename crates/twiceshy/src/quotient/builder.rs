@@ -3,9 +3,8 @@
 use super::{AdaptiveQuotientFilter, Parameters};
 use crate::error::BuildError;
 use crate::hash::HashScheme;
-use crate::table::{QuotientTable, WIDTHS};
-use crate::{Hash, Key, Keyed, KeyedHasher, Secret};
-use core::borrow::Borrow;
+use crate::table::{SLOTS, WIDTHS};
+use crate::{Hash, Secret};
 
 /// The share of slots that a filter is planned to use, members and extensions: above
 /// it inserts get slow.
@@ -38,6 +37,7 @@ pub struct Builder {
     memory: Option<u64>,
     slots: Option<u64>,
     adaptations: Option<usize>,
+    pub(crate) secret: Option<Secret>,
 }
 
 /// What a [`Builder`] is going to build.
@@ -52,7 +52,7 @@ pub struct Plan {
     pub extension_slots: u64,
     /// The false-positive rate that it has then.
     pub rate: f64,
-    /// Bytes of its table.
+    /// Bytes of memory that it takes.
     pub bytes: u64,
 }
 
@@ -96,8 +96,8 @@ impl Builder {
         self
     }
 
-    /// The bytes that the filter's table may take; [`plan`](Self::plan) tells for how
-    /// many members they are enough.
+    /// The bytes that the filter may take; [`plan`](Self::plan) tells for how many
+    /// members they are enough.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
@@ -113,10 +113,21 @@ impl Builder {
     }
 
     /// How many mistakes there should be room to repair; a twentieth of the capacity
-    /// if nothing is said. Room that isn't used for repairs is there for members.
+    /// if nothing is said. Slots are slots: room for repairs can be used by members, too,
+    /// but more members than the capacity mean more false positives than were asked for.
     #[must_use]
     pub fn adaptations(mut self, mistakes: usize) -> Self {
         self.adaptations = Some(mistakes);
+        self
+    }
+
+    /// The secret for the keys' hashes, if a filter is to be built again over keys that
+    /// are stored by their hashes; a fresh one if nothing is said. For
+    /// [`build_keyed`](Self::build_keyed) and
+    /// [`build_keyed_from`](Self::build_keyed_from) only.
+    #[must_use]
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secret = Some(secret);
         self
     }
 
@@ -128,11 +139,12 @@ impl Builder {
         if self.rate.is_some() && self.remainder_bits.is_some() {
             return Err(BuildError::RateAndRemainderBits);
         }
-        if let Some(rate) = self.rate.filter(|rate| !(*rate > 0.0 && *rate < 1.0)) {
+        let best = expected_rate(PLANNED_LOAD, *WIDTHS.end());
+        if let Some(rate) = self.rate.filter(|rate| !(*rate >= best && *rate < 1.0)) {
             return Err(BuildError::Rate(rate));
         }
-        if let Some(bits) = self.remainder_bits.filter(|bits| !WIDTHS.contains(bits)) {
-            return Err(BuildError::RemainderBits(bits));
+        if let Some(bits) = self.remainder_bits {
+            check_shape(1, bits)?;
         }
         match (self.capacity, self.memory, self.slots) {
             (Some(capacity), None, None) => self.plan_for_members(capacity),
@@ -147,32 +159,31 @@ impl Builder {
     fn plan_for_members(&self, capacity: usize) -> Result<Plan, BuildError> {
         let rate = self.rate.unwrap_or(DEFAULT_RATE);
         let widths = self.remainder_bits.map_or(WIDTHS, |bits| bits..=bits);
-        widths
-            .filter_map(|bits| {
-                let extensions = self.extension_slots(capacity, bits);
-                let by_load = (capacity as f64 + extensions as f64) / PLANNED_LOAD;
-                let by_rate = match self.remainder_bits {
-                    Some(_) => 0.0,
-                    None => capacity as f64 / f64::from(bits).exp2() / -(-rate).ln_1p(),
-                };
-                let slots = by_load.max(by_rate).ceil().max(1.0) as u64;
-                let bytes = QuotientTable::bytes_for(slots, bits)?;
-                Some(plan(capacity, extensions, slots, bits, bytes))
-            })
-            .min_by_key(|plan| plan.bytes)
-            .ok_or(BuildError::Memory {
-                slots: capacity as u64,
-                remainder_bits: self.remainder_bits.unwrap_or(*WIDTHS.end()),
-            })
+        let slots = |bits: u32| {
+            let extensions = self.extension_slots(capacity, bits);
+            let by_load = (capacity as f64 + extensions as f64) / PLANNED_LOAD;
+            let by_rate = match self.remainder_bits {
+                Some(_) => 0.0,
+                None => capacity as f64 / f64::from(bits).exp2() / -(-rate).ln_1p(),
+            };
+            (extensions, by_load.max(by_rate).ceil().max(1.0) as u64)
+        };
+        let plans = widths.clone().filter_map(|bits| {
+            let (extensions, slots) = slots(bits);
+            let bytes = AdaptiveQuotientFilter::memory_for(slots, bits)?;
+            Some(plan(capacity, extensions, slots, bits, bytes))
+        });
+        plans.min_by_key(|plan| plan.bytes).ok_or(BuildError::Slots(slots(*widths.end()).1))
     }
 
-    /// The most members whose table fits the budget.
+    /// The most members whose filter fits the budget.
     fn plan_for_memory(&self, bytes: u64) -> Result<Plan, BuildError> {
-        let fits = |capacity: usize| {
-            self.plan_for_members(capacity).ok().filter(|plan| plan.bytes <= bytes)
+        let fits = |capacity: u64| {
+            let plan = self.plan_for_members(usize::try_from(capacity).ok()?).ok();
+            plan.filter(|plan| plan.bytes <= bytes)
         };
         // A member takes more than 4 bits, so `high` members never fit.
-        let (mut low, mut high) = (0, bytes.min(1 << 60) as usize * 2 + 2);
+        let (mut low, mut high) = (0, bytes.min(1 << 60) * 2 + 2);
         while high - low > 1 {
             let middle = low.midpoint(high);
             if fits(middle).is_some() {
@@ -181,7 +192,13 @@ impl Builder {
                 high = middle;
             }
         }
-        fits(low).filter(|plan| plan.capacity > 0).ok_or(BuildError::Budget(bytes))
+        let without_adaptations = Self { adaptations: Some(0), ..self.clone() };
+        fits(low).filter(|plan| plan.capacity > 0).ok_or_else(|| match self.adaptations {
+            Some(count) if count > 0 && without_adaptations.plan_for_memory(bytes).is_ok() => {
+                BuildError::Adaptations(count)
+            }
+            _ => BuildError::Budget(bytes),
+        })
     }
 
     fn plan_for_slots(&self, slots: u64) -> Result<Plan, BuildError> {
@@ -191,11 +208,18 @@ impl Builder {
             .remainder_bits
             .or_else(|| WIDTHS.into_iter().find(sufficient))
             .ok_or(BuildError::Rate(rate))?;
-        let bytes = QuotientTable::bytes_for(slots, bits)
+        check_shape(slots, bits)?;
+        let bytes = AdaptiveQuotientFilter::memory_for(slots, bits)
             .ok_or(BuildError::Memory { slots, remainder_bits: bits })?;
         let planned = (slots as f64 * PLANNED_LOAD) as u64;
         let extensions = match self.adaptations {
-            Some(_) => self.extension_slots(planned as usize, bits).min(planned),
+            Some(count) => {
+                let needed = self.extension_slots(count, bits);
+                if needed > planned {
+                    return Err(BuildError::Adaptations(count));
+                }
+                needed
+            }
             None => planned - planned * 20 / 21,
         };
         Ok(plan((planned - extensions) as usize, extensions, slots, bits, bytes))
@@ -240,17 +264,26 @@ impl Builder {
         J: IntoIterator<Item = Hash>,
     {
         let mut builder = self.clone();
-        if self.capacity.is_none() && self.memory.is_none() && self.slots.is_none() {
+        if self.memory.is_none() && self.slots.is_none() && self.capacity.is_none() {
             builder.capacity = Some(members().into_iter().count());
         }
-        let may_enlarge = builder.capacity.is_some();
-        let mut parameters = builder.plan()?.parameters;
         loop {
-            match AdaptiveQuotientFilter::from_sorted(parameters, members(), mistakes()) {
-                Err(BuildError::Full { slots }) if may_enlarge => {
-                    parameters.slots = slots + slots / 8 + 64;
+            let plan = builder.plan()?;
+            let built = AdaptiveQuotientFilter::from_sorted(plan.parameters, members(), mistakes());
+            let Some(capacity) = builder.capacity else { return built };
+            match built {
+                // More members than planned for would break the rate.
+                Ok(filter) if filter.len() <= capacity => return Ok(filter),
+                Ok(filter) => builder.capacity = Some(filter.len()),
+                Err(BuildError::Full { .. }) => {
+                    let count = members().into_iter().count();
+                    if count <= capacity {
+                        let more = plan.extension_slots as usize * 2 + count / 8 + 64;
+                        builder.adaptations = Some(more);
+                    }
+                    builder.capacity = Some(count.max(capacity));
                 }
-                built => return built,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -268,40 +301,15 @@ impl Builder {
         mistakes.sort_unstable();
         self.build_sorted(|| members.iter().copied(), || mistakes.iter().copied())
     }
+}
 
-    /// An empty filter for keys of type `K`, with a fresh secret.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build), or if there is no entropy.
-    pub fn build_keyed<K: ?Sized>(&self) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
-        Ok(Keyed::new(self.build()?, &Secret::generate()?))
+/// Says what is wrong with an impossible shape.
+pub(super) fn check_shape(slots: u64, remainder_bits: u32) -> Result<(), BuildError> {
+    if !WIDTHS.contains(&remainder_bits) {
+        return Err(BuildError::RemainderBits(remainder_bits));
     }
-
-    /// A filter of these keys, in which none of these mistakes is "maybe", with a
-    /// fresh secret.
-    ///
-    /// ```
-    /// use twiceshy::AdaptiveQuotientFilter;
-    /// let blocked = ["evil.example", "worse.example"];
-    /// let popular = ["fine.example", "good.example"];
-    /// let list = AdaptiveQuotientFilter::builder()
-    ///     .false_positive_rate(0.01)
-    ///     .build_keyed_from::<str>(blocked, popular)?;
-    /// assert!(list.contains("evil.example") && !list.contains("fine.example"));
-    /// # Ok::<(), twiceshy::BuildError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`build_sorted`](Self::build_sorted), or if there is no entropy.
-    pub fn build_keyed_from<K: Key + ?Sized>(
-        &self,
-        members: impl IntoIterator<Item: Borrow<K>>,
-        mistakes: impl IntoIterator<Item: Borrow<K>>,
-    ) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
-        let secret = Secret::generate()?;
-        let hasher = KeyedHasher::new(&secret);
-        let members = members.into_iter().map(|key| hasher.hash(key.borrow())).collect();
-        let mistakes = mistakes.into_iter().map(|key| hasher.hash(key.borrow())).collect();
-        Ok(Keyed::new(self.build_from(members, mistakes)?, &secret))
+    if !SLOTS.contains(&slots) {
+        return Err(BuildError::Slots(slots));
     }
+    Ok(())
 }

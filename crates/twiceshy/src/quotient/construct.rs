@@ -1,5 +1,6 @@
 //! The one constructor: members and mistakes in, a filter without either error out.
 
+use super::builder::check_shape;
 use super::{AdaptiveQuotientFilter, Parameters, slots_of};
 use crate::Hash;
 use crate::error::BuildError;
@@ -26,6 +27,7 @@ impl AdaptiveQuotientFilter {
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
         let Parameters { slots, remainder_bits, hash } = parameters;
+        check_shape(slots, remainder_bits)?;
         let table = QuotientTable::new(slots, remainder_bits)
             .ok_or(BuildError::Memory { slots, remainder_bits })?;
         let digits = Digits { slots, width: remainder_bits };
@@ -38,7 +40,9 @@ impl AdaptiveQuotientFilter {
             let mut count = 1;
             for mistake in mistakes.around(member)?.into_iter().flatten() {
                 let needed = digits.to_tell_apart(scaled, digits.scale(mistake));
-                count = count.max(needed.ok_or(BuildError::MistakeIsMember(member))?);
+                count = count.max(
+                    needed.ok_or(BuildError::MistakeIsMember { hash: member, position: None })?,
+                );
             }
             writer
                 .push(scaled.quotient, slots_of(digits, digits.fingerprint(scaled, count)))

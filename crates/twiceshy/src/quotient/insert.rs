@@ -9,7 +9,8 @@ use crate::{Fingerprint, Hash};
 use core::ops::Range;
 
 impl AdaptiveQuotientFilter {
-    /// Inserts a member. One that is inserted twice is a member twice.
+    /// Inserts a member. One that is inserted twice is a member twice, and takes two
+    /// slots: overwriting a key in a store is no insert.
     ///
     /// # Errors
     /// [`InsertError::Full`] if there is no slot for it; nothing has changed then.
@@ -24,7 +25,7 @@ impl AdaptiveQuotientFilter {
         Ok(())
     }
 
-    /// How many digits a new member of that hash needs in a minirun, and where in it
+    /// The fingerprint of a new member in a minirun that has extensions, and where in it
     /// its entry belongs.
     fn place_among(&self, scaled: Scaled, minirun: Range<u64>) -> (Fingerprint, u64) {
         let digits = self.digits();
@@ -57,10 +58,11 @@ impl Operation for Insert<'_> {
     fn run<M: Machine>(self, machine: M) -> Self::Output {
         let Self { filter, scaled } = self;
         let minirun = filter.minirun(machine, scaled);
-        if minirun.is_empty() {
+        if !filter.table.has_extensions(minirun.clone()) {
             let value = scaled.leading(filter.table.width());
             let slot = Slot { value, kind: Kind::Remainder };
-            return filter.table.replace(machine, scaled.quotient, minirun, &[slot]);
+            let end = minirun.end;
+            return filter.table.replace(machine, scaled.quotient, end..end, &[slot]);
         }
         let (fingerprint, at) = filter.place_among(scaled, minirun);
         let slots: Vec<Slot> = slots_of(filter.digits(), fingerprint).collect();

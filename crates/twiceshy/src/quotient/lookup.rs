@@ -3,6 +3,7 @@
 use super::AdaptiveQuotientFilter;
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
+use crate::table::Scan;
 use crate::{Answer, Claim, Hash};
 use core::ops::Range;
 
@@ -27,6 +28,31 @@ impl AdaptiveQuotientFilter {
             cell: self.digits().fingerprint(scaled, 1),
             version: self.versions.at(scaled.quotient),
         })
+    }
+
+    /// Walks the run of an occupied quotient. Remainders are sorted, so the first larger
+    /// one ends the search. Every entry with the right remainder counts: a minirun may
+    /// hold several members.
+    #[inline(never)]
+    pub(super) fn look_closely<M: Machine>(&self, machine: M, scaled: Scaled) -> bool {
+        let table = &self.table;
+        let remainder = scaled.leading(table.width());
+        let mut entry = table.run_start(machine, scaled.quotient);
+        loop {
+            let value = table.value(entry);
+            if value >= remainder {
+                if value > remainder {
+                    return false;
+                }
+                if !self.extension_differs(entry + 1, scaled) {
+                    return true;
+                }
+            }
+            if table.is_run_end(entry) {
+                return false;
+            }
+            entry = table.skip_extensions(entry + 1);
+        }
     }
 
     /// Whether an extension digit at `from` or behind it differs from `scaled`'s; the
@@ -82,31 +108,15 @@ struct Contains<'a> {
 impl Operation for Contains<'_> {
     type Output = bool;
 
-    /// Remainders are sorted, so the first larger one ends the search. Every entry
-    /// with the right remainder counts: a minirun may hold several members.
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
         let Self { filter, scaled } = self;
         let table = &filter.table;
-        if !table.is_occupied(scaled.quotient) {
-            return false;
-        }
         let remainder = scaled.leading(table.width());
-        let mut entry = table.run_start(machine, scaled.quotient);
-        loop {
-            let value = table.value(entry);
-            if value >= remainder {
-                if value > remainder {
-                    return false;
-                }
-                if !filter.extension_differs(entry + 1, scaled) {
-                    return true;
-                }
-            }
-            if table.is_run_end(entry) {
-                return false;
-            }
-            entry = table.skip_extensions(entry + 1);
+        match table.scan(machine, table.place(scaled.quotient), remainder) {
+            Scan::Absent => false,
+            Scan::Present => true,
+            Scan::Unsure => filter.look_closely(machine, scaled),
         }
     }
 }

@@ -10,7 +10,6 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use adapt::Adaptation;
 pub use builder::{Builder, Plan};
 
 use crate::claim::Versions;
@@ -18,7 +17,7 @@ use crate::error::{AdaptError, InsertError};
 use crate::fingerprint::{Digits, Fingerprint};
 use crate::hash::HashScheme;
 use crate::table::{Kind, QuotientTable, Slot};
-use crate::{AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash};
+use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash};
 use core::fmt;
 use core::ops::Range;
 
@@ -58,7 +57,7 @@ use core::ops::Range;
 ///   where something was, it keeps the newcomer from undoing the repair.
 ///
 /// # Complexity
-/// A lookup touches one or two neighbouring cache lines; an insert moves the slots up
+/// A lookup touches one cache line, nine times in ten; an insert moves the slots up
 /// to the next unused one, O(1/(1 − load)²) on average: fast to 95 %, and slow close
 /// to 100 %.
 ///
@@ -167,6 +166,13 @@ impl AdaptiveQuotientFilter {
     /// Bytes of memory that the filter takes.
     pub fn memory_usage(&self) -> u64 {
         size_of::<Self>() as u64 + self.table.bytes() + self.versions.bytes()
+    }
+
+    /// What [`memory_usage`](Self::memory_usage) is for that many slots of that width,
+    /// or `None` if there is no such filter.
+    fn memory_for(slots: u64, width: u32) -> Option<u64> {
+        let table = QuotientTable::bytes_for(slots, width)?;
+        Some(size_of::<Self>() as u64 + table + Versions::bytes_for(slots))
     }
 
     /// What the filter holds, and what adapting has cost.

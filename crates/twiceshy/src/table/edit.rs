@@ -82,8 +82,8 @@ impl QuotientTable {
     /// run's last entries, so that its end must move to what is before them, or the
     /// run goes.
     ///
-    /// Meanwhile they count as extensions of the entry before them, so that the table
-    /// stays a valid one after each slot.
+    /// Meanwhile they count as extensions, so that the run's end, which is all that
+    /// closing a slot looks at, is right after each of them.
     fn take_away<M: Machine>(
         &mut self,
         machine: M,

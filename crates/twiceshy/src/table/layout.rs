@@ -1,27 +1,23 @@
 //! Where the bits of a table are.
 
 use crate::bits::machine::Level;
-use crate::bits::memory::zeroed_words;
+use crate::bits::memory::{LINE, Lines};
 use crate::bits::word::low_bits;
 use core::ops::RangeInclusive;
 
 /// The slot widths that a table can have.
 pub(crate) const WIDTHS: RangeInclusive<u32> = 1..=56;
 
-/// The most home slots that a table can have: positions stay far from overflow, and
-/// a fraction keeps at least 80 fresh bits.
-pub(super) const MAX_SLOTS: u64 = 1 << 48;
-
-/// Slots in one block, so that each plane of it is one word.
-pub(super) const LANES: u64 = 64;
+/// The numbers of home slots that a table can have: positions stay far from overflow,
+/// and a fraction keeps at least 80 fresh bits.
+pub(crate) const SLOTS: RangeInclusive<u64> = 1..=1 << 48;
 
 /// A spill that doesn't fit its byte.
-pub(super) const SATURATED: u8 = u8::MAX;
+pub(super) const SATURATED: u64 = low_bits(SPILL_BITS);
 
-const OCCUPIED: usize = 0;
-const RUNEND: usize = 1;
-const EXTENSION: usize = 2;
-const PLANES: usize = 3;
+const SPILL_BITS: u32 = 8;
+const PLANES: u32 = 3;
+const LINE_BITS: u32 = 512;
 
 /// What a used slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,244 +38,343 @@ pub(crate) struct Slot {
 }
 
 /// A block and a slot within it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) block: usize,
-    pub(super) lane: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) block: usize,
+    pub(crate) lane: u32,
 }
 
-#[inline(always)]
-pub(super) const fn place(position: u64) -> Place {
-    Place { block: (position / LANES) as usize, lane: (position % LANES) as u32 }
+/// The words of a block.
+pub(super) type Block = [u64; LINE];
+
+/// A plane of a block: a bit for each lane.
+#[derive(Clone, Copy)]
+pub(super) enum Plane {
+    Occupied,
+    RunEnd,
+    Extension,
 }
 
-/// The first position of a block.
+/// The planes that move with the slots.
+pub(super) const MOVING: [Plane; 2] = [Plane::RunEnd, Plane::Extension];
+
+/// How a block of slots of some width is laid out.
+///
+/// A *block* is one cache line, so that most lookups touch one line. It holds as many
+/// slots as fit, its *lanes*: 42 of 9 bits, which makes 12.19 bits a slot in all.
+///
+/// ```text
+/// bit 0      8            8+L        8+2L         8+3L                     8+3L+L·width
+///     ┌──────┬────────────┬──────────┬────────────┬────────┬────────┬─┄┄─┬──────────┐
+///     │ spill│ occupied   │ runend   │ extension  │ slot 0 │ slot 1 │    │ slot L-1 │
+///     └──────┴────────────┴──────────┴────────────┴────────┴────────┴─┄┄─┴──────────┘
+///              bit i: lane i of the block            width bits each
+/// ```
+///
+/// Bits are counted from the lowest of the first word. Lanes are at most 64, so that
+/// a plane fits a word; slots of less than 5 bits leave some of the line unused.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Geometry {
+    width: u32,
+    lanes: u32,
+    /// 2^64 / lanes, rounded up: dividing positions below 2^57 by it is exact.
+    reciprocal: u64,
+    /// The lowest bit of each whole slot in a word.
+    pub(super) lowest: u64,
+}
+
+impl Geometry {
+    fn of(width: u32) -> Self {
+        let lanes = ((LINE_BITS - SPILL_BITS) / (PLANES + width)).min(64);
+        let lowest = (0..64 / width).fold(0, |bits, slot| bits | 1 << (slot * width));
+        Self { width, lanes, reciprocal: u64::MAX / u64::from(lanes) + 1, lowest }
+    }
+
+    /// The highest bit of each whole slot in a word.
+    #[inline(always)]
+    pub(super) fn highest(self) -> u64 {
+        self.lowest << (self.width - 1)
+    }
+
+    /// Whole slots in a word.
+    #[inline(always)]
+    pub(super) fn slots_per_word(self) -> u32 {
+        self.lowest.count_ones()
+    }
+
+    #[inline(always)]
+    pub(super) fn lanes(self) -> u32 {
+        self.lanes
+    }
+
+    #[inline(always)]
+    pub(super) fn place(self, position: u64) -> Place {
+        let block = ((u128::from(position) * u128::from(self.reciprocal)) >> 64) as u64;
+        Place { block: block as usize, lane: (position - block * u64::from(self.lanes)) as u32 }
+    }
+
+    #[inline(always)]
+    fn plane_at(self, plane: Plane) -> u32 {
+        SPILL_BITS + plane as u32 * self.lanes
+    }
+
+    /// The first bit of a slot.
+    #[inline(always)]
+    pub(super) fn slot_at(self, lane: u32) -> u32 {
+        SPILL_BITS + PLANES * self.lanes + lane * self.width
+    }
+
+    #[inline(always)]
+    pub(super) fn plane(self, block: &Block, plane: Plane) -> u64 {
+        window(block, self.plane_at(plane)) & low_bits(self.lanes)
+    }
+
+    #[inline(always)]
+    fn set_plane(self, block: &mut Block, plane: Plane, value: u64) {
+        set_window(block, self.plane_at(plane), self.lanes, value);
+    }
+
+    /// The true run ends of a block: a set bit on an extension is a counter.
+    #[inline(always)]
+    pub(super) fn run_ends(self, block: &Block) -> u64 {
+        self.plane(block, Plane::RunEnd) & !self.plane(block, Plane::Extension)
+    }
+
+    #[inline(always)]
+    pub(super) fn stored_spill(self, block: &Block) -> u64 {
+        block[0] & low_bits(SPILL_BITS)
+    }
+}
+
+/// 64 bits of a block from bit `at` on; what would be behind its end is arbitrary.
 #[inline(always)]
-pub(super) const fn start_of(block: usize) -> u64 {
-    block as u64 * LANES
+pub(super) fn window(block: &Block, at: u32) -> u64 {
+    let (word, bit) = ((at / 64) as usize % LINE, at % 64);
+    block[word] >> bit | block[(word + 1) % LINE] << 1 << (63 - bit)
+}
+
+/// Replaces `count` bits of a block from bit `at` on.
+#[inline(always)]
+fn set_window(block: &mut Block, at: u32, count: u32, value: u64) {
+    let (word, bit) = ((at / 64) as usize % LINE, at % 64);
+    let mask = low_bits(count);
+    block[word] = block[word] & !(mask << bit) | value << bit;
+    if bit + count > 64 {
+        let next = (word + 1) % LINE;
+        block[next] = block[next] & !(mask >> (64 - bit)) | value >> (64 - bit);
+    }
 }
 
 /// A table of runs; see the [module](super).
-///
-/// A *block* of 64 slots is 3 + width words, so that one lookup finds all it needs
-/// in neighbouring lines:
-///
-/// ```text
-/// word  0          1        2           3 …                        3+width
-///      ┌──────────┬────────┬───────────┬────────┬────────┬─┄┄─┬────────┐
-///      │ occupied │ runend │ extension │ slot 0 │ slot 1 │    │ slot 63│
-///      └──────────┴────────┴───────────┴────────┴────────┴─┄┄─┴────────┘
-///        bit i: slot i of the block       packed, width bits each,
-///                                         lowest bits first
-/// ```
-///
-/// The spills are one byte a block, apart, so that words stay aligned: 1/8 bit a
-/// slot, 64 times smaller than the blocks. After the last block there is one zero
-/// word, so that reading a slot may always read two.
 #[derive(Clone)]
 pub(crate) struct QuotientTable {
     slots: u64,
-    width: u32,
-    words: Vec<u64>,
-    spills: Vec<u8>,
+    geometry: Geometry,
+    lines: Lines,
+    blocks: usize,
     pub(super) used: u64,
     level: Level,
 }
 
 impl QuotientTable {
     /// An empty table, or `None` if there is no memory for it or no such table:
-    /// `slots` must be 1 to 2^48, `width` one of [`WIDTHS`].
+    /// `slots` must be one of [`SLOTS`], `width` one of [`WIDTHS`].
     pub(crate) fn new(slots: u64, width: u32) -> Option<Self> {
         Self::for_machine(slots, width, Level::detect())
     }
 
     pub(crate) fn for_machine(slots: u64, width: u32, level: Level) -> Option<Self> {
         let blocks = Self::blocks_for(slots, width)?;
-        let words = zeroed_words(blocks.checked_mul(PLANES + width as usize)?.checked_add(1)?)?;
-        Some(Self { slots, width, words, spills: vec![0; blocks], used: 0, level })
+        let (geometry, lines) = (Geometry::of(width), Lines::zeroed(blocks)?);
+        Some(Self { slots, geometry, lines, blocks, used: 0, level })
     }
 
     fn blocks_for(slots: u64, width: u32) -> Option<usize> {
-        let possible = (1..=MAX_SLOTS).contains(&slots) && WIDTHS.contains(&width);
-        possible.then(|| (slots + 4 * slots.isqrt() + LANES).div_ceil(LANES) as usize)
+        let possible = SLOTS.contains(&slots) && WIDTHS.contains(&width);
+        let lanes = possible.then(|| u64::from(Geometry::of(width).lanes))?;
+        usize::try_from((slots + 4 * slots.isqrt() + 64).div_ceil(lanes)).ok()
     }
 
     /// The bytes that a table of that shape takes, or `None` if there is no such table.
     pub(crate) fn bytes_for(slots: u64, width: u32) -> Option<u64> {
-        let blocks = Self::blocks_for(slots, width)? as u64;
-        Some(blocks * (8 * (PLANES as u64 + u64::from(width)) + 1) + 8)
+        Some(Self::blocks_for(slots, width)? as u64 * u64::from(LINE_BITS / 8))
     }
 
     pub(crate) fn slots(&self) -> u64 {
         self.slots
     }
 
+    #[inline(always)]
     pub(crate) fn width(&self) -> u32 {
-        self.width
+        self.geometry.width
     }
 
     pub(crate) fn used(&self) -> u64 {
         self.used
     }
 
+    #[inline(always)]
     pub(crate) fn level(&self) -> Level {
         self.level
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        (self.words.len() * 8 + self.spills.len()) as u64
+        size_of_val(&*self.lines) as u64
+    }
+
+    #[inline(always)]
+    pub(super) fn geometry(&self) -> Geometry {
+        self.geometry
     }
 
     #[inline(always)]
     pub(super) fn blocks(&self) -> usize {
-        self.spills.len()
+        self.blocks
+    }
+
+    #[inline(always)]
+    pub(crate) fn place(&self, position: u64) -> Place {
+        self.geometry.place(position)
+    }
+
+    /// The first position of a block.
+    #[inline(always)]
+    pub(super) fn start_of(&self, block: usize) -> u64 {
+        block as u64 * u64::from(self.geometry.lanes)
     }
 
     /// One past the last slot of the tail that may be used. There is one more, which
     /// stays blank, so that looking behind an entry is always possible.
     #[inline(always)]
     pub(super) fn end(&self) -> u64 {
-        start_of(self.blocks()) - 1
+        self.start_of(self.blocks) - 1
+    }
+
+    /// Asks the machine to fetch a block; it need not exist.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, block: usize) {
+        self.lines.prefetch(block);
     }
 
     #[inline(always)]
-    fn plane(&self, block: usize, plane: usize) -> u64 {
-        self.words[block * (PLANES + self.width as usize) + plane]
+    pub(super) fn block(&self, block: usize) -> &Block {
+        let words = &self.lines[block * LINE..(block + 1) * LINE];
+        words.try_into().expect("a line")
     }
 
     #[inline(always)]
-    fn plane_mut(&mut self, block: usize, plane: usize) -> &mut u64 {
-        &mut self.words[block * (PLANES + self.width as usize) + plane]
+    pub(super) fn block_mut(&mut self, block: usize) -> &mut Block {
+        let words = &mut self.lines[block * LINE..(block + 1) * LINE];
+        words.try_into().expect("a line")
     }
 
     #[inline(always)]
     pub(super) fn occupied(&self, block: usize) -> u64 {
-        self.plane(block, OCCUPIED)
+        self.geometry.plane(self.block(block), Plane::Occupied)
     }
 
     #[inline(always)]
     pub(super) fn extensions(&self, block: usize) -> u64 {
-        self.plane(block, EXTENSION)
+        self.geometry.plane(self.block(block), Plane::Extension)
     }
 
-    /// The true run ends of a block: a set bit on an extension is a counter.
     #[inline(always)]
     pub(super) fn run_ends(&self, block: usize) -> u64 {
-        self.plane(block, RUNEND) & !self.plane(block, EXTENSION)
-    }
-
-    /// Both planes that move with the slots, to be shifted.
-    pub(super) fn moving_planes(&mut self, block: usize) -> &mut [u64] {
-        let start = block * (PLANES + self.width as usize);
-        &mut self.words[start + RUNEND..=start + EXTENSION]
-    }
-
-    /// The packed slots of a block, to be shifted.
-    pub(super) fn packed(&mut self, block: usize) -> &mut [u64] {
-        let start = block * (PLANES + self.width as usize) + PLANES;
-        &mut self.words[start..start + self.width as usize]
-    }
-
-    /// What comes after the last block: always zero.
-    pub(super) fn guard(&self) -> u64 {
-        self.words[self.words.len() - 1]
+        self.geometry.run_ends(self.block(block))
     }
 
     #[inline(always)]
-    pub(super) fn stored_spill(&self, block: usize) -> u8 {
-        self.spills[block]
+    pub(super) fn stored_spill(&self, block: usize) -> u64 {
+        self.geometry.stored_spill(self.block(block))
     }
 
     pub(super) fn set_spill(&mut self, block: usize, spill: u64) {
-        self.spills[block] = spill.min(SATURATED.into()) as u8;
-    }
-
-    /// Spills only ever grow by one here, so a saturated one stays saturated.
-    pub(super) fn increment_spill(&mut self, block: usize) {
-        self.spills[block] = self.spills[block].saturating_add(1);
+        set_window(self.block_mut(block), 0, SPILL_BITS, spill.min(SATURATED));
     }
 
     #[inline(always)]
     pub(crate) fn is_occupied(&self, quotient: u64) -> bool {
-        let Place { block, lane } = place(quotient);
-        self.occupied(block) >> lane & 1 == 1
+        self.bit(quotient, Plane::Occupied)
     }
 
     pub(super) fn set_occupied(&mut self, quotient: u64, occupied: bool) {
-        self.set_bit(quotient, OCCUPIED, occupied);
+        self.set_bit(quotient, Plane::Occupied, occupied);
     }
 
-    fn set_bit(&mut self, position: u64, plane: usize, value: bool) {
-        let Place { block, lane } = place(position);
-        let word = self.plane_mut(block, plane);
-        *word = *word & !(1 << lane) | u64::from(value) << lane;
-    }
-
-    /// Where the slot at `position` begins: a word and a bit of it.
     #[inline(always)]
-    fn packed_at(&self, position: u64) -> (usize, u32) {
-        let Place { block, lane } = place(position);
-        let bit = lane * self.width;
-        (block * (PLANES + self.width as usize) + PLANES + (bit / 64) as usize, bit % 64)
+    pub(super) fn bit(&self, position: u64, plane: Plane) -> bool {
+        let Place { block, lane } = self.place(position);
+        self.geometry.plane(self.block(block), plane) >> lane & 1 == 1
+    }
+
+    #[inline(always)]
+    pub(super) fn set_bit(&mut self, position: u64, plane: Plane, value: bool) {
+        let Place { block, lane } = self.place(position);
+        let at = self.geometry.plane_at(plane) + lane;
+        let word = &mut self.block_mut(block)[(at / 64) as usize % LINE];
+        *word = *word & !(1 << (at % 64)) | u64::from(value) << (at % 64);
+    }
+
+    /// Changes both planes that move with the slots.
+    pub(super) fn change_moving_planes(&mut self, block: usize, change: impl Fn(u64) -> u64) {
+        let geometry = self.geometry;
+        let block = self.block_mut(block);
+        for plane in MOVING {
+            geometry.set_plane(block, plane, change(geometry.plane(block, plane)));
+        }
     }
 
     #[inline(always)]
     pub(crate) fn value(&self, position: u64) -> u64 {
-        let (word, bit) = self.packed_at(position);
-        let low = self.words[word] >> bit;
-        let high = self.words[word + 1] << 1 << (63 - bit);
-        (low | high) & low_bits(self.width)
+        let Place { block, lane } = self.place(position);
+        window(self.block(block), self.geometry.slot_at(lane)) & low_bits(self.width())
     }
 
+    #[inline(always)]
     pub(super) fn set_value(&mut self, position: u64, value: u64) {
-        debug_assert!(value <= low_bits(self.width), "a value wider than the slot");
-        let (word, bit) = self.packed_at(position);
-        let mask = low_bits(self.width);
-        self.words[word] = self.words[word] & !(mask << bit) | value << bit;
-        if bit + self.width > 64 {
-            let (mask, value) = (mask >> (64 - bit), value >> (64 - bit));
-            self.words[word + 1] = self.words[word + 1] & !mask | value;
-        }
+        debug_assert!(value <= low_bits(self.width()), "a value wider than the slot");
+        let Place { block, lane } = self.place(position);
+        let geometry = self.geometry;
+        set_window(self.block_mut(block), geometry.slot_at(lane), geometry.width, value);
     }
 
     /// Whether the remainder at `position` is the last of its run.
     #[inline(always)]
     pub(crate) fn is_run_end(&self, position: u64) -> bool {
-        let Place { block, lane } = place(position);
+        let Place { block, lane } = self.place(position);
         self.run_ends(block) >> lane & 1 == 1
     }
 
     #[inline(always)]
     pub(crate) fn is_extension(&self, position: u64) -> bool {
-        let Place { block, lane } = place(position);
-        self.extensions(block) >> lane & 1 == 1
+        self.bit(position, Plane::Extension)
     }
 
     pub(crate) fn kind(&self, position: u64) -> Kind {
-        let Place { block, lane } = place(position);
-        match (self.plane(block, RUNEND) >> lane & 1, self.extensions(block) >> lane & 1) {
-            (_, 0) => Kind::Remainder,
-            (0, _) => Kind::Extension,
-            _ => Kind::Counter,
+        match (self.bit(position, Plane::RunEnd), self.is_extension(position)) {
+            (_, false) => Kind::Remainder,
+            (false, true) => Kind::Extension,
+            (true, true) => Kind::Counter,
         }
     }
 
     /// Writes a slot; a remainder's run-end bit is cleared.
+    #[inline(always)]
     pub(super) fn write(&mut self, position: u64, slot: Slot) {
         self.set_value(position, slot.value);
-        self.set_bit(position, RUNEND, slot.kind == Kind::Counter);
-        self.set_bit(position, EXTENSION, slot.kind != Kind::Remainder);
+        self.set_bit(position, Plane::RunEnd, slot.kind == Kind::Counter);
+        self.set_bit(position, Plane::Extension, slot.kind != Kind::Remainder);
     }
 
+    #[inline(always)]
     pub(super) fn set_run_end(&mut self, position: u64, run_end: bool) {
         debug_assert!(!self.is_extension(position));
-        self.set_bit(position, RUNEND, run_end);
+        self.set_bit(position, Plane::RunEnd, run_end);
     }
 
     /// Whether value and bits of a slot are all zero, as an unused one's must be.
     pub(super) fn is_blank(&self, position: u64) -> bool {
-        let Place { block, lane } = place(position);
-        let bits = self.plane(block, RUNEND) | self.plane(block, EXTENSION);
-        bits >> lane & 1 == 0 && self.value(position) == 0
+        let set = MOVING.iter().any(|&plane| self.bit(position, plane));
+        !set && self.value(position) == 0
     }
 }

@@ -5,7 +5,7 @@
 //! `k`-th run end from there: count the occupied bits before the quotient (rank),
 //! find the run end of that number (select).
 
-use super::layout::{LANES, Place, QuotientTable, SATURATED, place, start_of};
+use super::layout::{Place, QuotientTable, SATURATED};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 
@@ -13,7 +13,7 @@ impl QuotientTable {
     /// The first slot of the run of `quotient`, or where it would begin.
     #[inline(always)]
     pub(crate) fn run_start<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
-        let Place { block, lane } = place(quotient);
+        let Place { block, lane } = self.place(quotient);
         let runs_before = (self.occupied(block) & low_bits(lane)).count_ones();
         self.end_of_runs(machine, block, runs_before).max(quotient)
     }
@@ -43,12 +43,12 @@ impl QuotientTable {
     #[inline(always)]
     pub(crate) fn skip_extensions(&self, mut position: u64) -> u64 {
         loop {
-            let Place { block, lane } = place(position);
-            let others = !self.extensions(block) >> lane;
-            if others != 0 {
-                return position + u64::from(others.trailing_zeros());
+            let Place { block, lane } = self.place(position);
+            let run = (!self.extensions(block) >> lane).trailing_zeros();
+            if lane + run < self.geometry().lanes() {
+                return position + u64::from(run);
             }
-            position = start_of(block + 1);
+            position = self.start_of(block + 1);
         }
     }
 
@@ -56,13 +56,13 @@ impl QuotientTable {
     /// at least 1. `position` is where one of the runs begins.
     #[inline(always)]
     pub(super) fn end_of_nth_run<M: Machine>(&self, machine: M, position: u64, count: u32) -> u64 {
-        let Place { mut block, lane } = place(position);
+        let Place { mut block, lane } = self.place(position);
         let mut rank = count - 1;
         let mut ends = self.run_ends(block) & !low_bits(lane);
         loop {
             let here = ends.count_ones();
             if rank < here {
-                let last = start_of(block) + u64::from(machine.select(ends, rank));
+                let last = self.start_of(block) + u64::from(machine.select(ends, rank));
                 return self.skip_extensions(last + 1);
             }
             rank -= here;
@@ -75,7 +75,7 @@ impl QuotientTable {
     /// block or before it; less than or equal to `position` if it is unused.
     #[inline(always)]
     fn end_of_runs_through<M: Machine>(&self, machine: M, position: u64) -> u64 {
-        let Place { block, lane } = place(position);
+        let Place { block, lane } = self.place(position);
         let runs = (self.occupied(block) & low_bits(lane + 1)).count_ones();
         self.end_of_runs(machine, block, runs)
     }
@@ -84,7 +84,7 @@ impl QuotientTable {
     /// the block's start.
     #[inline(always)]
     fn end_of_runs<M: Machine>(&self, machine: M, block: usize, count: u32) -> u64 {
-        let first = start_of(block) + self.spill(machine, block);
+        let first = self.start_of(block) + self.spill(machine, block);
         if count == 0 { first } else { self.end_of_nth_run(machine, first, count) }
     }
 
@@ -93,7 +93,7 @@ impl QuotientTable {
     pub(super) fn spill<M: Machine>(&self, machine: M, block: usize) -> u64 {
         match self.stored_spill(block) {
             SATURATED => self.spill_from_before(machine, block),
-            exact => exact.into(),
+            exact => exact,
         }
     }
 
@@ -106,18 +106,18 @@ impl QuotientTable {
             .rev()
             .find(|&before| self.stored_spill(before) != SATURATED)
             .expect("the first block has no spill");
-        (exact..block).fold(self.stored_spill(exact).into(), |spill, before| {
+        (exact..block).fold(self.stored_spill(exact), |spill, before| {
             self.spill_after(machine, before, spill)
         })
     }
 
     /// The spill of the block after `block`, whose own is `spill`.
     pub(super) fn spill_after<M: Machine>(&self, machine: M, block: usize, spill: u64) -> u64 {
-        let first = start_of(block) + spill;
+        let first = self.start_of(block) + spill;
         let end = match self.occupied(block).count_ones() {
             0 => first,
             count => self.end_of_nth_run(machine, first, count),
         };
-        end.saturating_sub(start_of(block) + LANES)
+        end.saturating_sub(self.start_of(block + 1))
     }
 }

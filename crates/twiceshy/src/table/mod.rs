@@ -32,14 +32,15 @@
 //! insert that finds no room is refused.
 //!
 //! # Files
-//! [`layout`]: where the bits are. [`locate`]: where a run is. [`shift`]: making and
-//! closing gaps. [`edit`]: replacing entries. [`iterate`] and [`write`](mod@write):
+//! [`layout`]: where the bits are. [`locate`]: where a run is. [`scan`]: what one line
+//! tells of a run, quickly. [`shift`]: making and closing gaps. [`edit`]: replacing entries. [`iterate`] and [`write`](mod@write):
 //! reading and filling a table in order. [`validate`]: the invariants.
 
 mod edit;
 mod iterate;
 mod layout;
 mod locate;
+mod scan;
 mod shift;
 mod validate;
 mod write;
@@ -47,7 +48,8 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use layout::{Kind, QuotientTable, Slot, WIDTHS};
+pub(crate) use layout::{Kind, QuotientTable, SLOTS, Slot, WIDTHS};
+pub(crate) use scan::Scan;
 pub(crate) use write::TableWriter;
 
 /// There are not enough unused slots where they are needed.

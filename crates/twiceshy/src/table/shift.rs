@@ -1,10 +1,8 @@
 //! Making and closing gaps, a word at a time.
 
-use super::layout::{LANES, Place, QuotientTable, SATURATED, place, start_of};
+use super::layout::{MOVING, Place, QuotientTable, SATURATED};
 use crate::bits::machine::Machine;
 use crate::bits::word::bit_range;
-
-const LAST_LANE: u32 = LANES as u32 - 1;
 
 impl QuotientTable {
     /// Makes a gap at `at` for the run of `quotient`: moves the slots `at..unused` up
@@ -15,52 +13,55 @@ impl QuotientTable {
     /// block after the quotient's, up to where the gap was, has one more slot spilt
     /// into it.
     pub(super) fn open(&mut self, quotient: u64, at: u64, unused: u64) {
-        let (first, last) = (place(at), place(unused));
+        let (first, last) = (self.place(at), self.place(unused));
         for block in (first.block..=last.block).rev() {
             let low = if block == first.block { first.lane } else { 0 };
-            let high = if block == last.block { last.lane } else { LAST_LANE };
-            for plane in self.moving_planes(block) {
-                *plane = shift_up(*plane, low, high);
-            }
+            let high = if block == last.block { last.lane } else { self.geometry().lanes() - 1 };
+            self.change_moving_planes(block, |plane| shift_up(plane, low, high));
             self.shift_slots_up(block, low, high);
             if block > first.block {
-                self.copy_slot(start_of(block) - 1, start_of(block));
+                self.copy_slot(self.start_of(block) - 1, self.start_of(block));
             }
         }
-        for block in place(quotient).block + 1..=last.block {
-            self.increment_spill(block);
+        for block in self.place(quotient).block + 1..=last.block {
+            // One more at most: a saturated spill stays saturated.
+            self.set_spill(block, self.stored_spill(block) + 1);
         }
         self.used += 1;
     }
 
-    /// Closes the slot at `at`, which belongs to the run of `quotient`: moves the
-    /// slots behind it down by one, up to `end`, the first that may not move. With
-    /// it, `vanish` says, the run goes.
+    /// Closes the slot at `at`, which belongs to the run of `quotient`: moves the slots
+    /// behind it down by one, up to the first that may not move. If the run `vanish`es
+    /// with it, its quotient isn't occupied any more.
     pub(super) fn close<M: Machine>(&mut self, machine: M, quotient: u64, at: u64, vanish: bool) {
         let end = self.end_of_movable(machine, quotient);
         if vanish {
             self.set_occupied(quotient, false);
         }
-        let (first, last) = (place(at), place(end - 1));
+        let (first, last) = (self.place(at), self.place(end - 1));
         for block in first.block..=last.block {
             let low = if block == first.block { first.lane } else { 0 };
-            let high = if block == last.block { last.lane } else { LAST_LANE };
-            for plane in self.moving_planes(block) {
-                *plane = shift_down(*plane, low, high);
-            }
+            let high = if block == last.block { last.lane } else { self.geometry().lanes() - 1 };
+            self.change_moving_planes(block, |plane| shift_down(plane, low, high));
             self.shift_slots_down(block, low, high);
             if block < last.block {
-                self.copy_slot(start_of(block + 1), start_of(block + 1) - 1);
+                self.copy_slot(self.start_of(block + 1), self.start_of(block + 1) - 1);
             }
         }
-        for block in place(quotient).block + 1..=last.block {
-            match self.stored_spill(block) {
+        let mut before = None;
+        for block in self.place(quotient).block + 1..=last.block {
+            before = match self.stored_spill(block) {
                 SATURATED => {
-                    let before = self.spill(machine, block - 1);
-                    self.set_spill(block, self.spill_after(machine, block - 1, before));
+                    let before = before.unwrap_or_else(|| self.spill(machine, block - 1));
+                    let spill = self.spill_after(machine, block - 1, before);
+                    self.set_spill(block, spill);
+                    Some(spill)
                 }
-                exact => self.set_spill(block, u64::from(exact) - 1),
-            }
+                exact => {
+                    self.set_spill(block, exact - 1);
+                    Some(exact - 1)
+                }
+            };
         }
         self.used -= 1;
     }
@@ -79,16 +80,16 @@ impl QuotientTable {
 
     /// The first quotient in `from..to` that has a run.
     pub(super) fn first_occupied(&self, from: u64, to: u64) -> Option<u64> {
-        let Place { mut block, lane } = place(from);
+        let Place { mut block, lane } = self.place(from);
         let mut bits = if block < self.blocks() { self.occupied(block) >> lane << lane } else { 0 };
         while bits == 0 {
             block += 1;
-            if block >= self.blocks() || start_of(block) >= to {
+            if block >= self.blocks() || self.start_of(block) >= to {
                 return None;
             }
             bits = self.occupied(block);
         }
-        let found = start_of(block) + u64::from(bits.trailing_zeros());
+        let found = self.start_of(block) + u64::from(bits.trailing_zeros());
         (found < to).then_some(found)
     }
 
@@ -96,43 +97,40 @@ impl QuotientTable {
     fn copy_slot(&mut self, from: u64, to: u64) {
         let value = self.value(from);
         self.set_value(to, value);
-        let (from, to) = (place(from), place(to));
-        for plane in 0..2 {
-            let bit = self.moving_planes(from.block)[plane] >> from.lane & 1;
-            let word = &mut self.moving_planes(to.block)[plane];
-            *word = *word & !(1 << to.lane) | bit << to.lane;
+        for plane in MOVING {
+            self.set_bit(to, plane, self.bit(from, plane));
         }
     }
 
     /// Moves the slots `low..high` of a block up by one; slot `low` becomes zero.
     fn shift_slots_up(&mut self, block: usize, low: u32, high: u32) {
-        let width = self.width();
-        let (first_bit, last_bit) = (low * width, (high + 1) * width - 1);
-        let packed = self.packed(block);
-        for index in (first_bit / 64..=last_bit / 64).rev() {
-            let word = packed[index as usize];
-            let below = if index == 0 { 0 } else { packed[index as usize - 1] };
+        let (geometry, width) = (self.geometry(), self.width());
+        let (first, last) = (geometry.slot_at(low), geometry.slot_at(high + 1) - 1);
+        let words = self.block_mut(block);
+        for index in (first / 64..=last / 64).rev() {
+            let word = words[index as usize];
+            let below = if index == 0 { 0 } else { words[index as usize - 1] };
             let moved = word << width | below >> (64 - width);
-            let mask = mask_within(index, first_bit, last_bit);
-            packed[index as usize] = word & !mask | moved & mask;
+            let mask = mask_within(index, first, last);
+            words[index as usize] = word & !mask | moved & mask;
         }
-        self.set_value(start_of(block) + u64::from(low), 0);
+        self.set_value(self.start_of(block) + u64::from(low), 0);
     }
 
     /// Moves the slots `low + 1..=high` of a block down by one; slot `high` becomes
     /// zero.
     fn shift_slots_down(&mut self, block: usize, low: u32, high: u32) {
-        let width = self.width();
-        let (first_bit, last_bit) = (low * width, (high + 1) * width - 1);
-        let packed = self.packed(block);
-        for index in first_bit / 64..=last_bit / 64 {
-            let word = packed[index as usize];
-            let above = packed.get(index as usize + 1).copied().unwrap_or(0);
+        let (geometry, width) = (self.geometry(), self.width());
+        let (first, last) = (geometry.slot_at(low), geometry.slot_at(high + 1) - 1);
+        let words = self.block_mut(block);
+        for index in first / 64..=last / 64 {
+            let word = words[index as usize];
+            let above = words.get(index as usize + 1).copied().unwrap_or(0);
             let moved = word >> width | above << (64 - width);
-            let mask = mask_within(index, first_bit, last_bit);
-            packed[index as usize] = word & !mask | moved & mask;
+            let mask = mask_within(index, first, last);
+            words[index as usize] = word & !mask | moved & mask;
         }
-        self.set_value(start_of(block) + u64::from(high), 0);
+        self.set_value(self.start_of(block) + u64::from(high), 0);
     }
 }
 

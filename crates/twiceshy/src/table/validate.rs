@@ -1,28 +1,25 @@
 //! The invariants of a table, all checked.
 
-use super::layout::{LANES, QuotientTable, SATURATED, start_of};
+use super::layout::{QuotientTable, SATURATED};
 use crate::bits::machine::Portable;
 use crate::error::Invalid;
 
 impl QuotientTable {
     /// Checks every invariant of the [module](super).
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
-        if self.guard() != 0 {
-            return Err(Invalid("the word after the last block isn't zero".into()));
-        }
         self.check_blank(self.end(), self.end() + 1)?;
         let mut end = 0;
         let mut used = 0;
         for block in 0..self.blocks() {
-            let spill = u64::saturating_sub(end, start_of(block));
+            let spill = u64::saturating_sub(end, self.start_of(block));
             let stored = self.stored_spill(block);
-            if u64::from(stored) != spill.min(SATURATED.into()) {
+            if stored != spill.min(SATURATED) {
                 return Err(Invalid(format!("block {block} has spill {stored}, not {spill}")));
             }
             if self.spill(Portable, block) != spill {
                 return Err(Invalid(format!("block {block} doesn't recover its spill {spill}")));
             }
-            for quotient in start_of(block)..start_of(block) + LANES {
+            for quotient in self.start_of(block)..self.start_of(block + 1) {
                 if !self.is_occupied(quotient) {
                     continue;
                 }

@@ -1,7 +1,7 @@
 //! Filling a table in order, in one pass.
 
 use super::TableFull;
-use super::layout::{QuotientTable, Slot, place, start_of};
+use super::layout::{QuotientTable, Slot};
 
 /// Appends entries to a table in the order of their quotients, without ever moving
 /// one.
@@ -45,8 +45,8 @@ impl TableWriter {
 
     fn begin_run(&mut self, quotient: u64) {
         let first = self.end_run();
-        for block in first..=place(quotient).block {
-            self.table.set_spill(block, self.end.saturating_sub(start_of(block)));
+        for block in first..=self.table.place(quotient).block {
+            self.table.set_spill(block, self.end.saturating_sub(self.table.start_of(block)));
         }
         self.table.set_occupied(quotient, true);
         self.end = self.end.max(quotient);
@@ -57,14 +57,14 @@ impl TableWriter {
     fn end_run(&mut self) -> usize {
         self.run.take().map_or(0, |(quotient, last)| {
             self.table.set_run_end(last, true);
-            place(quotient).block + 1
+            self.table.place(quotient).block + 1
         })
     }
 
     /// The table with all that was written.
     pub(crate) fn finish(mut self) -> QuotientTable {
         for block in self.end_run()..self.table.blocks() {
-            self.table.set_spill(block, self.end.saturating_sub(start_of(block)));
+            self.table.set_spill(block, self.end.saturating_sub(self.table.start_of(block)));
         }
         self.table
     }

@@ -1,0 +1,375 @@
+//! One adapter per filter: whole loops, so that nothing is dispatched per key.
+
+use scalable_cuckoo_filter::{ScalableCuckooFilter, ScalableCuckooFilterBuilder};
+use std::hash::Hasher;
+use twiceshy::{AdaptiveQuotientFilter, Hash, Keyed, KeyedHasher, Secret};
+use xorf::Filter as _;
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    Insert,
+    InsertMany,
+    Bulk,
+    Lookup { positive: bool, many: bool, prehashed: bool },
+}
+
+impl Op {
+    pub(super) const ALL: [Op; 11] = [
+        Op::Insert,
+        Op::InsertMany,
+        Op::Bulk,
+        Op::Lookup { positive: false, many: false, prehashed: false },
+        Op::Lookup { positive: true, many: false, prehashed: false },
+        Op::Lookup { positive: false, many: true, prehashed: false },
+        Op::Lookup { positive: true, many: true, prehashed: false },
+        Op::Lookup { positive: false, many: false, prehashed: true },
+        Op::Lookup { positive: true, many: false, prehashed: true },
+        Op::Lookup { positive: false, many: true, prehashed: true },
+        Op::Lookup { positive: true, many: true, prehashed: true },
+    ];
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Op::Insert => "insert".into(),
+            Op::InsertMany => "insert_many".into(),
+            Op::Bulk => "bulk".into(),
+            Op::Lookup { positive, many, prehashed } => [
+                if positive { "positive" } else { "negative" },
+                if many { "_many" } else { "" },
+                if prehashed { "_prehashed" } else { "" },
+            ]
+            .concat(),
+        }
+    }
+}
+
+/// Keys and their hashes, the same for all contestants.
+pub(super) struct Work {
+    pub(super) hasher: KeyedHasher,
+    pub(super) secret: Secret,
+    pub(super) slots: u64,
+    pub(super) remainder_bits: u32,
+    pub(super) members: Vec<u64>,
+    pub(super) member_hashes: Vec<Hash>,
+    /// Members to look up, in another order than they were inserted.
+    pub(super) asked: Vec<u64>,
+    pub(super) asked_hashes: Vec<Hash>,
+    pub(super) strangers: Vec<u64>,
+    pub(super) stranger_hashes: Vec<Hash>,
+}
+
+impl Work {
+    pub(super) fn new(slots: u64, remainder_bits: u32, load: f64, queries: usize) -> Self {
+        let secret = Secret::from_bytes([7; 16]);
+        let hasher = KeyedHasher::new(&secret);
+        let count = (slots as f64 * load) as u64;
+        // Odd multiples of an odd number: different, and in no order.
+        let key = |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let members: Vec<u64> = (0..count).map(key).collect();
+        let step = 0x5851_f42d_4c95_7f2d_u64;
+        let asked: Vec<u64> =
+            (0..queries as u64).map(|index| key(index.wrapping_mul(step) % count)).collect();
+        let strangers: Vec<u64> = (count..count + queries as u64).map(key).collect();
+        let hashes = |keys: &[u64]| keys.iter().map(|key| hasher.hash(key)).collect();
+        Self {
+            member_hashes: hashes(&members),
+            asked_hashes: hashes(&asked),
+            stranger_hashes: hashes(&strangers),
+            hasher,
+            secret,
+            slots,
+            remainder_bits,
+            members,
+            asked,
+            strangers,
+        }
+    }
+
+    pub(super) fn rate(&self) -> f64 {
+        f64::from(self.remainder_bits).exp2().recip()
+    }
+
+    pub(super) fn queries(&self, positive: bool) -> (&[u64], &[Hash]) {
+        if positive {
+            (&self.asked, &self.asked_hashes)
+        } else {
+            (&self.strangers, &self.stranger_hashes)
+        }
+    }
+}
+
+/// A filter in the ring.
+pub(super) trait Adapter {
+    fn name(&self) -> &'static str;
+    fn bytes(&self) -> u64;
+    fn can(&self, op: Op) -> bool;
+    /// An empty filter again, before an insert; not measured.
+    fn reset(&mut self, work: &Work);
+    /// Does an operation that it [can](Self::can) over all keys. Returns how many
+    /// answers were "maybe", or how many members were inserted.
+    fn run(&mut self, op: Op, work: &Work) -> usize;
+    /// One lookup, to measure its latency.
+    fn look_up(&self, key: u64, hash: Hash, prehashed: bool) -> bool;
+}
+
+fn count(keys: &[u64], contains: impl Fn(u64) -> bool) -> usize {
+    keys.iter().filter(|&&key| contains(key)).count()
+}
+
+fn count_hashes(hashes: &[Hash], contains: impl Fn(Hash) -> bool) -> usize {
+    hashes.iter().filter(|&&hash| contains(hash)).count()
+}
+
+pub(super) struct Aqf {
+    filter: Keyed<u64, AdaptiveQuotientFilter>,
+}
+
+impl Aqf {
+    pub(super) fn new(work: &Work) -> Self {
+        Self { filter: Self::empty(work) }
+    }
+
+    fn empty(work: &Work) -> Keyed<u64, AdaptiveQuotientFilter> {
+        let filter = AdaptiveQuotientFilter::builder()
+            .remainder_bits(work.remainder_bits)
+            .slots(work.slots)
+            .build()
+            .expect("memory for a filter");
+        Keyed::new(filter, work.secret.clone())
+    }
+}
+
+impl Adapter for Aqf {
+    fn name(&self) -> &'static str {
+        "aqf"
+    }
+
+    fn bytes(&self) -> u64 {
+        self.filter.filter().memory_usage()
+    }
+
+    fn reset(&mut self, work: &Work) {
+        self.filter = Self::empty(work);
+    }
+
+    fn can(&self, op: Op) -> bool {
+        matches!(op, Op::Insert | Op::Lookup { many: false, .. })
+    }
+
+    fn run(&mut self, op: Op, work: &Work) -> usize {
+        let Op::Lookup { positive, many: _, prehashed } = op else {
+            for key in &work.members {
+                self.filter.insert(key).expect("room");
+            }
+            return self.filter.len();
+        };
+        let (keys, hashes) = work.queries(positive);
+        if prehashed {
+            count_hashes(hashes, |hash| self.filter.filter().contains(hash))
+        } else {
+            count(keys, |key| self.filter.contains(&key))
+        }
+    }
+
+    fn look_up(&self, key: u64, hash: Hash, prehashed: bool) -> bool {
+        if prehashed { self.filter.filter().contains(hash) } else { self.filter.contains(&key) }
+    }
+}
+
+/// A filter of another crate: it knows 64-bit hashes, and one key at a time.
+pub(super) trait Peer: Sized {
+    const NAME: &'static str;
+    /// Whether members are inserted one by one; otherwise all must be there when it is
+    /// built.
+    const DYNAMIC: bool = true;
+    fn new(work: &Work) -> Self;
+    fn bytes(&self) -> u64;
+    fn insert(&mut self, _hash: u64) {
+        unreachable!("a static filter");
+    }
+    fn bulk(_hashes: &[u64]) -> Self {
+        unreachable!("a dynamic filter");
+    }
+    fn contains(&self, hash: u64) -> bool;
+}
+
+pub(super) struct Ring<F> {
+    filter: F,
+    hasher: KeyedHasher,
+}
+
+fn short(hash: Hash) -> u64 {
+    hash.as_u128() as u64
+}
+
+impl<F: Peer> Ring<F> {
+    pub(super) fn new(work: &Work) -> Self {
+        Self { filter: F::new(work), hasher: work.hasher.clone() }
+    }
+}
+
+impl<F: Peer> Adapter for Ring<F> {
+    fn name(&self) -> &'static str {
+        F::NAME
+    }
+
+    fn bytes(&self) -> u64 {
+        self.filter.bytes()
+    }
+
+    fn reset(&mut self, work: &Work) {
+        self.filter = F::new(work);
+    }
+
+    fn can(&self, op: Op) -> bool {
+        match op {
+            Op::Insert => F::DYNAMIC,
+            Op::Bulk => !F::DYNAMIC,
+            Op::InsertMany => false,
+            Op::Lookup { many, .. } => !many,
+        }
+    }
+
+    fn run(&mut self, op: Op, work: &Work) -> usize {
+        match op {
+            Op::Lookup { positive, many: _, prehashed } => {
+                let (keys, hashes) = work.queries(positive);
+                if prehashed {
+                    count_hashes(hashes, |hash| self.filter.contains(short(hash)))
+                } else {
+                    count(keys, |key| self.filter.contains(short(self.hasher.hash(&key))))
+                }
+            }
+            Op::Bulk => {
+                let hashes: Vec<u64> =
+                    work.members.iter().map(|key| short(self.hasher.hash(key))).collect();
+                self.filter = F::bulk(&hashes);
+                hashes.len()
+            }
+            _ => {
+                for key in &work.members {
+                    self.filter.insert(short(self.hasher.hash(key)));
+                }
+                work.members.len()
+            }
+        }
+    }
+
+    fn look_up(&self, key: u64, hash: Hash, prehashed: bool) -> bool {
+        let hash = if prehashed { hash } else { self.hasher.hash(&key) };
+        self.filter.contains(short(hash))
+    }
+}
+
+impl Peer for qfilter::Filter {
+    const NAME: &'static str = "qfilter";
+    fn new(work: &Work) -> Self {
+        let bits = work.slots.ilog2() + work.remainder_bits;
+        Self::with_fingerprint_size(work.members.len() as u64, bits as u8).expect("a filter")
+    }
+    fn bytes(&self) -> u64 {
+        self.memory_usage() as u64
+    }
+    fn insert(&mut self, hash: u64) {
+        self.insert_fingerprint(true, hash).expect("room");
+    }
+    fn contains(&self, hash: u64) -> bool {
+        self.contains_fingerprint(hash)
+    }
+}
+
+impl Peer for fastbloom::BloomFilter {
+    const NAME: &'static str = "fastbloom";
+    fn new(work: &Work) -> Self {
+        Self::with_false_pos(work.rate()).expected_items(work.members.len())
+    }
+    fn bytes(&self) -> u64 {
+        self.num_bits() as u64 / 8
+    }
+    fn insert(&mut self, hash: u64) {
+        self.insert_hash(hash);
+    }
+    fn contains(&self, hash: u64) -> bool {
+        self.contains_hash(hash)
+    }
+}
+
+impl Peer for sbbf_rs_safe::Filter {
+    const NAME: &'static str = "split-block";
+    fn new(work: &Work) -> Self {
+        // The same bits a key as the quotient filter has.
+        let bits = (work.remainder_bits + 4) as usize;
+        Self::new(bits, work.members.len())
+    }
+    fn bytes(&self) -> u64 {
+        self.as_bytes().len() as u64
+    }
+    fn insert(&mut self, hash: u64) {
+        self.insert_hash(hash);
+    }
+    fn contains(&self, hash: u64) -> bool {
+        self.contains_hash(hash)
+    }
+}
+
+type Cuckoo = ScalableCuckooFilter<u64, Mixed>;
+
+impl Peer for Cuckoo {
+    const NAME: &'static str = "cuckoo";
+    fn new(work: &Work) -> Self {
+        ScalableCuckooFilterBuilder::new()
+            .initial_capacity(work.members.len())
+            .false_positive_probability(work.rate())
+            .hasher(Mixed(0))
+            .finish()
+    }
+    fn bytes(&self) -> u64 {
+        self.bits() / 8
+    }
+    fn insert(&mut self, hash: u64) {
+        ScalableCuckooFilter::insert(self, &hash);
+    }
+    fn contains(&self, hash: u64) -> bool {
+        ScalableCuckooFilter::contains(self, &hash)
+    }
+}
+
+/// Hands hashes through: one multiplication, so that the cuckoo filter's second index,
+/// a hash of the fingerprint, is spread.
+#[derive(Clone)]
+pub(super) struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(byte.into());
+        }
+    }
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}
+
+pub(super) struct Fuse(xorf::BinaryFuse8);
+
+impl Peer for Fuse {
+    const NAME: &'static str = "binary-fuse-8";
+    const DYNAMIC: bool = false;
+    fn new(_: &Work) -> Self {
+        Self::bulk(&[])
+    }
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn bulk(hashes: &[u64]) -> Self {
+        Self(xorf::BinaryFuse8::try_from(hashes).expect("different keys"))
+    }
+    fn contains(&self, hash: u64) -> bool {
+        self.0.contains(&hash)
+    }
+}

@@ -1,0 +1,52 @@
+//! The physical limit of a lookup: one random cache line per key.
+
+use super::adapters::Work;
+use crate::arch::prefetch;
+use twiceshy::Hash;
+
+/// A table of lines of which each key touches one.
+pub(super) struct Limit {
+    lines: Vec<Line>,
+}
+
+#[derive(Clone)]
+#[repr(align(64))]
+struct Line([u64; 8]);
+
+/// How far ahead lines are asked for; the best is taken, so that the limit doesn't
+/// depend on a choice.
+pub(super) const DISTANCES: [usize; 6] = [8, 12, 16, 24, 32, 48];
+
+impl Limit {
+    pub(super) fn new(bytes: u64) -> Self {
+        Self { lines: vec![Line([1; 8]); (bytes / 64).max(1) as usize] }
+    }
+
+    #[inline(always)]
+    fn line(&self, hash: Hash) -> &Line {
+        let index = ((hash.as_u128() >> 64) * self.lines.len() as u128) >> 64;
+        &self.lines[index as usize]
+    }
+
+    /// One load per key, eight keys at a time, `distance` keys ahead.
+    pub(super) fn touch(&self, work: &Work, distance: usize) -> usize {
+        let hashes = &work.stranger_hashes;
+        let mut sum = 0;
+        for hash in &hashes[..distance.min(hashes.len())] {
+            prefetch(self.line(*hash));
+        }
+        let ahead = hashes[distance.min(hashes.len())..].chunks_exact(8);
+        let mut done = 0;
+        for (now, next) in hashes.chunks_exact(8).zip(ahead) {
+            for lane in 0..8 {
+                prefetch(self.line(next[lane]));
+                sum += self.line(now[lane]).0[0];
+            }
+            done += 8;
+        }
+        for hash in &hashes[done..] {
+            sum += self.line(*hash).0[0];
+        }
+        std::hint::black_box(sum) as usize
+    }
+}

@@ -1,0 +1,5 @@
+//! Benchmarks.
+
+mod adapters;
+mod limit;
+pub(crate) mod point;

@@ -1,0 +1,221 @@
+//! `twiceshy-lab bench point`.
+
+use super::adapters::{Adapter, Aqf, Fuse, Mixed, Op, Ring, Work};
+use super::limit::{DISTANCES, Limit};
+use scalable_cuckoo_filter::ScalableCuckooFilter;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::time::Instant;
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Slots of the quotient filters, as a power of two.
+    #[arg(long, default_value_t = 22)]
+    log2_slots: u32,
+    /// Bits of a remainder.
+    #[arg(long, default_value_t = 9)]
+    remainder_bits: u32,
+    /// Members as a share of the slots.
+    #[arg(long, default_value_t = 0.9)]
+    load: f64,
+    /// Rounds; best and median of them are shown.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Lookups of each kind in each round.
+    #[arg(long, default_value_t = 4_000_000)]
+    queries: usize,
+    /// Only these filters, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    filters: Vec<String>,
+    /// Only these operations, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    ops: Vec<String>,
+    /// One JSON object a line instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of the result.
+#[derive(Serialize)]
+struct Row {
+    filter: &'static str,
+    op: String,
+    mops: Option<f64>,
+    median_mops: Option<f64>,
+    log2_slots: u32,
+    load: f64,
+    bits_per_key: Option<f64>,
+    fpr: Option<f64>,
+    share_of_limit: Option<f64>,
+    p999_ns: Option<f64>,
+}
+
+/// Nanoseconds of this thread's CPU time.
+fn cpu_nanoseconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = cpu_nanoseconds();
+    let result = work();
+    (result, cpu_nanoseconds() - start)
+}
+
+/// Millions a second, of the best round and of the median one.
+fn rates(count: usize, mut nanoseconds: Vec<f64>) -> (f64, f64) {
+    nanoseconds.sort_by(f64::total_cmp);
+    let rate = |time: f64| count as f64 * 1e3 / time;
+    (rate(nanoseconds[0]), rate(nanoseconds[nanoseconds.len() / 2]))
+}
+
+/// The latency that one lookup in a thousand exceeds.
+fn p999(adapter: &dyn Adapter, op: Op, work: &Work) -> Option<f64> {
+    let Op::Lookup { positive, many: false, prehashed } = op else { return None };
+    let (keys, hashes) = work.queries(positive);
+    let mut times: Vec<f64> = keys
+        .iter()
+        .zip(hashes)
+        .take(200_000)
+        .map(|(&key, &hash)| {
+            let start = Instant::now();
+            std::hint::black_box(adapter.look_up(key, hash, prehashed));
+            start.elapsed().as_nanos() as f64
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    Some(times[times.len() * 999 / 1000])
+}
+
+/// Answers of one operation must be right in the same run.
+fn check(name: &str, op: Op, answers: usize, work: &Work) {
+    let must = match op {
+        Op::Lookup { positive: true, .. } => work.asked.len(),
+        Op::Lookup { .. } => return,
+        _ => work.members.len(),
+    };
+    assert_eq!(answers, must, "{name} {}: false negatives", op.name());
+}
+
+pub(crate) fn run(options: &Options) {
+    let work =
+        Work::new(1 << options.log2_slots, options.remainder_bits, options.load, options.queries);
+    let mut adapters: Vec<Box<dyn Adapter>> = vec![
+        Box::new(Aqf::new(&work)),
+        Box::new(Ring::<qfilter::Filter>::new(&work)),
+        Box::new(Ring::<fastbloom::BloomFilter>::new(&work)),
+        Box::new(Ring::<sbbf_rs_safe::Filter>::new(&work)),
+        Box::new(Ring::<ScalableCuckooFilter<u64, Mixed>>::new(&work)),
+        Box::new(Ring::<Fuse>::new(&work)),
+    ];
+    adapters.retain(|adapter| {
+        options.filters.is_empty() || options.filters.iter().any(|name| name == adapter.name())
+    });
+    let wanted = |op: &Op| options.ops.is_empty() || options.ops.contains(&op.name());
+    let limit = Limit::new(Aqf::new(&work).bytes());
+
+    let mut times = vec![vec![Vec::new(); Op::ALL.len()]; adapters.len()];
+    let mut limit_times = Vec::new();
+    for adapter in &mut adapters {
+        build(adapter.as_mut(), &work);
+    }
+    for round in 1..=options.rounds {
+        if std::io::stderr().is_terminal() {
+            eprint!("\rround {round} of {} ", options.rounds);
+        }
+        for (index, op) in Op::ALL.into_iter().enumerate().filter(|(_, op)| wanted(op)) {
+            for (adapter, times) in adapters.iter_mut().zip(&mut times) {
+                if !adapter.can(op) {
+                    continue;
+                }
+                if !matches!(op, Op::Lookup { .. }) {
+                    adapter.reset(&work);
+                }
+                let (answers, time) = timed(|| adapter.run(op, &work));
+                check(adapter.name(), op, answers, &work);
+                times[index].push(time);
+            }
+        }
+        limit_times.extend(DISTANCES.map(|distance| timed(|| limit.touch(&work, distance)).1));
+    }
+    if std::io::stderr().is_terminal() {
+        eprint!("\r               \r");
+    }
+
+    let (limit_best, limit_median) = rates(work.strangers.len(), limit_times);
+    let row = |filter, op: &str| Row {
+        filter,
+        op: op.into(),
+        mops: None,
+        median_mops: None,
+        log2_slots: options.log2_slots,
+        load: options.load,
+        bits_per_key: None,
+        fpr: None,
+        share_of_limit: None,
+        p999_ns: None,
+    };
+    let mut rows = vec![Row {
+        mops: Some(limit_best),
+        median_mops: Some(limit_median),
+        share_of_limit: Some(1.0),
+        ..row("limit", "touch")
+    }];
+    for (adapter, times) in adapters.iter_mut().zip(times) {
+        let bits_per_key = Some(adapter.bytes() as f64 * 8.0 / work.members.len() as f64);
+        let negative = Op::Lookup { positive: false, many: false, prehashed: true };
+        let fpr = Some(adapter.run(negative, &work) as f64 / work.strangers.len() as f64);
+        for (op, times) in Op::ALL.into_iter().zip(times).filter(|(op, _)| wanted(op)) {
+            let mut row = Row { bits_per_key, fpr, ..row(adapter.name(), &op.name()) };
+            if !times.is_empty() {
+                let lookup = matches!(op, Op::Lookup { .. });
+                let count = if lookup { work.strangers.len() } else { work.members.len() };
+                let (best, median) = rates(count, times);
+                row.mops = Some(best);
+                row.median_mops = Some(median);
+                row.share_of_limit = Some(best / limit_best);
+                row.p999_ns = p999(adapter.as_ref(), op, &work);
+            }
+            rows.push(row);
+        }
+    }
+    print(options, &rows);
+}
+
+/// Fills a filter by the first operation that it can.
+fn build(adapter: &mut dyn Adapter, work: &Work) {
+    let op = if adapter.can(Op::Insert) { Op::Insert } else { Op::Bulk };
+    adapter.reset(work);
+    let answers = adapter.run(op, work);
+    check(adapter.name(), op, answers, work);
+}
+
+fn print(options: &Options, rows: &[Row]) {
+    let mut out = std::io::stdout().lock();
+    let mut line = |text: String| writeln!(out, "{text}").is_ok();
+    if options.json {
+        rows.iter().all(|row| line(serde_json::to_string(row).expect("plain numbers")));
+        return;
+    }
+    line(format!(
+        "{:<14} {:<24} {:>8} {:>8} {:>7} {:>9} {:>8} {:>8}",
+        "filter", "op", "M/s", "median", "limit", "bits/key", "fpr", "p99.9 ns"
+    ));
+    for row in rows {
+        let number = |value: Option<f64>, digits: usize| {
+            value.map_or_else(|| "–".into(), |value| format!("{value:.digits$}"))
+        };
+        line(format!(
+            "{:<14} {:<24} {:>8} {:>8} {:>6}% {:>9} {:>8} {:>8}",
+            row.filter,
+            row.op,
+            number(row.mops, 2),
+            number(row.median_mops, 2),
+            number(row.share_of_limit.map(|share| share * 100.0), 0),
+            number(row.bits_per_key, 2),
+            number(row.fpr, 5),
+            number(row.p999_ns, 0),
+        ));
+    }
+}

@@ -1,0 +1,35 @@
+//! The lab: measures the filters beside their peers and the physical limit.
+
+mod arch;
+mod bench;
+
+use clap::{Parser, Subcommand};
+
+/// Measures Twiceshy's filters beside their peers and the physical limit.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measures speed: contestants interleaved, several rounds, best and median.
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Point filters: inserts and lookups of uniform u64 keys.
+    ///
+    /// Example: twiceshy-lab bench point --log2-slots 22
+    Point(bench::point::Options),
+}
+
+fn main() {
+    match Arguments::parse().command {
+        Command::Bench(Bench::Point(options)) => bench::point::run(&options),
+    }
+}

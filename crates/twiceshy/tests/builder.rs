@@ -1,0 +1,115 @@
+//! What can be asked of a builder, and what it says to the impossible.
+
+use twiceshy::{
+    AdaptiveQuotientFilter, Answer, BuildError, Builder, Hash, Keyed, KeyedHasher, Secret,
+};
+
+fn builder() -> Builder {
+    AdaptiveQuotientFilter::builder()
+}
+
+/// The message that a builder refuses with.
+fn refusal(builder: &Builder) -> String {
+    builder.build().expect_err("impossible").to_string()
+}
+
+#[test]
+fn the_impossible_is_refused_with_what_is_wrong() {
+    for rate in [0.0, -0.1, 1.0, 2.0, f64::NAN, f64::INFINITY, 1e-300] {
+        for builder in [builder().capacity(10), builder().slots(10), builder().memory(9999)] {
+            let message = refusal(&builder.false_positive_rate(rate));
+            assert!(message.contains("false-positive rate of"), "{rate}: {message}");
+        }
+    }
+    for bits in [0, 57, u32::MAX] {
+        let message = refusal(&builder().remainder_bits(bits).slots(10));
+        assert!(message.contains("choose 1 to 56"), "{message}");
+    }
+    for slots in [0, (1 << 48) + 1, u64::MAX] {
+        let message = refusal(&builder().slots(slots));
+        assert!(message.contains("choose 1 to 2^48"), "{message}");
+    }
+    let both = builder().false_positive_rate(0.1).remainder_bits(9).capacity(10);
+    assert!(matches!(both.build(), Err(BuildError::RateAndRemainderBits)));
+    for sizes in [builder(), builder().slots(9).capacity(9), builder().memory(999).capacity(9)] {
+        assert!(matches!(sizes.build(), Err(BuildError::Size)));
+    }
+    for bytes in [0, 1, 100] {
+        assert!(matches!(builder().memory(bytes).build(), Err(BuildError::Budget(_))));
+    }
+    for many in [builder().slots(100), builder().memory(1 << 20)] {
+        let many = many.remainder_bits(9).adaptations(usize::MAX);
+        assert!(refusal(&many).contains("no room for"), "{}", refusal(&many));
+    }
+    for huge in [builder().capacity(usize::MAX), builder().capacity(9).adaptations(usize::MAX)] {
+        assert!(matches!(huge.build(), Err(BuildError::Slots(_))));
+    }
+    assert!(matches!(builder().slots(1 << 48).build(), Err(BuildError::Memory { .. })));
+    let mut parameters = builder().slots(10).build().unwrap().parameters();
+    parameters.remainder_bits = 0;
+    let zero = AdaptiveQuotientFilter::from_sorted(parameters, [], []);
+    assert!(matches!(zero, Err(BuildError::RemainderBits(0))));
+}
+
+#[test]
+fn a_memory_budget_is_used_and_kept() {
+    for bytes in [2_000, 10_000, 1 << 16, 1_000_000, 12_345_678] {
+        for rate in [0.3, 0.01, 0.000_1] {
+            let builder = builder().false_positive_rate(rate).memory(bytes);
+            let plan = builder.plan().unwrap();
+            let filter = builder.build().unwrap();
+            assert_eq!(filter.memory_usage(), plan.bytes);
+            assert!(plan.bytes <= bytes && plan.rate <= rate);
+            // One more member would not fit.
+            let more = self::builder().false_positive_rate(rate).capacity(plan.capacity + 1);
+            assert!(more.plan().unwrap().bytes > bytes, "{bytes} bytes, rate {rate}");
+        }
+    }
+}
+
+#[test]
+fn a_rate_for_given_slots_holds_when_they_are_full() {
+    for rate in [0.3, 0.02, 0.001, 1e-6] {
+        let builder = builder().false_positive_rate(rate).slots(100_000);
+        let plan = builder.plan().unwrap();
+        assert!(plan.rate <= rate && plan.parameters.slots == 100_000);
+        assert_eq!(plan.capacity as u64 + plan.extension_slots, 95_000);
+        let share = plan.extension_slots as f64 / plan.capacity as f64;
+        assert!((share - 0.05).abs() < 0.001, "{share}");
+        let plan = builder.adaptations(20_000).plan().unwrap();
+        assert!(plan.extension_slots >= 20_000 && plan.capacity <= 75_000);
+    }
+}
+
+#[test]
+fn smallest_filters_work() {
+    for builder in [builder().capacity(0), builder().capacity(1), builder().slots(1)] {
+        let mut filter = builder.build().unwrap();
+        assert!(filter.is_empty() && filter.load().abs() < f64::EPSILON);
+        assert_eq!(filter.check(Hash::MAX), Answer::Absent);
+        filter.insert(Hash::MAX).unwrap();
+        assert!(filter.contains(Hash::MAX) && filter.len() == 1);
+        filter.validate().unwrap();
+    }
+}
+
+#[test]
+fn a_kept_secret_finds_stored_hashes_again() {
+    let first = builder().capacity(10).build_keyed::<str>().unwrap();
+    let secret = Secret::from_bytes(*first.secret().expose());
+    let again = builder().capacity(10).secret(secret.clone()).build_keyed::<str>().unwrap();
+    assert_eq!(first.hash("alice"), again.hash("alice"));
+
+    // Around a filter that was built from hashes.
+    let hashes = vec![KeyedHasher::new(&secret).hash("alice")];
+    let filter = builder().build_from(hashes, vec![]).unwrap();
+    let keyed: Keyed<str, _> = Keyed::new(filter, secret);
+    assert!(keyed.contains("alice"));
+}
+
+#[test]
+fn a_key_on_both_lists_is_named() {
+    let error = builder().build_keyed_from::<u64>([1, 2, 3], [7, 8, 2]).unwrap_err();
+    assert!(matches!(error, BuildError::MistakeIsMember { position: Some(2), .. }));
+    assert!(error.to_string().contains("number 2 of them"), "{error}");
+}
