@@ -113,7 +113,7 @@ impl Model {
         prints.sort_unstable();
         let end =
             prints.iter().fold(0, |end, print| u64::max(end, print.quotient) + self.digits(*print));
-        let (tail, lanes) = (4 * self.slots.isqrt() + 64, (504 / (self.width as u64 + 3)).min(64));
+        let (tail, lanes) = (4 * self.slots.isqrt() + 64, (504 / (self.width as u64 + 3)).min(56));
         self.used() <= self.slots && end < (self.slots + tail).next_multiple_of(lanes)
     }
 

@@ -124,7 +124,11 @@ fn the_false_positive_rate_is_the_promised_one() {
             while filter.load() < f64::from(percent) / 100.0 {
                 filter.insert(member(filter.len() as u64)).unwrap();
             }
-            let count = (0..QUERIES).filter(|&index| filter.contains(query(index))).count();
+            let queries: Vec<Hash> = (0..QUERIES).map(&query).collect();
+            let mut maybe = Vec::new();
+            filter.contains_many(&queries, &mut maybe);
+            assert!(queries.iter().map(|&hash| filter.contains(hash)).eq(maybe.iter().copied()));
+            let count = maybe.iter().filter(|&&maybe| maybe).count();
             let cells = SLOTS as f64 * f64::from(remainder_bits).exp2();
             let density = filter.len() as f64 / cells;
             let rate = 1.0 - (-density).exp();

@@ -123,11 +123,12 @@ fn count_hashes(hashes: &[Hash], contains: impl Fn(Hash) -> bool) -> usize {
 
 pub(super) struct Aqf {
     filter: Keyed<u64, AdaptiveQuotientFilter>,
+    maybe: Vec<bool>,
 }
 
 impl Aqf {
     pub(super) fn new(work: &Work) -> Self {
-        Self { filter: Self::empty(work) }
+        Self { filter: Self::empty(work), maybe: Vec::new() }
     }
 
     fn empty(work: &Work) -> Keyed<u64, AdaptiveQuotientFilter> {
@@ -154,21 +155,28 @@ impl Adapter for Aqf {
     }
 
     fn can(&self, op: Op) -> bool {
-        matches!(op, Op::Insert | Op::Lookup { many: false, .. })
+        matches!(op, Op::Insert | Op::Lookup { .. })
     }
 
     fn run(&mut self, op: Op, work: &Work) -> usize {
-        let Op::Lookup { positive, many: _, prehashed } = op else {
+        let Op::Lookup { positive, many, prehashed } = op else {
             for key in &work.members {
                 self.filter.insert(key).expect("room");
             }
             return self.filter.len();
         };
         let (keys, hashes) = work.queries(positive);
-        if prehashed {
-            count_hashes(hashes, |hash| self.filter.filter().contains(hash))
-        } else {
-            count(keys, |key| self.filter.contains(&key))
+        match (many, prehashed) {
+            (false, true) => count_hashes(hashes, |hash| self.filter.filter().contains(hash)),
+            (false, false) => count(keys, |key| self.filter.contains(&key)),
+            (true, prehashed) => {
+                if prehashed {
+                    self.filter.filter().contains_many(hashes, &mut self.maybe);
+                } else {
+                    self.filter.contains_many(keys, &mut self.maybe);
+                }
+                self.maybe.iter().filter(|&&maybe| maybe).count()
+            }
         }
     }
 

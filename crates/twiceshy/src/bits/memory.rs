@@ -2,102 +2,102 @@
 //! abort, and one that is granted costs nothing until its pages are touched.
 #![expect(unsafe_code, reason = "aligned and fallible zeroed memory needs the allocator")]
 
-use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-/// Words of a cache line.
-pub(crate) const LINE: usize = 8;
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
+
+/// Bytes that can be read from a line's first one: a word may begin in its last byte.
+pub(crate) const VIEW: usize = LINE + 8;
 
 /// A huge page; memory of that size and more begins at one, and asks for them.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Cache lines of words, aligned to lines, zero at first.
+/// Cache lines, aligned, zero at first.
 ///
 /// Random lookups in a large table miss the translation buffers with nearly every
 /// access where pages are small; so large ones ask the kernel for huge pages.
 pub(crate) struct Lines {
-    words: NonNull<u64>,
-    count: usize,
+    bytes: NonNull<u8>,
+    layout: Layout,
+    lines: usize,
 }
 
 impl Lines {
     /// `lines` lines of zeros, or `None` if there is no such memory.
     pub(crate) fn zeroed(lines: usize) -> Option<Self> {
-        let count = lines.checked_mul(LINE)?;
-        let layout = Self::layout(count)?;
-        if count == 0 {
-            return Some(Self { words: NonNull::dangling(), count });
+        // One more, so that the last one can be viewed, too.
+        let size = lines.checked_add(1)?.checked_mul(LINE)?;
+        let align = if size >= HUGE_PAGE { HUGE_PAGE } else { LINE };
+        let layout = Layout::from_size_align(size, align).ok()?;
+        // SAFETY: the layout isn't empty.
+        let bytes = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let memory = Self { bytes, layout, lines };
+        memory.ask_for_huge_pages();
+        Some(memory)
+    }
+
+    /// A hint, which the kernel may follow or not.
+    fn ask_for_huge_pages(&self) {
+        #[cfg(target_os = "linux")]
+        if self.layout.size() >= HUGE_PAGE {
+            use rustix::mm::{Advice, madvise};
+            let bytes = self.layout.size() / HUGE_PAGE * HUGE_PAGE;
+            // SAFETY: the range is ours, begins at a page, and the advice changes no
+            // content.
+            let _ = unsafe { madvise(self.bytes.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
         }
-        // SAFETY: the layout isn't empty, because `count` isn't 0.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let words = NonNull::new(memory)?.cast();
-        let lines = Self { words, count };
-        if layout.size() >= HUGE_PAGE {
-            lines.ask_for_huge_pages();
-        }
-        Some(lines)
+    }
+
+    /// How many lines there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lines
+    }
+
+    /// A line, and the first bytes of the next.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    #[inline(always)]
+    pub(crate) fn view(&self, line: usize) -> &[u8; VIEW] {
+        assert!(line < self.lines, "no such line");
+        // SAFETY: the line exists, and there is one more behind the last one; all bytes
+        // are initialised, and borrowed as long as `self` is.
+        unsafe { &*self.bytes.as_ptr().add(line * LINE).cast() }
+    }
+
+    /// As [`view`](Self::view), to be changed.
+    #[inline(always)]
+    pub(crate) fn view_mut(&mut self, line: usize) -> &mut [u8; VIEW] {
+        assert!(line < self.lines, "no such line");
+        // SAFETY: as in `view`, and `self` is borrowed mutably.
+        unsafe { &mut *self.bytes.as_ptr().add(line * LINE).cast() }
     }
 
     /// Asks the machine to fetch a line; it need not exist.
     #[inline(always)]
     pub(crate) fn prefetch(&self, line: usize) {
         #[cfg(target_arch = "x86_64")]
-        super::x86_64::prefetch(self, line.wrapping_mul(LINE));
+        super::x86_64::prefetch(self.bytes.as_ptr().wrapping_add(line.wrapping_mul(LINE)));
         #[cfg(not(target_arch = "x86_64"))]
         let _ = line;
-    }
-
-    fn layout(count: usize) -> Option<Layout> {
-        let bytes = count.checked_mul(size_of::<u64>())?;
-        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { LINE * size_of::<u64>() };
-        Layout::from_size_align(bytes, align).ok()
-    }
-
-    /// A hint, which the kernel may follow or not.
-    fn ask_for_huge_pages(&self) {
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::mm::{Advice, madvise};
-            let bytes = self.count * size_of::<u64>() / HUGE_PAGE * HUGE_PAGE;
-            // SAFETY: the range is ours, begins at a page, and the advice changes no
-            // content.
-            let _ = unsafe { madvise(self.words.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        }
-    }
-}
-
-impl Deref for Lines {
-    type Target = [u64];
-    #[inline(always)]
-    fn deref(&self) -> &[u64] {
-        // SAFETY: `count` initialised words that live as long as `self`.
-        unsafe { core::slice::from_raw_parts(self.words.as_ptr(), self.count) }
-    }
-}
-
-impl DerefMut for Lines {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut [u64] {
-        // SAFETY: `count` initialised words that live as long as `self`, which is
-        // borrowed mutably.
-        unsafe { core::slice::from_raw_parts_mut(self.words.as_ptr(), self.count) }
     }
 }
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.count).filter(|layout| layout.size() > 0) {
-            // SAFETY: allocated by `zeroed` with the same layout.
-            unsafe { dealloc(self.words.as_ptr().cast(), layout) };
-        }
+        // SAFETY: allocated by `zeroed` with that layout.
+        unsafe { dealloc(self.bytes.as_ptr(), self.layout) };
     }
 }
 
 impl Clone for Lines {
     fn clone(&self) -> Self {
-        let mut copy = Self::zeroed(self.count / LINE).expect("memory for a copy");
-        copy.copy_from_slice(self);
+        let copy = Self::zeroed(self.lines).expect("memory for a copy");
+        let size = self.layout.size();
+        // SAFETY: both are that large, initialised, and different memory.
+        unsafe { core::ptr::copy_nonoverlapping(self.bytes.as_ptr(), copy.bytes.as_ptr(), size) };
         copy
     }
 }
@@ -113,16 +113,23 @@ mod tests {
 
     #[test]
     fn lines_are_zero_aligned_and_copied() {
-        for count in [0, 1, 1000, HUGE_PAGE / 64, HUGE_PAGE / 64 + 7] {
+        for count in [0, 1, 1000, HUGE_PAGE / LINE, HUGE_PAGE / LINE + 7] {
             let mut lines = Lines::zeroed(count).unwrap();
-            assert_eq!(lines.len(), count * LINE);
-            assert!(lines.iter().all(|&word| word == 0));
-            assert!(count == 0 || lines.as_ptr().addr().is_multiple_of(64));
-            if let Some(last) = lines.last_mut() {
-                *last = 7;
+            assert_eq!(lines.len(), count);
+            for line in 0..count {
+                assert_eq!(lines.view(line), &[0; VIEW]);
+                assert!(lines.view(line).as_ptr().addr().is_multiple_of(LINE));
+                lines.view_mut(line)[LINE - 1] = line as u8;
             }
-            assert_eq!(lines.clone()[..], lines[..]);
+            let copy = lines.clone();
+            assert!((0..count).all(|line| copy.view(line) == lines.view(line)));
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "no such line")]
+    fn there_is_no_line_behind_the_last() {
+        Lines::zeroed(3).unwrap().view(3);
     }
 
     #[test]

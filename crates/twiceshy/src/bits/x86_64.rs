@@ -66,12 +66,12 @@ impl Machine for Bmi2 {
     }
 }
 
-/// Asks for the line of a word, which need not be there.
+/// Asks for the line of an address, which need not be anyone's.
 #[inline(always)]
-pub(crate) fn prefetch(words: &[u64], index: usize) {
+pub(super) fn prefetch(address: *const u8) {
     // SAFETY: every x86-64 machine has it; a prefetch touches no memory, so any
     // address will do.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(index).cast()) };
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 
 /// The round keys of one AES-128 key, for a machine with the AES instructions.

@@ -33,7 +33,7 @@ impl Scaled {
     /// The first `bits` bits of the fraction, as a number; `bits` is 1 to 64.
     #[inline(always)]
     pub(crate) fn leading(self, bits: u32) -> u64 {
-        (self.fraction >> (128 - bits)) as u64
+        (self.fraction >> 64) as u64 >> (64 - bits)
     }
 
     /// The fraction with all but its first `bits` bits cleared.

@@ -11,18 +11,17 @@ impl AdaptiveQuotientFilter {
     /// Whether a key of this hash may be a member. "No" is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
-        let scaled = self.digits().scale(hash);
-        self.table.level().run(Contains { filter: self, scaled })
+        self.table.level().run(Contains { filter: self, hash })
     }
 
     /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
     /// to repair the filter if it was a mistake.
     #[inline]
     pub fn check(&self, hash: Hash) -> Answer {
-        let scaled = self.digits().scale(hash);
-        if !self.table.level().run(Contains { filter: self, scaled }) {
+        if !self.contains(hash) {
             return Answer::Absent;
         }
+        let scaled = self.digits().scale(hash);
         Answer::Maybe(Claim {
             query: hash,
             cell: self.digits().fingerprint(scaled, 1),
@@ -34,8 +33,9 @@ impl AdaptiveQuotientFilter {
     /// one ends the search. Every entry with the right remainder counts: a minirun may
     /// hold several members.
     #[inline(never)]
-    pub(super) fn look_closely<M: Machine>(&self, machine: M, scaled: Scaled) -> bool {
+    pub(super) fn look_closely<M: Machine>(&self, machine: M, hash: Hash) -> bool {
         let table = &self.table;
+        let scaled = self.digits().scale(hash);
         let remainder = scaled.leading(table.width());
         let mut entry = table.run_start(machine, scaled.quotient);
         loop {
@@ -102,7 +102,7 @@ impl AdaptiveQuotientFilter {
 
 struct Contains<'a> {
     filter: &'a AdaptiveQuotientFilter,
-    scaled: Scaled,
+    hash: Hash,
 }
 
 impl Operation for Contains<'_> {
@@ -110,13 +110,14 @@ impl Operation for Contains<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
-        let Self { filter, scaled } = self;
+        let Self { filter, hash } = self;
         let table = &filter.table;
+        let scaled = filter.digits().scale(hash);
         let remainder = scaled.leading(table.width());
         match table.scan(machine, table.place(scaled.quotient), remainder) {
             Scan::Absent => false,
             Scan::Present => true,
-            Scan::Unsure => filter.look_closely(machine, scaled),
+            Scan::Unsure => filter.look_closely(machine, hash),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The adaptive quotient filter.
 
 mod adapt;
+mod batch;
 mod builder;
 mod construct;
 mod insert;

@@ -1,7 +1,7 @@
 //! Where the bits of a table are.
 
 use crate::bits::machine::Level;
-use crate::bits::memory::{LINE, Lines};
+use crate::bits::memory::{LINE, Lines, VIEW};
 use crate::bits::word::low_bits;
 use core::ops::RangeInclusive;
 
@@ -17,7 +17,10 @@ pub(super) const SATURATED: u64 = low_bits(SPILL_BITS);
 
 const SPILL_BITS: u32 = 8;
 const PLANES: u32 = 3;
-const LINE_BITS: u32 = 512;
+const LINE_BITS: u32 = 8 * LINE as u32;
+
+/// Bits that one load brings, wherever they begin: the first may be the eighth of a byte.
+pub(super) const WINDOW_BITS: u32 = 57;
 
 /// What a used slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +47,8 @@ pub(crate) struct Place {
     pub(crate) lane: u32,
 }
 
-/// The words of a block.
-pub(super) type Block = [u64; LINE];
+/// The bytes of a block, and the first of the next.
+pub(super) type Block = [u8; VIEW];
 
 /// A plane of a block: a bit for each lane.
 #[derive(Clone, Copy)]
@@ -71,34 +74,38 @@ pub(super) const MOVING: [Plane; 2] = [Plane::RunEnd, Plane::Extension];
 ///              bit i: lane i of the block            width bits each
 /// ```
 ///
-/// Bits are counted from the lowest of the first word. Lanes are at most 64, so that
-/// a plane fits a word; slots of less than 5 bits leave some of the line unused.
+/// Bits are counted from the lowest of the first byte. Lanes are at most 56, so that
+/// one load brings a plane; slots of less than 6 bits leave some of the line unused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     width: u32,
     lanes: u32,
     /// 2^64 / lanes, rounded up: dividing positions below 2^57 by it is exact.
     reciprocal: u64,
-    /// The lowest bit of each whole slot in a word.
+    /// The first bit of the slots.
+    slots_at: u32,
+    /// The lowest, and the highest, bit of each whole slot in a window.
     pub(super) lowest: u64,
+    pub(super) highest: u64,
 }
 
 impl Geometry {
     fn of(width: u32) -> Self {
-        let lanes = ((LINE_BITS - SPILL_BITS) / (PLANES + width)).min(64);
-        let lowest = (0..64 / width).fold(0, |bits, slot| bits | 1 << (slot * width));
-        Self { width, lanes, reciprocal: u64::MAX / u64::from(lanes) + 1, lowest }
+        let lanes = ((LINE_BITS - SPILL_BITS) / (PLANES + width)).min(WINDOW_BITS - 1);
+        let lowest = (0..WINDOW_BITS / width).fold(0, |bits, slot| bits | 1 << (slot * width));
+        Self {
+            width,
+            lanes,
+            reciprocal: u64::MAX / u64::from(lanes) + 1,
+            slots_at: SPILL_BITS + PLANES * lanes,
+            lowest,
+            highest: lowest << (width - 1),
+        }
     }
 
-    /// The highest bit of each whole slot in a word.
+    /// Whole slots in a window.
     #[inline(always)]
-    pub(super) fn highest(self) -> u64 {
-        self.lowest << (self.width - 1)
-    }
-
-    /// Whole slots in a word.
-    #[inline(always)]
-    pub(super) fn slots_per_word(self) -> u32 {
+    pub(super) fn slots_per_window(self) -> u32 {
         self.lowest.count_ones()
     }
 
@@ -121,12 +128,18 @@ impl Geometry {
     /// The first bit of a slot.
     #[inline(always)]
     pub(super) fn slot_at(self, lane: u32) -> u32 {
-        SPILL_BITS + PLANES * self.lanes + lane * self.width
+        self.slots_at + lane * self.width
     }
 
     #[inline(always)]
     pub(super) fn plane(self, block: &Block, plane: Plane) -> u64 {
-        window(block, self.plane_at(plane)) & low_bits(self.lanes)
+        self.raw_plane(block, plane) & low_bits(self.lanes)
+    }
+
+    /// A plane, and whatever is behind it.
+    #[inline(always)]
+    pub(super) fn raw_plane(self, block: &Block, plane: Plane) -> u64 {
+        window(block, self.plane_at(plane))
     }
 
     #[inline(always)]
@@ -139,30 +152,29 @@ impl Geometry {
     pub(super) fn run_ends(self, block: &Block) -> u64 {
         self.plane(block, Plane::RunEnd) & !self.plane(block, Plane::Extension)
     }
-
-    #[inline(always)]
-    pub(super) fn stored_spill(self, block: &Block) -> u64 {
-        block[0] & low_bits(SPILL_BITS)
-    }
 }
 
-/// 64 bits of a block from bit `at` on; what would be behind its end is arbitrary.
+#[inline(always)]
+pub(super) fn stored_spill(block: &Block) -> u64 {
+    block[0].into()
+}
+
+/// At least [`WINDOW_BITS`] bits of a block from bit `at` on; what would be behind its
+/// end is arbitrary.
 #[inline(always)]
 pub(super) fn window(block: &Block, at: u32) -> u64 {
-    let (word, bit) = ((at / 64) as usize % LINE, at % 64);
-    block[word] >> bit | block[(word + 1) % LINE] << 1 << (63 - bit)
+    let byte = (at / 8) as usize % LINE;
+    let word: [u8; 8] = block[byte..byte + 8].try_into().expect("8 bytes");
+    u64::from_le_bytes(word) >> (at % 8)
 }
 
-/// Replaces `count` bits of a block from bit `at` on.
+/// Replaces `count` bits of a block from bit `at` on; at most 56.
 #[inline(always)]
 fn set_window(block: &mut Block, at: u32, count: u32, value: u64) {
-    let (word, bit) = ((at / 64) as usize % LINE, at % 64);
-    let mask = low_bits(count);
-    block[word] = block[word] & !(mask << bit) | value << bit;
-    if bit + count > 64 {
-        let next = (word + 1) % LINE;
-        block[next] = block[next] & !(mask >> (64 - bit)) | value >> (64 - bit);
-    }
+    let byte = (at / 8) as usize % LINE;
+    let word: &mut [u8; 8] = (&mut block[byte..byte + 8]).try_into().expect("8 bytes");
+    let (mask, value) = (low_bits(count) << (at % 8), value << (at % 8));
+    *word = (u64::from_le_bytes(*word) & !mask | value).to_le_bytes();
 }
 
 /// A table of runs; see the [module](super).
@@ -171,7 +183,6 @@ pub(crate) struct QuotientTable {
     slots: u64,
     geometry: Geometry,
     lines: Lines,
-    blocks: usize,
     pub(super) used: u64,
     level: Level,
 }
@@ -186,7 +197,7 @@ impl QuotientTable {
     pub(crate) fn for_machine(slots: u64, width: u32, level: Level) -> Option<Self> {
         let blocks = Self::blocks_for(slots, width)?;
         let (geometry, lines) = (Geometry::of(width), Lines::zeroed(blocks)?);
-        Some(Self { slots, geometry, lines, blocks, used: 0, level })
+        Some(Self { slots, geometry, lines, used: 0, level })
     }
 
     fn blocks_for(slots: u64, width: u32) -> Option<usize> {
@@ -219,7 +230,7 @@ impl QuotientTable {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        size_of_val(&*self.lines) as u64
+        (self.blocks() * LINE) as u64
     }
 
     #[inline(always)]
@@ -229,7 +240,7 @@ impl QuotientTable {
 
     #[inline(always)]
     pub(super) fn blocks(&self) -> usize {
-        self.blocks
+        self.lines.len()
     }
 
     #[inline(always)]
@@ -247,7 +258,7 @@ impl QuotientTable {
     /// stays blank, so that looking behind an entry is always possible.
     #[inline(always)]
     pub(super) fn end(&self) -> u64 {
-        self.start_of(self.blocks) - 1
+        self.start_of(self.blocks()) - 1
     }
 
     /// Asks the machine to fetch a block; it need not exist.
@@ -258,14 +269,23 @@ impl QuotientTable {
 
     #[inline(always)]
     pub(super) fn block(&self, block: usize) -> &Block {
-        let words = &self.lines[block * LINE..(block + 1) * LINE];
-        words.try_into().expect("a line")
+        self.lines.view(block)
     }
 
     #[inline(always)]
-    pub(super) fn block_mut(&mut self, block: usize) -> &mut Block {
-        let words = &mut self.lines[block * LINE..(block + 1) * LINE];
-        words.try_into().expect("a line")
+    fn block_mut(&mut self, block: usize) -> &mut Block {
+        self.lines.view_mut(block)
+    }
+
+    /// Changes the words of a block.
+    #[inline(always)]
+    pub(super) fn change_words(&mut self, block: usize, change: impl FnOnce(&mut [u64; 8])) {
+        let (bytes, _) = self.block_mut(block).as_chunks_mut::<8>();
+        let mut words: [u64; 8] = core::array::from_fn(|word| u64::from_le_bytes(bytes[word]));
+        change(&mut words);
+        for (bytes, word) in bytes.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
     }
 
     #[inline(always)]
@@ -285,7 +305,7 @@ impl QuotientTable {
 
     #[inline(always)]
     pub(super) fn stored_spill(&self, block: usize) -> u64 {
-        self.geometry.stored_spill(self.block(block))
+        stored_spill(self.block(block))
     }
 
     pub(super) fn set_spill(&mut self, block: usize, spill: u64) {
@@ -311,8 +331,7 @@ impl QuotientTable {
     pub(super) fn set_bit(&mut self, position: u64, plane: Plane, value: bool) {
         let Place { block, lane } = self.place(position);
         let at = self.geometry.plane_at(plane) + lane;
-        let word = &mut self.block_mut(block)[(at / 64) as usize % LINE];
-        *word = *word & !(1 << (at % 64)) | u64::from(value) << (at % 64);
+        set_window(self.block_mut(block), at, 1, value.into());
     }
 
     /// Changes both planes that move with the slots.

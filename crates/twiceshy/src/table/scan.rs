@@ -6,7 +6,7 @@
 //! equal. Branches that depend on what is in the line are costly: one that is guessed
 //! wrong throws away the lookups behind it, which the machine has already begun.
 
-use super::layout::{Place, Plane, QuotientTable, window};
+use super::layout::{Place, Plane, QuotientTable, stored_spill, window};
 use crate::bits::machine::Machine;
 use crate::bits::word::{bit_range, low_bits};
 
@@ -28,13 +28,14 @@ impl QuotientTable {
         let geometry = self.geometry();
         let Place { block, lane } = place;
         let block = self.block(block);
-        let occupied = geometry.plane(block, Plane::Occupied);
-        let extensions = geometry.plane(block, Plane::Extension);
-        let spill = geometry.stored_spill(block) as u32;
-        let own = u64::MAX.checked_shl(spill).unwrap_or(0);
-        let ends = geometry.run_ends(block) & own;
+        let occupied = geometry.raw_plane(block, Plane::Occupied);
+        let extensions = geometry.raw_plane(block, Plane::Extension);
+        let spill = stored_spill(block) as u32;
+        // The bits behind the spill, of this block.
+        let own = if spill < 64 { low_bits(geometry.lanes()) >> spill << spill } else { 0 };
+        let ends = geometry.raw_plane(block, Plane::RunEnd) & !extensions & own;
 
-        let runs_before = (occupied & low_bits(lane)).count_ones();
+        let runs_before = (occupied & ((1 << lane) - 1)).count_ones();
         let end = machine.select_bit(ends, runs_before);
         let behind_last = u64::BITS - (ends & end.wrapping_sub(1)).leading_zeros();
         let start = behind_last.max(lane).max(spill);
@@ -42,13 +43,13 @@ impl QuotientTable {
         let length = last.wrapping_sub(start).wrapping_add(1);
 
         let here = occupied >> lane & 1 == 1;
-        let whole = (end != 0) & (length <= geometry.slots_per_word());
-        let differs =
-            window(block, geometry.slot_at(start)) ^ remainder.wrapping_mul(geometry.lowest);
+        let whole = (end != 0) & (length <= geometry.slots_per_window());
+        let wanted = remainder.wrapping_mul(geometry.lowest);
+        let differs = window(block, geometry.slot_at(start)) ^ wanted;
         // The lowest slot that is zero borrows through all its bits; what is above it
         // may be wrong, but then it doesn't matter any more.
-        let zeros = differs.wrapping_sub(geometry.lowest) & !differs & geometry.highest();
-        let found = zeros & low_bits(length.min(geometry.slots_per_word()) * self.width()) != 0;
+        let zeros = differs.wrapping_sub(geometry.lowest) & !differs & geometry.highest;
+        let found = zeros & !(u64::MAX << (length.wrapping_mul(self.width()) % 64)) != 0;
         if !(here & (found | !whole)) {
             return Scan::Absent;
         }

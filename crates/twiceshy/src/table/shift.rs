@@ -106,14 +106,15 @@ impl QuotientTable {
     fn shift_slots_up(&mut self, block: usize, low: u32, high: u32) {
         let (geometry, width) = (self.geometry(), self.width());
         let (first, last) = (geometry.slot_at(low), geometry.slot_at(high + 1) - 1);
-        let words = self.block_mut(block);
-        for index in (first / 64..=last / 64).rev() {
-            let word = words[index as usize];
-            let below = if index == 0 { 0 } else { words[index as usize - 1] };
-            let moved = word << width | below >> (64 - width);
-            let mask = mask_within(index, first, last);
-            words[index as usize] = word & !mask | moved & mask;
-        }
+        self.change_words(block, |words| {
+            for index in (first / 64..=last / 64).rev() {
+                let word = words[index as usize];
+                let below = if index == 0 { 0 } else { words[index as usize - 1] };
+                let moved = word << width | below >> (64 - width);
+                let mask = mask_within(index, first, last);
+                words[index as usize] = word & !mask | moved & mask;
+            }
+        });
         self.set_value(self.start_of(block) + u64::from(low), 0);
     }
 
@@ -122,14 +123,15 @@ impl QuotientTable {
     fn shift_slots_down(&mut self, block: usize, low: u32, high: u32) {
         let (geometry, width) = (self.geometry(), self.width());
         let (first, last) = (geometry.slot_at(low), geometry.slot_at(high + 1) - 1);
-        let words = self.block_mut(block);
-        for index in first / 64..=last / 64 {
-            let word = words[index as usize];
-            let above = words.get(index as usize + 1).copied().unwrap_or(0);
-            let moved = word >> width | above << (64 - width);
-            let mask = mask_within(index, first, last);
-            words[index as usize] = word & !mask | moved & mask;
-        }
+        self.change_words(block, |words| {
+            for index in first / 64..=last / 64 {
+                let word = words[index as usize];
+                let above = words.get(index as usize + 1).copied().unwrap_or(0);
+                let moved = word >> width | above << (64 - width);
+                let mask = mask_within(index, first, last);
+                words[index as usize] = word & !mask | moved & mask;
+            }
+        });
         self.set_value(self.start_of(block) + u64::from(high), 0);
     }
 }
