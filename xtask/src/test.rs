@@ -18,7 +18,25 @@ pub(crate) fn run() -> Done {
         &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
         &["cargo", "test", "--workspace"],
         &["cargo", "test", "--workspace", "--benches"],
+        &["cargo", "run", "--release", "--example", "dance"],
         &["cargo", "run", "--release", "--example", "demo", "--", "--quick"],
+        &[
+            "cargo",
+            "run",
+            "--release",
+            "--package",
+            "twiceshy-lab",
+            "--",
+            "bench",
+            "point",
+            "--log2-slots",
+            "12",
+            "--queries",
+            "10000",
+            "--rounds",
+            "1",
+            "--json",
+        ],
     ])?;
     let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");

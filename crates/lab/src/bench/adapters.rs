@@ -51,7 +51,6 @@ pub(super) struct Work {
     pub(super) slots: u64,
     pub(super) remainder_bits: u32,
     pub(super) members: Vec<u64>,
-    pub(super) member_hashes: Vec<Hash>,
     /// Members to look up, in another order than they were inserted.
     pub(super) asked: Vec<u64>,
     pub(super) asked_hashes: Vec<Hash>,
@@ -73,7 +72,6 @@ impl Work {
         let strangers: Vec<u64> = (count..count + queries as u64).map(key).collect();
         let hashes = |keys: &[u64]| keys.iter().map(|key| hasher.hash(key)).collect();
         Self {
-            member_hashes: hashes(&members),
             asked_hashes: hashes(&asked),
             stranger_hashes: hashes(&strangers),
             hasher,

@@ -43,16 +43,6 @@ impl Cipher {
             }
         }
     }
-
-    /// The sum (xor) of the encrypted blocks.
-    #[inline(always)]
-    pub(crate) fn sum_of_encrypted(&self, blocks: impl Iterator<Item = u128>) -> u128 {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Cipher::Instructions(rounds) => rounds.sum_of_encrypted(blocks),
-            Cipher::Crate(_) => blocks.fold(0, |sum, block| sum ^ self.encrypt(block)),
-        }
-    }
 }
 
 #[cfg(test)]

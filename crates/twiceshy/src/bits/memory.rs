@@ -19,9 +19,12 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Random lookups in a large table miss the translation buffers with nearly every
 /// access where pages are small; so large ones ask the kernel for huge pages.
 pub(crate) struct Lines {
-    bytes: NonNull<u8>,
+    /// What the allocator gave.
+    memory: NonNull<u8>,
     layout: Layout,
-    lines: usize,
+    /// The first line, aligned, in it.
+    first: NonNull<u8>,
+    count: usize,
 }
 
 impl Lines {
@@ -29,30 +32,36 @@ impl Lines {
     pub(crate) fn zeroed(lines: usize) -> Option<Self> {
         // One more, so that the last one can be viewed, too.
         let size = lines.checked_add(1)?.checked_mul(LINE)?;
+        // Aligned by hand: an allocator that is asked for aligned zeros writes them, and
+        // so touches every page, while zeros without alignment come as fresh pages.
         let align = if size >= HUGE_PAGE { HUGE_PAGE } else { LINE };
-        let layout = Layout::from_size_align(size, align).ok()?;
+        let layout = Layout::array::<u64>(size.checked_add(align)? / size_of::<u64>()).ok()?;
         // SAFETY: the layout isn't empty.
-        let bytes = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        let memory = Self { bytes, layout, lines };
-        memory.ask_for_huge_pages();
-        Some(memory)
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        // SAFETY: it is at most `align` bytes off, and there are that many to spare.
+        let first = unsafe { memory.add(memory.align_offset(align)) };
+        let lines = Self { memory, layout, first, count: lines };
+        lines.ask_for_huge_pages(size);
+        Some(lines)
     }
 
     /// A hint, which the kernel may follow or not.
-    fn ask_for_huge_pages(&self) {
+    fn ask_for_huge_pages(&self, size: usize) {
         #[cfg(target_os = "linux")]
-        if self.layout.size() >= HUGE_PAGE {
+        if size >= HUGE_PAGE {
             use rustix::mm::{Advice, madvise};
-            let bytes = self.layout.size() / HUGE_PAGE * HUGE_PAGE;
+            let whole = size / HUGE_PAGE * HUGE_PAGE;
             // SAFETY: the range is ours, begins at a page, and the advice changes no
             // content.
-            let _ = unsafe { madvise(self.bytes.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+            let _ = unsafe { madvise(self.first.as_ptr().cast(), whole, Advice::LinuxHugepage) };
         }
+        #[cfg(not(target_os = "linux"))]
+        let _ = size;
     }
 
     /// How many lines there are.
     pub(crate) fn len(&self) -> usize {
-        self.lines
+        self.count
     }
 
     /// A line, and the first bytes of the next.
@@ -61,25 +70,29 @@ impl Lines {
     /// If there is no such line.
     #[inline(always)]
     pub(crate) fn view(&self, line: usize) -> &[u8; VIEW] {
-        assert!(line < self.lines, "no such line");
-        // SAFETY: the line exists, and there is one more behind the last one; all bytes
-        // are initialised, and borrowed as long as `self` is.
-        unsafe { &*self.bytes.as_ptr().add(line * LINE).cast() }
+        assert!(line < self.count, "no such line");
+        // SAFETY: the line exists.
+        let line = unsafe { self.first.add(line * LINE) };
+        // SAFETY: there is one more line behind the last one; all bytes are initialised,
+        // and borrowed as long as `self` is.
+        unsafe { line.cast().as_ref() }
     }
 
     /// As [`view`](Self::view), to be changed.
     #[inline(always)]
     pub(crate) fn view_mut(&mut self, line: usize) -> &mut [u8; VIEW] {
-        assert!(line < self.lines, "no such line");
+        assert!(line < self.count, "no such line");
+        // SAFETY: the line exists.
+        let line = unsafe { self.first.add(line * LINE) };
         // SAFETY: as in `view`, and `self` is borrowed mutably.
-        unsafe { &mut *self.bytes.as_ptr().add(line * LINE).cast() }
+        unsafe { line.cast().as_mut() }
     }
 
     /// Asks the machine to fetch a line; it need not exist.
     #[inline(always)]
     pub(crate) fn prefetch(&self, line: usize) {
         #[cfg(target_arch = "x86_64")]
-        super::x86_64::prefetch(self.bytes.as_ptr().wrapping_add(line.wrapping_mul(LINE)));
+        super::x86_64::prefetch(self.first.as_ptr().wrapping_add(line.wrapping_mul(LINE)));
         #[cfg(not(target_arch = "x86_64"))]
         let _ = line;
     }
@@ -88,16 +101,16 @@ impl Lines {
 impl Drop for Lines {
     fn drop(&mut self) {
         // SAFETY: allocated by `zeroed` with that layout.
-        unsafe { dealloc(self.bytes.as_ptr(), self.layout) };
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
     }
 }
 
 impl Clone for Lines {
     fn clone(&self) -> Self {
-        let copy = Self::zeroed(self.lines).expect("memory for a copy");
-        let size = self.layout.size();
-        // SAFETY: both are that large, initialised, and different memory.
-        unsafe { core::ptr::copy_nonoverlapping(self.bytes.as_ptr(), copy.bytes.as_ptr(), size) };
+        let copy = Self::zeroed(self.count).expect("memory for a copy");
+        let size = self.count * LINE;
+        // SAFETY: both have so many lines, initialised, in different memory.
+        unsafe { core::ptr::copy_nonoverlapping(self.first.as_ptr(), copy.first.as_ptr(), size) };
         copy
     }
 }

@@ -92,12 +92,6 @@ impl AesRounds {
         // SAFETY: a value of `AesRounds` exists only where the feature is.
         unsafe { encrypt(&self.keys, block) }
     }
-
-    #[inline(always)]
-    pub(crate) fn sum_of_encrypted(&self, blocks: impl Iterator<Item = u128>) -> u128 {
-        // SAFETY: a value of `AesRounds` exists only where the feature is.
-        unsafe { sum_of_encrypted(&self.keys, blocks) }
-    }
 }
 
 fn to_vector(block: u128) -> __m128i {
@@ -118,17 +112,6 @@ fn encrypt(keys: &[u128; 11], block: u128) -> u128 {
         state = _mm_aesenc_si128(state, to_vector(key));
     }
     to_integer(_mm_aesenclast_si128(state, to_vector(keys[10])))
-}
-
-/// Blocks don't depend on each other, so the machine overlaps them.
-#[inline]
-#[target_feature(enable = "aes")]
-fn sum_of_encrypted(keys: &[u128; 11], blocks: impl Iterator<Item = u128>) -> u128 {
-    let mut sum = 0;
-    for block in blocks {
-        sum ^= encrypt(keys, block);
-    }
-    sum
 }
 
 #[target_feature(enable = "aes")]

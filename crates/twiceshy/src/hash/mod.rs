@@ -1,6 +1,6 @@
 //! Keys become 128-bit hashes; a hash is a fraction in [0, 1).
 //!
-//! [`Hash`] is the fraction and [`Scaled`] the fraction times the number of slots;
+//! [`struct@Hash`] is the fraction and [`Scaled`] the fraction times the number of slots;
 //! [`Secret`] and [`KeyedHasher`] make hashes of keys, [`Key`] says which types are
 //! keys.
 

@@ -9,10 +9,10 @@
 use super::AdaptiveQuotientFilter;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
-use crate::table::{Place, Scan};
+use crate::table::{Place, Scan, with_width};
 
 /// How many lookups ahead a line is asked for.
-const AHEAD: usize = 32;
+const AHEAD: usize = 16;
 
 /// How many lookups can be put off.
 const PUT_OFF: usize = 32;
@@ -56,12 +56,46 @@ struct Pending {
 impl<H: Fn(usize) -> Hash> ContainsEach<'_, H> {
     /// Begins a lookup.
     #[inline(always)]
-    fn begin(&self, index: usize) -> Pending {
+    fn begin<const WIDTH: u32>(&self, index: usize) -> Pending {
         let table = &self.filter.table;
         let scaled = self.filter.digits().scale((self.hash)(index));
-        let place = table.place(scaled.quotient);
+        let place = table.home::<WIDTH>(scaled.quotient);
         table.prefetch(place.block);
-        Pending { place, remainder: scaled.leading(table.width()) }
+        let width = if WIDTH == 0 { table.width() } else { WIDTH };
+        Pending { place, remainder: scaled.leading(width) }
+    }
+
+    #[inline(always)]
+    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) {
+        let table = &self.filter.table;
+        let count = self.maybe.len();
+        let nowhere = Pending { place: Place { block: 0, lane: 0 }, remainder: 0 };
+        let mut pipeline = [nowhere; AHEAD];
+        for (index, pending) in pipeline.iter_mut().enumerate().take(count) {
+            *pending = self.begin::<WIDTH>(index);
+        }
+        let mut put_off = [0; PUT_OFF];
+        let mut postponed = 0;
+        for index in 0..count {
+            let Pending { place, remainder } = pipeline[index % AHEAD];
+            if index + AHEAD < count {
+                pipeline[index % AHEAD] = self.begin::<WIDTH>(index + AHEAD);
+            }
+            let scan = table.scan::<M, WIDTH>(machine, place, remainder);
+            self.maybe[index] = scan == Scan::Present;
+            if scan == Scan::Unsure {
+                table.prefetch(place.block + 1);
+                let oldest = &mut put_off[postponed % PUT_OFF];
+                if postponed >= PUT_OFF {
+                    self.maybe[*oldest] = self.filter.look_closely((self.hash)(*oldest));
+                }
+                *oldest = index;
+                postponed += 1;
+            }
+        }
+        for &index in &put_off[..postponed.min(PUT_OFF)] {
+            self.maybe[index] = self.filter.look_closely((self.hash)(index));
+        }
     }
 }
 
@@ -70,34 +104,6 @@ impl<H: Fn(usize) -> Hash> Operation for ContainsEach<'_, H> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) {
-        let table = &self.filter.table;
-        let count = self.maybe.len();
-        let nowhere = Pending { place: Place { block: 0, lane: 0 }, remainder: 0 };
-        let mut pipeline = [nowhere; AHEAD];
-        for (index, pending) in pipeline.iter_mut().enumerate().take(count) {
-            *pending = self.begin(index);
-        }
-        let mut put_off = [0; PUT_OFF];
-        let mut postponed = 0;
-        for index in 0..count {
-            let Pending { place, remainder } = pipeline[index % AHEAD];
-            if index + AHEAD < count {
-                pipeline[index % AHEAD] = self.begin(index + AHEAD);
-            }
-            let scan = table.scan(machine, place, remainder);
-            self.maybe[index] = scan == Scan::Present;
-            if scan == Scan::Unsure {
-                table.prefetch(place.block + 1);
-                let oldest = &mut put_off[postponed % PUT_OFF];
-                if postponed >= PUT_OFF {
-                    self.maybe[*oldest] = self.filter.look_closely(machine, (self.hash)(*oldest));
-                }
-                *oldest = index;
-                postponed += 1;
-            }
-        }
-        for &index in &put_off[..postponed.min(PUT_OFF)] {
-            self.maybe[index] = self.filter.look_closely(machine, (self.hash)(index));
-        }
+        with_width!(self.filter.table.width(), WIDTH => self.run_with::<M, WIDTH>(machine));
     }
 }

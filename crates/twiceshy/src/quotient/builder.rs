@@ -63,7 +63,7 @@ pub(super) fn expected_rate(density: f64, remainder_bits: u32) -> f64 {
 }
 
 fn plan(capacity: usize, extension_slots: u64, slots: u64, bits: u32, bytes: u64) -> Plan {
-    let hash = HashScheme::LightMacAes128;
+    let hash = HashScheme::Aes128SipHash13;
     Plan {
         parameters: Parameters { slots, remainder_bits: bits, hash },
         capacity,

@@ -3,7 +3,7 @@
 use super::AdaptiveQuotientFilter;
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
-use crate::table::Scan;
+use crate::table::{Scan, with_width};
 use crate::{Answer, Claim, Hash};
 use core::ops::Range;
 
@@ -32,26 +32,32 @@ impl AdaptiveQuotientFilter {
     /// Walks the run of an occupied quotient. Remainders are sorted, so the first larger
     /// one ends the search. Every entry with the right remainder counts: a minirun may
     /// hold several members.
-    #[inline(never)]
-    pub(super) fn look_closely<M: Machine>(&self, machine: M, hash: Hash) -> bool {
+    ///
+    /// Rare enough to be dispatched once more, instead of being copied to every caller.
+    #[cold]
+    pub(super) fn look_closely(&self, hash: Hash) -> bool {
+        self.table.level().run(LookClosely { filter: self, hash })
+    }
+
+    #[inline(always)]
+    fn search_run<M: Machine>(&self, machine: M, hash: Hash) -> bool {
         let table = &self.table;
         let scaled = self.digits().scale(hash);
         let remainder = scaled.leading(table.width());
-        let mut entry = table.run_start(machine, scaled.quotient);
+        let mut walk = table.walk(machine, table.home::<0>(scaled.quotient));
         loop {
-            let value = table.value(entry);
+            let value = walk.remainder();
             if value >= remainder {
                 if value > remainder {
                     return false;
                 }
-                if !self.extension_differs(entry + 1, scaled) {
+                if !self.extension_differs(walk.position() + 1, scaled) {
                     return true;
                 }
             }
-            if table.is_run_end(entry) {
+            if !walk.advance() {
                 return false;
             }
-            entry = table.skip_extensions(entry + 1);
         }
     }
 
@@ -110,14 +116,37 @@ impl Operation for Contains<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
+        with_width!(self.filter.table.width(), WIDTH => self.run_with::<M, WIDTH>(machine))
+    }
+}
+
+impl Contains<'_> {
+    #[inline(always)]
+    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> bool {
         let Self { filter, hash } = self;
         let table = &filter.table;
         let scaled = filter.digits().scale(hash);
-        let remainder = scaled.leading(table.width());
-        match table.scan(machine, table.place(scaled.quotient), remainder) {
+        let width = if WIDTH == 0 { table.width() } else { WIDTH };
+        let place = table.home::<WIDTH>(scaled.quotient);
+        match table.scan::<M, WIDTH>(machine, place, scaled.leading(width)) {
             Scan::Absent => false,
             Scan::Present => true,
-            Scan::Unsure => filter.look_closely(machine, hash),
+            Scan::Unsure => filter.look_closely(hash),
         }
+    }
+}
+
+struct LookClosely<'a> {
+    filter: &'a AdaptiveQuotientFilter,
+    hash: Hash,
+}
+
+impl Operation for LookClosely<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> bool {
+        let Self { filter, hash } = self;
+        filter.search_run(machine, hash)
     }
 }

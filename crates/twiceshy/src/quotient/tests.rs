@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 fn filter(slots: u64, width: u32, level: Level) -> AdaptiveQuotientFilter {
     let table = QuotientTable::for_machine(slots, width, level).unwrap();
-    AdaptiveQuotientFilter::from_table(table, HashScheme::LightMacAes128, 0)
+    AdaptiveQuotientFilter::from_table(table, HashScheme::Aes128SipHash13, 0)
 }
 
 proptest! {

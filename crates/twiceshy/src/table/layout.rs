@@ -47,6 +47,27 @@ pub(crate) struct Place {
     pub(crate) lane: u32,
 }
 
+/// Does something with the width of a table as a constant `$constant`, if it is a common
+/// one, so that all that follows from it is known when compiling; as 0 otherwise.
+macro_rules! with_width {
+    ($width:expr, $constant:ident => $body:expr) => {
+        with_width!(@ $width, $constant => $body; 6 7 8 9 10 11 12 13 14 15 16)
+    };
+    (@ $width:expr, $constant:ident => $body:expr; $($common:literal)*) => {
+        match $width {
+            $($common => {
+                const $constant: u32 = $common;
+                $body
+            })*
+            _ => {
+                const $constant: u32 = 0;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_width;
+
 /// The bytes of a block, and the first of the next.
 pub(super) type Block = [u8; VIEW];
 
@@ -90,13 +111,19 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    fn of(width: u32) -> Self {
-        let lanes = ((LINE_BITS - SPILL_BITS) / (PLANES + width)).min(WINDOW_BITS - 1);
-        let lowest = (0..WINDOW_BITS / width).fold(0, |bits, slot| bits | 1 << (slot * width));
+    pub(super) const fn of(width: u32) -> Self {
+        let fit = (LINE_BITS - SPILL_BITS) / (PLANES + width);
+        let lanes = if fit < WINDOW_BITS { fit } else { WINDOW_BITS - 1 };
+        let mut lowest = 0;
+        let mut slot = 0;
+        while slot < WINDOW_BITS / width {
+            lowest |= 1 << (slot * width);
+            slot += 1;
+        }
         Self {
             width,
             lanes,
-            reciprocal: u64::MAX / u64::from(lanes) + 1,
+            reciprocal: u64::MAX / lanes as u64 + 1,
             slots_at: SPILL_BITS + PLANES * lanes,
             lowest,
             highest: lowest << (width - 1),
@@ -112,6 +139,11 @@ impl Geometry {
     #[inline(always)]
     pub(super) fn lanes(self) -> u32 {
         self.lanes
+    }
+
+    #[inline(always)]
+    pub(super) fn width(self) -> u32 {
+        self.width
     }
 
     #[inline(always)]
@@ -238,14 +270,30 @@ impl QuotientTable {
         self.geometry
     }
 
+    /// The geometry, by way of [`with_width`].
+    #[inline(always)]
+    pub(super) fn geometry_of<const WIDTH: u32>(&self) -> Geometry {
+        if WIDTH == 0 {
+            return self.geometry;
+        }
+        debug_assert_eq!(WIDTH, self.width());
+        const { Geometry::of(if WIDTH == 0 { 1 } else { WIDTH }) }
+    }
+
     #[inline(always)]
     pub(super) fn blocks(&self) -> usize {
         self.lines.len()
     }
 
     #[inline(always)]
-    pub(crate) fn place(&self, position: u64) -> Place {
+    pub(super) fn place(&self, position: u64) -> Place {
         self.geometry.place(position)
+    }
+
+    /// Where the home slot of a quotient is, by way of [`with_width`].
+    #[inline(always)]
+    pub(crate) fn home<const WIDTH: u32>(&self, quotient: u64) -> Place {
+        self.geometry_of::<WIDTH>().place(quotient)
     }
 
     /// The first position of a block.

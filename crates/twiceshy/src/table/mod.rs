@@ -48,7 +48,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use layout::{Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS};
+pub(crate) use layout::{Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS, with_width};
 pub(crate) use scan::Scan;
 pub(crate) use write::TableWriter;
 
