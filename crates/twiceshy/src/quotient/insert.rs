@@ -4,7 +4,7 @@ use super::{AdaptiveQuotientFilter, slots_of};
 use crate::bits::machine::{Machine, Operation};
 use crate::error::InsertError;
 use crate::hash::Scaled;
-use crate::table::{Kind, Slot, TableFull};
+use crate::table::{Slot, TableFull};
 use crate::{Fingerprint, Hash};
 use core::ops::Range;
 
@@ -57,15 +57,37 @@ impl Operation for Insert<'_> {
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
         let Self { filter, scaled } = self;
-        let minirun = filter.minirun(machine, scaled);
-        if !filter.table.has_extensions(minirun.clone()) {
-            let value = scaled.leading(filter.table.width());
-            let slot = Slot { value, kind: Kind::Remainder };
-            let end = minirun.end;
-            return filter.table.replace(machine, scaled.quotient, end..end, &[slot]);
+        let table = &filter.table;
+        let remainder = scaled.leading(table.width());
+        let home = table.home::<0>(scaled.quotient);
+        let mut walk = table.walk(machine, home);
+        // Behind all that are not larger, unless a neighbour in the minirun is extended.
+        if table.is_occupied(scaled.quotient) {
+            loop {
+                let value = walk.remainder();
+                if value > remainder {
+                    break;
+                }
+                if value == remainder && table.is_extension(walk.position() + 1) {
+                    return filter.insert_among(machine, scaled);
+                }
+                if !walk.advance() {
+                    break;
+                }
+            }
         }
-        let (fingerprint, at) = filter.place_among(scaled, minirun);
-        let slots: Vec<Slot> = slots_of(filter.digits(), fingerprint).collect();
-        filter.table.replace(machine, scaled.quotient, at..at, &slots)
+        let spot = walk.spot();
+        filter.table.insert_remainder(machine, home, spot, remainder)
+    }
+}
+
+impl AdaptiveQuotientFilter {
+    /// Inserts a member into a minirun that has extensions.
+    #[inline(always)]
+    fn insert_among<M: Machine>(&mut self, machine: M, scaled: Scaled) -> Result<(), TableFull> {
+        let minirun = self.minirun(machine, scaled);
+        let (fingerprint, at) = self.place_among(scaled, minirun);
+        let slots: Vec<Slot> = slots_of(self.digits(), fingerprint).collect();
+        self.table.replace(machine, scaled.quotient, at..at, &slots)
     }
 }

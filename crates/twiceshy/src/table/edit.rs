@@ -1,7 +1,8 @@
 //! Replacing entries of a run: the one way a table that exists is changed.
 
 use super::TableFull;
-use super::layout::{Kind, QuotientTable, Slot};
+use super::layout::{Kind, Place, QuotientTable, Slot};
+use super::scan::Spot;
 use crate::bits::machine::Machine;
 use core::ops::Range;
 
@@ -48,6 +49,35 @@ impl QuotientTable {
         Ok(())
     }
 
+    /// Inserts an entry that is only a remainder into the run of the quotient at `home`,
+    /// at a spot that a [walk](Self::walk) through it came to.
+    #[inline(always)]
+    pub(crate) fn insert_remainder<M: Machine>(
+        &mut self,
+        machine: M,
+        home: Place,
+        spot: Spot,
+        value: u64,
+    ) -> Result<(), TableFull> {
+        let Spot { at, last } = spot;
+        if self.used == self.slots() {
+            return Err(TableFull);
+        }
+        let unused = self.first_unused(machine, at).ok_or(TableFull)?;
+        let is_new = !self.is_occupied(self.position(home));
+        if last && !is_new {
+            self.set_run_end(self.entry_before(self.position(at)), false);
+        }
+        self.open_places(home.block, at, unused);
+        let position = self.position(at);
+        self.set_value(position, value);
+        if last || is_new {
+            self.set_run_end(position, true);
+            self.set_occupied(self.position(home), true);
+        }
+        Ok(())
+    }
+
     /// Opens `count` slots at `at`.
     #[inline(always)]
     fn make_room<M: Machine>(
@@ -60,17 +90,12 @@ impl QuotientTable {
         if self.used + count > self.slots() {
             return Err(TableFull);
         }
-        if count == 1 {
-            let unused = self.first_unused(machine, at).ok_or(TableFull)?;
-            self.open(quotient, at, unused);
-            return Ok(());
-        }
         let mut gaps = Vec::new();
         let mut from = at;
         for _ in 0..count {
-            let unused = self.first_unused(machine, from).ok_or(TableFull)?;
-            gaps.push(unused);
-            from = unused + 1;
+            let unused = self.first_unused(machine, self.place(from)).ok_or(TableFull)?;
+            gaps.push(self.position(unused));
+            from = self.position(unused) + 1;
         }
         for unused in gaps {
             self.open(quotient, at, unused);

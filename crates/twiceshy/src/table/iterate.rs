@@ -37,12 +37,6 @@ impl QuotientTable {
         })
     }
 
-    /// Whether there are extensions in `slots`.
-    #[inline(always)]
-    pub(crate) fn has_extensions(&self, mut slots: Range<u64>) -> bool {
-        slots.any(|slot| self.is_extension(slot))
-    }
-
     /// The end of the run that begins at `start`.
     fn end_of_run_at(&self, start: u64) -> u64 {
         let mut entry = start;

@@ -153,7 +153,7 @@ impl Geometry {
     }
 
     #[inline(always)]
-    fn plane_at(self, plane: Plane) -> u32 {
+    pub(super) fn plane_at(self, plane: Plane) -> u32 {
         SPILL_BITS + plane as u32 * self.lanes
     }
 
@@ -172,11 +172,6 @@ impl Geometry {
     #[inline(always)]
     pub(super) fn raw_plane(self, block: &Block, plane: Plane) -> u64 {
         window(block, self.plane_at(plane))
-    }
-
-    #[inline(always)]
-    fn set_plane(self, block: &mut Block, plane: Plane, value: u64) {
-        set_window(block, self.plane_at(plane), self.lanes, value);
     }
 
     /// The true run ends of a block: a set bit on an extension is a counter.
@@ -382,15 +377,6 @@ impl QuotientTable {
         set_window(self.block_mut(block), at, 1, value.into());
     }
 
-    /// Changes both planes that move with the slots.
-    pub(super) fn change_moving_planes(&mut self, block: usize, change: impl Fn(u64) -> u64) {
-        let geometry = self.geometry;
-        let block = self.block_mut(block);
-        for plane in MOVING {
-            geometry.set_plane(block, plane, change(geometry.plane(block, plane)));
-        }
-    }
-
     #[inline(always)]
     pub(crate) fn value(&self, position: u64) -> u64 {
         let Place { block, lane } = self.place(position);
@@ -423,6 +409,12 @@ impl QuotientTable {
             (false, true) => Kind::Extension,
             (true, true) => Kind::Counter,
         }
+    }
+
+    /// The position of a place.
+    #[inline(always)]
+    pub(super) fn position(&self, place: Place) -> u64 {
+        self.start_of(place.block) + u64::from(place.lane)
     }
 
     /// Writes a slot; a remainder's run-end bit is cleared.

@@ -5,7 +5,7 @@
 //! `k`-th run end from there: count the occupied bits before the quotient (rank),
 //! find the run end of that number (select).
 
-use super::layout::{Place, QuotientTable, SATURATED};
+use super::layout::{Place, Plane, QuotientTable, SATURATED};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 
@@ -25,15 +25,41 @@ impl QuotientTable {
         self.end_of_runs_through(machine, quotient)
     }
 
-    /// The first unused slot from `position` on, if there is one.
+    /// The first unused slot from a place on, if there is one.
+    ///
+    /// A slot is unused if the runs of the quotients up to it end before it. Where they
+    /// end behind it, that end is the next candidate.
     #[inline(always)]
-    pub(super) fn first_unused<M: Machine>(&self, machine: M, mut position: u64) -> Option<u64> {
-        while position < self.end() {
-            let end = self.end_of_runs_through(machine, position);
-            if end <= position {
-                return Some(position);
+    pub(super) fn first_unused<M: Machine>(&self, machine: M, from: Place) -> Option<Place> {
+        let geometry = self.geometry();
+        let Place { mut block, mut lane } = from;
+        while block < self.blocks() {
+            let view = self.block(block);
+            let spill = self.spill(machine, block).min(geometry.lanes().into()) as u32;
+            let (occupied, extensions) =
+                (geometry.plane(view, Plane::Occupied), geometry.plane(view, Plane::Extension));
+            let ends = geometry.run_ends(view) & !low_bits(spill);
+            lane = lane.max(spill);
+            while lane < geometry.lanes() {
+                let runs = (occupied & low_bits(lane + 1)).count_ones();
+                let end = match runs {
+                    0 => spill,
+                    runs => match machine.select_bit(ends, runs - 1) {
+                        0 => geometry.lanes(),
+                        last => {
+                            let behind = last.trailing_zeros() + 1;
+                            behind + (extensions >> behind).trailing_ones()
+                        }
+                    },
+                };
+                if end <= lane {
+                    let unused = Place { block, lane };
+                    return (self.position(unused) < self.end()).then_some(unused);
+                }
+                lane = end;
             }
-            position = end;
+            block += 1;
+            lane = 0;
         }
         None
     }

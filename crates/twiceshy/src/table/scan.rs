@@ -64,7 +64,8 @@ impl QuotientTable {
         if whole & !extended & (last + 1 < geometry.lanes()) { Scan::Present } else { Scan::Unsure }
     }
 
-    /// Walks through the run of the occupied quotient at `place`, entry by entry.
+    /// Walks through the run of the quotient at `place`, entry by entry; a quotient that
+    /// has none is walked to where its run would begin.
     #[inline(always)]
     pub(crate) fn walk<M: Machine>(&self, machine: M, place: Place) -> Walk<'_> {
         let geometry = self.geometry();
@@ -107,11 +108,25 @@ pub(crate) struct Walk<'a> {
     last: bool,
 }
 
+/// A spot where an entry can be inserted.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot {
+    pub(super) at: Place,
+    /// Whether all entries of the run are before it.
+    pub(super) last: bool,
+}
+
 impl Walk<'_> {
+    /// Where the walk is.
+    #[inline(always)]
+    pub(crate) fn spot(&self) -> Spot {
+        Spot { at: self.at, last: self.last }
+    }
+
     /// The first slot of the entry that the walk is at.
     #[inline(always)]
     pub(crate) fn position(&self) -> u64 {
-        self.table.start_of(self.at.block) + u64::from(self.at.lane)
+        self.table.position(self.at)
     }
 
     /// The remainder of the entry that the walk is at.

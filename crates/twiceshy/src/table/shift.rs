@@ -14,16 +14,29 @@ impl QuotientTable {
     /// into it.
     pub(super) fn open(&mut self, quotient: u64, at: u64, unused: u64) {
         let (first, last) = (self.place(at), self.place(unused));
+        self.open_places(self.place(quotient).block, first, last);
+    }
+
+    /// As [`open`](Self::open), for a quotient of block `home`.
+    #[inline(always)]
+    pub(super) fn open_places(&mut self, home: usize, first: Place, last: Place) {
+        let geometry = self.geometry();
         for block in (first.block..=last.block).rev() {
             let low = if block == first.block { first.lane } else { 0 };
-            let high = if block == last.block { last.lane } else { self.geometry().lanes() - 1 };
-            self.change_moving_planes(block, |plane| shift_up(plane, low, high));
-            self.shift_slots_up(block, low, high);
+            let high = if block == last.block { last.lane } else { geometry.lanes() - 1 };
+            self.change_words(block, |words| {
+                for plane in MOVING {
+                    let at = geometry.plane_at(plane);
+                    shift_up(words, at + low, at + high, 1);
+                }
+                let (slots, end) = (geometry.slot_at(low), geometry.slot_at(high + 1));
+                shift_up(words, slots, end - 1, geometry.width());
+            });
             if block > first.block {
                 self.copy_slot(self.start_of(block) - 1, self.start_of(block));
             }
         }
-        for block in self.place(quotient).block + 1..=last.block {
+        for block in home + 1..=last.block {
             // One more at most: a saturated spill stays saturated.
             self.set_spill(block, self.stored_spill(block) + 1);
         }
@@ -38,12 +51,19 @@ impl QuotientTable {
         if vanish {
             self.set_occupied(quotient, false);
         }
+        let geometry = self.geometry();
         let (first, last) = (self.place(at), self.place(end - 1));
         for block in first.block..=last.block {
             let low = if block == first.block { first.lane } else { 0 };
-            let high = if block == last.block { last.lane } else { self.geometry().lanes() - 1 };
-            self.change_moving_planes(block, |plane| shift_down(plane, low, high));
-            self.shift_slots_down(block, low, high);
+            let high = if block == last.block { last.lane } else { geometry.lanes() - 1 };
+            self.change_words(block, |words| {
+                for plane in MOVING {
+                    let at = geometry.plane_at(plane);
+                    shift_down(words, at + low, at + high, 1);
+                }
+                let (slots, end) = (geometry.slot_at(low), geometry.slot_at(high + 1));
+                shift_down(words, slots, end - 1, geometry.width());
+            });
             if block < last.block {
                 self.copy_slot(self.start_of(block + 1), self.start_of(block + 1) - 1);
             }
@@ -101,54 +121,43 @@ impl QuotientTable {
             self.set_bit(to, plane, self.bit(from, plane));
         }
     }
+}
 
-    /// Moves the slots `low..high` of a block up by one; slot `low` becomes zero.
-    fn shift_slots_up(&mut self, block: usize, low: u32, high: u32) {
-        let (geometry, width) = (self.geometry(), self.width());
-        let (first, last) = (geometry.slot_at(low), geometry.slot_at(high + 1) - 1);
-        self.change_words(block, |words| {
-            for index in (first / 64..=last / 64).rev() {
-                let word = words[index as usize];
-                let below = if index == 0 { 0 } else { words[index as usize - 1] };
-                let moved = word << width | below >> (64 - width);
-                let mask = mask_within(index, first, last);
-                words[index as usize] = word & !mask | moved & mask;
-            }
-        });
-        self.set_value(self.start_of(block) + u64::from(low), 0);
-    }
-
-    /// Moves the slots `low + 1..=high` of a block down by one; slot `high` becomes
-    /// zero.
-    fn shift_slots_down(&mut self, block: usize, low: u32, high: u32) {
-        let (geometry, width) = (self.geometry(), self.width());
-        let (first, last) = (geometry.slot_at(low), geometry.slot_at(high + 1) - 1);
-        self.change_words(block, |words| {
-            for index in first / 64..=last / 64 {
-                let word = words[index as usize];
-                let above = words.get(index as usize + 1).copied().unwrap_or(0);
-                let moved = word >> width | above << (64 - width);
-                let mask = mask_within(index, first, last);
-                words[index as usize] = word & !mask | moved & mask;
-            }
-        });
-        self.set_value(self.start_of(block) + u64::from(high), 0);
+/// Moves the bits `first..=last` up by `by`, less than 64, within themselves: what
+/// leaves at the top is gone, what comes in is zero.
+#[inline(always)]
+fn shift_up(words: &mut [u64; 8], first: u32, last: u32, by: u32) {
+    for index in (first / 64..=last / 64).rev() {
+        let mask = mask_within(index, first, last);
+        let word = words[index as usize];
+        let below = if index > first / 64 {
+            words[index as usize - 1] & mask_within(index - 1, first, last)
+        } else {
+            0
+        };
+        let moved = (word & mask) << by | below >> (64 - by);
+        words[index as usize] = word & !mask | moved & mask;
     }
 }
 
-/// The bits `low..high` of a word moved up by one; bit `low` becomes zero.
-fn shift_up(word: u64, low: u32, high: u32) -> u64 {
-    let mask = bit_range(low, high);
-    word & !mask | (word & mask) << 1 & mask
-}
-
-/// The bits `low + 1..=high` of a word moved down by one; bit `high` becomes zero.
-fn shift_down(word: u64, low: u32, high: u32) -> u64 {
-    let mask = bit_range(low, high);
-    word & !mask | (word & mask) >> 1 & mask
+/// Moves the bits `first..=last` down by `by`, as [`shift_up`] moves them up.
+#[inline(always)]
+fn shift_down(words: &mut [u64; 8], first: u32, last: u32, by: u32) {
+    for index in first / 64..=last / 64 {
+        let mask = mask_within(index, first, last);
+        let word = words[index as usize];
+        let above = if index < last / 64 {
+            words[index as usize + 1] & mask_within(index + 1, first, last)
+        } else {
+            0
+        };
+        let moved = (word & mask) >> by | above << (64 - by);
+        words[index as usize] = word & !mask | moved & mask;
+    }
 }
 
 /// The bits of word `index` of a bit string that lie in `first..=last`.
+#[inline(always)]
 fn mask_within(index: u32, first: u32, last: u32) -> u64 {
     let start = index * 64;
     bit_range(first.saturating_sub(start), (last - start).min(63))
