@@ -20,6 +20,19 @@ impl QuotientTable {
     /// As [`open`](Self::open), for a quotient of block `home`.
     #[inline(always)]
     pub(super) fn open_places(&mut self, home: usize, first: Place, last: Place) {
+        if first != last {
+            self.move_up(first, last);
+        }
+        for block in home + 1..=last.block {
+            // One more at most: a saturated spill stays saturated.
+            self.set_spill(block, self.stored_spill(block) + 1);
+        }
+        self.used += 1;
+    }
+
+    /// Moves the slots from `first` up to `last` up by one.
+    #[inline(always)]
+    fn move_up(&mut self, first: Place, last: Place) {
         let geometry = self.geometry();
         for block in (first.block..=last.block).rev() {
             let low = if block == first.block { first.lane } else { 0 };
@@ -36,11 +49,6 @@ impl QuotientTable {
                 self.copy_slot(self.start_of(block) - 1, self.start_of(block));
             }
         }
-        for block in home + 1..=last.block {
-            // One more at most: a saturated spill stays saturated.
-            self.set_spill(block, self.stored_spill(block) + 1);
-        }
-        self.used += 1;
     }
 
     /// Closes the slot at `at`, which belongs to the run of `quotient`: moves the slots
