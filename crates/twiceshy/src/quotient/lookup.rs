@@ -83,26 +83,20 @@ impl AdaptiveQuotientFilter {
     pub(super) fn minirun<M: Machine>(&self, machine: M, scaled: Scaled) -> Range<u64> {
         let table = &self.table;
         let remainder = scaled.leading(table.width());
-        let mut entry = table.run_start(machine, scaled.quotient);
+        let mut walk = table.walk(machine, table.home::<0>(scaled.quotient));
         if !table.is_occupied(scaled.quotient) {
-            return entry..entry;
+            return walk.position()..walk.position();
         }
         let mut start = None;
         loop {
-            let value = table.value(entry);
+            let value = walk.remainder();
             if value >= remainder && start.is_none() {
-                start = Some(entry);
+                start = Some(walk.position());
             }
-            if value > remainder {
-                break;
-            }
-            let last = table.is_run_end(entry);
-            entry = table.skip_extensions(entry + 1);
-            if last {
-                break;
+            if value > remainder || !walk.advance() {
+                return start.unwrap_or(walk.position())..walk.position();
             }
         }
-        start.unwrap_or(entry)..entry
     }
 }
 

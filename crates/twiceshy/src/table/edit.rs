@@ -1,8 +1,9 @@
-//! Replacing entries of a run: the one way a table that exists is changed.
+//! Changing the entries of a run: replacing some of them, or inserting one that is only a
+//! remainder, which is most of what happens to a table.
 
 use super::TableFull;
 use super::layout::{Kind, Place, QuotientTable, Slot};
-use super::scan::Spot;
+use super::walk::Spot;
 use crate::bits::machine::Machine;
 use core::ops::Range;
 

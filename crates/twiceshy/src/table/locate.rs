@@ -10,19 +10,14 @@ use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 
 impl QuotientTable {
-    /// The first slot of the run of `quotient`, or where it would begin.
-    #[inline(always)]
-    pub(crate) fn run_start<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
-        let Place { block, lane } = self.place(quotient);
-        let runs_before = (self.occupied(block) & low_bits(lane)).count_ones();
-        self.end_of_runs(machine, block, runs_before).max(quotient)
-    }
-
     /// One past the last slot of the run of `quotient`, which must have one.
     #[inline(always)]
     pub(crate) fn run_end<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
         debug_assert!(self.is_occupied(quotient));
-        self.end_of_runs_through(machine, quotient)
+        let Place { block, lane } = self.place(quotient);
+        let runs = (self.occupied(block) & low_bits(lane + 1)).count_ones();
+        let first = self.start_of(block) + self.spill(machine, block);
+        self.end_of_nth_run(machine, first, runs)
     }
 
     /// The first unused slot from a place on, if there is one.
@@ -95,23 +90,6 @@ impl QuotientTable {
             block += 1;
             ends = self.run_ends(block);
         }
-    }
-
-    /// One past the last slot used by runs of quotients up to `position`'s, in its
-    /// block or before it; less than or equal to `position` if it is unused.
-    #[inline(always)]
-    fn end_of_runs_through<M: Machine>(&self, machine: M, position: u64) -> u64 {
-        let Place { block, lane } = self.place(position);
-        let runs = (self.occupied(block) & low_bits(lane + 1)).count_ones();
-        self.end_of_runs(machine, block, runs)
-    }
-
-    /// The end of the first `count` runs of the block, and of all before it; at least
-    /// the block's start.
-    #[inline(always)]
-    fn end_of_runs<M: Machine>(&self, machine: M, block: usize, count: u32) -> u64 {
-        let first = self.start_of(block) + self.spill(machine, block);
-        if count == 0 { first } else { self.end_of_nth_run(machine, first, count) }
     }
 
     /// How many slots from the block's start on belong to runs of earlier blocks.

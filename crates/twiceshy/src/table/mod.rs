@@ -33,7 +33,7 @@
 //!
 //! # Files
 //! [`layout`]: where the bits are. [`locate`]: where a run is. [`scan`]: what one line
-//! tells of a run, quickly. [`shift`]: making and closing gaps. [`edit`]: replacing entries. [`iterate`] and [`write`](mod@write):
+//! tells of a run, quickly. [`walk`]: through a run. [`shift`]: making and closing gaps. [`edit`]: replacing entries. [`iterate`] and [`write`](mod@write):
 //! reading and filling a table in order. [`validate`]: the invariants.
 
 mod edit;
@@ -43,6 +43,7 @@ mod locate;
 mod scan;
 mod shift;
 mod validate;
+mod walk;
 mod write;
 
 #[cfg(test)]
