@@ -86,10 +86,12 @@ pub fn drive_shape(shape: Shape, bytes: &mut Unstructured<'_>) {
     let mut maybe = Vec::new();
     while !bytes.is_empty() && stage.step(bytes).is_ok() {
         stage.model.check(&stage.filter);
-        stage.filter.contains_many(&stage.mistakes, &mut maybe);
-        for (&mistake, &maybe) in stage.mistakes.iter().zip(&maybe) {
-            assert_eq!(maybe, stage.model.contains(mistake));
-            assert_eq!(maybe, stage.filter.contains(mistake));
+        let entries = stage.model.entries().iter().map(|entry| entry.hash);
+        let queries: Vec<Hash> = entries.chain(stage.mistakes.iter().copied()).collect();
+        stage.filter.contains_many(&queries, &mut maybe);
+        for (&query, &maybe) in queries.iter().zip(&maybe) {
+            assert_eq!(maybe, stage.model.contains(query));
+            assert_eq!(maybe, stage.filter.contains(query));
         }
     }
 }

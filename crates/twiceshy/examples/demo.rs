@@ -4,7 +4,7 @@
 //! `cargo run --release --example demo` takes about ten seconds; `-- --quick` one.
 
 use std::time::Instant;
-use twiceshy::{AdaptiveQuotientFilter, Answer, Keyed, MemoryMap, ReverseMap};
+use twiceshy::{AdaptiveQuotientFilter, Answer, Keyed, MemoryMap, ReverseMap, Secret};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -28,6 +28,7 @@ impl World {
         let mut filter = AdaptiveQuotientFilter::builder()
             .remainder_bits(9)
             .capacity(members as usize)
+            .secret(Secret::from_bytes([1; 16])) // so that the figures can be repeated
             .build_keyed()?;
         let mut store = MemoryMap::new();
         for number in 0..members {

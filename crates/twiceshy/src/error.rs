@@ -106,7 +106,8 @@ pub enum BuildError {
     Unsorted(&'static str),
     /// A hash is both a member's and a mistake's.
     #[error("{hash:?} is both a member and a mistake{}; take it off one of the lists",
-        position.map(|position| format!(", number {position} of them")).unwrap_or_default())]
+        position.map(|position| format!(" (number {} of the mistakes)", position + 1))
+            .unwrap_or_default())]
     MistakeIsMember {
         /// The hash.
         hash: Hash,

@@ -143,7 +143,7 @@ impl<K: Key + ?Sized, F: AdaptiveFilter> Keyed<K, F> {
     }
 }
 
-impl<K: Key> Keyed<K, AdaptiveQuotientFilter> {
+impl<K: Key + ?Sized> Keyed<K, AdaptiveQuotientFilter> {
     /// Answers many lookups: `maybe` is cleared and then has one answer per key, as of
     /// [`contains`](Self::contains). Several times as fast where the filter is larger
     /// than the cache.
@@ -157,8 +157,9 @@ impl<K: Key> Keyed<K, AdaptiveQuotientFilter> {
     /// assert!(maybe[0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn contains_many(&self, keys: &[K], maybe: &mut Vec<bool>) {
-        self.filter.contains_each(keys.len(), |index| self.hasher.hash(&keys[index]), maybe);
+    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], maybe: &mut Vec<bool>) {
+        let hash = |index: usize| self.hasher.hash(keys[index].borrow());
+        self.filter.contains_each(keys.len(), hash, maybe);
     }
 }
 
@@ -175,7 +176,8 @@ impl Builder {
         Ok(Keyed::new(self.build()?, self.secret_or_fresh()?))
     }
 
-    /// A filter of these keys, in which none of these mistakes is "maybe".
+    /// A filter of these keys, in which none of these mistakes is "maybe". A key that is
+    /// listed twice is a member once.
     ///
     /// ```
     /// use twiceshy::AdaptiveQuotientFilter;
@@ -199,7 +201,10 @@ impl Builder {
         let secret = self.secret_or_fresh()?;
         let hasher = KeyedHasher::new(&secret);
         let mistakes = mistakes.into_iter().map(|key| hasher.hash(key.borrow()));
-        let members = members.into_iter().map(|key| hasher.hash(key.borrow())).collect();
+        let members = members.into_iter().map(|key| hasher.hash(key.borrow()));
+        let mut members: Vec<Hash> = members.collect();
+        members.sort_unstable();
+        members.dedup();
         let built = self.build_from(members, mistakes.clone().collect());
         let filter = built.map_err(|error| match error {
             BuildError::MistakeIsMember { hash, .. } => BuildError::MistakeIsMember {

@@ -111,5 +111,37 @@ fn a_kept_secret_finds_stored_hashes_again() {
 fn a_key_on_both_lists_is_named() {
     let error = builder().build_keyed_from::<u64>([1, 2, 3], [7, 8, 2]).unwrap_err();
     assert!(matches!(error, BuildError::MistakeIsMember { position: Some(2), .. }));
-    assert!(error.to_string().contains("number 2 of them"), "{error}");
+    assert!(error.to_string().contains("number 3 of the mistakes"), "{error}");
+}
+
+#[test]
+fn a_key_that_is_listed_twice_is_a_member_once() {
+    let twice = (0..1000_u64).chain(0..1000);
+    let list = builder().build_keyed_from::<u64>(twice, [5000]).unwrap();
+    assert_eq!(list.len(), 1000);
+}
+
+#[test]
+fn equal_hashes_that_no_size_spreads_are_refused() {
+    let members = vec![Hash::MAX; 20_000];
+    assert!(matches!(builder().build_from(members, vec![]), Err(BuildError::Full { .. })));
+}
+
+#[test]
+fn enlarging_keeps_room_and_does_not_waste_it() {
+    let hasher = KeyedHasher::new(&Secret::from_bytes([9; 16]));
+    let hashes =
+        |from: u64, count: u64| (from..from + count).map(|key| hasher.hash(&key)).collect();
+    for (members, bits, mistakes, least) in [
+        (20_000, 8, 600_000, 0.8),
+        (10_000, 9, 520_000, 0.8),
+        (20_000, 1, 60_000, 0.5), // how many collide depends on the size found
+        (5_000, 4, 0, 0.8),
+    ] {
+        let builder = builder().remainder_bits(bits).adaptations(500);
+        let filter = builder.build_from(hashes(0, members), hashes(1 << 32, mistakes)).unwrap();
+        let (slots, load) = (filter.parameters().slots, filter.load());
+        assert!(slots as f64 * (0.951 - load) >= 490.0, "load {load} of {slots}");
+        assert!(load > least, "load {load} for {members} members, {mistakes} mistakes");
+    }
 }

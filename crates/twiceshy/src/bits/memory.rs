@@ -47,7 +47,7 @@ impl Lines {
 
     /// A hint, which the kernel may follow or not.
     fn ask_for_huge_pages(&self, size: usize) {
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         if size >= HUGE_PAGE {
             use rustix::mm::{Advice, madvise};
             let whole = size / HUGE_PAGE * HUGE_PAGE;
@@ -55,7 +55,7 @@ impl Lines {
             // content.
             let _ = unsafe { madvise(self.first.as_ptr().cast(), whole, Advice::LinuxHugepage) };
         }
-        #[cfg(not(target_os = "linux"))]
+        #[cfg(not(all(target_os = "linux", not(miri))))]
         let _ = size;
     }
 

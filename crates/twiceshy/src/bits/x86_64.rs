@@ -30,15 +30,15 @@ impl Bmi2 {
     }
 }
 
-/// AMD's machines before Zen 3 (family 19h) have the deposit instruction in microcode,
-/// tens of times slower than doing without.
+/// AMD's machines before Zen 3 (family 19h), and Hygon's, which are made after them, have
+/// the deposit instruction in microcode, tens of times slower than doing without.
 fn deposits_slowly() -> bool {
     let vendor = __cpuid(0);
-    let amd = [vendor.ebx, vendor.edx, vendor.ecx]
-        == [*b"Auth", *b"enti", *b"cAMD"].map(u32::from_le_bytes);
+    let vendor = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
     let signature = __cpuid(1).eax;
     let family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
-    amd && family < 0x19
+    let theirs = [b"AuthenticAMD", b"HygonGenuine"];
+    theirs.iter().any(|name| vendor.as_flattened() == *name) && family < 0x19
 }
 
 #[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,aes")]

@@ -13,6 +13,10 @@ const PLANNED_LOAD: f64 = 0.95;
 /// The rate that is taken if none is asked for.
 const DEFAULT_RATE: f64 = 0.001;
 
+/// Extension slots per member above which it isn't the mistakes that need them: members
+/// with equal hashes, which no size spreads.
+const MOST_EXTENDED: u64 = 64;
+
 /// Builds an [`AdaptiveQuotientFilter`]: say how good it should be, and how large.
 ///
 /// - How good: [`false_positive_rate`](Self::false_positive_rate) (0.1 % if nothing is
@@ -60,6 +64,15 @@ pub struct Plan {
 /// slot.
 pub(super) fn expected_rate(density: f64, remainder_bits: u32) -> f64 {
     -(-density * f64::from(remainder_bits).exp2().recip()).exp_m1()
+}
+
+/// The slots that repairing so many mistakes takes: a mistake collides with one or more
+/// members, and each needs one or more digits.
+fn extension_slots(mistakes: usize, bits: u32) -> u64 {
+    let collision = f64::from(bits).exp2().recip();
+    let members_each = collision / expected_rate(1.0, bits);
+    let digits_each = (1.0 - collision).recip();
+    (mistakes as f64 * members_each * digits_each).ceil() as u64
 }
 
 fn plan(capacity: usize, extension_slots: u64, slots: u64, bits: u32, bytes: u64) -> Plan {
@@ -147,20 +160,22 @@ impl Builder {
             check_shape(1, bits)?;
         }
         match (self.capacity, self.memory, self.slots) {
-            (Some(capacity), None, None) => self.plan_for_members(capacity),
+            (Some(capacity), None, None) => self.plan_for_members(capacity, 0),
             (None, Some(bytes), None) => self.plan_for_memory(bytes),
             (None, None, Some(slots)) => self.plan_for_slots(slots),
             _ => Err(BuildError::Size),
         }
     }
 
-    /// The smallest of all tables that hold so many members: wider remainders need
-    /// fewer slots to keep the rate, but never fewer than the load allows.
-    fn plan_for_members(&self, capacity: usize) -> Result<Plan, BuildError> {
+    /// The smallest of all tables that hold so many members, and so many extension slots
+    /// that are used from the beginning: wider remainders need fewer slots to keep the
+    /// rate, but never fewer than the load allows.
+    fn plan_for_members(&self, capacity: usize, extended: u64) -> Result<Plan, BuildError> {
         let rate = self.rate.unwrap_or(DEFAULT_RATE);
         let widths = self.remainder_bits.map_or(WIDTHS, |bits| bits..=bits);
         let slots = |bits: u32| {
-            let extensions = self.extension_slots(capacity, bits);
+            let mistakes = self.adaptations.unwrap_or_else(|| capacity.div_ceil(20));
+            let extensions = extended + extension_slots(mistakes, bits);
             let by_load = (capacity as f64 + extensions as f64) / PLANNED_LOAD;
             let by_rate = match self.remainder_bits {
                 Some(_) => 0.0,
@@ -179,7 +194,7 @@ impl Builder {
     /// The most members whose filter fits the budget.
     fn plan_for_memory(&self, bytes: u64) -> Result<Plan, BuildError> {
         let fits = |capacity: u64| {
-            let plan = self.plan_for_members(usize::try_from(capacity).ok()?).ok();
+            let plan = self.plan_for_members(usize::try_from(capacity).ok()?, 0).ok();
             plan.filter(|plan| plan.bytes <= bytes)
         };
         // A member takes more than 4 bits, so `high` members never fit.
@@ -214,7 +229,7 @@ impl Builder {
         let planned = (slots as f64 * PLANNED_LOAD) as u64;
         let extensions = match self.adaptations {
             Some(count) => {
-                let needed = self.extension_slots(count, bits);
+                let needed = extension_slots(count, bits);
                 if needed > planned {
                     return Err(BuildError::Adaptations(count));
                 }
@@ -222,17 +237,8 @@ impl Builder {
             }
             None => planned - planned * 20 / 21,
         };
-        Ok(plan((planned - extensions) as usize, extensions, slots, bits, bytes))
-    }
-
-    /// The slots that repairing the asked-for number of mistakes takes: a mistake
-    /// collides with one or more members, and each needs one or more digits.
-    fn extension_slots(&self, capacity: usize, bits: u32) -> u64 {
-        let mistakes = self.adaptations.unwrap_or_else(|| capacity.div_ceil(20)) as f64;
-        let collision = f64::from(bits).exp2().recip();
-        let members_each = collision / expected_rate(1.0, bits);
-        let digits_each = (1.0 - collision).recip();
-        (mistakes * members_each * digits_each).ceil() as u64
+        let capacity = usize::try_from(planned - extensions).unwrap_or(usize::MAX);
+        Ok(plan(capacity, extensions, slots, bits, bytes))
     }
 
     /// An empty filter.
@@ -248,8 +254,8 @@ impl Builder {
     /// streams in hash order, which can be begun again.
     ///
     /// It is written in one pass, after one to count the members if no size was given.
-    /// If members and repairs don't fit a size that was only estimated, it is enlarged,
-    /// and written again.
+    /// If members and repairs need more than was estimated, it is enlarged, and written
+    /// again, so that the rate and the room for later repairs are kept.
     ///
     /// # Errors
     /// As [`build`](Self::build), or if a list is out of order, if a hash is on both,
@@ -263,25 +269,36 @@ impl Builder {
         I: IntoIterator<Item = Hash>,
         J: IntoIterator<Item = Hash>,
     {
-        let mut builder = self.clone();
-        if self.memory.is_none() && self.slots.is_none() && self.capacity.is_none() {
-            builder.capacity = Some(members().into_iter().count());
+        if self.memory.is_some() || self.slots.is_some() {
+            let parameters = self.plan()?.parameters;
+            return AdaptiveQuotientFilter::from_sorted(parameters, members(), mistakes());
         }
+        let count = || members().into_iter().count();
+        let mut capacity = self.capacity.unwrap_or_else(count);
+        let mut extended = 0;
         loop {
-            let plan = builder.plan()?;
-            let built = AdaptiveQuotientFilter::from_sorted(plan.parameters, members(), mistakes());
-            let Some(capacity) = builder.capacity else { return built };
-            match built {
-                // More members than planned for would break the rate.
-                Ok(filter) if filter.len() <= capacity => return Ok(filter),
-                Ok(filter) => builder.capacity = Some(filter.len()),
-                Err(BuildError::Full { .. }) => {
-                    let count = members().into_iter().count();
-                    if count <= capacity {
-                        let more = plan.extension_slots as usize * 2 + count / 8 + 64;
-                        builder.adaptations = Some(more);
+            Self { capacity: Some(capacity), ..self.clone() }.plan()?;
+            let plan = self.plan_for_members(capacity, extended)?;
+            match AdaptiveQuotientFilter::from_sorted(plan.parameters, members(), mistakes()) {
+                Ok(filter) => {
+                    // More members than planned for would break the rate, more
+                    // extensions would take the room of later ones.
+                    let used = filter.statistics().extension_slots;
+                    if filter.len() <= capacity && used <= extended {
+                        return Ok(filter);
                     }
-                    builder.capacity = Some(count.max(capacity));
+                    capacity = capacity.max(filter.len());
+                    extended = extended.max(used + used / 64 + 8);
+                }
+                Err(BuildError::Full { slots }) => {
+                    let count = count();
+                    if count <= capacity {
+                        if extended > MOST_EXTENDED * (count as u64 + 1) {
+                            return Err(BuildError::Full { slots });
+                        }
+                        extended += extended / 2 + count as u64 / 8 + 64;
+                    }
+                    capacity = capacity.max(count);
                 }
                 Err(error) => return Err(error),
             }

@@ -15,7 +15,7 @@ proptest! {
     /// Small tables of narrow slots, so that most queries collide and clusters are long.
     #[test]
     fn every_machine_answers_and_adapts_alike(
-        seed in any::<[u8; 16]>(), slots in 1u64..600, width in 1u32..12, fill in 0u64..110
+        seed in any::<[u8; 16]>(), slots in 1u64..600, width in 1u32..20, fill in 0u64..110
     ) {
         let mut here = filter(slots, width, Level::detect());
         let mut portable = filter(slots, width, Level::Portable);
@@ -30,6 +30,8 @@ proptest! {
             }
             let query = hasher.hash(&(u128::from(index) << 64));
             prop_assert_eq!(here.contains(query), portable.contains(query));
+            let near = Hash::from_u128(hash.as_u128() ^ 1 << (127 - index % 24));
+            prop_assert_eq!(here.contains(near), portable.contains(near));
             if let (Answer::Maybe(a), Answer::Maybe(b)) = (here.check(query), portable.check(query)) {
                 let suspects: Vec<Hash> =
                     members.iter().copied().filter(|hash| a.suspects().contains(hash)).collect();
@@ -40,6 +42,10 @@ proptest! {
             }
         }
         prop_assert!(here.iter().eq(portable.iter()));
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        here.contains_many(&members, &mut a);
+        portable.contains_many(&members, &mut b);
+        prop_assert!(a == b && a.iter().all(|&maybe| maybe));
         prop_assert!(members.iter().all(|&hash| portable.contains(hash)));
         here.validate()?;
         portable.validate()?;

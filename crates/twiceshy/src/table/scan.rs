@@ -1,6 +1,7 @@
 //! What one line tells of a run, without a loop and almost without a branch.
 //!
-//! Nine lookups in ten can be decided within the block of their quotient. There, the
+//! Most lookups can be decided within the block of their quotient: with 9-bit slots at
+//! 90 % load, 93 of 100 for absent keys, and 85 for members. There, the
 //! run's slots are compared with the wanted value all at once: a window of the packed
 //! slots, xor the value in each of them, has a slot of zeros exactly where they are
 //! equal. Branches that depend on what is in the line are costly: one that is guessed

@@ -45,9 +45,7 @@ impl TableWriter {
 
     fn begin_run(&mut self, quotient: u64) {
         let first = self.end_run();
-        for block in first..=self.table.place(quotient).block {
-            self.table.set_spill(block, self.end.saturating_sub(self.table.start_of(block)));
-        }
+        self.write_spills(first, self.table.place(quotient).block + 1);
         self.table.set_occupied(quotient, true);
         self.end = self.end.max(quotient);
     }
@@ -61,11 +59,22 @@ impl TableWriter {
         })
     }
 
+    /// Writes the spills of some blocks; where there is none they are zero already, and
+    /// memory that nothing is written to costs nothing.
+    fn write_spills(&mut self, first: usize, end: usize) {
+        for block in first..end {
+            let spill = self.end.saturating_sub(self.table.start_of(block));
+            if spill == 0 {
+                break;
+            }
+            self.table.set_spill(block, spill);
+        }
+    }
+
     /// The table with all that was written.
     pub(crate) fn finish(mut self) -> QuotientTable {
-        for block in self.end_run()..self.table.blocks() {
-            self.table.set_spill(block, self.end.saturating_sub(self.table.start_of(block)));
-        }
+        let first = self.end_run();
+        self.write_spills(first, self.table.blocks());
         self.table
     }
 }
