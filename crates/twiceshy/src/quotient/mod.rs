@@ -55,7 +55,8 @@ use core::ops::Range;
 ///   ones;
 /// - a new member takes as many digits as tell it from each neighbour, but not more
 ///   than that neighbour has. Where nothing was repaired that is the remainder alone;
-///   where something was, it keeps the newcomer from undoing the repair.
+///   where something was, it keeps the newcomer from undoing the repair, but for the
+///   chance above.
 ///
 /// # Complexity
 /// A lookup touches one cache line most of the time (with 9-bit remainders at 90 % load,
