@@ -4,7 +4,7 @@ use super::{AdaptiveQuotientFilter, slots_of};
 use crate::bits::machine::{Machine, Operation};
 use crate::error::InsertError;
 use crate::hash::Scaled;
-use crate::table::{Slot, TableFull};
+use crate::table::{Slot, TableFull, with_width};
 use crate::{Fingerprint, Hash};
 use core::ops::Range;
 
@@ -56,11 +56,18 @@ impl Operation for Insert<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
+        with_width!(self.filter.table.width(), WIDTH => self.run_with::<M, WIDTH>(machine))
+    }
+}
+
+impl Insert<'_> {
+    #[inline(always)]
+    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), TableFull> {
         let Self { filter, scaled } = self;
         let table = &filter.table;
         let remainder = scaled.leading(table.width());
-        let home = table.home::<0>(scaled.quotient);
-        let mut walk = table.walk(machine, home);
+        let home = table.home::<WIDTH>(scaled.quotient);
+        let mut walk = table.walk::<M, WIDTH>(machine, home);
         // Behind all that are not larger, unless a neighbour in the minirun is extended.
         if table.is_occupied(scaled.quotient) {
             loop {
@@ -69,7 +76,7 @@ impl Operation for Insert<'_> {
                     break;
                 }
                 if value == remainder && table.is_extension(walk.position() + 1) {
-                    return filter.insert_among(machine, scaled);
+                    return filter.insert_among(scaled);
                 }
                 if !walk.advance() {
                     break;
@@ -77,17 +84,33 @@ impl Operation for Insert<'_> {
             }
         }
         let spot = walk.spot();
-        filter.table.insert_remainder(machine, home, spot, remainder)
+        filter.table.insert_remainder::<M, WIDTH>(machine, home, spot, remainder)
     }
 }
 
 impl AdaptiveQuotientFilter {
-    /// Inserts a member into a minirun that has extensions.
+    /// Inserts a member into a minirun that has extensions; rare enough to be dispatched
+    /// once more.
+    #[cold]
+    fn insert_among(&mut self, scaled: Scaled) -> Result<(), TableFull> {
+        self.table.level().run(InsertAmong { filter: self, scaled })
+    }
+}
+
+struct InsertAmong<'a> {
+    filter: &'a mut AdaptiveQuotientFilter,
+    scaled: Scaled,
+}
+
+impl Operation for InsertAmong<'_> {
+    type Output = Result<(), TableFull>;
+
     #[inline(always)]
-    fn insert_among<M: Machine>(&mut self, machine: M, scaled: Scaled) -> Result<(), TableFull> {
-        let minirun = self.minirun(machine, scaled);
-        let (fingerprint, at) = self.place_among(scaled, minirun);
-        let slots: Vec<Slot> = slots_of(self.digits(), fingerprint).collect();
-        self.table.replace(machine, scaled.quotient, at..at, &slots)
+    fn run<M: Machine>(self, machine: M) -> Self::Output {
+        let Self { filter, scaled } = self;
+        let minirun = filter.minirun(machine, scaled);
+        let (fingerprint, at) = filter.place_among(scaled, minirun);
+        let slots: Vec<Slot> = slots_of(filter.digits(), fingerprint).collect();
+        filter.table.replace(machine, scaled.quotient, at..at, &slots)
     }
 }

@@ -44,7 +44,7 @@ impl AdaptiveQuotientFilter {
         let table = &self.table;
         let scaled = self.digits().scale(hash);
         let remainder = scaled.leading(table.width());
-        let mut walk = table.walk(machine, table.home::<0>(scaled.quotient));
+        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
         loop {
             let value = walk.remainder();
             if value >= remainder {
@@ -83,7 +83,7 @@ impl AdaptiveQuotientFilter {
     pub(super) fn minirun<M: Machine>(&self, machine: M, scaled: Scaled) -> Range<u64> {
         let table = &self.table;
         let remainder = scaled.leading(table.width());
-        let mut walk = table.walk(machine, table.home::<0>(scaled.quotient));
+        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
         if !table.is_occupied(scaled.quotient) {
             return walk.position()..walk.position();
         }

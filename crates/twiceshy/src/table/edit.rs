@@ -2,7 +2,7 @@
 //! remainder, which is most of what happens to a table.
 
 use super::TableFull;
-use super::layout::{Kind, Place, QuotientTable, Slot};
+use super::layout::{Kind, Place, Plane, QuotientTable, Slot};
 use super::walk::Spot;
 use crate::bits::machine::Machine;
 use core::ops::Range;
@@ -53,7 +53,7 @@ impl QuotientTable {
     /// Inserts an entry that is only a remainder into the run of the quotient at `home`,
     /// at a spot that a [walk](Self::walk) through it came to.
     #[inline(always)]
-    pub(crate) fn insert_remainder<M: Machine>(
+    pub(crate) fn insert_remainder<M: Machine, const WIDTH: u32>(
         &mut self,
         machine: M,
         home: Place,
@@ -64,17 +64,16 @@ impl QuotientTable {
         if self.used == self.slots() {
             return Err(TableFull);
         }
-        let unused = self.first_unused(machine, at).ok_or(TableFull)?;
-        let is_new = !self.is_occupied(self.position(home));
+        let unused = self.first_unused::<M, WIDTH>(machine, at).ok_or(TableFull)?;
+        let is_new = !self.bit_at::<WIDTH>(home, Plane::Occupied);
         if last && !is_new {
             self.set_run_end(self.entry_before(self.position(at)), false);
         }
-        self.open_places(home.block, at, unused);
-        let position = self.position(at);
-        self.set_value(position, value);
+        self.open_places::<WIDTH>(home.block, at, unused);
+        self.set_value_at::<WIDTH>(at, value);
         if last || is_new {
-            self.set_run_end(position, true);
-            self.set_occupied(self.position(home), true);
+            self.set_bit_at::<WIDTH>(at, Plane::RunEnd, true);
+            self.set_bit_at::<WIDTH>(home, Plane::Occupied, true);
         }
         Ok(())
     }
@@ -94,7 +93,7 @@ impl QuotientTable {
         let mut gaps = Vec::new();
         let mut from = at;
         for _ in 0..count {
-            let unused = self.first_unused(machine, self.place(from)).ok_or(TableFull)?;
+            let unused = self.first_unused::<M, 0>(machine, self.place(from)).ok_or(TableFull)?;
             gaps.push(self.position(unused));
             from = self.position(unused) + 1;
         }

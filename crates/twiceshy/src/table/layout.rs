@@ -366,15 +366,24 @@ impl QuotientTable {
 
     #[inline(always)]
     pub(super) fn bit(&self, position: u64, plane: Plane) -> bool {
-        let Place { block, lane } = self.place(position);
-        self.geometry.plane(self.block(block), plane) >> lane & 1 == 1
+        self.bit_at::<0>(self.place(position), plane)
+    }
+
+    #[inline(always)]
+    pub(super) fn bit_at<const WIDTH: u32>(&self, place: Place, plane: Plane) -> bool {
+        let geometry = self.geometry_of::<WIDTH>();
+        geometry.raw_plane(self.block(place.block), plane) >> place.lane & 1 == 1
     }
 
     #[inline(always)]
     pub(super) fn set_bit(&mut self, position: u64, plane: Plane, value: bool) {
-        let Place { block, lane } = self.place(position);
-        let at = self.geometry.plane_at(plane) + lane;
-        set_window(self.block_mut(block), at, 1, value.into());
+        self.set_bit_at::<0>(self.place(position), plane, value);
+    }
+
+    #[inline(always)]
+    pub(super) fn set_bit_at<const WIDTH: u32>(&mut self, place: Place, plane: Plane, value: bool) {
+        let at = self.geometry_of::<WIDTH>().plane_at(plane) + place.lane;
+        set_window(self.block_mut(place.block), at, 1, value.into());
     }
 
     #[inline(always)]
@@ -385,10 +394,15 @@ impl QuotientTable {
 
     #[inline(always)]
     pub(super) fn set_value(&mut self, position: u64, value: u64) {
+        self.set_value_at::<0>(self.place(position), value);
+    }
+
+    #[inline(always)]
+    pub(super) fn set_value_at<const WIDTH: u32>(&mut self, place: Place, value: u64) {
         debug_assert!(value <= low_bits(self.width()), "a value wider than the slot");
-        let Place { block, lane } = self.place(position);
-        let geometry = self.geometry;
-        set_window(self.block_mut(block), geometry.slot_at(lane), geometry.width, value);
+        let geometry = self.geometry_of::<WIDTH>();
+        let at = geometry.slot_at(place.lane);
+        set_window(self.block_mut(place.block), at, geometry.width, value);
     }
 
     /// Whether the remainder at `position` is the last of its run.

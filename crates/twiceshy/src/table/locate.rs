@@ -25,8 +25,12 @@ impl QuotientTable {
     /// A slot is unused if the runs of the quotients up to it end before it. Where they
     /// end behind it, that end is the next candidate.
     #[inline(always)]
-    pub(super) fn first_unused<M: Machine>(&self, machine: M, from: Place) -> Option<Place> {
-        let geometry = self.geometry();
+    pub(super) fn first_unused<M: Machine, const WIDTH: u32>(
+        &self,
+        machine: M,
+        from: Place,
+    ) -> Option<Place> {
+        let geometry = self.geometry_of::<WIDTH>();
         let Place { mut block, mut lane } = from;
         while block < self.blocks() {
             let view = self.block(block);

@@ -14,14 +14,14 @@ impl QuotientTable {
     /// into it.
     pub(super) fn open(&mut self, quotient: u64, at: u64, unused: u64) {
         let (first, last) = (self.place(at), self.place(unused));
-        self.open_places(self.place(quotient).block, first, last);
+        self.open_places::<0>(self.place(quotient).block, first, last);
     }
 
     /// As [`open`](Self::open), for a quotient of block `home`.
     #[inline(always)]
-    pub(super) fn open_places(&mut self, home: usize, first: Place, last: Place) {
+    pub(super) fn open_places<const WIDTH: u32>(&mut self, home: usize, first: Place, last: Place) {
         if first != last {
-            self.move_up(first, last);
+            self.move_up::<WIDTH>(first, last);
         }
         for block in home + 1..=last.block {
             // One more at most: a saturated spill stays saturated.
@@ -32,8 +32,8 @@ impl QuotientTable {
 
     /// Moves the slots from `first` up to `last` up by one.
     #[inline(always)]
-    fn move_up(&mut self, first: Place, last: Place) {
-        let geometry = self.geometry();
+    fn move_up<const WIDTH: u32>(&mut self, first: Place, last: Place) {
+        let geometry = self.geometry_of::<WIDTH>();
         for block in (first.block..=last.block).rev() {
             let low = if block == first.block { first.lane } else { 0 };
             let high = if block == last.block { last.lane } else { geometry.lanes() - 1 };

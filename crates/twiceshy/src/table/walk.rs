@@ -7,14 +7,14 @@ use crate::bits::word::low_bits;
 impl QuotientTable {
     /// The first slot of the run of `quotient`, or where it would begin.
     pub(crate) fn run_start<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
-        self.walk(machine, self.place(quotient)).position()
+        self.walk::<M, 0>(machine, self.place(quotient)).position()
     }
 
     /// Walks through the run of the quotient at `place`, entry by entry; a quotient that
     /// has none is walked to where its run would begin.
     #[inline(always)]
-    pub(crate) fn walk<M: Machine>(&self, machine: M, place: Place) -> Walk<'_> {
-        let geometry = self.geometry();
+    pub(crate) fn walk<M: Machine, const WIDTH: u32>(&self, machine: M, place: Place) -> Walk<'_> {
+        let geometry = self.geometry_of::<WIDTH>();
         let lanes = geometry.lanes();
         let Place { block, lane } = place;
         let mut runs_before = (self.occupied(block) & ((1 << lane) - 1)).count_ones();
