@@ -11,19 +11,19 @@ use std::time::Instant;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Slots of the quotient filters, as a power of two.
-    #[arg(long, default_value_t = 22)]
+    #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(8..=34))]
     log2_slots: u32,
     /// Bits of a remainder.
-    #[arg(long, default_value_t = 9)]
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(4..=24))]
     remainder_bits: u32,
     /// Members as a share of the slots.
-    #[arg(long, default_value_t = 0.9)]
+    #[arg(long, default_value_t = 0.9, value_parser = load)]
     load: f64,
     /// Rounds; best and median of them are shown.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = positive)]
     rounds: usize,
     /// Lookups of each kind in each round.
-    #[arg(long, default_value_t = 4_000_000)]
+    #[arg(long, default_value_t = 4_000_000, value_parser = positive)]
     queries: usize,
     /// Only these filters, separated by commas.
     #[arg(long, value_delimiter = ',')]
@@ -34,6 +34,16 @@ pub(crate) struct Options {
     /// One JSON object a line instead of a table.
     #[arg(long)]
     json: bool,
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    let load = text.parse().ok().filter(|load| (0.01..=0.95).contains(load));
+    load.ok_or_else(|| "choose a share from 0.01 to 0.95".into())
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|&count| count > 0);
+    count.ok_or_else(|| "choose a whole number of at least 1".into())
 }
 
 /// One line of the result.

@@ -149,6 +149,17 @@ impl Builder {
     /// # Errors
     /// If what was asked for is contradictory or impossible.
     pub fn plan(&self) -> Result<Plan, BuildError> {
+        self.check_fidelity()?;
+        match (self.capacity, self.memory, self.slots) {
+            (Some(capacity), None, None) => self.plan_for_members(capacity, 0),
+            (None, Some(bytes), None) => self.plan_for_memory(bytes),
+            (None, None, Some(slots)) => self.plan_for_slots(slots),
+            _ => Err(BuildError::Size),
+        }
+    }
+
+    /// Checks what was said of how good the filter should be.
+    fn check_fidelity(&self) -> Result<(), BuildError> {
         if self.rate.is_some() && self.remainder_bits.is_some() {
             return Err(BuildError::RateAndRemainderBits);
         }
@@ -156,15 +167,7 @@ impl Builder {
         if let Some(rate) = self.rate.filter(|rate| !(*rate >= best && *rate < 1.0)) {
             return Err(BuildError::Rate(rate));
         }
-        if let Some(bits) = self.remainder_bits {
-            check_shape(1, bits)?;
-        }
-        match (self.capacity, self.memory, self.slots) {
-            (Some(capacity), None, None) => self.plan_for_members(capacity, 0),
-            (None, Some(bytes), None) => self.plan_for_memory(bytes),
-            (None, None, Some(slots)) => self.plan_for_slots(slots),
-            _ => Err(BuildError::Size),
-        }
+        self.remainder_bits.map_or(Ok(()), |bits| check_shape(1, bits))
     }
 
     /// The smallest of all tables that hold so many members, and so many extension slots
@@ -273,11 +276,11 @@ impl Builder {
             let parameters = self.plan()?.parameters;
             return AdaptiveQuotientFilter::from_sorted(parameters, members(), mistakes());
         }
+        self.check_fidelity()?;
         let count = || members().into_iter().count();
         let mut capacity = self.capacity.unwrap_or_else(count);
         let mut extended = 0;
         loop {
-            Self { capacity: Some(capacity), ..self.clone() }.plan()?;
             let plan = self.plan_for_members(capacity, extended)?;
             match AdaptiveQuotientFilter::from_sorted(plan.parameters, members(), mistakes()) {
                 Ok(filter) => {

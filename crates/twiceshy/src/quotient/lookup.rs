@@ -29,36 +29,12 @@ impl AdaptiveQuotientFilter {
         })
     }
 
-    /// Walks the run of an occupied quotient. Remainders are sorted, so the first larger
-    /// one ends the search. Every entry with the right remainder counts: a minirun may
-    /// hold several members.
-    ///
-    /// Rare enough to be dispatched once more, instead of being copied to every caller.
+    /// Whether the run of a quotient that is occupied has a fingerprint of this hash;
+    /// asked rarely enough to be dispatched once more, instead of being copied to every
+    /// caller.
     #[cold]
     pub(super) fn look_closely(&self, hash: Hash) -> bool {
         self.table.level().run(LookClosely { filter: self, hash })
-    }
-
-    #[inline(always)]
-    fn search_run<M: Machine>(&self, machine: M, hash: Hash) -> bool {
-        let table = &self.table;
-        let scaled = self.digits().scale(hash);
-        let remainder = scaled.leading(table.width());
-        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
-        loop {
-            let value = walk.remainder();
-            if value >= remainder {
-                if value > remainder {
-                    return false;
-                }
-                if !self.extension_differs(walk.position() + 1, scaled) {
-                    return true;
-                }
-            }
-            if !walk.advance() {
-                return false;
-            }
-        }
     }
 
     /// Whether an extension digit at `from` or behind it differs from `scaled`'s; the
@@ -138,9 +114,27 @@ struct LookClosely<'a> {
 impl Operation for LookClosely<'_> {
     type Output = bool;
 
+    /// Walks through the run. Remainders are sorted, so the first larger one ends the
+    /// search. Every entry with the right remainder counts: a minirun may hold several
+    /// members.
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
         let Self { filter, hash } = self;
-        filter.search_run(machine, hash)
+        let table = &filter.table;
+        let scaled = filter.digits().scale(hash);
+        let remainder = scaled.leading(table.width());
+        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
+        loop {
+            let value = walk.remainder();
+            if value > remainder {
+                return false;
+            }
+            if value == remainder && !filter.extension_differs(walk.position() + 1, scaled) {
+                return true;
+            }
+            if !walk.advance() {
+                return false;
+            }
+        }
     }
 }

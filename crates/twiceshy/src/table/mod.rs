@@ -33,8 +33,9 @@
 //!
 //! # Files
 //! [`layout`]: where the bits are. [`locate`]: where a run is. [`scan`]: what one line
-//! tells of a run, quickly. [`walk`]: through a run. [`shift`]: making and closing gaps. [`edit`]: replacing entries. [`iterate`] and [`write`](mod@write):
-//! reading and filling a table in order. [`validate`]: the invariants.
+//! tells of a run, quickly. [`walk`]: through a run. [`shift`]: making and closing
+//! gaps. [`edit`]: changing entries. [`iterate`] and [`write`](mod@write): reading and
+//! filling a table in order. [`validate`]: the invariants.
 
 mod edit;
 mod iterate;
