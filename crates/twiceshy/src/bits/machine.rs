@@ -5,18 +5,33 @@
 //! that has the instructions enabled, so that everything inlined into it uses them
 //! and nothing asks again.
 
+#![expect(unsafe_code, reason = "a routine is entered by its address")]
+
 use super::word;
 
 /// The word operations whose best instruction depends on the machine.
 ///
 /// A value of an accelerated machine exists only where its instructions do.
 pub(crate) trait Machine: Copy {
-    /// As [`word::select`].
-    fn select(self, word: u64, rank: u32) -> u32;
+    /// The lowest `count` bits set; all of them, if it is 64 or more. At most 255.
+    fn low_bits(self, count: u32) -> u64;
+
+    /// The set bit of `word` of the same rank as the one bit that is set in `bit` has in
+    /// a word of ones, alone; 0 if there aren't so many, or `bit` is 0.
+    fn deposit_bit(self, bit: u64, word: u64) -> u64;
+
+    /// The bits of `word` at the bits that are set in `mask`, side by side.
+    fn pack(self, word: u64, mask: u64) -> u64;
 
     /// The `rank`-th set bit of `word`, alone; 0 if there aren't so many. `rank` is
     /// less than 64.
-    fn select_bit(self, word: u64, rank: u32) -> u64;
+    #[inline(always)]
+    fn select_bit(self, word: u64, rank: u32) -> u64 {
+        self.deposit_bit(1 << rank, word)
+    }
+
+    /// As [`word::select`].
+    fn select(self, word: u64, rank: u32) -> u32;
 }
 
 /// A machine of which nothing is known.
@@ -25,13 +40,30 @@ pub(crate) struct Portable;
 
 impl Machine for Portable {
     #[inline(always)]
-    fn select(self, word: u64, rank: u32) -> u32 {
-        word::select(word, rank)
+    fn low_bits(self, count: u32) -> u64 {
+        word::low_bits(count.min(64))
     }
 
     #[inline(always)]
-    fn select_bit(self, word: u64, rank: u32) -> u64 {
+    fn deposit_bit(self, bit: u64, word: u64) -> u64 {
+        let rank = bit.trailing_zeros();
         if word.count_ones() > rank { 1 << word::select(word, rank) } else { 0 }
+    }
+
+    #[inline(always)]
+    fn pack(self, word: u64, mask: u64) -> u64 {
+        let (mut packed, mut count, mut rest) = (0, 0, mask);
+        while rest != 0 {
+            packed |= (word >> rest.trailing_zeros() & 1) << count;
+            count += 1;
+            rest &= rest - 1;
+        }
+        packed
+    }
+
+    #[inline(always)]
+    fn select(self, word: u64, rank: u32) -> u32 {
+        word::select(word, rank)
     }
 }
 
@@ -69,30 +101,87 @@ impl Level {
     }
 }
 
+/// A piece of work that is done so often that even finding out how, for this machine and
+/// for a number that says more of the work, shall be done only once.
+pub(crate) trait Routine {
+    type Subject<'a>;
+    type Argument;
+    type Output;
+    fn run<M: Machine, const NUMBER: u32>(
+        machine: M,
+        subject: Self::Subject<'_>,
+        argument: Self::Argument,
+    ) -> Self::Output;
+}
+
+/// A routine as compiled for this machine.
+pub(crate) struct Compiled<R: Routine>(Entry<R>);
+
+/// How a routine is entered; its instructions must be there.
+type Entry<R> = for<'a> unsafe fn(
+    <R as Routine>::Subject<'a>,
+    <R as Routine>::Argument,
+) -> <R as Routine>::Output;
+
+impl<R: Routine> Compiled<R> {
+    pub(crate) fn new<const NUMBER: u32>(level: Level) -> Self {
+        match level {
+            Level::Portable => {
+                Self(|subject, argument| R::run::<_, NUMBER>(Portable, subject, argument))
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::Bmi2(_) => Self(super::x86_64::enter_with_bmi2::<R, NUMBER>),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn run(self, subject: R::Subject<'_>, argument: R::Argument) -> R::Output {
+        // SAFETY: a level is known only where its instructions are.
+        unsafe { (self.0)(subject, argument) }
+    }
+}
+
+impl<R: Routine> Copy for Compiled<R> {}
+impl<R: Routine> Clone for Compiled<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    struct Select(u64, u32);
+    struct Everything(u64, u64, u32);
 
-    impl Operation for Select {
-        type Output = (u32, u64, u64);
+    impl Operation for Everything {
+        type Output = [u64; 6];
         fn run<M: Machine>(self, machine: M) -> Self::Output {
-            let Select(word, rank) = self;
+            let Everything(word, mask, count) = self;
             let beyond = word.count_ones().min(63);
-            let selected = machine.select(word, rank);
-            (selected, machine.select_bit(word, rank), machine.select_bit(word & !1, beyond))
+            let rank = count % word.count_ones();
+            [
+                machine.select(word, rank).into(),
+                machine.select_bit(word, rank),
+                machine.select_bit(word & !1, beyond),
+                machine.deposit_bit(0, word),
+                machine.low_bits(count),
+                machine.pack(word, mask),
+            ]
         }
     }
 
     proptest! {
         #[test]
-        fn every_machine_selects_alike(word in 1u64.., rank in any::<u32>()) {
-            let rank = rank % word.count_ones();
-            let expected = Level::Portable.run(Select(word, rank));
-            prop_assert_eq!((1 << expected.0, 0), (expected.1, expected.2));
-            prop_assert_eq!(Level::detect().run(Select(word, rank)), expected);
+        fn every_machine_does_alike(word in 1u64.., mask in any::<u64>(), count in 0u32..256) {
+            let [selected, alone, beyond, none, low, packed] =
+                Level::Portable.run(Everything(word, mask, count));
+            prop_assert_eq!((1 << selected, 0, 0), (alone, beyond, none));
+            prop_assert_eq!(low, 1u64.checked_shl(count).unwrap_or(0).wrapping_sub(1));
+            prop_assert_eq!(packed.count_ones(), (word & mask).count_ones());
+            let everything = Level::detect().run(Everything(word, mask, count));
+            prop_assert_eq!(everything, [selected, alone, beyond, none, low, packed]);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! x86-64 with instructions beyond the baseline.
 #![expect(unsafe_code, reason = "instructions that not every x86-64 machine has")]
 
-use super::machine::{Machine, Operation};
+use super::machine::{Machine, Operation, Routine};
 use core::arch::x86_64::{
-    __cpuid, __m128i, _MM_HINT_T0, _mm_aesenc_si128, _mm_aesenclast_si128,
+    __cpuid, __m128i, _MM_HINT_T0, _bzhi_u64, _mm_aesenc_si128, _mm_aesenclast_si128,
     _mm_aeskeygenassist_si128, _mm_prefetch, _mm_shuffle_epi32, _mm_slli_si128, _mm_xor_si128,
-    _pdep_u64,
+    _pdep_u64, _pext_u64,
 };
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -46,23 +46,40 @@ fn run_with_bmi2<O: Operation>(machine: Bmi2, operation: O) -> O::Output {
     operation.run(machine)
 }
 
-#[inline]
-#[target_feature(enable = "bmi2")]
-fn select_bit(word: u64, rank: u32) -> u64 {
-    _pdep_u64(1 << rank, word)
+/// # Safety
+/// The machine must be a [`Bmi2`].
+#[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,aes")]
+pub(super) unsafe fn enter_with_bmi2<R: Routine, const NUMBER: u32>(
+    subject: R::Subject<'_>,
+    argument: R::Argument,
+) -> R::Output {
+    R::run::<_, NUMBER>(Bmi2(()), subject, argument)
 }
 
+// SAFETY, for all of them: a value of `Bmi2` exists only where the feature is.
 impl Machine for Bmi2 {
+    #[inline(always)]
+    fn low_bits(self, count: u32) -> u64 {
+        // SAFETY: see above.
+        unsafe { _bzhi_u64(u64::MAX, count) }
+    }
+
+    #[inline(always)]
+    fn deposit_bit(self, bit: u64, word: u64) -> u64 {
+        // SAFETY: see above.
+        unsafe { _pdep_u64(bit, word) }
+    }
+
+    #[inline(always)]
+    fn pack(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: see above.
+        unsafe { _pext_u64(word, mask) }
+    }
+
     #[inline(always)]
     fn select(self, word: u64, rank: u32) -> u32 {
         debug_assert!(word.count_ones() > rank);
         self.select_bit(word, rank).trailing_zeros()
-    }
-
-    #[inline(always)]
-    fn select_bit(self, word: u64, rank: u32) -> u64 {
-        // SAFETY: a value of `Bmi2` exists only where the feature is.
-        unsafe { select_bit(word, rank) }
     }
 }
 

@@ -9,7 +9,7 @@
 use super::AdaptiveQuotientFilter;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
-use crate::table::{Place, Scan, with_width};
+use crate::table::{Place, with_width};
 
 /// How many lookups ahead a line is asked for.
 const AHEAD: usize = 16;
@@ -66,37 +66,62 @@ impl<H: Fn(usize) -> Hash> ContainsEach<'_, H> {
     }
 
     #[inline(always)]
-    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) {
-        let table = &self.filter.table;
+    fn run_with<M: Machine, const WIDTH: u32>(mut self, machine: M) {
         let count = self.maybe.len();
         let nowhere = Pending { place: Place { block: 0, lane: 0 }, remainder: 0 };
         let mut pipeline = [nowhere; AHEAD];
         for (index, pending) in pipeline.iter_mut().enumerate().take(count) {
             *pending = self.begin::<WIDTH>(index);
         }
-        let mut put_off = [0; PUT_OFF];
-        let mut postponed = 0;
-        for index in 0..count {
-            let Pending { place, remainder } = pipeline[index % AHEAD];
-            if index + AHEAD < count {
-                pipeline[index % AHEAD] = self.begin::<WIDTH>(index + AHEAD);
-            }
-            let scan = table.scan::<M, WIDTH>(machine, place, remainder);
-            self.maybe[index] = scan == Scan::Present;
-            if scan == Scan::Unsure {
-                table.prefetch(place.block + 1);
-                let oldest = &mut put_off[postponed % PUT_OFF];
-                if postponed >= PUT_OFF {
-                    self.maybe[*oldest] = self.filter.look_closely((self.hash)(*oldest));
-                }
-                *oldest = index;
-                postponed += 1;
-            }
+        let mut put_off = PutOff { indices: [0; PUT_OFF], count: 0 };
+        for index in 0..count.saturating_sub(AHEAD) {
+            let pending = &mut pipeline[index % AHEAD];
+            let now = core::mem::replace(pending, self.begin::<WIDTH>(index + AHEAD));
+            self.answer::<M, WIDTH>(machine, index, now, &mut put_off);
         }
-        for &index in &put_off[..postponed.min(PUT_OFF)] {
-            self.maybe[index] = self.filter.look_closely((self.hash)(index));
+        for index in count.saturating_sub(AHEAD)..count {
+            self.answer::<M, WIDTH>(machine, index, pipeline[index % AHEAD], &mut put_off);
+        }
+        self.look_closely(&mut put_off);
+    }
+
+    /// Answers a lookup whose line has come, or puts it off; which of them is no branch,
+    /// since it can't be foreseen.
+    #[inline(always)]
+    fn answer<M: Machine, const WIDTH: u32>(
+        &mut self,
+        machine: M,
+        index: usize,
+        pending: Pending,
+        put_off: &mut PutOff,
+    ) {
+        let Pending { place, remainder } = pending;
+        let table = &self.filter.table;
+        let (present, unsure) = table.scan::<M, WIDTH>(machine, place, remainder).flags();
+        self.maybe[index] = present;
+        table.prefetch(place.block + usize::from(unsure));
+        put_off.indices[put_off.count % PUT_OFF] = index;
+        put_off.count += usize::from(unsure);
+        if put_off.count == PUT_OFF {
+            self.look_closely(put_off);
         }
     }
+
+    /// Answers all that was put off.
+    #[inline(never)]
+    fn look_closely(&mut self, put_off: &mut PutOff) {
+        for &index in &put_off.indices[..put_off.count] {
+            let hash = (self.hash)(index);
+            self.maybe[index] = self.filter.look_closely.run(self.filter, hash);
+        }
+        put_off.count = 0;
+    }
+}
+
+/// Lookups that take more than a line.
+struct PutOff {
+    indices: [usize; PUT_OFF],
+    count: usize,
 }
 
 impl<H: Fn(usize) -> Hash> Operation for ContainsEach<'_, H> {

@@ -1,9 +1,9 @@
 //! Asking.
 
 use super::AdaptiveQuotientFilter;
-use crate::bits::machine::{Machine, Operation};
+use crate::bits::machine::{Machine, Routine};
 use crate::hash::Scaled;
-use crate::table::{Scan, with_width};
+use crate::table::Scan;
 use crate::{Answer, Claim, Hash};
 use core::ops::Range;
 
@@ -11,7 +11,7 @@ impl AdaptiveQuotientFilter {
     /// Whether a key of this hash may be a member. "No" is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
-        self.table.level().run(Contains { filter: self, hash })
+        self.contains.run(self, hash)
     }
 
     /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
@@ -29,14 +29,6 @@ impl AdaptiveQuotientFilter {
         })
     }
 
-    /// Whether the run of a quotient that is occupied has a fingerprint of this hash;
-    /// asked rarely enough to be dispatched once more, instead of being copied to every
-    /// caller.
-    #[cold]
-    pub(super) fn look_closely(&self, hash: Hash) -> bool {
-        self.table.level().run(LookClosely { filter: self, hash })
-    }
-
     /// Whether an extension digit at `from` or behind it differs from `scaled`'s; the
     /// entry's remainder is before `from`, and equal.
     #[inline(always)]
@@ -51,6 +43,28 @@ impl AdaptiveQuotientFilter {
             position += 1;
         }
         false
+    }
+
+    /// Whether the run of a quotient that is occupied has a fingerprint of this hash: walks
+    /// through it. Remainders are sorted, so the first larger one ends the search. Every
+    /// entry with the right remainder counts: a minirun may hold several members.
+    #[inline(always)]
+    fn find<M: Machine>(&self, machine: M, scaled: Scaled) -> bool {
+        let table = &self.table;
+        let remainder = scaled.leading(table.width());
+        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
+        loop {
+            let value = walk.remainder();
+            if value > remainder {
+                return false;
+            }
+            if value == remainder && !self.extension_differs(walk.position() + 1, scaled) {
+                return true;
+            }
+            if !walk.advance() {
+                return false;
+            }
+        }
     }
 
     /// The slots of the entries that have `scaled`'s quotient and remainder; if there
@@ -76,65 +90,54 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-struct Contains<'a> {
-    filter: &'a AdaptiveQuotientFilter,
-    hash: Hash,
-}
+/// Looks at one line, and if that doesn't tell, [closely](LookClosely).
+pub(super) struct Contains;
 
-impl Operation for Contains<'_> {
+impl Routine for Contains {
+    type Subject<'a> = &'a AdaptiveQuotientFilter;
+    type Argument = Hash;
     type Output = bool;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> bool {
-        with_width!(self.filter.table.width(), WIDTH => self.run_with::<M, WIDTH>(machine))
-    }
-}
-
-impl Contains<'_> {
-    #[inline(always)]
-    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> bool {
-        let Self { filter, hash } = self;
+    fn run<M: Machine, const WIDTH: u32>(
+        machine: M,
+        filter: &AdaptiveQuotientFilter,
+        hash: Hash,
+    ) -> bool {
         let table = &filter.table;
         let scaled = filter.digits().scale(hash);
         let width = if WIDTH == 0 { table.width() } else { WIDTH };
         let place = table.home::<WIDTH>(scaled.quotient);
-        match table.scan::<M, WIDTH>(machine, place, scaled.leading(width)) {
+        match table.scan::<M, WIDTH>(machine, place, scaled.leading(width)).scan() {
             Scan::Absent => false,
             Scan::Present => true,
-            Scan::Unsure => filter.look_closely(hash),
+            Scan::Unsure => filter.look_closely.run(filter, hash),
         }
     }
 }
 
-struct LookClosely<'a> {
-    filter: &'a AdaptiveQuotientFilter,
-    hash: Hash,
-}
+/// Looks at two lines, or else walks through the run.
+pub(super) struct LookClosely;
 
-impl Operation for LookClosely<'_> {
+impl Routine for LookClosely {
+    type Subject<'a> = &'a AdaptiveQuotientFilter;
+    type Argument = Hash;
     type Output = bool;
 
-    /// Walks through the run. Remainders are sorted, so the first larger one ends the
-    /// search. Every entry with the right remainder counts: a minirun may hold several
-    /// members.
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> bool {
-        let Self { filter, hash } = self;
+    fn run<M: Machine, const WIDTH: u32>(
+        machine: M,
+        filter: &AdaptiveQuotientFilter,
+        hash: Hash,
+    ) -> bool {
         let table = &filter.table;
         let scaled = filter.digits().scale(hash);
-        let remainder = scaled.leading(table.width());
-        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
-        loop {
-            let value = walk.remainder();
-            if value > remainder {
-                return false;
-            }
-            if value == remainder && !filter.extension_differs(walk.position() + 1, scaled) {
-                return true;
-            }
-            if !walk.advance() {
-                return false;
-            }
+        let width = if WIDTH == 0 { table.width() } else { WIDTH };
+        let place = table.home::<WIDTH>(scaled.quotient);
+        match table.scan_across::<M, WIDTH>(machine, place, scaled.leading(width)).scan() {
+            Scan::Absent => false,
+            Scan::Present => true,
+            Scan::Unsure => filter.find(machine, scaled),
         }
     }
 }

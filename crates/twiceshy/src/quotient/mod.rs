@@ -13,14 +13,16 @@ mod tests;
 
 pub use builder::{Builder, Plan};
 
+use crate::bits::machine::Compiled;
 use crate::claim::Versions;
 use crate::error::{AdaptError, InsertError};
 use crate::fingerprint::{Digits, Fingerprint};
 use crate::hash::HashScheme;
-use crate::table::{Kind, QuotientTable, Slot};
+use crate::table::{Kind, QuotientTable, Slot, with_width};
 use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash};
 use core::fmt;
 use core::ops::Range;
+use lookup::{Contains, LookClosely};
 
 /// A filter that never makes the same mistake twice: the adaptive quotient filter.
 ///
@@ -97,6 +99,8 @@ pub struct AdaptiveQuotientFilter {
     versions: Versions,
     len: u64,
     adaptations: u64,
+    contains: Compiled<Contains>,
+    look_closely: Compiled<LookClosely>,
 }
 
 /// What a filter is made of; two filters can be compared or merged only if these are
@@ -139,7 +143,10 @@ impl AdaptiveQuotientFilter {
 
     fn from_table(table: QuotientTable, hash: HashScheme, len: u64) -> Self {
         let versions = Versions::new(table.slots());
-        Self { table, hash, versions, len, adaptations: 0 }
+        let level = table.level();
+        let (contains, look_closely) = with_width!(table.width(), WIDTH =>
+            (Compiled::new::<WIDTH>(level), Compiled::new::<WIDTH>(level)));
+        Self { table, hash, versions, len, adaptations: 0, contains, look_closely }
     }
 
     /// What the filter is made of.

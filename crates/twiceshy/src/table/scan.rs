@@ -7,11 +7,9 @@
 //! equal. Branches that depend on what is in the line are costly: one that is guessed
 //! wrong throws away the lookups behind it, which the machine has already begun.
 
-#![expect(clippy::needless_bitwise_bool, reason = "no branch where none is needed")]
-
 use super::layout::{Place, Plane, QuotientTable, stored_spill, window};
 use crate::bits::machine::Machine;
-use crate::bits::word::{bit_range, low_bits};
+use crate::bits::word::low_bits;
 
 /// What a block tells of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +22,33 @@ pub(crate) enum Scan {
     Unsure,
 }
 
+/// What a block tells of a run, before anything is decided.
+#[derive(Clone, Copy)]
+pub(crate) struct Evidence {
+    /// Not zero if the remainder is in the run, or may be.
+    maybe: u64,
+    /// Not zero if what `maybe` says is not certain.
+    doubts: u64,
+}
+
+impl Evidence {
+    #[inline(always)]
+    pub(crate) fn scan(self) -> Scan {
+        match (self.maybe, self.doubts) {
+            (0, _) => Scan::Absent,
+            (_, 0) => Scan::Present,
+            _ => Scan::Unsure,
+        }
+    }
+
+    /// Whether it is [`Scan::Present`], and whether [`Scan::Unsure`], without a branch.
+    #[inline(always)]
+    pub(crate) fn flags(self) -> (bool, bool) {
+        let (maybe, doubts) = (self.maybe != 0, self.doubts != 0);
+        (maybe & !doubts, maybe & doubts)
+    }
+}
+
 impl QuotientTable {
     /// Looks for `remainder` in the run of the quotient at `place`.
     #[inline(always)]
@@ -32,36 +57,81 @@ impl QuotientTable {
         machine: M,
         place: Place,
         remainder: u64,
-    ) -> Scan {
+    ) -> Evidence {
         let geometry = self.geometry_of::<WIDTH>();
         let Place { block, lane } = place;
         let block = self.block(block);
         let occupied = geometry.raw_plane(block, Plane::Occupied);
         let extensions = geometry.raw_plane(block, Plane::Extension);
-        let spill = stored_spill(block) as u32;
-        // The bits behind the spill, of this block.
-        let own = if spill < 64 { low_bits(geometry.lanes()) >> spill << spill } else { 0 };
-        let ends = geometry.raw_plane(block, Plane::RunEnd) & !extensions & own;
+        let spilt = machine.low_bits(stored_spill(block) as u32);
+        let before = machine.low_bits(lane);
+        let lanes = low_bits(geometry.lanes());
+        let ends = geometry.raw_plane(block, Plane::RunEnd) & lanes & !extensions & !spilt;
 
-        let runs_before = (occupied & ((1 << lane) - 1)).count_ones();
-        let end = machine.select_bit(ends, runs_before);
-        let behind_last = u64::BITS - (ends & end.wrapping_sub(1)).leading_zeros();
-        let start = behind_last.max(lane).max(spill);
-        let last = end.trailing_zeros();
-        let length = last.wrapping_sub(start).wrapping_add(1);
+        // Zero if the quotient has no run, or one that ends in another block.
+        let here = occupied >> lane & 1;
+        let end = machine.deposit_bit(here << (occupied & before).count_ones(), ends);
+        // Behind the run before it and the spill, and not before the quotient.
+        let start = u64::BITS - (ends & end.wrapping_sub(1) | spilt | before).leading_zeros();
+        // A bit for each slot of the run: none without a run, all if its end isn't here.
+        let end = end.wrapping_shr(start);
+        let run = end | end.wrapping_sub(here);
 
-        let here = occupied >> lane & 1 == 1;
-        let whole = (end != 0) & (length <= geometry.slots_per_window());
         let wanted = remainder.wrapping_mul(geometry.lowest);
         let differs = window(block, geometry.slot_at(start)) ^ wanted;
         // The lowest slot that is zero borrows through all its bits; what is above it
         // may be wrong, but then it doesn't matter any more.
-        let zeros = differs.wrapping_sub(geometry.lowest) & !differs & geometry.highest;
-        let found = zeros & !(u64::MAX << (length.wrapping_mul(geometry.width()) % 64)) != 0;
-        if !(here & (found | !whole)) {
-            return Scan::Absent;
+        let equal =
+            machine.pack(differs.wrapping_sub(geometry.lowest) & !differs, geometry.highest);
+        let beyond = !low_bits(geometry.slots_per_window());
+        // The slot behind the run counts, too; if it isn't here, it may be an extension.
+        let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
+        Evidence { maybe: (equal | beyond) & run, doubts: run & beyond | extended }
+    }
+
+    /// As [`scan`](Self::scan), for a run that ends in the next block.
+    #[inline(always)]
+    pub(crate) fn scan_across<M: Machine, const WIDTH: u32>(
+        &self,
+        machine: M,
+        place: Place,
+        remainder: u64,
+    ) -> Evidence {
+        let geometry = self.geometry_of::<WIDTH>();
+        let lanes = low_bits(geometry.lanes());
+        let (block, next) = (self.block(place.block), self.block(place.block + 1));
+        let spill = stored_spill(block) as u32;
+        if spill > geometry.lanes() {
+            return Evidence { maybe: 1, doubts: 1 };
         }
-        let extended = extensions & bit_range(start.min(63), (last + 1).min(63)) != 0;
-        if whole & !extended & (last + 1 < geometry.lanes()) { Scan::Present } else { Scan::Unsure }
+        let spilt = machine.low_bits(spill);
+        let before = machine.low_bits(place.lane);
+        let ends = geometry.run_ends(block) & !spilt;
+        let next_ends = geometry.run_ends(next);
+        let rank = (geometry.raw_plane(block, Plane::Occupied) & before).count_ones();
+        // Of the runs up to this one, how many end in the next block before it.
+        let rank = rank.wrapping_sub(ends.count_ones());
+        let end = if rank < 64 { machine.select_bit(next_ends, rank) } else { 0 };
+
+        // A bit for each slot of the run, in this block and in the next.
+        let start = u64::BITS - (ends | spilt | before).leading_zeros();
+        let starts_here = rank == 0;
+        let run = if starts_here { lanes.unbounded_shr(start) } else { 0 };
+        let next_start = u64::BITS - (next_ends & end.wrapping_sub(1)).leading_zeros();
+        let next_end = end.wrapping_shr(next_start);
+        let next_run = next_end | next_end.wrapping_sub(1);
+
+        let beyond = !low_bits(geometry.slots_per_window());
+        let extended = (geometry.plane(block, Plane::Extension).wrapping_shr(start) & run)
+            | ((geometry.raw_plane(next, Plane::Extension) | !lanes).wrapping_shr(next_start)
+                & (next_run << 1 | 1));
+        let wanted = remainder.wrapping_mul(geometry.lowest);
+        let equal = |block, start| {
+            let differs = window(block, geometry.slot_at(start)) ^ wanted;
+            machine.pack(differs.wrapping_sub(geometry.lowest) & !differs, geometry.highest)
+        };
+        let maybe =
+            (equal(block, start) | beyond) & run | (equal(next, next_start) | beyond) & next_run;
+        Evidence { maybe, doubts: (run | next_run) & beyond | extended }
     }
 }
