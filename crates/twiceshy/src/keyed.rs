@@ -158,8 +158,7 @@ impl<K: Key + ?Sized> Keyed<K, AdaptiveQuotientFilter> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], maybe: &mut Vec<bool>) {
-        let hash = |index: usize| self.hasher.hash(keys[index].borrow());
-        self.filter.contains_each(keys.len(), hash, maybe);
+        self.filter.contains_each(keys, |key| self.hasher.hash(key.borrow()), maybe);
     }
 }
 

@@ -24,7 +24,8 @@ pub(crate) struct Lines {
     layout: Layout,
     /// The first line, aligned, in it.
     first: NonNull<u8>,
-    count: usize,
+    /// Bytes of all lines.
+    size: usize,
 }
 
 impl Lines {
@@ -40,7 +41,7 @@ impl Lines {
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         // SAFETY: it is at most `align` bytes off, and there are that many to spare.
         let first = unsafe { memory.add(memory.align_offset(align)) };
-        let lines = Self { memory, layout, first, count: lines };
+        let lines = Self { memory, layout, first, size: lines * LINE };
         lines.ask_for_huge_pages(size);
         Some(lines)
     }
@@ -61,18 +62,18 @@ impl Lines {
 
     /// How many lines there are.
     pub(crate) fn len(&self) -> usize {
-        self.count
+        self.size / LINE
     }
 
-    /// A line, and the first bytes of the next.
+    /// The line that has byte number `at` of all, and the first bytes of the next.
     ///
     /// # Panics
     /// If there is no such line.
     #[inline(always)]
-    pub(crate) fn view(&self, line: usize) -> &[u8; VIEW] {
-        assert!(line < self.count, "no such line");
+    pub(crate) fn view(&self, at: usize) -> &[u8; VIEW] {
+        assert!(at < self.size, "no such line");
         // SAFETY: the line exists.
-        let line = unsafe { self.first.add(line * LINE) };
+        let line = unsafe { self.first.add(at / LINE * LINE) };
         // SAFETY: there is one more line behind the last one; all bytes are initialised,
         // and borrowed as long as `self` is.
         unsafe { line.cast().as_ref() }
@@ -80,21 +81,21 @@ impl Lines {
 
     /// As [`view`](Self::view), to be changed.
     #[inline(always)]
-    pub(crate) fn view_mut(&mut self, line: usize) -> &mut [u8; VIEW] {
-        assert!(line < self.count, "no such line");
+    pub(crate) fn view_mut(&mut self, at: usize) -> &mut [u8; VIEW] {
+        assert!(at < self.size, "no such line");
         // SAFETY: the line exists.
-        let line = unsafe { self.first.add(line * LINE) };
+        let line = unsafe { self.first.add(at / LINE * LINE) };
         // SAFETY: as in `view`, and `self` is borrowed mutably.
         unsafe { line.cast().as_mut() }
     }
 
-    /// Asks the machine to fetch a line; it need not exist.
+    /// Asks the machine to fetch the line that has byte number `at`; it need not exist.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, line: usize) {
+    pub(crate) fn prefetch(&self, at: usize) {
         #[cfg(target_arch = "x86_64")]
-        super::x86_64::prefetch(self.first.as_ptr().wrapping_add(line.wrapping_mul(LINE)));
+        super::x86_64::prefetch(self.first.as_ptr().wrapping_add(at));
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = line;
+        let _ = at;
     }
 }
 
@@ -107,9 +108,9 @@ impl Drop for Lines {
 
 impl Clone for Lines {
     fn clone(&self) -> Self {
-        let copy = Self::zeroed(self.count).expect("memory for a copy");
-        let size = self.count * LINE;
-        // SAFETY: both have so many lines, initialised, in different memory.
+        let copy = Self::zeroed(self.len()).expect("memory for a copy");
+        let size = self.size;
+        // SAFETY: both have so many bytes, initialised, in different memory.
         unsafe { core::ptr::copy_nonoverlapping(self.first.as_ptr(), copy.first.as_ptr(), size) };
         copy
     }
@@ -130,19 +131,19 @@ mod tests {
             let mut lines = Lines::zeroed(count).unwrap();
             assert_eq!(lines.len(), count);
             for line in 0..count {
-                assert_eq!(lines.view(line), &[0; VIEW]);
-                assert!(lines.view(line).as_ptr().addr().is_multiple_of(LINE));
-                lines.view_mut(line)[LINE - 1] = line as u8;
+                assert_eq!(lines.view(line * LINE), &[0; VIEW]);
+                assert!(lines.view(line * LINE).as_ptr().addr().is_multiple_of(LINE));
+                lines.view_mut(line * LINE)[LINE - 1] = line as u8;
             }
             let copy = lines.clone();
-            assert!((0..count).all(|line| copy.view(line) == lines.view(line)));
+            assert!((0..count * LINE).all(|at| copy.view(at) == lines.view(at)));
         }
     }
 
     #[test]
     #[should_panic(expected = "no such line")]
     fn there_is_no_line_behind_the_last() {
-        Lines::zeroed(3).unwrap().view(3);
+        Lines::zeroed(3).unwrap().view(3 * LINE);
     }
 
     #[test]

@@ -1,134 +1,164 @@
 //! Many lookups at once.
 //!
-//! A lookup alone waits for its cache line; many overlap their waits. So lines are
-//! asked for well ahead of their use, in a pipeline: each step asks for the line of a
-//! later hash and answers an earlier one, whose line has come by now. What can't be
-//! decided within its line is put off, its next line is asked for, too, and it is
-//! looked at closely a little later.
+//! A lookup alone waits for its cache line; many overlap their waits. So they go through
+//! a pipeline, a group at a time:
+//!
+//! 1. While the lines of one group are asked for, those of the group before have come.
+//! 2. Of these, only the lookups whose quotient has a run are scanned.
+//! 3. What can't be decided within its line is put off, until there are enough of them
+//!    to ask for their next lines together.
+//!
+//! What goes on to the next step can't be foreseen, so there is no branch on it: it is
+//! written to the end of a list, which grows or doesn't.
 
 use super::AdaptiveQuotientFilter;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
 use crate::table::{Place, with_width};
 
-/// How many lookups ahead a line is asked for.
-const AHEAD: usize = 16;
-
-/// How many lookups can be put off.
-const PUT_OFF: usize = 32;
+/// How many lookups are begun at once.
+const GROUP: usize = 16;
 
 impl AdaptiveQuotientFilter {
     /// Answers many lookups: `maybe` is cleared and then has one answer per hash, as of
     /// [`contains`](Self::contains). Several times as fast where the filter is larger
     /// than the cache.
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
-        self.contains_each(hashes.len(), |index| hashes[index], maybe);
+        self.contains_each(hashes, |&hash| hash, maybe);
     }
 
-    /// As [`contains_many`](Self::contains_many), of `count` hashes that are made when
-    /// they are needed: twice, if a lookup is put off.
+    /// As [`contains_many`](Self::contains_many), of keys whose hashes are made when they
+    /// are needed: twice, if a lookup is put off.
     #[inline(always)]
-    pub(crate) fn contains_each(
+    pub(crate) fn contains_each<K>(
         &self,
-        count: usize,
-        hash: impl Fn(usize) -> Hash,
+        keys: &[K],
+        hash: impl Fn(&K) -> Hash,
         maybe: &mut Vec<bool>,
     ) {
         maybe.clear();
-        maybe.resize(count, false);
-        self.table.level().run(ContainsEach { filter: self, hash, maybe });
+        maybe.resize(keys.len(), false);
+        self.table.level().run(ContainsEach { filter: self, keys, hash, maybe });
+    }
+
+    #[inline(always)]
+    fn answer<M: Machine, const WIDTH: u32, K>(
+        &self,
+        machine: M,
+        keys: &[K],
+        hash: impl Fn(&K) -> Hash,
+        maybe: &mut [bool],
+    ) {
+        let table = &self.table;
+        let digits = self.digits();
+        let width = if WIDTH == 0 { table.width() } else { WIDTH };
+        let begin = |key: &K| {
+            let scaled = digits.scale(hash(key));
+            let place = table.home::<WIDTH>(scaled.quotient);
+            table.prefetch(place);
+            Begun { place, remainder: scaled.leading(width) }
+        };
+        let (groups, rest) = keys.as_chunks::<GROUP>();
+        let mut begun = [[Begun::default(); GROUP]; 2];
+        if let Some(group) = groups.first() {
+            begun[0] = group.each_ref().map(begin);
+        }
+        let mut unsure = List::<{ 2 * GROUP }>::new();
+        for number in 0..groups.len() {
+            let [even, odd] = &mut begun;
+            let (arrived, coming) = if number % 2 == 0 { (even, odd) } else { (odd, even) };
+            // Behind the last group, it is begun once more, in vain.
+            let next = &groups[usize::min(number + 1, groups.len() - 1)];
+            let mut occupied = List::<GROUP>::new();
+            for lane in 0..GROUP {
+                coming[lane] = begin(&next[lane]);
+                occupied.push_if(table.is_occupied_at::<WIDTH>(arrived[lane].place), lane);
+            }
+            let first = number * GROUP;
+            for &lane in occupied.drain() {
+                let Begun { place, remainder } = arrived[lane % GROUP];
+                let index = first + lane;
+                let (present, doubtful) = table.scan::<M, WIDTH>(machine, place, remainder).flags();
+                maybe[index] = present;
+                unsure.push_if(doubtful, index);
+            }
+            if unsure.count >= GROUP {
+                self.look_closely_at::<WIDTH, K>(unsure.drain(), keys, &hash, maybe);
+            }
+        }
+        self.look_closely_at::<WIDTH, K>(unsure.drain(), keys, &hash, maybe);
+        for (key, maybe) in rest.iter().zip(&mut maybe[groups.len() * GROUP..]) {
+            *maybe = self.contains(hash(key));
+        }
+    }
+
+    /// Answers the lookups that take more than a line.
+    #[inline(always)]
+    fn look_closely_at<const WIDTH: u32, K>(
+        &self,
+        unsure: &[usize],
+        keys: &[K],
+        hash: impl Fn(&K) -> Hash,
+        maybe: &mut [bool],
+    ) {
+        for &index in unsure {
+            let quotient = self.digits().scale(hash(&keys[index])).quotient;
+            self.table.prefetch(self.table.home::<WIDTH>(quotient).next_block());
+        }
+        for &index in unsure {
+            maybe[index] = self.look_closely.run(self, hash(&keys[index]));
+        }
     }
 }
 
-struct ContainsEach<'a, H> {
-    filter: &'a AdaptiveQuotientFilter,
-    hash: H,
-    maybe: &'a mut [bool],
-}
-
-/// What is known of a lookup whose line is on its way.
-#[derive(Clone, Copy)]
-struct Pending {
+/// A lookup whose line was asked for.
+#[derive(Clone, Copy, Default)]
+struct Begun {
     place: Place,
     remainder: u64,
 }
 
-impl<H: Fn(usize) -> Hash> ContainsEach<'_, H> {
-    /// Begins a lookup.
-    #[inline(always)]
-    fn begin<const WIDTH: u32>(&self, index: usize) -> Pending {
-        let table = &self.filter.table;
-        let scaled = self.filter.digits().scale((self.hash)(index));
-        let place = table.home::<WIDTH>(scaled.quotient);
-        table.prefetch(place.block);
-        let width = if WIDTH == 0 { table.width() } else { WIDTH };
-        Pending { place, remainder: scaled.leading(width) }
-    }
-
-    #[inline(always)]
-    fn run_with<M: Machine, const WIDTH: u32>(mut self, machine: M) {
-        let count = self.maybe.len();
-        let nowhere = Pending { place: Place { block: 0, lane: 0 }, remainder: 0 };
-        let mut pipeline = [nowhere; AHEAD];
-        for (index, pending) in pipeline.iter_mut().enumerate().take(count) {
-            *pending = self.begin::<WIDTH>(index);
-        }
-        let mut put_off = PutOff { indices: [0; PUT_OFF], count: 0 };
-        for index in 0..count.saturating_sub(AHEAD) {
-            let pending = &mut pipeline[index % AHEAD];
-            let now = core::mem::replace(pending, self.begin::<WIDTH>(index + AHEAD));
-            self.answer::<M, WIDTH>(machine, index, now, &mut put_off);
-        }
-        for index in count.saturating_sub(AHEAD)..count {
-            self.answer::<M, WIDTH>(machine, index, pipeline[index % AHEAD], &mut put_off);
-        }
-        self.look_closely(&mut put_off);
-    }
-
-    /// Answers a lookup whose line has come, or puts it off; which of them is no branch,
-    /// since it can't be foreseen.
-    #[inline(always)]
-    fn answer<M: Machine, const WIDTH: u32>(
-        &mut self,
-        machine: M,
-        index: usize,
-        pending: Pending,
-        put_off: &mut PutOff,
-    ) {
-        let Pending { place, remainder } = pending;
-        let table = &self.filter.table;
-        let (present, unsure) = table.scan::<M, WIDTH>(machine, place, remainder).flags();
-        self.maybe[index] = present;
-        table.prefetch(place.block + usize::from(unsure));
-        put_off.indices[put_off.count % PUT_OFF] = index;
-        put_off.count += usize::from(unsure);
-        if put_off.count == PUT_OFF {
-            self.look_closely(put_off);
-        }
-    }
-
-    /// Answers all that was put off.
-    #[inline(never)]
-    fn look_closely(&mut self, put_off: &mut PutOff) {
-        for &index in &put_off.indices[..put_off.count] {
-            let hash = (self.hash)(index);
-            self.maybe[index] = self.filter.look_closely.run(self.filter, hash);
-        }
-        put_off.count = 0;
-    }
-}
-
-/// Lookups that take more than a line.
-struct PutOff {
-    indices: [usize; PUT_OFF],
+/// Some numbers.
+struct List<const ROOM: usize> {
+    numbers: [usize; ROOM],
     count: usize,
 }
 
-impl<H: Fn(usize) -> Hash> Operation for ContainsEach<'_, H> {
+impl<const ROOM: usize> List<ROOM> {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { numbers: [0; ROOM], count: 0 }
+    }
+
+    /// Appends a number if it `belongs` there. There must be room.
+    #[inline(always)]
+    fn push_if(&mut self, belongs: bool, number: usize) {
+        self.numbers[self.count % ROOM] = number;
+        self.count += usize::from(belongs);
+    }
+
+    /// What was appended since the last call.
+    #[inline(always)]
+    fn drain(&mut self) -> &[usize] {
+        &self.numbers[..core::mem::take(&mut self.count)]
+    }
+}
+
+struct ContainsEach<'a, K, H> {
+    filter: &'a AdaptiveQuotientFilter,
+    keys: &'a [K],
+    hash: H,
+    maybe: &'a mut [bool],
+}
+
+impl<K, H: Fn(&K) -> Hash> Operation for ContainsEach<'_, K, H> {
     type Output = ();
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) {
-        with_width!(self.filter.table.width(), WIDTH => self.run_with::<M, WIDTH>(machine));
+        let Self { filter, keys, hash, maybe } = self;
+        with_width!(filter.table.width(), WIDTH => {
+            filter.answer::<M, WIDTH, K>(machine, keys, hash, maybe)
+        });
     }
 }

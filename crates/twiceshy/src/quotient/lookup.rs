@@ -1,7 +1,7 @@
 //! Asking.
 
 use super::AdaptiveQuotientFilter;
-use crate::bits::machine::{Machine, Routine};
+use crate::bits::machine::{Machine, Operation, Routine};
 use crate::hash::Scaled;
 use crate::table::Scan;
 use crate::{Answer, Claim, Hash};
@@ -45,26 +45,11 @@ impl AdaptiveQuotientFilter {
         false
     }
 
-    /// Whether the run of a quotient that is occupied has a fingerprint of this hash: walks
-    /// through it. Remainders are sorted, so the first larger one ends the search. Every
-    /// entry with the right remainder counts: a minirun may hold several members.
-    #[inline(always)]
-    fn find<M: Machine>(&self, machine: M, scaled: Scaled) -> bool {
-        let table = &self.table;
-        let remainder = scaled.leading(table.width());
-        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
-        loop {
-            let value = walk.remainder();
-            if value > remainder {
-                return false;
-            }
-            if value == remainder && !self.extension_differs(walk.position() + 1, scaled) {
-                return true;
-            }
-            if !walk.advance() {
-                return false;
-            }
-        }
+    /// Whether the run of a quotient that is occupied has a fingerprint of this hash;
+    /// rare enough to be dispatched once more.
+    #[cold]
+    fn find(&self, scaled: Scaled) -> bool {
+        self.table.level().run(Find { filter: self, scaled })
     }
 
     /// The slots of the entries that have `scaled`'s quotient and remainder; if there
@@ -137,7 +122,39 @@ impl Routine for LookClosely {
         match table.scan_across::<M, WIDTH>(machine, place, scaled.leading(width)).scan() {
             Scan::Absent => false,
             Scan::Present => true,
-            Scan::Unsure => filter.find(machine, scaled),
+            Scan::Unsure => filter.find(scaled),
+        }
+    }
+}
+
+struct Find<'a> {
+    filter: &'a AdaptiveQuotientFilter,
+    scaled: Scaled,
+}
+
+impl Operation for Find<'_> {
+    type Output = bool;
+
+    /// Walks through the run. Remainders are sorted, so the first larger one ends the
+    /// search. Every entry with the right remainder counts: a minirun may hold several
+    /// members.
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> bool {
+        let Self { filter, scaled } = self;
+        let table = &filter.table;
+        let remainder = scaled.leading(table.width());
+        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
+        loop {
+            let value = walk.remainder();
+            if value > remainder {
+                return false;
+            }
+            if value == remainder && !filter.extension_differs(walk.position() + 1, scaled) {
+                return true;
+            }
+            if !walk.advance() {
+                return false;
+            }
         }
     }
 }

@@ -69,7 +69,7 @@ impl QuotientTable {
         if last && !is_new {
             self.set_run_end(self.entry_before(self.position(at)), false);
         }
-        self.open_places::<WIDTH>(home.block, at, unused);
+        self.open_places::<WIDTH>(home.block(), at, unused);
         self.set_value_at::<WIDTH>(at, value);
         if last || is_new {
             self.set_bit_at::<WIDTH>(at, Plane::RunEnd, true);

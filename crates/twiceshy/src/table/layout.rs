@@ -40,11 +40,40 @@ pub(crate) struct Slot {
     pub(crate) kind: Kind,
 }
 
-/// A block and a slot within it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) block: usize,
-    pub(crate) lane: u32,
+/// A block and a lane of it, in one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(u64);
+
+/// Room for a lane in a [`Place`]; a block's first byte is at that many times its number.
+const STRIDE: u64 = LINE as u64;
+
+impl Place {
+    #[inline(always)]
+    pub(crate) fn new(block: usize, lane: u32) -> Self {
+        Self(block as u64 * STRIDE | u64::from(lane) % STRIDE)
+    }
+
+    #[inline(always)]
+    pub(crate) fn block(self) -> usize {
+        (self.0 / STRIDE) as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn lane(self) -> u32 {
+        (self.0 % STRIDE) as u32
+    }
+
+    /// The first place of the next block.
+    #[inline(always)]
+    pub(crate) fn next_block(self) -> Self {
+        Self((self.0 / STRIDE + 1) * STRIDE)
+    }
+
+    /// The place so many lanes further in the same block.
+    #[inline(always)]
+    pub(super) fn up(self, lanes: u32) -> Self {
+        Self(self.0 + u64::from(lanes))
+    }
 }
 
 /// Does something with the width of a table as a constant `$constant`, if it is a common
@@ -149,7 +178,8 @@ impl Geometry {
     #[inline(always)]
     pub(super) fn place(self, position: u64) -> Place {
         let block = ((u128::from(position) * u128::from(self.reciprocal)) >> 64) as u64;
-        Place { block: block as usize, lane: (position - block * u64::from(self.lanes)) as u32 }
+        let lane = (position as u32).wrapping_sub((block as u32).wrapping_mul(self.lanes));
+        Place::new(block as usize, lane)
     }
 
     #[inline(always)]
@@ -306,18 +336,24 @@ impl QuotientTable {
 
     /// Asks the machine to fetch a block; it need not exist.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, block: usize) {
-        self.lines.prefetch(block);
+    pub(crate) fn prefetch(&self, place: Place) {
+        self.lines.prefetch(place.0 as usize);
+    }
+
+    /// The block that a place is in.
+    #[inline(always)]
+    pub(super) fn block_of(&self, place: Place) -> &Block {
+        self.lines.view(place.0 as usize)
     }
 
     #[inline(always)]
     pub(super) fn block(&self, block: usize) -> &Block {
-        self.lines.view(block)
+        self.lines.view(block * LINE)
     }
 
     #[inline(always)]
     fn block_mut(&mut self, block: usize) -> &mut Block {
-        self.lines.view_mut(block)
+        self.lines.view_mut(block * LINE)
     }
 
     /// Changes the words of a block.
@@ -360,6 +396,11 @@ impl QuotientTable {
         self.bit(quotient, Plane::Occupied)
     }
 
+    #[inline(always)]
+    pub(crate) fn is_occupied_at<const WIDTH: u32>(&self, place: Place) -> bool {
+        self.bit_at::<WIDTH>(place, Plane::Occupied)
+    }
+
     pub(super) fn set_occupied(&mut self, quotient: u64, occupied: bool) {
         self.set_bit(quotient, Plane::Occupied, occupied);
     }
@@ -372,7 +413,7 @@ impl QuotientTable {
     #[inline(always)]
     pub(super) fn bit_at<const WIDTH: u32>(&self, place: Place, plane: Plane) -> bool {
         let geometry = self.geometry_of::<WIDTH>();
-        geometry.raw_plane(self.block(place.block), plane) >> place.lane & 1 == 1
+        geometry.raw_plane(self.block_of(place), plane) >> place.lane() & 1 == 1
     }
 
     #[inline(always)]
@@ -382,14 +423,14 @@ impl QuotientTable {
 
     #[inline(always)]
     pub(super) fn set_bit_at<const WIDTH: u32>(&mut self, place: Place, plane: Plane, value: bool) {
-        let at = self.geometry_of::<WIDTH>().plane_at(plane) + place.lane;
-        set_window(self.block_mut(place.block), at, 1, value.into());
+        let at = self.geometry_of::<WIDTH>().plane_at(plane) + place.lane();
+        set_window(self.block_mut(place.block()), at, 1, value.into());
     }
 
     #[inline(always)]
     pub(crate) fn value(&self, position: u64) -> u64 {
-        let Place { block, lane } = self.place(position);
-        window(self.block(block), self.geometry.slot_at(lane)) & low_bits(self.width())
+        let place = self.place(position);
+        window(self.block_of(place), self.geometry.slot_at(place.lane())) & low_bits(self.width())
     }
 
     #[inline(always)]
@@ -401,15 +442,15 @@ impl QuotientTable {
     pub(super) fn set_value_at<const WIDTH: u32>(&mut self, place: Place, value: u64) {
         debug_assert!(value <= low_bits(self.width()), "a value wider than the slot");
         let geometry = self.geometry_of::<WIDTH>();
-        let at = geometry.slot_at(place.lane);
-        set_window(self.block_mut(place.block), at, geometry.width, value);
+        let at = geometry.slot_at(place.lane());
+        set_window(self.block_mut(place.block()), at, geometry.width, value);
     }
 
     /// Whether the remainder at `position` is the last of its run.
     #[inline(always)]
     pub(crate) fn is_run_end(&self, position: u64) -> bool {
-        let Place { block, lane } = self.place(position);
-        self.run_ends(block) >> lane & 1 == 1
+        let place = self.place(position);
+        self.run_ends(place.block()) >> place.lane() & 1 == 1
     }
 
     #[inline(always)]
@@ -428,7 +469,7 @@ impl QuotientTable {
     /// The position of a place.
     #[inline(always)]
     pub(super) fn position(&self, place: Place) -> u64 {
-        self.start_of(place.block) + u64::from(place.lane)
+        self.start_of(place.block()) + u64::from(place.lane())
     }
 
     /// Writes a slot; a remainder's run-end bit is cleared.

@@ -14,7 +14,8 @@ impl QuotientTable {
     #[inline(always)]
     pub(crate) fn run_end<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
         debug_assert!(self.is_occupied(quotient));
-        let Place { block, lane } = self.place(quotient);
+        let home = self.place(quotient);
+        let (block, lane) = (home.block(), home.lane());
         let runs = (self.occupied(block) & low_bits(lane + 1)).count_ones();
         let first = self.start_of(block) + self.spill(machine, block);
         self.end_of_nth_run(machine, first, runs)
@@ -31,7 +32,7 @@ impl QuotientTable {
         from: Place,
     ) -> Option<Place> {
         let geometry = self.geometry_of::<WIDTH>();
-        let Place { mut block, mut lane } = from;
+        let (mut block, mut lane) = (from.block(), from.lane());
         while block < self.blocks() {
             let view = self.block(block);
             let spill = self.spill(machine, block).min(geometry.lanes().into()) as u32;
@@ -52,7 +53,7 @@ impl QuotientTable {
                     },
                 };
                 if end <= lane {
-                    let unused = Place { block, lane };
+                    let unused = Place::new(block, lane);
                     return (self.position(unused) < self.end()).then_some(unused);
                 }
                 lane = end;
@@ -68,7 +69,8 @@ impl QuotientTable {
     #[inline(always)]
     pub(crate) fn skip_extensions(&self, mut position: u64) -> u64 {
         loop {
-            let Place { block, lane } = self.place(position);
+            let place = self.place(position);
+            let (block, lane) = (place.block(), place.lane());
             let run = (!self.extensions(block) >> lane).trailing_zeros();
             if lane + run < self.geometry().lanes() {
                 return position + u64::from(run);
@@ -81,7 +83,8 @@ impl QuotientTable {
     /// at least 1. `position` is where one of the runs begins.
     #[inline(always)]
     pub(super) fn end_of_nth_run<M: Machine>(&self, machine: M, position: u64, count: u32) -> u64 {
-        let Place { mut block, lane } = self.place(position);
+        let place = self.place(position);
+        let (mut block, lane) = (place.block(), place.lane());
         let mut rank = count - 1;
         let mut ends = self.run_ends(block) & !low_bits(lane);
         loop {

@@ -59,8 +59,7 @@ impl QuotientTable {
         remainder: u64,
     ) -> Evidence {
         let geometry = self.geometry_of::<WIDTH>();
-        let Place { block, lane } = place;
-        let block = self.block(block);
+        let (block, lane) = (self.block_of(place), place.lane());
         let occupied = geometry.raw_plane(block, Plane::Occupied);
         let extensions = geometry.raw_plane(block, Plane::Extension);
         let spilt = machine.low_bits(stored_spill(block) as u32);
@@ -99,13 +98,13 @@ impl QuotientTable {
     ) -> Evidence {
         let geometry = self.geometry_of::<WIDTH>();
         let lanes = low_bits(geometry.lanes());
-        let (block, next) = (self.block(place.block), self.block(place.block + 1));
+        let (block, next) = (self.block_of(place), self.block_of(place.next_block()));
         let spill = stored_spill(block) as u32;
         if spill > geometry.lanes() {
             return Evidence { maybe: 1, doubts: 1 };
         }
         let spilt = machine.low_bits(spill);
-        let before = machine.low_bits(place.lane);
+        let before = machine.low_bits(place.lane());
         let ends = geometry.run_ends(block) & !spilt;
         let next_ends = geometry.run_ends(next);
         let rank = (geometry.raw_plane(block, Plane::Occupied) & before).count_ones();

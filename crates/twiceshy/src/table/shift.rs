@@ -14,7 +14,7 @@ impl QuotientTable {
     /// into it.
     pub(super) fn open(&mut self, quotient: u64, at: u64, unused: u64) {
         let (first, last) = (self.place(at), self.place(unused));
-        self.open_places::<0>(self.place(quotient).block, first, last);
+        self.open_places::<0>(self.place(quotient).block(), first, last);
     }
 
     /// As [`open`](Self::open), for a quotient of block `home`.
@@ -23,7 +23,7 @@ impl QuotientTable {
         if first != last {
             self.move_up::<WIDTH>(first, last);
         }
-        for block in home + 1..=last.block {
+        for block in home + 1..=last.block() {
             // One more at most: a saturated spill stays saturated.
             self.set_spill(block, self.stored_spill(block) + 1);
         }
@@ -34,9 +34,9 @@ impl QuotientTable {
     #[inline(always)]
     fn move_up<const WIDTH: u32>(&mut self, first: Place, last: Place) {
         let geometry = self.geometry_of::<WIDTH>();
-        for block in (first.block..=last.block).rev() {
-            let low = if block == first.block { first.lane } else { 0 };
-            let high = if block == last.block { last.lane } else { geometry.lanes() - 1 };
+        for block in (first.block()..=last.block()).rev() {
+            let low = if block == first.block() { first.lane() } else { 0 };
+            let high = if block == last.block() { last.lane() } else { geometry.lanes() - 1 };
             self.change_words(block, |words| {
                 for plane in MOVING {
                     let at = geometry.plane_at(plane);
@@ -45,7 +45,7 @@ impl QuotientTable {
                 let (slots, end) = (geometry.slot_at(low), geometry.slot_at(high + 1));
                 shift_up(words, slots, end - 1, geometry.width());
             });
-            if block > first.block {
+            if block > first.block() {
                 self.copy_slot(self.start_of(block) - 1, self.start_of(block));
             }
         }
@@ -61,9 +61,9 @@ impl QuotientTable {
         }
         let geometry = self.geometry();
         let (first, last) = (self.place(at), self.place(end - 1));
-        for block in first.block..=last.block {
-            let low = if block == first.block { first.lane } else { 0 };
-            let high = if block == last.block { last.lane } else { geometry.lanes() - 1 };
+        for block in first.block()..=last.block() {
+            let low = if block == first.block() { first.lane() } else { 0 };
+            let high = if block == last.block() { last.lane() } else { geometry.lanes() - 1 };
             self.change_words(block, |words| {
                 for plane in MOVING {
                     let at = geometry.plane_at(plane);
@@ -72,12 +72,12 @@ impl QuotientTable {
                 let (slots, end) = (geometry.slot_at(low), geometry.slot_at(high + 1));
                 shift_down(words, slots, end - 1, geometry.width());
             });
-            if block < last.block {
+            if block < last.block() {
                 self.copy_slot(self.start_of(block + 1), self.start_of(block + 1) - 1);
             }
         }
         let mut before = None;
-        for block in self.place(quotient).block + 1..=last.block {
+        for block in self.place(quotient).block() + 1..=last.block() {
             before = match self.stored_spill(block) {
                 SATURATED => {
                     let before = before.unwrap_or_else(|| self.spill(machine, block - 1));
@@ -108,7 +108,8 @@ impl QuotientTable {
 
     /// The first quotient in `from..to` that has a run.
     pub(super) fn first_occupied(&self, from: u64, to: u64) -> Option<u64> {
-        let Place { mut block, lane } = self.place(from);
+        let place = self.place(from);
+        let (mut block, lane) = (place.block(), place.lane());
         let mut bits = if block < self.blocks() { self.occupied(block) >> lane << lane } else { 0 };
         while bits == 0 {
             block += 1;

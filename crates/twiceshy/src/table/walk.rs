@@ -16,31 +16,29 @@ impl QuotientTable {
     pub(crate) fn walk<M: Machine, const WIDTH: u32>(&self, machine: M, place: Place) -> Walk<'_> {
         let geometry = self.geometry_of::<WIDTH>();
         let lanes = geometry.lanes();
-        let Place { block, lane } = place;
+        let (block, lane) = (place.block(), place.lane());
         let mut runs_before = (self.occupied(block) & ((1 << lane) - 1)).count_ones();
         let spill = self.spill(machine, block);
         let mut at = if spill < u64::from(lanes) {
-            Place { block, lane: spill as u32 }
+            Place::new(block, spill as u32)
         } else {
             geometry.place(self.start_of(block) + spill)
         };
         while runs_before > 0 {
-            let view = self.block(at.block);
-            let ends = geometry.run_ends(view) & (u64::MAX << at.lane);
+            let view = self.block_of(at);
+            let ends = geometry.run_ends(view) & (u64::MAX << at.lane());
             let here = ends.count_ones();
             if here < runs_before {
                 runs_before -= here;
-                at = Place { block: at.block + 1, lane: 0 };
+                at = at.next_block();
                 continue;
             }
-            at.lane = machine.select(ends, runs_before - 1) + 1;
+            at = Place::new(at.block(), machine.select(ends, runs_before - 1) + 1);
             runs_before = 0;
         }
         let mut walk = Walk { table: self, geometry, at, last: false };
         walk.skip_extensions();
-        if (walk.at.block, walk.at.lane) < (place.block, place.lane) {
-            walk.at = place;
-        }
+        walk.at = walk.at.max(place);
         walk
     }
 }
@@ -78,16 +76,15 @@ impl Walk<'_> {
     /// The remainder of the entry that the walk is at.
     #[inline(always)]
     pub(crate) fn remainder(&self) -> u64 {
-        let at = self.geometry.slot_at(self.at.lane);
-        window(self.table.block(self.at.block), at) & low_bits(self.geometry.width())
+        let at = self.geometry.slot_at(self.at.lane());
+        window(self.table.block_of(self.at), at) & low_bits(self.geometry.width())
     }
 
     /// Goes on to the next entry, or behind the last; whether there is one.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> bool {
-        self.last =
-            self.geometry.run_ends(self.table.block(self.at.block)) >> self.at.lane & 1 == 1;
-        self.at.lane += 1;
+        self.last = self.geometry.run_ends(self.table.block_of(self.at)) >> self.at.lane() & 1 == 1;
+        self.at = self.at.up(1);
         self.skip_extensions();
         !self.last
     }
@@ -97,16 +94,16 @@ impl Walk<'_> {
     #[inline(always)]
     fn skip_extensions(&mut self) {
         loop {
-            if self.at.lane < self.geometry.lanes() {
+            if self.at.lane() < self.geometry.lanes() {
                 let extensions =
-                    self.geometry.plane(self.table.block(self.at.block), Plane::Extension);
-                let run = (extensions >> self.at.lane).trailing_ones();
-                self.at.lane += run;
-                if self.at.lane < self.geometry.lanes() {
+                    self.geometry.plane(self.table.block_of(self.at), Plane::Extension);
+                let run = (extensions >> self.at.lane()).trailing_ones();
+                self.at = self.at.up(run);
+                if self.at.lane() < self.geometry.lanes() {
                     return;
                 }
             }
-            self.at = Place { block: self.at.block + 1, lane: 0 };
+            self.at = self.at.next_block();
         }
     }
 }

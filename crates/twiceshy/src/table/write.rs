@@ -45,7 +45,7 @@ impl TableWriter {
 
     fn begin_run(&mut self, quotient: u64) {
         let first = self.end_run();
-        self.write_spills(first, self.table.place(quotient).block + 1);
+        self.write_spills(first, self.table.place(quotient).block() + 1);
         self.table.set_occupied(quotient, true);
         self.end = self.end.max(quotient);
     }
@@ -55,7 +55,7 @@ impl TableWriter {
     fn end_run(&mut self) -> usize {
         self.run.take().map_or(0, |(quotient, last)| {
             self.table.set_run_end(last, true);
-            self.table.place(quotient).block + 1
+            self.table.place(quotient).block() + 1
         })
     }
 
