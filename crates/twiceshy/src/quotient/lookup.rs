@@ -93,6 +93,7 @@ impl Routine for Contains {
         let scaled = filter.digits().scale(hash);
         let width = if WIDTH == 0 { table.width() } else { WIDTH };
         let place = table.home::<WIDTH>(scaled.quotient);
+        table.prefetch_across::<WIDTH>(place);
         match table.scan::<M, WIDTH>(machine, place, scaled.leading(width)).scan() {
             Scan::Absent => false,
             Scan::Present => true,

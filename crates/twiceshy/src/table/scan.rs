@@ -7,7 +7,7 @@
 //! equal. Branches that depend on what is in the line are costly: one that is guessed
 //! wrong throws away the lookups behind it, which the machine has already begun.
 
-use super::layout::{Place, Plane, QuotientTable, stored_spill, window};
+use super::layout::{Block, Geometry, Place, Plane, QuotientTable, stored_spill, window};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 
@@ -50,6 +50,14 @@ impl Evidence {
 }
 
 impl QuotientTable {
+    /// Asks for the next block, too, if a run of the quotient at `place` is likely to be
+    /// there: if it is one of the last third.
+    #[inline(always)]
+    pub(crate) fn prefetch_across<const WIDTH: u32>(&self, place: Place) {
+        let late = place.lane() > self.geometry_of::<WIDTH>().lanes() * 2 / 3;
+        self.prefetch(if late { place.next_block() } else { place });
+    }
+
     /// Looks for `remainder` in the run of the quotient at `place`.
     #[inline(always)]
     pub(crate) fn scan<M: Machine, const WIDTH: u32>(
@@ -76,19 +84,14 @@ impl QuotientTable {
         let end = end.wrapping_shr(start);
         let run = end | end.wrapping_sub(here);
 
-        let wanted = remainder.wrapping_mul(geometry.lowest);
-        let differs = window(block, geometry.slot_at(start)) ^ wanted;
-        // The lowest slot that is zero borrows through all its bits; what is above it
-        // may be wrong, but then it doesn't matter any more.
-        let equal =
-            machine.pack(differs.wrapping_sub(geometry.lowest) & !differs, geometry.highest);
+        let equal = geometry.equal(machine, block, start, remainder);
         let beyond = !low_bits(geometry.slots_per_window());
         // The slot behind the run counts, too; if it isn't here, it may be an extension.
         let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
         Evidence { maybe: (equal | beyond) & run, doubts: run & beyond | extended }
     }
 
-    /// As [`scan`](Self::scan), for a run that ends in the next block.
+    /// As [`scan`](Self::scan), for a run that may go on in the next block.
     #[inline(always)]
     pub(crate) fn scan_across<M: Machine, const WIDTH: u32>(
         &self,
@@ -97,40 +100,56 @@ impl QuotientTable {
         remainder: u64,
     ) -> Evidence {
         let geometry = self.geometry_of::<WIDTH>();
-        let lanes = low_bits(geometry.lanes());
         let (block, next) = (self.block_of(place), self.block_of(place.next_block()));
+        let (lanes, lane) = (low_bits(geometry.lanes()), place.lane());
+        let occupied = geometry.raw_plane(block, Plane::Occupied);
+        let extensions = geometry.plane(block, Plane::Extension);
+        let next_extensions = geometry.plane(next, Plane::Extension);
         let spill = stored_spill(block) as u32;
-        if spill > geometry.lanes() {
-            return Evidence { maybe: 1, doubts: 1 };
-        }
-        let spilt = machine.low_bits(spill);
-        let before = machine.low_bits(place.lane());
-        let ends = geometry.run_ends(block) & !spilt;
-        let next_ends = geometry.run_ends(next);
-        let rank = (geometry.raw_plane(block, Plane::Occupied) & before).count_ones();
-        // Of the runs up to this one, how many end in the next block before it.
-        let rank = rank.wrapping_sub(ends.count_ones());
-        let end = if rank < 64 { machine.select_bit(next_ends, rank) } else { 0 };
+        let (spilt, before) = (machine.low_bits(spill), machine.low_bits(lane));
+        let ends = geometry.raw_plane(block, Plane::RunEnd) & lanes & !extensions & !spilt;
+        let next_ends = geometry.raw_plane(next, Plane::RunEnd) & lanes & !next_extensions;
 
-        // A bit for each slot of the run, in this block and in the next.
-        let start = u64::BITS - (ends | spilt | before).leading_zeros();
-        let starts_here = rank == 0;
-        let run = if starts_here { lanes.unbounded_shr(start) } else { 0 };
-        let next_start = u64::BITS - (next_ends & end.wrapping_sub(1)).leading_zeros();
-        let next_end = end.wrapping_shr(next_start);
-        let next_run = next_end | next_end.wrapping_sub(1);
+        let here = occupied >> lane & 1;
+        let (rank, count) = ((occupied & before).count_ones(), ends.count_ones());
+        let across = here & u64::from(rank >= count);
+        let end = machine.deposit_bit(here << rank, ends);
+        let start = u64::BITS - (ends & end.wrapping_sub(1) | spilt | before).leading_zeros();
+        let end = end.wrapping_shr(start);
+        let whole = end | end.wrapping_sub(here);
+        // What goes on in the next block begins here, unless another does, too.
+        let part = if rank == count { lanes.wrapping_shr(start) } else { 0 };
+        let run = if across == 0 { whole } else { part };
 
+        let next_end = machine.deposit_bit(across << (rank.wrapping_sub(count) % 64), next_ends);
+        let next_start = u64::BITS - (next_ends & next_end.wrapping_sub(1)).leading_zeros();
+        let next_end = next_end.wrapping_shr(next_start);
+        let next_run = next_end | next_end.wrapping_sub(across);
+
+        let equal = |block, start| geometry.equal(machine, block, start, remainder);
         let beyond = !low_bits(geometry.slots_per_window());
-        let extended = (geometry.plane(block, Plane::Extension).wrapping_shr(start) & run)
-            | ((geometry.raw_plane(next, Plane::Extension) | !lanes).wrapping_shr(next_start)
-                & (next_run << 1 | 1));
-        let wanted = remainder.wrapping_mul(geometry.lowest);
-        let equal = |block, start| {
-            let differs = window(block, geometry.slot_at(start)) ^ wanted;
-            machine.pack(differs.wrapping_sub(geometry.lowest) & !differs, geometry.highest)
-        };
-        let maybe =
-            (equal(block, start) | beyond) & run | (equal(next, next_start) | beyond) & next_run;
-        Evidence { maybe, doubts: (run | next_run) & beyond | extended }
+        // Runs of earlier blocks may end in the next one, too: that is not looked at here.
+        let crowded = here & u64::from(spill > geometry.lanes());
+        let extensions = extensions | next_extensions << geometry.lanes();
+        let extended = extensions.wrapping_shr(start) & (run << 1 | 1)
+            | (next_extensions | !lanes).wrapping_shr(next_start) & (next_run << 1 | across);
+        Evidence {
+            maybe: (equal(block, start) | beyond) & run
+                | (equal(next, next_start) | beyond) & next_run
+                | crowded,
+            doubts: (run | next_run) & beyond | extended | crowded,
+        }
+    }
+}
+
+impl Geometry {
+    /// Which slots from `start` on, as many as a window has, are equal to `remainder`:
+    /// one bit for each.
+    #[inline(always)]
+    fn equal<M: Machine>(self, machine: M, block: &Block, start: u32, remainder: u64) -> u64 {
+        let differs = window(block, self.slot_at(start)) ^ remainder.wrapping_mul(self.lowest);
+        // The lowest slot that is zero borrows through all its bits; what is above it
+        // may be wrong, but then it doesn't matter any more.
+        machine.pack(differs.wrapping_sub(self.lowest) & !differs, self.highest)
     }
 }
