@@ -1,7 +1,7 @@
 //! Inserting.
 
 use super::{AdaptiveQuotientFilter, slots_of};
-use crate::bits::machine::{Machine, Operation};
+use crate::bits::machine::{Machine, Operation, Routine};
 use crate::error::InsertError;
 use crate::hash::Scaled;
 use crate::table::{Slot, TableFull, with_width};
@@ -16,13 +16,21 @@ impl AdaptiveQuotientFilter {
     /// [`InsertError::Full`] if there is no slot for it; nothing has changed then.
     #[inline]
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
-        let scaled = self.digits().scale(hash);
-        let level = self.table.level();
-        let inserted = level.run(Insert { filter: self, scaled });
-        inserted.map_err(|TableFull| InsertError::Full { load: self.load() })?;
-        self.len += 1;
-        self.versions.bump(scaled.quotient);
-        Ok(())
+        let inserted = self.insert.run(self, hash);
+        inserted.map_err(|TableFull| InsertError::Full { load: self.load() })
+    }
+
+    /// Inserts a member, walking through the run; not always, but still often.
+    #[inline(never)]
+    fn insert_walking(&mut self, scaled: Scaled) -> Result<(), TableFull> {
+        self.table.level().run(InsertWalking { filter: self, scaled })
+    }
+
+    /// Inserts a member into a minirun that has extensions; rare enough to be dispatched
+    /// once more.
+    #[cold]
+    fn insert_among(&mut self, scaled: Scaled) -> Result<(), TableFull> {
+        self.table.level().run(InsertAmong { filter: self, scaled })
     }
 
     /// The fingerprint of a new member in a minirun that has extensions, and where in it
@@ -46,12 +54,42 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-struct Insert<'a> {
+/// Inserts a member, if it can within one line; else [walking](InsertWalking).
+pub(super) struct Insert;
+
+impl Routine for Insert {
+    type Subject<'a> = &'a mut AdaptiveQuotientFilter;
+    type Argument = Hash;
+    type Output = Result<(), TableFull>;
+
+    #[inline(always)]
+    fn run<M: Machine, const WIDTH: u32>(
+        machine: M,
+        filter: &mut AdaptiveQuotientFilter,
+        hash: Hash,
+    ) -> Self::Output {
+        let scaled = filter.digits().scale(hash);
+        let table = &mut filter.table;
+        if table.used() == table.slots() {
+            return Err(TableFull);
+        }
+        let width = if WIDTH == 0 { table.width() } else { WIDTH };
+        let home = table.home::<WIDTH>(scaled.quotient);
+        if !table.insert_here::<M, WIDTH>(machine, home, scaled.leading(width)) {
+            filter.insert_walking(scaled)?;
+        }
+        filter.len += 1;
+        filter.versions.bump(scaled.quotient);
+        Ok(())
+    }
+}
+
+struct InsertWalking<'a> {
     filter: &'a mut AdaptiveQuotientFilter,
     scaled: Scaled,
 }
 
-impl Operation for Insert<'_> {
+impl Operation for InsertWalking<'_> {
     type Output = Result<(), TableFull>;
 
     #[inline(always)]
@@ -60,7 +98,7 @@ impl Operation for Insert<'_> {
     }
 }
 
-impl Insert<'_> {
+impl InsertWalking<'_> {
     #[inline(always)]
     fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), TableFull> {
         let Self { filter, scaled } = self;
@@ -69,7 +107,7 @@ impl Insert<'_> {
         let home = table.home::<WIDTH>(scaled.quotient);
         let mut walk = table.walk::<M, WIDTH>(machine, home);
         // Behind all that are not larger, unless a neighbour in the minirun is extended.
-        if table.is_occupied(scaled.quotient) {
+        if table.is_occupied_at::<WIDTH>(home) {
             loop {
                 let value = walk.remainder();
                 if value > remainder {
@@ -84,16 +122,7 @@ impl Insert<'_> {
             }
         }
         let spot = walk.spot();
-        filter.table.insert_remainder::<M, WIDTH>(machine, home, spot, remainder)
-    }
-}
-
-impl AdaptiveQuotientFilter {
-    /// Inserts a member into a minirun that has extensions; rare enough to be dispatched
-    /// once more.
-    #[cold]
-    fn insert_among(&mut self, scaled: Scaled) -> Result<(), TableFull> {
-        self.table.level().run(InsertAmong { filter: self, scaled })
+        filter.table.insert_at::<M, WIDTH>(machine, home, spot, remainder)
     }
 }
 

@@ -22,6 +22,7 @@ use crate::table::{Kind, QuotientTable, Slot, with_width};
 use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash};
 use core::fmt;
 use core::ops::Range;
+use insert::Insert;
 use lookup::{Contains, LookClosely};
 
 /// A filter that never makes the same mistake twice: the adaptive quotient filter.
@@ -101,6 +102,7 @@ pub struct AdaptiveQuotientFilter {
     adaptations: u64,
     contains: Compiled<Contains>,
     look_closely: Compiled<LookClosely>,
+    insert: Compiled<Insert>,
 }
 
 /// What a filter is made of; two filters can be compared or merged only if these are
@@ -144,9 +146,16 @@ impl AdaptiveQuotientFilter {
     fn from_table(table: QuotientTable, hash: HashScheme, len: u64) -> Self {
         let versions = Versions::new(table.slots());
         let level = table.level();
-        let (contains, look_closely) = with_width!(table.width(), WIDTH =>
-            (Compiled::new::<WIDTH>(level), Compiled::new::<WIDTH>(level)));
-        Self { table, hash, versions, len, adaptations: 0, contains, look_closely }
+        with_width!(table.width(), WIDTH => Self {
+            table,
+            hash,
+            versions,
+            len,
+            adaptations: 0,
+            contains: Compiled::new::<WIDTH>(level),
+            look_closely: Compiled::new::<WIDTH>(level),
+            insert: Compiled::new::<WIDTH>(level),
+        })
     }
 
     /// What the filter is made of.

@@ -1,9 +1,7 @@
-//! Changing the entries of a run: replacing some of them, or inserting one that is only a
-//! remainder, which is most of what happens to a table.
+//! Changing the entries of a run.
 
 use super::TableFull;
-use super::layout::{Kind, Place, Plane, QuotientTable, Slot};
-use super::walk::Spot;
+use super::layout::{Kind, QuotientTable, Slot};
 use crate::bits::machine::Machine;
 use core::ops::Range;
 
@@ -46,34 +44,6 @@ impl QuotientTable {
         }
         if new < old {
             self.take_away(machine, quotient, range.start + new..range.end, at_end && new == 0);
-        }
-        Ok(())
-    }
-
-    /// Inserts an entry that is only a remainder into the run of the quotient at `home`,
-    /// at a spot that a [walk](Self::walk) through it came to.
-    #[inline(always)]
-    pub(crate) fn insert_remainder<M: Machine, const WIDTH: u32>(
-        &mut self,
-        machine: M,
-        home: Place,
-        spot: Spot,
-        value: u64,
-    ) -> Result<(), TableFull> {
-        let Spot { at, last } = spot;
-        if self.used == self.slots() {
-            return Err(TableFull);
-        }
-        let unused = self.first_unused::<M, WIDTH>(machine, at).ok_or(TableFull)?;
-        let is_new = !self.bit_at::<WIDTH>(home, Plane::Occupied);
-        if last && !is_new {
-            self.set_run_end(self.entry_before(self.position(at)), false);
-        }
-        self.open_places::<WIDTH>(home.block(), at, unused);
-        self.set_value_at::<WIDTH>(at, value);
-        if last || is_new {
-            self.set_bit_at::<WIDTH>(at, Plane::RunEnd, true);
-            self.set_bit_at::<WIDTH>(home, Plane::Occupied, true);
         }
         Ok(())
     }
@@ -139,7 +109,7 @@ impl QuotientTable {
     }
 
     /// The remainder of the entry that ends before `position`, within the same run.
-    fn entry_before(&self, position: u64) -> u64 {
+    pub(super) fn entry_before(&self, position: u64) -> u64 {
         let mut head = position - 1;
         while self.is_extension(head) {
             head -= 1;

@@ -18,6 +18,7 @@ pub(super) const SATURATED: u64 = low_bits(SPILL_BITS);
 const SPILL_BITS: u32 = 8;
 const PLANES: u32 = 3;
 const LINE_BITS: u32 = 8 * LINE as u32;
+const WORDS: usize = LINE / 8;
 
 /// Bits that one load brings, wherever they begin: the first may be the eighth of a byte.
 pub(super) const WINDOW_BITS: u32 = 57;
@@ -106,6 +107,14 @@ pub(super) enum Plane {
     Occupied,
     RunEnd,
     Extension,
+}
+
+/// Bits in each plane of a block.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Planes {
+    pub(super) occupied: u64,
+    pub(super) run_end: u64,
+    pub(super) extension: u64,
 }
 
 /// The planes that move with the slots.
@@ -204,6 +213,27 @@ impl Geometry {
         window(block, self.plane_at(plane))
     }
 
+    /// Changes the bits of the planes that are set in `flips`, all in one pass: what is
+    /// read again right after only a part of it was written costs dearly.
+    #[inline(always)]
+    pub(super) fn flip(self, block: &mut Block, flips: Planes) {
+        let Planes { occupied, run_end, extension } = flips;
+        for at in [0u32, 64, 128] {
+            let part = |plane, flips: u64| {
+                let wide = u128::from(flips) << (self.plane_at(plane) % 64);
+                match (at / 64).wrapping_sub(self.plane_at(plane) / 64) {
+                    0 => wide as u64,
+                    1 => (wide >> 64) as u64,
+                    _ => 0,
+                }
+            };
+            let flips = part(Plane::Occupied, occupied)
+                ^ part(Plane::RunEnd, run_end)
+                ^ part(Plane::Extension, extension);
+            set_word(block, at, word(block, at) ^ flips);
+        }
+    }
+
     /// The true run ends of a block: a set bit on an extension is a counter.
     #[inline(always)]
     pub(super) fn run_ends(self, block: &Block) -> u64 {
@@ -214,6 +244,22 @@ impl Geometry {
 #[inline(always)]
 pub(super) fn stored_spill(block: &Block) -> u64 {
     block[0].into()
+}
+
+#[inline(always)]
+pub(super) fn set_spill(block: &mut Block, spill: u64) {
+    block[0] = spill.min(SATURATED) as u8;
+}
+
+/// The aligned word of a block that has bit `at`.
+#[inline(always)]
+pub(super) fn word(block: &Block, at: u32) -> u64 {
+    u64::from_le_bytes(block.as_chunks().0[at as usize / 64 % WORDS])
+}
+
+#[inline(always)]
+pub(super) fn set_word(block: &mut Block, at: u32, word: u64) {
+    block.as_chunks_mut().0[at as usize / 64 % WORDS] = word.to_le_bytes();
 }
 
 /// At least [`WINDOW_BITS`] bits of a block from bit `at` on; what would be behind its
@@ -356,6 +402,12 @@ impl QuotientTable {
         self.lines.view_mut(block * LINE)
     }
 
+    /// As [`block_of`](Self::block_of), to be changed.
+    #[inline(always)]
+    pub(super) fn block_mut_of(&mut self, place: Place) -> &mut Block {
+        self.lines.view_mut(place.0 as usize)
+    }
+
     /// Changes the words of a block.
     #[inline(always)]
     pub(super) fn change_words(&mut self, block: usize, change: impl FnOnce(&mut [u64; 8])) {
@@ -388,7 +440,7 @@ impl QuotientTable {
     }
 
     pub(super) fn set_spill(&mut self, block: usize, spill: u64) {
-        set_window(self.block_mut(block), 0, SPILL_BITS, spill.min(SATURATED));
+        set_spill(self.block_mut(block), spill);
     }
 
     #[inline(always)]

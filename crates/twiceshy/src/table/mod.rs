@@ -34,10 +34,11 @@
 //! # Files
 //! [`layout`]: where the bits are. [`locate`]: where a run is. [`scan`]: what one line
 //! tells of a run, quickly. [`walk`]: through a run. [`shift`]: making and closing
-//! gaps. [`edit`]: changing entries. [`iterate`] and [`write`](mod@write): reading and
+//! gaps. [`insert`] and [`edit`]: changing entries. [`iterate`] and [`write`](mod@write): reading and
 //! filling a table in order. [`validate`]: the invariants.
 
 mod edit;
+mod insert;
 mod iterate;
 mod layout;
 mod locate;

@@ -1,54 +1,57 @@
 //! Making and closing gaps, a word at a time.
 
-use super::layout::{MOVING, Place, QuotientTable, SATURATED};
+use super::layout::{
+    Block, Geometry, MOVING, Place, Plane, Planes, QuotientTable, SATURATED, set_spill, set_word,
+    stored_spill, window, word,
+};
 use crate::bits::machine::Machine;
-use crate::bits::word::bit_range;
+use crate::bits::word::{bit_range, low_bits};
+
+/// A slot on its way: its value, and its bits in the planes that move with it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moving {
+    pub(super) value: u64,
+    pub(super) run_end: u64,
+    pub(super) extension: u64,
+}
 
 impl QuotientTable {
     /// Makes a gap at `at` for the run of `quotient`: moves the slots `at..unused` up
     /// by one. All of them are used, `unused` is not. The gap is blank and counts as
     /// used.
-    ///
-    /// The end of every run from `quotient`'s up to the gap moves by one, so each
-    /// block after the quotient's, up to where the gap was, has one more slot spilt
-    /// into it.
     pub(super) fn open(&mut self, quotient: u64, at: u64, unused: u64) {
         let (first, last) = (self.place(at), self.place(unused));
-        self.open_places::<0>(self.place(quotient).block(), first, last);
+        self.insert_slot::<0>(self.place(quotient), first, last, Moving::default());
     }
 
-    /// As [`open`](Self::open), for a quotient of block `home`.
+    /// Moves the slots from `first` up to `unused` up by one, and puts `slot` before them.
+    ///
+    /// The end of every run from the one of the quotient at `home` up to the gap moves by
+    /// one, so each block after `home`'s, up to where the gap was, has one more slot spilt
+    /// into it.
     #[inline(always)]
-    pub(super) fn open_places<const WIDTH: u32>(&mut self, home: usize, first: Place, last: Place) {
-        if first != last {
-            self.move_up::<WIDTH>(first, last);
+    pub(super) fn insert_slot<const WIDTH: u32>(
+        &mut self,
+        home: Place,
+        first: Place,
+        unused: Place,
+        mut slot: Moving,
+    ) {
+        let geometry = self.geometry_of::<WIDTH>();
+        let mut at = first;
+        while at.block() < unused.block() {
+            slot = geometry.push(self.block_mut_of(at), at.lane(), geometry.lanes() - 1, slot);
+            at = at.next_block();
         }
-        for block in home + 1..=last.block() {
+        geometry.push(self.block_mut_of(at), at.lane(), unused.lane(), slot);
+        let mut spilt = home.next_block();
+        while spilt <= unused {
             // One more at most: a saturated spill stays saturated.
-            self.set_spill(block, self.stored_spill(block) + 1);
+            let block = self.block_mut_of(spilt);
+            set_spill(block, stored_spill(block) + 1);
+            spilt = spilt.next_block();
         }
         self.used += 1;
-    }
-
-    /// Moves the slots from `first` up to `last` up by one.
-    #[inline(always)]
-    fn move_up<const WIDTH: u32>(&mut self, first: Place, last: Place) {
-        let geometry = self.geometry_of::<WIDTH>();
-        for block in (first.block()..=last.block()).rev() {
-            let low = if block == first.block() { first.lane() } else { 0 };
-            let high = if block == last.block() { last.lane() } else { geometry.lanes() - 1 };
-            self.change_words(block, |words| {
-                for plane in MOVING {
-                    let at = geometry.plane_at(plane);
-                    shift_up(words, at + low, at + high, 1);
-                }
-                let (slots, end) = (geometry.slot_at(low), geometry.slot_at(high + 1));
-                shift_up(words, slots, end - 1, geometry.width());
-            });
-            if block > first.block() {
-                self.copy_slot(self.start_of(block) - 1, self.start_of(block));
-            }
-        }
     }
 
     /// Closes the slot at `at`, which belongs to the run of `quotient`: moves the slots
@@ -132,20 +135,47 @@ impl QuotientTable {
     }
 }
 
-/// Moves the bits `first..=last` up by `by`, less than 64, within themselves: what
-/// leaves at the top is gone, what comes in is zero.
-#[inline(always)]
-fn shift_up(words: &mut [u64; 8], first: u32, last: u32, by: u32) {
-    for index in (first / 64..=last / 64).rev() {
-        let mask = mask_within(index, first, last);
-        let word = words[index as usize];
-        let below = if index > first / 64 {
-            words[index as usize - 1] & mask_within(index - 1, first, last)
-        } else {
-            0
+impl Geometry {
+    /// Moves the slots `first..=last` of a block up by one, and puts `slot` before them.
+    /// Returns the one that has no place any more.
+    #[inline(always)]
+    pub(super) fn push(self, block: &mut Block, first: u32, last: u32, slot: Moving) -> Moving {
+        let moving = bit_range(first, last);
+        let pushed = |old: u64, bit: u64| {
+            let new = (old & moving) << 1 & moving | bit << first;
+            (old & moving ^ new, old >> last & 1)
         };
-        let moved = (word & mask) << by | below >> (64 - by);
-        words[index as usize] = word & !mask | moved & mask;
+        let value = self.push_value(block, first, last, slot.value);
+        let (run_end, pushed_run_end) = pushed(self.plane(block, Plane::RunEnd), slot.run_end);
+        let (extension, pushed_extension) =
+            pushed(self.plane(block, Plane::Extension), slot.extension);
+        self.flip(block, Planes { occupied: 0, run_end, extension });
+        Moving { value, run_end: pushed_run_end, extension: pushed_extension }
+    }
+
+    /// As [`push`](Self::push), the values alone, a word at a time: what a word has too
+    /// much goes to the next.
+    #[inline(always)]
+    pub(super) fn push_value(self, block: &mut Block, first: u32, last: u32, value: u64) -> u64 {
+        let pushed_out = window(block, self.slot_at(last)) & low_bits(self.width());
+        let (from, to) = (self.slot_at(first), self.slot_at(last) + self.width() - 1);
+        // In the first word, what is below the first slot stays.
+        let below = low_bits(from % 64);
+        let (mut at, top) = (from, to / 64 * 64);
+        let mut old = word(block, at);
+        let mut stays = old & below;
+        let mut wide = u128::from(old & !below) << self.width() | u128::from(value) << (from % 64);
+        while at < top {
+            set_word(block, at, stays | wide as u64);
+            at += 64;
+            old = word(block, at);
+            stays = 0;
+            wide = u128::from(old) << self.width() | wide >> 64;
+        }
+        // In the last one, what is above the last slot does.
+        let above = !low_bits(to % 64 + 1);
+        set_word(block, at, stays | wide as u64 & !above | old & above);
+        pushed_out
     }
 }
 
