@@ -30,6 +30,21 @@ impl QuotientTable {
         let (spilt, before) = (machine.low_bits(spill), machine.low_bits(lane));
         let ends = run_ends & !extensions & !spilt;
 
+        // A slot is unused if as many runs end before it as quotients up to it have some, and
+        // it is no extension of theirs.
+        let is_unused = |lane: u32| {
+            let runs = (occupied & machine.low_bits(lane + 1)).count_ones();
+            (runs, runs == (ends & machine.low_bits(lane)).count_ones())
+        };
+        let foreign = (extensions | spilt) >> lane & 1 == 1;
+        if is_unused(lane).1 & !foreign {
+            let flips = Planes { occupied: 1 << lane, run_end: 1 << lane, extension: 0 };
+            geometry.flip(block, flips);
+            geometry.set_slot(block, lane, value);
+            self.used += 1;
+            return true;
+        }
+
         let here = occupied >> lane & 1;
         let rank = (occupied & before).count_ones();
         if rank + here as u32 > ends.count_ones() {
@@ -47,13 +62,8 @@ impl QuotientTable {
         let larger = geometry.larger(machine, window(block, geometry.slot_at(start)), value) & run;
         let behind = start + run.count_ones();
 
-        // A slot is unused if as many runs end before it as quotients up to it have some.
         let mut unused = behind;
-        loop {
-            let runs = (occupied & machine.low_bits(unused + 1)).count_ones();
-            if runs == (ends & machine.low_bits(unused)).count_ones() {
-                break;
-            }
+        while let (runs, false) = is_unused(unused) {
             let last = machine.select_bit(ends, runs - 1);
             if last == 0 {
                 return false;

@@ -203,6 +203,11 @@ impl Geometry {
     }
 
     #[inline(always)]
+    pub(super) fn set_slot(self, block: &mut Block, lane: u32, value: u64) {
+        set_window(block, self.slot_at(lane), self.width, value);
+    }
+
+    #[inline(always)]
     pub(super) fn plane(self, block: &Block, plane: Plane) -> u64 {
         self.raw_plane(block, plane) & low_bits(self.lanes)
     }
@@ -493,9 +498,7 @@ impl QuotientTable {
     #[inline(always)]
     pub(super) fn set_value_at<const WIDTH: u32>(&mut self, place: Place, value: u64) {
         debug_assert!(value <= low_bits(self.width()), "a value wider than the slot");
-        let geometry = self.geometry_of::<WIDTH>();
-        let at = geometry.slot_at(place.lane());
-        set_window(self.block_mut(place.block()), at, geometry.width, value);
+        self.geometry_of::<WIDTH>().set_slot(self.block_mut_of(place), place.lane(), value);
     }
 
     /// Whether the remainder at `position` is the last of its run.
