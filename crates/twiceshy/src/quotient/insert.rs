@@ -4,7 +4,7 @@ use super::{AdaptiveQuotientFilter, slots_of};
 use crate::bits::machine::{Machine, Operation, Routine};
 use crate::error::InsertError;
 use crate::hash::Scaled;
-use crate::table::{Slot, TableFull, with_width};
+use crate::table::{Inserted, Slot, Spot, TableFull, with_width};
 use crate::{Fingerprint, Hash};
 use core::ops::Range;
 
@@ -20,10 +20,16 @@ impl AdaptiveQuotientFilter {
         inserted.map_err(|TableFull| InsertError::Full { load: self.load() })
     }
 
-    /// Inserts a member, walking through the run; not always, but still often.
+    /// Inserts a member that goes to `spot`, but needs an unused slot of another block.
+    #[inline(never)]
+    fn insert_at(&mut self, scaled: Scaled, spot: Spot) -> Result<(), TableFull> {
+        self.table.level().run(InsertAt { filter: self, scaled, spot: Some(spot) })
+    }
+
+    /// Inserts a member into a run that isn't within one block.
     #[inline(never)]
     fn insert_walking(&mut self, scaled: Scaled) -> Result<(), TableFull> {
-        self.table.level().run(InsertWalking { filter: self, scaled })
+        self.table.level().run(InsertAt { filter: self, scaled, spot: None })
     }
 
     /// Inserts a member into a minirun that has extensions; rare enough to be dispatched
@@ -54,7 +60,7 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-/// Inserts a member, if it can within one line; else [walking](InsertWalking).
+/// Inserts a member, if it can within one line; else [elsewhere](InsertAt).
 pub(super) struct Insert;
 
 impl Routine for Insert {
@@ -75,8 +81,10 @@ impl Routine for Insert {
         }
         let width = if WIDTH == 0 { table.width() } else { WIDTH };
         let home = table.home::<WIDTH>(scaled.quotient);
-        if !table.insert_here::<M, WIDTH>(machine, home, scaled.leading(width)) {
-            filter.insert_walking(scaled)?;
+        match table.insert_here::<M, WIDTH>(machine, home, scaled.leading(width)) {
+            Inserted::Done => {}
+            Inserted::At(spot) => filter.insert_at(scaled, spot)?,
+            Inserted::Nowhere => filter.insert_walking(scaled)?,
         }
         filter.len += 1;
         filter.versions.bump(scaled.quotient);
@@ -84,12 +92,15 @@ impl Routine for Insert {
     }
 }
 
-struct InsertWalking<'a> {
+struct InsertAt<'a> {
     filter: &'a mut AdaptiveQuotientFilter,
     scaled: Scaled,
+    /// Where, if that is known, and if all slots from there to the end of its block are
+    /// used.
+    spot: Option<Spot>,
 }
 
-impl Operation for InsertWalking<'_> {
+impl Operation for InsertAt<'_> {
     type Output = Result<(), TableFull>;
 
     #[inline(always)]
@@ -98,31 +109,37 @@ impl Operation for InsertWalking<'_> {
     }
 }
 
-impl InsertWalking<'_> {
+impl InsertAt<'_> {
     #[inline(always)]
     fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), TableFull> {
-        let Self { filter, scaled } = self;
+        let Self { filter, scaled, spot } = self;
         let table = &filter.table;
         let remainder = scaled.leading(table.width());
         let home = table.home::<WIDTH>(scaled.quotient);
-        let mut walk = table.walk::<M, WIDTH>(machine, home);
-        // Behind all that are not larger, unless a neighbour in the minirun is extended.
-        if table.is_occupied_at::<WIDTH>(home) {
-            loop {
-                let value = walk.remainder();
-                if value > remainder {
-                    break;
+        let (spot, from) = match spot {
+            Some(spot) => (spot, spot.at.next_block()),
+            None => {
+                let mut walk = table.walk::<M, WIDTH>(machine, home);
+                // Behind all that are not larger, unless a neighbour in the minirun is
+                // extended.
+                if table.is_occupied_at::<WIDTH>(home) {
+                    loop {
+                        let value = walk.remainder();
+                        if value > remainder {
+                            break;
+                        }
+                        if value == remainder && table.is_extension(walk.position() + 1) {
+                            return filter.insert_among(scaled);
+                        }
+                        if !walk.advance() {
+                            break;
+                        }
+                    }
                 }
-                if value == remainder && table.is_extension(walk.position() + 1) {
-                    return filter.insert_among(scaled);
-                }
-                if !walk.advance() {
-                    break;
-                }
+                (walk.spot(), walk.spot().at)
             }
-        }
-        let spot = walk.spot();
-        filter.table.insert_at::<M, WIDTH>(machine, home, spot, remainder)
+        };
+        filter.table.insert_at::<M, WIDTH>(machine, home, spot, from, remainder)
     }
 }
 

@@ -2,15 +2,27 @@
 
 use super::TableFull;
 use super::layout::{Geometry, Place, Plane, Planes, QuotientTable, stored_spill, window};
+use super::locate::Clusters;
 use super::shift::Moving;
 use super::walk::Spot;
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 
+/// How far an insert came within one block.
+#[derive(Clone, Copy)]
+pub(crate) enum Inserted {
+    /// The entry is in.
+    Done,
+    /// It goes there, but the next unused slot is in another block.
+    At(Spot),
+    /// The run ends in another block, is too long, or has extensions.
+    Nowhere,
+}
+
 impl QuotientTable {
     /// Inserts an entry that is only a remainder into the run of the quotient at `home`,
     /// behind all that are not larger, if nothing but `home`'s block has to change, and
-    /// the run has no extensions; whether it did. There must be room in the table.
+    /// the run has no extensions. There must be room in the table.
     ///
     /// Finds the run as a [scan](QuotientTable::scan) does.
     #[inline(always)]
@@ -19,7 +31,7 @@ impl QuotientTable {
         machine: M,
         home: Place,
         value: u64,
-    ) -> bool {
+    ) -> Inserted {
         let geometry = self.geometry_of::<WIDTH>();
         let (block, lane) = (self.block_mut_of(home), home.lane());
         let lanes = low_bits(geometry.lanes());
@@ -30,25 +42,20 @@ impl QuotientTable {
         let (spilt, before) = (machine.low_bits(spill), machine.low_bits(lane));
         let ends = run_ends & !extensions & !spilt;
 
-        // A slot is unused if as many runs end before it as quotients up to it have some, and
-        // it is no extension of theirs.
-        let is_unused = |lane: u32| {
-            let runs = (occupied & machine.low_bits(lane + 1)).count_ones();
-            (runs, runs == (ends & machine.low_bits(lane)).count_ones())
-        };
+        let clusters = Clusters { occupied, ends, extensions, lanes: geometry.lanes() };
         let foreign = (extensions | spilt) >> lane & 1 == 1;
-        if is_unused(lane).1 & !foreign {
+        if clusters.is_unused(machine, lane) & !foreign {
             let flips = Planes { occupied: 1 << lane, run_end: 1 << lane, extension: 0 };
             geometry.flip(block, flips);
             geometry.set_slot(block, lane, value);
             self.used += 1;
-            return true;
+            return Inserted::Done;
         }
 
         let here = occupied >> lane & 1;
         let rank = (occupied & before).count_ones();
         if rank + here as u32 > ends.count_ones() {
-            return false;
+            return Inserted::Nowhere;
         }
         let end = machine.select_bit(ends, rank);
         let start = u64::BITS - (ends & end.wrapping_sub(1) | spilt | before).leading_zeros();
@@ -57,26 +64,16 @@ impl QuotientTable {
         let beyond = !low_bits(geometry.slots_per_window());
         let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
         if run & beyond | extended != 0 {
-            return false;
+            return Inserted::Nowhere;
         }
         let larger = geometry.larger(machine, window(block, geometry.slot_at(start)), value) & run;
         let behind = start + run.count_ones();
 
-        let mut unused = behind;
-        while let (runs, false) = is_unused(unused) {
-            let last = machine.select_bit(ends, runs - 1);
-            if last == 0 {
-                return false;
-            }
-            unused = last.trailing_zeros() + 1;
-            unused += (extensions >> unused).trailing_ones();
-            if unused >= geometry.lanes() {
-                return false;
-            }
-        }
-
         let at = behind - larger.count_ones();
         let last = u64::from(larger == 0);
+        let Some(unused) = clusters.first_unused(machine, behind) else {
+            return Inserted::At(Spot { at: Place::new(home.block(), at), last: last == 1 });
+        };
         let moving = machine.low_bits(unused + 1) & !machine.low_bits(at);
         let moved = |plane: u64| plane & moving ^ (plane & moving) << 1;
         let flips = Planes {
@@ -88,24 +85,25 @@ impl QuotientTable {
         geometry.flip(block, flips);
         geometry.push_value(block, at, unused, value);
         self.used += 1;
-        true
+        Inserted::Done
     }
 
     /// Inserts an entry that is only a remainder into the run of the quotient at `home`,
-    /// at a spot that a [walk](Self::walk) through it came to.
+    /// at some spot in it; there is no unused slot between that and `from`.
     #[inline(always)]
     pub(crate) fn insert_at<M: Machine, const WIDTH: u32>(
         &mut self,
         machine: M,
         home: Place,
         spot: Spot,
+        from: Place,
         value: u64,
     ) -> Result<(), TableFull> {
         let Spot { at, last } = spot;
         if self.used == self.slots() {
             return Err(TableFull);
         }
-        let unused = self.first_unused::<M, WIDTH>(machine, at).ok_or(TableFull)?;
+        let unused = self.first_unused::<M, WIDTH>(machine, from).ok_or(TableFull)?;
         let is_new = !self.is_occupied_at::<WIDTH>(home);
         if last && !is_new {
             self.set_run_end(self.entry_before(self.position(at)), false);

@@ -32,34 +32,22 @@ impl QuotientTable {
         from: Place,
     ) -> Option<Place> {
         let geometry = self.geometry_of::<WIDTH>();
-        let (mut block, mut lane) = (from.block(), from.lane());
-        while block < self.blocks() {
-            let view = self.block(block);
-            let spill = self.spill(machine, block).min(geometry.lanes().into()) as u32;
-            let (occupied, extensions) =
-                (geometry.plane(view, Plane::Occupied), geometry.plane(view, Plane::Extension));
-            let ends = geometry.run_ends(view) & !low_bits(spill);
-            lane = lane.max(spill);
-            while lane < geometry.lanes() {
-                let runs = (occupied & low_bits(lane + 1)).count_ones();
-                let end = match runs {
-                    0 => spill,
-                    runs => match machine.select_bit(ends, runs - 1) {
-                        0 => geometry.lanes(),
-                        last => {
-                            let behind = last.trailing_zeros() + 1;
-                            behind + (extensions >> behind).trailing_ones()
-                        }
-                    },
-                };
-                if end <= lane {
-                    let unused = Place::new(block, lane);
-                    return (self.position(unused) < self.end()).then_some(unused);
-                }
-                lane = end;
+        let mut from = from;
+        while from.block() < self.blocks() {
+            let block = self.block_of(from);
+            let spill = self.spill(machine, from.block()).min(geometry.lanes().into()) as u32;
+            let extensions = geometry.plane(block, Plane::Extension);
+            let clusters = Clusters {
+                occupied: geometry.plane(block, Plane::Occupied),
+                ends: geometry.run_ends(block) & !low_bits(spill),
+                extensions,
+                lanes: geometry.lanes(),
+            };
+            if let Some(lane) = clusters.first_unused(machine, from.lane().max(spill)) {
+                let unused = Place::new(from.block(), lane);
+                return (self.position(unused) < self.end()).then_some(unused);
             }
-            block += 1;
-            lane = 0;
+            from = from.next_block();
         }
         None
     }
@@ -130,5 +118,45 @@ impl QuotientTable {
             count => self.end_of_nth_run(machine, first, count),
         };
         end.saturating_sub(self.start_of(block + 1))
+    }
+}
+
+/// What of a block tells which slots are used.
+#[derive(Clone, Copy)]
+pub(super) struct Clusters {
+    pub(super) occupied: u64,
+    /// The ends of the runs of the block's own quotients.
+    pub(super) ends: u64,
+    pub(super) extensions: u64,
+    pub(super) lanes: u32,
+}
+
+impl Clusters {
+    /// Whether as many runs end before a lane as quotients up to it have some. Then it is
+    /// unused, unless it is spilt or an extension.
+    #[inline(always)]
+    pub(super) fn is_unused<M: Machine>(self, machine: M, lane: u32) -> bool {
+        let runs = (self.occupied & machine.low_bits(lane + 1)).count_ones();
+        runs == (self.ends & machine.low_bits(lane)).count_ones()
+    }
+
+    /// The first unused lane from `lane` on, which is none of another block's runs and no
+    /// extension; `lane` may be behind the last.
+    #[inline(always)]
+    pub(super) fn first_unused<M: Machine>(self, machine: M, mut lane: u32) -> Option<u32> {
+        while lane < self.lanes {
+            let runs = (self.occupied & machine.low_bits(lane + 1)).count_ones();
+            if runs == (self.ends & machine.low_bits(lane)).count_ones() {
+                return Some(lane);
+            }
+            // The runs of the quotients up to this one end there, or in another block.
+            let last = machine.select_bit(self.ends, runs - 1);
+            if last == 0 {
+                return None;
+            }
+            lane = last.trailing_zeros() + 1;
+            lane += (self.extensions >> lane).trailing_ones();
+        }
+        None
     }
 }

@@ -51,8 +51,10 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use insert::Inserted;
 pub(crate) use layout::{Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS, with_width};
 pub(crate) use scan::Scan;
+pub(crate) use walk::Spot;
 pub(crate) use write::TableWriter;
 
 /// There are not enough unused slots where they are needed.

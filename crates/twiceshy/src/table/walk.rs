@@ -55,7 +55,7 @@ pub(crate) struct Walk<'a> {
 /// A spot where an entry can be inserted.
 #[derive(Clone, Copy)]
 pub(crate) struct Spot {
-    pub(super) at: Place,
+    pub(crate) at: Place,
     /// Whether all entries of the run are before it.
     pub(super) last: bool,
 }
