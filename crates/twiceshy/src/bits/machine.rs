@@ -13,8 +13,14 @@ use super::word;
 ///
 /// A value of an accelerated machine exists only where its instructions do.
 pub(crate) trait Machine: Copy {
-    /// The lowest `count` bits set; all of them, if it is 64 or more. At most 255.
-    fn low_bits(self, count: u32) -> u64;
+    /// The lowest `count` bits of `word`, which may be more than 64, but not than 255.
+    fn lowest(self, word: u64, count: u32) -> u64;
+
+    /// The lowest `count` bits set, as of [`lowest`](Self::lowest).
+    #[inline(always)]
+    fn low_bits(self, count: u32) -> u64 {
+        self.lowest(u64::MAX, count)
+    }
 
     /// The set bit of `word` of the same rank as the one bit that is set in `bit` has in
     /// a word of ones, alone; 0 if there aren't so many, or `bit` is 0.
@@ -40,8 +46,8 @@ pub(crate) struct Portable;
 
 impl Machine for Portable {
     #[inline(always)]
-    fn low_bits(self, count: u32) -> u64 {
-        word::low_bits(count.min(64))
+    fn lowest(self, word: u64, count: u32) -> u64 {
+        word & word::low_bits(count.min(64))
     }
 
     #[inline(always)]
@@ -166,7 +172,7 @@ mod tests {
                 machine.select_bit(word, rank),
                 machine.select_bit(word & !1, beyond),
                 machine.deposit_bit(0, word),
-                machine.low_bits(count),
+                machine.lowest(word, count),
                 machine.pack(word, mask),
             ]
         }
@@ -178,7 +184,7 @@ mod tests {
             let [selected, alone, beyond, none, low, packed] =
                 Level::Portable.run(Everything(word, mask, count));
             prop_assert_eq!((1 << selected, 0, 0), (alone, beyond, none));
-            prop_assert_eq!(low, 1u64.checked_shl(count).unwrap_or(0).wrapping_sub(1));
+            prop_assert_eq!(low, word & 1u64.checked_shl(count).unwrap_or(0).wrapping_sub(1));
             prop_assert_eq!(packed.count_ones(), (word & mask).count_ones());
             let everything = Level::detect().run(Everything(word, mask, count));
             prop_assert_eq!(everything, [selected, alone, beyond, none, low, packed]);

@@ -59,9 +59,9 @@ pub(super) unsafe fn enter_with_bmi2<R: Routine, const NUMBER: u32>(
 // SAFETY, for all of them: a value of `Bmi2` exists only where the feature is.
 impl Machine for Bmi2 {
     #[inline(always)]
-    fn low_bits(self, count: u32) -> u64 {
+    fn lowest(self, word: u64, count: u32) -> u64 {
         // SAFETY: see above.
-        unsafe { _bzhi_u64(u64::MAX, count) }
+        unsafe { _bzhi_u64(word, count) }
     }
 
     #[inline(always)]

@@ -43,8 +43,8 @@ impl QuotientTable {
         let ends = run_ends & !extensions & !spilt;
 
         let clusters = Clusters { occupied, ends, extensions, lanes: geometry.lanes() };
-        let foreign = (extensions | spilt) >> lane & 1 == 1;
-        if clusters.is_unused(machine, lane) & !foreign {
+        let foreign = (extensions | spilt) >> lane & 1;
+        if clusters.unfinished(machine, lane) as u64 | foreign == 0 {
             let flips = Planes { occupied: 1 << lane, run_end: 1 << lane, extension: 0 };
             geometry.flip(block, flips);
             geometry.set_slot(block, lane, value);
@@ -53,7 +53,7 @@ impl QuotientTable {
         }
 
         let here = occupied >> lane & 1;
-        let rank = (occupied & before).count_ones();
+        let rank = machine.lowest(occupied, lane).count_ones();
         if rank + here as u32 > ends.count_ones() {
             return Inserted::Nowhere;
         }

@@ -132,30 +132,24 @@ pub(super) struct Clusters {
 }
 
 impl Clusters {
-    /// Whether as many runs end before a lane as quotients up to it have some. Then it is
-    /// unused, unless it is spilt or an extension.
+    /// How many runs of the quotients up to a lane don't end before it. If that is none,
+    /// the lane is unused, unless it is spilt or an extension.
     #[inline(always)]
-    pub(super) fn is_unused<M: Machine>(self, machine: M, lane: u32) -> bool {
-        let runs = (self.occupied & machine.low_bits(lane + 1)).count_ones();
-        runs == (self.ends & machine.low_bits(lane)).count_ones()
+    pub(super) fn unfinished<M: Machine>(self, machine: M, lane: u32) -> u32 {
+        machine.lowest(self.occupied, lane + 1).count_ones()
+            - machine.lowest(self.ends, lane).count_ones()
     }
 
-    /// The first unused lane from `lane` on, which is none of another block's runs and no
-    /// extension; `lane` may be behind the last.
+    /// The first unused lane from `lane` on, which isn't spilt; it may be behind the last.
     #[inline(always)]
     pub(super) fn first_unused<M: Machine>(self, machine: M, mut lane: u32) -> Option<u32> {
         while lane < self.lanes {
-            let runs = (self.occupied & machine.low_bits(lane + 1)).count_ones();
-            if runs == (self.ends & machine.low_bits(lane)).count_ones() {
-                return Some(lane);
+            // Each of them takes at least a slot.
+            match self.unfinished(machine, lane) {
+                0 if self.extensions >> lane & 1 == 0 => return Some(lane),
+                0 => lane += 1,
+                unfinished => lane += unfinished,
             }
-            // The runs of the quotients up to this one end there, or in another block.
-            let last = machine.select_bit(self.ends, runs - 1);
-            if last == 0 {
-                return None;
-            }
-            lane = last.trailing_zeros() + 1;
-            lane += (self.extensions >> lane).trailing_ones();
         }
         None
     }

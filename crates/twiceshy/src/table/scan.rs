@@ -77,7 +77,7 @@ impl QuotientTable {
 
         // Zero if the quotient has no run, or one that ends in another block.
         let here = occupied >> lane & 1;
-        let end = machine.deposit_bit(here << (occupied & before).count_ones(), ends);
+        let end = machine.deposit_bit(here << machine.lowest(occupied, lane).count_ones(), ends);
         // Behind the run before it and the spill, and not before the quotient.
         let start = u64::BITS - (ends & end.wrapping_sub(1) | spilt | before).leading_zeros();
         // A bit for each slot of the run: none without a run, all if its end isn't here.
@@ -111,7 +111,7 @@ impl QuotientTable {
         let next_ends = geometry.raw_plane(next, Plane::RunEnd) & lanes & !next_extensions;
 
         let here = occupied >> lane & 1;
-        let (rank, count) = ((occupied & before).count_ones(), ends.count_ones());
+        let (rank, count) = (machine.lowest(occupied, lane).count_ones(), ends.count_ones());
         let across = here & u64::from(rank >= count);
         let end = machine.deposit_bit(here << rank, ends);
         let start = u64::BITS - (ends & end.wrapping_sub(1) | spilt | before).leading_zeros();

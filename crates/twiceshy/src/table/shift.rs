@@ -38,12 +38,19 @@ impl QuotientTable {
         mut slot: Moving,
     ) {
         let geometry = self.geometry_of::<WIDTH>();
-        let mut at = first;
-        while at.block() < unused.block() {
-            slot = geometry.push(self.block_mut_of(at), at.lane(), geometry.lanes() - 1, slot);
-            at = at.next_block();
+        let top = geometry.lanes() - 1;
+        if first.block() == unused.block() {
+            geometry.push(self.block_mut_of(first), first.lane(), unused.lane(), slot);
+        } else {
+            // Where it is known at which lane they begin or end, the loops are straight.
+            slot = geometry.push(self.block_mut_of(first), first.lane(), top, slot);
+            let mut at = first.next_block();
+            while at.block() < unused.block() {
+                slot = geometry.push(self.block_mut_of(at), 0, top, slot);
+                at = at.next_block();
+            }
+            geometry.push(self.block_mut_of(at), 0, unused.lane(), slot);
         }
-        geometry.push(self.block_mut_of(at), at.lane(), unused.lane(), slot);
         let mut spilt = home.next_block();
         while spilt <= unused {
             // One more at most: a saturated spill stays saturated.
