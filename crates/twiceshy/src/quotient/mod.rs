@@ -5,6 +5,7 @@ mod batch;
 mod builder;
 mod construct;
 mod insert;
+mod insert_many;
 mod lookup;
 mod validate;
 
