@@ -111,6 +111,12 @@ impl Versions {
         self.stripes[stripe] = self.stripes[stripe].wrapping_add(1);
     }
 
+    pub(crate) fn bump_all(&mut self) {
+        for stripe in &mut self.stripes {
+            *stripe = stripe.wrapping_add(1);
+        }
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         size_of_val(&*self.stripes) as u64
     }

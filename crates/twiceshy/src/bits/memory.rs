@@ -89,6 +89,19 @@ impl Lines {
         unsafe { line.cast().as_mut() }
     }
 
+    /// All of it, as words.
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        // SAFETY: so many bytes are ours, initialised, aligned to a line, and borrowed as
+        // long as `self` is.
+        unsafe { core::slice::from_raw_parts_mut(self.first.cast().as_ptr(), self.size / 8) }
+    }
+
+    /// Makes all of it zero again.
+    pub(crate) fn clear(&mut self) {
+        // SAFETY: so many bytes are ours.
+        unsafe { self.first.write_bytes(0, self.size) };
+    }
+
     /// Asks the machine to fetch the line that has byte number `at`; it need not exist.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: usize) {
@@ -137,6 +150,8 @@ mod tests {
             }
             let copy = lines.clone();
             assert!((0..count * LINE).all(|at| copy.view(at) == lines.view(at)));
+            lines.clear();
+            assert!((0..count).all(|line| lines.view(line * LINE) == &[0; VIEW]));
         }
     }
 

@@ -66,8 +66,7 @@ impl AdaptiveQuotientFilter {
         let mut members: Vec<Scaled> = members.iter().map(|&hash| digits.scale(hash)).collect();
         members.sort_unstable();
 
-        let level = self.table.level();
-        let minirun = level.run(FindMinirun { filter: self, scaled: mistake });
+        let minirun = self.find_minirun(mistake);
         let stored: Vec<Fingerprint> = self
             .table
             .entries(minirun.clone())
@@ -88,8 +87,7 @@ impl AdaptiveQuotientFilter {
         }
         repaired.sort_unstable();
         let slots: Vec<Slot> = repaired.iter().flat_map(|&print| slots_of(digits, print)).collect();
-        level
-            .run(Rewrite { filter: self, quotient: mistake.quotient, minirun, slots: &slots })
+        self.rewrite(mistake.quotient, minirun, &slots)
             .map_err(|TableFull| AdaptError::Full { load: self.load() })?;
         if adaptation.ghosts > 0 {
             self.len -= adaptation.ghosts as u64;
@@ -97,6 +95,21 @@ impl AdaptiveQuotientFilter {
         }
         self.adaptations += 1;
         Ok(adaptation)
+    }
+
+    /// As [`minirun`](Self::minirun), on this machine.
+    pub(super) fn find_minirun(&self, scaled: Scaled) -> Range<u64> {
+        self.table.level().run(FindMinirun { filter: self, scaled })
+    }
+
+    /// Replaces whole entries of the run of `quotient`.
+    pub(super) fn rewrite(
+        &mut self,
+        quotient: u64,
+        entries: Range<u64>,
+        slots: &[Slot],
+    ) -> Result<(), TableFull> {
+        self.table.level().run(Rewrite { filter: self, quotient, entries, slots })
     }
 }
 
@@ -174,7 +187,7 @@ impl Operation for FindMinirun<'_> {
 struct Rewrite<'a> {
     filter: &'a mut AdaptiveQuotientFilter,
     quotient: u64,
-    minirun: Range<u64>,
+    entries: Range<u64>,
     slots: &'a [Slot],
 }
 
@@ -182,6 +195,6 @@ impl Operation for Rewrite<'_> {
     type Output = Result<(), TableFull>;
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
-        self.filter.table.replace(machine, self.quotient, self.minirun, self.slots)
+        self.filter.table.replace(machine, self.quotient, self.entries, self.slots)
     }
 }

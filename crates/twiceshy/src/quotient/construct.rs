@@ -28,10 +28,10 @@ impl AdaptiveQuotientFilter {
     ) -> Result<Self, BuildError> {
         let Parameters { slots, remainder_bits, hash } = parameters;
         check_shape(slots, remainder_bits)?;
-        let table = QuotientTable::new(slots, remainder_bits)
+        let mut table = QuotientTable::new(slots, remainder_bits)
             .ok_or(BuildError::Memory { slots, remainder_bits })?;
         let digits = Digits { slots, width: remainder_bits };
-        let mut writer = TableWriter::new(table);
+        let mut writer = TableWriter::new(&mut table);
         let mut len = 0;
         let mut mistakes = Neighbours::new(mistakes.into_iter());
         for member in in_order(members.into_iter(), "members") {
@@ -50,7 +50,8 @@ impl AdaptiveQuotientFilter {
             len += 1;
         }
         mistakes.finish()?;
-        Ok(Self::from_table(writer.finish(), hash, len))
+        writer.finish();
+        Ok(Self::from_table(table, hash, len))
     }
 }
 

@@ -19,22 +19,51 @@ impl AdaptiveQuotientFilter {
     pub fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError> {
         let room = self.table.slots() - self.table.used();
         let inserted = if hashes.len() as u64 > room {
-            Err(0)
+            Err(TableFull)
         } else {
-            let level = self.table.level();
-            level.run(InsertMany { filter: self, hashes })
+            let many = self.is_empty() && hashes.len() as u64 > self.table.slots() / 16;
+            let filled = many.then(|| self.fill(hashes)).flatten();
+            filled.unwrap_or_else(|| self.insert_each(hashes))
         };
-        inserted.map_err(|_count| InsertError::Full { load: self.load() })
+        inserted.map_err(|TableFull| InsertError::Full { load: self.load() })
+    }
+
+    /// Inserts members in the order in which they are given.
+    fn insert_each(&mut self, hashes: &[Hash]) -> Result<(), TableFull> {
+        let level = self.table.level();
+        let inserted = level.run(InsertEach { filter: self, hashes });
+        if inserted < hashes.len() {
+            for &hash in hashes[..inserted].iter().rev() {
+                self.take_out(hash);
+            }
+            return Err(TableFull);
+        }
+        Ok(())
+    }
+
+    /// Undoes the insert of a member. In a minirun, all fingerprints that cover it are the
+    /// same, so it doesn't matter which one goes.
+    #[cold]
+    fn take_out(&mut self, hash: Hash) {
+        let scaled = self.digits().scale(hash);
+        let entry = self
+            .table
+            .entries(self.find_minirun(scaled))
+            .find(|entry| self.fingerprint_at(scaled.quotient, entry.clone()).covers(hash))
+            .expect("it was inserted");
+        self.rewrite(scaled.quotient, entry, &[]).expect("nothing needs room");
+        self.len -= 1;
     }
 }
 
-struct InsertMany<'a> {
+struct InsertEach<'a> {
     filter: &'a mut AdaptiveQuotientFilter,
     hashes: &'a [Hash],
 }
 
-impl Operation for InsertMany<'_> {
-    type Output = Result<(), usize>;
+impl Operation for InsertEach<'_> {
+    /// How many were inserted before the table was full.
+    type Output = usize;
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
@@ -42,9 +71,9 @@ impl Operation for InsertMany<'_> {
     }
 }
 
-impl InsertMany<'_> {
+impl InsertEach<'_> {
     #[inline(always)]
-    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), usize> {
+    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> usize {
         let Self { filter, hashes } = self;
         for (index, &hash) in hashes.iter().enumerate() {
             if let Some(&next) = hashes.get(index + AHEAD) {
@@ -52,9 +81,9 @@ impl InsertMany<'_> {
                 filter.table.prefetch(filter.table.home::<WIDTH>(quotient));
             }
             if let Err(TableFull) = Insert::run::<M, WIDTH>(machine, filter, hash) {
-                return Err(index);
+                return index;
             }
         }
-        Ok(())
+        hashes.len()
     }
 }

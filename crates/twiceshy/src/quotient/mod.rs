@@ -2,6 +2,7 @@
 
 mod adapt;
 mod batch;
+mod bulk;
 mod builder;
 mod construct;
 mod insert;

@@ -314,6 +314,12 @@ impl QuotientTable {
         usize::try_from((slots + 4 * slots.isqrt() + 64).div_ceil(lanes)).ok()
     }
 
+    /// Forgets all runs.
+    pub(crate) fn clear(&mut self) {
+        self.lines.clear();
+        self.used = 0;
+    }
+
     /// The bytes that a table of that shape takes, or `None` if there is no such table.
     pub(crate) fn bytes_for(slots: u64, width: u32) -> Option<u64> {
         Some(Self::blocks_for(slots, width)? as u64 * u64::from(LINE_BITS / 8))

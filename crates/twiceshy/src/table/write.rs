@@ -8,8 +8,8 @@ use super::layout::{Kind, Place, Plane, Planes, QuotientTable, Slot, set_word, w
 
 /// Appends entries to a table in the order of their quotients, without ever moving
 /// one.
-pub(crate) struct TableWriter {
-    table: QuotientTable,
+pub(crate) struct TableWriter<'a> {
+    table: &'a mut QuotientTable,
     /// The run being written: its quotient, and where its last remainder is.
     run: Option<Run>,
     /// The first slot that isn't written yet.
@@ -29,9 +29,10 @@ struct Run {
     last: Place,
 }
 
-impl TableWriter {
-    /// Writes into `table`, which must be empty.
-    pub(crate) fn new(table: QuotientTable) -> Self {
+impl<'a> TableWriter<'a> {
+    /// Writes into `table`, which must be empty, and is no table until it is
+    /// [finished](Self::finish).
+    pub(crate) fn new(table: &'a mut QuotientTable) -> Self {
         debug_assert_eq!(table.used(), 0);
         let end = table.place(table.end());
         Self { table, run: None, at: Place::default(), end, line: [0; 8], occupied: 0 }
@@ -149,10 +150,9 @@ impl TableWriter {
         }
     }
 
-    /// The table with all that was written.
-    pub(crate) fn finish(mut self) -> QuotientTable {
+    /// Writes what is still at hand.
+    pub(crate) fn finish(mut self) {
         self.end_run(Place::new(self.table.blocks() - 1, 0));
         self.write_line();
-        self.table
     }
 }

@@ -1,0 +1,185 @@
+//! Many members into an empty filter: sorted, then written in one pass.
+//!
+//! What the table stores of a member, its quotient and remainder, is one number of a
+//! word, and numbers are sorted by their digits, without comparing any: first into
+//! buckets, by the leading bits of the hash, then each bucket in the cache, from the
+//! lowest digit up. Hashes that are not uniform make buckets uneven, which costs cache
+//! misses, but never more passes.
+
+use super::AdaptiveQuotientFilter;
+use crate::Hash;
+use crate::bits::machine::{Machine, Operation};
+use crate::bits::memory::Lines;
+use crate::bits::word::low_bits;
+use crate::fingerprint::Digits;
+use crate::table::{Kind, Slot, TableFull, TableWriter};
+
+/// Numbers in a bucket, about: few enough to be sorted in the cache, but so many that there
+/// are few buckets to scatter to.
+const BUCKET: usize = 1 << 17;
+
+/// Bits of a digit, at most: counters of all its values fit the first-level cache.
+const DIGIT_BITS: u32 = 13;
+
+/// Less than so many numbers are sorted by comparing.
+const FEW: usize = 1 << 10;
+
+impl AdaptiveQuotientFilter {
+    /// Inserts members into an empty filter, in the order of their hashes; or returns
+    /// `None`, and does nothing, if they can't be sorted.
+    pub(super) fn fill(&mut self, hashes: &[Hash]) -> Option<Result<(), TableFull>> {
+        let numbers = Numbers::new(self.digits())?;
+        let sorted = numbers.scatter(hashes)?;
+        let written = self.table.level().run(Fill { filter: self, sorted });
+        if written.is_err() {
+            self.table.clear();
+        } else {
+            self.len = hashes.len() as u64;
+            self.versions.bump_all();
+        }
+        Some(written)
+    }
+}
+
+struct Fill<'a> {
+    filter: &'a mut AdaptiveQuotientFilter,
+    sorted: Scattered,
+}
+
+impl Operation for Fill<'_> {
+    type Output = Result<(), TableFull>;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, _: M) -> Result<(), TableFull> {
+        let Self { filter, sorted } = self;
+        let mut writer = TableWriter::new(&mut filter.table);
+        sorted.in_order(|quotient, value| {
+            writer.push(quotient, [Slot { value, kind: Kind::Remainder }])
+        })?;
+        writer.finish();
+        Ok(())
+    }
+}
+
+/// Quotient and remainder of a hash as one number.
+#[derive(Clone, Copy)]
+struct Numbers {
+    digits: Digits,
+}
+
+impl Numbers {
+    /// Numbers for these digits, if they fit a word.
+    fn new(digits: Digits) -> Option<Self> {
+        let bits = u64::BITS - (digits.slots - 1).leading_zeros() + digits.width;
+        (bits <= u64::BITS).then_some(Self { digits })
+    }
+
+    /// Larger hashes have larger numbers, or the same.
+    #[inline(always)]
+    fn of(self, hash: Hash) -> u64 {
+        let scaled = self.digits.scale(hash);
+        scaled.quotient << self.digits.width | scaled.leading(self.digits.width)
+    }
+
+    /// The numbers of all hashes, in buckets, or `None` if there is no memory for them.
+    fn scatter(self, hashes: &[Hash]) -> Option<Scattered> {
+        let leading = (hashes.len() / BUCKET).next_power_of_two().ilog2();
+        let bucket_of = |hash: Hash| hash.as_u128().unbounded_shr(128 - leading) as usize;
+        let mut counts = vec![0; 1 << leading];
+        for &hash in hashes {
+            counts[bucket_of(hash)] += 1;
+        }
+        let mut next: Vec<usize> = counts
+            .iter()
+            .scan(0, |sum, &count| Some(core::mem::replace(sum, *sum + count)))
+            .collect();
+        let mut lines = Lines::zeroed(hashes.len().div_ceil(8))?;
+        let numbers = lines.words_mut();
+        for &hash in hashes {
+            let place = &mut next[bucket_of(hash)];
+            numbers[*place] = self.of(hash);
+            *place += 1;
+        }
+        Some(Scattered { numbers: self, lines, counts })
+    }
+}
+
+/// Numbers in buckets, which are in order.
+struct Scattered {
+    numbers: Numbers,
+    lines: Lines,
+    counts: Vec<usize>,
+}
+
+impl Scattered {
+    /// Calls `each` with the quotients and remainders, in order, until it fails.
+    #[inline(always)]
+    fn in_order<E>(mut self, mut each: impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
+        let width = self.numbers.digits.width;
+        let leading = self.counts.len().ilog2();
+        let mut sorter = Sorter::default();
+        let mut rest = self.lines.words_mut();
+        for (bucket, count) in (0..).zip(self.counts) {
+            let (numbers, others) = rest.split_at_mut(count);
+            rest = others;
+            let first = Hash::from_u128(u128::unbounded_shl(bucket, 128 - leading));
+            let last = Hash::from_u128(first.as_u128() | u128::MAX.unbounded_shr(leading));
+            let (least, most) = (self.numbers.of(first), self.numbers.of(last));
+            sorter.sort(numbers, least, u64::BITS - (most - least).leading_zeros());
+            for &number in &*numbers {
+                each(number >> width, number & low_bits(width))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sorts numbers by their digits.
+#[derive(Default)]
+struct Sorter {
+    /// Counters of the values of each digit.
+    counts: Vec<u32>,
+    spare: Vec<u64>,
+}
+
+impl Sorter {
+    /// Sorts numbers that are at least `least`, and less than 2^`bits` more.
+    #[inline(always)]
+    fn sort(&mut self, numbers: &mut [u64], least: u64, bits: u32) {
+        let countable = FEW..u32::MAX as usize;
+        if !countable.contains(&numbers.len()) || bits == 0 {
+            numbers.sort_unstable();
+            return;
+        }
+        let digits = bits.div_ceil(DIGIT_BITS);
+        let width = bits.div_ceil(digits);
+        let value = |number: u64, digit: u32| {
+            ((number - least) >> (digit * width)) as usize & ((1 << width) - 1)
+        };
+        self.counts.clear();
+        self.counts.resize((digits as usize) << width, 0);
+        for &number in &*numbers {
+            for (digit, counts) in (0..).zip(self.counts.chunks_exact_mut(1 << width)) {
+                counts[value(number, digit)] += 1;
+            }
+        }
+        self.spare.resize(numbers.len().max(self.spare.len()), 0);
+        let mut to = &mut self.spare[..numbers.len()];
+        let mut from = numbers;
+        for (digit, next) in (0..).zip(self.counts.chunks_exact_mut(1 << width)) {
+            let mut sum = 0;
+            for count in next.iter_mut() {
+                sum += core::mem::replace(count, sum);
+            }
+            for &number in &*from {
+                let place = &mut next[value(number, digit)];
+                to[*place as usize] = number;
+                *place += 1;
+            }
+            core::mem::swap(&mut from, &mut to);
+        }
+        if digits % 2 == 1 {
+            to.copy_from_slice(from);
+        }
+    }
+}
