@@ -106,7 +106,7 @@ pub fn drive_constructor(bytes: &[u8]) {
 }
 
 fn construct(bytes: &mut Unstructured<'_>) -> Result<()> {
-    let stage = Stage::new(Shape::any(bytes)?);
+    let mut stage = Stage::new(Shape::any(bytes)?);
     let (mut members, mut mistakes) = (Vec::new(), Vec::new());
     let (sort_members, sort_mistakes) = (bytes.ratio(9, 10)?, bytes.ratio(9, 10)?);
     while !bytes.is_empty() {
@@ -114,6 +114,8 @@ fn construct(bytes: &mut Unstructured<'_>) -> Result<()> {
         let hash = stage.hash(bytes, known)?;
         if bytes.ratio(1, 3)? { mistakes.push(hash) } else { members.push(hash) }
     }
+    stage.insert_many(&members);
+    stage.model.check(&stage.filter);
     if sort_members {
         members.sort_unstable();
     }
@@ -171,7 +173,7 @@ impl Stage {
 
     fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let hash = self.any_hash(bytes)?;
-        match bytes.int_in_range(0..=15)? {
+        match bytes.int_in_range(0..=17)? {
             0..=6 => self.insert(hash, false),
             7 => self.insert(hash, bytes.ratio(1, 4)?),
             8..=12 => self.adapt(hash, bytes.ratio(1, 4)?),
@@ -183,9 +185,31 @@ impl Stage {
                 self.mistakes.sort_unstable();
                 self.compare_with_built(&members, &self.mistakes);
             }
+            15..=16 => {
+                let most = if bytes.ratio(1, 8)? { 200 } else { 20 };
+                let count = bytes.int_in_range(0..=most)?;
+                let hashes =
+                    (0..count).map(|_| self.any_hash(bytes)).collect::<Result<Vec<_>>>()?;
+                self.insert_many(&hashes);
+            }
             _ => assert_eq!(self.filter.contains(hash), self.model.contains(hash)),
         }
         Ok(())
+    }
+
+    fn insert_many(&mut self, hashes: &[Hash]) {
+        let mut model = self.model.clone();
+        for &hash in hashes {
+            model.insert(hash, false);
+        }
+        match self.filter.insert_many(hashes) {
+            Ok(()) => {
+                assert!(model.fits());
+                self.model = model;
+            }
+            Err(InsertError::Full { load }) => self.must_be_full(&model, load),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     fn insert(&mut self, hash: Hash, ghost: bool) {

@@ -160,6 +160,24 @@ impl<K: Key + ?Sized> Keyed<K, AdaptiveQuotientFilter> {
     pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], maybe: &mut Vec<bool>) {
         self.filter.contains_each(keys, |key| self.hasher.hash(key.borrow()), maybe);
     }
+
+    /// Inserts many members, all or none; see
+    /// [`insert_many`](AdaptiveQuotientFilter::insert_many).
+    ///
+    /// ```
+    /// # use twiceshy::AdaptiveQuotientFilter;
+    /// let mut filter = AdaptiveQuotientFilter::builder().capacity(100).build_keyed::<str>()?;
+    /// filter.insert_many(&["one", "two", "three"])?;
+    /// assert!(filter.contains("two"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InsertError::Full`] if there are not enough slots; nothing has changed then.
+    pub fn insert_many<Q: Borrow<K>>(&mut self, keys: &[Q]) -> Result<(), InsertError> {
+        let hashes: Vec<Hash> = keys.iter().map(|key| self.hasher.hash(key.borrow())).collect();
+        self.filter.insert_many(&hashes)
+    }
 }
 
 impl Builder {

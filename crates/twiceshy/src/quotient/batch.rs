@@ -50,14 +50,7 @@ impl AdaptiveQuotientFilter {
         maybe: &mut [bool],
     ) {
         let table = &self.table;
-        let digits = self.digits();
-        let width = if WIDTH == 0 { table.width() } else { WIDTH };
-        let begin = |key: &K| {
-            let scaled = digits.scale(hash(key));
-            let place = table.home::<WIDTH>(scaled.quotient);
-            table.prefetch(place);
-            Begun { place, remainder: scaled.leading(width) }
-        };
+        let begin = |key: &K| self.begin::<WIDTH>(hash(key));
         let (groups, rest) = keys.as_chunks::<GROUP>();
         let mut begun = [[Begun::default(); GROUP]; 2];
         if let Some(group) = groups.first() {
@@ -92,6 +85,16 @@ impl AdaptiveQuotientFilter {
         }
     }
 
+    /// Finds the line of a hash, and asks for it.
+    #[inline(always)]
+    pub(super) fn begin<const WIDTH: u32>(&self, hash: Hash) -> Begun {
+        let scaled = self.digits().scale(hash);
+        let place = self.table.home::<WIDTH>(scaled.quotient);
+        self.table.prefetch(place);
+        let width = if WIDTH == 0 { self.table.width() } else { WIDTH };
+        Begun { place, remainder: scaled.leading(width) }
+    }
+
     /// Answers the lookups that take more than a line.
     #[inline(always)]
     fn look_closely_at<const WIDTH: u32, K>(
@@ -111,11 +114,11 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-/// A lookup whose line was asked for.
+/// What is known of a hash whose line was asked for.
 #[derive(Clone, Copy, Default)]
-struct Begun {
-    place: Place,
-    remainder: u64,
+pub(super) struct Begun {
+    pub(super) place: Place,
+    pub(super) remainder: u64,
 }
 
 /// Some numbers.

@@ -308,7 +308,8 @@ impl Builder {
         }
     }
 
-    /// As [`build_sorted`](Self::build_sorted), after sorting both lists.
+    /// As [`build_sorted`](Self::build_sorted), after sorting both lists. Without mistakes,
+    /// what is sorted is less, and twice as fast.
     ///
     /// # Errors
     /// As [`build_sorted`](Self::build_sorted).
@@ -317,6 +318,15 @@ impl Builder {
         mut members: Vec<Hash>,
         mut mistakes: Vec<Hash>,
     ) -> Result<AdaptiveQuotientFilter, BuildError> {
+        if mistakes.is_empty() {
+            let capacity = self.capacity.unwrap_or(0).max(members.len());
+            let asked = self.memory.is_some() || self.slots.is_some();
+            let sized = if asked { self.clone() } else { self.clone().capacity(capacity) };
+            let mut filter = sized.build()?;
+            let slots = filter.parameters().slots;
+            filter.insert_many(&members).map_err(|_| BuildError::Full { slots })?;
+            return Ok(filter);
+        }
         members.sort_unstable();
         mistakes.sort_unstable();
         self.build_sorted(|| members.iter().copied(), || mistakes.iter().copied())

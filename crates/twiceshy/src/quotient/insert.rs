@@ -4,7 +4,7 @@ use super::{AdaptiveQuotientFilter, slots_of};
 use crate::bits::machine::{Machine, Operation, Routine};
 use crate::error::InsertError;
 use crate::hash::Scaled;
-use crate::table::{Inserted, Slot, Spot, TableFull, with_width};
+use crate::table::{Inserted, Place, Slot, Spot, TableFull, with_width};
 use crate::{Fingerprint, Hash};
 use core::ops::Range;
 
@@ -20,15 +20,37 @@ impl AdaptiveQuotientFilter {
         inserted.map_err(|TableFull| InsertError::Full { load: self.load() })
     }
 
+    /// Inserts the fingerprint of a hash whose home and remainder are known.
+    #[inline(always)]
+    pub(super) fn insert_begun<M: Machine, const WIDTH: u32>(
+        &mut self,
+        machine: M,
+        hash: Hash,
+        home: Place,
+        remainder: u64,
+    ) -> Result<(), TableFull> {
+        let table = &mut self.table;
+        if table.used() == table.slots() {
+            return Err(TableFull);
+        }
+        match table.insert_here::<M, WIDTH>(machine, home, remainder) {
+            Inserted::Done => Ok(()),
+            Inserted::At(spot) => self.insert_at(hash, spot),
+            Inserted::Nowhere => self.insert_walking(hash),
+        }
+    }
+
     /// Inserts a member that goes to `spot`, but needs an unused slot of another block.
     #[inline(never)]
-    fn insert_at(&mut self, scaled: Scaled, spot: Spot) -> Result<(), TableFull> {
+    fn insert_at(&mut self, hash: Hash, spot: Spot) -> Result<(), TableFull> {
+        let scaled = self.digits().scale(hash);
         self.table.level().run(InsertAt { filter: self, scaled, spot: Some(spot) })
     }
 
     /// Inserts a member into a run that isn't within one block.
     #[inline(never)]
-    fn insert_walking(&mut self, scaled: Scaled) -> Result<(), TableFull> {
+    fn insert_walking(&mut self, hash: Hash) -> Result<(), TableFull> {
+        let scaled = self.digits().scale(hash);
         self.table.level().run(InsertAt { filter: self, scaled, spot: None })
     }
 
@@ -75,17 +97,9 @@ impl Routine for Insert {
         hash: Hash,
     ) -> Self::Output {
         let scaled = filter.digits().scale(hash);
-        let table = &mut filter.table;
-        if table.used() == table.slots() {
-            return Err(TableFull);
-        }
-        let width = if WIDTH == 0 { table.width() } else { WIDTH };
-        let home = table.home::<WIDTH>(scaled.quotient);
-        match table.insert_here::<M, WIDTH>(machine, home, scaled.leading(width)) {
-            Inserted::Done => {}
-            Inserted::At(spot) => filter.insert_at(scaled, spot)?,
-            Inserted::Nowhere => filter.insert_walking(scaled)?,
-        }
+        let width = if WIDTH == 0 { filter.table.width() } else { WIDTH };
+        let home = filter.table.home::<WIDTH>(scaled.quotient);
+        filter.insert_begun::<M, WIDTH>(machine, hash, home, scaled.leading(width))?;
         filter.len += 1;
         filter.versions.bump(scaled.quotient);
         Ok(())

@@ -1,9 +1,9 @@
 //! Many inserts at once.
 
 use super::AdaptiveQuotientFilter;
-use super::insert::Insert;
+use super::batch::Begun;
 use crate::Hash;
-use crate::bits::machine::{Machine, Operation, Routine};
+use crate::bits::machine::{Machine, Operation};
 use crate::error::InsertError;
 use crate::table::{TableFull, with_width};
 
@@ -32,6 +32,8 @@ impl AdaptiveQuotientFilter {
     fn insert_each(&mut self, hashes: &[Hash]) -> Result<(), TableFull> {
         let level = self.table.level();
         let inserted = level.run(InsertEach { filter: self, hashes });
+        self.len += inserted as u64;
+        self.versions.bump_all();
         if inserted < hashes.len() {
             for &hash in hashes[..inserted].iter().rev() {
                 self.take_out(hash);
@@ -75,12 +77,17 @@ impl InsertEach<'_> {
     #[inline(always)]
     fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> usize {
         let Self { filter, hashes } = self;
+        let mut begun = [Begun::default(); AHEAD];
+        for (begun, &hash) in begun.iter_mut().zip(hashes) {
+            *begun = filter.begin::<WIDTH>(hash);
+        }
         for (index, &hash) in hashes.iter().enumerate() {
-            if let Some(&next) = hashes.get(index + AHEAD) {
-                let quotient = filter.digits().scale(next).quotient;
-                filter.table.prefetch(filter.table.home::<WIDTH>(quotient));
+            let Begun { place, remainder } = begun[index % AHEAD];
+            if let Some(&hash) = hashes.get(index + AHEAD) {
+                begun[index % AHEAD] = filter.begin::<WIDTH>(hash);
+                filter.table.prefetch_across::<WIDTH>(begun[index % AHEAD].place);
             }
-            if let Err(TableFull) = Insert::run::<M, WIDTH>(machine, filter, hash) {
+            if filter.insert_begun::<M, WIDTH>(machine, hash, place, remainder).is_err() {
                 return index;
             }
         }

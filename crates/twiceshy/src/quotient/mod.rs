@@ -2,8 +2,8 @@
 
 mod adapt;
 mod batch;
-mod bulk;
 mod builder;
+mod bulk;
 mod construct;
 mod insert;
 mod insert_many;

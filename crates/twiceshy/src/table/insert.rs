@@ -54,7 +54,7 @@ impl QuotientTable {
 
         let here = occupied >> lane & 1;
         let rank = machine.lowest(occupied, lane).count_ones();
-        if rank + here as u32 > ends.count_ones() {
+        if rank + here as u32 > ends.count_ones() || spill >= geometry.lanes() {
             return Inserted::Nowhere;
         }
         let end = machine.select_bit(ends, rank);

@@ -65,13 +65,14 @@ impl Model {
 
     fn written(&self, mut table: QuotientTable) -> Result<QuotientTable, TableFull> {
         table = QuotientTable::new(table.slots(), table.width()).unwrap();
-        let mut writer = TableWriter::new(table);
+        let mut writer = TableWriter::new(&mut table);
         for (&quotient, entries) in &self.0 {
             for entry in entries {
                 writer.push(quotient, entry.iter().copied())?;
             }
         }
-        Ok(writer.finish())
+        writer.finish();
+        Ok(table)
     }
 }
 
