@@ -1,6 +1,6 @@
 //! Fuzzing with the stable compiler: libFuzzer needs nothing but coverage counters.
 
-use crate::shell::{self, Done, command, output, root, succeeds};
+use crate::shell::{self, Done, command, install, output, root};
 
 pub(crate) const TARGETS: [&str; 2] = ["operations", "constructor"];
 
@@ -16,7 +16,8 @@ pub(crate) fn run(targets: &[&str], seconds: u32) -> Done {
     if let Some(unknown) = targets.iter().find(|target| !TARGETS.contains(target)) {
         return Err(format!("no fuzz target {unknown:?}; there are {}", TARGETS.join(", ")));
     }
-    install_compiler()?;
+    // libFuzzer is C++.
+    install("g++", &["c++", "--version"])?;
     // With an explicit target, build scripts are not instrumented.
     let host = host()?;
     let mut build = command(&["cargo", "build", "--release", "--target", &host]);
@@ -38,15 +39,6 @@ pub(crate) fn run(targets: &[&str], seconds: u32) -> Done {
         shell::run(fuzz)?;
     }
     Ok(())
-}
-
-/// libFuzzer is C++.
-fn install_compiler() -> Done {
-    if succeeds(&["c++", "--version"]) {
-        return Ok(());
-    }
-    shell::run(command(&["apt-get", "update"]))?;
-    shell::run(command(&["apt-get", "install", "--yes", "g++"]))
 }
 
 fn host() -> Result<String, String> {

@@ -1,5 +1,6 @@
 //! The project's commands: `cargo xtask test` is the one that must be green.
 
+mod counts;
 mod fuzz;
 mod shell;
 mod test;
@@ -11,8 +12,10 @@ Usage: cargo xtask <command>
 
 Commands:
   test                          everything that must be green: format, lints, tests,
-                                docs, oldest compiler, benchmarks and fuzz targets
-                                (briefly); installs what is missing
+                                docs, oldest compiler, instruction counts, benchmarks
+                                and fuzz targets (briefly); installs what is missing
+  counts                        counts the instructions of each operation, and compares
+                                them with the recorded ones
   fuzz [TARGET] [SECONDS]       fuzzes one target, or all of them, for that long each
                                 (60 seconds if nothing is said)
 ";
@@ -22,6 +25,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["test"] => test::run(),
+        ["counts"] => counts::run(),
         ["fuzz"] => fuzz::run(&fuzz::TARGETS, 60),
         ["fuzz", target] => fuzz::run(&[target], 60),
         ["fuzz", target, seconds] => match seconds.parse() {

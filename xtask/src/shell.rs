@@ -40,9 +40,21 @@ pub(crate) fn succeeds(words: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// What a command prints.
+/// What a command prints, errors behind; an error if it doesn't succeed.
 pub(crate) fn output(words: &[&str]) -> Result<String, String> {
+    let line = words.join(" ");
     let output = command(words).output();
-    let output = output.map_err(|error| format!("`{}` did not start: {error}", words.join(" ")))?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let output = output.map_err(|error| format!("`{line}` did not start: {error}"))?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    if output.status.success() { Ok(text) } else { Err(format!("`{line}` failed:\n{text}")) }
+}
+
+/// Installs a package of the system, if what it is needed for doesn't run.
+pub(crate) fn install(package: &str, works: &[&str]) -> Done {
+    if succeeds(works) {
+        return Ok(());
+    }
+    run(command(&["apt-get", "update"]))?;
+    run(command(&["apt-get", "install", "--yes", package]))
 }

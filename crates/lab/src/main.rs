@@ -2,6 +2,7 @@
 
 mod arch;
 mod bench;
+mod count;
 
 use clap::{Parser, Subcommand};
 
@@ -18,6 +19,11 @@ enum Command {
     /// Measures speed: contestants interleaved, several rounds, best and median.
     #[command(subcommand)]
     Bench(Bench),
+    /// Does one operation many times, for `cargo xtask counts` to count its instructions.
+    Count {
+        /// The operation.
+        op: count::Op,
+    },
 }
 
 #[derive(Subcommand)]
@@ -31,5 +37,6 @@ enum Bench {
 fn main() {
     match Arguments::parse().command {
         Command::Bench(Bench::Point(options)) => bench::point::run(&options),
+        Command::Count { op } => count::run(op),
     }
 }

@@ -1,5 +1,9 @@
 //! What a measurement needs of the machine.
-#![expect(unsafe_code, reason = "a prefetch is an intrinsic")]
+#![expect(unsafe_code, reason = "a prefetch is an intrinsic, and huge pages are asked for")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::Deref;
+use std::ptr::NonNull;
 
 /// Asks for the cache line at `line`.
 #[inline(always)]
@@ -12,4 +16,55 @@ pub(crate) fn prefetch<T>(line: &T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
+}
+
+/// A cache line.
+#[repr(align(64))]
+pub(crate) struct Line(pub(crate) [u64; 8]);
+
+/// Cache lines, all touched, in huge pages where the kernel grants them: as the filter's
+/// own, so that the limit is one of the same memory.
+pub(crate) struct Lines {
+    first: NonNull<Line>,
+    layout: Layout,
+    count: usize,
+}
+
+const HUGE_PAGE: usize = 2 << 20;
+
+impl Lines {
+    #[expect(clippy::cast_ptr_alignment, reason = "it is aligned to a huge page")]
+    pub(crate) fn new(count: usize) -> Self {
+        let size = (count * size_of::<Line>()).next_multiple_of(HUGE_PAGE);
+        let layout = Layout::from_size_align(size, HUGE_PAGE).expect("a table that fits memory");
+        // SAFETY: the layout isn't empty.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(first) = NonNull::new(memory.cast::<Line>()) else { handle_alloc_error(layout) };
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::mm::{Advice, madvise};
+            // SAFETY: the range is ours, and the advice changes no content.
+            let _ = unsafe { madvise(memory.cast(), size, Advice::LinuxHugepage) };
+        }
+        // SAFETY: so many bytes are ours.
+        unsafe { memory.write_bytes(1, size) };
+        Self { first, layout, count }
+    }
+}
+
+impl Deref for Lines {
+    type Target = [Line];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Line] {
+        // SAFETY: so many lines were allocated, and initialised.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with that layout.
+        unsafe { dealloc(self.first.as_ptr().cast(), self.layout) };
+    }
 }

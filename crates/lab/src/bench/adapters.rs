@@ -119,6 +119,9 @@ fn count_hashes(hashes: &[Hash], contains: impl Fn(Hash) -> bool) -> usize {
     hashes.iter().filter(|&&hash| contains(hash)).count()
 }
 
+/// Keys of one `insert_many`; all at once is `bulk`.
+const BATCH: usize = 1 << 15;
+
 pub(super) struct Aqf {
     filter: Keyed<u64, AdaptiveQuotientFilter>,
     maybe: Vec<bool>,
@@ -152,14 +155,24 @@ impl Adapter for Aqf {
         self.filter = Self::empty(work);
     }
 
-    fn can(&self, op: Op) -> bool {
-        matches!(op, Op::Insert | Op::Lookup { .. })
+    fn can(&self, _: Op) -> bool {
+        true
     }
 
     fn run(&mut self, op: Op, work: &Work) -> usize {
         let Op::Lookup { positive, many, prehashed } = op else {
-            for key in &work.members {
-                self.filter.insert(key).expect("room");
+            match op {
+                Op::Bulk => self.filter.insert_many(&work.members).expect("room"),
+                Op::InsertMany => {
+                    for keys in work.members.chunks(BATCH) {
+                        self.filter.insert_many(keys).expect("room");
+                    }
+                }
+                _ => {
+                    for key in &work.members {
+                        self.filter.insert(key).expect("room");
+                    }
+                }
             }
             return self.filter.len();
         };

@@ -1,25 +1,21 @@
 //! The physical limit of a lookup: one random cache line per key.
 
 use super::adapters::Work;
-use crate::arch::prefetch;
+use crate::arch::{Line, Lines, prefetch};
 use twiceshy::Hash;
 
 /// A table of lines of which each key touches one.
 pub(super) struct Limit {
-    lines: Vec<Line>,
+    lines: Lines,
 }
 
-#[derive(Clone)]
-#[repr(align(64))]
-struct Line([u64; 8]);
-
-/// How far ahead lines are asked for; the best is taken, so that the limit doesn't
-/// depend on a choice.
-pub(super) const DISTANCES: [usize; 6] = [8, 12, 16, 24, 32, 48];
+/// How far ahead lines are asked for, or not at all; the best is taken, so that the limit
+/// doesn't depend on a choice.
+pub(super) const DISTANCES: [usize; 6] = [0, 8, 16, 24, 32, 48];
 
 impl Limit {
     pub(super) fn new(bytes: u64) -> Self {
-        Self { lines: vec![Line([1; 8]); (bytes / 64).max(1) as usize] }
+        Self { lines: Lines::new((bytes / 64).max(1) as usize) }
     }
 
     #[inline(always)]
@@ -31,15 +27,17 @@ impl Limit {
     /// One load per key, eight keys at a time, `distance` keys ahead.
     pub(super) fn touch(&self, work: &Work, distance: usize) -> usize {
         let hashes = &work.stranger_hashes;
-        let mut sum = 0;
-        for hash in &hashes[..distance.min(hashes.len())] {
+        let ahead = distance.min(hashes.len());
+        for hash in &hashes[..ahead] {
             prefetch(self.line(*hash));
         }
-        let ahead = hashes[distance.min(hashes.len())..].chunks_exact(8);
+        let mut sum = 0;
         let mut done = 0;
-        for (now, next) in hashes.chunks_exact(8).zip(ahead) {
+        for (now, next) in hashes.chunks_exact(8).zip(hashes[ahead..].chunks_exact(8)) {
             for lane in 0..8 {
-                prefetch(self.line(next[lane]));
+                if distance > 0 {
+                    prefetch(self.line(next[lane]));
+                }
                 sum += self.line(now[lane]).0[0];
             }
             done += 8;

@@ -161,7 +161,7 @@ impl<K, H: Fn(&K) -> Hash> Operation for ContainsEach<'_, K, H> {
     fn run<M: Machine>(self, machine: M) {
         let Self { filter, keys, hash, maybe } = self;
         with_width!(filter.table.width(), WIDTH => {
-            filter.answer::<M, WIDTH, K>(machine, keys, hash, maybe)
+            filter.answer::<M, WIDTH, K>(machine, keys, hash, maybe);
         });
     }
 }

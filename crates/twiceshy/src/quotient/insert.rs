@@ -61,6 +61,30 @@ impl AdaptiveQuotientFilter {
         self.table.level().run(InsertAmong { filter: self, scaled })
     }
 
+    /// Behind all of a run that are not larger; `None` if a neighbour in the minirun is
+    /// extended.
+    #[inline(always)]
+    fn walk_to_spot<M: Machine, const WIDTH: u32>(
+        &self,
+        machine: M,
+        home: Place,
+        remainder: u64,
+    ) -> Option<Spot> {
+        let table = &self.table;
+        let mut walk = table.walk::<M, WIDTH>(machine, home);
+        if table.is_occupied_at::<WIDTH>(home) {
+            while walk.remainder() <= remainder {
+                if walk.remainder() == remainder && table.is_extension(walk.position() + 1) {
+                    return None;
+                }
+                if !walk.advance() {
+                    break;
+                }
+            }
+        }
+        Some(walk.spot())
+    }
+
     /// The fingerprint of a new member in a minirun that has extensions, and where in it
     /// its entry belongs.
     fn place_among(&self, scaled: Scaled, minirun: Range<u64>) -> (Fingerprint, u64) {
@@ -127,30 +151,14 @@ impl InsertAt<'_> {
     #[inline(always)]
     fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), TableFull> {
         let Self { filter, scaled, spot } = self;
-        let table = &filter.table;
-        let remainder = scaled.leading(table.width());
-        let home = table.home::<WIDTH>(scaled.quotient);
-        let (spot, from) = match spot {
-            Some(spot) => (spot, spot.at.next_block()),
-            None => {
-                let mut walk = table.walk::<M, WIDTH>(machine, home);
-                // Behind all that are not larger, unless a neighbour in the minirun is
-                // extended.
-                if table.is_occupied_at::<WIDTH>(home) {
-                    loop {
-                        let value = walk.remainder();
-                        if value > remainder {
-                            break;
-                        }
-                        if value == remainder && table.is_extension(walk.position() + 1) {
-                            return filter.insert_among(scaled);
-                        }
-                        if !walk.advance() {
-                            break;
-                        }
-                    }
-                }
-                (walk.spot(), walk.spot().at)
+        let remainder = scaled.leading(filter.table.width());
+        let home = filter.table.home::<WIDTH>(scaled.quotient);
+        let (spot, from) = if let Some(spot) = spot {
+            (spot, spot.at.next_block())
+        } else {
+            match filter.walk_to_spot::<M, WIDTH>(machine, home, remainder) {
+                Some(spot) => (spot, spot.at),
+                None => return filter.insert_among(scaled),
             }
         };
         filter.table.insert_at::<M, WIDTH>(machine, home, spot, from, remainder)

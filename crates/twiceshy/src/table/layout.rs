@@ -51,7 +51,7 @@ const STRIDE: u64 = LINE as u64;
 impl Place {
     #[inline(always)]
     pub(crate) fn new(block: usize, lane: u32) -> Self {
-        Self(block as u64 * STRIDE | u64::from(lane) % STRIDE)
+        Self((block as u64 * STRIDE) | (u64::from(lane) % STRIDE))
     }
 
     #[inline(always)]

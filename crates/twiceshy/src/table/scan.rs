@@ -42,6 +42,7 @@ impl Evidence {
     }
 
     /// Whether it is [`Scan::Present`], and whether [`Scan::Unsure`], without a branch.
+    #[expect(clippy::needless_bitwise_bool, reason = "that is a branch")]
     #[inline(always)]
     pub(crate) fn flags(self) -> (bool, bool) {
         let (maybe, doubts) = (self.maybe != 0, self.doubts != 0);
