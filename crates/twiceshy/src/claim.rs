@@ -111,7 +111,11 @@ impl Versions {
         self.stripes[stripe] = self.stripes[stripe].wrapping_add(1);
     }
 
-    pub(crate) fn bump_all(&mut self) {
+    /// Bumps the stripes of some quotients; all, if there are more of these than stripes.
+    pub(crate) fn bump_each(&mut self, quotients: impl ExactSizeIterator<Item = u64>) {
+        if quotients.len() < self.stripes.len() {
+            return quotients.for_each(|quotient| self.bump(quotient));
+        }
         for stripe in &mut self.stripes {
             *stripe = stripe.wrapping_add(1);
         }

@@ -292,6 +292,40 @@ fn the_constructor_equals_inserts_and_repairs() {
 }
 
 #[test]
+fn every_way_of_inserting_ends_in_the_same_filter() {
+    let random = random(17);
+    let skewed = |index: u64| Hash::from_u128(random(index).as_u128() >> (index % 8));
+    let spreads: [(u64, &dyn Fn(u64) -> Hash); 4] = [
+        (300_000, &|index| random(index)),
+        (10_000, &skewed),
+        (300_000, &|index| Hash::from_u128(u128::MAX / 300_000 * u128::from(index))),
+        (300, &|_| random(5)),
+    ];
+    for (members, hash) in spreads {
+        let hashes: Vec<Hash> = (0..members).map(hash).collect();
+        for (remainder_bits, slots) in [(9, 330_000), (1, 1 << 19), (7, 350_003), (40, 400_001)] {
+            let empty = || {
+                let builder = AdaptiveQuotientFilter::builder();
+                builder.remainder_bits(remainder_bits).slots(slots).build().unwrap()
+            };
+            let (mut one_by_one, mut batches, mut bulk) = (empty(), empty(), empty());
+            for &hash in &hashes {
+                one_by_one.insert(hash).unwrap();
+            }
+            for batch in hashes.chunks(1000) {
+                batches.insert_many(batch).unwrap();
+            }
+            bulk.insert_many(&hashes).unwrap();
+            for filter in [&one_by_one, &batches, &bulk] {
+                filter.validate().unwrap();
+                assert_eq!(filter.len(), hashes.len());
+                assert!(filter.iter().eq(one_by_one.iter()));
+            }
+        }
+    }
+}
+
+#[test]
 fn a_size_that_was_only_estimated_is_enlarged() {
     const QUERIES: u64 = 1_000_000;
     let (member, query, other) = (random(50), random(51), random(52));

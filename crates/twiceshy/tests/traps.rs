@@ -1,8 +1,8 @@
 //! Mistakes that others made, one test each.
 
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Claim, Fingerprint, Hash, MemoryMap,
-    ReverseMap,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Claim, Fingerprint, Hash, InsertError,
+    MemoryMap, ReverseMap,
 };
 
 fn filter(remainder_bits: u32, slots: u64) -> AdaptiveQuotientFilter {
@@ -147,6 +147,55 @@ fn members_that_came_elsewhere_do_not_spoil_a_claim() {
     }
     filter.adapt(&claim, &[quotient(7)]).unwrap();
     assert!(filter.contains(quotient(7)) && !filter.contains(query));
+}
+
+#[test]
+fn members_that_came_in_a_batch_spoil_claims_about_them_only() {
+    let quotient = |number: u128| Hash::from_u128(number << 112);
+    let query = Hash::from_u128(quotient(7).as_u128() + 1);
+    let asked = || {
+        let mut filter = filter(8, 1 << 16);
+        filter.insert(quotient(7)).unwrap();
+        let claim = claim(&filter, query);
+        (filter, claim)
+    };
+    let (mut filter, claim) = asked();
+    filter.insert_many(&[quotient(6), quotient(8), quotient(40_000)]).unwrap();
+    filter.adapt(&claim, &[quotient(7)]).unwrap();
+    for count in [2, 5000] {
+        let (mut filter, claim) = asked();
+        let batch: Vec<Hash> = (7..7 + count).map(quotient).collect();
+        filter.insert_many(&batch).unwrap();
+        assert_eq!(filter.adapt(&claim, &[quotient(7)]), Err(AdaptError::Stale));
+    }
+}
+
+#[test]
+fn a_batch_that_does_not_fit_changes_nothing() {
+    // The last quotient's run ends in the tail, which is full before the table is.
+    let mut filter = filter(8, 1000);
+    let end = |number: u128| Hash::from_u128(u128::MAX - (number << 100));
+    let (member, query) = (end(0), end(1));
+    filter.insert(member).unwrap();
+    let before = claim(&filter, query);
+    filter.adapt(&before, &[member]).unwrap();
+    let (prints, statistics) = (filter.iter().collect::<Vec<_>>(), filter.statistics());
+    for batch in [
+        (0..900).map(end).collect::<Vec<_>>(),
+        (0..2000).map(end).collect(),
+        (0..900).map(|number| if number < 450 { hash(number << 8) } else { end(number) }).collect(),
+    ] {
+        let refused = filter.insert_many(&batch);
+        assert!(matches!(refused, Err(InsertError::Full { .. })));
+        assert_eq!((filter.iter().collect(), filter.statistics()), (prints.clone(), statistics));
+        filter.validate().unwrap();
+        assert_eq!(filter.adapt(&before, &[member]).unwrap().lengthened, 0);
+    }
+    let mut empty = self::filter(8, 1000);
+    assert!(empty.insert_many(&(0..900).map(end).collect::<Vec<_>>()).is_err());
+    assert!(empty.is_empty() && empty.validate().is_ok());
+    empty.insert_many(&[member, query]).unwrap();
+    assert!(empty.contains(member) && empty.contains(query));
 }
 
 #[test]

@@ -34,8 +34,7 @@ impl AdaptiveQuotientFilter {
         if written.is_err() {
             self.table.clear();
         } else {
-            self.len = hashes.len() as u64;
-            self.versions.bump_all();
+            self.count(hashes);
         }
         Some(written)
     }

@@ -32,18 +32,24 @@ impl AdaptiveQuotientFilter {
     fn insert_each(&mut self, hashes: &[Hash]) -> Result<(), TableFull> {
         let level = self.table.level();
         let inserted = level.run(InsertEach { filter: self, hashes });
-        self.len += inserted as u64;
-        self.versions.bump_all();
         if inserted < hashes.len() {
             for &hash in hashes[..inserted].iter().rev() {
                 self.take_out(hash);
             }
             return Err(TableFull);
         }
+        self.count(hashes);
         Ok(())
     }
 
-    /// Undoes the insert of a member. In a minirun, all fingerprints that cover it are the
+    /// Takes note of new members.
+    pub(super) fn count(&mut self, hashes: &[Hash]) {
+        let digits = self.digits();
+        self.len += hashes.len() as u64;
+        self.versions.bump_each(hashes.iter().map(|&hash| digits.scale(hash).quotient));
+    }
+
+    /// Undoes the insert of a member that isn't counted yet. In a minirun, all fingerprints that cover it are the
     /// same, so it doesn't matter which one goes.
     #[cold]
     fn take_out(&mut self, hash: Hash) {
@@ -54,7 +60,6 @@ impl AdaptiveQuotientFilter {
             .find(|entry| self.fingerprint_at(scaled.quotient, entry.clone()).covers(hash))
             .expect("it was inserted");
         self.rewrite(scaled.quotient, entry, &[]).expect("nothing needs room");
-        self.len -= 1;
     }
 }
 
