@@ -175,8 +175,8 @@ impl<K: Key + ?Sized> Keyed<K, AdaptiveQuotientFilter> {
     /// # Errors
     /// [`InsertError::Full`] if there are not enough slots; nothing has changed then.
     pub fn insert_many<Q: Borrow<K>>(&mut self, keys: &[Q]) -> Result<(), InsertError> {
-        let hashes: Vec<Hash> = keys.iter().map(|key| self.hasher.hash(key.borrow())).collect();
-        self.filter.insert_many(&hashes)
+        let hasher = &self.hasher;
+        self.filter.insert_each(keys, |key| hasher.hash(key.borrow()))
     }
 }
 

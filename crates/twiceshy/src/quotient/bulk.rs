@@ -25,16 +25,18 @@ const DIGIT_BITS: u32 = 13;
 const FEW: usize = 1 << 10;
 
 impl AdaptiveQuotientFilter {
-    /// Inserts members into an empty filter, in the order of their hashes; or returns
-    /// `None`, and does nothing, if they can't be sorted.
-    pub(super) fn fill(&mut self, hashes: &[Hash]) -> Option<Result<(), TableFull>> {
+    /// Inserts members into an empty filter, in the order of their hashes, and doesn't count
+    /// them; or returns `None`, and does nothing, if they can't be sorted.
+    pub(super) fn fill<K>(
+        &mut self,
+        keys: &[K],
+        hash: impl Fn(&K) -> Hash,
+    ) -> Option<Result<(), TableFull>> {
         let numbers = Numbers::new(self.digits())?;
-        let sorted = numbers.scatter(hashes)?;
+        let sorted = numbers.scatter(keys, hash)?;
         let written = self.table.level().run(Fill { filter: self, sorted });
         if written.is_err() {
             self.table.clear();
-        } else {
-            self.count(hashes);
         }
         Some(written)
     }
@@ -80,21 +82,22 @@ impl Numbers {
         scaled.quotient << self.digits.width | scaled.leading(self.digits.width)
     }
 
-    /// The numbers of all hashes, in buckets, or `None` if there is no memory for them.
-    fn scatter(self, hashes: &[Hash]) -> Option<Scattered> {
-        let leading = (hashes.len() / BUCKET).next_power_of_two().ilog2();
+    /// The numbers of all keys, in buckets, or `None` if there is no memory for them.
+    fn scatter<K>(self, keys: &[K], hash: impl Fn(&K) -> Hash) -> Option<Scattered> {
+        let leading = (keys.len() / BUCKET).next_power_of_two().ilog2();
         let bucket_of = |hash: Hash| hash.as_u128().unbounded_shr(128 - leading) as usize;
         let mut counts = vec![0; 1 << leading];
-        for &hash in hashes {
-            counts[bucket_of(hash)] += 1;
+        for key in keys {
+            counts[bucket_of(hash(key))] += 1;
         }
         let mut next: Vec<usize> = counts
             .iter()
             .scan(0, |sum, &count| Some(core::mem::replace(sum, *sum + count)))
             .collect();
-        let mut lines = Lines::zeroed(hashes.len().div_ceil(8))?;
+        let mut lines = Lines::zeroed(keys.len().div_ceil(8))?;
         let numbers = lines.words_mut();
-        for &hash in hashes {
+        for key in keys {
+            let hash = hash(key);
             let place = &mut next[bucket_of(hash)];
             numbers[*place] = self.of(hash);
             *place += 1;

@@ -25,7 +25,7 @@ impl AdaptiveQuotientFilter {
     pub(super) fn insert_begun<M: Machine, const WIDTH: u32>(
         &mut self,
         machine: M,
-        hash: Hash,
+        hash: impl FnOnce() -> Hash,
         home: Place,
         remainder: u64,
     ) -> Result<(), TableFull> {
@@ -35,8 +35,8 @@ impl AdaptiveQuotientFilter {
         }
         match table.insert_here::<M, WIDTH>(machine, home, remainder) {
             Inserted::Done => Ok(()),
-            Inserted::At(spot) => self.insert_at(hash, spot),
-            Inserted::Nowhere => self.insert_walking(hash),
+            Inserted::At(spot) => self.insert_at(hash(), spot),
+            Inserted::Nowhere => self.insert_walking(hash()),
         }
     }
 
@@ -123,7 +123,7 @@ impl Routine for Insert {
         let scaled = filter.digits().scale(hash);
         let width = if WIDTH == 0 { filter.table.width() } else { WIDTH };
         let home = filter.table.home::<WIDTH>(scaled.quotient);
-        filter.insert_begun::<M, WIDTH>(machine, hash, home, scaled.leading(width))?;
+        filter.insert_begun::<M, WIDTH>(machine, || hash, home, scaled.leading(width))?;
         filter.len += 1;
         filter.versions.bump(scaled.quotient);
         Ok(())

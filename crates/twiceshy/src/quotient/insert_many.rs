@@ -17,36 +17,47 @@ impl AdaptiveQuotientFilter {
     /// # Errors
     /// [`InsertError::Full`] if there are not enough slots; nothing has changed then.
     pub fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError> {
-        let room = self.table.slots() - self.table.used();
-        let inserted = if hashes.len() as u64 > room {
-            Err(TableFull)
-        } else {
-            let many = self.is_empty() && hashes.len() as u64 > self.table.slots() / 16;
-            let filled = many.then(|| self.fill(hashes)).flatten();
-            filled.unwrap_or_else(|| self.insert_each(hashes))
-        };
-        inserted.map_err(|TableFull| InsertError::Full { load: self.load() })
+        self.insert_each(hashes, |&hash| hash)
     }
 
-    /// Inserts members in the order in which they are given.
-    fn insert_each(&mut self, hashes: &[Hash]) -> Result<(), TableFull> {
-        let level = self.table.level();
-        let inserted = level.run(InsertEach { filter: self, hashes });
-        if inserted < hashes.len() {
-            for &hash in hashes[..inserted].iter().rev() {
-                self.take_out(hash);
-            }
-            return Err(TableFull);
-        }
-        self.count(hashes);
+    /// As [`insert_many`](Self::insert_many), of keys whose hashes are made when they are
+    /// needed: more than once.
+    #[inline(always)]
+    pub(crate) fn insert_each<K>(
+        &mut self,
+        keys: &[K],
+        hash: impl Fn(&K) -> Hash + Copy,
+    ) -> Result<(), InsertError> {
+        let room = self.table.slots() - self.table.used();
+        let inserted = if keys.len() as u64 > room {
+            Err(TableFull)
+        } else {
+            let many = self.is_empty() && keys.len() as u64 > self.table.slots() / 16;
+            let filled = many.then(|| self.fill(keys, hash)).flatten();
+            filled.unwrap_or_else(|| self.insert_in_turn(keys, hash))
+        };
+        inserted.map_err(|TableFull| InsertError::Full { load: self.load() })?;
+        let digits = self.digits();
+        self.len += keys.len() as u64;
+        self.versions.bump_each(keys.iter().map(|key| digits.scale(hash(key)).quotient));
         Ok(())
     }
 
-    /// Takes note of new members.
-    pub(super) fn count(&mut self, hashes: &[Hash]) {
-        let digits = self.digits();
-        self.len += hashes.len() as u64;
-        self.versions.bump_each(hashes.iter().map(|&hash| digits.scale(hash).quotient));
+    /// Inserts members in the order in which they are given, and doesn't count them.
+    fn insert_in_turn<K>(
+        &mut self,
+        keys: &[K],
+        hash: impl Fn(&K) -> Hash + Copy,
+    ) -> Result<(), TableFull> {
+        let level = self.table.level();
+        let inserted = level.run(InsertInTurn { filter: self, keys, hash });
+        if inserted < keys.len() {
+            for key in keys[..inserted].iter().rev() {
+                self.take_out(hash(key));
+            }
+            return Err(TableFull);
+        }
+        Ok(())
     }
 
     /// Undoes the insert of a member that isn't counted yet. In a minirun, all fingerprints that cover it are the
@@ -63,12 +74,13 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-struct InsertEach<'a> {
+struct InsertInTurn<'a, K, H> {
     filter: &'a mut AdaptiveQuotientFilter,
-    hashes: &'a [Hash],
+    keys: &'a [K],
+    hash: H,
 }
 
-impl Operation for InsertEach<'_> {
+impl<K, H: Fn(&K) -> Hash> Operation for InsertInTurn<'_, K, H> {
     /// How many were inserted before the table was full.
     type Output = usize;
 
@@ -78,24 +90,25 @@ impl Operation for InsertEach<'_> {
     }
 }
 
-impl InsertEach<'_> {
+impl<K, H: Fn(&K) -> Hash> InsertInTurn<'_, K, H> {
     #[inline(always)]
     fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> usize {
-        let Self { filter, hashes } = self;
+        let Self { filter, keys, hash } = self;
         let mut begun = [Begun::default(); AHEAD];
-        for (begun, &hash) in begun.iter_mut().zip(hashes) {
-            *begun = filter.begin::<WIDTH>(hash);
+        for (begun, key) in begun.iter_mut().zip(keys) {
+            *begun = filter.begin::<WIDTH>(hash(key));
         }
-        for (index, &hash) in hashes.iter().enumerate() {
+        for (index, key) in keys.iter().enumerate() {
             let Begun { place, remainder } = begun[index % AHEAD];
-            if let Some(&hash) = hashes.get(index + AHEAD) {
-                begun[index % AHEAD] = filter.begin::<WIDTH>(hash);
+            if let Some(later) = keys.get(index + AHEAD) {
+                begun[index % AHEAD] = filter.begin::<WIDTH>(hash(later));
                 filter.table.prefetch_across::<WIDTH>(begun[index % AHEAD].place);
             }
-            if filter.insert_begun::<M, WIDTH>(machine, hash, place, remainder).is_err() {
+            let inserted = filter.insert_begun::<M, WIDTH>(machine, || hash(key), place, remainder);
+            if inserted.is_err() {
                 return index;
             }
         }
-        hashes.len()
+        keys.len()
     }
 }
