@@ -12,8 +12,8 @@ const RECORDED: [(&str, f64); 8] = [
     ("negative-many", 107.2),
     ("positive-many", 161.7),
     ("insert", 238.2),
-    ("insert-many", 234.2),
-    ("bulk", 189.3),
+    ("insert-many", 229.3),
+    ("bulk", 168.3),
     ("adapt", 3892.4),
 ];
 

@@ -10,15 +10,16 @@ use xorf::Filter as _;
 pub(super) enum Op {
     Insert,
     InsertMany,
-    Bulk,
+    Bulk { prehashed: bool },
     Lookup { positive: bool, many: bool, prehashed: bool },
 }
 
 impl Op {
-    pub(super) const ALL: [Op; 11] = [
+    pub(super) const ALL: [Op; 12] = [
         Op::Insert,
         Op::InsertMany,
-        Op::Bulk,
+        Op::Bulk { prehashed: false },
+        Op::Bulk { prehashed: true },
         Op::Lookup { positive: false, many: false, prehashed: false },
         Op::Lookup { positive: true, many: false, prehashed: false },
         Op::Lookup { positive: false, many: true, prehashed: false },
@@ -33,7 +34,8 @@ impl Op {
         match self {
             Op::Insert => "insert".into(),
             Op::InsertMany => "insert_many".into(),
-            Op::Bulk => "bulk".into(),
+            Op::Bulk { prehashed: false } => "bulk".into(),
+            Op::Bulk { prehashed: true } => "bulk_prehashed".into(),
             Op::Lookup { positive, many, prehashed } => [
                 if positive { "positive" } else { "negative" },
                 if many { "_many" } else { "" },
@@ -51,6 +53,7 @@ pub(super) struct Work {
     pub(super) slots: u64,
     pub(super) remainder_bits: u32,
     pub(super) members: Vec<u64>,
+    pub(super) member_hashes: Vec<Hash>,
     /// Members to look up, in another order than they were inserted.
     pub(super) asked: Vec<u64>,
     pub(super) asked_hashes: Vec<Hash>,
@@ -72,6 +75,7 @@ impl Work {
         let strangers: Vec<u64> = (count..count + queries as u64).map(key).collect();
         let hashes = |keys: &[u64]| keys.iter().map(|key| hasher.hash(key)).collect();
         Self {
+            member_hashes: hashes(&members),
             asked_hashes: hashes(&asked),
             stranger_hashes: hashes(&strangers),
             hasher,
@@ -162,7 +166,12 @@ impl Adapter for Aqf {
     fn run(&mut self, op: Op, work: &Work) -> usize {
         let Op::Lookup { positive, many, prehashed } = op else {
             match op {
-                Op::Bulk => self.filter.insert_many(&work.members).expect("room"),
+                Op::Bulk { prehashed: false } => {
+                    self.filter.insert_many(&work.members).expect("room");
+                }
+                Op::Bulk { prehashed: true } => {
+                    self.filter.filter_mut().insert_many(&work.member_hashes).expect("room");
+                }
                 Op::InsertMany => {
                     for keys in work.members.chunks(BATCH) {
                         self.filter.insert_many(keys).expect("room");
@@ -244,7 +253,7 @@ impl<F: Peer> Adapter for Ring<F> {
     fn can(&self, op: Op) -> bool {
         match op {
             Op::Insert => F::DYNAMIC,
-            Op::Bulk => !F::DYNAMIC,
+            Op::Bulk { prehashed } => !F::DYNAMIC && !prehashed,
             Op::InsertMany => false,
             Op::Lookup { many, .. } => !many,
         }
@@ -260,7 +269,7 @@ impl<F: Peer> Adapter for Ring<F> {
                     count(keys, |key| self.filter.contains(short(self.hasher.hash(&key))))
                 }
             }
-            Op::Bulk => {
+            Op::Bulk { .. } => {
                 let hashes: Vec<u64> =
                     work.members.iter().map(|key| short(self.hasher.hash(key))).collect();
                 self.filter = F::bulk(&hashes);

@@ -33,32 +33,34 @@ impl AdaptiveQuotientFilter {
         hash: impl Fn(&K) -> Hash,
     ) -> Option<Result<(), TableFull>> {
         let numbers = Numbers::new(self.digits())?;
-        let sorted = numbers.scatter(keys, hash)?;
-        let written = self.table.level().run(Fill { filter: self, sorted });
-        if written.is_err() {
+        let written = self.table.level().run(Fill { filter: self, numbers, keys, hash });
+        if let Some(Err(TableFull)) = written {
             self.table.clear();
         }
-        Some(written)
+        written
     }
 }
 
-struct Fill<'a> {
+struct Fill<'a, K, H> {
     filter: &'a mut AdaptiveQuotientFilter,
-    sorted: Scattered,
+    numbers: Numbers,
+    keys: &'a [K],
+    hash: H,
 }
 
-impl Operation for Fill<'_> {
-    type Output = Result<(), TableFull>;
+impl<K, H: Fn(&K) -> Hash> Operation for Fill<'_, K, H> {
+    type Output = Option<Result<(), TableFull>>;
 
     #[inline(always)]
-    fn run<M: Machine>(self, _: M) -> Result<(), TableFull> {
-        let Self { filter, sorted } = self;
+    fn run<M: Machine>(self, _: M) -> Self::Output {
+        let Self { filter, numbers, keys, hash } = self;
+        let scattered = numbers.scatter(keys, hash)?;
         let mut writer = TableWriter::new(&mut filter.table);
-        sorted.in_order(|quotient, value| {
+        let written = scattered.in_order(|quotient, value| {
             writer.push(quotient, [Slot { value, kind: Kind::Remainder }])
-        })?;
+        });
         writer.finish();
-        Ok(())
+        Some(written)
     }
 }
 
@@ -83,6 +85,7 @@ impl Numbers {
     }
 
     /// The numbers of all keys, in buckets, or `None` if there is no memory for them.
+    #[inline(always)]
     fn scatter<K>(self, keys: &[K], hash: impl Fn(&K) -> Hash) -> Option<Scattered> {
         let leading = (keys.len() / BUCKET).next_power_of_two().ilog2();
         let bucket_of = |hash: Hash| hash.as_u128().unbounded_shr(128 - leading) as usize;
