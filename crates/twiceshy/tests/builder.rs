@@ -145,3 +145,13 @@ fn enlarging_keeps_room_and_does_not_waste_it() {
         assert!(load > least, "load {load} for {members} members, {mistakes} mistakes");
     }
 }
+
+#[test]
+fn a_list_of_uneven_hashes_is_given_more_room() {
+    let last: Vec<Hash> = (0..1000).map(|key| Hash::from_u128(u128::MAX - key)).collect();
+    for members in [last, vec![Hash::from_u128(1 << 77); 1000]] {
+        let filter = AdaptiveQuotientFilter::builder().build_from(members.clone(), vec![]).unwrap();
+        assert!(members.iter().all(|&member| filter.contains(member)) && filter.len() == 1000);
+        filter.validate().unwrap();
+    }
+}

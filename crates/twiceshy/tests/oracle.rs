@@ -60,6 +60,13 @@ proptest! {
         queries.extend((0u64..).zip(&fingerprints).flat_map(|(key, fingerprint)| {
             near(fingerprint, hasher.hash(&(key + 1_000_000)))
         }));
+        // The remainders of members, in runs next to theirs.
+        let one_slot = u128::MAX / u128::from(slots);
+        queries.extend(members.iter().flat_map(|member| {
+            [1, 2, 4, 6].map(|further| {
+                Hash::from_u128(member.as_u128().wrapping_add(one_slot.wrapping_mul(further)))
+            })
+        }));
         let expected: Vec<bool> = queries
             .iter()
             .map(|&query| fingerprints.iter().any(|fingerprint| fingerprint.covers(query)))

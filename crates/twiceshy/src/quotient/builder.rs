@@ -323,9 +323,13 @@ impl Builder {
             let asked = self.memory.is_some() || self.slots.is_some();
             let sized = if asked { self.clone() } else { self.clone().capacity(capacity) };
             let mut filter = sized.build()?;
-            let slots = filter.parameters().slots;
-            filter.insert_many(&members).map_err(|_| BuildError::Full { slots })?;
-            return Ok(filter);
+            if filter.insert_many(&members).is_ok() {
+                return Ok(filter);
+            }
+            if asked {
+                return Err(BuildError::Full { slots: filter.parameters().slots });
+            }
+            // Hashes that lie unevenly: it has to be enlarged.
         }
         members.sort_unstable();
         mistakes.sort_unstable();

@@ -26,7 +26,8 @@ const FEW: usize = 1 << 10;
 
 impl AdaptiveQuotientFilter {
     /// Inserts members into an empty filter, in the order of their hashes, and doesn't count
-    /// them; or returns `None`, and does nothing, if they can't be sorted.
+    /// them; or returns `None`, and does nothing, if their numbers don't fit a word, or
+    /// memory.
     pub(super) fn fill<K>(
         &mut self,
         keys: &[K],
@@ -186,5 +187,41 @@ impl Sorter {
         if digits % 2 == 1 {
             to.copy_from_slice(from);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn digits_sort_as_comparing_does(
+            seed in 1u64.., bits in 0u32..=64, least in any::<u64>(), count in FEW..4 * FEW
+        ) {
+            let range = low_bits(bits);
+            let least = least.min(u64::MAX - range);
+            let mut numbers: Vec<u64> = (0..count as u64)
+                .map(|index| least + (seed.wrapping_mul(index).rotate_left(23) & range))
+                .collect();
+            let mut expected = numbers.clone();
+            expected.sort_unstable();
+            Sorter::default().sort(&mut numbers, least, bits);
+            prop_assert!(numbers == expected);
+        }
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_a_word_are_refused() {
+        let fits = |slots, width| Numbers::new(Digits { slots, width }).is_some();
+        assert!(fits(1, 56) && fits(1 << 8, 56) && fits(1 << 48, 16));
+        assert!(!fits((1 << 8) + 1, 56) && !fits(1 << 48, 17));
+        let mut filter =
+            AdaptiveQuotientFilter::builder().remainder_bits(56).slots(3000).build().unwrap();
+        let hash = |index: u128| Hash::from_u128(index.wrapping_mul(u128::MAX / 2000));
+        let hashes: Vec<Hash> = (0..2000).map(hash).collect();
+        filter.insert_many(&hashes).unwrap();
+        assert!(filter.validate().is_ok() && hashes.iter().all(|&hash| filter.contains(hash)));
     }
 }

@@ -33,21 +33,30 @@ impl QuotientTable {
     ) -> Option<Place> {
         let geometry = self.geometry_of::<WIDTH>();
         let mut from = from;
+        let mut spill = self.spill(machine, from.block());
         while from.block() < self.blocks() {
             let block = self.block_of(from);
-            let spill = self.spill(machine, from.block()).min(geometry.lanes().into()) as u32;
+            let spilt = spill.min(geometry.lanes().into()) as u32;
             let extensions = geometry.plane(block, Plane::Extension);
             let clusters = Clusters {
                 occupied: geometry.plane(block, Plane::Occupied),
-                ends: geometry.run_ends(block) & !low_bits(spill),
+                ends: geometry.run_ends(block) & !low_bits(spilt),
                 extensions,
                 lanes: geometry.lanes(),
             };
-            if let Some(lane) = clusters.first_unused(machine, from.lane().max(spill)) {
+            if let Some(lane) = clusters.first_unused(machine, from.lane().max(spilt)) {
                 let unused = Place::new(from.block(), lane);
                 return (self.position(unused) < self.end()).then_some(unused);
             }
+            let before = from.block();
             from = from.next_block();
+            if from.block() < self.blocks() {
+                // A saturated one is computed from the last, not from the beginning again.
+                spill = match self.stored_spill(from.block()) {
+                    SATURATED => self.spill_after(machine, before, spill),
+                    exact => exact,
+                };
+            }
         }
         None
     }

@@ -51,8 +51,8 @@ impl Evidence {
 }
 
 impl QuotientTable {
-    /// Asks for the next block, too, if a run of the quotient at `place` is likely to be
-    /// there: if it is one of the last third.
+    /// Asks for the next block, if a run of the quotient at `place` is likely to be there:
+    /// if it is one of the last third.
     #[inline(always)]
     pub(crate) fn prefetch_across<const WIDTH: u32>(&self, place: Place) {
         let late = place.lane() > self.geometry_of::<WIDTH>().lanes() * 2 / 3;

@@ -186,7 +186,8 @@ impl Geometry {
     }
 }
 
-/// Moves the bits `first..=last` down by `by`, as [`shift_up`] moves them up.
+/// Moves the bits `first..=last` down by `by`, less than 64, within themselves: what
+/// leaves at the bottom is gone, what comes in is zero.
 #[inline(always)]
 fn shift_down(words: &mut [u64; 8], first: u32, last: u32, by: u32) {
     for index in first / 64..=last / 64 {

@@ -348,3 +348,20 @@ fn broken_invariants_are_found() {
         assert!(broken.validate().is_err(), "breaker {index}");
     }
 }
+
+#[test]
+fn a_writer_leaves_the_last_slot_alone() {
+    for slots in [1, 41, 42, 43, 1000] {
+        let mut table = QuotientTable::new(slots, 9).unwrap();
+        let room = (table.end() - (slots - 1)).min(slots);
+        let slot = Slot { value: 5, kind: Kind::Remainder };
+        let mut writer = TableWriter::new(&mut table);
+        assert!((0..room).all(|_| writer.push(slots - 1, [slot]).is_ok()));
+        writer.finish();
+        table.validate().unwrap();
+        table.clear();
+        let mut writer = TableWriter::new(&mut table);
+        assert!((0..room).all(|_| writer.push(slots - 1, [slot]).is_ok()));
+        assert_eq!(writer.push(slots - 1, [slot]), Err(TableFull));
+    }
+}
