@@ -88,11 +88,9 @@ impl AdaptiveQuotientFilter {
     /// Finds the line of a hash, and asks for it.
     #[inline(always)]
     pub(super) fn begin<const WIDTH: u32>(&self, hash: Hash) -> Begun {
-        let scaled = self.digits().scale(hash);
-        let place = self.table.home::<WIDTH>(scaled.quotient);
+        let (place, remainder) = self.home_of::<WIDTH>(self.digits().scale(hash));
         self.table.prefetch(place);
-        let width = if WIDTH == 0 { self.table.width() } else { WIDTH };
-        Begun { place, remainder: scaled.leading(width) }
+        Begun { place, remainder }
     }
 
     /// Answers the lookups that take more than a line.
@@ -105,8 +103,8 @@ impl AdaptiveQuotientFilter {
         maybe: &mut [bool],
     ) {
         for &index in unsure {
-            let quotient = self.digits().scale(hash(&keys[index])).quotient;
-            self.table.prefetch(self.table.home::<WIDTH>(quotient).next_block());
+            let (home, _) = self.home_of::<WIDTH>(self.digits().scale(hash(&keys[index])));
+            self.table.prefetch(home.next_block());
         }
         for &index in unsure {
             maybe[index] = self.look_closely.run(self, hash(&keys[index]));

@@ -121,9 +121,8 @@ impl Routine for Insert {
         hash: Hash,
     ) -> Self::Output {
         let scaled = filter.digits().scale(hash);
-        let width = if WIDTH == 0 { filter.table.width() } else { WIDTH };
-        let home = filter.table.home::<WIDTH>(scaled.quotient);
-        filter.insert_begun::<M, WIDTH>(machine, || hash, home, scaled.leading(width))?;
+        let (home, remainder) = filter.home_of::<WIDTH>(scaled);
+        filter.insert_begun::<M, WIDTH>(machine, || hash, home, remainder)?;
         filter.len += 1;
         filter.versions.bump(scaled.quotient);
         Ok(())
@@ -151,8 +150,7 @@ impl InsertAt<'_> {
     #[inline(always)]
     fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), TableFull> {
         let Self { filter, scaled, spot } = self;
-        let remainder = scaled.leading(filter.table.width());
-        let home = filter.table.home::<WIDTH>(scaled.quotient);
+        let (home, remainder) = filter.home_of::<WIDTH>(scaled);
         let (spot, from) = if let Some(spot) = spot {
             (spot, spot.at.next_block())
         } else {

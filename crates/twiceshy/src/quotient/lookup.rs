@@ -3,7 +3,7 @@
 use super::AdaptiveQuotientFilter;
 use crate::bits::machine::{Machine, Operation, Routine};
 use crate::hash::Scaled;
-use crate::table::Scan;
+use crate::table::{Place, Scan};
 use crate::{Answer, Claim, Hash};
 use core::ops::Range;
 
@@ -27,6 +27,13 @@ impl AdaptiveQuotientFilter {
             cell: self.digits().fingerprint(scaled, 1),
             version: self.versions.at(scaled.quotient),
         })
+    }
+
+    /// Where the home slot of a scaled hash is, and its remainder; by way of the width.
+    #[inline(always)]
+    pub(super) fn home_of<const WIDTH: u32>(&self, scaled: Scaled) -> (Place, u64) {
+        let width = if WIDTH == 0 { self.table.width() } else { WIDTH };
+        (self.table.home::<WIDTH>(scaled.quotient), scaled.leading(width))
     }
 
     /// Whether an extension digit at `from` or behind it differs from `scaled`'s; the
@@ -90,11 +97,9 @@ impl Routine for Contains {
         hash: Hash,
     ) -> bool {
         let table = &filter.table;
-        let scaled = filter.digits().scale(hash);
-        let width = if WIDTH == 0 { table.width() } else { WIDTH };
-        let place = table.home::<WIDTH>(scaled.quotient);
-        table.prefetch_across::<WIDTH>(place);
-        match table.scan::<M, WIDTH>(machine, place, scaled.leading(width)).scan() {
+        let (home, remainder) = filter.home_of::<WIDTH>(filter.digits().scale(hash));
+        table.prefetch_across::<WIDTH>(home);
+        match table.scan::<M, WIDTH>(machine, home, remainder).scan() {
             Scan::Absent => false,
             Scan::Present => true,
             Scan::Unsure => filter.look_closely.run(filter, hash),
@@ -116,11 +121,9 @@ impl Routine for LookClosely {
         filter: &AdaptiveQuotientFilter,
         hash: Hash,
     ) -> bool {
-        let table = &filter.table;
         let scaled = filter.digits().scale(hash);
-        let width = if WIDTH == 0 { table.width() } else { WIDTH };
-        let place = table.home::<WIDTH>(scaled.quotient);
-        match table.scan_across::<M, WIDTH>(machine, place, scaled.leading(width)).scan() {
+        let (home, remainder) = filter.home_of::<WIDTH>(scaled);
+        match filter.table.scan_across::<M, WIDTH>(machine, home, remainder).scan() {
             Scan::Absent => false,
             Scan::Present => true,
             Scan::Unsure => filter.find(scaled),
