@@ -7,6 +7,7 @@
 
 #![expect(unsafe_code, reason = "a routine is entered by its address")]
 
+use super::line::{self, Line};
 use super::word;
 
 /// The word operations whose best instruction depends on the machine.
@@ -38,6 +39,21 @@ pub(crate) trait Machine: Copy {
 
     /// As [`word::select`].
     fn select(self, word: u64, rank: u32) -> u32;
+
+    /// The first lane from `from` on, among `lanes`, before which as many of `ends` are as
+    /// of `begins` up to it; `None` if there is no such lane. Nowhere else may there be more
+    /// ends than begins.
+    fn first_balanced(self, begins: u64, ends: u64, lanes: u64, from: u32) -> Option<u32>;
+
+    /// As [`line::push_bits`], `value` being fewer than `by` bits.
+    fn push_bits(
+        self,
+        line: &mut Line,
+        bits: (u32, u32),
+        by: u32,
+        value: u64,
+        flips: [u64; 3],
+    );
 }
 
 /// A machine of which nothing is known.
@@ -70,6 +86,34 @@ impl Machine for Portable {
     #[inline(always)]
     fn select(self, word: u64, rank: u32) -> u32 {
         word::select(word, rank)
+    }
+
+    #[inline(always)]
+    fn first_balanced(self, begins: u64, ends: u64, lanes: u64, from: u32) -> Option<u32> {
+        let mut lane = from;
+        while self.lowest(lanes, lane) != lanes {
+            let open = word::low_bits(lane + 1) & begins;
+            let unfinished = open.count_ones() - self.lowest(ends, lane).count_ones();
+            match unfinished {
+                0 if lanes >> lane & 1 == 1 => return Some(lane),
+                0 => lane += 1,
+                // Each of them takes at least a lane.
+                unfinished => lane += unfinished,
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn push_bits(
+        self,
+        line: &mut Line,
+        bits: (u32, u32),
+        by: u32,
+        value: u64,
+        flips: [u64; 3],
+    ) {
+        line::push_bits(line, bits, by, value, flips);
     }
 }
 

@@ -10,6 +10,7 @@
 //! of the accelerated ones.
 
 pub(crate) mod cipher;
+pub(crate) mod line;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod word;

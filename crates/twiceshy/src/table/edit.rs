@@ -68,7 +68,7 @@ impl QuotientTable {
             from = self.position(unused) + 1;
         }
         for unused in gaps {
-            self.open(quotient, at, unused);
+            self.open(machine, quotient, at, unused);
         }
         Ok(())
     }

@@ -82,8 +82,7 @@ impl QuotientTable {
             run_end: moved(run_ends) ^ last << at ^ (last & here) << at >> 1,
             extension: moved(extensions),
         };
-        geometry.flip(block, flips);
-        geometry.push_value(block, at, unused, value);
+        geometry.push_value(machine, block, (at, unused), value, flips);
         self.used += 1;
         Inserted::Done
     }
@@ -109,7 +108,8 @@ impl QuotientTable {
             self.set_run_end(self.entry_before(self.position(at)), false);
         }
         let run_end = u64::from(last || is_new);
-        self.insert_slot::<WIDTH>(home, at, unused, Moving { value, run_end, extension: 0 });
+        let slot = Moving { value, run_end, extension: 0 };
+        self.insert_slot::<M, WIDTH>(machine, home, at, unused, slot);
         self.set_bit_at::<WIDTH>(home, Plane::Occupied, true);
         Ok(())
     }

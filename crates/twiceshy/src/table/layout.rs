@@ -222,21 +222,27 @@ impl Geometry {
     /// read again right after only a part of it was written costs dearly.
     #[inline(always)]
     pub(super) fn flip(self, block: &mut Block, flips: Planes) {
-        let Planes { occupied, run_end, extension } = flips;
-        for at in [0u32, 64, 128] {
-            let part = |plane, flips: u64| {
-                let wide = u128::from(flips) << (self.plane_at(plane) % 64);
-                match (at / 64).wrapping_sub(self.plane_at(plane) / 64) {
-                    0 => wide as u64,
-                    1 => (wide >> 64) as u64,
-                    _ => 0,
-                }
-            };
-            let flips = part(Plane::Occupied, occupied)
-                ^ part(Plane::RunEnd, run_end)
-                ^ part(Plane::Extension, extension);
+        for (at, flips) in (0..).step_by(64).zip(self.flips(flips)) {
             set_word(block, at, word(block, at) ^ flips);
         }
+    }
+
+    /// The bits of a block's first words that are those bits of its planes.
+    #[inline(always)]
+    pub(super) fn flips(self, planes: Planes) -> [u64; 3] {
+        let mut flips = [0; 3];
+        for (plane, bits) in [
+            (Plane::Occupied, planes.occupied),
+            (Plane::RunEnd, planes.run_end),
+            (Plane::Extension, planes.extension),
+        ] {
+            let at = self.plane_at(plane);
+            let wide = u128::from(bits) << (at % 64);
+            flips[at as usize / 64 % 3] ^= wide as u64;
+            // Zero, if it is behind the last.
+            flips[(at as usize / 64 + 1) % 3] ^= (wide >> 64) as u64;
+        }
+        flips
     }
 
     /// The true run ends of a block: a set bit on an extension is a counter.

@@ -151,15 +151,8 @@ impl Clusters {
 
     /// The first unused lane from `lane` on, which isn't spilt; it may be behind the last.
     #[inline(always)]
-    pub(super) fn first_unused<M: Machine>(self, machine: M, mut lane: u32) -> Option<u32> {
-        while lane < self.lanes {
-            // Each of them takes at least a slot.
-            match self.unfinished(machine, lane) {
-                0 if self.extensions >> lane & 1 == 0 => return Some(lane),
-                0 => lane += 1,
-                unfinished => lane += unfinished,
-            }
-        }
-        None
+    pub(super) fn first_unused<M: Machine>(self, machine: M, lane: u32) -> Option<u32> {
+        let lanes = low_bits(self.lanes) & !self.extensions;
+        machine.first_balanced(self.occupied, self.ends, lanes, lane)
     }
 }

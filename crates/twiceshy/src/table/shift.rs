@@ -1,8 +1,8 @@
 //! Making and closing gaps, a word at a time.
 
 use super::layout::{
-    Block, Geometry, MOVING, Place, Plane, Planes, QuotientTable, SATURATED, set_spill, set_word,
-    stored_spill, window, word,
+    Block, Geometry, MOVING, Place, Plane, Planes, QuotientTable, SATURATED, set_spill,
+    stored_spill, window,
 };
 use crate::bits::machine::Machine;
 use crate::bits::word::{bit_range, low_bits};
@@ -19,9 +19,10 @@ impl QuotientTable {
     /// Makes a gap at `at` for the run of `quotient`: moves the slots `at..unused` up
     /// by one. All of them are used, `unused` is not. The gap is blank and counts as
     /// used.
-    pub(super) fn open(&mut self, quotient: u64, at: u64, unused: u64) {
+    pub(super) fn open<M: Machine>(&mut self, machine: M, quotient: u64, at: u64, unused: u64) {
         let (first, last) = (self.place(at), self.place(unused));
-        self.insert_slot::<0>(self.place(quotient), first, last, Moving::default());
+        let slot = Moving::default();
+        self.insert_slot::<M, 0>(machine, self.place(quotient), first, last, slot);
     }
 
     /// Moves the slots from `first` up to `unused` up by one, and puts `slot` before them.
@@ -30,8 +31,9 @@ impl QuotientTable {
     /// one, so each block after `home`'s, up to where the gap was, has one more slot spilt
     /// into it.
     #[inline(always)]
-    pub(super) fn insert_slot<const WIDTH: u32>(
+    pub(super) fn insert_slot<M: Machine, const WIDTH: u32>(
         &mut self,
+        machine: M,
         home: Place,
         first: Place,
         unused: Place,
@@ -40,16 +42,17 @@ impl QuotientTable {
         let geometry = self.geometry_of::<WIDTH>();
         let top = geometry.lanes() - 1;
         if first.block() == unused.block() {
-            geometry.push(self.block_mut_of(first), first.lane(), unused.lane(), slot);
+            let lanes = (first.lane(), unused.lane());
+            geometry.push(machine, self.block_mut_of(first), lanes, slot);
         } else {
             // Where it is known at which lane they begin or end, the loops are straight.
-            slot = geometry.push(self.block_mut_of(first), first.lane(), top, slot);
+            slot = geometry.push(machine, self.block_mut_of(first), (first.lane(), top), slot);
             let mut at = first.next_block();
             while at.block() < unused.block() {
-                slot = geometry.push(self.block_mut_of(at), 0, top, slot);
+                slot = geometry.push(machine, self.block_mut_of(at), (0, top), slot);
                 at = at.next_block();
             }
-            geometry.push(self.block_mut_of(at), 0, unused.lane(), slot);
+            geometry.push(machine, self.block_mut_of(at), (0, unused.lane()), slot);
         }
         let mut spilt = home.next_block();
         while spilt <= unused {
@@ -146,43 +149,40 @@ impl Geometry {
     /// Moves the slots `first..=last` of a block up by one, and puts `slot` before them.
     /// Returns the one that has no place any more.
     #[inline(always)]
-    pub(super) fn push(self, block: &mut Block, first: u32, last: u32, slot: Moving) -> Moving {
+    pub(super) fn push<M: Machine>(
+        self,
+        machine: M,
+        block: &mut Block,
+        (first, last): (u32, u32),
+        slot: Moving,
+    ) -> Moving {
         let moving = bit_range(first, last);
         let pushed = |old: u64, bit: u64| {
             let new = (old & moving) << 1 & moving | bit << first;
             (old & moving ^ new, old >> last & 1)
         };
-        let value = self.push_value(block, first, last, slot.value);
+        let value = window(block, self.slot_at(last)) & low_bits(self.width());
         let (run_end, pushed_run_end) = pushed(self.plane(block, Plane::RunEnd), slot.run_end);
         let (extension, pushed_extension) =
             pushed(self.plane(block, Plane::Extension), slot.extension);
-        self.flip(block, Planes { occupied: 0, run_end, extension });
+        let flips = Planes { occupied: 0, run_end, extension };
+        self.push_value(machine, block, (first, last), slot.value, flips);
         Moving { value, run_end: pushed_run_end, extension: pushed_extension }
     }
 
-    /// As [`push`](Self::push), the values alone, a word at a time: what a word has too
-    /// much goes to the next.
+    /// As [`push`](Self::push), the value alone; and [flips](Self::flip) bits of the planes.
     #[inline(always)]
-    pub(super) fn push_value(self, block: &mut Block, first: u32, last: u32, value: u64) -> u64 {
-        let pushed_out = window(block, self.slot_at(last)) & low_bits(self.width());
-        let (from, to) = (self.slot_at(first), self.slot_at(last) + self.width() - 1);
-        // In the first word, what is below the first slot stays.
-        let below = low_bits(from % 64);
-        let (mut at, top) = (from, to / 64 * 64);
-        let mut old = word(block, at);
-        let mut stays = old & below;
-        let mut wide = u128::from(old & !below) << self.width() | u128::from(value) << (from % 64);
-        while at < top {
-            set_word(block, at, stays | wide as u64);
-            at += 64;
-            old = word(block, at);
-            stays = 0;
-            wide = u128::from(old) << self.width() | wide >> 64;
-        }
-        // In the last one, what is above the last slot does.
-        let above = !low_bits(to % 64 + 1);
-        set_word(block, at, stays | wide as u64 & !above | old & above);
-        pushed_out
+    pub(super) fn push_value<M: Machine>(
+        self,
+        machine: M,
+        block: &mut Block,
+        (first, last): (u32, u32),
+        value: u64,
+        flips: Planes,
+    ) {
+        let line = block.first_chunk_mut().expect("a line");
+        let bits = (self.slot_at(first), self.slot_at(last + 1) - 1);
+        machine.push_bits(line, bits, self.width(), value, self.flips(flips));
     }
 }
 
