@@ -35,23 +35,16 @@ impl AdaptiveQuotientFilter {
         }
         match table.insert_here::<M, WIDTH>(machine, home, remainder) {
             Inserted::Done => Ok(()),
-            Inserted::At(spot) => self.insert_at(hash(), spot),
+            Inserted::At(spot) => self.insert_at.run(self, (home, spot, remainder)),
             Inserted::Nowhere => self.insert_walking(hash()),
         }
-    }
-
-    /// Inserts a member that goes to `spot`, but needs an unused slot of another block.
-    #[inline(never)]
-    fn insert_at(&mut self, hash: Hash, spot: Spot) -> Result<(), TableFull> {
-        let scaled = self.digits().scale(hash);
-        self.table.level().run(InsertAt { filter: self, scaled, spot: Some(spot) })
     }
 
     /// Inserts a member into a run that isn't within one block.
     #[inline(never)]
     fn insert_walking(&mut self, hash: Hash) -> Result<(), TableFull> {
         let scaled = self.digits().scale(hash);
-        self.table.level().run(InsertAt { filter: self, scaled, spot: None })
+        self.table.level().run(InsertWalking { filter: self, scaled })
     }
 
     /// Inserts a member into a minirun that has extensions; rare enough to be dispatched
@@ -129,15 +122,31 @@ impl Routine for Insert {
     }
 }
 
-struct InsertAt<'a> {
-    filter: &'a mut AdaptiveQuotientFilter,
-    scaled: Scaled,
-    /// Where, if that is known, and if all slots from there to the end of its block are
-    /// used.
-    spot: Option<Spot>,
+/// Inserts a remainder at a spot of its home's block, which has no unused slot behind it.
+pub(super) struct InsertAt;
+
+impl Routine for InsertAt {
+    type Subject<'a> = &'a mut AdaptiveQuotientFilter;
+    type Argument = (Place, Spot, u64);
+    type Output = Result<(), TableFull>;
+
+    #[inline(always)]
+    fn run<M: Machine, const WIDTH: u32>(
+        machine: M,
+        filter: &mut AdaptiveQuotientFilter,
+        (home, spot, remainder): Self::Argument,
+    ) -> Self::Output {
+        let from = home.next_block();
+        filter.table.insert_at::<M, WIDTH>(machine, home, spot, from, remainder)
+    }
 }
 
-impl Operation for InsertAt<'_> {
+struct InsertWalking<'a> {
+    filter: &'a mut AdaptiveQuotientFilter,
+    scaled: Scaled,
+}
+
+impl Operation for InsertWalking<'_> {
     type Output = Result<(), TableFull>;
 
     #[inline(always)]
@@ -146,20 +155,17 @@ impl Operation for InsertAt<'_> {
     }
 }
 
-impl InsertAt<'_> {
+impl InsertWalking<'_> {
     #[inline(always)]
     fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), TableFull> {
-        let Self { filter, scaled, spot } = self;
+        let Self { filter, scaled } = self;
         let (home, remainder) = filter.home_of::<WIDTH>(scaled);
-        let (spot, from) = if let Some(spot) = spot {
-            (spot, spot.at.next_block())
-        } else {
-            match filter.walk_to_spot::<M, WIDTH>(machine, home, remainder) {
-                Some(spot) => (spot, spot.at),
-                None => return filter.insert_among(scaled),
+        match filter.walk_to_spot::<M, WIDTH>(machine, home, remainder) {
+            Some(spot) => {
+                filter.table.insert_at::<M, WIDTH>(machine, home, spot, spot.at, remainder)
             }
-        };
-        filter.table.insert_at::<M, WIDTH>(machine, home, spot, from, remainder)
+            None => filter.insert_among(scaled),
+        }
     }
 }
 

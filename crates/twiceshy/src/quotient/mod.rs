@@ -24,7 +24,7 @@ use crate::table::{Kind, QuotientTable, Slot, with_width};
 use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash};
 use core::fmt;
 use core::ops::Range;
-use insert::Insert;
+use insert::{Insert, InsertAt};
 use lookup::{Contains, LookClosely};
 
 /// A filter that never makes the same mistake twice: the adaptive quotient filter.
@@ -105,6 +105,7 @@ pub struct AdaptiveQuotientFilter {
     contains: Compiled<Contains>,
     look_closely: Compiled<LookClosely>,
     insert: Compiled<Insert>,
+    insert_at: Compiled<InsertAt>,
 }
 
 /// What a filter is made of; two filters can be compared or merged only if these are
@@ -157,6 +158,7 @@ impl AdaptiveQuotientFilter {
             contains: Compiled::new::<WIDTH>(level),
             look_closely: Compiled::new::<WIDTH>(level),
             insert: Compiled::new::<WIDTH>(level),
+            insert_at: Compiled::new::<WIDTH>(level),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Changing the entries of a run.
 
 use super::TableFull;
-use super::layout::{Kind, QuotientTable, Slot};
+use super::layout::{Kind, Place, Plane, QuotientTable, Slot};
 use crate::bits::machine::Machine;
 use core::ops::Range;
 
@@ -110,9 +110,16 @@ impl QuotientTable {
 
     /// The remainder of the entry that ends before `position`, within the same run.
     pub(super) fn entry_before(&self, position: u64) -> u64 {
-        let mut head = position - 1;
-        while self.is_extension(head) {
-            head -= 1;
+        self.position(self.entry_before_at::<0>(self.place(position)))
+    }
+
+    /// As [`entry_before`](Self::entry_before), by places.
+    #[inline(always)]
+    pub(super) fn entry_before_at<const WIDTH: u32>(&self, place: Place) -> Place {
+        let lanes = self.geometry_of::<WIDTH>().lanes();
+        let mut head = place.before(lanes);
+        while self.bit_at::<WIDTH>(head, Plane::Extension) {
+            head = head.before(lanes);
         }
         head
     }

@@ -82,7 +82,7 @@ impl QuotientTable {
             run_end: moved(run_ends) ^ last << at ^ (last & here) << at >> 1,
             extension: moved(extensions),
         };
-        geometry.push_value(machine, block, (at, unused), value, flips);
+        geometry.push_value(machine, block, (at, unused), value, geometry.flips(flips));
         self.used += 1;
         Inserted::Done
     }
@@ -104,13 +104,15 @@ impl QuotientTable {
         }
         let unused = self.first_unused::<M, WIDTH>(machine, from).ok_or(TableFull)?;
         let is_new = !self.is_occupied_at::<WIDTH>(home);
-        if last && !is_new {
-            self.set_run_end(self.entry_before(self.position(at)), false);
-        }
         let run_end = u64::from(last || is_new);
         let slot = Moving { value, run_end, extension: 0 };
         self.insert_slot::<M, WIDTH>(machine, home, at, unused, slot);
-        self.set_bit_at::<WIDTH>(home, Plane::Occupied, true);
+        if is_new {
+            self.set_bit_at::<WIDTH>(home, Plane::Occupied, true);
+        } else if last {
+            // The entry before it isn't the run's last any more.
+            self.set_bit_at::<WIDTH>(self.entry_before_at::<WIDTH>(at), Plane::RunEnd, false);
+        }
         Ok(())
     }
 }

@@ -70,6 +70,15 @@ impl Place {
         Self((self.0 / STRIDE + 1) * STRIDE)
     }
 
+    /// The place before this one, where blocks have so many lanes; there must be one.
+    #[inline(always)]
+    pub(super) fn before(self, lanes: u32) -> Self {
+        match self.lane() {
+            0 => Self::new(self.block() - 1, lanes - 1),
+            _ => Self(self.0 - 1),
+        }
+    }
+
     /// The place so many lanes further in the same block.
     #[inline(always)]
     pub(super) fn up(self, lanes: u32) -> Self {

@@ -41,26 +41,20 @@ impl QuotientTable {
     ) {
         let geometry = self.geometry_of::<WIDTH>();
         let top = geometry.lanes() - 1;
-        if first.block() == unused.block() {
-            let lanes = (first.lane(), unused.lane());
-            geometry.push(machine, self.block_mut_of(first), lanes, slot);
-        } else {
-            // Where it is known at which lane they begin or end, the loops are straight.
-            slot = geometry.push(machine, self.block_mut_of(first), (first.lane(), top), slot);
-            let mut at = first.next_block();
-            while at.block() < unused.block() {
-                slot = geometry.push(machine, self.block_mut_of(at), (0, top), slot);
-                at = at.next_block();
-            }
-            geometry.push(machine, self.block_mut_of(at), (0, unused.lane()), slot);
-        }
         let mut spilt = home.next_block();
-        while spilt <= unused {
-            // One more at most: a saturated spill stays saturated.
+        while spilt.block() < first.block() {
             let block = self.block_mut_of(spilt);
             set_spill(block, stored_spill(block) + 1);
             spilt = spilt.next_block();
         }
+        let mut at = first;
+        while at.block() < unused.block() {
+            let (block, lanes) = (self.block_mut_of(at), (at.lane(), top));
+            slot = geometry.push(machine, block, lanes, slot, at >= spilt);
+            at = at.next_block();
+        }
+        let (block, lanes) = (self.block_mut_of(at), (at.lane(), unused.lane()));
+        geometry.push(machine, block, lanes, slot, at >= spilt);
         self.used += 1;
     }
 
@@ -147,14 +141,16 @@ impl QuotientTable {
 
 impl Geometry {
     /// Moves the slots `first..=last` of a block up by one, and puts `slot` before them.
-    /// Returns the one that has no place any more.
+    /// Returns the one that has no place any more. With `spilt` the block has one more slot
+    /// spilt into it.
     #[inline(always)]
-    pub(super) fn push<M: Machine>(
+    fn push<M: Machine>(
         self,
         machine: M,
         block: &mut Block,
         (first, last): (u32, u32),
         slot: Moving,
+        spilt: bool,
     ) -> Moving {
         let moving = bit_range(first, last);
         let pushed = |old: u64, bit: u64| {
@@ -165,12 +161,15 @@ impl Geometry {
         let (run_end, pushed_run_end) = pushed(self.plane(block, Plane::RunEnd), slot.run_end);
         let (extension, pushed_extension) =
             pushed(self.plane(block, Plane::Extension), slot.extension);
-        let flips = Planes { occupied: 0, run_end, extension };
+        let mut flips = self.flips(Planes { occupied: 0, run_end, extension });
+        // One more at most: a saturated spill stays saturated.
+        let spill = stored_spill(block);
+        flips[0] ^= spill ^ (spill + u64::from(spilt)).min(SATURATED);
         self.push_value(machine, block, (first, last), slot.value, flips);
         Moving { value, run_end: pushed_run_end, extension: pushed_extension }
     }
 
-    /// As [`push`](Self::push), the value alone; and [flips](Self::flip) bits of the planes.
+    /// As [`push`](Self::push), the value alone; and flips bits of the first words.
     #[inline(always)]
     pub(super) fn push_value<M: Machine>(
         self,
@@ -178,11 +177,11 @@ impl Geometry {
         block: &mut Block,
         (first, last): (u32, u32),
         value: u64,
-        flips: Planes,
+        flips: [u64; 3],
     ) {
         let line = block.first_chunk_mut().expect("a line");
         let bits = (self.slot_at(first), self.slot_at(last + 1) - 1);
-        machine.push_bits(line, bits, self.width(), value, self.flips(flips));
+        machine.push_bits(line, bits, self.width(), value, flips);
     }
 }
 
