@@ -40,10 +40,9 @@ pub(crate) trait Machine: Copy {
     /// As [`word::select`].
     fn select(self, word: u64, rank: u32) -> u32;
 
-    /// The first lane from `from` on, among `lanes`, before which as many of `ends` are as
-    /// of `begins` up to it; `None` if there is no such lane. Nowhere else may there be more
-    /// ends than begins.
-    fn first_balanced(self, begins: u64, ends: u64, lanes: u64, from: u32) -> Option<u32>;
+    /// Which of the lowest 32 bits are such that up to them, `minus` has as many bits set as
+    /// `plus` and `more`, which is at most 64.
+    fn balanced(self, plus: u32, minus: u32, more: u32) -> u32;
 
     /// As [`line::push_bits`], `value` being fewer than `by` bits.
     fn push_bits(
@@ -89,19 +88,8 @@ impl Machine for Portable {
     }
 
     #[inline(always)]
-    fn first_balanced(self, begins: u64, ends: u64, lanes: u64, from: u32) -> Option<u32> {
-        let mut lane = from;
-        while self.lowest(lanes, lane) != lanes {
-            let open = word::low_bits(lane + 1) & begins;
-            let unfinished = open.count_ones() - self.lowest(ends, lane).count_ones();
-            match unfinished {
-                0 if lanes >> lane & 1 == 1 => return Some(lane),
-                0 => lane += 1,
-                // Each of them takes at least a lane.
-                unfinished => lane += unfinished,
-            }
-        }
-        None
+    fn balanced(self, plus: u32, minus: u32, more: u32) -> u32 {
+        word::balanced(plus, minus, more)
     }
 
     #[inline(always)]
@@ -206,7 +194,7 @@ mod tests {
     struct Everything(u64, u64, u32);
 
     impl Operation for Everything {
-        type Output = [u64; 6];
+        type Output = [u64; 7];
         fn run<M: Machine>(self, machine: M) -> Self::Output {
             let Everything(word, mask, count) = self;
             let beyond = word.count_ones().min(63);
@@ -218,6 +206,7 @@ mod tests {
                 machine.deposit_bit(0, word),
                 machine.lowest(word, count),
                 machine.pack(word, mask),
+                machine.balanced(word as u32, mask as u32, count % 65).into(),
             ]
         }
     }
@@ -225,13 +214,13 @@ mod tests {
     proptest! {
         #[test]
         fn every_machine_does_alike(word in 1u64.., mask in any::<u64>(), count in 0u32..256) {
-            let [selected, alone, beyond, none, low, packed] =
+            let [selected, alone, beyond, none, low, packed, balanced] =
                 Level::Portable.run(Everything(word, mask, count));
             prop_assert_eq!((1 << selected, 0, 0), (alone, beyond, none));
             prop_assert_eq!(low, word & 1u64.checked_shl(count).unwrap_or(0).wrapping_sub(1));
             prop_assert_eq!(packed.count_ones(), (word & mask).count_ones());
             let everything = Level::detect().run(Everything(word, mask, count));
-            prop_assert_eq!(everything, [selected, alone, beyond, none, low, packed]);
+            prop_assert_eq!(everything, [selected, alone, beyond, none, low, packed, balanced]);
         }
     }
 }

@@ -46,6 +46,36 @@ pub(crate) const fn select(word: u64, rank: u32) -> u32 {
     byte_start + rest.trailing_zeros()
 }
 
+/// Which of the lowest 32 bits are such that up to them, `minus` has as many bits set as
+/// `plus` and `more`, which is at most 64.
+///
+/// A byte for each bit, eight at once: a multiplication gives the sums of all up to each.
+#[inline(always)]
+pub(crate) const fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
+    /// A byte of 0 or 1 for each of the lowest 8 bits.
+    const fn spread(bits: u32) -> u64 {
+        // In each byte one bit is left, another in each; carried up, and then down.
+        let bits = (bits as u64 & 0xff).wrapping_mul(ONES) & 0x8040_2010_0804_0201;
+        ((bits + 0x007f_7f7f_7f7f_7f7f) | bits) >> 7 & ONES
+    }
+    let (mut balanced, mut at) = (0, 0);
+    let (mut plus_before, mut minus_before) = (more as u64, 0);
+    while at < u32::BITS {
+        // At most 96: no byte overflows.
+        let (pluses, minuses) = (spread(plus >> at), spread(minus >> at));
+        let differs = (pluses + plus_before).wrapping_mul(ONES)
+            ^ (minuses + minus_before).wrapping_mul(ONES);
+        // The highest bit of each byte, if it is zero.
+        let zeros = !((differs & !HIGHS) + !HIGHS | differs) & HIGHS;
+        // Packed: each to its place in the highest byte.
+        balanced |= ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56 << at) as u32;
+        plus_before += pluses.count_ones() as u64;
+        minus_before += minuses.count_ones() as u64;
+        at += 8;
+    }
+    balanced
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +99,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn balanced_counts_both(plus: u32, minus: u32, more in 0u32..65) {
+            let balanced = balanced(plus, minus, more);
+            for bit in 0..32 {
+                let count = |bits: u32| (bits << (31 - bit)).count_ones();
+                prop_assert_eq!(balanced >> bit & 1 == 1, count(minus) == count(plus) + more);
+            }
+        }
+
         #[test]
         fn select_finds_every_bit(dense in any::<u64>(), mask in any::<u64>()) {
             for word in [dense, dense & mask, dense | mask, u64::MAX, 1 << 63, 1] {

@@ -81,21 +81,9 @@ impl Machine for Bmi2 {
     }
 
     #[inline(always)]
-    fn first_balanced(self, begins: u64, ends: u64, lanes: u64, from: u32) -> Option<u32> {
-        let mut from = from;
-        while self.lowest(lanes, from) != lanes {
-            let unfinished = self.lowest(begins, from + 1).count_ones()
-                - self.lowest(ends, from).count_ones();
-            // SAFETY: see above.
-            let balanced =
-                unsafe { balanced(begins >> from & !1, ends >> from << 1, unfinished as i8) };
-            let found = u64::from(balanced) & lanes >> from;
-            if found != 0 {
-                return Some(from + found.trailing_zeros());
-            }
-            from += u32::BITS;
-        }
-        None
+    fn balanced(self, plus: u32, minus: u32, more: u32) -> u32 {
+        // SAFETY: see above.
+        unsafe { balanced(plus, minus, more) }
     }
 
     #[inline(always)]
@@ -112,11 +100,10 @@ impl Machine for Bmi2 {
     }
 }
 
-/// At which of the lowest 32 bits of `plus` and `minus` the number of bits set in one and
-/// in the other, up to there, differ by `less`.
+/// As of [`Machine`]: a byte for each bit, and the sums of all bytes up to each.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn balanced(plus: u64, minus: u64, less: i8) -> u32 {
+fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
     const ZERO: u64 = 0x8080_8080_8080_8080;
     let each = |number: u64| _mm256_set1_epi64x(number as i64);
     let four = |a: u64, b: u64, c: u64, d: u64| {
@@ -125,11 +112,11 @@ fn balanced(plus: u64, minus: u64, less: i8) -> u32 {
     // A byte for each bit: all ones if it is set.
     let bits = each(0x8040_2010_0804_0201);
     let bytes = four(0, 0x0101_0101_0101_0101, 0x0202_0202_0202_0202, 0x0303_0303_0303_0303);
-    let spread = |word: u64| {
-        let bytes = _mm256_shuffle_epi8(each(word), bytes);
+    let spread = |word: u32| {
+        let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(word as i32), bytes);
         _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), bits)
     };
-    // Sums of all bytes up to each: within 64 bits, 128, and all.
+    // Within 64 bits, 128, and all.
     let sums = _mm256_sub_epi8(spread(minus), spread(plus));
     let sums = _mm256_add_epi8(sums, _mm256_slli_epi64::<8>(sums));
     let sums = _mm256_add_epi8(sums, _mm256_slli_epi64::<16>(sums));
@@ -139,7 +126,7 @@ fn balanced(plus: u64, minus: u64, less: i8) -> u32 {
     let half = _mm256_permute2x128_si256::<0x08>(sums, sums);
     let half = _mm256_shuffle_epi8(half, each(0x0f0f_0f0f_0f0f_0f0f));
     let sums = _mm256_add_epi8(sums, half);
-    _mm256_movemask_epi8(_mm256_cmpeq_epi8(sums, _mm256_set1_epi8(-less))) as u32
+    _mm256_movemask_epi8(_mm256_cmpeq_epi8(sums, _mm256_set1_epi8(-(more as i8)))) as u32
 }
 
 /// As of [`Machine`]: all words at once, instead of a loop of unforeseeable length.

@@ -44,7 +44,8 @@ impl QuotientTable {
 
         let clusters = Clusters { occupied, ends, extensions, lanes: geometry.lanes() };
         let foreign = (extensions | spilt) >> lane & 1;
-        if clusters.unfinished(machine, lane) as u64 | foreign == 0 {
+        let unfinished = clusters.unfinished(machine, lane);
+        if u64::from(unfinished) | foreign == 0 {
             let flips = Planes { occupied: 1 << lane, run_end: 1 << lane, extension: 0 };
             geometry.flip(block, flips);
             geometry.set_slot(block, lane, value);
@@ -71,7 +72,12 @@ impl QuotientTable {
 
         let at = behind - larger.count_ones();
         let last = u64::from(larger == 0);
-        let Some(unused) = clusters.first_unused(machine, behind) else {
+        let unused = clusters.unused(machine, lane, unfinished) >> (behind - lane);
+        let unused = if unused != 0 {
+            behind + unused.trailing_zeros()
+        } else if let Some(unused) = clusters.first_unused(machine, behind.max(lane + 32)) {
+            unused
+        } else {
             return Inserted::At(Spot { at: Place::new(home.block(), at), last: last == 1 });
         };
         let moving = machine.low_bits(unused + 1) & !machine.low_bits(at);

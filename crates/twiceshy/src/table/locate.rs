@@ -149,10 +149,27 @@ impl Clusters {
             - machine.lowest(self.ends, lane).count_ones()
     }
 
+    /// Which of 32 lanes from `lane` on are unused, if so many runs are
+    /// [unfinished](Self::unfinished) there. None of them may be spilt.
+    #[inline(always)]
+    pub(super) fn unused<M: Machine>(self, machine: M, lane: u32, unfinished: u32) -> u64 {
+        // The lane's own quotient has been counted; an end counts from the next lane on.
+        let begins = (self.occupied >> lane) as u32 & !1;
+        let ends = ((self.ends >> lane) as u32) << 1;
+        let possible = (low_bits(self.lanes) & !self.extensions) >> lane;
+        u64::from(machine.balanced(begins, ends, unfinished)) & possible
+    }
+
     /// The first unused lane from `lane` on, which isn't spilt; it may be behind the last.
     #[inline(always)]
-    pub(super) fn first_unused<M: Machine>(self, machine: M, lane: u32) -> Option<u32> {
-        let lanes = low_bits(self.lanes) & !self.extensions;
-        machine.first_balanced(self.occupied, self.ends, lanes, lane)
+    pub(super) fn first_unused<M: Machine>(self, machine: M, mut lane: u32) -> Option<u32> {
+        while lane < self.lanes {
+            let unused = self.unused(machine, lane, self.unfinished(machine, lane));
+            if unused != 0 {
+                return Some(lane + unused.trailing_zeros());
+            }
+            lane += 32;
+        }
+        None
     }
 }
