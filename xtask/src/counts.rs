@@ -9,12 +9,12 @@ use crate::shell::{self, Done, command, install, output};
 const RECORDED: [(&str, f64); 8] = [
     ("negative", 105.2),
     ("positive", 127.9),
-    ("negative-many", 107.2),
-    ("positive-many", 161.7),
-    ("insert", 239.5),
-    ("insert-many", 230.7),
-    ("bulk", 168.3),
-    ("adapt", 3919.4),
+    ("negative-many", 104.7),
+    ("positive-many", 157.9),
+    ("insert", 257.4),
+    ("insert-many", 248.1),
+    ("bulk", 168.0),
+    ("adapt", 3807.7),
 ];
 
 /// How much more is still well; compilers differ.

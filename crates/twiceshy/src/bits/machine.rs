@@ -45,14 +45,7 @@ pub(crate) trait Machine: Copy {
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32;
 
     /// As [`line::push_bits`], `value` being fewer than `by` bits.
-    fn push_bits(
-        self,
-        line: &mut Line,
-        bits: (u32, u32),
-        by: u32,
-        value: u64,
-        flips: [u64; 3],
-    );
+    fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]);
 }
 
 /// A machine of which nothing is known.
@@ -93,14 +86,7 @@ impl Machine for Portable {
     }
 
     #[inline(always)]
-    fn push_bits(
-        self,
-        line: &mut Line,
-        bits: (u32, u32),
-        by: u32,
-        value: u64,
-        flips: [u64; 3],
-    ) {
+    fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]) {
         line::push_bits(line, bits, by, value, flips);
     }
 }

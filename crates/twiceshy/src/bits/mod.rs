@@ -1,6 +1,7 @@
 //! Bits and machines: the one folder of the crate that may hold `unsafe`.
 //!
 //! - [`word`]: masks, and selection within a 64-bit word, portable.
+//! - [`line`]: moving bits within a cache line.
 //! - [`machine`]: which instructions this machine has, and how an operation is
 //!   compiled once for each kind and dispatched once per call.
 //! - [`memory`]: zeroed memory that may be refused.
@@ -9,6 +10,8 @@
 //! The portable routines are compiled and tested everywhere; they are the oracle
 //! of the accelerated ones.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 pub(crate) mod cipher;
 pub(crate) mod line;
 pub(crate) mod machine;

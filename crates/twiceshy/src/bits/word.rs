@@ -63,10 +63,10 @@ pub(crate) const fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
     while at < u32::BITS {
         // At most 96: no byte overflows.
         let (pluses, minuses) = (spread(plus >> at), spread(minus >> at));
-        let differs = (pluses + plus_before).wrapping_mul(ONES)
-            ^ (minuses + minus_before).wrapping_mul(ONES);
+        let differs =
+            (pluses + plus_before).wrapping_mul(ONES) ^ (minuses + minus_before).wrapping_mul(ONES);
         // The highest bit of each byte, if it is zero.
-        let zeros = !((differs & !HIGHS) + !HIGHS | differs) & HIGHS;
+        let zeros = !(((differs & !HIGHS) + !HIGHS) | differs) & HIGHS;
         // Packed: each to its place in the highest byte.
         balanced |= ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56 << at) as u32;
         plus_before += pluses.count_ones() as u64;

@@ -1,9 +1,14 @@
 //! x86-64 with instructions beyond the baseline.
 #![expect(unsafe_code, reason = "instructions that not every x86-64 machine has")]
 
-use super::machine::{Machine, Operation, Routine};
+use super::avx2;
 use super::line::Line;
-use core::arch::x86_64::*;
+use super::machine::{Machine, Operation, Routine};
+use core::arch::x86_64::{
+    __cpuid, __m128i, _MM_HINT_T0, _bzhi_u64, _mm_aesenc_si128, _mm_aesenclast_si128,
+    _mm_aeskeygenassist_si128, _mm_prefetch, _mm_shuffle_epi32, _mm_slli_si128, _mm_xor_si128,
+    _pdep_u64, _pext_u64,
+};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// A machine with BMI1, BMI2, POPCNT, LZCNT, AES and AVX2: proof that detection found them.
@@ -83,99 +88,13 @@ impl Machine for Bmi2 {
     #[inline(always)]
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32 {
         // SAFETY: see above.
-        unsafe { balanced(plus, minus, more) }
+        unsafe { avx2::balanced(plus, minus, more) }
     }
 
     #[inline(always)]
-    fn push_bits(
-        self,
-        line: &mut Line,
-        bits: (u32, u32),
-        by: u32,
-        value: u64,
-        flips: [u64; 3],
-    ) {
+    fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]) {
         // SAFETY: see above.
-        unsafe { push_bits(line, bits, by, value, flips) };
-    }
-}
-
-/// As of [`Machine`]: a byte for each bit, and the sums of all bytes up to each.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
-    const ZERO: u64 = 0x8080_8080_8080_8080;
-    let each = |number: u64| _mm256_set1_epi64x(number as i64);
-    let four = |a: u64, b: u64, c: u64, d: u64| {
-        _mm256_setr_epi64x(a as i64, b as i64, c as i64, d as i64)
-    };
-    // A byte for each bit: all ones if it is set.
-    let bits = each(0x8040_2010_0804_0201);
-    let bytes = four(0, 0x0101_0101_0101_0101, 0x0202_0202_0202_0202, 0x0303_0303_0303_0303);
-    let spread = |word: u32| {
-        let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(word as i32), bytes);
-        _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), bits)
-    };
-    // Within 64 bits, 128, and all.
-    let sums = _mm256_sub_epi8(spread(minus), spread(plus));
-    let sums = _mm256_add_epi8(sums, _mm256_slli_epi64::<8>(sums));
-    let sums = _mm256_add_epi8(sums, _mm256_slli_epi64::<16>(sums));
-    let sums = _mm256_add_epi8(sums, _mm256_slli_epi64::<32>(sums));
-    let lower = four(ZERO, 0x0707_0707_0707_0707, ZERO, 0x0707_0707_0707_0707);
-    let sums = _mm256_add_epi8(sums, _mm256_shuffle_epi8(sums, lower));
-    let half = _mm256_permute2x128_si256::<0x08>(sums, sums);
-    let half = _mm256_shuffle_epi8(half, each(0x0f0f_0f0f_0f0f_0f0f));
-    let sums = _mm256_add_epi8(sums, half);
-    _mm256_movemask_epi8(_mm256_cmpeq_epi8(sums, _mm256_set1_epi8(-(more as i8)))) as u32
-}
-
-/// As of [`Machine`]: all words at once, instead of a loop of unforeseeable length.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn push_bits(line: &mut Line, (first, last): (u32, u32), by: u32, value: u64, flips: [u64; 3]) {
-    let each = |number: u64| _mm256_set1_epi64x(number as i64);
-    let four = |numbers: [u64; 4]| {
-        let [a, b, c, d] = numbers.map(|number| number as i64);
-        _mm256_setr_epi64x(a, b, c, d)
-    };
-    let ones = each(u64::MAX);
-    let (first, last, by) = (u64::from(first), u64::from(last), u64::from(by));
-    // Four words that begin at bits `starts` of the line, those before each of them, and
-    // what to flip.
-    let push = |words: __m256i, before: __m256i, starts: __m256i, flips: __m256i| {
-        // The bits of each word below bit `at` of the line. A difference that would be
-        // negative is zero; one of 64 and more shifts all out.
-        let below = |at: u64| {
-            let ends = _mm256_add_epi64(starts, each(64));
-            _mm256_srlv_epi64(ones, _mm256_subs_epu16(ends, each(at)))
-        };
-        let upto = below(last + 1);
-        let shifted = _mm256_or_si256(
-            _mm256_sllv_epi64(words, each(by)),
-            _mm256_srlv_epi64(before, each(64 - by)),
-        );
-        let moved = _mm256_andnot_si256(below(first + by), _mm256_and_si256(shifted, upto));
-        // A difference that is negative is a large number here, and shifts all out.
-        let value = _mm256_or_si256(
-            _mm256_sllv_epi64(each(value), _mm256_sub_epi64(each(first), starts)),
-            _mm256_srlv_epi64(each(value), _mm256_sub_epi64(starts, each(first))),
-        );
-        let stays = _mm256_andnot_si256(_mm256_andnot_si256(below(first), upto), words);
-        let pushed = _mm256_or_si256(_mm256_or_si256(stays, moved), value);
-        _mm256_xor_si256(pushed, flips)
-    };
-    let [f0, f1, f2] = flips;
-    let start = line.as_mut_ptr();
-    // SAFETY: all loads and stores are within the line's 64 bytes, and need no alignment.
-    unsafe {
-        let (low, high) = (start.cast::<__m256i>(), start.add(32).cast::<__m256i>());
-        let (low_words, high_words) = (_mm256_loadu_si256(low), _mm256_loadu_si256(high));
-        let before_low = _mm256_permute4x64_epi64::<0b10_01_00_00>(low_words);
-        let before_high = _mm256_loadu_si256(start.add(24).cast());
-        let starts = [0, 64, 128, 192];
-        _mm256_storeu_si256(low, push(low_words, before_low, four(starts), four([f0, f1, f2, 0])));
-        let starts = starts.map(|start| start + 256);
-        _mm256_storeu_si256(high, push(high_words, before_high, four(starts), each(0)));
+        unsafe { avx2::push_bits(line, bits, by, value, flips) };
     }
 }
 

@@ -115,6 +115,7 @@ impl Routine for Insert {
     ) -> Self::Output {
         let scaled = filter.digits().scale(hash);
         let (home, remainder) = filter.home_of::<WIDTH>(scaled);
+        filter.table.prefetch_across::<WIDTH>(home);
         filter.insert_begun::<M, WIDTH>(machine, || hash, home, remainder)?;
         filter.len += 1;
         filter.versions.bump(scaled.quotient);
