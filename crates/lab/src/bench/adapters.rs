@@ -8,16 +8,17 @@ use xorf::Filter as _;
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
-    Insert,
-    InsertMany,
+    Insert { many: bool, prehashed: bool },
     Bulk { prehashed: bool },
     Lookup { positive: bool, many: bool, prehashed: bool },
 }
 
 impl Op {
-    pub(super) const ALL: [Op; 12] = [
-        Op::Insert,
-        Op::InsertMany,
+    pub(super) const ALL: [Op; 14] = [
+        Op::Insert { many: false, prehashed: false },
+        Op::Insert { many: true, prehashed: false },
+        Op::Insert { many: false, prehashed: true },
+        Op::Insert { many: true, prehashed: true },
         Op::Bulk { prehashed: false },
         Op::Bulk { prehashed: true },
         Op::Lookup { positive: false, many: false, prehashed: false },
@@ -31,18 +32,15 @@ impl Op {
     ];
 
     pub(super) fn name(self) -> String {
-        match self {
-            Op::Insert => "insert".into(),
-            Op::InsertMany => "insert_many".into(),
-            Op::Bulk { prehashed: false } => "bulk".into(),
-            Op::Bulk { prehashed: true } => "bulk_prehashed".into(),
-            Op::Lookup { positive, many, prehashed } => [
-                if positive { "positive" } else { "negative" },
-                if many { "_many" } else { "" },
-                if prehashed { "_prehashed" } else { "" },
-            ]
-            .concat(),
-        }
+        let (what, many, prehashed) = match self {
+            Op::Insert { many, prehashed } => ("insert", many, prehashed),
+            Op::Bulk { prehashed } => ("bulk", false, prehashed),
+            Op::Lookup { positive: true, many, prehashed } => ("positive", many, prehashed),
+            Op::Lookup { positive: false, many, prehashed } => ("negative", many, prehashed),
+        };
+        let (many, prehashed) =
+            (if many { "_many" } else { "" }, if prehashed { "_prehashed" } else { "" });
+        [what, many, prehashed].concat()
     }
 }
 
@@ -146,6 +144,21 @@ impl Aqf {
     }
 }
 
+impl Aqf {
+    fn insert_batches(&mut self, work: &Work, batch: usize, prehashed: bool) -> usize {
+        if prehashed {
+            for hashes in work.member_hashes.chunks(batch) {
+                self.filter.filter_mut().insert_many(hashes).expect("room");
+            }
+        } else {
+            for keys in work.members.chunks(batch) {
+                self.filter.insert_many(keys).expect("room");
+            }
+        }
+        self.filter.len()
+    }
+}
+
 impl Adapter for Aqf {
     fn name(&self) -> &'static str {
         "aqf"
@@ -164,26 +177,24 @@ impl Adapter for Aqf {
     }
 
     fn run(&mut self, op: Op, work: &Work) -> usize {
-        let Op::Lookup { positive, many, prehashed } = op else {
-            match op {
-                Op::Bulk { prehashed: false } => {
-                    self.filter.insert_many(&work.members).expect("room");
-                }
-                Op::Bulk { prehashed: true } => {
-                    self.filter.filter_mut().insert_many(&work.member_hashes).expect("room");
-                }
-                Op::InsertMany => {
-                    for keys in work.members.chunks(BATCH) {
-                        self.filter.insert_many(keys).expect("room");
+        let (positive, many, prehashed) = match op {
+            Op::Lookup { positive, many, prehashed } => (positive, many, prehashed),
+            Op::Bulk { prehashed } => return self.insert_batches(work, usize::MAX, prehashed),
+            Op::Insert { many: true, prehashed } => {
+                return self.insert_batches(work, BATCH, prehashed);
+            }
+            Op::Insert { many: false, prehashed } => {
+                if prehashed {
+                    for &hash in &work.member_hashes {
+                        self.filter.filter_mut().insert(hash).expect("room");
                     }
-                }
-                _ => {
+                } else {
                     for key in &work.members {
                         self.filter.insert(key).expect("room");
                     }
                 }
+                return self.filter.len();
             }
-            return self.filter.len();
         };
         let (keys, hashes) = work.queries(positive);
         match (many, prehashed) {
@@ -252,9 +263,8 @@ impl<F: Peer> Adapter for Ring<F> {
 
     fn can(&self, op: Op) -> bool {
         match op {
-            Op::Insert => F::DYNAMIC,
+            Op::Insert { many, .. } => F::DYNAMIC && !many,
             Op::Bulk { prehashed } => !F::DYNAMIC && !prehashed,
-            Op::InsertMany => false,
             Op::Lookup { many, .. } => !many,
         }
     }
@@ -275,9 +285,15 @@ impl<F: Peer> Adapter for Ring<F> {
                 self.filter = F::bulk(&hashes);
                 hashes.len()
             }
-            _ => {
-                for key in &work.members {
-                    self.filter.insert(short(self.hasher.hash(key)));
+            Op::Insert { many: _, prehashed } => {
+                if prehashed {
+                    for &hash in &work.member_hashes {
+                        self.filter.insert(short(hash));
+                    }
+                } else {
+                    for key in &work.members {
+                        self.filter.insert(short(self.hasher.hash(key)));
+                    }
                 }
                 work.members.len()
             }

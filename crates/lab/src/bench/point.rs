@@ -195,7 +195,8 @@ pub(crate) fn run(options: &Options) {
 
 /// Fills a filter by the first operation that it can.
 fn build(adapter: &mut dyn Adapter, work: &Work) {
-    let op = if adapter.can(Op::Insert) { Op::Insert } else { Op::Bulk { prehashed: false } };
+    let insert = Op::Insert { many: false, prehashed: false };
+    let op = if adapter.can(insert) { insert } else { Op::Bulk { prehashed: false } };
     adapter.reset(work);
     let answers = adapter.run(op, work);
     check(adapter.name(), op, answers, work);
