@@ -1,6 +1,7 @@
 //! The adaptive quotient filter as a list of members and bit strings.
 
-use twiceshy::{AdaptiveQuotientFilter, Fingerprint, Hash};
+use std::collections::{BTreeMap, BTreeSet};
+use twiceshy::{AdaptiveQuotientFilter, Fingerprint, Hash, Member, Parameters};
 
 /// A fingerprint: a quotient and a string of bits, at the top of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,11 +27,13 @@ impl Print {
     }
 }
 
-/// One fingerprint, and whose it is.
+/// Inserts of one hash, and what is stored of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The hash that was inserted.
     pub hash: Hash,
+    /// How often.
+    pub count: u64,
     /// Whether the reverse map doesn't know it.
     pub ghost: bool,
     /// All bits of its scaled hash.
@@ -39,12 +42,39 @@ pub struct Entry {
     print: Print,
 }
 
-/// What a filter of that shape must hold.
+/// The shape of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Home slots.
+    pub slots: u64,
+    /// Bits of a remainder.
+    pub remainder: usize,
+    /// Bits of a slot.
+    pub width: usize,
+    /// Bits of a value.
+    pub value_bits: u32,
+}
+
+impl From<Parameters> for Form {
+    fn from(parameters: Parameters) -> Self {
+        Self {
+            slots: parameters.slots,
+            remainder: parameters.remainder_bits as usize,
+            width: parameters.slot_bits as usize,
+            value_bits: parameters.value_bits,
+        }
+    }
+}
+
+/// What a filter of that form must hold.
 #[derive(Clone, Debug)]
 pub struct Model {
-    slots: u64,
-    width: usize,
+    form: Form,
     entries: Vec<Entry>,
+    /// Tombstones.
+    graves: BTreeSet<Print>,
+    /// Values other than 0.
+    values: BTreeMap<Print, u64>,
 }
 
 /// `hash × slots`, by long multiplication of bytes: the whole part, and the 128 bits
@@ -67,24 +97,41 @@ fn scaled(hash: Hash, slots: u64) -> Print {
 
 impl Model {
     /// A model without members.
-    pub fn new(slots: u64, width: u32) -> Self {
-        Self { slots, width: width as usize, entries: Vec::new() }
+    pub fn new(form: Form) -> Self {
+        Self { form, entries: Vec::new(), graves: BTreeSet::new(), values: BTreeMap::new() }
     }
 
     /// A model of these members in which none of these mistakes is "maybe": each
     /// member's print is lengthened until it is a prefix of none of them.
-    pub fn built(slots: u64, width: u32, members: &[Hash], mistakes: &[Hash]) -> Self {
-        let mut model = Self::new(slots, width);
-        let mistakes: Vec<Print> = mistakes.iter().map(|&hash| scaled(hash, slots)).collect();
-        for &hash in members {
-            let whole = scaled(hash, slots);
-            let mut print = whole.prefix(model.width);
-            while mistakes.iter().any(|&mistake| print.is_prefix_of(mistake)) {
-                print = whole.prefix(print.length + model.width);
-            }
-            model.entries.push(Entry { hash, ghost: false, whole, print });
+    pub fn built(form: Form, members: &[Member], mistakes: &[Hash]) -> Self {
+        let mut model = Self::new(form);
+        for &Member { hash, count } in members {
+            let whole = scaled(hash, form.slots);
+            let print = model.shortest(whole, mistakes);
+            model.entries.push(Entry { hash, count, ghost: false, whole, print });
         }
         model
+    }
+
+    /// The shortest print of a hash that is a prefix of no mistake.
+    fn shortest(&self, whole: Print, mistakes: &[Hash]) -> Print {
+        let mut print = whole.prefix(self.form.remainder);
+        for &mistake in mistakes {
+            let mistake = scaled(mistake, self.form.slots);
+            while print.is_prefix_of(mistake) {
+                print = self.longer(print, whole);
+            }
+        }
+        print
+    }
+
+    fn longer(&self, print: Print, whole: Print) -> Print {
+        whole.prefix(print.length + self.form.width)
+    }
+
+    /// The form of the filter.
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// All entries, in no order.
@@ -92,82 +139,196 @@ impl Model {
         &self.entries
     }
 
-    /// Whether a query must be answered "maybe".
-    pub fn contains(&self, query: Hash) -> bool {
-        let query = scaled(query, self.slots);
-        self.entries.iter().any(|entry| entry.print.is_prefix_of(query))
+    /// All members that the reverse map knows, in hash order.
+    pub fn members(&self) -> Vec<Member> {
+        let mut members: BTreeMap<Hash, u64> = BTreeMap::new();
+        for entry in self.entries.iter().filter(|entry| !entry.ghost) {
+            *members.entry(entry.hash).or_default() += entry.count;
+        }
+        members.into_iter().map(|(hash, count)| Member { hash, count }).collect()
     }
 
-    fn digits(&self, print: Print) -> u64 {
-        print.length.div_ceil(self.width) as u64
+    /// What is stored: prints, with their counts and values.
+    fn stored(&self) -> BTreeMap<Print, (u64, u64)> {
+        let mut stored: BTreeMap<Print, (u64, u64)> = BTreeMap::new();
+        for entry in &self.entries {
+            stored.entry(entry.print).or_default().0 += entry.count;
+        }
+        for &grave in &self.graves {
+            assert_eq!(stored.insert(grave, (0, 0)), None, "a member under a tombstone");
+        }
+        for (print, value) in &self.values {
+            stored.get_mut(print).expect("a print that has a value").1 = *value;
+        }
+        stored
+    }
+
+    /// Forgets values whose prints are gone.
+    fn forget_values(&mut self) {
+        let prints: BTreeSet<Print> = self.entries.iter().map(|entry| entry.print).collect();
+        self.values.retain(|print, _| prints.contains(print) || self.graves.contains(print));
+    }
+
+    /// Whether a query must be answered "maybe".
+    pub fn contains(&self, query: Hash) -> bool {
+        self.count(query) > 0
+    }
+
+    /// How many members have the fingerprint of a query.
+    pub fn count(&self, query: Hash) -> u64 {
+        let query = scaled(query, self.form.slots);
+        let covering = self.entries.iter().filter(|entry| entry.print.is_prefix_of(query));
+        covering.map(|entry| entry.count).sum()
+    }
+
+    fn slots_of(&self, print: Print, count: u64, value: u64) -> u64 {
+        let digits = 1 + (print.length - self.form.remainder).div_ceil(self.form.width);
+        let usual = 1u64 << self.form.value_bits;
+        let counter = match count * usual + value {
+            number if number == usual => 0,
+            number => {
+                let number = if number > usual { number - 1 } else { number };
+                let bits = u64::BITS - number.leading_zeros();
+                (bits as usize).div_ceil(self.form.width).max(1)
+            }
+        };
+        (digits + counter) as u64
     }
 
     /// The slots that all prints take.
     pub fn used(&self) -> u64 {
-        self.entries.iter().map(|entry| self.digits(entry.print)).sum()
+        let stored = self.stored();
+        stored.iter().map(|(&print, &(count, value))| self.slots_of(print, count, value)).sum()
     }
 
     /// Whether a table of that many slots, and its tail, can hold all prints.
     pub fn fits(&self) -> bool {
-        let mut prints: Vec<Print> = self.entries.iter().map(|entry| entry.print).collect();
-        prints.sort_unstable();
-        let end =
-            prints.iter().fold(0, |end, print| u64::max(end, print.quotient) + self.digits(*print));
-        let (tail, lanes) = (4 * self.slots.isqrt() + 64, (504 / (self.width as u64 + 3)).min(56));
-        self.used() <= self.slots && end < (self.slots + tail).next_multiple_of(lanes)
+        let stored = self.stored();
+        let end = stored.iter().fold(0, |end, (&print, &(count, value))| {
+            u64::max(end, print.quotient) + self.slots_of(print, count, value)
+        });
+        let Form { slots, width, .. } = self.form;
+        let (tail, lanes) = (4 * slots.isqrt() + 64, (504 / (width as u64 + 3)).min(56));
+        self.used() <= slots && end < (slots + tail).next_multiple_of(lanes)
     }
 
     /// Whether two hashes have quotient and remainder in common.
     pub fn same_minirun(&self, a: Hash, b: Hash) -> bool {
-        let [a, b] = [a, b].map(|hash| scaled(hash, self.slots).prefix(self.width));
+        let [a, b] = [a, b].map(|hash| self.id(hash));
         a == b
     }
 
+    /// Quotient and remainder.
+    fn id(&self, hash: Hash) -> Print {
+        scaled(hash, self.form.slots).prefix(self.form.remainder)
+    }
+
     fn minirun(&self, query: Hash) -> impl Iterator<Item = &Entry> {
-        let id = scaled(query, self.slots).prefix(self.width);
+        let id = self.id(query);
         self.entries.iter().filter(move |entry| id.is_prefix_of(entry.whole))
     }
 
     /// The members in the minirun of a query, as a reverse map would list them.
-    pub fn suspects(&self, query: Hash) -> Vec<Hash> {
-        self.minirun(query).filter(|entry| !entry.ghost).map(|entry| entry.hash).collect()
+    pub fn suspects(&self, query: Hash) -> Vec<Member> {
+        let real = self.minirun(query).filter(|entry| !entry.ghost);
+        real.map(|entry| Member { hash: entry.hash, count: entry.count }).collect()
     }
 
     /// How many ghosts are in the minirun of a query.
-    pub fn ghosts(&self, query: Hash) -> usize {
-        self.minirun(query).filter(|entry| entry.ghost).count()
+    pub fn ghosts(&self, query: Hash) -> u64 {
+        self.minirun(query).filter(|entry| entry.ghost).map(|entry| entry.count).sum()
     }
 
-    /// Inserts a hash: it takes digits until it differs from each neighbour in its
-    /// minirun, but never more than that neighbour has.
-    pub fn insert(&mut self, hash: Hash, ghost: bool) {
-        let whole = scaled(hash, self.slots);
-        let mut print = whole.prefix(self.width);
-        for neighbour in self.minirun(hash) {
-            let mut needed = whole.prefix(self.width);
-            while needed.length < neighbour.print.length && needed.is_prefix_of(neighbour.print) {
-                needed = whole.prefix(needed.length + self.width);
+    /// Inserts a hash, so many times. One that a print covers takes it; another takes
+    /// digits until it differs from each print in its minirun.
+    pub fn insert(&mut self, hash: Hash, ghost: bool, count: u64) {
+        let whole = scaled(hash, self.form.slots);
+        let id = self.id(hash);
+        let stored = self.stored();
+        let covering = stored.keys().find(|print| print.is_prefix_of(whole));
+        let print = covering.copied().unwrap_or_else(|| {
+            let mut print = id;
+            for neighbour in stored.keys().filter(|neighbour| id.is_prefix_of(**neighbour)) {
+                while print.is_prefix_of(*neighbour) {
+                    print = self.longer(print, whole);
+                }
             }
-            print = print.max(needed);
-        }
-        self.entries.push(Entry { hash, ghost, whole, print });
+            print
+        });
+        self.graves.remove(&print);
+        self.entries.push(Entry { hash, count, ghost, whole, print });
     }
 
     /// Repairs a mistake: every print that covers it grows until it doesn't. Ghosts in
-    /// its minirun go, if asked. Returns how many prints grew.
+    /// its minirun go, if asked. Returns how many different prints grew from it.
     pub fn adapt(&mut self, mistake: Hash, drop_ghosts: bool) -> usize {
-        let mistake = scaled(mistake, self.slots);
-        let id = mistake.prefix(self.width);
+        let id = self.id(mistake);
+        let mistake = scaled(mistake, self.form.slots);
         self.entries.retain(|entry| !(drop_ghosts && entry.ghost && id.is_prefix_of(entry.whole)));
-        let covering = self.entries.iter_mut().filter(|entry| entry.print.is_prefix_of(mistake));
-        let mut lengthened = 0;
-        for entry in covering {
-            while entry.print.is_prefix_of(mistake) {
-                entry.print = entry.whole.prefix(entry.print.length + self.width);
+        let mut longer = BTreeSet::new();
+        let width = self.form.width;
+        for entry in &mut self.entries {
+            let value = self.values.get(&entry.print).copied();
+            if !entry.print.is_prefix_of(mistake) {
+                continue;
             }
-            lengthened += 1;
+            while entry.print.is_prefix_of(mistake) {
+                entry.print = entry.whole.prefix(entry.print.length + width);
+            }
+            value.map(|value| self.values.insert(entry.print, value));
+            longer.insert(entry.print);
         }
-        lengthened
+        self.forget_values();
+        longer.len()
+    }
+
+    /// Removes a hash that was inserted, once; of the last member with its print, a
+    /// tombstone stays if asked for.
+    pub fn remove(&mut self, hash: Hash, bury: bool) {
+        let at = self.entries.iter().position(|entry| entry.hash == hash && !entry.ghost);
+        let at = at.expect("a member");
+        let print = self.entries[at].print;
+        self.entries[at].count -= 1;
+        if self.entries[at].count == 0 {
+            self.entries.swap_remove(at);
+        }
+        if bury && self.entries.iter().all(|entry| entry.print != print) {
+            self.graves.insert(print);
+        }
+        self.forget_values();
+    }
+
+    /// Makes the prints in the minirun of a hash as short as mistakes allow; tombstones
+    /// in it go.
+    pub fn shorten(&mut self, hash: Hash, mistakes: &[Hash]) {
+        let id = self.id(hash);
+        self.graves.retain(|grave| !id.is_prefix_of(*grave));
+        let mut values: BTreeMap<Print, u64> = BTreeMap::new();
+        for index in 0..self.entries.len() {
+            let Entry { whole, print, .. } = self.entries[index];
+            if !id.is_prefix_of(whole) {
+                continue;
+            }
+            let value = self.values.get(&print).copied().unwrap_or(0);
+            let shorter = self.shortest(whole, mistakes);
+            self.entries[index].print = shorter;
+            let kept = values.entry(shorter).or_default();
+            *kept = value.max(*kept);
+        }
+        self.values.retain(|print, _| !id.is_prefix_of(*print));
+        self.values.extend(values.into_iter().filter(|&(_, value)| value > 0));
+    }
+
+    /// Sets the value of the print that covers a hash. Returns the one before, or `None` if
+    /// the hash is certainly no member's.
+    pub fn set_value(&mut self, hash: Hash, value: u64) -> Option<u64> {
+        let query = scaled(hash, self.form.slots);
+        let print = self.entries.iter().find(|entry| entry.print.is_prefix_of(query))?.print;
+        let before = self.values.remove(&print).unwrap_or(0);
+        if value > 0 {
+            self.values.insert(print, value);
+        }
+        Some(before)
     }
 
     /// Compares all that can be seen of a filter with the model.
@@ -176,15 +337,22 @@ impl Model {
     /// If they differ, or if the filter is not valid.
     pub fn check(&self, filter: &AdaptiveQuotientFilter) {
         filter.validate().expect("a valid filter");
-        let mut prints: Vec<Print> = self.entries.iter().map(|entry| entry.print).collect();
-        prints.sort();
-        let stored: Vec<Print> = filter.iter().map(|print| as_print(&print)).collect();
-        assert_eq!(stored, prints);
+        assert_eq!(Form::from(filter.parameters()), self.form);
+        let stored = self.stored();
+        let found: Vec<_> = filter
+            .iter()
+            .map(|entry| (as_print(&entry.fingerprint), (entry.count, entry.value)))
+            .collect();
+        assert!(found.iter().copied().eq(stored.iter().map(|(&print, &number)| (print, number))));
         let statistics = filter.statistics();
-        assert_eq!(statistics.members, prints.len());
-        assert_eq!(statistics.extension_slots, self.used() - prints.len() as u64);
+        let members: u64 = self.entries.iter().map(|entry| entry.count).sum();
+        assert_eq!(statistics.members as u64, members);
+        assert_eq!(statistics.fingerprints, stored.len() as u64);
+        assert_eq!(statistics.extension_slots, self.used() - stored.len() as u64);
         for entry in &self.entries {
             assert!(filter.contains(entry.hash), "a false negative: {:?}", entry.hash);
+            let (count, value) = stored[&entry.print];
+            assert_eq!((filter.count(entry.hash), filter.value(entry.hash)), (count, Some(value)));
         }
     }
 }

@@ -4,7 +4,8 @@ use crate::quotient::Model;
 use arbitrary::{Result, Unstructured};
 use core::ops::RangeInclusive;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Hash, InsertError, Parameters,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Hash, InsertError, Member, Parameters,
+    RemoveError, ValueError,
 };
 
 /// Where the hashes of a script lie.
@@ -27,6 +28,8 @@ pub struct Shape {
     pub slots: u64,
     /// Bits of a remainder.
     pub remainder_bits: u32,
+    /// Bits of a value.
+    pub value_bits: u32,
     /// Where hashes lie.
     pub spread: Spread,
     /// How many are inserted before the script begins; every third is a ghost.
@@ -43,6 +46,7 @@ impl Shape {
                 _ => bytes.int_in_range(1..=1000)?,
             },
             remainder_bits: bytes.int_in_range(1..=40)?,
+            value_bits: if bytes.ratio(1, 3)? { bytes.int_in_range(1..=16)? } else { 0 },
             spread: *bytes.choose(&[
                 Spread::Uniform,
                 Spread::Clustered,
@@ -81,7 +85,7 @@ pub fn drive_shape(shape: Shape, bytes: &mut Unstructured<'_>) {
     let mut stage = Stage::new(shape);
     for index in 0..shape.inserted {
         let random = u128::from(index + 1).wrapping_mul(0x2d99_787e_fda9_9e3c_2ad8_6f12_9e3b_c255);
-        stage.insert(stage.spread(random), index % 3 == 0);
+        stage.insert(stage.spread(random), index % 3 == 0, 1);
     }
     let mut maybe = Vec::new();
     while !bytes.is_empty() && stage.step(bytes).is_ok() {
@@ -122,19 +126,21 @@ fn construct(bytes: &mut Unstructured<'_>) -> Result<()> {
     if sort_mistakes {
         mistakes.sort_unstable();
     }
+    let members: Vec<Member> = members.into_iter().map(Member::from).collect();
     stage.compare_with_built(&members, &mistakes);
     Ok(())
 }
 
 impl Stage {
     fn new(shape: Shape) -> Self {
-        let Shape { slots, remainder_bits, .. } = shape;
         let filter = AdaptiveQuotientFilter::builder()
-            .remainder_bits(remainder_bits)
-            .slots(slots)
+            .remainder_bits(shape.remainder_bits)
+            .value_bits(shape.value_bits)
+            .slots(shape.slots)
             .build()
             .expect("a possible shape");
-        Self { shape, filter, model: Model::new(slots, remainder_bits), mistakes: Vec::new() }
+        let model = Model::new(filter.parameters().into());
+        Self { shape, filter, model, mistakes: Vec::new() }
     }
 
     /// Picks a hash: new, or close to one of `known`, or equal to it.
@@ -161,11 +167,6 @@ impl Stage {
         })
     }
 
-    fn members(&self) -> Vec<Hash> {
-        let real = self.model.entries().iter().filter(|entry| !entry.ghost);
-        real.map(|entry| entry.hash).collect()
-    }
-
     fn any_hash(&self, bytes: &mut Unstructured<'_>) -> Result<Hash> {
         let known: Vec<Hash> = self.model.entries().iter().map(|entry| entry.hash).collect();
         self.hash(bytes, &known)
@@ -173,17 +174,15 @@ impl Stage {
 
     fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let hash = self.any_hash(bytes)?;
-        match bytes.int_in_range(0..=17)? {
-            0..=6 => self.insert(hash, false),
-            7 => self.insert(hash, bytes.ratio(1, 4)?),
+        match bytes.int_in_range(0..=27)? {
+            0..=6 => self.insert(hash, false, 1),
+            7 => self.insert(hash, bytes.ratio(1, 4)?, 1),
             8..=12 => self.adapt(hash, bytes.ratio(1, 4)?),
             13 => self.misuse(hash, bytes)?,
             14 => {
                 self.mistakes.retain(|&mistake| !self.model.contains(mistake));
-                let mut members = self.members();
-                members.sort_unstable();
                 self.mistakes.sort_unstable();
-                self.compare_with_built(&members, &self.mistakes);
+                self.compare_with_built(&self.model.members(), &self.mistakes);
             }
             15..=16 => {
                 let most = if bytes.ratio(1, 8)? { 200 } else { 20 };
@@ -192,35 +191,156 @@ impl Stage {
                     (0..count).map(|_| self.any_hash(bytes)).collect::<Result<Vec<_>>>()?;
                 self.insert_many(&hashes);
             }
+            17 => {
+                let most = bytes.int_in_range(0..=40)?;
+                self.insert(hash, false, bytes.int_in_range(0..=1 << most)?);
+            }
+            18..=19 => self.set_value(hash, bytes)?,
+            20..=25 => {
+                let known = self.model.members();
+                let member = if known.is_empty() || bytes.ratio(1, 10)? {
+                    hash
+                } else {
+                    bytes.choose(&known)?.hash
+                };
+                let (listed, bury) = (bytes.arbitrary()?, bytes.ratio(1, 3)?);
+                if listed {
+                    self.remove_listed(member, bury, bytes.arbitrary()?);
+                } else {
+                    self.remove(member, bury);
+                }
+            }
             _ => assert_eq!(self.filter.contains(hash), self.model.contains(hash)),
         }
         Ok(())
     }
 
-    fn insert_many(&mut self, hashes: &[Hash]) {
+    fn set_value(&mut self, hash: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let largest = (1 << self.shape.value_bits) - 1;
+        let value = bytes.int_in_range(0..=largest + 1)?;
         let mut model = self.model.clone();
-        for &hash in hashes {
-            model.insert(hash, false);
-        }
-        match self.filter.insert_many(hashes) {
-            Ok(()) => {
-                assert!(model.fits());
+        let expected = if value > largest { None } else { model.set_value(hash, value) };
+        match self.filter.set_value(hash, value) {
+            Ok(before) => {
+                assert_eq!(Some(before), expected);
                 self.model = model;
             }
-            Err(InsertError::Full { load }) => self.must_be_full(&model, load),
+            Err(ValueError::Full { load }) => self.must_be_full(&model, load),
+            Err(ValueError::Absent) => assert!(!self.model.contains(hash)),
+            Err(ValueError::TooLarge { .. }) => assert!(value > largest),
+            Err(error) => panic!("{error}"),
+        }
+        Ok(())
+    }
+
+    /// Removes a key that is known to be a member, or certainly none.
+    fn remove(&mut self, hash: Hash, bury: bool) {
+        let is_member = self.model.members().iter().any(|member| member.hash == hash);
+        if !is_member && self.model.contains(hash) {
+            return;
+        }
+        let mut model = self.model.clone();
+        if is_member {
+            model.remove(hash, bury);
+        }
+        let removed = if bury { self.filter.bury(hash) } else { self.filter.remove(hash) };
+        self.check_removed(removed, is_member, model);
+    }
+
+    fn remove_listed(&mut self, hash: Hash, bury: bool, with_mistakes: bool) {
+        let Answer::Maybe(claim) = self.filter.check(hash) else {
+            assert!(!self.model.contains(hash), "a false negative");
+            return;
+        };
+        let members = self.model.suspects(hash);
+        self.mistakes.retain(|&mistake| !self.model.contains(mistake));
+        let mistakes = (with_mistakes && !bury).then_some(&self.mistakes[..]);
+        let is_member = members.iter().any(|member| member.hash == hash);
+        let ghosts = self.model.ghosts(hash);
+        let mut model = self.model.clone();
+        if is_member {
+            model.remove(hash, bury);
+            if let Some(mistakes) = mistakes {
+                model.shorten(hash, mistakes);
+            }
+        }
+        let removed = if bury {
+            self.filter.bury_listed(&claim, &members)
+        } else {
+            self.filter.remove_listed(&claim, &members, mistakes)
+        };
+        if ghosts > 0 {
+            assert_eq!(removed, Err(RemoveError::Unlisted { members: ghosts }));
+            return;
+        }
+        let gone = removed.is_ok();
+        self.check_removed(removed, is_member, model);
+        let again = self.filter.remove_listed(&claim, &members, None);
+        if gone {
+            assert_eq!(again, Err(RemoveError::Stale));
+        } else if !is_member {
+            assert_eq!(again, Err(RemoveError::Absent));
+        } else {
+            self.model.remove(hash, false);
+            again.expect("nothing needs room");
+        }
+    }
+
+    fn check_removed(
+        &mut self,
+        removed: core::result::Result<(), RemoveError>,
+        is_member: bool,
+        model: Model,
+    ) {
+        match removed {
+            Ok(()) => {
+                assert!(is_member);
+                self.model = model;
+            }
+            Err(RemoveError::Absent) => assert!(!is_member),
+            Err(RemoveError::Full { load }) => self.must_be_full(&model, load),
             Err(error) => panic!("{error}"),
         }
     }
 
-    fn insert(&mut self, hash: Hash, ghost: bool) {
+    /// Each must fit in its turn: one that takes a tombstone's place makes room only for
+    /// those behind it.
+    fn insert_many(&mut self, hashes: &[Hash]) {
         let mut model = self.model.clone();
-        model.insert(hash, ghost);
-        match self.filter.insert(hash) {
+        let mut fits = true;
+        for &hash in hashes {
+            model.insert(hash, false, 1);
+            fits &= model.fits();
+        }
+        match self.filter.insert_many(hashes) {
+            Ok(()) => {
+                assert!(fits);
+                self.model = model;
+            }
+            Err(InsertError::Full { load }) => {
+                assert!((load - self.filter.load()).abs() < f64::EPSILON);
+                assert!(!fits, "refused at {load}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn insert(&mut self, hash: Hash, ghost: bool, times: u64) {
+        let mut model = self.model.clone();
+        if times > 0 {
+            model.insert(hash, ghost, times);
+        }
+        let inserted = match times {
+            1 => self.filter.insert(hash),
+            _ => self.filter.insert_times(hash, times),
+        };
+        match inserted {
             Ok(()) => {
                 assert!(model.fits());
                 self.model = model;
             }
             Err(InsertError::Full { load }) => self.must_be_full(&model, load),
+            Err(InsertError::Uncountable) => assert!(model.count(hash) > 1 << 40),
             Err(error) => panic!("{error}"),
         }
     }
@@ -247,12 +367,12 @@ impl Stage {
             self.filter.adapt(&claim, &members)
         };
         let ghosts = self.model.ghosts(query);
-        if members.contains(&query) {
+        if members.iter().any(|member| member.hash == query) {
             assert_eq!(result, Err(AdaptError::IsMember));
             return;
         }
         if ghosts > 0 && !drop_ghosts {
-            assert_eq!(result, Err(AdaptError::Unlisted { fingerprints: ghosts }));
+            assert_eq!(result, Err(AdaptError::Unlisted { members: ghosts }));
             return;
         }
         let lengthened = model.adapt(query, drop_ghosts);
@@ -288,40 +408,40 @@ impl Stage {
     fn misuse(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         let Answer::Maybe(claim) = self.filter.check(query) else { return Ok(()) };
         let mut members = self.model.suspects(query);
-        if members.contains(&query) || self.model.ghosts(query) > 0 {
+        if members.iter().any(|member| member.hash == query) || self.model.ghosts(query) > 0 {
             return Ok(());
         }
         let dropping = bytes.ratio(1, 2)?;
         let expected = match bytes.int_in_range(0..=4)? {
             0 if !dropping => {
-                members.pop();
-                AdaptError::Unlisted { fingerprints: 1 }
+                let gone = members.pop().expect("a member behind the claim");
+                AdaptError::Unlisted { members: gone.count }
             }
             1 => {
                 let extra = *bytes.choose(&members)?;
                 members.push(extra);
-                AdaptError::Surplus { members: 1 }
+                AdaptError::Surplus { members: extra.count }
             }
             2 => {
                 let Some(outside) = claim.suspects().end().as_u128().checked_add(1) else {
                     return Ok(());
                 };
-                members.push(Hash::from_u128(outside));
+                members.push(Hash::from_u128(outside).into());
                 AdaptError::Outside { member: Hash::from_u128(outside) }
             }
             3 => {
                 // What an insert does to a claim, whether it fits or not.
-                let newcomer = *bytes.choose(&members)?;
+                let newcomer = bytes.choose(&members)?.hash;
                 let before = self.filter.len();
-                self.insert(newcomer, false);
+                self.insert(newcomer, false, 1);
                 if self.filter.len() == before {
                     return Ok(());
                 }
-                members.push(newcomer);
+                members.push(newcomer.into());
                 AdaptError::Stale
             }
             _ => {
-                members.push(query);
+                members.push(query.into());
                 AdaptError::IsMember
             }
         };
@@ -335,9 +455,10 @@ impl Stage {
     }
 
     /// Builds a filter of that shape from lists, and compares it with the model.
-    fn compare_with_built(&self, members: &[Hash], mistakes: &[Hash]) {
-        let Shape { slots, remainder_bits, .. } = self.shape;
+    fn compare_with_built(&self, members: &[Member], mistakes: &[Hash]) {
         let parameters: Parameters = self.filter.parameters();
+        let is_sorted = members.is_sorted_by_key(|member| member.hash);
+        let is_member = |hash| members.iter().any(|member| member.hash == hash);
         let built = AdaptiveQuotientFilter::from_sorted(
             parameters,
             members.iter().copied(),
@@ -345,22 +466,21 @@ impl Stage {
         );
         match built {
             Ok(filter) => {
-                assert!(members.is_sorted() && mistakes.is_sorted());
-                let model = Model::built(slots, remainder_bits, members, mistakes);
+                assert!(is_sorted && mistakes.is_sorted());
+                let model = Model::built(parameters.into(), members, mistakes);
                 model.check(&filter);
                 assert!(mistakes.iter().all(|&mistake| !filter.contains(mistake)));
             }
             Err(BuildError::Unsorted(list)) => {
-                let named = if list == "members" { members } else { mistakes };
-                assert!(!named.is_sorted());
+                assert!(!(if list == "members" { is_sorted } else { mistakes.is_sorted() }));
             }
             Err(BuildError::MistakeIsMember { hash, .. }) => {
-                assert!(members.contains(&hash) && mistakes.contains(&hash));
+                assert!(is_member(hash) && mistakes.contains(&hash));
             }
             Err(BuildError::Full { .. }) => {
-                let both = members.iter().any(|member| mistakes.contains(member));
-                if !both && members.is_sorted() && mistakes.is_sorted() {
-                    assert!(!Model::built(slots, remainder_bits, members, mistakes).fits());
+                let both = mistakes.iter().any(|&mistake| is_member(mistake));
+                if !both && is_sorted && mistakes.is_sorted() {
+                    assert!(!Model::built(parameters.into(), members, mistakes).fits());
                 }
             }
             Err(error) => panic!("{error}"),

@@ -51,10 +51,11 @@ impl Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adaptation {
-    /// Fingerprints that were lengthened; 0 if the mistake was repaired already.
+    /// Fingerprints that are longer than the one that they had in common before; 0 if the
+    /// mistake was repaired already.
     pub lengthened: usize,
-    /// Fingerprints without a member that were dropped.
-    pub ghosts: usize,
+    /// Members that were stored but not listed, and were dropped.
+    pub ghosts: u64,
 }
 
 /// The state of one filter's members around a quotient.

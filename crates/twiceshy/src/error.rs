@@ -17,6 +17,75 @@ pub enum InsertError {
         /// Used slots as a share of all.
         load: f64,
     },
+    /// Too many members have its fingerprint.
+    #[error("2^40 members have its fingerprint already, more can't be counted")]
+    Uncountable,
+}
+
+/// A member was not removed; the filter is as it was.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoveError {
+    /// The key is no member: no fingerprint covers it, or it isn't listed.
+    #[error("the key is no member, so there is nothing to remove")]
+    Absent,
+    /// Members near the key came or went since the claim was made, or it is another
+    /// filter's claim.
+    #[error("the claim is stale: check the key again, and list the suspects again")]
+    Stale,
+    /// A listed member has a hash outside the suspects' interval.
+    #[error("{member:?} is listed but is no suspect; list exactly the members in the interval")]
+    Outside {
+        /// The first such member.
+        member: Hash,
+    },
+    /// The listing misses members.
+    #[error("{members} members are stored but not listed; list them all, with their counts")]
+    Unlisted {
+        /// How many.
+        members: u64,
+    },
+    /// The listing names members that the filter doesn't hold.
+    #[error("{members} listed members are not in the filter; list current members only")]
+    Surplus {
+        /// How many.
+        members: u64,
+    },
+    /// A listed mistake is a member.
+    #[error("{hash:?} is both a member and a mistake; take it off one of the lists")]
+    MistakeIsMember {
+        /// The hash.
+        hash: Hash,
+    },
+    /// No slot is left for the tombstone, or for what the mistakes need.
+    #[error("no room at {:.1} % load; remove without a tombstone, or build a larger filter", load * 100.0)]
+    Full {
+        /// Used slots as a share of all.
+        load: f64,
+    },
+}
+
+/// A value was not set; the filter is as it was.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// The key is no member.
+    #[error("the key is no member, so it can have no value")]
+    Absent,
+    /// The filter wasn't built for such values.
+    #[error("{value} is too large: the filter was built for values of {bits} bits")]
+    TooLarge {
+        /// The value.
+        value: u64,
+        /// Bits of the filter's values.
+        bits: u32,
+    },
+    /// No slot is left for it.
+    #[error("no room for a value at {:.1} % load; build a larger filter", load * 100.0)]
+    Full {
+        /// Used slots as a share of all.
+        load: f64,
+    },
 }
 
 /// A mistake was not repaired; the filter is as it was.
@@ -36,14 +105,14 @@ pub enum AdaptError {
         /// The first such member.
         member: Hash,
     },
-    /// The listing misses members: there are fingerprints that none of them explains.
+    /// The listing misses members: fingerprints stand for more than it has.
     #[error(
-        "{fingerprints} fingerprints have no listed member; list them all, or, if the listing is \
+        "{members} members are stored but not listed; list them all, or, if the listing is \
          complete and current, repair with the ghosts dropped"
     )]
     Unlisted {
         /// How many.
-        fingerprints: usize,
+        members: u64,
     },
     /// The listing names members that the filter doesn't hold.
     #[error(
@@ -52,7 +121,7 @@ pub enum AdaptError {
     )]
     Surplus {
         /// How many.
-        members: usize,
+        members: u64,
     },
     /// A listed member has the same hash as the claimed mistake.
     #[error("the claimed mistake is a member, so \"maybe\" was right")]
@@ -78,6 +147,12 @@ pub enum BuildError {
     /// No remainder can be that wide.
     #[error("remainders of {0} bits are impossible; choose 1 to 56")]
     RemainderBits(u32),
+    /// No value can be that wide.
+    #[error("values of {0} bits are impossible; choose 0 to 16")]
+    ValueBits(u32),
+    /// Too many members have the same fingerprint.
+    #[error("more than 2^40 members have the same fingerprint")]
+    Uncountable,
     /// There can't be that many slots.
     #[error("{0} slots are impossible; choose 1 to 2^48")]
     Slots(u64),

@@ -69,11 +69,14 @@ impl Fingerprint {
     }
 }
 
-/// Cuts fractions into digits of a fixed width: digit 0 is the remainder, the others
+/// Cuts fractions into digits: digit 0 is the remainder, the others, as wide as a slot,
 /// are the extension. A digit that reaches past the last bit ends in zeros.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digits {
     pub(crate) slots: u64,
+    /// Bits of a remainder: as many as a slot has, or fewer, where a table was doubled.
+    pub(crate) remainder: u32,
+    /// Bits of a slot.
     pub(crate) width: u32,
 }
 
@@ -83,31 +86,47 @@ impl Digits {
         Scaled::new(hash, self.slots)
     }
 
+    /// The bits of the first `count` digits, at least 1.
+    #[inline(always)]
+    fn bits(self, count: u32) -> u32 {
+        self.remainder + (count - 1) * self.width
+    }
+
+    /// How many digits it takes to hold so many bits, at least 1.
+    fn holding(self, bits: u32) -> u32 {
+        1 + bits.saturating_sub(self.remainder).div_ceil(self.width)
+    }
+
     /// Digit `index` of a fraction; `index` is less than [`most`](Self::most).
     #[inline(always)]
     pub(crate) fn digit(self, fraction: u128, index: u32) -> u64 {
-        ((fraction << (index * self.width)) >> (128 - self.width)) as u64
+        match index {
+            0 => (fraction >> (128 - self.remainder)) as u64,
+            _ => ((fraction << self.bits(index)) >> (128 - self.width)) as u64,
+        }
     }
 
     /// The fingerprint of `count` digits of a hash.
     #[inline(always)]
     pub(crate) fn fingerprint(self, scaled: Scaled, count: u32) -> Fingerprint {
-        Fingerprint::of(scaled, count * self.width, self.slots)
+        Fingerprint::of(scaled, self.bits(count), self.slots)
     }
 
-    /// The fingerprint that these digits spell.
+    /// The fingerprint that these digits spell; there is at least one.
     pub(crate) fn spell(self, quotient: u64, digits: impl Iterator<Item = u64>) -> Fingerprint {
         let (mut fraction, mut count) = (0, 0);
         for digit in digits {
-            let aligned = u128::from(digit) << (128 - self.width);
-            fraction |= aligned >> (count * self.width);
+            fraction |= match count {
+                0 => u128::from(digit) << (128 - self.remainder),
+                _ => (u128::from(digit) << (128 - self.width)) >> self.bits(count),
+            };
             count += 1;
         }
         self.fingerprint(Scaled { quotient, fraction }, count)
     }
 
     pub(crate) fn count(self, fingerprint: &Fingerprint) -> u32 {
-        fingerprint.bits.div_ceil(self.width)
+        self.holding(fingerprint.bits)
     }
 
     /// The digits of a fingerprint.
@@ -118,7 +137,7 @@ impl Digits {
     /// The most digits that tell anything: after them all fresh bits are used, and
     /// only equal hashes have equal digits.
     pub(crate) fn most(self) -> u32 {
-        (128 - self.slots.ilog2()).div_ceil(self.width)
+        self.holding(128 - self.slots.ilog2())
     }
 
     /// How many digits of `member` it takes for its fingerprint not to cover `other`:
@@ -129,7 +148,7 @@ impl Digits {
             return Some(0);
         }
         let shared = (member.fraction ^ other.fraction).leading_zeros();
-        (shared < 128).then_some(shared / self.width + 1)
+        (shared < 128).then_some(self.holding(shared + 1))
     }
 }
 
@@ -137,6 +156,10 @@ impl Digits {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn widths() -> impl Strategy<Value = (u32, u32)> {
+        (1u32..=56).prop_flat_map(|width| (Just(width), 1..=width))
+    }
 
     proptest! {
         #[test]
@@ -159,9 +182,9 @@ mod tests {
 
         #[test]
         fn digits_spell_their_fingerprint(
-            hash in any::<u128>(), slots in 1u64..1 << 48, width in 1u32..=56, count in any::<u32>()
+            hash in any::<u128>(), slots in 1u64..1 << 48, (width, remainder) in widths(), count in any::<u32>()
         ) {
-            let digits = Digits { slots, width };
+            let digits = Digits { slots, remainder, width };
             let count = count % digits.most() + 1;
             let fingerprint = digits.fingerprint(digits.scale(Hash::from_u128(hash)), count);
             prop_assert_eq!(digits.count(&fingerprint), count);
@@ -171,9 +194,9 @@ mod tests {
 
         #[test]
         fn different_hashes_can_always_be_told_apart(
-            hash in any::<u128>(), bit in 0u32..128, slots in 1u64..1 << 48, width in 1u32..=56
+            hash in any::<u128>(), bit in 0u32..128, slots in 1u64..1 << 48, (width, remainder) in widths()
         ) {
-            let digits = Digits { slots, width };
+            let digits = Digits { slots, remainder, width };
             let [a, b] = [hash, hash ^ (1 << bit)].map(|hash| digits.scale(Hash::from_u128(hash)));
             let count = digits.to_tell_apart(a, b).unwrap();
             prop_assert!(count <= digits.most());

@@ -1,9 +1,9 @@
 //! Keys in front of a filter of hashes.
 
-use crate::error::{AdaptError, BuildError, InsertError};
+use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
 use crate::{
     Adaptation, AdaptiveFilter, AdaptiveQuotientFilter, Answer, Builder, Claim, Dynamic, Filter,
-    Hash, Key, KeyedHasher, Secret,
+    Hash, Key, KeyedHasher, Member, Removable, Secret,
 };
 use core::borrow::Borrow;
 use core::fmt;
@@ -126,7 +126,7 @@ impl<K: Key + ?Sized, F: AdaptiveFilter> Keyed<K, F> {
     ///
     /// # Errors
     /// As [`AdaptiveFilter::adapt`].
-    pub fn adapt(&mut self, claim: &Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
+    pub fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
         self.filter.adapt(claim, members)
     }
 
@@ -137,9 +137,32 @@ impl<K: Key + ?Sized, F: AdaptiveFilter> Keyed<K, F> {
     pub fn adapt_dropping_ghosts(
         &mut self,
         claim: &Claim,
-        members: &[Hash],
+        members: &[Member],
     ) -> Result<Adaptation, AdaptError> {
         self.filter.adapt_dropping_ghosts(claim, members)
+    }
+}
+
+impl<K: Key + ?Sized, F: Removable> Keyed<K, F> {
+    /// Removes a key that is known to be a member; see [`Removable::remove`].
+    ///
+    /// # Errors
+    /// As [`Removable::remove`].
+    pub fn remove(&mut self, key: &K) -> Result<(), RemoveError> {
+        self.filter.remove(self.hasher.hash(key))
+    }
+
+    /// Removes the claim's query, if it is a member; see [`Removable::remove_listed`].
+    ///
+    /// # Errors
+    /// As [`Removable::remove_listed`].
+    pub fn remove_listed(
+        &mut self,
+        claim: &Claim,
+        members: &[Member],
+        mistakes: Option<&[Hash]>,
+    ) -> Result<(), RemoveError> {
+        self.filter.remove_listed(claim, members, mistakes)
     }
 }
 

@@ -6,16 +6,20 @@ mod error;
 mod fingerprint;
 mod hash;
 mod keyed;
+mod member;
 mod quotient;
 mod reverse_map;
 mod table;
 mod traits;
 
 pub use claim::{Adaptation, Answer, Claim};
-pub use error::{AdaptError, BuildError, EntropyError, InsertError, Invalid};
+pub use error::{
+    AdaptError, BuildError, EntropyError, InsertError, Invalid, RemoveError, ValueError,
+};
 pub use fingerprint::Fingerprint;
 pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};
 pub use keyed::Keyed;
-pub use quotient::{AdaptiveQuotientFilter, Builder, Parameters, Plan, Statistics};
+pub use member::Member;
+pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
 pub use reverse_map::MemoryMap;
-pub use traits::{AdaptiveFilter, Dynamic, Filter, ReverseMap};
+pub use traits::{AdaptiveFilter, Dynamic, Filter, Removable, ReverseMap};

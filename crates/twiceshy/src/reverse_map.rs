@@ -1,6 +1,6 @@
 //! A reverse map in memory.
 
-use crate::{Hash, ReverseMap};
+use crate::{Hash, Member, ReverseMap};
 use core::convert::Infallible;
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
@@ -62,9 +62,9 @@ impl<K: PartialEq> MemoryMap<K> {
 impl<K> ReverseMap for MemoryMap<K> {
     type Error = Infallible;
 
-    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Hash>, Infallible> {
+    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {
         let listed = self.members.range(suspects);
-        Ok(listed.flat_map(|(&hash, keys)| core::iter::repeat_n(hash, keys.len())).collect())
+        Ok(listed.map(|(&hash, keys)| Member { hash, count: keys.len() as u64 }).collect())
     }
 }
 
@@ -72,8 +72,8 @@ impl<K> ReverseMap for MemoryMap<K> {
 impl<V> ReverseMap for BTreeMap<Hash, V> {
     type Error = Infallible;
 
-    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Hash>, Infallible> {
-        Ok(self.range(suspects).map(|(&hash, _)| hash).collect())
+    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {
+        Ok(self.range(suspects).map(|(&hash, _)| hash.into()).collect())
     }
 }
 
@@ -89,10 +89,10 @@ mod tests {
         map.insert(hash, "b".to_owned());
         map.insert(hash, "b".to_owned());
         map.insert(Hash::from_u128(9), "c".to_owned());
-        assert_eq!(map.members(hash..=hash), Ok(vec![hash; 3]));
+        assert_eq!(map.members(hash..=hash), Ok(vec![Member { hash, count: 3 }]));
         assert!(map.contains(hash, "a") && !map.contains(hash, "c"));
         assert!(map.remove(hash, "b") && map.remove(hash, "b") && !map.remove(hash, "b"));
         assert!(map.remove(hash, "a") && !map.remove(hash, "a"));
-        assert_eq!(map.members(Hash::MIN..=Hash::MAX), Ok(vec![Hash::from_u128(9)]));
+        assert_eq!(map.members(Hash::MIN..=Hash::MAX), Ok(vec![Hash::from_u128(9).into()]));
     }
 }

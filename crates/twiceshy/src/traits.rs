@@ -2,8 +2,8 @@
 //!
 //! Everything here speaks of hashes; [`Keyed`](crate::Keyed) puts keys in front.
 
-use crate::error::{AdaptError, InsertError};
-use crate::{Adaptation, Answer, Claim, Hash, HashScheme};
+use crate::error::{AdaptError, InsertError, RemoveError};
+use crate::{Adaptation, Answer, Claim, Hash, HashScheme, Member};
 use core::ops::RangeInclusive;
 
 /// A set of hashes that may say "maybe" of one it doesn't hold, but never "absent" of
@@ -51,7 +51,7 @@ pub trait AdaptiveFilter: Filter {
     /// # Errors
     /// If obeying could lose a member, or if there is no room; nothing has changed
     /// then.
-    fn adapt(&mut self, claim: &Claim, members: &[Hash]) -> Result<Adaptation, AdaptError>;
+    fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError>;
 
     /// As [`adapt`](Self::adapt), but drops fingerprints that no listed member
     /// explains: the caller says that the list is complete and current.
@@ -61,8 +61,31 @@ pub trait AdaptiveFilter: Filter {
     fn adapt_dropping_ghosts(
         &mut self,
         claim: &Claim,
-        members: &[Hash],
+        members: &[Member],
     ) -> Result<Adaptation, AdaptError>;
+}
+
+/// A filter whose members can be removed.
+pub trait Removable: AdaptiveFilter {
+    /// Removes a key that is known to be a member, once. If it is none, a member that
+    /// shares its fingerprint may be lost.
+    ///
+    /// # Errors
+    /// If it is certainly no member; nothing has changed then.
+    fn remove(&mut self, hash: Hash) -> Result<(), RemoveError>;
+
+    /// Removes the claim's query, once, if it is one of `members`, which are all members in
+    /// the claim's interval. If `mistakes` are listed, all in that interval, what nothing
+    /// needs any more is shortened.
+    ///
+    /// # Errors
+    /// If it is none of them, or if obeying could lose a member; nothing has changed then.
+    fn remove_listed(
+        &mut self,
+        claim: &Claim,
+        members: &[Member],
+        mistakes: Option<&[Hash]>,
+    ) -> Result<(), RemoveError>;
 }
 
 /// Anything that lists the members whose hash lies in an interval: a `BTreeMap`, an
@@ -71,10 +94,10 @@ pub trait ReverseMap {
     /// What can go wrong when members are listed.
     type Error;
 
-    /// The hashes of all members in the interval, in any order, each as often as it
-    /// was inserted into the filter.
+    /// All members in the interval, in any order, with how often each was inserted into
+    /// the filter.
     ///
     /// # Errors
     /// If they can't be listed. A partial list must be an error.
-    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Hash>, Self::Error>;
+    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Self::Error>;
 }

@@ -47,7 +47,7 @@ fn the_impossible_is_refused_with_what_is_wrong() {
     assert!(matches!(builder().slots(1 << 48).build(), Err(BuildError::Memory { .. })));
     let mut parameters = builder().slots(10).build().unwrap().parameters();
     parameters.remainder_bits = 0;
-    let zero = AdaptiveQuotientFilter::from_sorted(parameters, [], []);
+    let zero = AdaptiveQuotientFilter::from_sorted(parameters, [] as [Hash; 0], []);
     assert!(matches!(zero, Err(BuildError::RemainderBits(0))));
 }
 

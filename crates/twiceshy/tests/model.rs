@@ -23,12 +23,14 @@ proptest! {
     fn overfull(
         slots in 1u64..120,
         remainder_bits in 1u32..=40,
+        value_bits in 0u32..3,
         spread in prop::sample::select(vec![
             Spread::Uniform, Spread::Clustered, Spread::OneQuotient, Spread::End,
         ]),
         bytes in prop::collection::vec(any::<u8>(), 12_000),
     ) {
-        drive_shape(Shape { slots, remainder_bits, spread, inserted: 0 }, &mut Unstructured::new(&bytes));
+        let shape = Shape { slots, remainder_bits, value_bits, spread, inserted: 0 };
+        drive_shape(shape, &mut Unstructured::new(&bytes));
     }
 }
 
@@ -44,7 +46,7 @@ proptest! {
         spread in prop::sample::select(vec![Spread::Clustered, Spread::OneQuotient]),
         bytes in prop::collection::vec(any::<u8>(), 1500),
     ) {
-        let shape = Shape { slots, remainder_bits, spread, inserted: 1200 };
+        let shape = Shape { slots, remainder_bits, value_bits: 0, spread, inserted: 1200 };
         drive_shape(shape, &mut Unstructured::new(&bytes));
     }
 }

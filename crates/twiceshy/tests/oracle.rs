@@ -55,7 +55,8 @@ proptest! {
                 let _ = filter.adapt(&claim, &suspects);
             }
         }
-        let fingerprints: Vec<Fingerprint> = filter.iter().collect();
+        let fingerprints: Vec<Fingerprint> =
+            filter.iter().map(|entry| entry.fingerprint).collect();
         let mut queries = members.clone();
         queries.extend((0u64..).zip(&fingerprints).flat_map(|(key, fingerprint)| {
             near(fingerprint, hasher.hash(&(key + 1_000_000)))

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Hash, KeyedHasher, ReverseMap, Secret,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Hash, KeyedHasher, Member, ReverseMap,
+    Secret,
 };
 
 /// An endless list of random hashes for each seed.
@@ -31,15 +32,15 @@ impl Timeline {
     }
 
     /// The suspects among the first `count` members.
-    fn suspects(&self, interval: &RangeInclusive<Hash>, count: u32) -> Vec<Hash> {
+    fn suspects(&self, interval: &RangeInclusive<Hash>, count: u32) -> Vec<Member> {
         let listed = self.listed(interval).filter(|(_, number)| *number < count);
-        listed.map(|(hash, _)| hash).collect()
+        listed.map(|(hash, _)| hash.into()).collect()
     }
 }
 
 impl ReverseMap for Timeline {
     type Error = Infallible;
-    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Hash>, Infallible> {
+    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {
         Ok(self.suspects(&suspects, u32::MAX))
     }
 }

@@ -26,7 +26,7 @@ fn claim(filter: &AdaptiveQuotientFilter, query: Hash) -> Claim {
 }
 
 fn lengths(filter: &AdaptiveQuotientFilter) -> Vec<u32> {
-    filter.iter().map(|fingerprint: Fingerprint| fingerprint.bits() / 8).collect()
+    filter.iter().map(|entry| entry.fingerprint.bits() / 8).collect()
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_suspect_that_was_exchanged_is_not_lost() {
     let Answer::Maybe(claim) = filter.check(query) else { unreachable!() };
     let listed = map.members(claim.suspects()).unwrap();
     let refused = filter.adapt(&claim, &listed);
-    assert_eq!(refused, Err(AdaptError::Unlisted { fingerprints: 1 }));
+    assert_eq!(refused, Err(AdaptError::Unlisted { members: 1 }));
     let adaptation = filter.adapt_dropping_ghosts(&claim, &listed).unwrap();
     assert_eq!((adaptation.lengthened, adaptation.ghosts), (1, 1));
     assert!(filter.contains(new) && !filter.contains(query) && !filter.contains(old));

@@ -88,7 +88,7 @@ impl AdaptiveQuotientFilter {
     /// Finds the line of a hash, and asks for it.
     #[inline(always)]
     pub(super) fn begin<const WIDTH: u32>(&self, hash: Hash) -> Begun {
-        let (place, remainder) = self.home_of::<WIDTH>(self.digits().scale(hash));
+        let (place, remainder) = self.home_of::<WIDTH>(self.digits.scale(hash));
         self.table.prefetch(place);
         Begun { place, remainder }
     }
@@ -103,7 +103,7 @@ impl AdaptiveQuotientFilter {
         maybe: &mut [bool],
     ) {
         for &index in unsure {
-            let (home, _) = self.home_of::<WIDTH>(self.digits().scale(hash(&keys[index])));
+            let (home, _) = self.home_of::<WIDTH>(self.digits.scale(hash(&keys[index])));
             self.table.prefetch(home.next_block());
         }
         for &index in unsure {

@@ -4,7 +4,7 @@ use super::{AdaptiveQuotientFilter, Parameters};
 use crate::error::BuildError;
 use crate::hash::HashScheme;
 use crate::table::{SLOTS, WIDTHS};
-use crate::{Hash, Secret};
+use crate::{Hash, Member, Secret};
 
 /// The share of slots that a filter is planned to use, members and extensions: above
 /// it inserts get slow.
@@ -41,6 +41,7 @@ pub struct Builder {
     memory: Option<u64>,
     slots: Option<u64>,
     adaptations: Option<usize>,
+    value_bits: u32,
     pub(crate) secret: Option<Secret>,
 }
 
@@ -73,17 +74,6 @@ fn extension_slots(mistakes: usize, bits: u32) -> u64 {
     let members_each = collision / expected_rate(1.0, bits);
     let digits_each = (1.0 - collision).recip();
     (mistakes as f64 * members_each * digits_each).ceil() as u64
-}
-
-fn plan(capacity: usize, extension_slots: u64, slots: u64, bits: u32, bytes: u64) -> Plan {
-    let hash = HashScheme::Aes128SipHash13;
-    Plan {
-        parameters: Parameters { slots, remainder_bits: bits, hash },
-        capacity,
-        extension_slots,
-        rate: expected_rate(capacity as f64 / slots as f64, bits),
-        bytes,
-    }
 }
 
 impl Builder {
@@ -134,6 +124,14 @@ impl Builder {
         self
     }
 
+    /// The bits of a small value that each fingerprint can have, 0 to 16; none if nothing is
+    /// said. See [`set_value`](AdaptiveQuotientFilter::set_value).
+    #[must_use]
+    pub fn value_bits(mut self, bits: u32) -> Self {
+        self.value_bits = bits;
+        self
+    }
+
     /// The secret for the keys' hashes, if a filter is to be built again over keys that
     /// are stored by their hashes; a fresh one if nothing is said. For
     /// [`build_keyed`](Self::build_keyed) and
@@ -155,6 +153,31 @@ impl Builder {
             (None, Some(bytes), None) => self.plan_for_memory(bytes),
             (None, None, Some(slots)) => self.plan_for_slots(slots),
             _ => Err(BuildError::Size),
+        }
+    }
+
+    fn planned(
+        &self,
+        capacity: usize,
+        extension_slots: u64,
+        slots: u64,
+        bits: u32,
+        bytes: u64,
+    ) -> Plan {
+        let hash = HashScheme::Aes128SipHash13;
+        let parameters = Parameters {
+            slots,
+            remainder_bits: bits,
+            slot_bits: bits,
+            value_bits: self.value_bits,
+            hash,
+        };
+        Plan {
+            parameters,
+            capacity,
+            extension_slots,
+            rate: expected_rate(capacity as f64 / slots as f64, bits),
+            bytes,
         }
     }
 
@@ -189,7 +212,7 @@ impl Builder {
         let plans = widths.clone().filter_map(|bits| {
             let (extensions, slots) = slots(bits);
             let bytes = AdaptiveQuotientFilter::memory_for(slots, bits)?;
-            Some(plan(capacity, extensions, slots, bits, bytes))
+            Some(self.planned(capacity, extensions, slots, bits, bytes))
         });
         plans.min_by_key(|plan| plan.bytes).ok_or(BuildError::Slots(slots(*widths.end()).1))
     }
@@ -241,7 +264,7 @@ impl Builder {
             None => planned - planned * 20 / 21,
         };
         let capacity = usize::try_from(planned - extensions).unwrap_or(usize::MAX);
-        Ok(plan(capacity, extensions, slots, bits, bytes))
+        Ok(self.planned(capacity, extensions, slots, bits, bytes))
     }
 
     /// An empty filter.
@@ -250,7 +273,7 @@ impl Builder {
     /// As [`plan`](Self::plan), or if there is no memory for it.
     pub fn build(&self) -> Result<AdaptiveQuotientFilter, BuildError> {
         let parameters = self.plan()?.parameters;
-        AdaptiveQuotientFilter::from_sorted(parameters, [], [])
+        AdaptiveQuotientFilter::empty(parameters)
     }
 
     /// A filter of these members, in which none of these mistakes is "maybe"; both are
@@ -269,7 +292,7 @@ impl Builder {
         mistakes: impl Fn() -> J,
     ) -> Result<AdaptiveQuotientFilter, BuildError>
     where
-        I: IntoIterator<Item = Hash>,
+        I: IntoIterator<Item: Into<Member>>,
         J: IntoIterator<Item = Hash>,
     {
         if self.memory.is_some() || self.slots.is_some() {
@@ -286,11 +309,13 @@ impl Builder {
                 Ok(filter) => {
                     // More members than planned for would break the rate, more
                     // extensions would take the room of later ones.
-                    let used = filter.statistics().extension_slots;
-                    if filter.len() <= capacity && used <= extended {
+                    let statistics = filter.statistics();
+                    let used = statistics.extension_slots;
+                    let fingerprints = statistics.fingerprints as usize;
+                    if fingerprints <= capacity && used <= extended {
                         return Ok(filter);
                     }
-                    capacity = capacity.max(filter.len());
+                    capacity = capacity.max(fingerprints);
                     extended = extended.max(used + used / 64 + 8);
                 }
                 Err(BuildError::Full { slots }) => {

@@ -7,6 +7,7 @@
 //! misses, but never more passes.
 
 use super::AdaptiveQuotientFilter;
+use super::insert::Refused;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
 use crate::bits::memory::Lines;
@@ -32,13 +33,19 @@ impl AdaptiveQuotientFilter {
         &mut self,
         keys: &[K],
         hash: impl Fn(&K) -> Hash,
-    ) -> Option<Result<(), TableFull>> {
-        let numbers = Numbers::new(self.digits())?;
-        let written = self.table.level().run(Fill { filter: self, numbers, keys, hash });
-        if let Some(Err(TableFull)) = written {
-            self.table.clear();
-        }
-        written
+    ) -> Option<Result<(), Refused>> {
+        let numbers = Numbers::new(self.digits)?;
+        let written = self.table.level().run(Fill { filter: self, numbers, keys, hash })?;
+        Some(match written {
+            Ok(entries) => {
+                self.extra_slots = self.table.used() - entries;
+                Ok(())
+            }
+            Err(TableFull) => {
+                self.table.clear();
+                Err(Refused::Full)
+            }
+        })
     }
 }
 
@@ -50,18 +57,25 @@ struct Fill<'a, K, H> {
 }
 
 impl<K, H: Fn(&K) -> Hash> Operation for Fill<'_, K, H> {
-    type Output = Option<Result<(), TableFull>>;
+    /// How many different fingerprints they have.
+    type Output = Option<Result<u64, TableFull>>;
 
     #[inline(always)]
     fn run<M: Machine>(self, _: M) -> Self::Output {
         let Self { filter, numbers, keys, hash } = self;
-        let scattered = numbers.scatter(keys, hash)?;
+        let (scattered, spelling) = (numbers.scatter(keys, hash)?, filter.spelling());
         let mut writer = TableWriter::new(&mut filter.table);
-        let written = scattered.in_order(|quotient, value| {
-            writer.push(quotient, [Slot { value, kind: Kind::Remainder }])
+        let mut entries = 0;
+        let written = scattered.in_order(|quotient, value, count| {
+            entries += 1;
+            let remainder = Slot { value, kind: Kind::Remainder };
+            if count == 1 {
+                return writer.push(quotient, [remainder]);
+            }
+            writer.push(quotient, core::iter::once(remainder).chain(spelling.counter(count, 0)))
         });
         writer.finish();
-        Some(written)
+        Some(written.map(|()| entries))
     }
 }
 
@@ -74,7 +88,7 @@ struct Numbers {
 impl Numbers {
     /// Numbers for these digits, if they fit a word.
     fn new(digits: Digits) -> Option<Self> {
-        let bits = u64::BITS - (digits.slots - 1).leading_zeros() + digits.width;
+        let bits = u64::BITS - (digits.slots - 1).leading_zeros() + digits.remainder;
         (bits <= u64::BITS).then_some(Self { digits })
     }
 
@@ -82,7 +96,7 @@ impl Numbers {
     #[inline(always)]
     fn of(self, hash: Hash) -> u64 {
         let scaled = self.digits.scale(hash);
-        scaled.quotient << self.digits.width | scaled.leading(self.digits.width)
+        scaled.quotient << self.digits.remainder | scaled.leading(self.digits.remainder)
     }
 
     /// The numbers of all keys, in buckets, or `None` if there is no memory for them.
@@ -118,10 +132,16 @@ struct Scattered {
 }
 
 impl Scattered {
-    /// Calls `each` with the quotients and remainders, in order, until it fails.
+    /// Calls `each` with the quotients and remainders, in order, and how many have them,
+    /// until it fails.
     #[inline(always)]
-    fn in_order<E>(mut self, mut each: impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
-        let width = self.numbers.digits.width;
+    fn in_order<E>(
+        mut self,
+        mut each: impl FnMut(u64, u64, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let width = self.numbers.digits.remainder;
+        // One number may be in two buckets.
+        let (mut at_hand, mut times) = (0, 0);
         let leading = self.counts.len().ilog2();
         let mut sorter = Sorter::default();
         let mut rest = self.lines.words_mut();
@@ -133,8 +153,16 @@ impl Scattered {
             let (least, most) = (self.numbers.of(first), self.numbers.of(last));
             sorter.sort(numbers, least, u64::BITS - (most - least).leading_zeros());
             for &number in &*numbers {
-                each(number >> width, number & low_bits(width))?;
+                if number != at_hand && times > 0 {
+                    each(at_hand >> width, at_hand & low_bits(width), times)?;
+                    times = 0;
+                }
+                at_hand = number;
+                times += 1;
             }
+        }
+        if times > 0 {
+            each(at_hand >> width, at_hand & low_bits(width), times)?;
         }
         Ok(())
     }
@@ -214,7 +242,7 @@ mod tests {
 
     #[test]
     fn numbers_that_do_not_fit_a_word_are_refused() {
-        let fits = |slots, width| Numbers::new(Digits { slots, width }).is_some();
+        let fits = |slots, width| Numbers::new(Digits { slots, remainder: width, width }).is_some();
         assert!(fits(1, 56) && fits(1 << 8, 56) && fits(1 << 48, 16));
         assert!(!fits((1 << 8) + 1, 56) && !fits(1 << 48, 17));
         let mut filter =

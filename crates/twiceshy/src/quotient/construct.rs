@@ -1,11 +1,12 @@
 //! The one constructor: members and mistakes in, a filter without either error out.
 
 use super::builder::check_shape;
-use super::{AdaptiveQuotientFilter, Parameters, slots_of};
-use crate::Hash;
+use super::entry::{Entry, MOST_MEMBERS, MOST_VALUE_BITS};
+use super::{AdaptiveQuotientFilter, Parameters};
 use crate::error::BuildError;
 use crate::fingerprint::Digits;
 use crate::table::{QuotientTable, TableFull, TableWriter};
+use crate::{Hash, Member};
 use core::iter::Peekable;
 
 impl AdaptiveQuotientFilter {
@@ -23,48 +24,91 @@ impl AdaptiveQuotientFilter {
     /// If a list is out of order, if a hash is on both, or if they don't fit.
     pub fn from_sorted(
         parameters: Parameters,
-        members: impl IntoIterator<Item = Hash>,
+        members: impl IntoIterator<Item: Into<Member>>,
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
-        let Parameters { slots, remainder_bits, hash } = parameters;
-        check_shape(slots, remainder_bits)?;
-        let mut table = QuotientTable::new(slots, remainder_bits)
-            .ok_or(BuildError::Memory { slots, remainder_bits })?;
-        let digits = Digits { slots, width: remainder_bits };
-        let mut writer = TableWriter::new(&mut table);
-        let mut len = 0;
+        let mut filter = Self::empty(parameters)?;
+        let digits = filter.digits;
         let mut mistakes = Neighbours::new(mistakes.into_iter());
-        for member in in_order(members.into_iter(), "members") {
-            let member = member?;
-            let scaled = digits.scale(member);
-            let mut count = 1;
-            for mistake in mistakes.around(member)?.into_iter().flatten() {
+        let entries = in_order(members.into_iter().map(Into::into)).map(|member| {
+            let Member { hash, count } = member?;
+            let scaled = digits.scale(hash);
+            let mut length = 1;
+            for mistake in mistakes.around(hash)?.into_iter().flatten() {
                 let needed = digits.to_tell_apart(scaled, digits.scale(mistake));
-                count = count.max(
-                    needed.ok_or(BuildError::MistakeIsMember { hash: member, position: None })?,
-                );
+                length =
+                    length.max(needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?);
             }
-            writer
-                .push(scaled.quotient, slots_of(digits, digits.fingerprint(scaled, count)))
-                .map_err(|TableFull| BuildError::Full { slots })?;
-            len += 1;
-        }
+            Ok(Entry::single(digits.fingerprint(scaled, length)).of(count))
+        });
+        filter.write(entries)?;
         mistakes.finish()?;
+        Ok(filter)
+    }
+
+    pub(super) fn empty(parameters: Parameters) -> Result<Self, BuildError> {
+        let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = parameters;
+        check_shape(slots, slot_bits)?;
+        if !(1..=slot_bits).contains(&remainder_bits) {
+            return Err(BuildError::RemainderBits(remainder_bits));
+        }
+        if value_bits > MOST_VALUE_BITS {
+            return Err(BuildError::ValueBits(value_bits));
+        }
+        let table = QuotientTable::new(slots, slot_bits)
+            .ok_or(BuildError::Memory { slots, remainder_bits: slot_bits })?;
+        let digits = Digits { slots, remainder: remainder_bits, width: slot_bits };
+        Ok(Self::from_table(table, digits, value_bits, hash))
+    }
+
+    /// Writes entries, in order, into a filter that has none. Those of the same fingerprint
+    /// become one. The filter can't be used if this fails.
+    pub(super) fn write(
+        &mut self,
+        entries: impl IntoIterator<Item = Result<Entry, BuildError>>,
+    ) -> Result<(), BuildError> {
+        let (slots, spelling) = (self.table.slots(), self.spelling());
+        let mut writer = TableWriter::new(&mut self.table);
+        let (mut len, mut written) = (0, 0);
+        let mut push = |entry: Entry| {
+            if entry.count > MOST_MEMBERS {
+                return Err(BuildError::Uncountable);
+            }
+            len += entry.count;
+            written += 1;
+            let pushed = writer.push(entry.fingerprint.quotient(), spelling.slots(entry));
+            pushed.map_err(|TableFull| BuildError::Full { slots })
+        };
+        let mut last: Option<Entry> = None;
+        for entry in entries {
+            let entry = entry?;
+            match &mut last {
+                Some(last) if last.fingerprint == entry.fingerprint => {
+                    let sum = last.count.checked_add(entry.count);
+                    last.count = sum.ok_or(BuildError::Uncountable)?;
+                    last.value = last.value.max(entry.value);
+                }
+                _ => last.replace(entry).map_or(Ok(()), &mut push)?,
+            }
+        }
+        last.map_or(Ok(()), &mut push)?;
         writer.finish();
-        Ok(Self::from_table(table, hash, len))
+        self.len = len;
+        self.extra_slots = self.table.used() - written;
+        Ok(())
     }
 }
 
-/// Passes hashes on as long as none is less than the one before.
+/// Passes members on as long as none is less than the one before; those that were inserted
+/// no times are none.
 fn in_order(
-    hashes: impl Iterator<Item = Hash>,
-    what: &'static str,
-) -> impl Iterator<Item = Result<Hash, BuildError>> {
+    members: impl Iterator<Item = Member>,
+) -> impl Iterator<Item = Result<Member, BuildError>> {
     let mut last = Hash::MIN;
-    hashes.map(move |hash| {
-        let ordered = hash >= last;
-        last = hash;
-        if ordered { Ok(hash) } else { Err(BuildError::Unsorted(what)) }
+    members.filter(|member| member.count > 0).map(move |member| {
+        let ordered = member.hash >= last;
+        last = member.hash;
+        if ordered { Ok(member) } else { Err(BuildError::Unsorted("members")) }
     })
 }
 

@@ -1,23 +1,72 @@
 //! Inserting.
 
-use super::{AdaptiveQuotientFilter, slots_of};
+use super::AdaptiveQuotientFilter;
+use super::entry::{Entry, MOST_MEMBERS};
+use super::listing::Minirun;
+use crate::Hash;
 use crate::bits::machine::{Machine, Operation, Routine};
 use crate::error::InsertError;
+use crate::fingerprint::Fingerprint;
 use crate::hash::Scaled;
-use crate::table::{Inserted, Place, Slot, Spot, TableFull, with_width};
-use crate::{Fingerprint, Hash};
-use core::ops::Range;
+use crate::table::{Inserted, Place, Spot, TableFull, with_width};
+
+/// Why a member is not inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    Full,
+    /// The fingerprint has as many members as can be counted.
+    Uncountable,
+}
+
+impl From<TableFull> for Refused {
+    fn from(TableFull: TableFull) -> Self {
+        Refused::Full
+    }
+}
+
+/// Where a member was inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inserting {
+    /// With others, or as a new entry.
+    Usual,
+    /// In the place of a tombstone.
+    Revived,
+}
 
 impl AdaptiveQuotientFilter {
-    /// Inserts a member. One that is inserted twice is a member twice, and takes two
-    /// slots: overwriting a key in a store is no insert.
+    /// Inserts a member. One that is inserted twice is a member twice, and has to be
+    /// removed twice: overwriting a key in a store is no insert.
     ///
     /// # Errors
-    /// [`InsertError::Full`] if there is no slot for it; nothing has changed then.
+    /// [`InsertError::Full`] if there is no slot for it, or [`InsertError::Uncountable`] if
+    /// 2^40 members have its fingerprint; nothing has changed then.
     #[inline]
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         let inserted = self.insert.run(self, hash);
-        inserted.map_err(|TableFull| InsertError::Full { load: self.load() })
+        inserted.map_err(|refused| self.insert_error(refused))
+    }
+
+    /// Inserts a member `times` times, at the price of one insert.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub fn insert_times(&mut self, hash: Hash, times: u64) -> Result<(), InsertError> {
+        if times == 0 {
+            return Ok(());
+        }
+        let scaled = self.digits.scale(hash);
+        self.insert_among(scaled, times).map_err(|refused| self.insert_error(refused))?;
+        self.len += times;
+        self.versions.bump(scaled.quotient);
+        Ok(())
+    }
+
+    #[cold]
+    pub(super) fn insert_error(&self, refused: Refused) -> InsertError {
+        match refused {
+            Refused::Full => InsertError::Full { load: self.load() },
+            Refused::Uncountable => InsertError::Uncountable,
+        }
     }
 
     /// Inserts the fingerprint of a hash whose home and remainder are known.
@@ -28,34 +77,51 @@ impl AdaptiveQuotientFilter {
         hash: impl FnOnce() -> Hash,
         home: Place,
         remainder: u64,
-    ) -> Result<(), TableFull> {
-        let table = &mut self.table;
-        if table.used() == table.slots() {
-            return Err(TableFull);
-        }
-        match table.insert_here::<M, WIDTH>(machine, home, remainder) {
-            Inserted::Done => Ok(()),
-            Inserted::At(spot) => self.insert_at.run(self, (home, spot, remainder)),
+    ) -> Result<Inserting, Refused> {
+        match self.table.insert_here::<M, WIDTH>(machine, home, remainder) {
+            Inserted::Done => Ok(Inserting::Usual),
+            Inserted::At(spot) => {
+                self.insert_at.run(self, (home, spot, remainder))?;
+                Ok(Inserting::Usual)
+            }
             Inserted::Nowhere => self.insert_walking(hash()),
         }
     }
 
     /// Inserts a member into a run that isn't within one block.
     #[inline(never)]
-    fn insert_walking(&mut self, hash: Hash) -> Result<(), TableFull> {
-        let scaled = self.digits().scale(hash);
+    fn insert_walking(&mut self, hash: Hash) -> Result<Inserting, Refused> {
+        let scaled = self.digits.scale(hash);
         self.table.level().run(InsertWalking { filter: self, scaled })
     }
 
-    /// Inserts a member into a minirun that has extensions; rare enough to be dispatched
-    /// once more.
+    /// Inserts a member, so many times, into a minirun that may have other members.
     #[cold]
-    fn insert_among(&mut self, scaled: Scaled) -> Result<(), TableFull> {
-        self.table.level().run(InsertAmong { filter: self, scaled })
+    fn insert_among(&mut self, scaled: Scaled, times: u64) -> Result<Inserting, Refused> {
+        let minirun = self.minirun_of(scaled);
+        let mut entries = minirun.entries.clone();
+        let covering = |entry: &&mut Entry| entry.fingerprint.covers_scaled(scaled);
+        let mut inserting = Inserting::Usual;
+        if let Some(entry) = entries.iter_mut().find(covering) {
+            if entry.count == 0 {
+                inserting = Inserting::Revived;
+            }
+            let sum = entry.count.checked_add(times);
+            entry.count = sum.ok_or(Refused::Uncountable)?;
+        } else {
+            let fingerprint = self.fingerprint_among(scaled, &minirun);
+            let behind = |entry: &Entry| entry.fingerprint > fingerprint;
+            let at = entries.iter().position(behind).unwrap_or(entries.len());
+            entries.insert(at, Entry::single(fingerprint).of(times));
+        }
+        if entries.iter().any(|entry| entry.count > MOST_MEMBERS) {
+            return Err(Refused::Uncountable);
+        }
+        self.rewrite(&minirun, &entries)?;
+        Ok(inserting)
     }
 
-    /// Behind all of a run that are not larger; `None` if a neighbour in the minirun is
-    /// extended.
+    /// Behind all of a run that are smaller; `None` if there is one that is equal.
     #[inline(always)]
     fn walk_to_spot<M: Machine, const WIDTH: u32>(
         &self,
@@ -67,7 +133,7 @@ impl AdaptiveQuotientFilter {
         let mut walk = table.walk::<M, WIDTH>(machine, home);
         if table.is_occupied_at::<WIDTH>(home) {
             while walk.remainder() <= remainder {
-                if walk.remainder() == remainder && table.is_extension(walk.position() + 1) {
+                if walk.remainder() == remainder {
                     return None;
                 }
                 if !walk.advance() {
@@ -78,24 +144,15 @@ impl AdaptiveQuotientFilter {
         Some(walk.spot())
     }
 
-    /// The fingerprint of a new member in a minirun that has extensions, and where in it
-    /// its entry belongs.
-    fn place_among(&self, scaled: Scaled, minirun: Range<u64>) -> (Fingerprint, u64) {
-        let digits = self.digits();
-        let neighbours = || {
-            self.table
-                .entries(minirun.clone())
-                .map(|entry| (entry.start, self.fingerprint_at(scaled.quotient, entry)))
+    /// The fingerprint of a new member that none of a minirun's covers.
+    fn fingerprint_among(&self, scaled: Scaled, minirun: &Minirun) -> Fingerprint {
+        let digits = self.digits;
+        let to_differ = |entry: &Entry| {
+            let other = Scaled { fraction: entry.fingerprint.prefix(), ..scaled };
+            digits.to_tell_apart(scaled, other).expect("none covers it")
         };
-        let count = neighbours()
-            .map(|(_, neighbour)| {
-                let shared = (neighbour.prefix() ^ scaled.fraction).leading_zeros();
-                u32::min(digits.count(&neighbour), shared / digits.width + 1)
-            })
-            .max();
-        let fingerprint = digits.fingerprint(scaled, count.unwrap_or(1));
-        let behind = neighbours().find(|(_, neighbour)| *neighbour > fingerprint);
-        (fingerprint, behind.map_or(minirun.end, |(start, _)| start))
+        let count = minirun.entries.iter().map(to_differ).max();
+        digits.fingerprint(scaled, count.unwrap_or(1))
     }
 }
 
@@ -105,7 +162,7 @@ pub(super) struct Insert;
 impl Routine for Insert {
     type Subject<'a> = &'a mut AdaptiveQuotientFilter;
     type Argument = Hash;
-    type Output = Result<(), TableFull>;
+    type Output = Result<(), Refused>;
 
     #[inline(always)]
     fn run<M: Machine, const WIDTH: u32>(
@@ -113,7 +170,7 @@ impl Routine for Insert {
         filter: &mut AdaptiveQuotientFilter,
         hash: Hash,
     ) -> Self::Output {
-        let scaled = filter.digits().scale(hash);
+        let scaled = filter.digits.scale(hash);
         let (home, remainder) = filter.home_of::<WIDTH>(scaled);
         filter.table.prefetch_across::<WIDTH>(home);
         filter.insert_begun::<M, WIDTH>(machine, || hash, home, remainder)?;
@@ -148,7 +205,7 @@ struct InsertWalking<'a> {
 }
 
 impl Operation for InsertWalking<'_> {
-    type Output = Result<(), TableFull>;
+    type Output = Result<Inserting, Refused>;
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
@@ -158,32 +215,13 @@ impl Operation for InsertWalking<'_> {
 
 impl InsertWalking<'_> {
     #[inline(always)]
-    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), TableFull> {
+    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<Inserting, Refused> {
         let Self { filter, scaled } = self;
         let (home, remainder) = filter.home_of::<WIDTH>(scaled);
-        match filter.walk_to_spot::<M, WIDTH>(machine, home, remainder) {
-            Some(spot) => {
-                filter.table.insert_at::<M, WIDTH>(machine, home, spot, spot.at, remainder)
-            }
-            None => filter.insert_among(scaled),
-        }
-    }
-}
-
-struct InsertAmong<'a> {
-    filter: &'a mut AdaptiveQuotientFilter,
-    scaled: Scaled,
-}
-
-impl Operation for InsertAmong<'_> {
-    type Output = Result<(), TableFull>;
-
-    #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Self::Output {
-        let Self { filter, scaled } = self;
-        let minirun = filter.minirun(machine, scaled);
-        let (fingerprint, at) = filter.place_among(scaled, minirun);
-        let slots: Vec<Slot> = slots_of(filter.digits(), fingerprint).collect();
-        filter.table.replace(machine, scaled.quotient, at..at, &slots)
+        let Some(spot) = filter.walk_to_spot::<M, WIDTH>(machine, home, remainder) else {
+            return filter.insert_among(scaled, 1);
+        };
+        filter.table.insert_at::<M, WIDTH>(machine, home, spot, spot.at, remainder)?;
+        Ok(Inserting::Usual)
     }
 }

@@ -2,10 +2,12 @@
 
 use super::AdaptiveQuotientFilter;
 use super::batch::Begun;
+use super::insert::{Inserting, Refused};
+use super::remove::Leave;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
 use crate::error::InsertError;
-use crate::table::{TableFull, with_width};
+use crate::table::with_width;
 
 /// How many inserts ahead a line is asked for.
 const AHEAD: usize = 12;
@@ -28,16 +30,11 @@ impl AdaptiveQuotientFilter {
         keys: &[K],
         hash: impl Fn(&K) -> Hash + Copy,
     ) -> Result<(), InsertError> {
-        let room = self.table.slots() - self.table.used();
-        let inserted = if keys.len() as u64 > room {
-            Err(TableFull)
-        } else {
-            let many = self.is_empty() && keys.len() as u64 > self.table.slots() / 16;
-            let filled = many.then(|| self.fill(keys, hash)).flatten();
-            filled.unwrap_or_else(|| self.insert_in_turn(keys, hash))
-        };
-        inserted.map_err(|TableFull| InsertError::Full { load: self.load() })?;
-        let digits = self.digits();
+        let many = self.table.used() == 0 && keys.len() as u64 > self.table.slots() / 16;
+        let filled = many.then(|| self.fill(keys, hash)).flatten();
+        let inserted = filled.unwrap_or_else(|| self.insert_in_turn(keys, hash));
+        inserted.map_err(|refused| self.insert_error(refused))?;
+        let digits = self.digits;
         self.len += keys.len() as u64;
         self.versions.bump_each(keys.iter().map(|key| digits.scale(hash(key)).quotient));
         Ok(())
@@ -48,29 +45,21 @@ impl AdaptiveQuotientFilter {
         &mut self,
         keys: &[K],
         hash: impl Fn(&K) -> Hash + Copy,
-    ) -> Result<(), TableFull> {
+    ) -> Result<(), Refused> {
         let level = self.table.level();
-        let inserted = level.run(InsertInTurn { filter: self, keys, hash });
-        if inserted < keys.len() {
-            for key in keys[..inserted].iter().rev() {
-                self.take_out(hash(key));
-            }
-            return Err(TableFull);
+        let mut revived = Vec::new();
+        let turn = InsertInTurn { filter: self, keys, hash, revived: &mut revived };
+        let Err((inserted, refused)) = level.run(turn) else { return Ok(()) };
+        for (index, key) in keys[..inserted].iter().enumerate().rev() {
+            let leave = match revived.pop_if(|revived| *revived == index) {
+                Some(_) => Leave::Tombstone,
+                None => Leave::Nothing,
+            };
+            // No member is told from another that has its fingerprint, so it doesn't matter
+            // which one goes.
+            self.take_out(self.digits.scale(hash(key)), leave).expect("it was inserted");
         }
-        Ok(())
-    }
-
-    /// Undoes the insert of a member that isn't counted yet. In a minirun, all fingerprints that cover it are the
-    /// same, so it doesn't matter which one goes.
-    #[cold]
-    fn take_out(&mut self, hash: Hash) {
-        let scaled = self.digits().scale(hash);
-        let entry = self
-            .table
-            .entries(self.find_minirun(scaled))
-            .find(|entry| self.fingerprint_at(scaled.quotient, entry.clone()).covers(hash))
-            .expect("it was inserted");
-        self.rewrite(scaled.quotient, entry, &[]).expect("nothing needs room");
+        Err(refused)
     }
 }
 
@@ -78,11 +67,13 @@ struct InsertInTurn<'a, K, H> {
     filter: &'a mut AdaptiveQuotientFilter,
     keys: &'a [K],
     hash: H,
+    /// Which of them took the place of a tombstone.
+    revived: &'a mut Vec<usize>,
 }
 
 impl<K, H: Fn(&K) -> Hash> Operation for InsertInTurn<'_, K, H> {
-    /// How many were inserted before the table was full.
-    type Output = usize;
+    /// Or how many were inserted before one was refused.
+    type Output = Result<(), (usize, Refused)>;
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
@@ -92,8 +83,8 @@ impl<K, H: Fn(&K) -> Hash> Operation for InsertInTurn<'_, K, H> {
 
 impl<K, H: Fn(&K) -> Hash> InsertInTurn<'_, K, H> {
     #[inline(always)]
-    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> usize {
-        let Self { filter, keys, hash } = self;
+    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), (usize, Refused)> {
+        let Self { filter, keys, hash, revived } = self;
         let mut begun = [Begun::default(); AHEAD];
         for (begun, key) in begun.iter_mut().zip(keys) {
             *begun = filter.begin::<WIDTH>(hash(key));
@@ -104,11 +95,12 @@ impl<K, H: Fn(&K) -> Hash> InsertInTurn<'_, K, H> {
                 begun[index % AHEAD] = filter.begin::<WIDTH>(hash(later));
                 filter.table.prefetch_across::<WIDTH>(begun[index % AHEAD].place);
             }
-            let inserted = filter.insert_begun::<M, WIDTH>(machine, || hash(key), place, remainder);
-            if inserted.is_err() {
-                return index;
+            match filter.insert_begun::<M, WIDTH>(machine, || hash(key), place, remainder) {
+                Ok(Inserting::Usual) => {}
+                Ok(Inserting::Revived) => revived.push(index),
+                Err(refused) => return Err((index, refused)),
             }
         }
-        keys.len()
+        Ok(())
     }
 }

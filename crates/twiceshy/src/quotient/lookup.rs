@@ -3,7 +3,7 @@
 use super::AdaptiveQuotientFilter;
 use crate::bits::machine::{Machine, Operation, Routine};
 use crate::hash::Scaled;
-use crate::table::{Place, Scan};
+use crate::table::{Kind, Place, Scan};
 use crate::{Answer, Claim, Hash};
 use core::ops::Range;
 
@@ -21,10 +21,10 @@ impl AdaptiveQuotientFilter {
         if !self.contains(hash) {
             return Answer::Absent;
         }
-        let scaled = self.digits().scale(hash);
+        let scaled = self.digits.scale(hash);
         Answer::Maybe(Claim {
             query: hash,
-            cell: self.digits().fingerprint(scaled, 1),
+            cell: self.digits.fingerprint(scaled, 1),
             version: self.versions.at(scaled.quotient),
         })
     }
@@ -32,24 +32,32 @@ impl AdaptiveQuotientFilter {
     /// Where the home slot of a scaled hash is, and its remainder; by way of the width.
     #[inline(always)]
     pub(super) fn home_of<const WIDTH: u32>(&self, scaled: Scaled) -> (Place, u64) {
-        let width = if WIDTH == 0 { self.table.width() } else { WIDTH };
-        (self.table.home::<WIDTH>(scaled.quotient), scaled.leading(width))
+        (self.table.home::<WIDTH>(scaled.quotient), scaled.leading(self.digits.remainder))
     }
 
-    /// Whether an extension digit at `from` or behind it differs from `scaled`'s; the
-    /// entry's remainder is before `from`, and equal.
+    /// Whether an entry, whose remainder is before `from` and equal to `scaled`'s, covers it
+    /// and is no tombstone.
     #[inline(always)]
-    fn extension_differs(&self, from: u64, scaled: Scaled) -> bool {
+    fn rest_covers(&self, from: u64, scaled: Scaled) -> bool {
         let mut index = 1;
         let mut position = from;
         while self.table.is_extension(position) {
-            if self.table.value(position) != self.digits().digit(scaled.fraction, index) {
-                return true;
+            let digit = self.table.value(position);
+            if self.table.kind(position) == Kind::Counter {
+                // A tombstone's number is less than 2^value_bits.
+                return digit >> self.value_bits.min(63) != 0
+                    || self
+                        .entry_at(scaled.quotient, from - 1..self.table.skip_extensions(position))
+                        .count
+                        > 0;
+            }
+            if digit != self.digits.digit(scaled.fraction, index) {
+                return false;
             }
             index += 1;
             position += 1;
         }
-        false
+        true
     }
 
     /// Whether the run of a quotient that is occupied has a fingerprint of this hash;
@@ -64,7 +72,7 @@ impl AdaptiveQuotientFilter {
     #[inline(always)]
     pub(super) fn minirun<M: Machine>(&self, machine: M, scaled: Scaled) -> Range<u64> {
         let table = &self.table;
-        let remainder = scaled.leading(table.width());
+        let remainder = scaled.leading(self.digits.remainder);
         let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
         if !table.is_occupied(scaled.quotient) {
             return walk.position()..walk.position();
@@ -97,7 +105,7 @@ impl Routine for Contains {
         hash: Hash,
     ) -> bool {
         let table = &filter.table;
-        let (home, remainder) = filter.home_of::<WIDTH>(filter.digits().scale(hash));
+        let (home, remainder) = filter.home_of::<WIDTH>(filter.digits.scale(hash));
         table.prefetch_across::<WIDTH>(home);
         match table.scan::<M, WIDTH>(machine, home, remainder).scan() {
             Scan::Absent => false,
@@ -121,7 +129,7 @@ impl Routine for LookClosely {
         filter: &AdaptiveQuotientFilter,
         hash: Hash,
     ) -> bool {
-        let scaled = filter.digits().scale(hash);
+        let scaled = filter.digits.scale(hash);
         let (home, remainder) = filter.home_of::<WIDTH>(scaled);
         match filter.table.scan_across::<M, WIDTH>(machine, home, remainder).scan() {
             Scan::Absent => false,
@@ -146,14 +154,14 @@ impl Operation for Find<'_> {
     fn run<M: Machine>(self, machine: M) -> bool {
         let Self { filter, scaled } = self;
         let table = &filter.table;
-        let remainder = scaled.leading(table.width());
+        let remainder = scaled.leading(filter.digits.remainder);
         let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
         loop {
             let value = walk.remainder();
             if value > remainder {
                 return false;
             }
-            if value == remainder && !filter.extension_differs(walk.position() + 1, scaled) {
+            if value == remainder && filter.rest_covers(walk.position() + 1, scaled) {
                 return true;
             }
             if !walk.advance() {

@@ -5,25 +5,29 @@ mod batch;
 mod builder;
 mod bulk;
 mod construct;
+mod count;
+mod entry;
 mod insert;
 mod insert_many;
+mod listing;
 mod lookup;
+mod remove;
 mod validate;
 
 #[cfg(test)]
 mod tests;
 
 pub use builder::{Builder, Plan};
+pub use entry::Entry;
 
 use crate::bits::machine::Compiled;
 use crate::claim::Versions;
-use crate::error::{AdaptError, InsertError};
-use crate::fingerprint::{Digits, Fingerprint};
+use crate::error::{AdaptError, InsertError, RemoveError};
+use crate::fingerprint::Digits;
 use crate::hash::HashScheme;
-use crate::table::{Kind, QuotientTable, Slot, with_width};
-use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash};
+use crate::table::{QuotientTable, with_width};
+use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, Member, Removable};
 use core::fmt;
-use core::ops::Range;
 use insert::{Insert, InsertAt};
 use lookup::{Contains, LookClosely};
 
@@ -54,14 +58,17 @@ use lookup::{Contains, LookClosely};
 /// same quotient and remainder are neighbours: a *minirun*. An extension digit takes
 /// one more slot behind its remainder, marked by a bit.
 ///
-/// In a minirun no fingerprint is a proper prefix of another:
-/// - a repair gives every fingerprint that covers the mistake one digit more than its
-///   member shares with the mistake, so it gets a digit that tells it from the longer
+/// In a minirun no fingerprint is a prefix of another:
+/// - a repair gives every member behind the fingerprint that covers the mistake one digit
+///   more than it shares with the mistake, so it gets a digit that tells it from the longer
 ///   ones;
-/// - a new member takes as many digits as tell it from each neighbour, but not more
-///   than that neighbour has. Where nothing was repaired that is the remainder alone;
-///   where something was, it keeps the newcomer from undoing the repair, but for the
-///   chance above.
+/// - a new member that is covered by a fingerprint shares it, and is counted; another takes
+///   as many digits as tell it from each neighbour. Where nothing was repaired that is the
+///   remainder alone; where something was, it keeps the newcomer from undoing the repair,
+///   but for the chance above.
+///
+/// Members that share a fingerprint are counted in slots behind it, marked by another bit:
+/// the same slots hold a small value, if the filter is built for that.
 ///
 /// # Complexity
 /// A lookup touches one cache line most of the time (with 9-bit remainders at 90 % load,
@@ -98,9 +105,14 @@ use lookup::{Contains, LookClosely};
 #[derive(Clone)]
 pub struct AdaptiveQuotientFilter {
     table: QuotientTable,
+    digits: Digits,
+    value_bits: u32,
     hash: HashScheme,
     versions: Versions,
+    /// Members, each counted as often as it was inserted.
     len: u64,
+    /// Slots in use that are not the first of their entry.
+    extra_slots: u64,
     adaptations: u64,
     contains: Compiled<Contains>,
     look_closely: Compiled<LookClosely>,
@@ -115,8 +127,13 @@ pub struct AdaptiveQuotientFilter {
 pub struct Parameters {
     /// Home slots of the table, any number.
     pub slots: u64,
-    /// Bits of a remainder, and of each digit of an extension.
+    /// Bits of a remainder: at load 1, a query is a false positive about once in 2^bits.
     pub remainder_bits: u32,
+    /// Bits of a slot, and of each digit of an extension or a counter: as many as of a
+    /// remainder, or more, if the filter was [doubled](AdaptiveQuotientFilter::doubled).
+    pub slot_bits: u32,
+    /// Bits of the value that each fingerprint can have.
+    pub value_bits: u32,
     /// The function that makes the hashes.
     pub hash: HashScheme,
 }
@@ -129,7 +146,9 @@ pub struct Statistics {
     pub members: usize,
     /// Mistakes repaired since the filter was built.
     pub adaptations: u64,
-    /// Slots that hold extensions.
+    /// Different fingerprints, tombstones among them.
+    pub fingerprints: u64,
+    /// Slots that hold extensions, counters and values.
     pub extension_slots: u64,
     /// Slots in use, as a share of all.
     pub load: f64,
@@ -146,14 +165,17 @@ impl AdaptiveQuotientFilter {
         Builder::default()
     }
 
-    fn from_table(table: QuotientTable, hash: HashScheme, len: u64) -> Self {
+    fn from_table(table: QuotientTable, digits: Digits, value_bits: u32, hash: HashScheme) -> Self {
         let versions = Versions::new(table.slots());
         let level = table.level();
         with_width!(table.width(), WIDTH => Self {
             table,
+            digits,
+            value_bits,
             hash,
             versions,
-            len,
+            len: 0,
+            extra_slots: 0,
             adaptations: 0,
             contains: Compiled::new::<WIDTH>(level),
             look_closely: Compiled::new::<WIDTH>(level),
@@ -166,7 +188,9 @@ impl AdaptiveQuotientFilter {
     pub fn parameters(&self) -> Parameters {
         Parameters {
             slots: self.table.slots(),
-            remainder_bits: self.table.width(),
+            remainder_bits: self.digits.remainder,
+            slot_bits: self.digits.width,
+            value_bits: self.value_bits,
             hash: self.hash,
         }
     }
@@ -203,49 +227,31 @@ impl AdaptiveQuotientFilter {
         Statistics {
             members: self.len(),
             adaptations: self.adaptations,
-            extension_slots: self.table.used() - self.len,
+            fingerprints: self.table.used() - self.extra_slots,
+            extension_slots: self.extra_slots,
             load: self.load(),
             bytes: self.memory_usage(),
             expected_rate: builder::expected_rate(
-                self.len as f64 / self.table.slots() as f64,
-                self.table.width(),
+                (self.table.used() - self.extra_slots) as f64 / self.table.slots() as f64,
+                self.digits.remainder,
             ),
         }
     }
 
-    /// All fingerprints, in hash order.
+    /// All entries, in hash order.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
     /// let mut filter = AdaptiveQuotientFilter::builder().remainder_bits(8).slots(16).build()?;
     /// filter.insert(Hash::from_u128(0xabc << 116))?;
-    /// let fingerprint = filter.iter().next().unwrap();
-    /// assert_eq!((fingerprint.quotient(), fingerprint.prefix() >> 120), (0xa, 0xbc));
+    /// let entry = filter.iter().next().unwrap();
+    /// assert_eq!((entry.fingerprint.quotient(), entry.fingerprint.prefix() >> 120), (0xa, 0xbc));
+    /// assert_eq!(entry.count, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn iter(&self) -> impl Iterator<Item = Fingerprint> {
-        self.table.runs().flat_map(move |run| {
-            self.table.entries(run.slots).map(move |entry| self.fingerprint_at(run.quotient, entry))
-        })
+    pub fn iter(&self) -> impl Iterator<Item = Entry> {
+        self.table.runs().flat_map(move |run| self.entries(run.quotient, run.slots))
     }
-
-    #[inline(always)]
-    fn digits(&self) -> Digits {
-        Digits { slots: self.table.slots(), width: self.table.width() }
-    }
-
-    /// The fingerprint that an entry of the run of `quotient` holds.
-    fn fingerprint_at(&self, quotient: u64, entry: Range<u64>) -> Fingerprint {
-        self.digits().spell(quotient, entry.map(|position| self.table.value(position)))
-    }
-}
-
-/// The slots that a fingerprint takes.
-fn slots_of(digits: Digits, fingerprint: Fingerprint) -> impl Iterator<Item = Slot> {
-    digits.of(fingerprint).enumerate().map(|(index, value)| Slot {
-        value,
-        kind: if index == 0 { Kind::Remainder } else { Kind::Extension },
-    })
 }
 
 impl fmt::Debug for AdaptiveQuotientFilter {
@@ -289,15 +295,30 @@ impl AdaptiveFilter for AdaptiveQuotientFilter {
         self.check(hash)
     }
 
-    fn adapt(&mut self, claim: &Claim, members: &[Hash]) -> Result<Adaptation, AdaptError> {
+    fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
         self.adapt(claim, members)
     }
 
     fn adapt_dropping_ghosts(
         &mut self,
         claim: &Claim,
-        members: &[Hash],
+        members: &[Member],
     ) -> Result<Adaptation, AdaptError> {
         self.adapt_dropping_ghosts(claim, members)
+    }
+}
+
+impl Removable for AdaptiveQuotientFilter {
+    fn remove(&mut self, hash: Hash) -> Result<(), RemoveError> {
+        self.remove(hash)
+    }
+
+    fn remove_listed(
+        &mut self,
+        claim: &Claim,
+        members: &[Member],
+        mistakes: Option<&[Hash]>,
+    ) -> Result<(), RemoveError> {
+        self.remove_listed(claim, members, mistakes)
     }
 }

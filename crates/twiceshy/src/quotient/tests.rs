@@ -2,13 +2,15 @@
 
 use super::AdaptiveQuotientFilter;
 use crate::bits::machine::Level;
+use crate::fingerprint::Digits;
 use crate::table::QuotientTable;
 use crate::{Answer, Hash, HashScheme, KeyedHasher, Secret};
 use proptest::prelude::*;
 
 fn filter(slots: u64, width: u32, level: Level) -> AdaptiveQuotientFilter {
     let table = QuotientTable::for_machine(slots, width, level).unwrap();
-    AdaptiveQuotientFilter::from_table(table, HashScheme::Aes128SipHash13, 0)
+    let digits = Digits { slots, remainder: width, width };
+    AdaptiveQuotientFilter::from_table(table, digits, 0, HashScheme::Aes128SipHash13)
 }
 
 proptest! {

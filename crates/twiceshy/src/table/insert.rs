@@ -15,14 +15,15 @@ pub(crate) enum Inserted {
     Done,
     /// It goes there, but the next unused slot is in another block.
     At(Spot),
-    /// The run ends in another block, is too long, or has extensions.
+    /// The run ends in another block, is too long, has extensions, or has such a
+    /// remainder; or the table is full.
     Nowhere,
 }
 
 impl QuotientTable {
     /// Inserts an entry that is only a remainder into the run of the quotient at `home`,
-    /// behind all that are not larger, if nothing but `home`'s block has to change, and
-    /// the run has no extensions. There must be room in the table.
+    /// behind all that are smaller, if nothing but `home`'s block has to change, and the run
+    /// has neither extensions nor that remainder.
     ///
     /// Finds the run as a [scan](QuotientTable::scan) does.
     #[inline(always)]
@@ -32,6 +33,9 @@ impl QuotientTable {
         home: Place,
         value: u64,
     ) -> Inserted {
+        if self.used == self.slots() {
+            return Inserted::Nowhere;
+        }
         let geometry = self.geometry_of::<WIDTH>();
         let (block, lane) = (self.block_mut_of(home), home.lane());
         let lanes = low_bits(geometry.lanes());
@@ -64,10 +68,12 @@ impl QuotientTable {
         let run = (end | end.wrapping_sub(1)) & here.wrapping_neg();
         let beyond = !low_bits(geometry.slots_per_window());
         let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
-        if run & beyond | extended != 0 {
+        let slots = window(block, geometry.slot_at(start));
+        let equal = geometry.equal(machine, slots, value);
+        if run & beyond | extended | run & equal != 0 {
             return Inserted::Nowhere;
         }
-        let larger = geometry.larger(machine, window(block, geometry.slot_at(start)), value) & run;
+        let larger = geometry.larger(machine, slots, value) & run;
         let behind = start + run.count_ones();
 
         let at = behind - larger.count_ones();

@@ -7,7 +7,7 @@
 //! equal. Branches that depend on what is in the line are costly: one that is guessed
 //! wrong throws away the lookups behind it, which the machine has already begun.
 
-use super::layout::{Block, Geometry, Place, Plane, QuotientTable, stored_spill, window};
+use super::layout::{Geometry, Place, Plane, QuotientTable, stored_spill, window};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 
@@ -85,7 +85,7 @@ impl QuotientTable {
         let end = end.wrapping_shr(start);
         let run = end | end.wrapping_sub(here);
 
-        let equal = geometry.equal(machine, block, start, remainder);
+        let equal = geometry.equal(machine, window(block, geometry.slot_at(start)), remainder);
         let beyond = !low_bits(geometry.slots_per_window());
         // The slot behind the run counts, too; if it isn't here, it may be an extension.
         let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
@@ -127,7 +127,9 @@ impl QuotientTable {
         let next_end = next_end.wrapping_shr(next_start);
         let next_run = next_end | next_end.wrapping_sub(across);
 
-        let equal = |block, start| geometry.equal(machine, block, start, remainder);
+        let equal = |block, start| {
+            geometry.equal(machine, window(block, geometry.slot_at(start)), remainder)
+        };
         let beyond = !low_bits(geometry.slots_per_window());
         // Runs of earlier blocks may end in the next one, too: that is not looked at here.
         let crowded = here & u64::from(spill > geometry.lanes());
@@ -144,13 +146,12 @@ impl QuotientTable {
 }
 
 impl Geometry {
-    /// Which slots from `start` on, as many as a window has, are equal to `remainder`:
-    /// one bit for each.
+    /// Which slots of a window are equal to `value`: one bit for each. Above the lowest
+    /// one that is, some may be wrong.
     #[inline(always)]
-    fn equal<M: Machine>(self, machine: M, block: &Block, start: u32, remainder: u64) -> u64 {
-        let differs = window(block, self.slot_at(start)) ^ remainder.wrapping_mul(self.lowest);
-        // The lowest slot that is zero borrows through all its bits; what is above it
-        // may be wrong, but then it doesn't matter any more.
+    pub(super) fn equal<M: Machine>(self, machine: M, slots: u64, value: u64) -> u64 {
+        let differs = slots ^ value.wrapping_mul(self.lowest);
+        // The lowest slot that is zero borrows through all its bits.
         machine.pack(differs.wrapping_sub(self.lowest) & !differs, self.highest)
     }
 }

@@ -1,0 +1,166 @@
+//! Entries: a fingerprint, how many members it stands for, and a small value.
+//!
+//! Behind the slots of the fingerprint, a number may follow in counter slots: digits as
+//! wide as a slot, the lowest first. It is `count · 2^v + value` for values of `v` bits.
+//! What most entries hold, one member and the value 0, takes no slot at all; numbers
+//! above it are stored less one, so that none is stored in vain.
+
+use super::AdaptiveQuotientFilter;
+use crate::Fingerprint;
+use crate::bits::word::low_bits;
+use crate::fingerprint::Digits;
+use crate::table::{Kind, Slot};
+use core::ops::Range;
+
+/// The most members that one fingerprint can stand for.
+pub(crate) const MOST_MEMBERS: u64 = 1 << 40;
+
+/// The most bits of a value.
+pub(crate) const MOST_VALUE_BITS: u32 = 16;
+
+/// What a filter holds of the members that share a fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Entry {
+    /// A prefix of their scaled hashes. None of a filter is a prefix of another.
+    pub fingerprint: Fingerprint,
+    /// How many members they are, each counted as often as it was inserted; 0 is a
+    /// tombstone.
+    pub count: u64,
+    /// Their value, 0 if none was set.
+    pub value: u64,
+}
+
+/// How entries are written in slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spelling {
+    pub(crate) digits: Digits,
+    pub(crate) value_bits: u32,
+}
+
+impl Entry {
+    /// The entry of one member.
+    pub(crate) fn single(fingerprint: Fingerprint) -> Self {
+        Self { fingerprint, count: 1, value: 0 }
+    }
+
+    /// The same, of `count` members.
+    pub(crate) fn of(self, count: u64) -> Self {
+        Self { count, ..self }
+    }
+}
+
+impl Spelling {
+    /// The number that is stored, if any.
+    fn number(self, count: u64, value: u64) -> Option<u64> {
+        let (number, usual) = (count << self.value_bits | value, 1 << self.value_bits);
+        (number != usual).then(|| number - u64::from(number > usual))
+    }
+
+    /// Count and value, or `None` if nobody stores such a number.
+    fn count_and_value(self, number: Option<u64>) -> Option<(u64, u64)> {
+        let usual = 1 << self.value_bits;
+        let number = number.map_or(usual, |number| number + u64::from(number >= usual));
+        let count = number >> self.value_bits;
+        (count <= MOST_MEMBERS).then_some((count, number & low_bits(self.value_bits)))
+    }
+
+    /// The slots of the counter of an entry.
+    pub(crate) fn counter(self, count: u64, value: u64) -> impl Iterator<Item = Slot> {
+        let width = self.digits.width;
+        let mut rest = self.number(count, value);
+        core::iter::from_fn(move || {
+            let number = rest?;
+            let higher = number >> width;
+            rest = (higher != 0).then_some(higher);
+            Some(Slot { value: number & low_bits(width), kind: Kind::Counter })
+        })
+    }
+
+    /// The slots that an entry takes.
+    pub(crate) fn slots(self, entry: Entry) -> impl Iterator<Item = Slot> {
+        let fingerprint = self.digits.of(entry.fingerprint).enumerate().map(|(index, value)| {
+            Slot { value, kind: if index == 0 { Kind::Remainder } else { Kind::Extension } }
+        });
+        fingerprint.chain(self.counter(entry.count, entry.value))
+    }
+}
+
+impl AdaptiveQuotientFilter {
+    pub(super) fn spelling(&self) -> Spelling {
+        Spelling { digits: self.digits, value_bits: self.value_bits }
+    }
+
+    /// The slots that entries take, one behind the other.
+    pub(super) fn slots_of(&self, entries: impl IntoIterator<Item = Entry>) -> Vec<Slot> {
+        entries.into_iter().flat_map(|entry| self.spelling().slots(entry)).collect()
+    }
+
+    /// The entry in these slots of the run of `quotient`; `None` if it isn't written as
+    /// it should be, which only happens to corrupted memory.
+    pub(super) fn checked_entry(&self, quotient: u64, slots: Range<u64>) -> Option<Entry> {
+        let table = &self.table;
+        let mut behind = slots.clone().skip(1);
+        let end = behind.find(|&slot| table.kind(slot) == Kind::Counter).unwrap_or(slots.end);
+        if end - slots.start > self.digits.most().into() {
+            return None;
+        }
+        let spelt = (slots.start..end).map(|slot| table.value(slot));
+        let fingerprint = self.digits.spell(quotient, spelt);
+        let (mut number, mut shift) = (None, 0);
+        for slot in end..slots.end {
+            let digit = table.value(slot);
+            let superfluous = digit == 0 && shift > 0 && slot + 1 == slots.end;
+            if table.kind(slot) != Kind::Counter || digit.leading_zeros() <= shift || superfluous {
+                return None;
+            }
+            number = Some(number.unwrap_or(0) | digit << shift);
+            shift += table.width();
+        }
+        let (count, value) = self.spelling().count_and_value(number)?;
+        Some(Entry { fingerprint, count, value })
+    }
+
+    /// The entry in these slots of the run of `quotient`.
+    pub(super) fn entry_at(&self, quotient: u64, slots: Range<u64>) -> Entry {
+        self.checked_entry(quotient, slots).expect("a valid filter")
+    }
+
+    /// The entries in some slots of the run of `quotient`.
+    pub(super) fn entries(&self, quotient: u64, slots: Range<u64>) -> impl Iterator<Item = Entry> {
+        self.table.entries(slots).map(move |entry| self.entry_at(quotient, entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_come_back_and_none_is_in_vain(
+            count in 0..=MOST_MEMBERS, value_bits in 0..=MOST_VALUE_BITS, value in any::<u64>(),
+        ) {
+            let digits = Digits { slots: 1, remainder: 1, width: 1 };
+            let spelling = Spelling { digits, value_bits };
+            let value = value & low_bits(value_bits);
+            let number = spelling.number(count, value);
+            prop_assert_eq!(spelling.count_and_value(number), Some((count, value)));
+            prop_assert_eq!(number.is_none(), (count, value) == (1, 0));
+        }
+    }
+
+    #[test]
+    fn a_single_member_takes_no_counter_and_two_take_one_slot() {
+        for width in 1..=56 {
+            let digits = Digits { slots: 1, remainder: width, width };
+            let spelling = Spelling { digits, value_bits: 0 };
+            let slots =
+                |count| spelling.counter(count, 0).map(|slot| slot.value).collect::<Vec<_>>();
+            assert_eq!(slots(1), []);
+            assert_eq!(slots(0), [0]);
+            assert_eq!(slots(2), [1]);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Removing members.
+
+use super::AdaptiveQuotientFilter;
+use super::entry::Entry;
+use super::listing::{Minirun, Owned, append};
+use crate::error::RemoveError;
+use crate::hash::Scaled;
+use crate::table::TableFull;
+use crate::{Claim, Hash, Member};
+
+/// What is left where a member was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leave {
+    Nothing,
+    Tombstone,
+}
+
+impl AdaptiveQuotientFilter {
+    /// Removes a key that is a member: once, if it was inserted more than once.
+    ///
+    /// The caller must *know* that it is one. A filter can't tell: if the key is none,
+    /// but shares a member's fingerprint, that member is lost. Where the members can be
+    /// listed, [`remove_listed`](Self::remove_listed) makes sure.
+    ///
+    /// What was repaired because of this member may be forgotten with it: inserted
+    /// again, it may bring an old mistake back. [`bury`](Self::bury) doesn't.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveQuotientFilter, Hash, RemoveError};
+    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).build()?;
+    /// let hash = Hash::from_u128(7 << 100);
+    /// filter.insert(hash)?;
+    /// filter.remove(hash)?;
+    /// assert!(!filter.contains(hash));
+    /// assert_eq!(filter.remove(hash), Err(RemoveError::Absent));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RemoveError::Absent`], and nothing has changed, if the key is certainly no member.
+    pub fn remove(&mut self, hash: Hash) -> Result<(), RemoveError> {
+        self.remove_leaving(hash, Leave::Nothing)
+    }
+
+    /// As [`remove`](Self::remove), but of the last member with its fingerprint, a
+    /// tombstone stays: the fingerprint, as long as it is, with a count of zero. It covers
+    /// no query, but the key, inserted again, takes it as it was, so that what was
+    /// repaired because of it stays repaired.
+    ///
+    /// Tombstones take slots until the filter is rebuilt from its members, or their
+    /// minirun by [`remove_listed`](Self::remove_listed) with the mistakes listed.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove), or [`RemoveError::Full`]: a tombstone takes a slot more
+    /// than a single member.
+    pub fn bury(&mut self, hash: Hash) -> Result<(), RemoveError> {
+        self.remove_leaving(hash, Leave::Tombstone)
+    }
+
+    fn remove_leaving(&mut self, hash: Hash, leave: Leave) -> Result<(), RemoveError> {
+        let scaled = self.digits.scale(hash);
+        self.take_out(scaled, leave)?;
+        self.len -= 1;
+        self.versions.bump(scaled.quotient);
+        Ok(())
+    }
+
+    /// Takes one member out of the entry that covers it, and doesn't count it.
+    pub(super) fn take_out(&mut self, member: Scaled, leave: Leave) -> Result<(), RemoveError> {
+        let minirun = self.minirun_of(member);
+        let covering = |entry: &Entry| entry.count > 0 && entry.fingerprint.covers_scaled(member);
+        let at = minirun.entries.iter().position(covering).ok_or(RemoveError::Absent)?;
+        let mut entries = minirun.entries.clone();
+        entries[at].count -= 1;
+        if entries[at].count == 0 && leave == Leave::Nothing {
+            entries.remove(at);
+        }
+        self.write_rest(&minirun, &entries)
+    }
+
+    fn write_rest(&mut self, minirun: &Minirun, entries: &[Entry]) -> Result<(), RemoveError> {
+        self.rewrite(minirun, entries).map_err(|TableFull| RemoveError::Full { load: self.load() })
+    }
+
+    /// Removes the member that was queried, once: `members` are *all* members in
+    /// [`claim.suspects()`](Claim::suspects), the one to be removed among them, as for
+    /// [`adapt`](Self::adapt). A key that is none of them is no member: this is reported,
+    /// and nothing changes.
+    ///
+    /// Without `mistakes`, the fingerprints of the other members stay as they are. If they
+    /// are given, all that were repaired in that interval, in any order (others don't
+    /// matter), fingerprints become as short as these allow, and tombstones go.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveQuotientFilter, Answer, Hash};
+    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).build()?;
+    /// let hash = Hash::from_u128(7 << 100);
+    /// filter.insert(hash)?;
+    /// let Answer::Maybe(claim) = filter.check(hash) else { panic!("it is a member") };
+    /// filter.remove_listed(&claim, &[hash], None)?;
+    /// assert!(!filter.contains(hash));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the members are
+    /// not those of the fingerprints, if the query is none of them, or if a mistake is.
+    pub fn remove_listed<L>(
+        &mut self,
+        claim: &Claim,
+        members: &[L],
+        mistakes: Option<&[Hash]>,
+    ) -> Result<(), RemoveError>
+    where
+        L: Copy + Into<Member>,
+    {
+        self.remove_listed_leaving(claim, members, mistakes, Leave::Nothing)
+    }
+
+    /// As [`remove_listed`](Self::remove_listed) without mistakes, but leaves a tombstone as
+    /// [`bury`](Self::bury) does.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn bury_listed<L>(&mut self, claim: &Claim, members: &[L]) -> Result<(), RemoveError>
+    where
+        L: Copy + Into<Member>,
+    {
+        self.remove_listed_leaving(claim, members, None, Leave::Tombstone)
+    }
+
+    fn remove_listed_leaving<L>(
+        &mut self,
+        claim: &Claim,
+        members: &[L],
+        mistakes: Option<&[Hash]>,
+        leave: Leave,
+    ) -> Result<(), RemoveError>
+    where
+        L: Copy + Into<Member>,
+    {
+        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
+        let (minirun, mut matched) = self.match_members(claim, &members)?;
+        if matched.surplus > 0 {
+            return Err(RemoveError::Surplus { members: matched.surplus });
+        }
+        if matched.unlisted > 0 {
+            return Err(RemoveError::Unlisted { members: matched.unlisted });
+        }
+        let mut owned = matched.entries.iter_mut().flat_map(|owned| &mut owned.owners);
+        let removed = owned.find(|owner| owner.hash == claim.query).ok_or(RemoveError::Absent)?;
+        removed.count -= 1;
+        let entries = match mistakes {
+            Some(mistakes) => self.as_short_as_possible(claim, &matched.entries, mistakes)?,
+            None => matched
+                .entries
+                .iter()
+                .filter(|owned| {
+                    owned.listed() > 0 || owned.entry.count == 0 || leave == Leave::Tombstone
+                })
+                .map(|owned| owned.entry.of(owned.listed()))
+                .collect(),
+        };
+        self.write_rest(&minirun, &entries)?;
+        self.len -= 1;
+        self.versions.bump(minirun.quotient);
+        Ok(())
+    }
+
+    /// The entries of the listed members as the constructor would write them.
+    fn as_short_as_possible(
+        &self,
+        claim: &Claim,
+        entries: &[Owned],
+        mistakes: &[Hash],
+    ) -> Result<Vec<Entry>, RemoveError> {
+        let mistakes = mistakes.iter().filter(|&&mistake| claim.cell.covers(mistake));
+        let mut shortened = Vec::new();
+        for owned in entries {
+            for owner in owned.owners.iter().filter(|owner| owner.count > 0) {
+                let mut count = 1;
+                for &mistake in mistakes.clone() {
+                    let needed =
+                        self.digits.to_tell_apart(owner.scaled, self.digits.scale(mistake));
+                    let needed = needed.ok_or(RemoveError::MistakeIsMember { hash: mistake })?;
+                    count = count.max(needed);
+                }
+                let fingerprint = self.digits.fingerprint(owner.scaled, count);
+                append(&mut shortened, Entry { fingerprint, count: owner.count, ..owned.entry });
+            }
+        }
+        Ok(shortened)
+    }
+}
