@@ -284,6 +284,9 @@ impl Model {
 
     /// Removes a hash that was inserted, once; of the last member with its print, a
     /// tombstone stays if asked for.
+    ///
+    /// # Panics
+    /// If it is no member.
     pub fn remove(&mut self, hash: Hash, bury: bool) {
         let at = self.entries.iter().position(|entry| entry.hash == hash && !entry.ghost);
         let at = at.expect("a member");
@@ -329,6 +332,101 @@ impl Model {
             self.values.insert(print, value);
         }
         Some(before)
+    }
+
+    /// The same in a filter of another form: of a power of two times the slots, with
+    /// remainders that are no longer than is left of them. `None` if prints that were
+    /// lengthened would have to be cut.
+    pub fn converted(&self, form: Form) -> Option<Self> {
+        let doublings = (form.slots / self.form.slots).ilog2() as usize;
+        let aligned = self.form.remainder == form.remainder + doublings;
+        let length = |print: Print| match (print.length - self.form.remainder).div_ceil(form.width)
+        {
+            0 => Some(form.remainder),
+            digits => aligned.then_some(form.remainder + digits * form.width),
+        };
+        let shifted = |print: Print| -> Option<Print> {
+            let mut whole = Print { length: 128, ..print };
+            for _ in 0..doublings {
+                whole.quotient = whole.quotient << 1 | (whole.bits >> 127) as u64;
+                whole.bits <<= 1;
+            }
+            Some(whole.prefix(length(print)?))
+        };
+        let mut model = Self::new(form);
+        for entry in &self.entries {
+            let whole = scaled(entry.hash, form.slots);
+            let print = whole.prefix(length(entry.print)?);
+            model.entries.push(Entry { whole, print, ..entry.clone() });
+        }
+        for &grave in &self.graves {
+            model.graves.insert(shifted(grave)?);
+        }
+        for (&print, &value) in &self.values {
+            let kept = model.values.entry(shifted(print)?).or_default();
+            *kept = value.max(*kept);
+        }
+        Some(model)
+    }
+
+    /// All of these in one filter of a form that each can be [converted](Self::converted) to:
+    /// the shorter of two prints stands for both, and tombstones give way to members.
+    pub fn merged(models: &[&Model], form: Form) -> Option<Self> {
+        let models: Vec<Model> =
+            models.iter().map(|model| model.converted(form)).collect::<Option<_>>()?;
+        let mut merged = Self::new(form);
+        merged.entries = models.iter().flat_map(|model| model.entries.clone()).collect();
+        let live: BTreeSet<Print> = merged.entries.iter().map(|entry| entry.print).collect();
+        let shortest = |prints: &BTreeSet<Print>, print: Print| {
+            *prints.iter().find(|shorter| shorter.is_prefix_of(print)).unwrap_or(&print)
+        };
+        for entry in &mut merged.entries {
+            entry.print = shortest(&live, entry.print);
+        }
+        let related = |a: Print, b: Print| a.is_prefix_of(b) || b.is_prefix_of(a);
+        let graves: BTreeSet<Print> = models
+            .iter()
+            .flat_map(|model| model.graves.iter().copied())
+            .filter(|&grave| !live.iter().any(|&print| related(print, grave)))
+            .collect();
+        merged.graves = graves.iter().map(|&grave| shortest(&graves, grave)).collect();
+        for model in &models {
+            for (&print, &value) in &model.values {
+                let among = if model.graves.contains(&print) { &graves } else { &live };
+                if among.contains(&print) {
+                    let kept = merged.values.entry(shortest(among, print)).or_default();
+                    *kept = value.max(*kept);
+                }
+            }
+        }
+        Some(merged)
+    }
+
+    /// What a filter that was rebuilt from this one's members holds. Prints are taken from
+    /// it, for the members to be compared with; what was lengthened must not cover more.
+    ///
+    /// # Panics
+    /// If a member is missing, or if a lengthened print covers one of `mistakes` again.
+    pub fn rebuilt(&self, filter: &AdaptiveQuotientFilter, mistakes: &[Hash]) -> Self {
+        let form = Form::from(filter.parameters());
+        let mut model = Self::new(form);
+        let prints: Vec<Print> = filter.iter().map(|entry| as_print(&entry.fingerprint)).collect();
+        for entry in self.entries.iter().filter(|entry| !entry.ghost) {
+            let whole = scaled(entry.hash, form.slots);
+            let print = prints.iter().find(|print| print.is_prefix_of(whole));
+            let print = *print.expect("a false negative");
+            if entry.print.length > self.form.remainder {
+                for &mistake in mistakes {
+                    assert!(!print.is_prefix_of(scaled(mistake, form.slots)), "a lost repair");
+                }
+            }
+            if let Some(&value) = self.values.get(&entry.print) {
+                let kept = model.values.entry(print).or_default();
+                *kept = value.max(*kept);
+            }
+            model.entries.push(Entry { whole, print, ..entry.clone() });
+        }
+        model
     }
 
     /// Compares all that can be seen of a filter with the model.

@@ -1,11 +1,11 @@
 //! Scripts: any bytes are a sequence of operations on a filter and its model.
 
-use crate::quotient::Model;
+use crate::quotient::{Form, Model};
 use arbitrary::{Result, Unstructured};
 use core::ops::RangeInclusive;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Hash, InsertError, Member, Parameters,
-    RemoveError, ValueError,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, GrowError, Hash, InsertError, Member,
+    MergeError, Parameters, RemoveError, ValueError,
 };
 
 /// Where the hashes of a script lie.
@@ -30,6 +30,8 @@ pub struct Shape {
     pub remainder_bits: u32,
     /// Bits of a value.
     pub value_bits: u32,
+    /// Whether the filter grows by itself.
+    pub grows: bool,
     /// Where hashes lie.
     pub spread: Spread,
     /// How many are inserted before the script begins; every third is a ghost.
@@ -47,6 +49,7 @@ impl Shape {
             },
             remainder_bits: bytes.int_in_range(1..=40)?,
             value_bits: if bytes.ratio(1, 3)? { bytes.int_in_range(1..=16)? } else { 0 },
+            grows: bytes.ratio(1, 4)?,
             spread: *bytes.choose(&[
                 Spread::Uniform,
                 Spread::Clustered,
@@ -133,12 +136,12 @@ fn construct(bytes: &mut Unstructured<'_>) -> Result<()> {
 
 impl Stage {
     fn new(shape: Shape) -> Self {
-        let filter = AdaptiveQuotientFilter::builder()
+        let builder = AdaptiveQuotientFilter::builder()
             .remainder_bits(shape.remainder_bits)
             .value_bits(shape.value_bits)
-            .slots(shape.slots)
-            .build()
-            .expect("a possible shape");
+            .slots(shape.slots);
+        let builder = if shape.grows { builder.grow_at(0.8) } else { builder };
+        let filter = builder.build().expect("a possible shape");
         let model = Model::new(filter.parameters().into());
         Self { shape, filter, model, mistakes: Vec::new() }
     }
@@ -157,7 +160,7 @@ impl Stage {
 
     /// A hash where the shape wants it.
     fn spread(&self, random: u128) -> Hash {
-        let slots = u128::from(self.shape.slots);
+        let slots = u128::from(self.model.form().slots);
         let one_slot = u128::MAX / slots;
         Hash::from_u128(match self.shape.spread {
             Spread::Uniform => random,
@@ -174,7 +177,7 @@ impl Stage {
 
     fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let hash = self.any_hash(bytes)?;
-        match bytes.int_in_range(0..=27)? {
+        match bytes.int_in_range(0..=31)? {
             0..=6 => self.insert(hash, false, 1),
             7 => self.insert(hash, bytes.ratio(1, 4)?, 1),
             8..=12 => self.adapt(hash, bytes.ratio(1, 4)?),
@@ -210,7 +213,115 @@ impl Stage {
                     self.remove(member, bury);
                 }
             }
+            26..=27 => self.merge(bytes)?,
+            28 => self.double(),
+            29..=30 => self.resize(bytes)?,
             _ => assert_eq!(self.filter.contains(hash), self.model.contains(hash)),
+        }
+        Ok(())
+    }
+
+    fn double(&mut self) {
+        // Not for ever.
+        if self.model.form().slots > 1 << 8 {
+            return;
+        }
+        match self.filter.doubled() {
+            Ok(doubled) => {
+                self.filter = doubled;
+                self.follow_growth();
+            }
+            Err(GrowError::NoRemainder) => assert_eq!(self.model.form().remainder, 1),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Makes the model as large as the filter has become; whether it wasn't.
+    fn follow_growth(&mut self) -> bool {
+        let form = Form::from(self.filter.parameters());
+        let grown = form != self.model.form();
+        if grown {
+            self.model = self.model.converted(form).expect("a doubled filter keeps every print");
+        }
+        grown
+    }
+
+    /// Merges with another filter, of some members of its own.
+    fn merge(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let form = self.model.form();
+        if form.slots > 1 << 8 {
+            return Ok(());
+        }
+        let (larger, smaller) = (bytes.int_in_range(0..=2)?, bytes.int_in_range(0..=2)?);
+        let slots =
+            if form.slots % (1 << smaller) == 0 { form.slots >> smaller } else { form.slots };
+        let shape = Shape { slots: slots << larger, grows: false, ..self.shape };
+        let mut other = Self::new(shape);
+        if other.model.form().width != form.width {
+            return Ok(());
+        }
+        for _ in 0..bytes.int_in_range(0..=20)? {
+            let hash =
+                if bytes.arbitrary()? { self.any_hash(bytes)? } else { other.any_hash(bytes)? };
+            match bytes.int_in_range(0..=4)? {
+                0 => other.adapt(hash, false),
+                1 => other.remove(hash, true),
+                2 => other.set_value(hash, bytes)?,
+                _ => other.insert(hash, false, 1),
+            }
+        }
+        match AdaptiveQuotientFilter::merged(&[&self.filter, &other.filter]) {
+            Ok(merged) => {
+                let form = merged.parameters().into();
+                let model = Model::merged(&[&self.model, &other.model], form);
+                self.model = model.expect("prints that would have to be cut");
+                self.filter = merged;
+                self.mistakes.retain(|&mistake| !self.model.contains(mistake));
+            }
+            Err(MergeError::Lengthened) => {
+                let cut = |model: &Model| {
+                    let (small, large) = (model.form().slots, form.slots.max(shape.slots));
+                    (0..)
+                        .map_while(|doublings| {
+                            let doubled = large << doublings;
+                            let lost = (doubled / small).ilog2() as usize;
+                            let remainder = model.form().remainder.checked_sub(lost)?;
+                            let shorter = remainder.checked_sub(1).filter(|&bits| bits > 0)?;
+                            let form = Form { slots: doubled, remainder: shorter, ..model.form() };
+                            Some(model.converted(form).is_none())
+                        })
+                        .any(|cut| cut)
+                };
+                assert!(cut(&self.model) || cut(&other.model));
+            }
+            Err(MergeError::NoRemainder) => assert!(form.remainder <= 12),
+            Err(error) => panic!("{error}"),
+        }
+        Ok(())
+    }
+
+    /// Rebuilds with another number of slots, from the members.
+    fn resize(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let slots = bytes.int_in_range(1..=300)?;
+        self.mistakes.retain(|&mistake| !self.model.contains(mistake));
+        self.mistakes.sort_unstable();
+        let listed: &[Hash] = if bytes.arbitrary()? { &self.mistakes } else { &[] };
+        match self.filter.resized(slots, self.model.members(), listed.iter().copied()) {
+            Ok(resized) => {
+                self.model = self.model.rebuilt(&resized, &self.mistakes);
+                self.filter = resized;
+                assert!(listed.iter().all(|&mistake| !self.filter.contains(mistake)));
+                self.mistakes.retain(|&mistake| !self.model.contains(mistake));
+            }
+            Err(BuildError::Full { .. }) => {
+                let used = Model::new(Form { slots, ..self.model.form() });
+                let mut least = used;
+                for member in self.model.members() {
+                    least.insert(member.hash, false, member.count);
+                }
+                assert!(!least.fits() || self.model.used() > 0);
+            }
+            Err(error) => panic!("{error}"),
         }
         Ok(())
     }
@@ -218,9 +329,11 @@ impl Stage {
     fn set_value(&mut self, hash: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         let largest = (1 << self.shape.value_bits) - 1;
         let value = bytes.int_in_range(0..=largest + 1)?;
+        let set = self.filter.set_value(hash, value);
+        self.follow_growth();
         let mut model = self.model.clone();
         let expected = if value > largest { None } else { model.set_value(hash, value) };
-        match self.filter.set_value(hash, value) {
+        match set {
             Ok(before) => {
                 assert_eq!(Some(before), expected);
                 self.model = model;
@@ -239,11 +352,12 @@ impl Stage {
         if !is_member && self.model.contains(hash) {
             return;
         }
+        let removed = if bury { self.filter.bury(hash) } else { self.filter.remove(hash) };
+        self.follow_growth();
         let mut model = self.model.clone();
         if is_member {
             model.remove(hash, bury);
         }
-        let removed = if bury { self.filter.bury(hash) } else { self.filter.remove(hash) };
         self.check_removed(removed, is_member, model);
     }
 
@@ -269,6 +383,10 @@ impl Stage {
         } else {
             self.filter.remove_listed(&claim, &members, mistakes)
         };
+        if self.follow_growth() {
+            assert_eq!(removed, Err(RemoveError::Stale));
+            return;
+        }
         if ghosts > 0 {
             assert_eq!(removed, Err(RemoveError::Unlisted { members: ghosts }));
             return;
@@ -306,13 +424,15 @@ impl Stage {
     /// Each must fit in its turn: one that takes a tombstone's place makes room only for
     /// those behind it.
     fn insert_many(&mut self, hashes: &[Hash]) {
+        let inserted = self.filter.insert_many(hashes);
+        self.follow_growth();
         let mut model = self.model.clone();
         let mut fits = true;
         for &hash in hashes {
             model.insert(hash, false, 1);
             fits &= model.fits();
         }
-        match self.filter.insert_many(hashes) {
+        match inserted {
             Ok(()) => {
                 assert!(fits);
                 self.model = model;
@@ -326,14 +446,15 @@ impl Stage {
     }
 
     fn insert(&mut self, hash: Hash, ghost: bool, times: u64) {
-        let mut model = self.model.clone();
-        if times > 0 {
-            model.insert(hash, ghost, times);
-        }
         let inserted = match times {
             1 => self.filter.insert(hash),
             _ => self.filter.insert_times(hash, times),
         };
+        self.follow_growth();
+        let mut model = self.model.clone();
+        if times > 0 {
+            model.insert(hash, ghost, times);
+        }
         match inserted {
             Ok(()) => {
                 assert!(model.fits());
@@ -366,6 +487,10 @@ impl Stage {
         } else {
             self.filter.adapt(&claim, &members)
         };
+        if self.follow_growth() {
+            assert_eq!(result, Err(AdaptError::Stale));
+            return;
+        }
         let ghosts = self.model.ghosts(query);
         if members.iter().any(|member| member.hash == query) {
             assert_eq!(result, Err(AdaptError::IsMember));

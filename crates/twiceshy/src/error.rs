@@ -147,6 +147,9 @@ pub enum BuildError {
     /// No remainder can be that wide.
     #[error("remainders of {0} bits are impossible; choose 1 to 56")]
     RemainderBits(u32),
+    /// A filter can't grow at that load.
+    #[error("a filter can't grow at a load of {0}; choose one above 0, and at most 1")]
+    Growth(f64),
     /// No value can be that wide.
     #[error("values of {0} bits are impossible; choose 0 to 16")]
     ValueBits(u32),
@@ -199,6 +202,53 @@ pub enum BuildError {
     /// There is no entropy for the secret.
     #[error(transparent)]
     Entropy(#[from] EntropyError),
+}
+
+/// Filters could not be merged.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// There are none.
+    #[error("there is nothing to merge")]
+    Nothing,
+    /// Their hashes were made by different functions.
+    #[error("filters of different hash functions can't be merged")]
+    Hashes,
+    /// Their secrets are different.
+    #[error("filters of different secrets can't be merged; insert the keys of one into the other")]
+    Secrets,
+    /// Their slots are not equally wide.
+    #[error("slots of {0} and {1} bits can't be merged; rebuild the filters from their members")]
+    SlotBits(u32, u32),
+    /// Their sizes don't differ by a power of two.
+    #[error(
+        "{0} and {1} slots don't differ by a power of two; rebuild the filters from their members"
+    )]
+    Sizes(u64, u64),
+    /// No bit of the remainders would be left.
+    #[error("no bit would be left for remainders; rebuild the filters from their members")]
+    NoRemainder,
+    /// Fingerprints that were lengthened would have to be cut.
+    #[error(
+        "repaired fingerprints would have to be cut, because unrepaired ones are not equally \
+         long; rebuild the filters from their members"
+    )]
+    Lengthened,
+    /// The merged filter could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// A filter could not be doubled.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrowError {
+    /// Remainders have one bit only.
+    #[error("no bit would be left for remainders; resize the filter with its members")]
+    NoRemainder,
+    /// The larger filter could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
 }
 
 /// A structure breaks one of its own invariants: a bug, or corrupted memory.

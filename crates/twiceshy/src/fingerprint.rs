@@ -1,6 +1,7 @@
 //! Fingerprints: prefixes of scaled hashes.
 
 use crate::Hash;
+use crate::bits::word::high_bits_128;
 use crate::hash::{Scaled, first_hash_at};
 use core::ops::RangeInclusive;
 
@@ -61,6 +62,33 @@ impl Fingerprint {
     /// Whether a hash has this fingerprint.
     pub fn covers(&self, hash: Hash) -> bool {
         self.covers_scaled(Scaled::new(hash, self.slots))
+    }
+
+    /// Whether all hashes that have the `other` fingerprint, of the same filter, have this
+    /// one, too.
+    #[inline(always)]
+    pub(crate) fn covers_all(&self, other: &Self) -> bool {
+        let scaled = Scaled { quotient: other.quotient, fraction: other.prefix };
+        self.bits <= other.bits && self.covers_scaled(scaled)
+    }
+
+    /// The same fingerprint in a filter of 2^`doublings` times the slots: so many bits go
+    /// from the fraction to the quotient. There must be more of them.
+    #[inline(always)]
+    pub(crate) fn doubled(self, doublings: u32) -> Self {
+        let moved = self.prefix.unbounded_shr(128 - doublings) as u64;
+        Self {
+            slots: self.slots << doublings,
+            quotient: self.quotient << doublings | moved,
+            prefix: self.prefix << doublings,
+            bits: self.bits - doublings,
+        }
+    }
+
+    /// Its first bits.
+    #[inline(always)]
+    pub(crate) fn truncated(self, bits: u32) -> Self {
+        Self { prefix: self.prefix & high_bits_128(bits), bits, ..self }
     }
 
     #[inline(always)]

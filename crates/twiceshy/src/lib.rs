@@ -14,7 +14,8 @@ mod traits;
 
 pub use claim::{Adaptation, Answer, Claim};
 pub use error::{
-    AdaptError, BuildError, EntropyError, InsertError, Invalid, RemoveError, ValueError,
+    AdaptError, BuildError, EntropyError, GrowError, InsertError, Invalid, MergeError, RemoveError,
+    ValueError,
 };
 pub use fingerprint::Fingerprint;
 pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};

@@ -29,7 +29,7 @@ proptest! {
         ]),
         bytes in prop::collection::vec(any::<u8>(), 12_000),
     ) {
-        let shape = Shape { slots, remainder_bits, value_bits, spread, inserted: 0 };
+        let shape = Shape { slots, remainder_bits, value_bits, grows: false, spread, inserted: 0 };
         drive_shape(shape, &mut Unstructured::new(&bytes));
     }
 }
@@ -46,7 +46,7 @@ proptest! {
         spread in prop::sample::select(vec![Spread::Clustered, Spread::OneQuotient]),
         bytes in prop::collection::vec(any::<u8>(), 1500),
     ) {
-        let shape = Shape { slots, remainder_bits, value_bits: 0, spread, inserted: 1200 };
+        let shape = Shape { slots, remainder_bits, value_bits: 0, grows: false, spread, inserted: 1200 };
         drive_shape(shape, &mut Unstructured::new(&bytes));
     }
 }

@@ -1,8 +1,8 @@
 //! Mistakes that others made, one test each.
 
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Claim, Fingerprint, Hash, InsertError,
-    MemoryMap, ReverseMap,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, MemoryMap,
+    ReverseMap,
 };
 
 fn filter(remainder_bits: u32, slots: u64) -> AdaptiveQuotientFilter {

@@ -14,7 +14,9 @@ impl AdaptiveQuotientFilter {
     /// was inserted, or [`Member`]s with their counts. Afterwards the filter answers
     /// "absent" to the query.
     ///
-    /// A mistake that was repaired already is no error.
+    /// A mistake that was repaired already is no error. A filter that [grows by
+    /// itself](super::Builder::grow_at) does so when there is no room, and the claim is
+    /// stale then.
     ///
     /// The listed hashes must be the members' true ones: numbers and prefixes are
     /// checked, but a fingerprint can't tell its member from another hash that it
@@ -76,8 +78,13 @@ impl AdaptiveQuotientFilter {
         if adaptation == (Adaptation { lengthened: 0, ghosts: 0 }) {
             return Ok(adaptation);
         }
-        self.rewrite(&minirun, &repaired)
-            .map_err(|TableFull| AdaptError::Full { load: self.load() })?;
+        if let Err(TableFull) = self.rewrite(&minirun, &repaired) {
+            // If it has doubled, the claim is stale.
+            return match self.grow(1) {
+                true => self.adapt_with(claim, &members, ghosts),
+                false => Err(AdaptError::Full { load: self.load() }),
+            };
+        }
         if adaptation.ghosts > 0 {
             self.len -= adaptation.ghosts;
             self.versions.bump(mistake.quotient);

@@ -8,7 +8,7 @@ use crate::{Hash, Member, Secret};
 
 /// The share of slots that a filter is planned to use, members and extensions: above
 /// it inserts get slow.
-const PLANNED_LOAD: f64 = 0.95;
+pub(super) const PLANNED_LOAD: f64 = 0.95;
 
 /// The rate that is taken if none is asked for.
 const DEFAULT_RATE: f64 = 0.001;
@@ -42,6 +42,7 @@ pub struct Builder {
     slots: Option<u64>,
     adaptations: Option<usize>,
     value_bits: u32,
+    growth: Option<f64>,
     pub(crate) secret: Option<Secret>,
 }
 
@@ -132,6 +133,25 @@ impl Builder {
         self
     }
 
+    /// The load, at most 1, at which the filter [doubles](AdaptiveQuotientFilter::doubled) by
+    /// itself, each time with a remainder of one bit less; it never does if nothing is said.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
+    /// let mut filter =
+    ///     AdaptiveQuotientFilter::builder().slots(64).remainder_bits(16).grow_at(0.9).build()?;
+    /// for key in 0..1000u128 {
+    ///     filter.insert(Hash::from_u128(key.wrapping_mul(u128::MAX / 997)))?;
+    /// }
+    /// assert_eq!(filter.parameters().remainder_bits, 11);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn grow_at(mut self, load: f64) -> Self {
+        self.growth = Some(load);
+        self
+    }
+
     /// The secret for the keys' hashes, if a filter is to be built again over keys that
     /// are stored by their hashes; a fresh one if nothing is said. For
     /// [`build_keyed`](Self::build_keyed) and
@@ -189,6 +209,9 @@ impl Builder {
         let best = expected_rate(PLANNED_LOAD, *WIDTHS.end());
         if let Some(rate) = self.rate.filter(|rate| !(*rate >= best && *rate < 1.0)) {
             return Err(BuildError::Rate(rate));
+        }
+        if let Some(load) = self.growth.filter(|load| !(*load > 0.0 && *load <= 1.0)) {
+            return Err(BuildError::Growth(load));
         }
         self.remainder_bits.map_or(Ok(()), |bits| check_shape(1, bits))
     }
@@ -267,13 +290,18 @@ impl Builder {
         Ok(self.planned(capacity, extensions, slots, bits, bytes))
     }
 
+    fn with_growth(&self, mut filter: AdaptiveQuotientFilter) -> AdaptiveQuotientFilter {
+        filter.set_growth(self.growth);
+        filter
+    }
+
     /// An empty filter.
     ///
     /// # Errors
     /// As [`plan`](Self::plan), or if there is no memory for it.
     pub fn build(&self) -> Result<AdaptiveQuotientFilter, BuildError> {
         let parameters = self.plan()?.parameters;
-        AdaptiveQuotientFilter::empty(parameters)
+        Ok(self.with_growth(AdaptiveQuotientFilter::empty(parameters)?))
     }
 
     /// A filter of these members, in which none of these mistakes is "maybe"; both are
@@ -297,7 +325,8 @@ impl Builder {
     {
         if self.memory.is_some() || self.slots.is_some() {
             let parameters = self.plan()?.parameters;
-            return AdaptiveQuotientFilter::from_sorted(parameters, members(), mistakes());
+            let built = AdaptiveQuotientFilter::from_sorted(parameters, members(), mistakes());
+            return built.map(|filter| self.with_growth(filter));
         }
         self.check_fidelity()?;
         let count = || members().into_iter().count();
@@ -313,7 +342,7 @@ impl Builder {
                     let used = statistics.extension_slots;
                     let fingerprints = statistics.fingerprints as usize;
                     if fingerprints <= capacity && used <= extended {
-                        return Ok(filter);
+                        return Ok(self.with_growth(filter));
                     }
                     capacity = capacity.max(fingerprints);
                     extended = extended.max(used + used / 64 + 8);

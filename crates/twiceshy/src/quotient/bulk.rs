@@ -36,15 +36,12 @@ impl AdaptiveQuotientFilter {
     ) -> Option<Result<(), Refused>> {
         let numbers = Numbers::new(self.digits)?;
         let written = self.table.level().run(Fill { filter: self, numbers, keys, hash })?;
-        Some(match written {
-            Ok(entries) => {
-                self.extra_slots = self.table.used() - entries;
-                Ok(())
-            }
-            Err(TableFull) => {
-                self.table.clear();
-                Err(Refused::Full)
-            }
+        Some(if let Ok(entries) = written {
+            self.extra_slots = self.table.used() - entries;
+            Ok(())
+        } else {
+            self.table.clear();
+            Err(Refused::Full)
         })
     }
 }

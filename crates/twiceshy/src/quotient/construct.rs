@@ -1,11 +1,12 @@
 //! The one constructor: members and mistakes in, a filter without either error out.
 
 use super::builder::check_shape;
-use super::entry::{Entry, MOST_MEMBERS, MOST_VALUE_BITS};
+use super::entry::{Entry, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
 use super::{AdaptiveQuotientFilter, Parameters};
 use crate::error::BuildError;
 use crate::fingerprint::Digits;
-use crate::table::{QuotientTable, TableFull, TableWriter};
+use crate::hash::Scaled;
+use crate::table::{QuotientTable, Reader, TableFull, TableWriter};
 use crate::{Hash, Member};
 use core::iter::Peekable;
 
@@ -27,22 +28,69 @@ impl AdaptiveQuotientFilter {
         members: impl IntoIterator<Item: Into<Member>>,
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
+        Self::rebuilt(parameters, &[], members, mistakes)
+    }
+
+    /// As [`from_sorted`](Self::from_sorted), in place of other filters that hold these
+    /// members: to grow, shrink or merge them, into any size.
+    ///
+    /// What was repaired in one of them stays repaired, whether the mistake is listed or
+    /// not: where a fingerprint was lengthened, its members get one that covers no more than
+    /// it did. Only a mistake that one filter made and another's member now repeats has to
+    /// be listed. Values stay with their members; of members that share a fingerprint, the
+    /// largest one's. Tombstones go.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
+    /// let members = [1u128, 2, 3].map(|member| Hash::from_u128(member << 120));
+    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).build()?;
+    /// filter.insert_many(&members)?;
+    /// let mut parameters = filter.parameters();
+    /// parameters.slots = 1234;
+    /// let grown = AdaptiveQuotientFilter::rebuilt(parameters, &[&filter], members, [])?;
+    /// assert_eq!(grown.len(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`from_sorted`](Self::from_sorted).
+    pub fn rebuilt(
+        parameters: Parameters,
+        sources: &[&Self],
+        members: impl IntoIterator<Item: Into<Member>>,
+        mistakes: impl IntoIterator<Item = Hash>,
+    ) -> Result<Self, BuildError> {
         let mut filter = Self::empty(parameters)?;
         let digits = filter.digits;
+        let mut sources: Vec<Source<'_>> =
+            sources.iter().map(|source| Source::new(source)).collect();
         let mut mistakes = Neighbours::new(mistakes.into_iter());
-        let entries = in_order(members.into_iter().map(Into::into)).map(|member| {
+        let mut writer = filter.writer();
+        let mut minirun: Vec<Placed> = Vec::new();
+        for member in in_order(members.into_iter().map(Into::into)) {
             let Member { hash, count } = member?;
             let scaled = digits.scale(hash);
-            let mut length = 1;
+            let mut placed = Placed { scaled, count, length: 1, value: 0 };
             for mistake in mistakes.around(hash)?.into_iter().flatten() {
                 let needed = digits.to_tell_apart(scaled, digits.scale(mistake));
-                length =
-                    length.max(needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?);
+                let needed = needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?;
+                placed.length = placed.length.max(needed);
             }
-            Ok(Entry::single(digits.fingerprint(scaled, length)).of(count))
-        });
-        filter.write(entries)?;
+            for source in &mut sources {
+                source.keep(hash, &mut placed, digits);
+            }
+            let apart = |first: &Placed| {
+                digits.to_tell_apart(first.scaled, scaled).is_some_and(|needed| needed <= 1)
+            };
+            if minirun.first().is_some_and(apart) {
+                write_minirun(digits, &mut minirun, &mut writer)?;
+            }
+            minirun.push(placed);
+        }
+        write_minirun(digits, &mut minirun, &mut writer)?;
         mistakes.finish()?;
+        let written = writer.finish()?;
+        filter.count_written(written);
         Ok(filter)
     }
 
@@ -61,41 +109,169 @@ impl AdaptiveQuotientFilter {
         Ok(Self::from_table(table, digits, value_bits, hash))
     }
 
-    /// Writes entries, in order, into a filter that has none. Those of the same fingerprint
-    /// become one. The filter can't be used if this fails.
-    pub(super) fn write(
-        &mut self,
-        entries: impl IntoIterator<Item = Result<Entry, BuildError>>,
-    ) -> Result<(), BuildError> {
+    /// Writes into a filter that has no members.
+    pub(super) fn writer(&mut self) -> EntryWriter<'_> {
         let (slots, spelling) = (self.table.slots(), self.spelling());
-        let mut writer = TableWriter::new(&mut self.table);
-        let (mut len, mut written) = (0, 0);
-        let mut push = |entry: Entry| {
-            if entry.count > MOST_MEMBERS {
-                return Err(BuildError::Uncountable);
+        let writer = TableWriter::new(&mut self.table);
+        EntryWriter { writer, spelling, slots, last: None, written: Written::default() }
+    }
+
+    pub(super) fn count_written(&mut self, written: Written) {
+        self.len = written.members;
+        self.extra_slots = self.table.used() - written.entries;
+    }
+}
+
+/// A member of a filter to be written.
+#[derive(Clone, Copy)]
+struct Placed {
+    scaled: Scaled,
+    count: u64,
+    /// Digits of its fingerprint.
+    length: u32,
+    value: u64,
+}
+
+/// Writes the members of a minirun, in order.
+#[inline(always)]
+fn write_minirun(
+    digits: Digits,
+    minirun: &mut Vec<Placed>,
+    writer: &mut EntryWriter<'_>,
+) -> Result<(), BuildError> {
+    if minirun.len() > 1 {
+        make_prefix_free(digits, minirun);
+    }
+    for Placed { scaled, count, length, value } in minirun.drain(..) {
+        writer.push(Entry { fingerprint: digits.fingerprint(scaled, length), count, value })?;
+    }
+    Ok(())
+}
+
+/// Lengthens fingerprints that are prefixes of others, until they are equal or no prefix.
+///
+/// In order, what lies between a fingerprint and a longer one that it is a prefix of has
+/// it as a prefix, too: so it is enough to look at neighbours.
+#[cold]
+fn make_prefix_free(digits: Digits, minirun: &mut [Placed]) {
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for index in 1..minirun.len() {
+            let [a, b] = [minirun[index - 1], minirun[index]];
+            let apart = digits.to_tell_apart(a.scaled, b.scaled).unwrap_or(u32::MAX);
+            let (shorter, longer) = (a.length.min(b.length), a.length.max(b.length));
+            if shorter < longer && shorter < apart {
+                let shorter = if a.length < b.length { index - 1 } else { index };
+                minirun[shorter].length = longer.min(apart);
+                changed = true;
             }
-            len += entry.count;
-            written += 1;
-            let pushed = writer.push(entry.fingerprint.quotient(), spelling.slots(entry));
-            pushed.map_err(|TableFull| BuildError::Full { slots })
+        }
+    }
+}
+
+/// A filter that is to be replaced, read in step with its members.
+struct Source<'a> {
+    filter: &'a AdaptiveQuotientFilter,
+    rest: Peekable<Reader<'a>>,
+}
+
+impl<'a> Source<'a> {
+    fn new(filter: &'a AdaptiveQuotientFilter) -> Self {
+        Self { filter, rest: filter.table.stored().peekable() }
+    }
+
+    /// The entry that covers a hash, which is not less than the one before.
+    fn covering(&mut self, hash: Hash) -> Option<Entry> {
+        let scaled = self.filter.digits.scale(hash);
+        let place = (scaled.quotient, scaled.leading(self.filter.digits.remainder));
+        while let Some(stored) = self.rest.peek() {
+            if (stored.quotient, stored.remainder) > place {
+                return None;
+            }
+            if (stored.quotient, stored.remainder) == place {
+                let entry = self.filter.decode(stored.clone());
+                if entry.fingerprint.covers_scaled(scaled) {
+                    return Some(entry);
+                }
+                if entry.fingerprint.prefix() > scaled.fraction {
+                    return None;
+                }
+            }
+            self.rest.next();
+        }
+        None
+    }
+
+    /// Makes a member's fingerprint so long that it covers no more than a lengthened one
+    /// that it had here, and gives it the value that it had.
+    fn keep(&mut self, hash: Hash, placed: &mut Placed, digits: Digits) {
+        let Some(entry) = self.covering(hash).filter(|entry| entry.count > 0) else { return };
+        placed.value = placed.value.max(entry.value);
+        if self.filter.digits.count(&entry.fingerprint) == 1 {
+            return;
+        }
+        let (before, most) = (entry.fingerprint.hashes(), digits.most());
+        let within = |length: u32| {
+            let hashes = digits.fingerprint(placed.scaled, length).hashes();
+            before.contains(hashes.start()) && before.contains(hashes.end())
         };
-        let mut last: Option<Entry> = None;
-        for entry in entries {
-            let entry = entry?;
-            match &mut last {
-                Some(last) if last.fingerprint == entry.fingerprint => {
+        placed.length = (placed.length..most).find(|&length| within(length)).unwrap_or(most);
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Written {
+    members: u64,
+    entries: u64,
+}
+
+/// Writes entries, in order.
+pub(super) struct EntryWriter<'a> {
+    writer: TableWriter<'a>,
+    spelling: Spelling,
+    slots: u64,
+    last: Option<Entry>,
+    written: Written,
+}
+
+impl EntryWriter<'_> {
+    /// Appends an entry. One that the last one covers is added to it; but of a tombstone
+    /// and members, only the members stay.
+    #[inline(always)]
+    pub(super) fn push(&mut self, entry: Entry) -> Result<(), BuildError> {
+        match &mut self.last {
+            Some(last) if last.fingerprint.covers_all(&entry.fingerprint) => {
+                if last.count == 0 && entry.count > 0 {
+                    *last = entry;
+                } else if last.count == 0 || entry.count > 0 {
                     let sum = last.count.checked_add(entry.count);
                     last.count = sum.ok_or(BuildError::Uncountable)?;
                     last.value = last.value.max(entry.value);
                 }
-                _ => last.replace(entry).map_or(Ok(()), &mut push)?,
+                Ok(())
             }
+            last => last.replace(entry).map_or(Ok(()), |last| self.write(last)),
         }
-        last.map_or(Ok(()), &mut push)?;
-        writer.finish();
-        self.len = len;
-        self.extra_slots = self.table.used() - written;
-        Ok(())
+    }
+
+    #[inline(always)]
+    fn write(&mut self, entry: Entry) -> Result<(), BuildError> {
+        if entry.count > MOST_MEMBERS {
+            return Err(BuildError::Uncountable);
+        }
+        self.written.members += entry.count;
+        self.written.entries += 1;
+        let slots = self.spelling.slots(entry);
+        let pushed = self.writer.push(entry.fingerprint.quotient(), slots);
+        pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
+    }
+
+    pub(super) fn finish(mut self) -> Result<Written, BuildError> {
+        self.last.take().map_or(Ok(()), |last| self.write(last))?;
+        self.writer.finish();
+        Ok(self.written)
     }
 }
 

@@ -54,15 +54,20 @@ impl AdaptiveQuotientFilter {
         if value > low_bits(self.value_bits) {
             return Err(ValueError::TooLarge { value, bits: self.value_bits });
         }
-        let scaled = self.digits.scale(hash);
-        let minirun = self.minirun_of(scaled);
-        let covering = |entry: &Entry| entry.count > 0 && entry.fingerprint.covers_scaled(scaled);
-        let at = minirun.entries.iter().position(covering).ok_or(ValueError::Absent)?;
-        let mut entries = minirun.entries.clone();
-        let before = core::mem::replace(&mut entries[at].value, value);
-        self.rewrite(&minirun, &entries)
-            .map_err(|TableFull| ValueError::Full { load: self.load() })?;
-        Ok(before)
+        loop {
+            let scaled = self.digits.scale(hash);
+            let minirun = self.minirun_of(scaled);
+            let covering =
+                |entry: &Entry| entry.count > 0 && entry.fingerprint.covers_scaled(scaled);
+            let at = minirun.entries.iter().position(covering).ok_or(ValueError::Absent)?;
+            let mut entries = minirun.entries.clone();
+            let before = core::mem::replace(&mut entries[at].value, value);
+            match self.rewrite(&minirun, &entries) {
+                Ok(()) => return Ok(before),
+                Err(TableFull) if self.grow(1) => {}
+                Err(TableFull) => return Err(ValueError::Full { load: self.load() }),
+            }
+        }
     }
 
     /// The entry that covers a hash.

@@ -9,7 +9,7 @@ use super::AdaptiveQuotientFilter;
 use crate::Fingerprint;
 use crate::bits::word::low_bits;
 use crate::fingerprint::Digits;
-use crate::table::{Kind, Slot};
+use crate::table::{Kind, Slot, Stored};
 use core::ops::Range;
 
 /// The most members that one fingerprint can stand for.
@@ -124,6 +124,16 @@ impl AdaptiveQuotientFilter {
     /// The entry in these slots of the run of `quotient`.
     pub(super) fn entry_at(&self, quotient: u64, slots: Range<u64>) -> Entry {
         self.checked_entry(quotient, slots).expect("a valid filter")
+    }
+
+    /// An entry that was read from the table.
+    #[inline(always)]
+    pub(super) fn decode(&self, stored: Stored) -> Entry {
+        let Stored { quotient, remainder, slots } = stored;
+        if slots.end - slots.start > 1 {
+            return self.entry_at(quotient, slots);
+        }
+        Entry::single(self.digits.spell(quotient, core::iter::once(remainder)))
     }
 
     /// The entries in some slots of the run of `quotient`.

@@ -43,7 +43,19 @@ impl AdaptiveQuotientFilter {
     #[inline]
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         let inserted = self.insert.run(self, hash);
-        inserted.map_err(|refused| self.insert_error(refused))
+        inserted.or_else(|refused| self.insert_grown(hash, refused))
+    }
+
+    /// Inserts a member that was refused, if the filter can grow.
+    #[cold]
+    fn insert_grown(&mut self, hash: Hash, mut refused: Refused) -> Result<(), InsertError> {
+        while refused == Refused::Full && self.grow(1) {
+            match self.insert.run(self, hash) {
+                Ok(()) => return Ok(()),
+                Err(again) => refused = again,
+            }
+        }
+        Err(self.insert_error(refused))
     }
 
     /// Inserts a member `times` times, at the price of one insert.
@@ -54,11 +66,18 @@ impl AdaptiveQuotientFilter {
         if times == 0 {
             return Ok(());
         }
-        let scaled = self.digits.scale(hash);
-        self.insert_among(scaled, times).map_err(|refused| self.insert_error(refused))?;
-        self.len += times;
-        self.versions.bump(scaled.quotient);
-        Ok(())
+        loop {
+            let scaled = self.digits.scale(hash);
+            match self.insert_among(scaled, times) {
+                Ok(_) => {
+                    self.len += times;
+                    self.versions.bump(scaled.quotient);
+                    return Ok(());
+                }
+                Err(Refused::Full) if self.grow(1) => {}
+                Err(refused) => return Err(self.insert_error(refused)),
+            }
+        }
     }
 
     #[cold]

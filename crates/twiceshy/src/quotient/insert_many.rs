@@ -30,10 +30,15 @@ impl AdaptiveQuotientFilter {
         keys: &[K],
         hash: impl Fn(&K) -> Hash + Copy,
     ) -> Result<(), InsertError> {
-        let many = self.table.used() == 0 && keys.len() as u64 > self.table.slots() / 16;
-        let filled = many.then(|| self.fill(keys, hash)).flatten();
-        let inserted = filled.unwrap_or_else(|| self.insert_in_turn(keys, hash));
-        inserted.map_err(|refused| self.insert_error(refused))?;
+        loop {
+            let many = self.table.used() == 0 && keys.len() as u64 > self.table.slots() / 16;
+            let filled = many.then(|| self.fill(keys, hash)).flatten();
+            match filled.unwrap_or_else(|| self.insert_in_turn(keys, hash)) {
+                Ok(()) => break,
+                Err(Refused::Full) if self.grow(keys.len() as u64) => {}
+                Err(refused) => return Err(self.insert_error(refused)),
+            }
+        }
         let digits = self.digits;
         self.len += keys.len() as u64;
         self.versions.bump_each(keys.iter().map(|key| digits.scale(hash(key)).quotient));

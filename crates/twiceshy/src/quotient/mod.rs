@@ -7,10 +7,12 @@ mod bulk;
 mod construct;
 mod count;
 mod entry;
+mod grow;
 mod insert;
 mod insert_many;
 mod listing;
 mod lookup;
+mod merge;
 mod remove;
 mod validate;
 
@@ -113,6 +115,8 @@ pub struct AdaptiveQuotientFilter {
     len: u64,
     /// Slots in use that are not the first of their entry.
     extra_slots: u64,
+    /// The load at which the filter doubles by itself.
+    growth: Option<f64>,
     adaptations: u64,
     contains: Compiled<Contains>,
     look_closely: Compiled<LookClosely>,
@@ -176,6 +180,7 @@ impl AdaptiveQuotientFilter {
             versions,
             len: 0,
             extra_slots: 0,
+            growth: None,
             adaptations: 0,
             contains: Compiled::new::<WIDTH>(level),
             look_closely: Compiled::new::<WIDTH>(level),
@@ -250,7 +255,7 @@ impl AdaptiveQuotientFilter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = Entry> {
-        self.table.runs().flat_map(move |run| self.entries(run.quotient, run.slots))
+        self.table.stored().map(move |stored| self.decode(stored))
     }
 }
 

@@ -58,11 +58,18 @@ impl AdaptiveQuotientFilter {
     }
 
     fn remove_leaving(&mut self, hash: Hash, leave: Leave) -> Result<(), RemoveError> {
-        let scaled = self.digits.scale(hash);
-        self.take_out(scaled, leave)?;
-        self.len -= 1;
-        self.versions.bump(scaled.quotient);
-        Ok(())
+        loop {
+            let scaled = self.digits.scale(hash);
+            match self.take_out(scaled, leave) {
+                Ok(()) => {
+                    self.len -= 1;
+                    self.versions.bump(scaled.quotient);
+                    return Ok(());
+                }
+                Err(RemoveError::Full { .. }) if self.grow(1) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Takes one member out of the entry that covers it, and doesn't count it.
@@ -161,10 +168,18 @@ impl AdaptiveQuotientFilter {
                 .map(|owned| owned.entry.of(owned.listed()))
                 .collect(),
         };
-        self.write_rest(&minirun, &entries)?;
-        self.len -= 1;
-        self.versions.bump(minirun.quotient);
-        Ok(())
+        match self.write_rest(&minirun, &entries) {
+            Ok(()) => {
+                self.len -= 1;
+                self.versions.bump(minirun.quotient);
+                Ok(())
+            }
+            // If it has doubled, the claim is stale.
+            Err(RemoveError::Full { .. }) if self.grow(1) => {
+                self.remove_listed_leaving(claim, &members, mistakes, leave)
+            }
+            error => error,
+        }
     }
 
     /// The entries of the listed members as the constructor would write them.

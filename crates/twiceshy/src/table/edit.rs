@@ -57,7 +57,7 @@ impl QuotientTable {
         at: u64,
         count: u64,
     ) -> Result<(), TableFull> {
-        if self.used + count > self.slots() {
+        if self.used + count > self.limit {
             return Err(TableFull);
         }
         let mut gaps = Vec::new();

@@ -33,7 +33,7 @@ impl QuotientTable {
         home: Place,
         value: u64,
     ) -> Inserted {
-        if self.used == self.slots() {
+        if self.used >= self.limit {
             return Inserted::Nowhere;
         }
         let geometry = self.geometry_of::<WIDTH>();
@@ -111,7 +111,7 @@ impl QuotientTable {
         value: u64,
     ) -> Result<(), TableFull> {
         let Spot { at, last } = spot;
-        if self.used == self.slots() {
+        if self.used >= self.limit {
             return Err(TableFull);
         }
         let unused = self.first_unused::<M, WIDTH>(machine, from).ok_or(TableFull)?;

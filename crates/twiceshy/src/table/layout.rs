@@ -307,6 +307,8 @@ pub(crate) struct QuotientTable {
     geometry: Geometry,
     lines: Lines,
     pub(super) used: u64,
+    /// The most slots that may be used, at most all of them.
+    pub(super) limit: u64,
     level: Level,
 }
 
@@ -320,7 +322,7 @@ impl QuotientTable {
     pub(crate) fn for_machine(slots: u64, width: u32, level: Level) -> Option<Self> {
         let blocks = Self::blocks_for(slots, width)?;
         let (geometry, lines) = (Geometry::of(width), Lines::zeroed(blocks)?);
-        Some(Self { slots, geometry, lines, used: 0, level })
+        Some(Self { slots, geometry, lines, used: 0, limit: slots, level })
     }
 
     fn blocks_for(slots: u64, width: u32) -> Option<usize> {
@@ -351,6 +353,12 @@ impl QuotientTable {
 
     pub(crate) fn used(&self) -> u64 {
         self.used
+    }
+
+    /// Sets how many slots may be used, at most all of them. Returns how many might be
+    /// before.
+    pub(crate) fn set_limit(&mut self, limit: u64) -> u64 {
+        core::mem::replace(&mut self.limit, limit)
     }
 
     #[inline(always)]

@@ -34,14 +34,15 @@
 //! # Files
 //! [`layout`]: where the bits are. [`locate`]: where a run is. [`scan`]: what one line
 //! tells of a run, quickly. [`walk`]: through a run. [`shift`]: making and closing
-//! gaps. [`insert`] and [`edit`]: changing entries. [`iterate`] and [`write`](mod@write): reading and
-//! filling a table in order. [`validate`]: the invariants.
+//! gaps. [`insert`] and [`edit`]: changing entries. [`iterate`], [`read`] and
+//! [`write`](mod@write): reading and filling a table in order. [`validate`]: the invariants.
 
 mod edit;
 mod insert;
 mod iterate;
 mod layout;
 mod locate;
+mod read;
 mod scan;
 mod shift;
 mod validate;
@@ -53,6 +54,7 @@ mod tests;
 
 pub(crate) use insert::Inserted;
 pub(crate) use layout::{Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS, with_width};
+pub(crate) use read::{Reader, Stored};
 pub(crate) use scan::Scan;
 pub(crate) use walk::Spot;
 pub(crate) use write::TableWriter;

@@ -59,7 +59,7 @@ impl<'a> TableWriter<'a> {
 
     #[inline(always)]
     fn write(&mut self, slot: Slot) -> Result<(), TableFull> {
-        if self.at >= self.end || self.table.used == self.table.slots() {
+        if self.at >= self.end || self.table.used >= self.table.limit {
             return Err(TableFull);
         }
         let (geometry, lane) = (self.table.geometry(), self.at.lane());

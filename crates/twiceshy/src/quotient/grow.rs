@@ -1,0 +1,109 @@
+//! Growing, from the fingerprints alone.
+//!
+//! Doubling the slots moves the highest bit of each remainder to its quotient. The slots
+//! stay as wide as they are, so that the digits of extensions, and with them every repair,
+//! stay as they are, too; a bit of the first slot of each entry is unused from then on.
+
+use super::{AdaptiveQuotientFilter, Parameters};
+use crate::error::{BuildError, GrowError};
+use crate::{Hash, Member};
+
+impl AdaptiveQuotientFilter {
+    /// The same filter with twice the slots, and remainders of one bit less. No member is
+    /// needed: what it answers is exactly the same, and every repair is kept.
+    ///
+    /// So is the rate of false positives, for the members that it has. But when it is as
+    /// full again as it was, there are twice as many, and a random query is a false positive
+    /// twice as often: [`Statistics::expected_rate`](super::Statistics::expected_rate)
+    /// says how often. [`resized`](Self::resized), with the members, gives the lost bits
+    /// back.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
+    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).remainder_bits(10).build()?;
+    /// filter.insert(Hash::from_u128(7 << 120))?;
+    /// let doubled = filter.doubled()?;
+    /// assert_eq!((doubled.parameters().slots, doubled.parameters().remainder_bits), (200, 9));
+    /// assert!(doubled.contains(Hash::from_u128(7 << 120)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A [`GrowError`] if there is no bit left to be moved, or no memory.
+    pub fn doubled(&self) -> Result<Self, GrowError> {
+        let Parameters { slots, remainder_bits, .. } = self.parameters();
+        if remainder_bits == 1 {
+            return Err(GrowError::NoRemainder);
+        }
+        let parameters = Parameters {
+            slots: 2 * slots,
+            remainder_bits: remainder_bits - 1,
+            ..self.parameters()
+        };
+        let mut doubled = Self::empty(parameters)?;
+        let mut writer = doubled.writer();
+        for mut entry in self.iter() {
+            entry.fingerprint = entry.fingerprint.doubled(1);
+            writer.push(entry)?;
+        }
+        let written = writer.finish()?;
+        doubled.count_written(written);
+        doubled.adaptations = self.adaptations;
+        doubled.set_growth(self.growth);
+        Ok(doubled)
+    }
+
+    /// The same members in any number of slots, more or fewer; all of them, and mistakes to
+    /// be repaired in the same pass, in hash order. Remainders have all bits of a slot again.
+    /// See [`rebuilt`](Self::rebuilt).
+    ///
+    /// # Errors
+    /// As [`rebuilt`](Self::rebuilt).
+    pub fn resized(
+        &self,
+        slots: u64,
+        members: impl IntoIterator<Item: Into<Member>>,
+        mistakes: impl IntoIterator<Item = Hash>,
+    ) -> Result<Self, BuildError> {
+        let parameters = self.parameters();
+        let remainder_bits = parameters.slot_bits;
+        let parameters = Parameters { slots, remainder_bits, ..parameters };
+        let mut resized = Self::rebuilt(parameters, &[self], members, mistakes)?;
+        resized.adaptations = self.adaptations;
+        resized.set_growth(self.growth);
+        Ok(resized)
+    }
+
+    /// From now on, the filter is full at that load, and [doubles](Self::doubled) then, as
+    /// long as it can.
+    pub(super) fn set_growth(&mut self, load: Option<f64>) {
+        self.growth = load;
+        let limit = self.growth_limit();
+        self.table.set_limit(limit);
+    }
+
+    fn growth_limit(&self) -> u64 {
+        let slots = self.table.slots();
+        self.growth.map_or(slots, |load| ((slots as f64 * load) as u64).clamp(1, slots))
+    }
+
+    /// Grows, if it was asked to do so, for so many more slots; whether it is worth trying
+    /// again. Claims that were made before are stale then.
+    ///
+    /// Where hashes lie so unevenly that there is no room in a filter that is half empty,
+    /// doubling it would help little, and cost much.
+    #[cold]
+    pub(super) fn grow(&mut self, more: u64) -> bool {
+        let limit = self.growth_limit();
+        if self.growth.is_none() || (self.table.used() + more) * 2 < limit {
+            return false;
+        }
+        if let Ok(doubled) = self.doubled() {
+            *self = doubled;
+            return true;
+        }
+        // It can't: then all slots may be used.
+        let slots = self.table.slots();
+        self.table.set_limit(slots) < slots
+    }
+}
