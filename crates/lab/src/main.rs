@@ -32,11 +32,16 @@ enum Bench {
     ///
     /// Example: twiceshy-lab bench point --log2-slots 22
     Point(bench::point::Options),
+    /// What else the adaptive quotient filter does: building, merging, removing, growing.
+    ///
+    /// Example: twiceshy-lab bench aqf-ops --log2-slots 22
+    AqfOps(bench::aqf_ops::Options),
 }
 
 fn main() {
     match Arguments::parse().command {
         Command::Bench(Bench::Point(options)) => bench::point::run(&options),
+        Command::Bench(Bench::AqfOps(options)) => bench::aqf_ops::run(&options),
         Command::Count { op } => count::run(op),
     }
 }

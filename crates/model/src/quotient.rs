@@ -148,6 +148,11 @@ impl Model {
         members.into_iter().map(|(hash, count)| Member { hash, count }).collect()
     }
 
+    /// Whether a member's print is longer than a remainder.
+    pub fn has_lengthened(&self) -> bool {
+        self.entries.iter().any(|entry| entry.print.length > self.form.remainder)
+    }
+
     /// What is stored: prints, with their counts and values.
     fn stored(&self) -> BTreeMap<Print, (u64, u64)> {
         let mut stored: BTreeMap<Print, (u64, u64)> = BTreeMap::new();
@@ -407,6 +412,7 @@ impl Model {
     ///
     /// # Panics
     /// If a member is missing, or if a lengthened print covers one of `mistakes` again.
+    #[must_use]
     pub fn rebuilt(&self, filter: &AdaptiveQuotientFilter, mistakes: &[Hash]) -> Self {
         let form = Form::from(filter.parameters());
         let mut model = Self::new(form);

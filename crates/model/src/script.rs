@@ -253,8 +253,11 @@ impl Stage {
             return Ok(());
         }
         let (larger, smaller) = (bytes.int_in_range(0..=2)?, bytes.int_in_range(0..=2)?);
-        let slots =
-            if form.slots % (1 << smaller) == 0 { form.slots >> smaller } else { form.slots };
+        let slots = if form.slots.is_multiple_of(1 << smaller) {
+            form.slots >> smaller
+        } else {
+            form.slots
+        };
         let shape = Shape { slots: slots << larger, grows: false, ..self.shape };
         let mut other = Self::new(shape);
         if other.model.form().width != form.width {
@@ -314,12 +317,11 @@ impl Stage {
                 self.mistakes.retain(|&mistake| !self.model.contains(mistake));
             }
             Err(BuildError::Full { .. }) => {
-                let used = Model::new(Form { slots, ..self.model.form() });
-                let mut least = used;
-                for member in self.model.members() {
-                    least.insert(member.hash, false, member.count);
-                }
-                assert!(!least.fits() || self.model.used() > 0);
+                let width = self.model.form().width;
+                let form = Form { slots, remainder: width, ..self.model.form() };
+                let fits = Model::built(form, &self.model.members(), listed).fits();
+                // Values and what was lengthened take more.
+                assert!(!fits || self.model.has_lengthened() || form.value_bits > 0);
             }
             Err(error) => panic!("{error}"),
         }

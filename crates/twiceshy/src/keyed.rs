@@ -1,6 +1,6 @@
 //! Keys in front of a filter of hashes.
 
-use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
+use crate::error::{AdaptError, BuildError, InsertError, MergeError, RemoveError};
 use crate::{
     Adaptation, AdaptiveFilter, AdaptiveQuotientFilter, Answer, Builder, Claim, Dynamic, Filter,
     Hash, Key, KeyedHasher, Member, Removable, Secret,
@@ -200,6 +200,22 @@ impl<K: Key + ?Sized> Keyed<K, AdaptiveQuotientFilter> {
     pub fn insert_many<Q: Borrow<K>>(&mut self, keys: &[Q]) -> Result<(), InsertError> {
         let hasher = &self.hasher;
         self.filter.insert_each(keys, |key| hasher.hash(key.borrow()))
+    }
+}
+
+impl<K: ?Sized> Keyed<K, AdaptiveQuotientFilter> {
+    /// A filter of the members of all `filters`; see
+    /// [`merged`](AdaptiveQuotientFilter::merged).
+    ///
+    /// # Errors
+    /// As [`merged`](AdaptiveQuotientFilter::merged), or if their secrets differ.
+    pub fn merged(filters: &[&Self]) -> Result<Self, MergeError> {
+        let first = filters.first().ok_or(MergeError::Nothing)?;
+        if filters.iter().any(|filter| filter.secret.expose() != first.secret.expose()) {
+            return Err(MergeError::Secrets);
+        }
+        let merged: Vec<_> = filters.iter().map(|filter| &filter.filter).collect();
+        Ok(Self::new(AdaptiveQuotientFilter::merged(&merged)?, first.secret.clone()))
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::adapters::{Adapter, Aqf, Fuse, Mixed, Op, Ring, Work};
 use super::limit::{DISTANCES, Limit};
+use super::measure::{self, Rates, timed};
 use scalable_cuckoo_filter::ScalableCuckooFilter;
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::Instant;
 
 /// What to measure.
@@ -17,13 +18,13 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(4..=24))]
     remainder_bits: u32,
     /// Members as a share of the slots.
-    #[arg(long, default_value_t = 0.9, value_parser = load)]
+    #[arg(long, default_value_t = 0.9, value_parser = measure::load)]
     load: f64,
     /// Rounds; best and median of them are shown.
-    #[arg(long, default_value_t = 5, value_parser = positive)]
+    #[arg(long, default_value_t = 5, value_parser = measure::positive)]
     rounds: usize,
     /// Lookups of each kind in each round.
-    #[arg(long, default_value_t = 4_000_000, value_parser = positive)]
+    #[arg(long, default_value_t = 4_000_000, value_parser = measure::positive)]
     queries: usize,
     /// Only these filters, separated by commas.
     #[arg(long, value_delimiter = ',')]
@@ -34,16 +35,6 @@ pub(crate) struct Options {
     /// One JSON object a line instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-fn load(text: &str) -> Result<f64, String> {
-    let load = text.parse().ok().filter(|load| (0.01..=0.95).contains(load));
-    load.ok_or_else(|| "choose a share from 0.01 to 0.95".into())
-}
-
-fn positive(text: &str) -> Result<usize, String> {
-    let count = text.parse().ok().filter(|&count| count > 0);
-    count.ok_or_else(|| "choose a whole number of at least 1".into())
 }
 
 /// One line of the result.
@@ -59,25 +50,6 @@ struct Row {
     fpr: Option<f64>,
     share_of_limit: Option<f64>,
     p999_ns: Option<f64>,
-}
-
-/// Nanoseconds of this thread's CPU time.
-fn cpu_nanoseconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
-    let start = cpu_nanoseconds();
-    let result = work();
-    (result, cpu_nanoseconds() - start)
-}
-
-/// Millions a second, of the best round and of the median one.
-fn rates(count: usize, mut nanoseconds: Vec<f64>) -> (f64, f64) {
-    nanoseconds.sort_by(f64::total_cmp);
-    let rate = |time: f64| count as f64 * 1e3 / time;
-    (rate(nanoseconds[0]), rate(nanoseconds[nanoseconds.len() / 2]))
 }
 
 /// The latency that one lookup in a thousand exceeds.
@@ -131,9 +103,7 @@ pub(crate) fn run(options: &Options) {
         build(adapter.as_mut(), &work);
     }
     for round in 1..=options.rounds {
-        if std::io::stderr().is_terminal() {
-            eprint!("\rround {round} of {} ", options.rounds);
-        }
+        measure::show_round(round, options.rounds);
         for (index, op) in Op::ALL.into_iter().enumerate().filter(|(_, op)| wanted(op)) {
             for (adapter, times) in adapters.iter_mut().zip(&mut times) {
                 if !adapter.can(op) {
@@ -149,11 +119,10 @@ pub(crate) fn run(options: &Options) {
         }
         limit_times.extend(DISTANCES.map(|distance| timed(|| limit.touch(&work, distance)).1));
     }
-    if std::io::stderr().is_terminal() {
-        eprint!("\r               \r");
-    }
+    measure::hide_round();
 
-    let (limit_best, limit_median) = rates(work.strangers.len(), limit_times);
+    let Rates { best: limit_best, median: limit_median } =
+        measure::rates(work.strangers.len(), limit_times);
     let row = |filter, op: &str| Row {
         filter,
         op: op.into(),
@@ -181,7 +150,7 @@ pub(crate) fn run(options: &Options) {
             if !times.is_empty() {
                 let lookup = matches!(op, Op::Lookup { .. });
                 let count = if lookup { work.strangers.len() } else { work.members.len() };
-                let (best, median) = rates(count, times);
+                let Rates { best, median } = measure::rates(count, times);
                 row.mops = Some(best);
                 row.median_mops = Some(median);
                 row.share_of_limit = Some(best / limit_best);
@@ -214,9 +183,7 @@ fn print(options: &Options, rows: &[Row]) {
         "filter", "op", "M/s", "median", "limit", "bits/key", "fpr", "p99.9 ns"
     ));
     for row in rows {
-        let number = |value: Option<f64>, digits: usize| {
-            value.map_or_else(|| "–".into(), |value| format!("{value:.digits$}"))
-        };
+        let number = measure::number;
         line(format!(
             "{:<14} {:<24} {:>8} {:>8} {:>6}% {:>9} {:>8} {:>8}",
             row.filter,

@@ -80,10 +80,10 @@ impl AdaptiveQuotientFilter {
         }
         if let Err(TableFull) = self.rewrite(&minirun, &repaired) {
             // If it has doubled, the claim is stale.
-            return match self.grow(1) {
-                true => self.adapt_with(claim, &members, ghosts),
-                false => Err(AdaptError::Full { load: self.load() }),
-            };
+            if self.grow(1) {
+                return self.adapt_with(claim, &members, ghosts);
+            }
+            return Err(AdaptError::Full { load: self.load() });
         }
         if adaptation.ghosts > 0 {
             self.len -= adaptation.ghosts;

@@ -1,0 +1,266 @@
+//! `twiceshy-lab bench aqf-ops`: what else the adaptive quotient filter does.
+
+use super::measure::{self, Rates, timed};
+use serde::Serialize;
+use std::time::Instant;
+use twiceshy::{AdaptiveQuotientFilter, Hash, KeyedHasher, Secret};
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Slots of the filter, as a power of two.
+    #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(10..=30))]
+    log2_slots: u32,
+    /// Bits of a remainder.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(4..=24))]
+    remainder_bits: u32,
+    /// Members as a share of the slots.
+    #[arg(long, default_value_t = 0.9, value_parser = measure::load)]
+    load: f64,
+    /// Rounds; best and median of them are shown.
+    #[arg(long, default_value_t = 5, value_parser = measure::positive)]
+    rounds: usize,
+    /// Only these operations, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    ops: Vec<String>,
+    /// One JSON object a line instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of the result.
+#[derive(Serialize)]
+struct Row {
+    op: &'static str,
+    /// Millions of members, or of lookups, a second.
+    mops: Option<f64>,
+    median_mops: Option<f64>,
+    gigabytes_per_second: Option<f64>,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    p999_ns: Option<f64>,
+    max_ns: Option<f64>,
+    log2_slots: u32,
+    load: f64,
+}
+
+/// Members and filters of them.
+struct Work {
+    slots: u64,
+    remainder_bits: u32,
+    members: Vec<Hash>,
+    sorted: Vec<Hash>,
+    strangers: Vec<Hash>,
+    full: AdaptiveQuotientFilter,
+    /// Of half the slots each, and together all members.
+    halves: [AdaptiveQuotientFilter; 2],
+}
+
+fn empty(slots: u64, remainder_bits: u32) -> AdaptiveQuotientFilter {
+    let builder = AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
+    builder.build().expect("memory for a filter")
+}
+
+fn filled(slots: u64, remainder_bits: u32, members: &[Hash]) -> AdaptiveQuotientFilter {
+    let mut filter = empty(slots, remainder_bits);
+    filter.insert_many(members).expect("room");
+    filter
+}
+
+impl Work {
+    fn new(options: &Options) -> Self {
+        let slots = 1 << options.log2_slots;
+        let bits = options.remainder_bits;
+        let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
+        let count = (slots as f64 * options.load) as u64;
+        let members: Vec<Hash> = (0..count).map(|key| hasher.hash(&key)).collect();
+        let strangers = (count..2 * count).map(|key| hasher.hash(&key)).collect();
+        let mut sorted = members.clone();
+        sorted.sort_unstable();
+        let (one, other) = members.split_at(members.len() / 2);
+        Self {
+            slots,
+            remainder_bits: bits,
+            full: filled(slots, bits, &members),
+            halves: [one, other].map(|half| filled(slots / 2, bits + 1, half)),
+            members,
+            sorted,
+            strangers,
+        }
+    }
+
+    fn empty(&self) -> AdaptiveQuotientFilter {
+        empty(self.slots, self.remainder_bits)
+    }
+
+    /// Does an operation once; how many members or lookups it was, and its nanoseconds.
+    fn run(&self, op: &str) -> f64 {
+        let check = |filter: &AdaptiveQuotientFilter| {
+            assert_eq!(filter.len(), self.members.len(), "{op}: a member is missing");
+        };
+        match op {
+            "insert" => {
+                let mut filter = self.empty();
+                let insert = |&hash| filter.insert(hash).expect("room");
+                let ((), time) = timed(|| self.members.iter().for_each(insert));
+                check(&filter);
+                time
+            }
+            "bulk" => {
+                let mut filter = self.empty();
+                let ((), time) = timed(|| filter.insert_many(&self.members).expect("room"));
+                check(&filter);
+                time
+            }
+            "sorted_build" => {
+                let sorted = self.sorted.iter().copied();
+                let (filter, time) = timed(|| {
+                    AdaptiveQuotientFilter::from_sorted(self.full.parameters(), sorted, [])
+                });
+                check(&filter.expect("room"));
+                time
+            }
+            "merge_halves" => {
+                let halves = self.halves.each_ref();
+                let (filter, time) = timed(|| AdaptiveQuotientFilter::merged(&halves));
+                let filter = filter.expect("filters of one shape");
+                assert_eq!(filter.parameters().slots, self.slots);
+                check(&filter);
+                time
+            }
+            "double" => {
+                let (filter, time) = timed(|| self.full.doubled().expect("memory"));
+                check(&filter);
+                time
+            }
+            "remove" => {
+                let mut filter = self.full.clone();
+                let remove = |&hash| filter.remove(hash).expect("a member");
+                let ((), time) = timed(|| self.members.iter().for_each(remove));
+                assert!(filter.is_empty());
+                time
+            }
+            "negative_plain" => {
+                let (maybe, time) = timed(|| {
+                    self.strangers.iter().filter(|&&hash| self.full.contains(hash)).count()
+                });
+                assert!(maybe < self.strangers.len() / 4);
+                time
+            }
+            _ => unreachable!("an operation of the list"),
+        }
+    }
+}
+
+const OPS: [&str; 7] =
+    ["insert", "sorted_build", "merge_halves", "bulk", "remove", "double", "negative_plain"];
+
+pub(crate) fn run(options: &Options) {
+    let wanted = |op: &&str| options.ops.is_empty() || options.ops.iter().any(|name| name == op);
+    let work = Work::new(options);
+    let row = |op, load| Row {
+        op,
+        mops: None,
+        median_mops: None,
+        gigabytes_per_second: None,
+        p50_ns: None,
+        p99_ns: None,
+        p999_ns: None,
+        max_ns: None,
+        log2_slots: options.log2_slots,
+        load,
+    };
+    let mut times = vec![Vec::new(); OPS.len()];
+    for round in 1..=options.rounds {
+        measure::show_round(round, options.rounds);
+        for (op, times) in OPS.iter().zip(&mut times).filter(|(op, _)| wanted(op)) {
+            times.push(work.run(op));
+        }
+    }
+    measure::hide_round();
+    let mut rows = Vec::new();
+    for (op, times) in OPS.into_iter().zip(times).filter(|(_, times)| !times.is_empty()) {
+        let Rates { best, median } = measure::rates(work.members.len(), times);
+        rows.push(Row { mops: Some(best), median_mops: Some(median), ..row(op, options.load) });
+    }
+    for (op, load, latencies) in latencies(&work).into_iter().filter(|(op, ..)| wanted(op)) {
+        let at = |share: f64| Some(latencies[((latencies.len() - 1) as f64 * share) as usize]);
+        rows.push(Row {
+            p50_ns: at(0.5),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            max_ns: at(1.0),
+            ..row(op, load)
+        });
+    }
+    print(options, &rows);
+}
+
+/// Nanoseconds of each call, in order of size; the clock's own are among them.
+fn each_timed(hashes: &[Hash], mut call: impl FnMut(Hash)) -> Vec<f64> {
+    let mut times: Vec<f64> = hashes
+        .iter()
+        .map(|&hash| {
+            let start = Instant::now();
+            call(hash);
+            start.elapsed().as_nanos() as f64
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// Latencies of lookups and inserts: close to 90 and 95 % load, and while the filter grows.
+fn latencies(work: &Work) -> Vec<(&'static str, f64, Vec<f64>)> {
+    let mut rows = Vec::new();
+    for (lookup, insert, load) in [
+        ("lookup_latency_90", "insert_latency_90", 0.9),
+        ("lookup_latency_95", "insert_latency_95", 0.95),
+    ] {
+        let hashes: Vec<Hash> = work.members.iter().chain(&work.strangers).copied().collect();
+        let end = (work.slots as f64 * load) as usize;
+        let (before, last) = hashes[..end].split_at(end - end / 100);
+        let mut filter = filled(work.slots, work.remainder_bits, before);
+        rows.push((insert, load, each_timed(last, |hash| filter.insert(hash).expect("room"))));
+        let lookups = each_timed(&work.strangers, |hash| {
+            std::hint::black_box(filter.contains(hash));
+        });
+        rows.push((lookup, load, lookups));
+    }
+    let mut filter = AdaptiveQuotientFilter::builder()
+        .slots(work.slots / 16)
+        .remainder_bits(work.remainder_bits + 4)
+        .grow_at(0.9)
+        .build()
+        .expect("memory for a filter");
+    let growing = each_timed(&work.members, |hash| filter.insert(hash).expect("room"));
+    rows.push(("insert_latency_growing", 0.9, growing));
+    rows
+}
+
+fn print(options: &Options, rows: &[Row]) {
+    if options.json {
+        for row in rows {
+            println!("{}", serde_json::to_string(row).expect("plain numbers"));
+        }
+        return;
+    }
+    println!(
+        "{:<26} {:>8} {:>8} {:>6} {:>8} {:>8} {:>9} {:>11}",
+        "op", "M/s", "median", "GB/s", "p50 ns", "p99 ns", "p99.9 ns", "max ns"
+    );
+    for row in rows {
+        let number = measure::number;
+        println!(
+            "{:<26} {:>8} {:>8} {:>6} {:>8} {:>8} {:>9} {:>11}",
+            row.op,
+            number(row.mops, 2),
+            number(row.median_mops, 2),
+            number(row.gigabytes_per_second, 2),
+            number(row.p50_ns, 0),
+            number(row.p99_ns, 0),
+            number(row.p999_ns, 0),
+            number(row.max_ns, 0),
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! How things are measured, and shown.
+
+use std::io::IsTerminal;
+
+/// A load, as an option.
+pub(super) fn load(text: &str) -> Result<f64, String> {
+    let load = text.parse().ok().filter(|load| (0.01..=0.95).contains(load));
+    load.ok_or_else(|| "choose a share from 0.01 to 0.95".into())
+}
+
+/// A number of things, as an option.
+pub(super) fn positive(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|&count| count > 0);
+    count.ok_or_else(|| "choose a whole number of at least 1".into())
+}
+
+/// Nanoseconds of this thread's CPU time.
+fn cpu_nanoseconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// What `work` gives, and its nanoseconds.
+pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = cpu_nanoseconds();
+    let result = work();
+    (result, cpu_nanoseconds() - start)
+}
+
+/// Millions a second, of the best round and of the median one.
+pub(super) struct Rates {
+    pub(super) best: f64,
+    pub(super) median: f64,
+}
+
+pub(super) fn rates(count: usize, mut nanoseconds: Vec<f64>) -> Rates {
+    nanoseconds.sort_by(f64::total_cmp);
+    let rate = |time: f64| count as f64 * 1e3 / time;
+    Rates { best: rate(nanoseconds[0]), median: rate(nanoseconds[nanoseconds.len() / 2]) }
+}
+
+/// Tells whoever watches how far it is.
+pub(super) fn show_round(round: usize, rounds: usize) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\rround {round} of {rounds} ");
+    }
+}
+
+pub(super) fn hide_round() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r               \r");
+    }
+}
+
+/// A number in a table; a dash if there is none.
+pub(super) fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "–".into(), |value| format!("{value:.digits$}"))
+}
