@@ -2,11 +2,12 @@
 
 use super::builder::check_shape;
 use super::entry::{Entry, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
+use super::listing::append;
 use super::{AdaptiveQuotientFilter, Parameters};
 use crate::error::BuildError;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{QuotientTable, Reader, TableFull, TableWriter};
+use crate::table::{Kind, QuotientTable, Reader, Slot, TableFull, TableWriter};
 use crate::{Hash, Member};
 use core::iter::Peekable;
 
@@ -89,7 +90,7 @@ impl AdaptiveQuotientFilter {
         }
         write_minirun(digits, &mut minirun, &mut writer)?;
         mistakes.finish()?;
-        let written = writer.finish()?;
+        let written = writer.finish();
         filter.count_written(written);
         Ok(filter)
     }
@@ -113,7 +114,7 @@ impl AdaptiveQuotientFilter {
     pub(super) fn writer(&mut self) -> EntryWriter<'_> {
         let (slots, spelling) = (self.table.slots(), self.spelling());
         let writer = TableWriter::new(&mut self.table);
-        EntryWriter { writer, spelling, slots, last: None, written: Written::default() }
+        EntryWriter { writer, spelling, slots, written: Written::default() }
     }
 
     pub(super) fn count_written(&mut self, written: Written) {
@@ -139,13 +140,20 @@ fn write_minirun(
     minirun: &mut Vec<Placed>,
     writer: &mut EntryWriter<'_>,
 ) -> Result<(), BuildError> {
-    if minirun.len() > 1 {
-        make_prefix_free(digits, minirun);
+    if let &[Placed { scaled, count: 1, length: 1, value: 0 }] = &minirun[..] {
+        minirun.clear();
+        return writer.write_single((scaled.quotient, scaled.leading(digits.remainder)));
     }
+    make_prefix_free(digits, minirun);
+    let mut entries: Vec<Entry> = Vec::with_capacity(minirun.len());
     for Placed { scaled, count, length, value } in minirun.drain(..) {
-        writer.push(Entry { fingerprint: digits.fingerprint(scaled, length), count, value })?;
+        if count > MOST_MEMBERS {
+            return Err(BuildError::Uncountable);
+        }
+        let fingerprint = digits.fingerprint(scaled, length);
+        append(&mut entries, Entry { fingerprint, count, value });
     }
-    Ok(())
+    entries.into_iter().try_for_each(|entry| writer.write(entry))
 }
 
 /// Lengthens fingerprints that are prefixes of others, until they are equal or no prefix.
@@ -232,32 +240,12 @@ pub(super) struct EntryWriter<'a> {
     writer: TableWriter<'a>,
     spelling: Spelling,
     slots: u64,
-    last: Option<Entry>,
     written: Written,
 }
 
 impl EntryWriter<'_> {
-    /// Appends an entry. One that the last one covers is added to it; but of a tombstone
-    /// and members, only the members stay.
     #[inline(always)]
-    pub(super) fn push(&mut self, entry: Entry) -> Result<(), BuildError> {
-        match &mut self.last {
-            Some(last) if last.fingerprint.covers_all(&entry.fingerprint) => {
-                if last.count == 0 && entry.count > 0 {
-                    *last = entry;
-                } else if last.count == 0 || entry.count > 0 {
-                    let sum = last.count.checked_add(entry.count);
-                    last.count = sum.ok_or(BuildError::Uncountable)?;
-                    last.value = last.value.max(entry.value);
-                }
-                Ok(())
-            }
-            last => last.replace(entry).map_or(Ok(()), |last| self.write(last)),
-        }
-    }
-
-    #[inline(always)]
-    fn write(&mut self, entry: Entry) -> Result<(), BuildError> {
+    pub(super) fn write(&mut self, entry: Entry) -> Result<(), BuildError> {
         if entry.count > MOST_MEMBERS {
             return Err(BuildError::Uncountable);
         }
@@ -268,10 +256,19 @@ impl EntryWriter<'_> {
         pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
     }
 
-    pub(super) fn finish(mut self) -> Result<Written, BuildError> {
-        self.last.take().map_or(Ok(()), |last| self.write(last))?;
+    /// Writes the entry of a single member, that has this quotient and remainder, and no
+    /// more.
+    #[inline(always)]
+    pub(super) fn write_single(&mut self, (quotient, value): (u64, u64)) -> Result<(), BuildError> {
+        self.written.members += 1;
+        self.written.entries += 1;
+        let pushed = self.writer.push(quotient, [Slot { value, kind: Kind::Remainder }]);
+        pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
+    }
+
+    pub(super) fn finish(self) -> Written {
         self.writer.finish();
-        Ok(self.written)
+        self.written
     }
 }
 

@@ -5,7 +5,7 @@
 //! stay as they are, too; a bit of the first slot of each entry is unused from then on.
 
 use super::{AdaptiveQuotientFilter, Parameters};
-use crate::error::{BuildError, GrowError};
+use crate::error::{BuildError, GrowError, MergeError};
 use crate::{Hash, Member};
 
 impl AdaptiveQuotientFilter {
@@ -40,15 +40,11 @@ impl AdaptiveQuotientFilter {
             remainder_bits: remainder_bits - 1,
             ..self.parameters()
         };
-        let mut doubled = Self::empty(parameters)?;
-        let mut writer = doubled.writer();
-        for mut entry in self.iter() {
-            entry.fingerprint = entry.fingerprint.doubled(1);
-            writer.push(entry)?;
-        }
-        let written = writer.finish()?;
-        doubled.count_written(written);
-        doubled.adaptations = self.adaptations;
+        let merged = Self::merge_into(parameters, &[self]).map_err(|error| match error {
+            MergeError::Build(error) => GrowError::Build(error),
+            error => unreachable!("{error}"),
+        });
+        let mut doubled = merged?;
         doubled.set_growth(self.growth);
         Ok(doubled)
     }

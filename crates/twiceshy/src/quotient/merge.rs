@@ -6,11 +6,13 @@
 //! where one has a fingerprint that is a prefix of another's, the shorter one covers both,
 //! and counts both.
 
+use super::construct::EntryWriter;
 use super::entry::Entry;
 use super::{AdaptiveQuotientFilter, Parameters, builder};
+use crate::bits::word::low_bits;
 use crate::error::{BuildError, MergeError};
 use crate::fingerprint::Digits;
-use crate::table::Stored;
+use crate::table::{Reader, Stored};
 
 impl AdaptiveQuotientFilter {
     /// A filter of the members of all `filters`, whose hashes must have been made with the
@@ -58,27 +60,81 @@ impl AdaptiveQuotientFilter {
         unreachable!("there are only so many bits of a remainder")
     }
 
-    fn merge_into(parameters: Parameters, filters: &[&Self]) -> Result<Self, MergeError> {
+    /// Writes the entries of filters, in order, into one of these parameters, which must be
+    /// such that each fingerprint can be [converted](Stream::convert).
+    pub(super) fn merge_into(
+        parameters: Parameters,
+        filters: &[&Self],
+    ) -> Result<Self, MergeError> {
         let mut merged = Self::empty(parameters)?;
         let digits = merged.digits;
-        let mut streams = filters
-            .iter()
-            .map(|filter| Stream::new(filter, digits))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut streams: Vec<Stream<'_>> =
+            filters.iter().map(|filter| Stream::new(filter, digits)).collect();
         let mut writer = merged.writer();
+        // All that have the same quotient and remainder.
+        let mut minirun = Vec::new();
         loop {
-            let next = streams.iter_mut().filter(|stream| stream.next.is_some());
-            let Some(stream) = next.min_by_key(|stream| stream.next.map(|entry| entry.fingerprint))
-            else {
+            let first = streams.iter().map(|stream| stream.next).min().unwrap_or(NONE);
+            if first == NONE {
                 break;
-            };
-            writer.push(stream.take()?.expect("one that has a next"))?;
+            }
+            for stream in &mut streams {
+                while stream.next == first {
+                    minirun.push(stream.take());
+                }
+            }
+            if let [(_, stored)] = &minirun[..]
+                && stored.slots.end - stored.slots.start == 1
+            {
+                writer.write_single(((first >> 64) as u64, first as u64))?;
+            } else {
+                write_minirun(&mut writer, &minirun, digits)?;
+            }
+            minirun.clear();
         }
-        let written = writer.finish()?;
+        let written = writer.finish();
         merged.count_written(written);
         merged.adaptations = filters.iter().map(|filter| filter.adaptations).sum();
         Ok(merged)
     }
+}
+
+/// Writes entries that have the same quotient and remainder.
+#[cold]
+fn write_minirun(
+    writer: &mut EntryWriter<'_>,
+    minirun: &[(Origin<'_>, Stored)],
+    digits: Digits,
+) -> Result<(), MergeError> {
+    let convert = |(origin, stored): &(Origin<'_>, Stored)| origin.convert(stored, digits);
+    let mut converted: Vec<Entry> = minirun.iter().map(convert).collect::<Result<_, _>>()?;
+    converted.sort_unstable_by_key(|entry| entry.fingerprint);
+    let mut entries = Vec::with_capacity(converted.len());
+    for entry in converted {
+        absorb(&mut entries, entry)?;
+    }
+    for entry in entries {
+        writer.write(entry)?;
+    }
+    Ok(())
+}
+
+/// Appends an entry. One that the last one covers is added to it; but of a tombstone and
+/// members, only the members stay.
+fn absorb(entries: &mut Vec<Entry>, entry: Entry) -> Result<(), BuildError> {
+    match entries.last_mut() {
+        Some(last) if last.fingerprint.covers_all(&entry.fingerprint) => {
+            if last.count == 0 && entry.count > 0 {
+                *last = entry;
+            } else if last.count == 0 || entry.count > 0 {
+                let sum = last.count.checked_add(entry.count);
+                last.count = sum.ok_or(BuildError::Uncountable)?;
+                last.value = last.value.max(entry.value);
+            }
+        }
+        _ => entries.push(entry),
+    }
+    Ok(())
 }
 
 /// What filters have in common.
@@ -134,47 +190,77 @@ fn doublings(slots: u64, larger: u64) -> Option<u32> {
     (larger.is_multiple_of(slots) && times.is_power_of_two()).then(|| times.ilog2())
 }
 
-/// The entries of a filter, in order, as another one would store them.
-struct Stream<'a, I> {
+/// A filter whose entries go into another one.
+#[derive(Clone, Copy)]
+struct Origin<'a> {
     filter: &'a AdaptiveQuotientFilter,
-    rest: I,
-    digits: Digits,
+    /// How often it has to be doubled to be as large as the other one.
     doublings: u32,
-    next: Option<Entry>,
 }
 
-impl<'a> Stream<'a, crate::table::Reader<'a>> {
-    fn new(filter: &'a AdaptiveQuotientFilter, digits: Digits) -> Result<Self, MergeError> {
-        let slots = filter.table.slots();
-        let doublings = doublings(slots, digits.slots).expect("sizes that were compared");
-        let rest = filter.table.stored();
-        let mut stream = Self { filter, rest, digits, doublings, next: None };
-        stream.take()?;
-        Ok(stream)
-    }
-}
-
-impl<I: Iterator<Item = Stored>> Stream<'_, I> {
-    /// The next entry, and goes on.
-    #[inline(always)]
-    fn take(&mut self) -> Result<Option<Entry>, MergeError> {
-        let next = self.rest.next().map(|stored| self.convert(stored)).transpose()?;
-        Ok(core::mem::replace(&mut self.next, next))
-    }
-
-    #[inline(always)]
-    fn convert(&self, stored: Stored) -> Result<Entry, MergeError> {
-        let mut entry = self.filter.decode(stored);
+impl Origin<'_> {
+    /// An entry as it is in a filter of these digits.
+    fn convert(self, stored: &Stored, digits: Digits) -> Result<Entry, MergeError> {
+        let mut entry = self.filter.decode(stored.clone());
         let is_lengthened = entry.fingerprint.bits() > self.filter.digits.remainder;
-        let fingerprint = entry.fingerprint.doubled(self.doublings);
+        entry.fingerprint = entry.fingerprint.doubled(self.doublings);
         if !is_lengthened {
-            entry.fingerprint = fingerprint.truncated(self.digits.remainder);
-            return Ok(entry);
-        }
-        if self.filter.digits.remainder - self.doublings != self.digits.remainder {
+            entry.fingerprint = entry.fingerprint.truncated(digits.remainder);
+        } else if self.filter.digits.remainder - self.doublings != digits.remainder {
             return Err(MergeError::Lengthened);
         }
-        entry.fingerprint = fingerprint;
         Ok(entry)
+    }
+}
+
+/// No quotient and remainder.
+const NONE: u128 = u128::MAX;
+
+/// The entries of a filter, in order.
+struct Stream<'a> {
+    origin: Origin<'a>,
+    rest: Reader<'a>,
+    stored: Option<Stored>,
+    /// The quotient and the remainder that the next one has in the other filter, or
+    /// [`NONE`].
+    next: u128,
+    /// Bits of a remainder that are left when `doublings` have gone to the quotient, and
+    /// how many of them have no place.
+    left: u32,
+    cut: u32,
+}
+
+impl<'a> Stream<'a> {
+    fn new(filter: &'a AdaptiveQuotientFilter, digits: Digits) -> Self {
+        let slots = filter.table.slots();
+        let doublings = doublings(slots, digits.slots).expect("sizes that were compared");
+        let left = filter.digits.remainder - doublings;
+        let mut stream = Self {
+            origin: Origin { filter, doublings },
+            rest: filter.table.stored(),
+            stored: None,
+            next: NONE,
+            left,
+            cut: left - digits.remainder,
+        };
+        stream.advance();
+        stream
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) -> Option<Stored> {
+        let stored = self.rest.next();
+        self.next = stored.as_ref().map_or(NONE, |stored| {
+            let quotient = stored.quotient << self.origin.doublings | stored.remainder >> self.left;
+            let remainder = (stored.remainder & low_bits(self.left)) >> self.cut;
+            u128::from(quotient) << 64 | u128::from(remainder)
+        });
+        core::mem::replace(&mut self.stored, stored)
+    }
+
+    /// The next entry; there must be one.
+    #[inline(always)]
+    fn take(&mut self) -> (Origin<'a>, Stored) {
+        (self.origin, self.advance().expect("an entry"))
     }
 }

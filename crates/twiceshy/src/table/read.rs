@@ -19,74 +19,83 @@ impl QuotientTable {
         let mut reader = Reader {
             table: self,
             geometry: self.geometry(),
-            homes: Homes { block: 0, occupied: self.occupied(0) },
+            home_block: 0,
+            occupied: self.occupied(0),
+            quotient: 0,
+            position: 0,
             at: Place::default(),
+            block: 0,
             run_ends: 0,
             extensions: 0,
-            run: None,
         };
-        reader.enter(Place::default());
+        reader.find_home();
+        reader.enter(reader.place());
         reader
     }
 }
 
-/// Which quotients have runs, from some one on.
-#[derive(Clone)]
-struct Homes {
-    block: usize,
-    /// Those of the block that are still to come.
-    occupied: u64,
-}
-
 /// Reads the entries of a table, in order.
+///
+/// Whether an entry ends its run can't be foreseen, so there is no branch on it.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     table: &'a QuotientTable,
     geometry: Geometry,
-    homes: Homes,
-    /// The first slot that isn't read yet, and the planes of its block.
+    /// The block of the quotient at hand, and those of it that have runs, from it on; none,
+    /// if there are no more.
+    home_block: usize,
+    occupied: u64,
+    quotient: u64,
+    /// The slot to be read next, its block, that block's first position, and its planes.
+    position: u64,
     at: Place,
+    block: u64,
     run_ends: u64,
     extensions: u64,
-    /// The quotient of the run that goes on there.
-    run: Option<u64>,
 }
 
 impl Reader<'_> {
-    /// Goes on at a place of another block.
+    /// Goes on to a quotient that has a run, from the block at hand on.
     #[inline(always)]
+    fn find_home(&mut self) {
+        while self.occupied == 0 {
+            self.home_block += 1;
+            if self.home_block >= self.table.blocks() {
+                return;
+            }
+            self.occupied = self.table.occupied(self.home_block);
+        }
+        let first = self.table.start_of(self.home_block);
+        self.quotient = first + u64::from(self.occupied.trailing_zeros());
+        self.position = self.position.max(self.quotient);
+    }
+
+    fn place(&self) -> Place {
+        self.table.place(self.position)
+    }
+
+    /// Reads the planes of the block of the position at hand.
     fn enter(&mut self, place: Place) {
-        self.at = place;
         if place.block() < self.table.blocks() {
             let block = self.table.block_of(place);
+            self.at = place;
+            self.block = self.table.start_of(place.block());
             self.extensions = self.geometry.plane(block, Plane::Extension);
             self.run_ends = self.geometry.plane(block, Plane::RunEnd);
         }
     }
 
     #[inline(always)]
-    fn step(&mut self) {
-        if self.at.lane() + 1 == self.geometry.lanes() {
-            self.enter(self.at.next_block());
-        } else {
-            self.at = self.at.up(1);
-        }
+    fn lane(&self) -> u32 {
+        (self.position - self.block) as u32
     }
 
-    /// The next quotient that has a run, and its home.
+    /// Makes the planes those of the block of the position.
     #[inline(always)]
-    fn next_home(&mut self) -> Option<(u64, Place)> {
-        while self.homes.occupied == 0 {
-            self.homes.block += 1;
-            if self.homes.block >= self.table.blocks() {
-                return None;
-            }
-            self.homes.occupied = self.table.occupied(self.homes.block);
+    fn follow(&mut self) {
+        if self.lane() >= self.geometry.lanes() {
+            self.enter(self.place());
         }
-        let lane = self.homes.occupied.trailing_zeros();
-        self.homes.occupied &= self.homes.occupied - 1;
-        let home = Place::new(self.homes.block, lane);
-        Some((self.table.position(home), home))
     }
 }
 
@@ -95,28 +104,26 @@ impl Iterator for Reader<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Stored> {
-        let quotient = if let Some(quotient) = self.run {
-            quotient
-        } else {
-            let (quotient, home) = self.next_home()?;
-            if home.block() > self.at.block() {
-                self.enter(home);
-            } else if home > self.at {
-                self.at = home;
-            }
-            quotient
-        };
-        let slot = self.geometry.slot_at(self.at.lane());
-        let remainder =
-            window(self.table.block_of(self.at), slot) & low_bits(self.geometry.width());
-        let start = self.table.position(self.at);
-        self.run = (self.run_ends >> self.at.lane() & 1 == 0).then_some(quotient);
-        let mut end = start + 1;
-        self.step();
-        while self.extensions >> self.at.lane() & 1 == 1 {
-            end += 1;
-            self.step();
+        if self.occupied == 0 {
+            return None;
         }
+        let lane = self.lane();
+        let block = self.table.block_of(self.at);
+        let remainder =
+            window(block, self.geometry.slot_at(lane)) & low_bits(self.geometry.width());
+        let (quotient, start) = (self.quotient, self.position);
+        let is_last = self.run_ends >> lane & 1;
+        self.position += 1;
+        self.follow();
+        while self.extensions >> self.lane() & 1 == 1 {
+            self.position += 1;
+            self.follow();
+        }
+        let end = self.position;
+        // The lowest bit goes, if the run ends here.
+        self.occupied &= self.occupied.wrapping_sub(is_last);
+        self.find_home();
+        self.follow();
         Some(Stored { quotient, remainder, slots: start..end })
     }
 }
