@@ -15,10 +15,7 @@ impl Print {
     /// Its first bits; all, if there aren't so many.
     fn prefix(self, length: usize) -> Self {
         let length = length.min(self.length);
-        let mut bits = 0;
-        for bit in 0..length {
-            bits |= self.bits & 1 << (127 - bit);
-        }
+        let bits = self.bits & !u128::MAX.checked_shr(length as u32).unwrap_or(0);
         Self { bits, length, ..self }
     }
 

@@ -18,7 +18,7 @@ proptest! {
         drive_constructor(&bytes);
     }
 
-    /// Many more operations than slots: tables at 99 % and full.
+    /// More operations than slots: tables at 99 % and full.
     #[test]
     fn overfull(
         slots in 1u64..120,
@@ -27,7 +27,7 @@ proptest! {
         spread in prop::sample::select(vec![
             Spread::Uniform, Spread::Clustered, Spread::OneQuotient, Spread::End,
         ]),
-        bytes in prop::collection::vec(any::<u8>(), 12_000),
+        bytes in prop::collection::vec(any::<u8>(), 5000),
     ) {
         let shape = Shape { slots, remainder_bits, value_bits, grows: false, spread, inserted: 0 };
         drive_shape(shape, &mut Unstructured::new(&bytes));

@@ -2,6 +2,7 @@
 
 use super::AdaptiveQuotientFilter;
 use super::entry::Entry;
+use super::grow::MOST_SLOTS;
 use super::listing::{Owned, append};
 use crate::error::AdaptError;
 use crate::hash::Scaled;
@@ -80,7 +81,7 @@ impl AdaptiveQuotientFilter {
         }
         if let Err(TableFull) = self.rewrite(&minirun, &repaired) {
             // If it has doubled, the claim is stale.
-            if self.grow(1) {
+            if self.grow(MOST_SLOTS) {
                 return self.adapt_with(claim, &members, ghosts);
             }
             return Err(AdaptError::Full { load: self.load() });

@@ -2,6 +2,7 @@
 
 use super::AdaptiveQuotientFilter;
 use super::entry::Entry;
+use super::grow::MOST_SLOTS;
 use crate::Hash;
 use crate::bits::word::low_bits;
 use crate::error::ValueError;
@@ -64,7 +65,7 @@ impl AdaptiveQuotientFilter {
             let before = core::mem::replace(&mut entries[at].value, value);
             match self.rewrite(&minirun, &entries) {
                 Ok(()) => return Ok(before),
-                Err(TableFull) if self.grow(1) => {}
+                Err(TableFull) if self.grow(MOST_SLOTS) => {}
                 Err(TableFull) => return Err(ValueError::Full { load: self.load() }),
             }
         }

@@ -8,6 +8,9 @@ use super::{AdaptiveQuotientFilter, Parameters};
 use crate::error::{BuildError, GrowError, MergeError};
 use crate::{Hash, Member};
 
+/// The slots that one entry can take, about: where a filter has room for fewer, it grows.
+pub(super) const MOST_SLOTS: u64 = 128;
+
 impl AdaptiveQuotientFilter {
     /// The same filter with twice the slots, and remainders of one bit less. No member is
     /// needed: what it answers is exactly the same, and every repair is kept.

@@ -2,6 +2,7 @@
 
 use super::AdaptiveQuotientFilter;
 use super::entry::{Entry, MOST_MEMBERS};
+use super::grow::MOST_SLOTS;
 use super::listing::Minirun;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation, Routine};
@@ -49,7 +50,7 @@ impl AdaptiveQuotientFilter {
     /// Inserts a member that was refused, if the filter can grow.
     #[cold]
     fn insert_grown(&mut self, hash: Hash, mut refused: Refused) -> Result<(), InsertError> {
-        while refused == Refused::Full && self.grow(1) {
+        while refused == Refused::Full && self.grow(MOST_SLOTS) {
             match self.insert.run(self, hash) {
                 Ok(()) => return Ok(()),
                 Err(again) => refused = again,
@@ -74,7 +75,7 @@ impl AdaptiveQuotientFilter {
                     self.versions.bump(scaled.quotient);
                     return Ok(());
                 }
-                Err(Refused::Full) if self.grow(1) => {}
+                Err(Refused::Full) if self.grow(MOST_SLOTS) => {}
                 Err(refused) => return Err(self.insert_error(refused)),
             }
         }

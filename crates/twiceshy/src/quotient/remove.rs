@@ -2,6 +2,7 @@
 
 use super::AdaptiveQuotientFilter;
 use super::entry::Entry;
+use super::grow::MOST_SLOTS;
 use super::listing::{Minirun, Owned, append};
 use crate::error::RemoveError;
 use crate::hash::Scaled;
@@ -66,7 +67,7 @@ impl AdaptiveQuotientFilter {
                     self.versions.bump(scaled.quotient);
                     return Ok(());
                 }
-                Err(RemoveError::Full { .. }) if self.grow(1) => {}
+                Err(RemoveError::Full { .. }) if self.grow(MOST_SLOTS) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -175,7 +176,7 @@ impl AdaptiveQuotientFilter {
                 Ok(())
             }
             // If it has doubled, the claim is stale.
-            Err(RemoveError::Full { .. }) if self.grow(1) => {
+            Err(RemoveError::Full { .. }) if self.grow(MOST_SLOTS) => {
                 self.remove_listed_leaving(claim, &members, mistakes, leave)
             }
             error => error,
