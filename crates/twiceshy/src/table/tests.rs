@@ -52,6 +52,8 @@ impl Model {
         table.validate().unwrap();
         let runs: Vec<_> = table.runs().map(|run| (run.quotient, run.slots)).collect();
         assert_eq!(runs, self.layout());
+        table.level().run(Locate { table, runs: &runs });
+        Level::Portable.run(Locate { table, runs: &runs });
         for (quotient, slots) in runs {
             let entries: Vec<Entry> = table
                 .entries(slots)
@@ -73,6 +75,29 @@ impl Model {
         }
         writer.finish();
         Ok(table)
+    }
+}
+
+/// Finds the runs and spills of a table, and compares them with where they are.
+struct Locate<'a> {
+    table: &'a QuotientTable,
+    runs: &'a [(u64, Range<u64>)],
+}
+
+impl Operation for Locate<'_> {
+    type Output = ();
+    fn run<M: Machine>(self, machine: M) {
+        let Locate { table, runs } = self;
+        for (quotient, slots) in runs {
+            assert_eq!(table.run_start(machine, *quotient), slots.start);
+            assert_eq!(table.run_end(machine, *quotient), slots.end);
+        }
+        for block in 0..table.blocks() {
+            let start = table.start_of(block);
+            let before = runs.partition_point(|(quotient, _)| *quotient < start);
+            let end = before.checked_sub(1).map_or(0, |last| runs[last].1.end);
+            assert_eq!(table.spill(machine, block), end.saturating_sub(start));
+        }
     }
 }
 
