@@ -11,6 +11,7 @@ mod insert;
 mod insert_many;
 mod listing;
 mod lookup;
+mod parts;
 mod remove;
 mod validate;
 
@@ -19,6 +20,7 @@ mod tests;
 
 pub use builder::{Builder, Plan};
 pub use entry::Entry;
+pub(crate) use parts::Tally;
 
 use crate::bits::machine::Compiled;
 use crate::claim::Versions;

@@ -94,7 +94,5 @@ impl QuotientTable {
 /// Whether the bits `from..to` of a block are all zero.
 fn is_zero(block: &Block, from: u32, to: u32) -> bool {
     const STEP: u32 = 56;
-    (from..to)
-        .step_by(STEP as usize)
-        .all(|at| window(block, at) & low_bits(STEP.min(to - at)) == 0)
+    (from..to).step_by(STEP as usize).all(|at| window(block, at) & low_bits(STEP.min(to - at)) == 0)
 }
