@@ -6,6 +6,7 @@ use twiceshy::{AdaptiveQuotientFilter, Answer, FrozenFilter, Hash, SnapshotError
 /// Bytes of a header; the table follows.
 pub const HEADER: usize = 128;
 
+const REMAINDER_BITS_AT: usize = 24;
 const LINES_AT: usize = 72;
 const TABLE_CHECKSUM_AT: usize = 116;
 const CHECKSUM_AT: usize = 124;
@@ -69,6 +70,10 @@ fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     for _ in 0..bytes.int_in_range(0..=20)? {
         let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
         snapshot[at] ^= bytes.arbitrary::<u8>()?;
+    }
+    // Slots that are wider than remainders, as of a doubled filter.
+    if bytes.ratio(1, 4)? {
+        snapshot[REMAINDER_BITS_AT] = bytes.int_in_range(1..=snapshot[REMAINDER_BITS_AT].max(1))?;
     }
     seal(&mut snapshot);
     Ok(snapshot)

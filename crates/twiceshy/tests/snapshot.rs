@@ -143,12 +143,13 @@ proptest! {
     #[test]
     fn garbage_is_asked_in_vain(
         slots in prop_oneof![1u64..2000, 100_000u64..200_000], remainder_bits in 1u32..=56,
-        value_bits in 0u32..=16, used: u64, seed: u64,
-        kind in 0usize..7,
+        narrower in 0u32..=56, value_bits in 0u32..=16, used: u64, seed: u64, kind in 0usize..7,
     ) {
         let mut bytes = saved(&build(slots, remainder_bits, value_bits));
         let used = used % (slots + 1);
         bytes[56..64].copy_from_slice(&used.to_le_bytes());
+        // As of a doubled filter.
+        bytes[24] -= (narrower % remainder_bits) as u8;
         let mut numbers = Numbers::new(seed);
         for line in bytes[HEADER..].chunks_mut(LINE) {
             for part in line.chunks_mut(16) {
@@ -273,7 +274,7 @@ fn what_follows_is_left_or_refused() {
 #[test]
 fn other_files_and_other_versions_are_named() {
     let error = restored(b"SQLite format 3\0").unwrap_err();
-    assert_eq!(error.to_string(), "this is no snapshot of a filter");
+    assert!(error.to_string().starts_with("this is no snapshot of a filter"), "{error}");
     let mut bytes = small();
     bytes[8] = 2;
     let error = restored(&bytes).unwrap_err();

@@ -12,7 +12,7 @@ pub enum SnapshotError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It doesn't begin as a snapshot does.
-    #[error("this is no snapshot of a filter")]
+    #[error("this is no snapshot of a filter; look for another file")]
     NotASnapshot,
     /// Its format is of another version.
     #[error("the snapshot is of version {found}, and this program reads version {known}; use one that reads it", known = super::header::VERSION)]
@@ -45,13 +45,15 @@ pub enum SnapshotError {
         section: &'static str,
     },
     /// The header says what can't be, though its checksum is right.
-    #[error("the snapshot's header is impossible: {0}")]
+    #[error("the snapshot's header is impossible: {0}; get it again, or rebuild")]
     Header(String),
     /// The filter in it breaks an invariant, though the checksums are right.
     #[error("the snapshot holds no valid filter: {0}; rebuild it from its members")]
     Invalid(Invalid),
     /// There is no memory for the filter.
-    #[error("there is no memory for the filter's {bytes} bytes")]
+    #[error(
+        "there is no memory for the filter's {bytes} bytes; read it in place, as a frozen filter"
+    )]
     Memory {
         /// Bytes of its table.
         bytes: u64,

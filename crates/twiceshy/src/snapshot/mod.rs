@@ -29,7 +29,8 @@
 //!   are, and the members' fingerprints: prefixes of hashes, which without the secret can't
 //!   be told from random numbers. No key can be tested, and no false positive searched for.
 //!   Of two snapshots of one filter, they see which fingerprints came and went; who can have
-//!   a key of their choice inserted in between, learns its fingerprint.
+//!   a key of their choice inserted in between, learns its fingerprint. A mark tells whether
+//!   two filters of keys have the same secret, and nothing else of it.
 //! - **Who has the filter and the secret** can test any key at home: run through likely keys
 //!   to list the members among them (wrongly at the false-positive rate), and search for
 //!   false positives, one in about 2^r tries, to send them all at once. Repairing still
@@ -57,7 +58,7 @@
 //! | 56 | 8 | used slots |
 //! | 64 | 8 | repairs |
 //! | 72 | 8 | lines of the table, *n* |
-//! | 80 | 8 | mark of the secret, or 0 if it isn't known: the first 8 bytes of AES-128 of the number 3 under it |
+//! | 80 | 8 | mark of the secret, or 0 if it isn't known: the first 8 bytes of the AES-128 block 3 under it, or 1 if they are 0 |
 //! | 88 | 28 | 0 |
 //! | 116 | 4 | checksum of the table section |
 //! | 120 | 4 | checksum of the secret section, or 0 |

@@ -50,10 +50,10 @@ pub(super) fn read_from(path: &Path) -> Result<Loaded, SnapshotError> {
 
 /// Reads a snapshot behind which nothing may follow.
 pub(super) fn read_whole(mut reader: impl Read) -> Result<Loaded, SnapshotError> {
-    let mut source = Source { reader: &mut reader, found: 0 };
-    let loaded = source.read()?;
-    let expected = source.found;
-    match source.read_some(&mut [0])? {
+    let mut input = Input { reader: &mut reader, found: 0 };
+    let loaded = input.read()?;
+    let expected = input.found;
+    match input.read_some(&mut [0])? {
         0 => Ok(loaded),
         _ => Err(SnapshotError::TooLong { expected }),
     }
@@ -61,16 +61,16 @@ pub(super) fn read_whole(mut reader: impl Read) -> Result<Loaded, SnapshotError>
 
 /// Reads a snapshot.
 pub(super) fn read(reader: impl Read) -> Result<Loaded, SnapshotError> {
-    Source { reader, found: 0 }.read()
+    Input { reader, found: 0 }.read()
 }
 
 /// What is read, and how much of it was.
-struct Source<R> {
+struct Input<R> {
     reader: R,
     found: u64,
 }
 
-impl<R: Read> Source<R> {
+impl<R: Read> Input<R> {
     fn read(&mut self) -> Result<Loaded, SnapshotError> {
         let mut bytes = [0; header::SIZE];
         let found = self.read_some(&mut bytes)?;

@@ -3,7 +3,7 @@
 use super::restore::read_whole;
 use crate::AdaptiveQuotientFilter;
 use core::fmt;
-use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -36,11 +36,11 @@ impl<'de> Visitor<'de> for Bytes {
         f.write_str("the bytes of a filter's snapshot")
     }
 
-    fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
         Ok(read_whole(bytes).map_err(E::custom)?.filter)
     }
 
-    fn visit_byte_buf<E: serde::de::Error>(self, bytes: Vec<u8>) -> Result<Self::Value, E> {
+    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Self::Value, E> {
         self.visit_bytes(&bytes)
     }
 
@@ -50,6 +50,6 @@ impl<'de> Visitor<'de> for Bytes {
         while let Some(byte) = numbers.next_element()? {
             bytes.push(byte);
         }
-        self.visit_bytes(&bytes).map_err(A::Error::custom::<A::Error>)
+        self.visit_bytes(&bytes)
     }
 }
