@@ -2,7 +2,7 @@
 
 use crate::shell::{self, Done, command, install, output, root};
 
-pub(crate) const TARGETS: [&str; 2] = ["operations", "constructor"];
+pub(crate) const TARGETS: [&str; 3] = ["operations", "constructor", "snapshot"];
 
 /// Coverage counters and traced comparisons, in the crates under test.
 const COVERAGE: &str = "-Cpasses=sancov-module \

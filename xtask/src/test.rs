@@ -15,8 +15,18 @@ pub(crate) fn run() -> Done {
     run_all(&[
         &["cargo", "fmt", "--all", "--check"],
         &["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
-        &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
-        &["cargo", "test", "--workspace"],
+        &[
+            "cargo",
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        &["cargo", "check", "--package", "twiceshy"],
+        &["cargo", "test", "--workspace", "--all-features"],
         &["cargo", "test", "--workspace", "--benches"],
         &["cargo", "run", "--release", "--example", "dance"],
         &["cargo", "run", "--release", "--example", "demo", "--", "--quick"],
@@ -38,7 +48,7 @@ pub(crate) fn run() -> Done {
             "--json",
         ],
     ])?;
-    let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps"]);
+    let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     shell::run(docs)?;
     check_oldest_compiler()?;

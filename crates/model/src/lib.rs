@@ -5,3 +5,4 @@
 
 pub mod quotient;
 pub mod script;
+pub mod snapshot;

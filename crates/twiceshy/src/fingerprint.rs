@@ -125,7 +125,13 @@ impl Digits {
         1 + bits.saturating_sub(self.remainder).div_ceil(self.width)
     }
 
-    /// Digit `index` of a fraction; `index` is less than [`most`](Self::most).
+    /// Whether a fraction has a digit of that index, at least 1.
+    #[inline(always)]
+    pub(crate) fn has(self, index: u32) -> bool {
+        self.bits(index) < u128::BITS
+    }
+
+    /// Digit `index` of a fraction, which [has](Self::has) it.
     #[inline(always)]
     pub(crate) fn digit(self, fraction: u128, index: u32) -> u64 {
         match index {

@@ -9,6 +9,7 @@ mod keyed;
 mod member;
 mod quotient;
 mod reverse_map;
+pub mod snapshot;
 mod table;
 mod traits;
 
@@ -23,4 +24,5 @@ pub use keyed::Keyed;
 pub use member::Member;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
 pub use reverse_map::MemoryMap;
+pub use snapshot::{FrozenFilter, SnapshotError};
 pub use traits::{AdaptiveFilter, Dynamic, Filter, Removable, ReverseMap};

@@ -1,9 +1,11 @@
 //! Zeroed memory, or a refusal: a table that is too large must be an error, not an
-//! abort, and one that is granted costs nothing until its pages are touched.
+//! abort, and one that is granted costs nothing until its pages are touched. Or memory of
+//! others, to be read where it is.
 #![expect(unsafe_code, reason = "aligned and fallible zeroed memory needs the allocator")]
 
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::Arc;
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
@@ -14,18 +16,38 @@ pub(crate) const VIEW: usize = LINE + 8;
 /// A huge page; memory of that size and more begins at one, and asks for them.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Cache lines, aligned, zero at first.
+/// Bytes that someone keeps.
+pub(crate) trait Source: Send + Sync {
+    fn bytes(&self) -> &[u8];
+}
+
+impl<T: AsRef<[u8]> + Send + Sync> Source for T {
+    fn bytes(&self) -> &[u8] {
+        self.as_ref()
+    }
+}
+
+/// Cache lines: our own, aligned, zero at first; or a part of someone's bytes, wherever
+/// they begin, to be read only.
 ///
 /// Random lookups in a large table miss the translation buffers with nearly every
 /// access where pages are small; so large ones ask the kernel for huge pages.
 pub(crate) struct Lines {
-    /// What the allocator gave.
-    memory: NonNull<u8>,
-    layout: Layout,
-    /// The first line, aligned, in it.
+    /// The first line.
     first: NonNull<u8>,
-    /// Bytes of all lines.
+    /// Bytes of all lines. One more line behind them can be read.
     size: usize,
+    /// Bytes that may be written: all of them if they are ours, else none.
+    writable: usize,
+    memory: Memory,
+}
+
+/// Whose memory it is.
+enum Memory {
+    /// What the allocator gave; the first line is in it.
+    Ours { start: NonNull<u8>, layout: Layout },
+    /// Kept alive. In an `Arc`, whose content may be pointed to when it is moved.
+    Shared { _source: Arc<dyn Source> },
 }
 
 impl Lines {
@@ -38,12 +60,42 @@ impl Lines {
         let align = if size >= HUGE_PAGE { HUGE_PAGE } else { LINE };
         let layout = Layout::array::<u64>(size.checked_add(align)? / size_of::<u64>()).ok()?;
         // SAFETY: the layout isn't empty.
-        let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         // SAFETY: it is at most `align` bytes off, and there are that many to spare.
-        let first = unsafe { memory.add(memory.align_offset(align)) };
-        let lines = Self { memory, layout, first, size: lines * LINE };
+        let first = unsafe { start.add(start.align_offset(align)) };
+        let memory = Memory::Ours { start, layout };
+        let lines = Self { first, size: lines * LINE, writable: lines * LINE, memory };
         lines.ask_for_huge_pages(size);
         Some(lines)
+    }
+
+    /// `lines` lines from byte `at` of the source on, or `None` if there aren't so many and
+    /// one more.
+    pub(crate) fn shared(source: Arc<dyn Source>, at: usize, lines: usize) -> Option<Self> {
+        let size = lines.checked_mul(LINE)?;
+        let end = at.checked_add(size)?.checked_add(LINE)?;
+        // Asked for once, and borrowed as long as the source is kept.
+        let first = NonNull::from(source.bytes().get(at..end)?).cast();
+        Some(Self { first, size, writable: 0, memory: Memory::Shared { _source: source } })
+    }
+
+    /// A copy of our own, or `None` if there is no memory for it.
+    pub(crate) fn copied(&self) -> Option<Self> {
+        let mut copy = Self::zeroed(self.len())?;
+        copy.bytes_mut().copy_from_slice(&self.bytes()[..self.size]);
+        Some(copy)
+    }
+
+    /// The bytes of all lines, and of the one behind them.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: so many bytes are there, initialised, and borrowed as long as `self` is.
+        unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.size + LINE) }
+    }
+
+    /// The bytes of all lines; none, if they are shared.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: so many bytes are ours, initialised, and borrowed as long as `self` is.
+        unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr(), self.writable) }
     }
 
     /// A hint, which the kernel may follow or not.
@@ -80,26 +132,29 @@ impl Lines {
     }
 
     /// As [`view`](Self::view), to be changed.
+    ///
+    /// # Panics
+    /// If there is no such line, or if it is shared.
     #[inline(always)]
     pub(crate) fn view_mut(&mut self, at: usize) -> &mut [u8; VIEW] {
-        assert!(at < self.size, "no such line");
+        assert!(at < self.writable, "no such line");
         // SAFETY: the line exists.
         let line = unsafe { self.first.add(at / LINE * LINE) };
-        // SAFETY: as in `view`, and `self` is borrowed mutably.
+        // SAFETY: as in `view`, it is ours, and `self` is borrowed mutably.
         unsafe { line.cast().as_mut() }
     }
 
-    /// All of it, as words.
+    /// All of it, as words; none, if it is shared.
     pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        let first = if self.writable > 0 { self.first.cast() } else { NonNull::dangling() };
         // SAFETY: so many bytes are ours, initialised, aligned to a line, and borrowed as
-        // long as `self` is.
-        unsafe { core::slice::from_raw_parts_mut(self.first.cast().as_ptr(), self.size / 8) }
+        // long as `self` is; or there are none.
+        unsafe { core::slice::from_raw_parts_mut(first.as_ptr(), self.writable / 8) }
     }
 
     /// Makes all of it zero again.
     pub(crate) fn clear(&mut self) {
-        // SAFETY: so many bytes are ours.
-        unsafe { self.first.write_bytes(0, self.size) };
+        self.bytes_mut().fill(0);
     }
 
     /// Asks the machine to fetch the line that has byte number `at`; it need not exist.
@@ -114,24 +169,23 @@ impl Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        // SAFETY: allocated by `zeroed` with that layout.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+        if let Memory::Ours { start, layout } = self.memory {
+            // SAFETY: allocated by `zeroed` with that layout.
+            unsafe { dealloc(start.as_ptr(), layout) };
+        }
     }
 }
 
+/// A copy is always our own.
 impl Clone for Lines {
     fn clone(&self) -> Self {
-        let copy = Self::zeroed(self.len()).expect("memory for a copy");
-        let size = self.size;
-        // SAFETY: both have so many bytes, initialised, in different memory.
-        unsafe { core::ptr::copy_nonoverlapping(self.first.as_ptr(), copy.first.as_ptr(), size) };
-        copy
+        self.copied().expect("memory for a copy")
     }
 }
 
-// SAFETY: `Lines` owns its memory, as a `Vec<u64>` does.
+// SAFETY: `Lines` owns its memory, as a `Vec<u64>` does, or shares what is `Send` and `Sync`.
 unsafe impl Send for Lines {}
-// SAFETY: `&Lines` only reads, as `&Vec<u64>` does.
+// SAFETY: `&Lines` only reads, as `&Vec<u64>` does; what is shared is `Sync`.
 unsafe impl Sync for Lines {}
 
 #[cfg(test)]
@@ -165,5 +219,36 @@ mod tests {
     fn absurd_sizes_are_refused() {
         assert!(Lines::zeroed(usize::MAX).is_none());
         assert!(Lines::zeroed(isize::MAX as usize / 64).is_none());
+    }
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|at| at as u8).collect()
+    }
+
+    #[test]
+    fn shared_lines_are_read_where_they_are_and_copied() {
+        let lines = Lines::shared(Arc::new(bytes(3 * LINE + 1)), 1, 2).unwrap();
+        assert_eq!((lines.len(), lines.bytes().len()), (2, 3 * LINE));
+        assert_eq!(lines.view(LINE)[0], 1 + LINE as u8);
+        let mut moved = Box::new(lines);
+        assert!(moved.bytes_mut().is_empty() && moved.words_mut().is_empty());
+        let mut copy = moved.copied().unwrap();
+        drop(moved);
+        copy.view_mut(0)[1] = 7;
+        assert_eq!((copy.view(0)[..3].to_vec(), copy.view(LINE)[63]), (vec![1, 7, 3], 128));
+    }
+
+    #[test]
+    fn shared_lines_must_be_there() {
+        let lines = |at, lines| Lines::shared(Arc::new(bytes(3 * LINE)), at, lines);
+        assert!(lines(0, 2).is_some() && lines(LINE, 1).is_some());
+        assert!(lines(1, 2).is_none() && lines(0, 3).is_none());
+        assert!(lines(usize::MAX, 1).is_none() && lines(0, usize::MAX).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "no such line")]
+    fn shared_lines_are_not_written() {
+        Lines::shared(Arc::new(bytes(3 * LINE)), 0, 2).unwrap().view_mut(0);
     }
 }

@@ -4,7 +4,8 @@
 //! - [`line`]: moving bits within a cache line.
 //! - [`machine`]: which instructions this machine has, and how an operation is
 //!   compiled once for each kind and dispatched once per call.
-//! - [`memory`]: zeroed memory that may be refused.
+//! - [`memory`]: zeroed memory that may be refused, and memory of others.
+//! - [`map`]: files as memory.
 //! - [`cipher`]: the AES-128 block, by instructions or in software.
 //!
 //! The portable routines are compiled and tested everywhere; they are the oracle
@@ -15,6 +16,7 @@ mod avx2;
 pub(crate) mod cipher;
 pub(crate) mod line;
 pub(crate) mod machine;
+pub(crate) mod map;
 pub(crate) mod memory;
 pub(crate) mod word;
 #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,6 @@
 //! The secret that keys the hash.
 
+use crate::bits::cipher::Cipher;
 use crate::error::EntropyError;
 use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -35,6 +36,13 @@ impl Secret {
     /// for reproducible tests. The bytes must have come from good entropy.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
+    }
+
+    /// A number that tells this secret from others and tells nothing of it, nor of what is
+    /// hashed with it: a value of the cipher that the [hasher](super::KeyedHasher) doesn't
+    /// use. Never 0.
+    pub(crate) fn mark(&self) -> u64 {
+        (Cipher::new(&self.0).encrypt(3) as u64).max(1)
     }
 
     /// The secret itself, to be stored where only the filter's owner can read it.

@@ -96,14 +96,8 @@ impl AdaptiveQuotientFilter {
     }
 
     pub(super) fn empty(parameters: Parameters) -> Result<Self, BuildError> {
+        parameters.check()?;
         let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = parameters;
-        check_shape(slots, slot_bits)?;
-        if !(1..=slot_bits).contains(&remainder_bits) {
-            return Err(BuildError::RemainderBits(remainder_bits));
-        }
-        if value_bits > MOST_VALUE_BITS {
-            return Err(BuildError::ValueBits(value_bits));
-        }
         let table = QuotientTable::new(slots, slot_bits)
             .ok_or(BuildError::Memory { slots, remainder_bits: slot_bits })?;
         let digits = Digits { slots, remainder: remainder_bits, width: slot_bits };
@@ -269,6 +263,20 @@ impl EntryWriter<'_> {
     pub(super) fn finish(self) -> Written {
         self.writer.finish();
         self.written
+    }
+}
+
+impl Parameters {
+    /// Says what is wrong with parameters that no filter can have.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        check_shape(self.slots, self.slot_bits)?;
+        if !(1..=self.slot_bits).contains(&self.remainder_bits) {
+            return Err(BuildError::RemainderBits(self.remainder_bits));
+        }
+        if self.value_bits > MOST_VALUE_BITS {
+            return Err(BuildError::ValueBits(self.value_bits));
+        }
+        Ok(())
     }
 }
 

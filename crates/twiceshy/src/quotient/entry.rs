@@ -18,6 +18,9 @@ pub(crate) const MOST_MEMBERS: u64 = 1 << 40;
 /// The most bits of a value.
 pub(crate) const MOST_VALUE_BITS: u32 = 16;
 
+/// The most slots of a counter, whatever their width: its number has fewer bits.
+pub(super) const MOST_COUNTERS: u32 = 64;
+
 /// What a filter holds of the members that share a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]

@@ -1,9 +1,13 @@
 //! Asking.
+//!
+//! All that leads to an answer goes through tables that hold anything, unlike what changes
+//! them: at worst the answer is wrong.
 
 use super::AdaptiveQuotientFilter;
+use super::entry::MOST_COUNTERS;
 use crate::bits::machine::{Machine, Operation, Routine};
 use crate::hash::Scaled;
-use crate::table::{Kind, Place, Scan};
+use crate::table::{Kind, Place, Scan, Slot};
 use crate::{Answer, Claim, Hash};
 use core::ops::Range;
 
@@ -36,28 +40,36 @@ impl AdaptiveQuotientFilter {
     }
 
     /// Whether an entry, whose remainder is before `from` and equal to `scaled`'s, covers it
-    /// and is no tombstone.
+    /// and is no tombstone; or may, if it isn't written as it should be.
     #[inline(always)]
     fn rest_covers(&self, from: u64, scaled: Scaled) -> bool {
         let mut index = 1;
         let mut position = from;
-        while self.table.is_extension(position) {
-            let digit = self.table.value(position);
-            if self.table.kind(position) == Kind::Counter {
+        while let Some(Slot { value, kind }) = self.table.continuation(position) {
+            if kind == Kind::Counter {
                 // A tombstone's number is less than 2^value_bits.
-                return digit >> self.value_bits.min(63) != 0
-                    || self
-                        .entry_at(scaled.quotient, from - 1..self.table.skip_extensions(position))
-                        .count
-                        > 0;
+                return value >> self.value_bits.min(63) != 0
+                    || self.may_have_members(scaled.quotient, from - 1, position);
             }
-            if digit != self.digits.digit(scaled.fraction, index) {
+            if !self.digits.has(index) {
+                return true;
+            }
+            if value != self.digits.digit(scaled.fraction, index) {
                 return false;
             }
             index += 1;
             position += 1;
         }
         true
+    }
+
+    /// Whether the entry at `start`, whose counter is at `counter`, is no tombstone, or not
+    /// written as it should be.
+    fn may_have_members(&self, quotient: u64, start: u64, counter: u64) -> bool {
+        let mut slots = counter..=counter + u64::from(MOST_COUNTERS);
+        let end = slots.find(|&slot| self.table.continuation(slot).is_none());
+        let entry = end.and_then(|end| self.checked_entry(quotient, start..end));
+        entry.is_none_or(|entry| entry.count > 0)
     }
 
     /// Whether the run of a quotient that is occupied has a fingerprint of this hash;
@@ -149,13 +161,14 @@ impl Operation for Find<'_> {
 
     /// Walks through the run. Remainders are sorted, so the first larger one ends the
     /// search. Every entry with the right remainder counts: a minirun may hold several
-    /// members.
+    /// members. Where the table is no valid one, and the run is nowhere, it may be there.
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
         let Self { filter, scaled } = self;
         let table = &filter.table;
         let remainder = scaled.leading(filter.digits.remainder);
-        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
+        let home = table.home::<0>(scaled.quotient);
+        let Some(mut walk) = table.cautious_walk::<M, 0>(machine, home) else { return true };
         loop {
             let value = walk.remainder();
             if value > remainder {
@@ -165,7 +178,7 @@ impl Operation for Find<'_> {
                 return true;
             }
             if !walk.advance() {
-                return false;
+                return walk.is_lost();
             }
         }
     }

@@ -13,6 +13,7 @@ mod insert_many;
 mod listing;
 mod lookup;
 mod merge;
+mod parts;
 mod remove;
 mod validate;
 
@@ -21,6 +22,7 @@ mod tests;
 
 pub use builder::{Builder, Plan};
 pub use entry::Entry;
+pub(crate) use parts::Tally;
 
 use crate::bits::machine::Compiled;
 use crate::claim::Versions;

@@ -1,6 +1,6 @@
 //! Reading a table in order.
 
-use super::layout::QuotientTable;
+use super::layout::{QuotientTable, Slot};
 use core::ops::Range;
 
 /// A run: its quotient and its slots.
@@ -35,6 +35,13 @@ impl QuotientTable {
             start = entry.end;
             Some(entry)
         })
+    }
+
+    /// The slot at `position`, if an entry goes on there; in any table, and behind it.
+    #[inline(always)]
+    pub(crate) fn continuation(&self, position: u64) -> Option<Slot> {
+        let goes_on = position <= self.end() && self.is_extension(position);
+        goes_on.then(|| Slot { value: self.value(position), kind: self.kind(position) })
     }
 
     /// The end of the run that begins at `start`.

@@ -320,12 +320,26 @@ impl QuotientTable {
     }
 
     pub(crate) fn for_machine(slots: u64, width: u32, level: Level) -> Option<Self> {
-        let blocks = Self::blocks_for(slots, width)?;
-        let (geometry, lines) = (Geometry::of(width), Lines::zeroed(blocks)?);
-        Some(Self { slots, geometry, lines, used: 0, limit: slots, level })
+        let lines = Lines::zeroed(Self::blocks_for(slots, width)?)?;
+        Some(Self { slots, geometry: Geometry::of(width), lines, used: 0, limit: slots, level })
     }
 
-    fn blocks_for(slots: u64, width: u32) -> Option<usize> {
+    /// A table of that shape that is in `lines`, or `None` if they aren't as many as it has.
+    /// What they hold is not looked at: it may be no table, until it is
+    /// [validated](Self::validate).
+    pub(crate) fn over(lines: Lines, slots: u64, width: u32, used: u64) -> Option<Self> {
+        let fits = Self::blocks_for(slots, width)? == lines.len();
+        let (geometry, level) = (Geometry::of(width), Level::detect());
+        fits.then_some(Self { slots, geometry, lines, used, limit: slots, level })
+    }
+
+    /// What a table [over](Self::over) them would be made of.
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// The lines that a table of that shape takes, or `None` if there is no such table.
+    pub(crate) fn blocks_for(slots: u64, width: u32) -> Option<usize> {
         let possible = SLOTS.contains(&slots) && WIDTHS.contains(&width);
         let lanes = possible.then(|| u64::from(Geometry::of(width).lanes))?;
         usize::try_from((slots + 4 * slots.isqrt() + 64).div_ceil(lanes)).ok()

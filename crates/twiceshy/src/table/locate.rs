@@ -5,6 +5,7 @@
 //! `k`-th run end from there: count the occupied bits before the quotient (rank),
 //! find the run end of that number (select).
 
+use super::budget::Budget;
 use super::layout::{Place, Plane, QuotientTable, SATURATED};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
@@ -64,14 +65,24 @@ impl QuotientTable {
     /// The first position from `position` on that isn't an extension; the table's last
     /// slot never is one.
     #[inline(always)]
-    pub(crate) fn skip_extensions(&self, mut position: u64) -> u64 {
+    pub(crate) fn skip_extensions(&self, position: u64) -> u64 {
+        self.try_skip_extensions(position, &mut { Budget::ENDLESS }).expect(VALID)
+    }
+
+    /// As [`skip_extensions`](Self::skip_extensions), of any table.
+    #[inline(always)]
+    fn try_skip_extensions(&self, mut position: u64, budget: &mut Budget) -> Option<u64> {
         loop {
             let place = self.place(position);
             let (block, lane) = (place.block(), place.lane());
+            if block >= self.blocks() {
+                return None;
+            }
             let run = (!self.extensions(block) >> lane).trailing_zeros();
             if lane + run < self.geometry().lanes() {
-                return position + u64::from(run);
+                return Some(position + u64::from(run));
             }
+            budget.spend()?;
             position = self.start_of(block + 1);
         }
     }
@@ -80,28 +91,54 @@ impl QuotientTable {
     /// at least 1. `position` is where one of the runs begins.
     #[inline(always)]
     pub(super) fn end_of_nth_run<M: Machine>(&self, machine: M, position: u64, count: u32) -> u64 {
+        let mut budget = Budget::ENDLESS;
+        self.try_end_of_nth_run(machine, position, count, &mut budget).expect(VALID)
+    }
+
+    /// As [`end_of_nth_run`](Self::end_of_nth_run), of any table.
+    #[inline(always)]
+    fn try_end_of_nth_run<M: Machine>(
+        &self,
+        machine: M,
+        position: u64,
+        count: u32,
+        budget: &mut Budget,
+    ) -> Option<u64> {
         let place = self.place(position);
-        let (mut block, lane) = (place.block(), place.lane());
+        let (mut block, mut passed) = (place.block(), low_bits(place.lane()));
         let mut rank = count - 1;
-        let mut ends = self.run_ends(block) & !low_bits(lane);
-        loop {
+        while block < self.blocks() {
+            let ends = self.run_ends(block) & !passed;
             let here = ends.count_ones();
             if rank < here {
                 let last = self.start_of(block) + u64::from(machine.select(ends, rank));
-                return self.skip_extensions(last + 1);
+                return self.try_skip_extensions(last + 1, budget);
             }
+            budget.spend()?;
             rank -= here;
             block += 1;
-            ends = self.run_ends(block);
+            passed = 0;
         }
+        None
     }
 
     /// How many slots from the block's start on belong to runs of earlier blocks.
     #[inline(always)]
     pub(super) fn spill<M: Machine>(&self, machine: M, block: usize) -> u64 {
+        self.try_spill(machine, block, &mut { Budget::ENDLESS }).expect(VALID)
+    }
+
+    /// As [`spill`](Self::spill), of any table.
+    #[inline(always)]
+    pub(super) fn try_spill<M: Machine>(
+        &self,
+        machine: M,
+        block: usize,
+        budget: &mut Budget,
+    ) -> Option<u64> {
         match self.stored_spill(block) {
-            SATURATED => self.spill_from_before(machine, block),
-            exact => exact,
+            SATURATED => self.spill_from_before(machine, block, budget),
+            exact => Some(exact),
         }
     }
 
@@ -109,26 +146,48 @@ impl QuotientTable {
     /// whose isn't, block by block. (Block 0 has no spill.)
     #[cold]
     #[inline(never)]
-    fn spill_from_before<M: Machine>(&self, machine: M, block: usize) -> u64 {
-        let exact = (0..block)
-            .rev()
-            .find(|&before| self.stored_spill(before) != SATURATED)
-            .expect("the first block has no spill");
-        (exact..block).fold(self.stored_spill(exact), |spill, before| {
-            self.spill_after(machine, before, spill)
+    fn spill_from_before<M: Machine>(
+        &self,
+        machine: M,
+        block: usize,
+        budget: &mut Budget,
+    ) -> Option<u64> {
+        let mut exact = block;
+        while self.stored_spill(exact) == SATURATED {
+            budget.spend()?;
+            exact = exact.checked_sub(1)?;
+        }
+        (exact..block).try_fold(self.stored_spill(exact), |spill, before| {
+            budget.spend()?;
+            self.try_spill_after(machine, before, spill, budget)
         })
     }
 
     /// The spill of the block after `block`, whose own is `spill`.
     pub(super) fn spill_after<M: Machine>(&self, machine: M, block: usize, spill: u64) -> u64 {
+        let mut budget = Budget::ENDLESS;
+        self.try_spill_after(machine, block, spill, &mut budget).expect(VALID)
+    }
+
+    /// As [`spill_after`](Self::spill_after), of any table.
+    fn try_spill_after<M: Machine>(
+        &self,
+        machine: M,
+        block: usize,
+        spill: u64,
+        budget: &mut Budget,
+    ) -> Option<u64> {
         let first = self.start_of(block) + spill;
         let end = match self.occupied(block).count_ones() {
             0 => first,
-            count => self.end_of_nth_run(machine, first, count),
+            count => self.try_end_of_nth_run(machine, first, count, budget)?,
         };
-        end.saturating_sub(self.start_of(block + 1))
+        Some(end.saturating_sub(self.start_of(block + 1)))
     }
 }
+
+/// What is expected of a table that is changed.
+const VALID: &str = "a valid table";
 
 /// What of a block tells which slots are used.
 #[derive(Clone, Copy)]

@@ -21,9 +21,12 @@
 //! 5. `spill[b]` is the number of slots from the start of block `b` on that belong
 //!    to runs of earlier blocks, or 255 if there are more than 254; then it is
 //!    computed anew from the blocks before ([`locate`]).
-//! 6. Unused slots, and their bits in both planes, are zero. The very last slot is
-//!    never used.
+//! 6. Unused slots, and their bits in both planes, are zero, as are the bits of a line
+//!    behind its slots. The very last slot is never used.
 //! 7. `used` is the number of used slots, at most `slots`.
+//!
+//! All operations rely on them, but for lookups: these go through lines that hold anything,
+//! and at worst answer wrongly ([`budget`]).
 //!
 //! # Spill-over tail
 //! Runs that are pushed past the last home slot go on in a tail; nothing wraps. With
@@ -33,10 +36,11 @@
 //!
 //! # Files
 //! [`layout`]: where the bits are. [`locate`]: where a run is. [`scan`]: what one line
-//! tells of a run, quickly. [`walk`]: through a run. [`shift`]: making and closing
-//! gaps. [`insert`] and [`edit`]: changing entries. [`iterate`], [`read`] and
+//! tells of a run, quickly. [`walk`]: through a run. [`budget`]: how far. [`shift`]: making
+//! and closing gaps. [`insert`] and [`edit`]: changing entries. [`iterate`], [`read`] and
 //! [`write`](mod@write): reading and filling a table in order. [`validate`]: the invariants.
 
+mod budget;
 mod edit;
 mod insert;
 mod iterate;

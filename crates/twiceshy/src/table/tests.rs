@@ -52,6 +52,8 @@ impl Model {
         table.validate().unwrap();
         let runs: Vec<_> = table.runs().map(|run| (run.quotient, run.slots)).collect();
         assert_eq!(runs, self.layout());
+        table.level().run(Locate { table, runs: &runs });
+        Level::Portable.run(Locate { table, runs: &runs });
         for (quotient, slots) in runs {
             let entries: Vec<Entry> = table
                 .entries(slots)
@@ -73,6 +75,29 @@ impl Model {
         }
         writer.finish();
         Ok(table)
+    }
+}
+
+/// Finds the runs and spills of a table, and compares them with where they are.
+struct Locate<'a> {
+    table: &'a QuotientTable,
+    runs: &'a [(u64, Range<u64>)],
+}
+
+impl Operation for Locate<'_> {
+    type Output = ();
+    fn run<M: Machine>(self, machine: M) {
+        let Locate { table, runs } = self;
+        for (quotient, slots) in runs {
+            assert_eq!(table.run_start(machine, *quotient), slots.start);
+            assert_eq!(table.run_end(machine, *quotient), slots.end);
+        }
+        for block in 0..table.blocks() {
+            let start = table.start_of(block);
+            let before = runs.partition_point(|(quotient, _)| *quotient < start);
+            let end = before.checked_sub(1).map_or(0, |last| runs[last].1.end);
+            assert_eq!(table.spill(machine, block), end.saturating_sub(start));
+        }
     }
 }
 
@@ -321,6 +346,56 @@ fn the_tail_holds_what_it_can_and_then_refuses() {
     assert!(model.written(table).is_ok());
 }
 
+/// Whether a lookup finds the run of `quotient`, and where.
+struct Walk<'a>(&'a QuotientTable, u64);
+
+impl Operation for Walk<'_> {
+    type Output = Option<u64>;
+    fn run<M: Machine>(self, machine: M) -> Self::Output {
+        let Walk(table, quotient) = self;
+        table.cautious_walk::<M, 0>(machine, table.place(quotient)).map(|walk| walk.position())
+    }
+}
+
+/// One run through almost all of 2^16 blocks, and one of each block behind it.
+#[test]
+fn large_clusters_are_searched_through() {
+    let slots = (1 << 16) * LANES;
+    let mut table = QuotientTable::new(slots, 9).unwrap();
+    let mut writer = TableWriter::new(&mut table);
+    let others = (0..slots - LANES).step_by(LANES as usize).skip(1);
+    for index in 0..slots - 3 * others.clone().count() as u64 {
+        writer.push(3, [remainder(index % 512)]).unwrap();
+    }
+    for quotient in others {
+        let extension = Slot { value: 1, kind: Kind::Extension };
+        writer.push(quotient, [remainder(7), extension, extension]).unwrap();
+    }
+    writer.finish();
+    table.validate().unwrap();
+    for run in table.runs().step_by(997).chain(table.runs().last()) {
+        for level in [table.level(), Level::Portable] {
+            assert_eq!(level.run(Walk(&table, run.quotient)), Some(run.slots.start));
+        }
+    }
+}
+
+#[test]
+fn lookups_give_up_in_tables_without_end() {
+    let slots = (9 << 16) * LANES;
+    let mut table = QuotientTable::new(slots, 9).unwrap();
+    for block in 1..table.blocks() {
+        table.set_spill(block, SATURATED);
+    }
+    let level = table.level();
+    assert!(level.run(Walk(&table, slots / 10)).is_some());
+    assert_eq!(level.run(Walk(&table, slots - 1)), None);
+    // Block 0 says that it knows its spill no better than the others.
+    table.set_spill(0, SATURATED);
+    assert_eq!(level.run(Walk(&table, 50)), None);
+    assert!(table.validate().is_err());
+}
+
 #[test]
 fn broken_invariants_are_found() {
     let mut table = QuotientTable::new(200, 9).unwrap();
@@ -347,6 +422,14 @@ fn broken_invariants_are_found() {
         breaker(&mut broken);
         assert!(broken.validate().is_err(), "breaker {index}");
     }
+}
+
+#[test]
+fn bits_behind_the_slots_of_a_line_are_zero() {
+    // 50 slots of 7 bits leave 4 bits.
+    let mut table = QuotientTable::new(200, 7).unwrap();
+    table.change_words(1, |words| words[7] |= 1 << 60);
+    assert!(table.validate().is_err());
 }
 
 #[test]

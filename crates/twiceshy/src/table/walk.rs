@@ -1,5 +1,6 @@
 //! Walking through a run, entry by entry, block by block.
 
+use super::budget::Budget;
 use super::layout::{Geometry, Place, Plane, QuotientTable, window};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
@@ -14,32 +15,57 @@ impl QuotientTable {
     /// has none is walked to where its run would begin.
     #[inline(always)]
     pub(crate) fn walk<M: Machine, const WIDTH: u32>(&self, machine: M, place: Place) -> Walk<'_> {
+        self.try_walk::<M, WIDTH>(machine, place, Budget::ENDLESS).expect("a valid table")
+    }
+
+    /// As [`walk`](Self::walk), of any table: `None` if the run can't be found, or is too
+    /// far away.
+    #[inline(always)]
+    pub(crate) fn cautious_walk<M: Machine, const WIDTH: u32>(
+        &self,
+        machine: M,
+        place: Place,
+    ) -> Option<Walk<'_>> {
+        self.try_walk::<M, WIDTH>(machine, place, Budget::LOOKUP)
+    }
+
+    #[inline(always)]
+    fn try_walk<M: Machine, const WIDTH: u32>(
+        &self,
+        machine: M,
+        place: Place,
+        mut budget: Budget,
+    ) -> Option<Walk<'_>> {
         let geometry = self.geometry_of::<WIDTH>();
         let lanes = geometry.lanes();
         let (block, lane) = (place.block(), place.lane());
         let mut runs_before = (self.occupied(block) & ((1 << lane) - 1)).count_ones();
-        let spill = self.spill(machine, block);
+        let spill = self.try_spill(machine, block, &mut budget)?;
         let mut at = if spill < u64::from(lanes) {
             Place::new(block, spill as u32)
         } else {
             geometry.place(self.start_of(block) + spill)
         };
         while runs_before > 0 {
+            if at.block() >= self.blocks() {
+                return None;
+            }
             let view = self.block_of(at);
             let ends = geometry.run_ends(view) & (u64::MAX << at.lane());
             let here = ends.count_ones();
             if here < runs_before {
                 runs_before -= here;
                 at = at.next_block();
+                budget.spend()?;
                 continue;
             }
             at = Place::new(at.block(), machine.select(ends, runs_before - 1) + 1);
             runs_before = 0;
         }
-        let mut walk = Walk { table: self, geometry, at, last: false };
+        let mut walk = Walk { table: self, geometry, at, last: false, lost: false, budget };
         walk.skip_extensions();
         walk.at = walk.at.max(place);
-        walk
+        (!walk.lost).then_some(walk)
     }
 }
 
@@ -50,6 +76,9 @@ pub(crate) struct Walk<'a> {
     at: Place,
     /// Whether the last entry was passed.
     last: bool,
+    /// Whether the walk left the table or came too far, so that it is nowhere.
+    lost: bool,
+    budget: Budget,
 }
 
 /// A spot where an entry can be inserted.
@@ -86,14 +115,21 @@ impl Walk<'_> {
         self.last = self.geometry.run_ends(self.table.block_of(self.at)) >> self.at.lane() & 1 == 1;
         self.at = self.at.up(1);
         self.skip_extensions();
-        !self.last
+        !self.last && !self.lost
+    }
+
+    /// Whether the walk ended before the run did; never in a valid table, unless a
+    /// [cautious](QuotientTable::cautious_walk) one had to go very far.
+    #[inline(always)]
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// Goes on to the first slot that isn't an extension, from one block to the next if
     /// need be.
     #[inline(always)]
     fn skip_extensions(&mut self) {
-        loop {
+        while self.at.block() < self.table.blocks() {
             if self.at.lane() < self.geometry.lanes() {
                 let extensions =
                     self.geometry.plane(self.table.block_of(self.at), Plane::Extension);
@@ -103,7 +139,11 @@ impl Walk<'_> {
                     return;
                 }
             }
+            if self.budget.spend().is_none() {
+                break;
+            }
             self.at = self.at.next_block();
         }
+        self.lost = true;
     }
 }

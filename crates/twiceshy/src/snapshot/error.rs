@@ -1,0 +1,102 @@
+//! What can go wrong with a snapshot.
+
+use crate::error::Invalid;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A snapshot could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It doesn't begin as a snapshot does.
+    #[error("this is no snapshot of a filter; look for another file")]
+    NotASnapshot,
+    /// Its format is of another version.
+    #[error("the snapshot is of version {found}, and this program reads version {known}; use one that reads it", known = super::header::VERSION)]
+    Version {
+        /// The version.
+        found: u32,
+    },
+    /// It ends too early.
+    #[error("the snapshot ends after {found} of {expected} bytes; get it again, or rebuild")]
+    Truncated {
+        /// Bytes that are there.
+        found: u64,
+        /// Bytes that there must be, at least.
+        expected: u64,
+    },
+    /// Something is behind its end.
+    #[error(
+        "the snapshot is {expected} bytes long, but more follow; get it again, or cut them off"
+    )]
+    TooLong {
+        /// Bytes of the snapshot.
+        expected: u64,
+    },
+    /// A part of it has changed.
+    #[error(
+        "the {section} of the snapshot has changed since it was written; get it again, or rebuild"
+    )]
+    Checksum {
+        /// Which part.
+        section: &'static str,
+    },
+    /// The header says what can't be, though its checksum is right.
+    #[error("the snapshot's header is impossible: {0}; get it again, or rebuild")]
+    Header(String),
+    /// The filter in it breaks an invariant, though the checksums are right.
+    #[error("the snapshot holds no valid filter: {0}; rebuild it from its members")]
+    Invalid(Invalid),
+    /// There is no memory for the filter.
+    #[error(
+        "there is no memory for the filter's {bytes} bytes; read it in place, as a frozen filter"
+    )]
+    Memory {
+        /// Bytes of its table.
+        bytes: u64,
+    },
+    /// It was saved without the secret.
+    #[error("the snapshot was saved without the secret; restore it with the secret given")]
+    NoSecret,
+    /// The members were hashed with another secret than the one given.
+    #[error(
+        "the filter's keys were hashed with another secret; give the one that it was saved with"
+    )]
+    OtherSecret,
+    /// One of these, of the file at `path`.
+    #[error("{}: {error}", path.display())]
+    At {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: Box<SnapshotError>,
+    },
+}
+
+impl SnapshotError {
+    /// What went wrong, whatever the file is.
+    #[must_use]
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::At { error, .. } => error.cause(),
+            other => other,
+        }
+    }
+}
+
+impl From<Invalid> for SnapshotError {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+/// Does something with a file, and names it if that fails.
+pub(super) fn at<T>(
+    path: &Path,
+    action: impl FnOnce(&Path) -> Result<T, SnapshotError>,
+) -> Result<T, SnapshotError> {
+    action(path).map_err(|error| SnapshotError::At { path: path.into(), error: Box::new(error) })
+}

@@ -1,0 +1,221 @@
+//! A snapshot, read where it is.
+
+use super::error::{SnapshotError, at};
+use super::header::{self, Header};
+use super::restore::{check_behind, validated};
+use super::save::table_checksum;
+use crate::bits::map;
+use crate::bits::memory::{LINE, Lines, Source};
+use crate::{AdaptiveQuotientFilter, Filter, Hash, HashScheme, Parameters, Secret, Statistics};
+use core::fmt;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A filter that is read from the bytes of a [snapshot](crate::snapshot) where they are, and
+/// can't be changed.
+///
+/// Opening looks at the header only, so it takes no time, however large the filter is; a
+/// [mapped](Self::map) file is read page by page, when lookups touch it.
+///
+/// # Guarantees
+/// The bytes are not trusted. If they aren't those of a valid filter, lookups may answer
+/// wrongly, also "absent" for members, but nothing else can happen: no panic, no undefined
+/// behaviour, and no lookup looks at more than some 2^19 cache lines: then it answers "maybe",
+/// which in a valid filter happens only in a cluster of more than 2^16 of them.
+/// [`verify`](Self::verify) tells whether the filter is valid.
+///
+/// # Examples
+/// ```
+/// use twiceshy::{AdaptiveQuotientFilter, FrozenFilter, Keyed, Secret};
+/// # let path = std::env::temp_dir().join(format!("twiceshy-frozen-{}", std::process::id()));
+/// let mut filter = AdaptiveQuotientFilter::builder().capacity(1000).build_keyed::<str>()?;
+/// filter.insert("alice")?;
+/// filter.save_to(&path)?;
+/// let secret = filter.secret().clone();    // kept elsewhere
+///
+/// let frozen = Keyed::<str, FrozenFilter>::map(&path, secret)?;
+/// assert!(frozen.contains("alice"));
+/// assert_eq!(frozen.len(), 1);
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FrozenFilter {
+    /// Over shared lines, so that it must never be changed.
+    filter: AdaptiveQuotientFilter,
+    header: Header,
+    source: Arc<dyn Source>,
+}
+
+impl FrozenFilter {
+    /// Opens a snapshot in memory: a vector, an `Arc<[u8]>`, a `&'static [u8]`, a memory map.
+    /// Lookups are fastest where it begins at a multiple of 64.
+    ///
+    /// # Errors
+    /// If the header is not right, or if there aren't as many bytes as it says.
+    pub fn open(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Self, SnapshotError> {
+        Self::of(Arc::new(bytes))
+    }
+
+    /// Maps a file into memory, and opens the snapshot in it.
+    ///
+    /// As long as it is mapped, nobody may change the file in place or cut it off: Rust knows
+    /// no memory that changes by itself, and systems kill a process that reads where a file
+    /// has ended. [`save_to`](AdaptiveQuotientFilter::save_to) never does either; it puts a
+    /// new file in the place of the old, which stays as it is for those who have mapped it.
+    /// Where others write to the file, read it into memory and [`open`](Self::open) that.
+    ///
+    /// # Errors
+    /// If the file can't be mapped, or as [`open`](Self::open).
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
+        at(path.as_ref(), |path| Self::open(map::map(&File::open(path)?)?))
+    }
+
+    fn of(source: Arc<dyn Source>) -> Result<Self, SnapshotError> {
+        let bytes = source.bytes();
+        let (header, found) = (Header::read(bytes)?, bytes.len() as u64);
+        let expected = header.total_size();
+        if found > expected {
+            return Err(SnapshotError::TooLong { expected });
+        }
+        let lines = Lines::shared(Arc::clone(&source), header::SIZE, header.lines);
+        let lines = lines.filter(|_| found == expected);
+        let lines = lines.ok_or(SnapshotError::Truncated { found, expected })?;
+        let filter = AdaptiveQuotientFilter::from_parts(header.parameters, header.tally, lines);
+        let filter = filter.expect("as many lines as the header says");
+        Ok(Self { filter, header, source })
+    }
+
+    /// Whether a key of this hash may be a member. "No" is certain, if the snapshot is that
+    /// of a valid filter.
+    #[inline]
+    pub fn contains(&self, hash: Hash) -> bool {
+        self.filter.contains(hash)
+    }
+
+    /// Answers many lookups: `maybe` is cleared and then has one answer per hash, as of
+    /// [`contains`](Self::contains). Several times as fast where the filter is larger
+    /// than the cache.
+    pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
+        self.filter.contains_many(hashes, maybe);
+    }
+
+    /// As [`contains_many`](Self::contains_many), of keys.
+    #[inline(always)]
+    pub(super) fn contains_each<K>(
+        &self,
+        keys: &[K],
+        hash: impl Fn(&K) -> Hash,
+        maybe: &mut Vec<bool>,
+    ) {
+        self.filter.contains_each(keys, hash, maybe);
+    }
+
+    /// How many members there are, each counted as often as it was inserted; as the header
+    /// says.
+    pub fn len(&self) -> usize {
+        self.filter.len()
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.filter.is_empty()
+    }
+
+    /// What the filter is made of.
+    pub fn parameters(&self) -> Parameters {
+        self.filter.parameters()
+    }
+
+    /// Bytes of memory that the filter takes, the snapshot's among them; those of a mapped
+    /// file only as far as they were touched, and until the system needs them.
+    pub fn memory_usage(&self) -> u64 {
+        let beside = self.filter.memory_usage() - (self.filter.lines().len() * LINE) as u64;
+        beside + size_of::<Header>() as u64 + self.header.total_size()
+    }
+
+    /// What the filter holds, and what adapting has cost, as the header says.
+    pub fn statistics(&self) -> Statistics {
+        Statistics { bytes: self.memory_usage(), ..self.filter.statistics() }
+    }
+
+    /// Checks the checksums and every invariant of the filter. Takes time in proportion to
+    /// its size.
+    ///
+    /// # Errors
+    /// What [`restore`](AdaptiveQuotientFilter::restore) would find wrong with the snapshot.
+    pub fn verify(&self) -> Result<(), SnapshotError> {
+        let section = self.filter.lines().bytes();
+        if crc32fast::hash(section) != self.header.table_checksum {
+            return Err(SnapshotError::Checksum { section: "table" });
+        }
+        check_behind(&section[section.len() - LINE..])?;
+        self.verify_secret()?;
+        Ok(self.filter.validate()?)
+    }
+
+    fn verify_secret(&self) -> Result<(), SnapshotError> {
+        let Some(checksum) = self.header.secret_checksum else { return Ok(()) };
+        let section = self.source.bytes().last_chunk::<{ header::SECRET_SIZE }>();
+        match section.filter(|section| crc32fast::hash(*section) == checksum) {
+            None => Err(SnapshotError::Checksum { section: "secret" }),
+            Some(section) => {
+                let secret = section.first_chunk().expect("16 of its bytes");
+                self.check_secret(&Secret::from_bytes(*secret))
+            }
+        }
+    }
+
+    /// Whether the secret is the one that the snapshot was saved with, as far as it tells.
+    pub(super) fn check_secret(&self, secret: &Secret) -> Result<(), SnapshotError> {
+        check_mark(self.header.mark, secret)
+    }
+
+    /// A copy in memory that can be changed, [verified](Self::verify).
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify), or if there is no memory for it.
+    pub fn to_filter(&self) -> Result<AdaptiveQuotientFilter, SnapshotError> {
+        // The copy is what is verified: the original could change in between.
+        let memory = SnapshotError::Memory { bytes: self.header.table_size() };
+        let lines = self.filter.lines().copied().ok_or(memory)?;
+        if table_checksum(&lines.bytes()[..lines.len() * LINE]) != self.header.table_checksum {
+            return Err(SnapshotError::Checksum { section: "table" });
+        }
+        self.verify_secret()?;
+        validated(&self.header, lines)
+    }
+}
+
+/// Whether a secret has that mark; 0 is anyone's.
+pub(super) fn check_mark(mark: u64, secret: &Secret) -> Result<(), SnapshotError> {
+    if mark == 0 || mark == secret.mark() { Ok(()) } else { Err(SnapshotError::OtherSecret) }
+}
+
+impl Filter for FrozenFilter {
+    #[inline]
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory_usage(&self) -> u64 {
+        self.memory_usage()
+    }
+
+    fn hash_scheme(&self) -> HashScheme {
+        self.parameters().hash
+    }
+}
+
+impl fmt::Debug for FrozenFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrozenFilter")
+            .field("parameters", &self.parameters())
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
+    }
+}

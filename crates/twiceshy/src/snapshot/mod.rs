@@ -1,0 +1,100 @@
+//! Filters as files: saved, restored, and read in place.
+//!
+//! - [`save`](AdaptiveQuotientFilter::save) and [`restore`](AdaptiveQuotientFilter::restore)
+//!   stream a filter; [`save_to`](AdaptiveQuotientFilter::save_to) replaces a file at once
+//!   or not at all. What is restored is validated, so that it can be changed.
+//! - A [`FrozenFilter`] answers from bytes where they are, in a memory map for example, at
+//!   once. It trusts nothing: if they were tampered with, its answers are wrong at worst.
+//! - With the feature `serde`, filters are (de)serialised as the bytes of their snapshots.
+//!
+//! ```
+//! use twiceshy::{AdaptiveQuotientFilter, FrozenFilter, Hash};
+//! let mut filter = AdaptiveQuotientFilter::builder().slots(1000).build()?;
+//! filter.insert(Hash::from_u128(7 << 100))?;
+//! let mut snapshot = Vec::new();
+//! filter.save(&mut snapshot)?;
+//!
+//! let restored = AdaptiveQuotientFilter::restore(&snapshot[..])?;
+//! let frozen = FrozenFilter::open(snapshot)?;
+//! assert!(restored.contains(Hash::from_u128(7 << 100)));
+//! assert!(frozen.contains(Hash::from_u128(7 << 100)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What a snapshot gives away
+//! The secret that keys are hashed with is in no snapshot, unless it is
+//! [asked for](crate::Keyed::save_with_secret). Keep it apart.
+//!
+//! - **Who has the filter only** learns its parameters, how many members and repairs there
+//!   are, and the members' fingerprints: prefixes of hashes, which without the secret can't
+//!   be told from random numbers. No key can be tested, and no false positive searched for.
+//!   Of two snapshots of one filter, they see which fingerprints came and went; who can have
+//!   a key of their choice inserted in between, learns its fingerprint. A mark tells whether
+//!   two filters of keys have the same secret, and nothing else of it.
+//! - **Who has the filter and the secret** can test any key at home: run through likely keys
+//!   to list the members among them (wrongly at the false-positive rate), and search for
+//!   false positives, one in about 2^r tries, to send them all at once. Repairing still
+//!   helps against the ones that came, but not against those that are in store.
+//!
+//! The checksums are against accidents. Who can write to the file can make a filter that
+//! misses members, and no checksum tells; where that is to be feared, sign the file.
+//!
+//! # Format, version 1
+//! All numbers are little-endian. A snapshot is a header of two lines of 64 bytes, and
+//! sections, which all begin at a multiple of 64.
+//!
+//! | byte | size | |
+//! | ---: | ---: | --- |
+//! | 0 | 8 | magic: `89 54 57 53 48 59 0d 0a`, "\x89TWSHY\r\n" |
+//! | 8 | 4 | version: 1 |
+//! | 12 | 4 | flags: bit 0, a secret section follows the table; the others are 0 |
+//! | 16 | 8 | slots |
+//! | 24 | 4 | bits of a remainder |
+//! | 28 | 4 | bits of a slot |
+//! | 32 | 4 | bits of a value |
+//! | 36 | 4 | hash scheme: 1, [`Aes128SipHash13`](crate::HashScheme::Aes128SipHash13) |
+//! | 40 | 8 | members, each as often as it was inserted |
+//! | 48 | 8 | used slots that are not the first of their entry |
+//! | 56 | 8 | used slots |
+//! | 64 | 8 | repairs |
+//! | 72 | 8 | lines of the table, *n* |
+//! | 80 | 8 | mark of the secret, or 0 if it isn't known: the first 8 bytes of the AES-128 block 3 under it, or 1 if they are 0 |
+//! | 88 | 28 | 0 |
+//! | 116 | 4 | checksum of the table section |
+//! | 120 | 4 | checksum of the secret section, or 0 |
+//! | 124 | 4 | checksum of the bytes before |
+//! | 128 | 64·*n* | table section: the lines of the table |
+//! | 128 + 64·*n* | 64 | still of the table section: 0, so that the last line can be viewed in place as the others are |
+//! | 192 + 64·*n* | 64 | secret section, if there is one: the secret's 16 bytes, then 0 |
+//!
+//! Checksums are CRC-32 (the one of IEEE 802.3). A table of s slots has
+//! ⌈(s + 4·⌊√s⌋ + 64) / lanes⌉ lines, in which slots of w bits are laid out so:
+//!
+//! ```text
+//! bit 0      8            8+L        8+2L         8+3L                     8+3L+L·w
+//!     ┌──────┬────────────┬──────────┬────────────┬────────┬────────┬─┄┄─┬──────────┐
+//!     │ spill│ occupied   │ runend   │ extension  │ slot 0 │ slot 1 │    │ slot L-1 │
+//!     └──────┴────────────┴──────────┴────────────┴────────┴────────┴─┄┄─┴──────────┘
+//!       L lanes: 504 / (3 + w), at most 56. Bits are counted from the lowest of the first
+//!       byte; what is behind the last slot is 0.
+//! ```
+//!
+//! What the planes mean is in the source of the table (`src/table/mod.rs`), how entries are
+//! spelt in slots in that of the filter (`src/quotient/entry.rs`).
+
+mod error;
+mod frozen;
+mod header;
+mod keyed;
+
+mod replace;
+mod restore;
+mod save;
+#[cfg(feature = "serde")]
+mod serde;
+
+pub use error::SnapshotError;
+pub use frozen::FrozenFilter;
+
+#[cfg(doc)]
+use crate::AdaptiveQuotientFilter;

@@ -1,0 +1,155 @@
+//! Reading a snapshot into a filter that can be changed.
+
+use super::error::{SnapshotError, at};
+use super::frozen::check_mark;
+use super::header::{self, Header, SECRET_SIZE};
+use crate::bits::memory::{LINE, Lines};
+use crate::error::Invalid;
+use crate::{AdaptiveQuotientFilter, Secret};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// How much is read at once: little enough to be in the cache when it is summed up.
+const PIECE: usize = 1 << 18;
+
+/// What a snapshot holds.
+pub(super) struct Loaded {
+    pub(super) filter: AdaptiveQuotientFilter,
+    /// The mark of the secret; 0 if it isn't known.
+    pub(super) mark: u64,
+    pub(super) secret: Option<Secret>,
+}
+
+impl AdaptiveQuotientFilter {
+    /// Reads a [snapshot](crate::snapshot), all of it and not a byte more. Its checksums and
+    /// all invariants are checked. A secret that is in it is passed over.
+    ///
+    /// The filter is another one than the one that was saved: claims of that one are stale.
+    ///
+    /// # Errors
+    /// If reading fails, or if it is no snapshot of a valid filter.
+    pub fn restore(reader: impl Read) -> Result<Self, SnapshotError> {
+        Ok(read(reader)?.filter)
+    }
+
+    /// As [`restore`](Self::restore), of a file that holds nothing else.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore), or if the file can't be opened or is too long.
+    pub fn restore_from(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
+        Ok(read_from(path.as_ref())?.filter)
+    }
+}
+
+/// Reads a snapshot from a file.
+pub(super) fn read_from(path: &Path) -> Result<Loaded, SnapshotError> {
+    at(path, |path| read_whole(File::open(path)?))
+}
+
+/// Reads a snapshot behind which nothing may follow.
+pub(super) fn read_whole(mut reader: impl Read) -> Result<Loaded, SnapshotError> {
+    let mut input = Input { reader: &mut reader, found: 0 };
+    let loaded = input.read()?;
+    let expected = input.found;
+    match input.read_some(&mut [0])? {
+        0 => Ok(loaded),
+        _ => Err(SnapshotError::TooLong { expected }),
+    }
+}
+
+/// Reads a snapshot.
+pub(super) fn read(reader: impl Read) -> Result<Loaded, SnapshotError> {
+    Input { reader, found: 0 }.read()
+}
+
+/// What is read, and how much of it was.
+struct Input<R> {
+    reader: R,
+    found: u64,
+}
+
+impl<R: Read> Input<R> {
+    fn read(&mut self) -> Result<Loaded, SnapshotError> {
+        let mut bytes = [0; header::SIZE];
+        let found = self.read_some(&mut bytes)?;
+        let header = Header::read(&bytes[..found])?;
+        let lines = self.read_table(&header)?;
+        let secret = self.read_secret(&header)?;
+        let filter = validated(&header, lines)?;
+        Ok(Loaded { filter, mark: header.mark, secret })
+    }
+
+    /// However large the header says that the table is, its memory is touched only as far
+    /// as there is something to be written to it.
+    fn read_table(&mut self, header: &Header) -> Result<Lines, SnapshotError> {
+        let memory = SnapshotError::Memory { bytes: header.table_size() };
+        let mut lines = Lines::zeroed(header.lines).ok_or(memory)?;
+        let mut checksum = crc32fast::Hasher::new();
+        let mut behind = [0; LINE];
+        for piece in lines.bytes_mut().chunks_mut(PIECE).chain([&mut behind[..]]) {
+            self.fill(piece, header)?;
+            checksum.update(piece);
+        }
+        if checksum.finalize() != header.table_checksum {
+            return Err(SnapshotError::Checksum { section: "table" });
+        }
+        check_behind(&behind)?;
+        Ok(lines)
+    }
+
+    fn read_secret(&mut self, header: &Header) -> Result<Option<Secret>, SnapshotError> {
+        let Some(checksum) = header.secret_checksum else { return Ok(None) };
+        let mut section = Zeroizing::new([0; SECRET_SIZE]);
+        self.fill(&mut *section, header)?;
+        if crc32fast::hash(&*section) != checksum {
+            return Err(SnapshotError::Checksum { section: "secret" });
+        }
+        let secret = Secret::from_bytes(*section.first_chunk().expect("16 of its bytes"));
+        check_mark(header.mark, &secret)?;
+        Ok(Some(secret))
+    }
+
+    fn fill(&mut self, buffer: &mut [u8], header: &Header) -> Result<(), SnapshotError> {
+        if self.read_some(buffer)? < buffer.len() {
+            let expected = header.total_size();
+            return Err(SnapshotError::Truncated { found: self.found, expected });
+        }
+        Ok(())
+    }
+
+    /// Reads until the buffer is full or nothing is left; how much.
+    fn read_some(&mut self, buffer: &mut [u8]) -> Result<usize, SnapshotError> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.reader.read(&mut buffer[done..]) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.found += done as u64;
+        Ok(done)
+    }
+}
+
+/// Checks the line behind a table.
+pub(super) fn check_behind(line: &[u8]) -> Result<(), SnapshotError> {
+    if line.iter().all(|&byte| byte == 0) {
+        return Ok(());
+    }
+    Err(Invalid("the line behind the table isn't zero".into()).into())
+}
+
+/// The filter of a header and lines, all invariants checked.
+pub(super) fn validated(
+    header: &Header,
+    lines: Lines,
+) -> Result<AdaptiveQuotientFilter, SnapshotError> {
+    let filter = AdaptiveQuotientFilter::from_parts(header.parameters, header.tally, lines);
+    let filter = filter.expect("as many lines as the header says");
+    filter.validate()?;
+    Ok(filter)
+}

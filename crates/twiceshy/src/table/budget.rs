@@ -1,0 +1,26 @@
+//! How far a lookup goes, in a table that nobody has validated.
+
+/// A cluster of so many blocks is searched through, whatever it holds.
+const BLOCKS: u64 = 1 << 16;
+
+/// How often a lookup may pass through a cluster: back to where spills are known and on
+/// again, there to the ends of all its runs, to its own run, and through that; and to spare.
+const PASSES: u64 = 8;
+
+/// The blocks that may still be looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Budget(u64);
+
+impl Budget {
+    /// For tables that are valid, where every search ends.
+    pub(super) const ENDLESS: Self = Self(u64::MAX);
+    /// For one lookup in any table.
+    pub(super) const LOOKUP: Self = Self(BLOCKS * PASSES);
+
+    /// Looks at one more block, or gives up.
+    #[inline(always)]
+    pub(super) fn spend(&mut self) -> Option<()> {
+        self.0 = self.0.checked_sub(1)?;
+        Some(())
+    }
+}

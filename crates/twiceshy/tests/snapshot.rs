@@ -1,0 +1,538 @@
+//! Snapshots: what is saved comes back, and what was changed is noticed or harmless.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use twiceshy::{
+    AdaptiveQuotientFilter, Answer, FrozenFilter, Hash, Keyed, KeyedHasher, Member, Secret,
+    SnapshotError,
+};
+use twiceshy_model::snapshot::{HEADER, drive, read, seal};
+
+const SLOTS_AT: usize = 16;
+const LINE: usize = 64;
+
+/// Numbers that look random.
+struct Numbers(u64, KeyedHasher);
+
+impl Numbers {
+    fn new(seed: u64) -> Self {
+        Self(0, KeyedHasher::new(&Secret::from_bytes((u128::from(seed)).to_le_bytes())))
+    }
+
+    fn next(&mut self) -> u128 {
+        self.0 += 1;
+        self.1.hash(&self.0).as_u128()
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() as u64 % bound
+    }
+}
+
+/// A filter after random inserts, counts, values, removals, tombstones and repairs.
+fn worn(mut filter: AdaptiveQuotientFilter, operations: u64, seed: u64) -> AdaptiveQuotientFilter {
+    let mut numbers = Numbers::new(seed);
+    let mut members = BTreeMap::<Hash, u64>::new();
+    let value_bits = filter.parameters().value_bits;
+    for _ in 0..operations {
+        let known = members.keys().nth(numbers.below(20) as usize).copied();
+        let hash = Hash::from_u128(numbers.next());
+        match (numbers.below(10), known) {
+            (0, Some(known)) if filter.insert_times(known, 300).is_ok() => {
+                *members.get_mut(&known).unwrap() += 300;
+            }
+            (1, Some(known)) if members[&known] == 1 && filter.bury(known).is_ok() => {
+                members.remove(&known);
+            }
+            (2, Some(known)) if members[&known] == 1 && filter.remove(known).is_ok() => {
+                members.remove(&known);
+            }
+            (3, Some(known)) => {
+                let _ = filter.set_value(known, numbers.next() as u64 & ((1 << value_bits) - 1));
+            }
+            (4, Some(known)) => {
+                let near = Hash::from_u128(known.as_u128() ^ 1 << numbers.below(100));
+                if let Answer::Maybe(claim) = filter.check(near) {
+                    let listed: Vec<Member> = members
+                        .range(claim.suspects())
+                        .map(|(&hash, &count)| Member { hash, count })
+                        .collect();
+                    let _ = filter.adapt(&claim, &listed);
+                }
+            }
+            _ if filter.insert(hash).is_ok() => *members.entry(hash).or_default() += 1,
+            _ => {}
+        }
+    }
+    filter.validate().unwrap();
+    filter
+}
+
+fn build(slots: u64, remainder_bits: u32, value_bits: u32) -> AdaptiveQuotientFilter {
+    let builder = AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
+    builder.value_bits(value_bits).build().unwrap()
+}
+
+fn saved(filter: &AdaptiveQuotientFilter) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    filter.save(&mut bytes).unwrap();
+    bytes
+}
+
+fn restored(bytes: &[u8]) -> Result<AdaptiveQuotientFilter, SnapshotError> {
+    AdaptiveQuotientFilter::restore(bytes)
+}
+
+fn assert_same(a: &AdaptiveQuotientFilter, b: &AdaptiveQuotientFilter) {
+    assert_eq!((a.parameters(), a.statistics()), (b.parameters(), b.statistics()));
+    assert!(a.iter().eq(b.iter()));
+    b.validate().unwrap();
+    assert_eq!(saved(a), saved(b));
+}
+
+/// Saves, and reads in every way.
+fn round_trip(filter: &AdaptiveQuotientFilter) {
+    let bytes = saved(filter);
+    assert_same(filter, &restored(&bytes).unwrap());
+    read(&bytes);
+    let frozen = FrozenFilter::open(bytes).unwrap();
+    frozen.verify().unwrap();
+    assert_same(filter, &frozen.to_filter().unwrap());
+    assert_eq!(frozen.parameters(), filter.parameters());
+    assert_eq!(frozen.len(), filter.len());
+    let mut numbers = Numbers::new(1);
+    let mut hashes: Vec<Hash> = (0..1000).map(|_| Hash::from_u128(numbers.next())).collect();
+    hashes.extend(filter.iter().map(|entry| *entry.fingerprint.hashes().start()));
+    let mut maybe = Vec::new();
+    frozen.contains_many(&hashes, &mut maybe);
+    for (&hash, maybe) in hashes.iter().zip(maybe) {
+        assert_eq!((frozen.contains(hash), maybe), (filter.contains(hash), filter.contains(hash)));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+
+    #[test]
+    fn worn_filters_come_back(
+        slots in 1u64..700, remainder_bits in 1u32..=56, value_bits in 0u32..=16,
+        operations in 0u64..1500, seed: u64,
+    ) {
+        round_trip(&worn(build(slots, remainder_bits, value_bits), operations, seed));
+    }
+
+    /// Slots that are wider than remainders, as of doubled filters.
+    #[test]
+    fn filters_of_wide_slots_come_back(
+        slots in 1u64..700, remainder_bits in 1u32..=20, wider in 0u32..=20, seed: u64,
+    ) {
+        let mut parameters = build(slots, remainder_bits, 3).parameters();
+        parameters.slot_bits += wider;
+        let none = || std::iter::empty::<Hash>();
+        let filter = AdaptiveQuotientFilter::from_sorted(parameters, none(), none()).unwrap();
+        round_trip(&worn(filter, slots, seed));
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+        drive(&bytes);
+    }
+
+    /// A right header, and anything for a table.
+    #[test]
+    fn garbage_is_asked_in_vain(
+        slots in prop_oneof![1u64..2000, 100_000u64..200_000], remainder_bits in 1u32..=56,
+        narrower in 0u32..=56, value_bits in 0u32..=16, used: u64, seed: u64, kind in 0usize..7,
+    ) {
+        let mut bytes = saved(&build(slots, remainder_bits, value_bits));
+        let used = used % (slots + 1);
+        bytes[56..64].copy_from_slice(&used.to_le_bytes());
+        // As of a doubled filter.
+        bytes[24] -= (narrower % remainder_bits) as u8;
+        let mut numbers = Numbers::new(seed);
+        for (index, line) in bytes[HEADER..].chunks_mut(LINE).enumerate() {
+            for part in line.chunks_mut(16) {
+                let number = match kind {
+                    0 => u128::MAX,
+                    1 | 2 => numbers.next(),
+                    3 | 4 => numbers.next() & numbers.next() & numbers.next(),
+                    _ => numbers.next() | numbers.next() | numbers.next(),
+                };
+                part.copy_from_slice(&number.to_le_bytes()[..part.len()]);
+            }
+            // Known here and there, so that the others are searched for.
+            match kind {
+                0 | 2 | 4 | 6 => line[0] = if index % 16 == 0 { 0 } else { 255 },
+                3 => line[0] = 0,
+                _ => {}
+            }
+        }
+        seal(&mut bytes);
+        read(&bytes);
+    }
+}
+
+/// Runs that are pushed far from home, so that spills don't fit their byte.
+fn crowded() -> AdaptiveQuotientFilter {
+    let mut filter = build(40_000, 9, 0);
+    let mut numbers = Numbers::new(5);
+    // In the first 64th of the table.
+    for _ in 0..38_000 {
+        filter.insert(Hash::from_u128(numbers.next() >> 6)).unwrap();
+    }
+    assert!(filter.statistics().fingerprints > 20_000);
+    filter
+}
+
+#[test]
+fn crowded_filters_come_back_and_are_asked_exactly() {
+    let filter = crowded();
+    round_trip(&filter);
+    let frozen = FrozenFilter::open(saved(&filter)).unwrap();
+    let stored: Vec<_> = filter.iter().map(|entry| entry.fingerprint).collect();
+    let mut numbers = Numbers::new(6);
+    for _ in 0..5000 {
+        let hash = Hash::from_u128(numbers.next() >> 6);
+        let before = stored.partition_point(|fingerprint| *fingerprint.hashes().start() <= hash);
+        let covered = before.checked_sub(1).is_some_and(|index| stored[index].covers(hash));
+        assert_eq!(frozen.contains(hash), covered);
+    }
+}
+
+/// One run or cluster through a table of 200,000 lines, of every crafted kind: each lookup
+/// ends.
+#[test]
+fn endless_runs_are_not_followed_for_ever() {
+    let empty = saved(&build(1 << 23, 9, 0));
+    for (spill, planes) in [(255, 0xff), (0, 0xff), (255, 0), (254, 0x55), (255, 0x2a)] {
+        let mut bytes = empty.clone();
+        for line in bytes[HEADER..].chunks_mut(LINE) {
+            line.fill(planes);
+            line[0] = spill;
+        }
+        // Occupied, without any run end behind.
+        bytes[HEADER + 1] = 0xff;
+        for first in [spill, 0] {
+            bytes[HEADER] = first;
+            seal(&mut bytes);
+            let frozen = FrozenFilter::open(bytes.clone()).unwrap();
+            for number in 0..64 {
+                frozen.contains(Hash::from_u128(number << 122));
+                frozen.contains(Hash::from_u128(number << 98));
+            }
+            assert!(frozen.verify().is_err() && frozen.to_filter().is_err());
+        }
+    }
+}
+
+fn small() -> Vec<u8> {
+    saved(&worn(build(20, 5, 2), 40, 3))
+}
+
+fn small_with_secret() -> Vec<u8> {
+    let filter = worn(build(20, 5, 0), 20, 4);
+    let mut bytes = Vec::new();
+    let keyed = Keyed::<u64, _>::new(filter, Secret::from_bytes([9; 16]));
+    keyed.save_with_secret(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn every_truncation_is_noticed() {
+    for bytes in [small(), small_with_secret()] {
+        for length in 0..bytes.len() {
+            let cut = bytes[..length].to_vec();
+            for error in [restored(&cut).unwrap_err(), FrozenFilter::open(cut).unwrap_err()] {
+                assert!(matches!(error, SnapshotError::Truncated { .. }), "{length}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_bit_counts() {
+    for bytes in [small(), small_with_secret()] {
+        restored(&bytes).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(restored(&flipped).is_err(), "bit {bit}");
+            let opened = FrozenFilter::open(flipped);
+            assert!(opened.and_then(|frozen| frozen.verify()).is_err(), "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn what_follows_is_left_or_refused() {
+    let mut bytes = small();
+    bytes.push(7);
+    let mut rest = &bytes[..];
+    AdaptiveQuotientFilter::restore(&mut rest).unwrap();
+    assert_eq!(rest, [7]);
+    let error = FrozenFilter::open(bytes).unwrap_err();
+    assert!(matches!(error, SnapshotError::TooLong { .. }), "{error}");
+}
+
+#[test]
+fn other_files_and_other_versions_are_named() {
+    let error = restored(b"SQLite format 3\0").unwrap_err();
+    assert!(error.to_string().starts_with("this is no snapshot of a filter"), "{error}");
+    let mut bytes = small();
+    bytes[8] = 2;
+    let error = restored(&bytes).unwrap_err();
+    assert!(matches!(error, SnapshotError::Version { found: 2 }));
+    assert!(error.to_string().contains("version 2"), "{error}");
+}
+
+/// Each number of the header changed, with the right checksum.
+#[test]
+fn impossible_headers_are_refused() {
+    let bytes = saved(&worn(build(20, 5, 2), 30, 3));
+    let fields = [
+        (12, 4),
+        (16, 8),
+        (24, 4),
+        (28, 4),
+        (32, 4),
+        (36, 4),
+        (40, 8),
+        (48, 8),
+        (56, 8),
+        (72, 8),
+        (88, 4),
+        (112, 4),
+        (120, 4),
+    ];
+    for (at, size) in fields {
+        for change in [1u64, 2, 1 << 31, 1 << 47, 1 << 48, 1 << 63, u64::MAX] {
+            let mut crafted = bytes.clone();
+            let before = crafted[at..at + size].to_vec();
+            for (byte, change) in crafted[at..at + size].iter_mut().zip(change.to_le_bytes()) {
+                *byte ^= change;
+            }
+            if crafted[at..at + size] == before {
+                continue;
+            }
+            seal(&mut crafted);
+            read(&crafted);
+            let result = restored(&crafted);
+            // One slot more, or other bits of a value, may be those of another valid filter.
+            assert!(result.is_err() || [16, 32].contains(&at), "{change:x} at {at}");
+            assert!(!matches!(result, Err(SnapshotError::Checksum { .. })), "{change:x} at {at}");
+        }
+    }
+}
+
+/// However large the header says that the filter is, what is not there is not waited for.
+#[test]
+fn absurd_sizes_end_with_the_file() {
+    let bytes = saved(&build(20, 5, 0));
+    for log2 in [20, 30, 36, 40, 44, 48] {
+        let slots = 1u64 << log2;
+        let mut crafted = bytes.clone();
+        crafted[SLOTS_AT..SLOTS_AT + 8].copy_from_slice(&slots.to_le_bytes());
+        let lines = (slots + 4 * slots.isqrt() + 64).div_ceil(56);
+        crafted[72..80].copy_from_slice(&lines.to_le_bytes());
+        seal(&mut crafted);
+        let error = restored(&crafted).unwrap_err();
+        assert!(
+            matches!(error, SnapshotError::Truncated { .. } | SnapshotError::Memory { .. }),
+            "{error}"
+        );
+        let error = FrozenFilter::open(crafted).unwrap_err();
+        assert!(matches!(error, SnapshotError::Truncated { .. }), "{error}");
+    }
+}
+
+/// A folder of its own for a test, removed behind it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("twiceshy-snapshot-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn files_are_replaced_mapped_and_restored() {
+    let folder = Folder::new("files");
+    let path = folder.0.join("filter");
+    let old = worn(build(500, 9, 0), 400, 1);
+    old.save_to(&path).unwrap();
+    let mapped = FrozenFilter::map(&path).unwrap();
+    let new = worn(build(900, 7, 0), 400, 2);
+    new.save_to(&path).unwrap();
+    assert_eq!(folder.names(), ["filter"]);
+    // What was mapped before stays as it was.
+    assert_same(&old, &mapped.to_filter().unwrap());
+    assert_same(&new, &FrozenFilter::map(&path).unwrap().to_filter().unwrap());
+    assert_same(&new, &AdaptiveQuotientFilter::restore_from(&path).unwrap());
+}
+
+#[test]
+fn errors_name_the_file_and_leave_it() {
+    let folder = Folder::new("errors");
+    let filter = build(20, 5, 0);
+    let missing = folder.0.join("no-such-folder").join("filter");
+    for error in [
+        filter.save_to(&missing).unwrap_err(),
+        AdaptiveQuotientFilter::restore_from(&missing).unwrap_err(),
+        FrozenFilter::map(&missing).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("no-such-folder"), "{error}");
+        assert!(matches!(error.cause(), SnapshotError::Io(_)));
+    }
+    // A folder can't be replaced by a file.
+    let occupied = folder.0.join("occupied");
+    std::fs::create_dir(&occupied).unwrap();
+    assert!(filter.save_to(&occupied).is_err());
+    assert_eq!(folder.names(), ["occupied"]);
+    let empty = folder.0.join("empty");
+    std::fs::write(&empty, b"").unwrap();
+    let error = FrozenFilter::map(&empty).unwrap_err();
+    assert!(matches!(error.cause(), SnapshotError::Truncated { .. }), "{error}");
+}
+
+#[test]
+fn a_writer_that_is_full_is_an_error() {
+    let filter = build(20, 5, 0);
+    let mut room = [0; 300];
+    assert!(matches!(filter.save(&mut room[..]), Err(SnapshotError::Io(_))));
+}
+
+type Restored = Result<Keyed<u64, AdaptiveQuotientFilter>, SnapshotError>;
+
+#[test]
+fn secrets_are_saved_only_if_asked_for() {
+    let secret = Secret::from_bytes(*b"sixteen secrets!");
+    let mut keyed = AdaptiveQuotientFilter::builder()
+        .capacity(100)
+        .secret(secret.clone())
+        .build_keyed::<u64>()
+        .unwrap();
+    (0..100).for_each(|key| keyed.insert(&key).unwrap());
+    let holds = |bytes: &[u8]| bytes.windows(16).any(|window| window == secret.expose());
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    keyed.save(&mut without).unwrap();
+    keyed.save_with_secret(&mut with).unwrap();
+    assert!(!holds(&without) && !holds(&saved(keyed.filter())) && holds(&with));
+
+    let other = || Secret::from_bytes([1; 16]);
+    let good: [Restored; 3] = [
+        Keyed::restore(&without[..], secret.clone()),
+        Keyed::restore(&with[..], secret.clone()),
+        Keyed::restore_with_secret(&with[..]),
+    ];
+    for keyed in good {
+        let keyed = keyed.unwrap();
+        assert!((0..100).all(|key| keyed.contains(&key)));
+    }
+    let wrong: [Restored; 2] =
+        [Keyed::restore(&without[..], other()), Keyed::restore(&with[..], other())];
+    assert!(wrong.into_iter().all(|error| matches!(error, Err(SnapshotError::OtherSecret))));
+    let none: Restored = Keyed::restore_with_secret(&without[..]);
+    assert!(matches!(none, Err(SnapshotError::NoSecret)));
+
+    let frozen = Keyed::<u64, FrozenFilter>::open(with.clone(), secret.clone()).unwrap();
+    frozen.filter().verify().unwrap();
+    let mut maybe = Vec::new();
+    frozen.contains_many(&(0..100).collect::<Vec<u64>>(), &mut maybe);
+    assert!(maybe.into_iter().all(|maybe| maybe));
+    let error = Keyed::<u64, FrozenFilter>::open(with, other()).unwrap_err();
+    assert!(matches!(error, SnapshotError::OtherSecret));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_with_the_secret_is_its_owners() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("secret");
+    let path = folder.0.join("filter");
+    let keyed = AdaptiveQuotientFilter::builder().capacity(10).build_keyed::<str>().unwrap();
+    keyed.save_with_secret_to(&path).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    Keyed::<str, _>::restore_with_secret_from(&path).unwrap();
+    Keyed::<str, _>::restore_from(&path, keyed.secret().clone()).unwrap();
+    let error = Keyed::<str, _>::restore_from(&path, Secret::from_bytes([0; 16])).unwrap_err();
+    assert!(matches!(error.cause(), SnapshotError::OtherSecret));
+    assert!(error.to_string().contains("filter: "), "{error}");
+}
+
+/// Compares with a file of the first version of the format. If it is missing, it is written,
+/// to be looked at and kept.
+fn compare_with_fixture(name: &str, bytes: &[u8]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let Ok(kept) = std::fs::read(&path) else {
+        std::fs::write(&path, bytes).unwrap();
+        panic!("{name} was missing, and is written now");
+    };
+    read(&kept);
+    assert_same(&restored(&kept).unwrap(), &restored(bytes).unwrap());
+    assert!(kept == bytes, "{name} would be written differently today");
+}
+
+#[test]
+fn version_1_is_read_and_written_for_ever() {
+    let filter = worn(build(100, 9, 3), 130, 7);
+    let statistics = filter.statistics();
+    assert!(statistics.adaptations > 0 && statistics.extension_slots > 10);
+    compare_with_fixture("v1.twiceshy", &saved(&filter));
+    let secret = Secret::from_bytes(*b"not very secret.");
+    let keyed = Keyed::<u64, _>::new(worn(build(30, 5, 0), 25, 8), secret);
+    let mut bytes = Vec::new();
+    keyed.save_with_secret(&mut bytes).unwrap();
+    compare_with_fixture("v1-with-secret.twiceshy", &bytes);
+}
+
+#[cfg(feature = "serde")]
+mod serde {
+    use super::*;
+    use ::serde::de::value::{BytesDeserializer, Error};
+    use ::serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize)]
+    struct Index {
+        name: String,
+        filter: AdaptiveQuotientFilter,
+    }
+
+    #[test]
+    fn filters_are_parts_of_other_things() {
+        let index = Index { name: "keys".into(), filter: worn(build(300, 9, 2), 200, 9) };
+        let json = serde_json::to_string(&index).unwrap();
+        let back: Index = serde_json::from_str(&json).unwrap();
+        assert_eq!(back.name, index.name);
+        assert_same(&back.filter, &index.filter);
+    }
+
+    #[test]
+    fn what_is_no_snapshot_is_refused() {
+        let bytes = small();
+        let from = |bytes: &[u8]| {
+            let bytes = BytesDeserializer::<Error>::new(bytes);
+            AdaptiveQuotientFilter::deserialize(bytes)
+        };
+        assert_eq!(saved(&from(&bytes).unwrap()), bytes);
+        let error = from(&bytes[..200]).unwrap_err();
+        assert!(error.to_string().contains("200 of"), "{error}");
+        assert!(from(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(serde_json::from_str::<AdaptiveQuotientFilter>("[1, 2, 3]").is_err());
+        assert!(serde_json::from_str::<AdaptiveQuotientFilter>("\"text\"").is_err());
+    }
+}
