@@ -6,9 +6,10 @@
 //! where one has a fingerprint that is a prefix of another's, the shorter one covers both,
 //! and counts both.
 
-use super::construct::EntryWriter;
+use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
 use super::{AdaptiveQuotientFilter, Parameters, builder};
+use crate::bits::machine::{Machine, Operation};
 use crate::bits::word::low_bits;
 use crate::error::{BuildError, MergeError};
 use crate::fingerprint::Digits;
@@ -68,34 +69,56 @@ impl AdaptiveQuotientFilter {
     ) -> Result<Self, MergeError> {
         let mut merged = Self::empty(parameters)?;
         let digits = merged.digits;
-        let mut streams: Vec<Stream<'_>> =
-            filters.iter().map(|filter| Stream::new(filter, digits)).collect();
-        let mut writer = merged.writer();
+        let streams = filters.iter().map(|filter| Stream::new(filter, digits)).collect();
+        let level = merged.table.level();
+        let written = level.run(Merge { streams, writer: merged.writer(), digits })?;
+        merged.count_written(written);
+        merged.adaptations = filters.iter().map(|filter| filter.adaptations).sum();
+        Ok(merged)
+    }
+}
+
+struct Merge<'a> {
+    streams: Vec<Stream<'a>>,
+    writer: EntryWriter<'a>,
+    digits: Digits,
+}
+
+impl Operation for Merge<'_> {
+    type Output = Result<Written, MergeError>;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, _: M) -> Self::Output {
+        let Self { mut streams, mut writer, digits } = self;
         // All that have the same quotient and remainder.
         let mut minirun = Vec::new();
         loop {
-            let first = streams.iter().map(|stream| stream.next).min().unwrap_or(NONE);
+            let (mut first, mut owner, mut shared) = (NONE, 0, false);
+            for (index, stream) in streams.iter().enumerate() {
+                shared = stream.next == first || shared && stream.next > first;
+                if stream.next < first {
+                    (first, owner) = (stream.next, index);
+                }
+            }
             if first == NONE {
                 break;
             }
+            let (origin, stored) = streams[owner].take();
+            let is_single = stored.slots.end - stored.slots.start == 1;
+            if is_single && !shared && streams[owner].next != first {
+                writer.write_single(((first >> 64) as u64, first as u64))?;
+                continue;
+            }
+            minirun.push((origin, stored));
             for stream in &mut streams {
                 while stream.next == first {
                     minirun.push(stream.take());
                 }
             }
-            if let [(_, stored)] = &minirun[..]
-                && stored.slots.end - stored.slots.start == 1
-            {
-                writer.write_single(((first >> 64) as u64, first as u64))?;
-            } else {
-                write_minirun(&mut writer, &minirun, digits)?;
-            }
+            write_minirun(&mut writer, &minirun, digits)?;
             minirun.clear();
         }
-        let written = writer.finish();
-        merged.count_written(written);
-        merged.adaptations = filters.iter().map(|filter| filter.adaptations).sum();
-        Ok(merged)
+        Ok(writer.finish())
     }
 }
 

@@ -20,16 +20,16 @@ impl QuotientTable {
             table: self,
             geometry: self.geometry(),
             home_block: 0,
+            first_home: 0,
             occupied: self.occupied(0),
-            quotient: 0,
             position: 0,
             at: Place::default(),
-            block: 0,
+            first: 0,
             run_ends: 0,
             extensions: 0,
         };
-        reader.find_home();
-        reader.enter(reader.place());
+        reader.enter();
+        reader.go_home();
         reader
     }
 }
@@ -41,60 +41,76 @@ impl QuotientTable {
 pub(crate) struct Reader<'a> {
     table: &'a QuotientTable,
     geometry: Geometry,
-    /// The block of the quotient at hand, and those of it that have runs, from it on; none,
-    /// if there are no more.
+    /// The block of the quotient at hand, its first position, and its quotients that have
+    /// runs, from that one on; none, if there are no more.
     home_block: usize,
+    first_home: u64,
     occupied: u64,
-    quotient: u64,
     /// The slot to be read next, its block, that block's first position, and its planes.
     position: u64,
     at: Place,
-    block: u64,
+    first: u64,
     run_ends: u64,
     extensions: u64,
 }
 
 impl Reader<'_> {
-    /// Goes on to a quotient that has a run, from the block at hand on.
     #[inline(always)]
-    fn find_home(&mut self) {
-        while self.occupied == 0 {
-            self.home_block += 1;
-            if self.home_block >= self.table.blocks() {
-                return;
-            }
-            self.occupied = self.table.occupied(self.home_block);
-        }
-        let first = self.table.start_of(self.home_block);
-        self.quotient = first + u64::from(self.occupied.trailing_zeros());
-        self.position = self.position.max(self.quotient);
+    fn quotient(&self) -> u64 {
+        self.first_home + u64::from(self.occupied.trailing_zeros())
     }
 
-    fn place(&self) -> Place {
-        self.table.place(self.position)
+    #[inline(always)]
+    fn lane(&self) -> u32 {
+        (self.position - self.first) as u32
+    }
+
+    /// Goes on to where the run of the quotient at hand goes on, or begins.
+    #[inline(always)]
+    fn go_home(&mut self) {
+        if self.occupied == 0 {
+            self.find_home();
+        }
+        self.position = self.position.max(self.quotient());
+        if self.lane() >= self.geometry.lanes() {
+            self.enter();
+        }
+    }
+
+    /// Goes on to the next block that has quotients with runs.
+    #[inline(never)]
+    fn find_home(&mut self) {
+        while self.occupied == 0 && self.home_block + 1 < self.table.blocks() {
+            self.home_block += 1;
+            self.occupied = self.table.occupied(self.home_block);
+        }
+        self.first_home = self.table.start_of(self.home_block);
     }
 
     /// Reads the planes of the block of the position at hand.
-    fn enter(&mut self, place: Place) {
+    #[inline(never)]
+    fn enter(&mut self) {
+        let place = self.table.place(self.position);
         if place.block() < self.table.blocks() {
             let block = self.table.block_of(place);
-            self.at = place;
-            self.block = self.table.start_of(place.block());
+            self.at = Place::new(place.block(), 0);
+            self.first = self.table.start_of(place.block());
             self.extensions = self.geometry.plane(block, Plane::Extension);
             self.run_ends = self.geometry.plane(block, Plane::RunEnd);
         }
     }
 
-    #[inline(always)]
-    fn lane(&self) -> u32 {
-        (self.position - self.block) as u32
-    }
-
-    /// Makes the planes those of the block of the position.
-    #[inline(always)]
-    fn follow(&mut self) {
-        if self.lane() >= self.geometry.lanes() {
-            self.enter(self.place());
+    /// Goes on behind what is more of the entry at hand than a remainder.
+    #[inline(never)]
+    fn pass_extensions(&mut self) {
+        loop {
+            self.position += 1;
+            if self.lane() >= self.geometry.lanes() {
+                self.enter();
+            }
+            if self.extensions >> self.lane() & 1 == 0 {
+                return;
+            }
         }
     }
 }
@@ -107,23 +123,20 @@ impl Iterator for Reader<'_> {
         if self.occupied == 0 {
             return None;
         }
-        let lane = self.lane();
-        let block = self.table.block_of(self.at);
+        let (quotient, start, lane) = (self.quotient(), self.position, self.lane());
+        let slot = self.geometry.slot_at(lane);
         let remainder =
-            window(block, self.geometry.slot_at(lane)) & low_bits(self.geometry.width());
-        let (quotient, start) = (self.quotient, self.position);
+            window(self.table.block_of(self.at), slot) & low_bits(self.geometry.width());
         let is_last = self.run_ends >> lane & 1;
-        self.position += 1;
-        self.follow();
-        while self.extensions >> self.lane() & 1 == 1 {
+        if lane + 1 < self.geometry.lanes() && self.extensions >> (lane + 1) & 1 == 0 {
             self.position += 1;
-            self.follow();
+        } else {
+            self.pass_extensions();
         }
         let end = self.position;
         // The lowest bit goes, if the run ends here.
         self.occupied &= self.occupied.wrapping_sub(is_last);
-        self.find_home();
-        self.follow();
+        self.go_home();
         Some(Stored { quotient, remainder, slots: start..end })
     }
 }
