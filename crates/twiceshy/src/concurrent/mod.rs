@@ -278,6 +278,6 @@ impl fmt::Debug for ConcurrentAdaptiveQuotientFilter {
         f.debug_struct("ConcurrentAdaptiveQuotientFilter")
             .field("shards", &self.shards.len())
             .field("statistics", &self.statistics())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

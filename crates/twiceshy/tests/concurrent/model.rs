@@ -149,17 +149,23 @@ impl Driver<'_> {
         match *operation {
             Operation::Insert(hash) => {
                 unless_full(self.filter.insert(hash), full)?;
-                self.plain.as_mut().map(|plain| plain.insert(hash).expect("room"));
+                if let Some(plain) = &mut self.plain {
+                    plain.insert(hash).expect("room");
+                }
                 self.inserted(&[hash], 1);
             }
             Operation::InsertTimes(hash, times) => {
                 unless_full(self.filter.insert_times(hash, times), full)?;
-                self.plain.as_mut().map(|plain| plain.insert_times(hash, times).expect("room"));
+                if let Some(plain) = &mut self.plain {
+                    plain.insert_times(hash, times).expect("room");
+                }
                 self.inserted(&[hash], times);
             }
             Operation::InsertMany(ref hashes) => {
                 unless_full(self.filter.insert_many(hashes), |error| full(&error.cause))?;
-                self.plain.as_mut().map(|plain| plain.insert_many(hashes).expect("room"));
+                if let Some(plain) = &mut self.plain {
+                    plain.insert_many(hashes).expect("room");
+                }
                 self.inserted(hashes, 1);
             }
             Operation::Remove(rank) => self.remove(rank, Leave::Nothing)?,
