@@ -22,6 +22,21 @@ pub enum InsertError {
     Uncountable,
 }
 
+/// Some of many members could not be inserted; all others were.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[error(
+    "{} members were not inserted, all others were; insert those that are refused into a larger \
+     filter, built from the members", refused.len()
+)]
+pub struct InsertManyError {
+    /// Where those that were not inserted are in the list, counted from 0, in order.
+    pub refused: Vec<usize>,
+    /// Why the first of them was refused.
+    #[source]
+    pub cause: InsertError,
+}
+
 /// A member was not removed; the filter is as it was.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -159,6 +174,9 @@ pub enum BuildError {
     /// There can't be that many slots.
     #[error("{0} slots are impossible; choose 1 to 2^48")]
     Slots(u64),
+    /// A filter can't have that many shards.
+    #[error("{0} shards are impossible; choose 1 to 4096")]
+    Shards(usize),
     /// The slots or bytes that were asked for have no room for so many repairs.
     #[error("there is no room for {0} adaptations; allow more slots or memory, or fewer of them")]
     Adaptations(usize),

@@ -85,6 +85,13 @@ impl Fingerprint {
         }
     }
 
+    /// The same fingerprint in a filter of 2^`bits` times the slots, of which this filter's
+    /// are part number `part`.
+    #[inline(always)]
+    pub(crate) fn within(self, part: u64, bits: u32) -> Self {
+        Self { slots: self.slots << bits, quotient: part * self.slots + self.quotient, ..self }
+    }
+
     /// Its first bits.
     #[inline(always)]
     pub(crate) fn truncated(self, bits: u32) -> Self {

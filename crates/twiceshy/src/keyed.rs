@@ -220,7 +220,7 @@ impl<K: ?Sized> Keyed<K, AdaptiveQuotientFilter> {
 }
 
 impl Builder {
-    fn secret_or_fresh(&self) -> Result<Secret, BuildError> {
+    pub(crate) fn secret_or_fresh(&self) -> Result<Secret, BuildError> {
         Ok(self.secret.clone().map_or_else(Secret::generate, Ok)?)
     }
 

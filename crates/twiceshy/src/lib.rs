@@ -2,6 +2,7 @@
 
 mod bits;
 mod claim;
+mod concurrent;
 mod error;
 mod fingerprint;
 mod hash;
@@ -14,9 +15,10 @@ mod table;
 mod traits;
 
 pub use claim::{Adaptation, Answer, Claim};
+pub use concurrent::ConcurrentAdaptiveQuotientFilter;
 pub use error::{
-    AdaptError, BuildError, EntropyError, GrowError, InsertError, Invalid, MergeError, RemoveError,
-    ValueError,
+    AdaptError, BuildError, EntropyError, GrowError, InsertError, InsertManyError, Invalid,
+    MergeError, RemoveError, ValueError,
 };
 pub use fingerprint::Fingerprint;
 pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};

@@ -8,7 +8,7 @@ use crate::{Hash, Member, Secret};
 
 /// The share of slots that a filter is planned to use, members and extensions: above
 /// it inserts get slow.
-pub(super) const PLANNED_LOAD: f64 = 0.95;
+pub(crate) const PLANNED_LOAD: f64 = 0.95;
 
 /// The rate that is taken if none is asked for.
 const DEFAULT_RATE: f64 = 0.001;
@@ -37,13 +37,14 @@ const MOST_EXTENDED: u64 = 64;
 pub struct Builder {
     rate: Option<f64>,
     remainder_bits: Option<u32>,
-    capacity: Option<usize>,
-    memory: Option<u64>,
-    slots: Option<u64>,
-    adaptations: Option<usize>,
+    pub(crate) capacity: Option<usize>,
+    pub(crate) memory: Option<u64>,
+    pub(crate) slots: Option<u64>,
+    pub(crate) adaptations: Option<usize>,
     value_bits: u32,
-    growth: Option<f64>,
+    pub(crate) growth: Option<f64>,
     pub(crate) secret: Option<Secret>,
+    pub(crate) shards: Option<usize>,
 }
 
 /// What a [`Builder`] is going to build.

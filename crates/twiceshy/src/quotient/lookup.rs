@@ -22,15 +22,18 @@ impl AdaptiveQuotientFilter {
     /// to repair the filter if it was a mistake.
     #[inline]
     pub fn check(&self, hash: Hash) -> Answer {
-        if !self.contains(hash) {
-            return Answer::Absent;
-        }
-        let scaled = self.digits.scale(hash);
-        Answer::Maybe(Claim {
-            query: hash,
+        if self.contains(hash) { Answer::Maybe(self.claim(hash)) } else { Answer::Absent }
+    }
+
+    /// The claim that a query may be a member, as of now.
+    #[inline(always)]
+    pub(crate) fn claim(&self, query: Hash) -> Claim {
+        let scaled = self.digits.scale(query);
+        Claim {
+            query,
             cell: self.digits.fingerprint(scaled, 1),
             version: self.versions.at(scaled.quotient),
-        })
+        }
     }
 
     /// Where the home slot of a scaled hash is, and its remainder; by way of the width.

@@ -20,6 +20,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use builder::PLANNED_LOAD;
 pub use builder::{Builder, Plan};
 pub use entry::Entry;
 pub(crate) use parts::Tally;

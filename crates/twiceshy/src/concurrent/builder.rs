@@ -1,0 +1,141 @@
+//! How large each shard should be.
+
+use super::{ConcurrentAdaptiveQuotientFilter, Shard, Sharding};
+use crate::error::BuildError;
+use crate::quotient::PLANNED_LOAD;
+use crate::{Builder, Filter, Keyed};
+use std::thread::available_parallelism;
+
+/// Shards for each thread that the machine runs at once, if nothing is said: one thread
+/// seldom finds another in the shard that it needs.
+const SHARDS_PER_THREAD: usize = 4;
+
+/// By how much the largest of the shards that grow is larger than the smallest, so that one
+/// after the other doubles while the filter grows by as much.
+const STAGGER: f64 = 0.16;
+
+/// By how many standard deviations a shard is planned for more than its share of the members:
+/// chance seldom gives it more.
+const DEVIATIONS: f64 = 4.0;
+
+impl Builder {
+    /// The shards of a concurrent filter, 1 to 4096, rounded up to a power of two; four for
+    /// each thread that the machine runs at once if nothing is said. More of them wait less
+    /// for each other, and double in smaller steps. For
+    /// [`build_concurrent`](Self::build_concurrent) and
+    /// [`build_keyed_concurrent`](Self::build_keyed_concurrent) only.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// An empty filter for many threads.
+    ///
+    /// Capacity, memory or slots, and the room for repairs, are those of all shards together.
+    /// Chance spreads members unevenly, so a capacity is planned with some slack. What
+    /// doesn't fit in spite of it makes a shard [grow](Self::grow_at), at 95 % load if nothing
+    /// is said; but bytes or slots that were asked for are kept to, unless growth is asked
+    /// for, too. Shards that may grow differ in size by up to 16 %, so that they don't all
+    /// double at once. Each has one slot or more.
+    ///
+    /// ```
+    /// use twiceshy::AdaptiveQuotientFilter;
+    /// let builder = AdaptiveQuotientFilter::builder().false_positive_rate(0.001);
+    /// let filter = builder.capacity(1_000_000).shards(16).build_concurrent()?;
+    /// assert_eq!(filter.parameters().len(), 16);
+    /// # Ok::<(), twiceshy::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), or if there can't be so many shards.
+    pub fn build_concurrent(&self) -> Result<ConcurrentAdaptiveQuotientFilter, BuildError> {
+        let shards = self.shards.unwrap_or_else(default_shards);
+        if !(1..=Sharding::MOST).contains(&shards) {
+            return Err(BuildError::Shards(shards));
+        }
+        let sharding = Sharding::at_least(shards);
+        let build = |builder: Self| builder.build().map_err(|error| self.in_all(error));
+        let filters = self.split(sharding.shards()).map(build);
+        let filters = filters.collect::<Result<Vec<_>, _>>()?;
+        let hash = filters[0].hash_scheme();
+        let shards = filters.into_iter().map(Shard::new).collect();
+        Ok(ConcurrentAdaptiveQuotientFilter { sharding, shards, hash })
+    }
+
+    /// An empty filter for many threads and keys of type `K`.
+    ///
+    /// # Errors
+    /// As [`build_concurrent`](Self::build_concurrent), or if there is no entropy for a fresh
+    /// secret.
+    pub fn build_keyed_concurrent<K: ?Sized>(
+        &self,
+    ) -> Result<Keyed<K, ConcurrentAdaptiveQuotientFilter>, BuildError> {
+        Ok(Keyed::new(self.build_concurrent()?, self.secret_or_fresh()?))
+    }
+
+    /// The builders of the shards.
+    fn split(&self, shards: usize) -> impl Iterator<Item = Self> {
+        let growth = self.growth.or(self.capacity.map(|_| PLANNED_LOAD));
+        let stagger = if growth.is_some() { STAGGER } else { 0.0 };
+        let relative_size = move |shard: usize| 1.0 + stagger * shard as f64 / shards as f64;
+        let sizes: f64 = (0..shards).map(relative_size).sum();
+        let overhead = ConcurrentAdaptiveQuotientFilter::overhead(shards);
+        let mut slots = self.slots.map(|slots| Parts::new(slots, sizes));
+        let mut memory = self.memory.map(|bytes| Parts::new(bytes.saturating_sub(overhead), sizes));
+        (0..shards).map(move |shard| {
+            let size = relative_size(shard);
+            let share = |count: usize| (share(count, shards) * size).ceil() as usize;
+            let mut builder = self.clone();
+            builder.capacity = self.capacity.map(share);
+            builder.slots = slots.as_mut().map(|slots| slots.next(size).max(1));
+            builder.memory = memory.as_mut().map(|memory| memory.next(size));
+            builder.adaptations = self.adaptations.map(share);
+            builder.growth = growth;
+            builder
+        })
+    }
+
+    /// A shard's error, with the numbers that the caller gave.
+    fn in_all(&self, error: BuildError) -> BuildError {
+        match error {
+            BuildError::Budget(of_shard) => BuildError::Budget(self.memory.unwrap_or(of_shard)),
+            BuildError::Adaptations(of_shard) => {
+                BuildError::Adaptations(self.adaptations.unwrap_or(of_shard))
+            }
+            other => other,
+        }
+    }
+}
+
+fn default_shards() -> usize {
+    let threads = available_parallelism().map_or(1, Into::into);
+    (threads * SHARDS_PER_THREAD).min(Sharding::MOST)
+}
+
+/// How many of `count` a shard can expect, and some more for chance.
+fn share(count: usize, shards: usize) -> f64 {
+    let mean = count as f64 / shards as f64;
+    let variance = mean * (1.0 - (shards as f64).recip());
+    mean + DEVIATIONS * variance.sqrt()
+}
+
+/// A number cut into parts in proportion to sizes, nothing lost.
+struct Parts {
+    total: u64,
+    sizes: f64,
+    size_before: f64,
+    before: u64,
+}
+
+impl Parts {
+    fn new(total: u64, sizes: f64) -> Self {
+        Self { total, sizes, size_before: 0.0, before: 0 }
+    }
+
+    fn next(&mut self, size: f64) -> u64 {
+        self.size_before += size;
+        let end = (self.total as f64 * (self.size_before / self.sizes)).round() as u64;
+        end.min(self.total) - core::mem::replace(&mut self.before, end.min(self.total))
+    }
+}

@@ -1,0 +1,293 @@
+//! Many threads on one filter, and one thread on the same filter beside an exact model.
+
+#[path = "concurrent/model.rs"]
+mod model;
+#[path = "concurrent/threads.rs"]
+mod threads;
+
+use model::{Numbers, check_entries, entries_of};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use twiceshy::{
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Builder, Claim,
+    ConcurrentAdaptiveQuotientFilter, Dynamic, Hash, InsertError, Keyed, RemoveError, Secret,
+};
+
+fn builder() -> Builder {
+    ConcurrentAdaptiveQuotientFilter::builder()
+}
+
+fn claim(filter: &ConcurrentAdaptiveQuotientFilter, query: Hash) -> Claim {
+    match filter.check(query) {
+        Answer::Maybe(claim) => claim,
+        Answer::Absent => panic!("{query:?} is absent"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+
+    /// Shards are parts of one filter: whatever is done, they hold and answer exactly what
+    /// a plain filter does that has the slots of all of them.
+    #[test]
+    fn any_shards_are_one_filter(
+        shards in prop::sample::select(vec![1usize, 2, 8]),
+        slots in 300u64..600,
+        remainder_bits in 6u32..14,
+        operations in prop::collection::vec(model::operation(), 0..150),
+    ) {
+        let shape = builder().remainder_bits(remainder_bits).slots(slots * shards as u64).value_bits(2);
+        let filter = shape.clone().shards(shards).build_concurrent().unwrap();
+        model::drive(&filter, Some(shape.build().unwrap()), &operations);
+    }
+
+    #[test]
+    fn one_shard_grows_as_a_plain_filter_does(
+        slots in 30u64..80,
+        operations in prop::collection::vec(model::operation(), 0..150),
+    ) {
+        let shape = builder().remainder_bits(10).slots(slots).value_bits(2).grow_at(0.9);
+        let filter = shape.clone().shards(1).build_concurrent().unwrap();
+        model::drive(&filter, Some(shape.build().unwrap()), &operations);
+    }
+
+    #[test]
+    fn any_shards_grow(
+        shards in prop::sample::select(vec![2usize, 8]),
+        slots in 30u64..80,
+        operations in prop::collection::vec(model::operation(), 0..150),
+    ) {
+        let shape = builder().remainder_bits(10).slots(slots * shards as u64).value_bits(2);
+        let filter = shape.grow_at(0.9).shards(shards).build_concurrent().unwrap();
+        model::drive(&filter, None, &operations);
+    }
+}
+
+#[test]
+fn suspects_end_where_their_shard_does() {
+    let filter = builder().remainder_bits(8).slots(8 * 35).shards(8).build_concurrent().unwrap();
+    for border in (1..8u128).map(|shard| shard << 125) {
+        let (last, first) = (Hash::from_u128(border - 1), Hash::from_u128(border));
+        filter.insert_many(&[last, first]).unwrap();
+        let [before, behind] = [last, first].map(|hash| claim(&filter, hash).suspects());
+        assert_eq!((*before.end(), *behind.start()), (last, first));
+        assert!(before.start() < before.end() && behind.start() < behind.end());
+        // A neighbour of the other shard is no suspect, though it is near.
+        let (query, near) =
+            (Hash::from_u128(border + 1), claim(&filter, Hash::from_u128(border + 1)));
+        assert_eq!(filter.adapt(&near, &[first, last]), Err(AdaptError::Outside { member: last }));
+        // Nor is a hash that looks like the member in its own shard.
+        let twin = Hash::from_u128(border.wrapping_add(3 << 125));
+        assert_eq!(filter.adapt(&near, &[twin]), Err(AdaptError::Outside { member: twin }));
+        filter.adapt(&near, &[first]).unwrap();
+        assert!(filter.contains(first) && filter.contains(last) && !filter.contains(query));
+    }
+    filter.validate().unwrap();
+}
+
+#[test]
+fn errors_speak_of_the_hashes_of_the_whole() {
+    let filter = builder().remainder_bits(4).slots(80).shards(8).build_concurrent().unwrap();
+    let [member, other] = [0u128, 1].map(|low| Hash::from_u128(5 << 125 | low));
+    let twin = Hash::from_u128(2 << 125);
+    filter.insert_many(&[member, other]).unwrap();
+    let remove = |mistakes: &[Hash]| {
+        filter.remove_listed(&claim(&filter, other), &[member, other], Some(mistakes))
+    };
+    assert_eq!(remove(&[member]), Err(RemoveError::MistakeIsMember { hash: member }));
+    // A mistake that is the member's twin in another shard is none of this one's.
+    remove(&[twin]).unwrap();
+    let refused = filter.bury_listed(&claim(&filter, member), &[member, twin]);
+    assert_eq!(refused, Err(RemoveError::Outside { member: twin }));
+    let again = claim(&filter, member);
+    assert_eq!(filter.adapt(&again, &[member]), Err(AdaptError::IsMember));
+    filter.bury_listed(&again, &[member]).unwrap();
+    assert!(filter.is_empty() && !filter.contains(member));
+}
+
+#[test]
+fn stale_claims_are_refused() {
+    let shape = builder().remainder_bits(6).slots(64).shards(4).grow_at(0.9);
+    let filter = shape.build_concurrent().unwrap();
+    let hash = |low: u128| Hash::from_u128(3 << 126 | low << 110);
+    filter.insert(hash(0)).unwrap();
+    let refused = |claim: &Claim, members: &[Hash]| {
+        assert_eq!(filter.adapt(claim, members), Err(AdaptError::Stale));
+        assert_eq!(filter.adapt_dropping_ghosts(claim, members), Err(AdaptError::Stale));
+        assert_eq!(filter.remove_listed(claim, members, None), Err(RemoveError::Stale));
+        assert_eq!(filter.bury_listed(claim, members), Err(RemoveError::Stale));
+    };
+    let before = claim(&filter, hash(9));
+    filter.insert(hash(1)).unwrap();
+    refused(&before, &[hash(0), hash(1)]);
+    let before = claim(&filter, hash(9));
+    filter.remove(hash(1)).unwrap();
+    refused(&before, &[hash(0)]);
+    // Another filter's, though it holds the same.
+    let other = shape.build_concurrent().unwrap();
+    other.insert(hash(0)).unwrap();
+    refused(&claim(&other, hash(9)), &[hash(0)]);
+    // A plain filter's, of which there are no parts.
+    let mut plain = AdaptiveQuotientFilter::builder().remainder_bits(1).slots(1).build().unwrap();
+    plain.insert(hash(0)).unwrap();
+    let Answer::Maybe(of_plain) = plain.check(hash(9)) else { panic!("they share a bit") };
+    refused(&of_plain, &[hash(0)]);
+    // The shard has grown; members of other shards don't matter.
+    let before = claim(&filter, hash(9));
+    let elsewhere: Vec<Hash> = (0..40).map(|number| Hash::from_u128(number << 115)).collect();
+    filter.insert_many(&elsewhere).unwrap();
+    assert_eq!(filter.adapt(&before, &[hash(0)]).map(|adaptation| adaptation.lengthened), Ok(1));
+    let before = claim(&filter, hash(0));
+    let slots = filter.parameters()[3].slots;
+    let here = (1..40u128).map(|number| Hash::from_u128(3 << 126 | number << 119));
+    let here: Vec<Hash> = here.collect();
+    filter.insert_many(&here).unwrap();
+    assert!(filter.parameters()[3].slots > slots);
+    refused(&before, &[hash(0)]);
+    filter.validate().unwrap();
+}
+
+#[test]
+fn shards_double_one_after_the_other() {
+    const SHARDS: usize = 16;
+    const CAPACITY: usize = 100_000;
+    let filter = builder().capacity(CAPACITY).shards(SHARDS).build_concurrent().unwrap();
+    let slots = |filter: &ConcurrentAdaptiveQuotientFilter| {
+        filter.parameters().iter().map(|shard| shard.slots).collect::<Vec<_>>()
+    };
+    let planned = slots(&filter);
+    let mut numbers = Numbers(1);
+    let mut grown = Vec::new();
+    for inserted in 0..CAPACITY * 3 / 2 {
+        filter.insert(numbers.hash()).unwrap();
+        if inserted % 50 == 0 {
+            let doubled =
+                slots(&filter).iter().zip(&planned).filter(|(now, then)| now > then).count();
+            grown.resize(doubled, inserted);
+        }
+    }
+    assert_eq!(grown.len(), SHARDS, "each doubles once");
+    assert!(grown[0] > CAPACITY, "none before there are as many members as planned");
+    assert!(grown[SHARDS - 1] - grown[0] > CAPACITY / 12, "over a long time");
+    let at_once = grown.chunk_by(|a, b| a == b).map(<[usize]>::len).max();
+    assert!(at_once < Some(4), "few within 50 inserts");
+    filter.validate().unwrap();
+}
+
+#[test]
+fn batches_agree_with_single_operations_on_one_core_and_on_all() {
+    let mut numbers = Numbers(2);
+    let members: Vec<Hash> = (0..20_000).map(|_| numbers.hash()).collect();
+    let queries: Vec<Hash> =
+        members.iter().copied().chain((0..20_000).map(|_| numbers.hash())).collect();
+    for shards in [1, 4, 64] {
+        // With room for all; and with too little, so that some are refused.
+        for shape in [builder().capacity(100), builder().slots(8_000).remainder_bits(5)] {
+            let build = || shape.clone().shards(shards).build_concurrent().unwrap();
+            let [single, batched, parallel] = [build(), build(), build()];
+            // A first part one by one, so that batches meet a filter with members, too.
+            let (first, rest) = members.split_at(3_000);
+            let insert = |(at, &hash): (usize, &Hash)| single.insert(hash).err().map(|_| at);
+            let refused: Vec<usize> =
+                first.iter().chain(rest).enumerate().filter_map(insert).collect();
+            for filter in [&batched, &parallel] {
+                filter.insert_many(first).unwrap();
+            }
+            let [once, twice] = [batched.insert_many(rest), parallel.par_insert_many(rest)];
+            assert_eq!(once, twice);
+            assert_eq!(batched.len() + refused.len(), members.len());
+            match once {
+                Ok(()) => assert_eq!(refused, []),
+                Err(error) => {
+                    assert!(matches!(error.cause, InsertError::Full { .. }));
+                    let positions: Vec<usize> = error.refused.iter().map(|at| at + 3_000).collect();
+                    assert_eq!(refused, positions);
+                }
+            }
+            let entries = entries_of(&batched);
+            assert_eq!(entries, entries_of(&parallel));
+            let (mut maybe, mut parallel_maybe) = (vec![true; 3], Vec::new());
+            batched.contains_many(&queries, &mut maybe);
+            batched.par_contains_many(&queries, &mut parallel_maybe);
+            let one_by_one: Vec<bool> =
+                queries.iter().map(|&query| batched.contains(query)).collect();
+            assert!(maybe == one_by_one && parallel_maybe == one_by_one);
+            let mut model = BTreeMap::<Hash, u64>::new();
+            for (at, &hash) in members.iter().enumerate() {
+                if refused.binary_search(&at).is_err() {
+                    *model.entry(hash).or_default() += 1;
+                }
+            }
+            check_entries(&batched, &model);
+            batched.validate().unwrap();
+            parallel.validate().unwrap();
+        }
+    }
+}
+
+#[test]
+fn sizes_are_of_all_shards_together() {
+    for shards in [1usize, 3, 16] {
+        let count = shards.next_power_of_two();
+        let filter = builder().memory(1 << 20).shards(shards).build_concurrent().unwrap();
+        assert_eq!(filter.parameters().len(), count);
+        assert!(filter.memory_usage() <= 1 << 20 && filter.memory_usage() > 1 << 19);
+        let filter = builder().slots(10_007).shards(shards).build_concurrent().unwrap();
+        let slots: Vec<u64> = filter.parameters().iter().map(|shard| shard.slots).collect();
+        assert_eq!(slots.iter().sum::<u64>(), 10_007);
+        assert!(slots.iter().max().unwrap() - slots.iter().min().unwrap() <= 1, "none may grow");
+        let statistics = filter.statistics();
+        assert_eq!((statistics.members, statistics.bytes), (0, filter.memory_usage()));
+    }
+    // Of one shard, the plan is the plain filter's.
+    let (plain, one) = (builder().capacity(5_000), builder().capacity(5_000).shards(1));
+    let one = one.build_concurrent().unwrap();
+    assert_eq!(one.parameters(), [plain.plan().unwrap().parameters]);
+    // The rate that was asked for is kept.
+    let filter = builder().false_positive_rate(0.01).capacity(50_000).shards(8).build_concurrent();
+    let filter = filter.unwrap();
+    let mut numbers = Numbers(3);
+    filter.insert_many(&(0..50_000).map(|_| numbers.hash()).collect::<Vec<_>>()).unwrap();
+    assert!(filter.statistics().expected_rate <= 0.01);
+    let maybe = (0..100_000).filter(|_| filter.contains(numbers.hash())).count();
+    assert!(maybe < 1_150, "{maybe} of 100,000");
+    assert!((filter.load() - filter.statistics().load).abs() < 1e-9 && filter.load() > 0.8);
+
+    let build = |builder: Builder| builder.build_concurrent().unwrap_err();
+    assert!(matches!(build(builder().slots(9).shards(0)), BuildError::Shards(0)));
+    assert!(matches!(build(builder().slots(9).shards(4097)), BuildError::Shards(4097)));
+    assert!(matches!(build(builder().memory(999).shards(8)), BuildError::Budget(999)));
+    let crowded = builder().slots(100).adaptations(1_000).shards(4);
+    assert!(matches!(build(crowded), BuildError::Adaptations(1_000)));
+    assert!(matches!(build(builder().shards(4)), BuildError::Size));
+}
+
+#[test]
+fn keys_and_generic_code_share_a_filter() {
+    fn fill(mut filter: impl Dynamic, hash: Hash) -> usize {
+        filter.insert(hash).unwrap();
+        filter.len()
+    }
+    let secret = Secret::generate().unwrap();
+    let keyed =
+        builder().capacity(100).secret(secret.clone()).build_keyed_concurrent::<u64>().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let keyed = &keyed;
+            scope.spawn(move || keyed.insert_many(&[thread, thread + 10]).unwrap());
+        }
+    });
+    keyed.insert(&99).unwrap();
+    keyed.par_insert_many(&[100, 101]).unwrap();
+    assert_eq!(fill(keyed.filter(), keyed.hash(&102)), 12);
+    let mut borrowed = Keyed::<u64, _>::new(keyed.filter(), secret);
+    borrowed.insert(&103).unwrap();
+    let (mut maybe, mut parallel) = (Vec::new(), Vec::new());
+    keyed.contains_many(&[0, 13, 99, 101, 103], &mut maybe);
+    keyed.par_contains_many(&[0, 13, 99, 101, 103], &mut parallel);
+    assert_eq!((maybe, parallel), (vec![true; 5], vec![true; 5]));
+    keyed.remove(&99).unwrap();
+    let Answer::Maybe(claim) = keyed.check(&0) else { panic!("it is a member") };
+    keyed.remove_listed(&claim, &[keyed.hash(&0).into()], None).unwrap();
+    assert!(!keyed.contains(&0) && !keyed.contains(&99) && keyed.len() == 11);
+}

@@ -1,0 +1,205 @@
+//! Threads that insert, remove, repair and ask, while the filter grows under them.
+
+use crate::model::{Members, Numbers, check_entries, forget, list};
+use std::collections::BTreeMap;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use twiceshy::{AdaptError, Answer, ConcurrentAdaptiveQuotientFilter, Hash, RemoveError};
+
+const THREADS: usize = 8;
+const STEPS: usize = 4_000;
+
+/// A filter, and a store that lists its members: never one that isn't in the filter.
+struct Shared {
+    filter: ConcurrentAdaptiveQuotientFilter,
+    store: RwLock<Members>,
+    repaired: AtomicUsize,
+}
+
+/// A thread, and the members that only it inserts and removes.
+struct Worker<'a> {
+    shared: &'a Shared,
+    number: usize,
+    numbers: Numbers,
+    own: Vec<Hash>,
+    counts: Members,
+}
+
+#[test]
+fn no_member_is_lost_whatever_threads_do_at_once() {
+    for seed in 0..6 {
+        let filter = ConcurrentAdaptiveQuotientFilter::builder()
+            .remainder_bits(9)
+            .slots(2_000)
+            .grow_at(0.9)
+            .shards([1, 2, 8][seed % 3])
+            .build_concurrent()
+            .unwrap();
+        let shared = Shared { filter, store: RwLock::default(), repaired: AtomicUsize::new(0) };
+        let slots = slots(&shared.filter);
+        let counts = std::thread::scope(|scope| {
+            let work = |number| {
+                let shared = &shared;
+                scope.spawn(move || Worker::new(shared, number, seed).work())
+            };
+            let threads: Vec<_> = (0..THREADS).map(work).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        let members: Members = counts.into_iter().flatten().collect();
+        assert_eq!(*shared.store.read().unwrap(), members);
+        check_entries(&shared.filter, &members);
+        shared.filter.validate().unwrap();
+        assert!(shared.repaired.into_inner() > 100, "threads repair");
+        assert!(self::slots(&shared.filter) >= 4 * slots, "shards grow");
+    }
+}
+
+fn slots(filter: &ConcurrentAdaptiveQuotientFilter) -> u64 {
+    filter.parameters().iter().map(|shard| shard.slots).sum()
+}
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Shared, number: usize, seed: usize) -> Self {
+        let numbers = Numbers((seed * THREADS + number) as u64 * 1_000_003);
+        Self { shared, number, numbers, own: Vec::new(), counts: BTreeMap::new() }
+    }
+
+    /// Does the work, and returns the members that are left.
+    fn work(mut self) -> Members {
+        for _ in 0..STEPS {
+            match self.numbers.below(20) {
+                0..=7 => self.insert(),
+                8 => self.insert_batch(),
+                9 => self.insert_again(),
+                10..=11 => self.remove(),
+                12 => self.remove_listed(),
+                13..=15 => self.repair(),
+                _ => self.ask(),
+            }
+        }
+        self.own.iter().for_each(|&member| self.must_hold(member));
+        self.counts
+    }
+
+    /// A hash of its own for each owner: the last bits are the owner's number.
+    fn hash(&mut self, owner: usize) -> Hash {
+        Hash::from_u128(self.numbers.hash().as_u128() & !0xff | owner as u128)
+    }
+
+    fn pick(&mut self) -> Option<Hash> {
+        (!self.own.is_empty()).then(|| self.own[self.numbers.below(self.own.len())])
+    }
+
+    fn must_hold(&self, member: Hash) {
+        let filter = &self.shared.filter;
+        assert!(filter.contains(member), "{member:?} is lost");
+        assert!(filter.check(member).is_maybe(), "{member:?} is lost");
+        assert!(filter.count(member) >= self.counts[&member]);
+    }
+
+    /// After the filter has it.
+    fn store(&mut self, member: Hash, times: u64) {
+        *self.shared.store.write().unwrap().entry(member).or_default() += times;
+        let count = self.counts.entry(member).or_default();
+        if *count == 0 {
+            self.own.push(member);
+        }
+        *count += times;
+        self.must_hold(member);
+    }
+
+    /// Before the filter forgets it.
+    fn forget(&mut self, member: Hash) {
+        forget(&mut self.shared.store.write().unwrap(), member);
+        forget(&mut self.counts, member);
+        if !self.counts.contains_key(&member) {
+            self.own.retain(|&own| own != member);
+        }
+    }
+
+    fn insert(&mut self) {
+        let member = self.hash(self.number);
+        self.shared.filter.insert(member).unwrap();
+        self.store(member, 1);
+    }
+
+    fn insert_again(&mut self) {
+        let Some(member) = self.pick() else { return };
+        let times = self.numbers.next() % 5;
+        self.shared.filter.insert_times(member, times).unwrap();
+        self.store(member, times);
+    }
+
+    fn insert_batch(&mut self) {
+        let members: Vec<Hash> = (0..20).map(|_| self.hash(self.number)).collect();
+        match self.numbers.below(2) {
+            0 => self.shared.filter.insert_many(&members).unwrap(),
+            _ => self.shared.filter.par_insert_many(&members).unwrap(),
+        }
+        for member in members {
+            self.store(member, 1);
+        }
+    }
+
+    fn remove(&mut self) {
+        let Some(member) = self.pick() else { return };
+        self.forget(member);
+        match self.numbers.below(2) {
+            0 => self.shared.filter.remove(member).unwrap(),
+            _ => self.shared.filter.bury(member).unwrap(),
+        }
+    }
+
+    fn remove_listed(&mut self) {
+        let Some(member) = self.pick() else { return };
+        self.forget(member);
+        loop {
+            let Answer::Maybe(claim) = self.shared.filter.check(member) else {
+                panic!("{member:?} is lost");
+            };
+            let mut listed = list(&self.shared.store.read().unwrap(), claim.suspects());
+            // The store has forgotten it already, once.
+            listed.push(member.into());
+            match self.shared.filter.remove_listed(&claim, &listed, None) {
+                Ok(()) => return,
+                // Another thread is between the filter and the store.
+                Err(RemoveError::Stale | RemoveError::Unlisted { .. }) => std::thread::yield_now(),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn repair(&mut self) {
+        // Near a member, or else it is seldom a mistake.
+        let owner = THREADS + self.number;
+        let query = match self.pick() {
+            Some(member) => {
+                let low = self.numbers.next() >> self.numbers.below(40);
+                Hash::from_u128((member.as_u128() ^ u128::from(low) << 40) & !0xff | owner as u128)
+            }
+            None => self.hash(owner),
+        };
+        let Answer::Maybe(claim) = self.shared.filter.check(query) else { return };
+        let listed = list(&self.shared.store.read().unwrap(), claim.suspects());
+        match self.shared.filter.adapt(&claim, &listed) {
+            Ok(_) => self.shared.repaired.fetch_add(1, Ordering::Relaxed),
+            // Another thread was here, or is between the filter and the store.
+            Err(AdaptError::Stale | AdaptError::Unlisted { .. }) => return,
+            Err(error) => panic!("{error}"),
+        };
+    }
+
+    fn ask(&mut self) {
+        let mut maybe = Vec::new();
+        let from = self.numbers.below(self.own.len().max(1));
+        let some = &self.own[from..self.own.len().min(from + 30)];
+        match self.number % 2 {
+            0 => self.shared.filter.contains_many(some, &mut maybe),
+            _ => self.shared.filter.par_contains_many(some, &mut maybe),
+        }
+        assert!(maybe.iter().all(|&maybe| maybe), "one of {some:?} is lost");
+        if let Some(member) = self.pick() {
+            self.must_hold(member);
+        }
+    }
+}
