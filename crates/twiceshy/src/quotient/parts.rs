@@ -5,8 +5,8 @@ use crate::bits::memory::Lines;
 use crate::fingerprint::Digits;
 use crate::table::QuotientTable;
 
-/// What a filter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a filter counts, and when it grows.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tally {
     /// Members, each as often as it was inserted.
     pub(crate) len: u64,
@@ -15,6 +15,8 @@ pub(crate) struct Tally {
     /// Used slots.
     pub(crate) used: u64,
     pub(crate) adaptations: u64,
+    /// The load at which it doubles by itself.
+    pub(crate) growth: Option<f64>,
 }
 
 impl AdaptiveQuotientFilter {
@@ -24,6 +26,7 @@ impl AdaptiveQuotientFilter {
             extra_slots: self.extra_slots,
             used: self.table.used(),
             adaptations: self.adaptations,
+            growth: self.growth,
         }
     }
 
@@ -48,6 +51,7 @@ impl AdaptiveQuotientFilter {
         filter.len = tally.len;
         filter.extra_slots = tally.extra_slots;
         filter.adaptations = tally.adaptations;
+        filter.set_growth(tally.growth);
         Some(filter)
     }
 }

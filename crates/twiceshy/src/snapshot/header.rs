@@ -36,14 +36,15 @@ mod offset {
     pub(super) const ADAPTATIONS: usize = 64;
     pub(super) const LINES: usize = 72;
     pub(super) const MARK: usize = 80;
-    pub(super) const RESERVED: usize = 88;
+    pub(super) const GROWTH: usize = 88;
+    pub(super) const RESERVED: usize = 96;
     pub(super) const TABLE_CHECKSUM: usize = 116;
     pub(super) const SECRET_CHECKSUM: usize = 120;
     pub(super) const CHECKSUM: usize = 124;
 }
 
 /// What a snapshot says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Header {
     pub(super) parameters: Parameters,
     pub(super) tally: Tally,
@@ -70,7 +71,7 @@ impl Header {
 
     pub(super) fn to_bytes(&self) -> [u8; SIZE] {
         let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = self.parameters;
-        let Tally { len, extra_slots, used, adaptations } = self.tally;
+        let Tally { len, extra_slots, used, adaptations, growth } = self.tally;
         let mut bytes = [0; SIZE];
         bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
         for (at, number) in [
@@ -93,6 +94,7 @@ impl Header {
             (offset::ADAPTATIONS, adaptations),
             (offset::LINES, self.lines as u64),
             (offset::MARK, self.mark),
+            (offset::GROWTH, growth.map_or(0, f64::to_bits)),
         ] {
             bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
         }
@@ -139,6 +141,7 @@ impl Header {
             extra_slots: long(offset::EXTRA_SLOTS),
             used: long(offset::USED),
             adaptations: long(offset::ADAPTATIONS),
+            growth: Some(long(offset::GROWTH)).filter(|&bits| bits != 0).map(f64::from_bits),
         };
         check_tally(tally, parameters.slots)?;
         let reserved = &bytes[offset::RESERVED..offset::TABLE_CHECKSUM];
@@ -181,12 +184,15 @@ fn impossible(reason: &str) -> SnapshotError {
 
 /// Checks what needs no look at the table.
 fn check_tally(tally: Tally, slots: u64) -> Result<(), SnapshotError> {
-    let Tally { len, extra_slots, used, adaptations } = tally;
+    let Tally { len, extra_slots, used, adaptations, growth } = tally;
     if extra_slots > used || used > slots {
         return Err(impossible("more slots are used than there are"));
     }
     if len > MOST || adaptations > MOST {
         return Err(impossible("more members or repairs than can be counted"));
+    }
+    if growth.is_some_and(|load| !(load > 0.0 && load <= 1.0)) {
+        return Err(impossible("no filter grows at such a load"));
     }
     Ok(())
 }

@@ -59,7 +59,8 @@
 //! | 64 | 8 | repairs |
 //! | 72 | 8 | lines of the table, *n* |
 //! | 80 | 8 | mark of the secret, or 0 if it isn't known: the first 8 bytes of the AES-128 block 3 under it, or 1 if they are 0 |
-//! | 88 | 28 | 0 |
+//! | 88 | 8 | load at which the filter doubles by itself, a 64-bit floating-point number, or 0 |
+//! | 96 | 20 | 0 |
 //! | 116 | 4 | checksum of the table section |
 //! | 120 | 4 | checksum of the secret section, or 0 |
 //! | 124 | 4 | checksum of the bytes before |
