@@ -166,8 +166,12 @@ impl<'a> Worker<'a> {
             listed.push(member.into());
             match self.shared.filter.remove_listed(&claim, &listed, None) {
                 Ok(()) => return,
-                // Another thread is between the filter and the store.
-                Err(RemoveError::Stale | RemoveError::Unlisted { .. }) => std::thread::yield_now(),
+                Err(RemoveError::Stale) => {}
+                // Another thread is between the store and the filter, and may be waiting for
+                // this one; but the store knew that it is a member.
+                Err(RemoveError::Unlisted { .. }) => {
+                    return self.shared.filter.remove(member).unwrap();
+                }
                 Err(error) => panic!("{error}"),
             }
         }
