@@ -68,6 +68,10 @@ impl ConcurrentAdaptiveQuotientFilter {
     /// Removes the claim's query, once, if it is one of `members`, which are *all* members in
     /// [`claim.suspects()`](Claim::suspects); see [`AdaptiveQuotientFilter::remove_listed`].
     ///
+    /// What other threads have removed from the store, but not yet from the filter, is
+    /// unlisted. Don't wait for that to change: they may be waiting for you. If the store knew
+    /// the key, [`remove`](Self::remove) it.
+    ///
     /// # Errors
     /// As [`AdaptiveQuotientFilter::remove_listed`].
     pub fn remove_listed<L>(

@@ -81,9 +81,13 @@ impl<'a> Worker<'a> {
         self.counts
     }
 
-    /// A hash of its own for each owner: the last bits are the owner's number.
+    /// A hash of its own for each owner: the last bits are the owner's number. Some crowd in
+    /// a few cells, where threads meet.
     fn hash(&mut self, owner: usize) -> Hash {
-        Hash::from_u128(self.numbers.hash().as_u128() & !0xff | owner as u128)
+        let hash = self.numbers.hash().as_u128();
+        let crowded = self.numbers.below(8) == 0;
+        let hash = if crowded { hash >> 122 << 122 | hash << 40 >> 40 } else { hash };
+        Hash::from_u128(hash & !0xff | owner as u128)
     }
 
     fn pick(&mut self) -> Option<Hash> {
@@ -162,8 +166,12 @@ impl<'a> Worker<'a> {
             listed.push(member.into());
             match self.shared.filter.remove_listed(&claim, &listed, None) {
                 Ok(()) => return,
-                // Another thread is between the filter and the store.
-                Err(RemoveError::Stale | RemoveError::Unlisted { .. }) => std::thread::yield_now(),
+                Err(RemoveError::Stale) => {}
+                // Another thread is between the store and the filter, and may be waiting for
+                // this one; but the store knew that it is a member.
+                Err(RemoveError::Unlisted { .. }) => {
+                    return self.shared.filter.remove(member).unwrap();
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -181,6 +189,8 @@ impl<'a> Worker<'a> {
         };
         let Answer::Maybe(claim) = self.shared.filter.check(query) else { return };
         let listed = list(&self.shared.store.read().unwrap(), claim.suspects());
+        // Time for others to make the claim stale.
+        std::thread::yield_now();
         match self.shared.filter.adapt(&claim, &listed) {
             Ok(_) => self.shared.repaired.fetch_add(1, Ordering::Relaxed),
             // Another thread was here, or is between the filter and the store.
