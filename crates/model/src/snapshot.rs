@@ -93,6 +93,7 @@ pub fn read(bytes: &[u8]) {
             return;
         }
     };
+    assert!(format!("{frozen:?}").contains("load"), "its statistics can be shown");
     let queries = queries(frozen.parameters().slots);
     let mut maybe = Vec::new();
     frozen.contains_many(&queries, &mut maybe);

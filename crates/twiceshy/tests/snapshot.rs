@@ -226,6 +226,42 @@ fn endless_runs_are_not_followed_for_ever() {
     }
 }
 
+/// A table of 9-bit slots, 42 in a line, with some bits of its first line set.
+fn crafted(slots: u64, spill: u8, bits: impl IntoIterator<Item = usize>) -> FrozenFilter {
+    let mut bytes = saved(&build(slots, 9, 0));
+    bytes[HEADER] = spill;
+    for bit in bits {
+        bytes[HEADER + bit / 8] |= 1 << (bit % 8);
+    }
+    seal(&mut bytes);
+    read(&bytes);
+    FrozenFilter::open(bytes).unwrap()
+}
+
+const OCCUPIED: usize = 8;
+const RUN_END: usize = OCCUPIED + 42;
+const EXTENSION: usize = RUN_END + 42;
+
+#[test]
+fn fingerprints_longer_than_any_hash_may_be_its() {
+    let extended = (1..42).map(|lane| EXTENSION + lane);
+    let frozen = crafted(1000, 0, extended.chain([OCCUPIED, RUN_END]));
+    assert!(frozen.contains(Hash::MIN));
+}
+
+#[test]
+fn nothing_is_behind_the_last_slot() {
+    // Two lines, and a run in the last slot.
+    let frozen = crafted(1, 83, [OCCUPIED]);
+    assert!(frozen.contains(Hash::MIN));
+}
+
+#[test]
+fn a_run_that_leaves_the_table_may_hold_anything() {
+    let frozen = crafted(1000, 0, [OCCUPIED]);
+    assert!(frozen.contains(Hash::from_u128(u128::MAX / 2000)));
+}
+
 fn small() -> Vec<u8> {
     saved(&worn(build(20, 5, 2), 40, 3))
 }
