@@ -177,7 +177,7 @@ impl Stage {
 
     fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let hash = self.any_hash(bytes)?;
-        match bytes.int_in_range(0..=31)? {
+        match bytes.int_in_range(0..=32)? {
             0..=6 => self.insert(hash, false, 1),
             7 => self.insert(hash, bytes.ratio(1, 4)?, 1),
             8..=12 => self.adapt(hash, bytes.ratio(1, 4)?),
@@ -216,6 +216,12 @@ impl Stage {
             26..=27 => self.merge(bytes)?,
             28 => self.double(),
             29..=30 => self.resize(bytes)?,
+            31 => {
+                let mut snapshot = Vec::new();
+                self.filter.save(&mut snapshot).expect("memory");
+                self.filter =
+                    AdaptiveQuotientFilter::restore(&snapshot[..]).expect("what was saved");
+            }
             _ => assert_eq!(self.filter.contains(hash), self.model.contains(hash)),
         }
         Ok(())

@@ -2,8 +2,12 @@
 
 use super::measure::{self, Rates, timed};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::time::Instant;
-use twiceshy::{AdaptiveQuotientFilter, Hash, KeyedHasher, Secret};
+use twiceshy::{
+    AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter, FrozenFilter, Hash, KeyedHasher,
+    Secret,
+};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -54,6 +58,39 @@ struct Work {
     full: AdaptiveQuotientFilter,
     /// Of half the slots each, and together all members.
     halves: [AdaptiveQuotientFilter; 2],
+    shared: ConcurrentAdaptiveQuotientFilter,
+    snapshot: Vec<u8>,
+    /// A file of the snapshot.
+    file: PathBuf,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+/// Shards of the concurrent filter.
+const SHARDS: usize = 16;
+
+fn shared(slots: u64, remainder_bits: u32) -> ConcurrentAdaptiveQuotientFilter {
+    AdaptiveQuotientFilter::builder()
+        .slots(slots)
+        .remainder_bits(remainder_bits)
+        .shards(SHARDS)
+        .build_concurrent()
+        .expect("memory for a filter")
+}
+
+/// Does `work` on each half of the hashes, in two threads; nanoseconds on the clock.
+fn in_two_threads(hashes: &[Hash], work: impl Fn(&[Hash]) + Sync) -> f64 {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for half in hashes.chunks(hashes.len().div_ceil(2)) {
+            scope.spawn(|| work(half));
+        }
+    });
+    start.elapsed().as_nanos() as f64
 }
 
 fn empty(slots: u64, remainder_bits: u32) -> AdaptiveQuotientFilter {
@@ -78,10 +115,20 @@ impl Work {
         let mut sorted = members.clone();
         sorted.sort_unstable();
         let (one, other) = members.split_at(members.len() / 2);
+        let full = filled(slots, bits, &members);
+        let mut snapshot = Vec::new();
+        full.save(&mut snapshot).expect("memory for a snapshot");
+        let file = std::env::temp_dir().join(format!("twiceshy-lab-{}.aqf", std::process::id()));
+        full.save_to(&file).expect("a file in the temporary directory");
+        let shared = shared(slots, bits);
+        shared.insert_many(&members).expect("room");
         Self {
             slots,
             remainder_bits: bits,
-            full: filled(slots, bits, &members),
+            full,
+            shared,
+            snapshot,
+            file,
             halves: [one, other].map(|half| filled(slots / 2, bits + 1, half)),
             members,
             sorted,
@@ -147,13 +194,69 @@ impl Work {
                 assert!(maybe < self.strangers.len() / 4);
                 time
             }
+            "negative_concurrent_1t" => {
+                let (maybe, time) = timed(|| {
+                    self.strangers.iter().filter(|&&hash| self.shared.contains(hash)).count()
+                });
+                assert!(maybe < self.strangers.len() / 4);
+                time
+            }
+            "negative_concurrent_2t" => in_two_threads(&self.strangers, |hashes| {
+                let maybe = hashes.iter().filter(|&&hash| self.shared.contains(hash)).count();
+                assert!(maybe < self.strangers.len() / 4);
+            }),
+            "insert_1t" | "insert_2t" => {
+                let filter = shared(self.slots, self.remainder_bits);
+                let insert = |hashes: &[Hash]| {
+                    for &hash in hashes {
+                        filter.insert(hash).expect("room");
+                    }
+                };
+                let time = match op {
+                    "insert_2t" => in_two_threads(&self.members, insert),
+                    _ => timed(|| insert(&self.members)).1,
+                };
+                assert_eq!(filter.len(), self.members.len(), "{op}: a member is missing");
+                time
+            }
+            "save" => {
+                let mut bytes = Vec::with_capacity(self.snapshot.len());
+                let ((), time) = timed(|| self.full.save(&mut bytes).expect("memory"));
+                assert!(bytes == self.snapshot);
+                time
+            }
+            "load" => {
+                let (filter, time) = timed(|| AdaptiveQuotientFilter::restore(&self.snapshot[..]));
+                check(&filter.expect("what was saved"));
+                time
+            }
+            "map_open" => {
+                let (frozen, time) = timed(|| FrozenFilter::map(&self.file).expect("a file"));
+                assert_eq!(frozen.len(), self.members.len());
+                assert!(self.members[..100].iter().all(|&member| frozen.contains(member)));
+                time
+            }
             _ => unreachable!("an operation of the list"),
         }
     }
 }
 
-const OPS: [&str; 7] =
-    ["insert", "sorted_build", "merge_halves", "bulk", "remove", "double", "negative_plain"];
+const OPS: [&str; 14] = [
+    "insert",
+    "sorted_build",
+    "merge_halves",
+    "bulk",
+    "remove",
+    "double",
+    "save",
+    "load",
+    "map_open",
+    "negative_plain",
+    "negative_concurrent_1t",
+    "negative_concurrent_2t",
+    "insert_1t",
+    "insert_2t",
+];
 
 pub(crate) fn run(options: &Options) {
     let wanted = |op: &&str| options.ops.is_empty() || options.ops.iter().any(|name| name == op);
@@ -180,8 +283,25 @@ pub(crate) fn run(options: &Options) {
     measure::hide_round();
     let mut rows = Vec::new();
     for (op, times) in OPS.into_iter().zip(times).filter(|(_, times)| !times.is_empty()) {
+        let gigabytes = ["save", "load"].contains(&op).then(|| {
+            let best = times.iter().copied().fold(f64::INFINITY, f64::min);
+            work.snapshot.len() as f64 / best
+        });
+        if op == "map_open" {
+            // Nothing that is done for each member: what counts is how long it takes.
+            let mut times = times;
+            times.sort_by(f64::total_cmp);
+            let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
+            rows.push(Row { p50_ns: Some(median), max_ns: Some(most), ..row(op, options.load) });
+            continue;
+        }
         let Rates { best, median } = measure::rates(work.members.len(), times);
-        rows.push(Row { mops: Some(best), median_mops: Some(median), ..row(op, options.load) });
+        rows.push(Row {
+            mops: Some(best),
+            median_mops: Some(median),
+            gigabytes_per_second: gigabytes,
+            ..row(op, options.load)
+        });
     }
     for (op, load, latencies) in latencies(&work).into_iter().filter(|(op, ..)| wanted(op)) {
         let at = |share: f64| Some(latencies[((latencies.len() - 1) as f64 * share) as usize]);
