@@ -122,9 +122,13 @@ fn a_key_that_is_listed_twice_is_a_member_once() {
 }
 
 #[test]
-fn equal_hashes_that_no_size_spreads_are_refused() {
-    let members = vec![Hash::MAX; 20_000];
-    assert!(matches!(builder().build_from(members, vec![]), Err(BuildError::Full { .. })));
+fn equal_hashes_are_counted() {
+    for mistakes in [vec![], vec![Hash::MIN]] {
+        let filter = builder().build_from(vec![Hash::MAX; 20_000], mistakes).unwrap();
+        let statistics = filter.statistics();
+        assert_eq!((statistics.members, statistics.fingerprints), (20_000, 1));
+        assert_eq!(filter.count(Hash::MAX), 20_000);
+    }
 }
 
 #[test]

@@ -161,8 +161,8 @@ pub struct Statistics {
     pub load: f64,
     /// Bytes of memory.
     pub bytes: u64,
-    /// The probability that a random query is a false positive, extensions not
-    /// counted.
+    /// The probability that a random query is a false positive, as if no fingerprint were
+    /// lengthened.
     pub expected_rate: f64,
 }
 
@@ -239,10 +239,9 @@ impl AdaptiveQuotientFilter {
             extension_slots: self.extra_slots,
             load: self.load(),
             bytes: self.memory_usage(),
-            expected_rate: builder::expected_rate(
-                (self.table.used() - self.extra_slots) as f64 / self.table.slots() as f64,
-                self.digits.remainder,
-            ),
+            expected_rate: (self.table.used() - self.extra_slots) as f64
+                / self.table.slots() as f64
+                / f64::from(self.digits.remainder).exp2(),
         }
     }
 
