@@ -7,14 +7,14 @@ use crate::shell::{self, Done, command, install, output};
 
 /// Instructions of one operation, as recorded; 2^15 slots, 9-bit remainders, 90 % load.
 const RECORDED: [(&str, f64); 8] = [
-    ("negative", 105.2),
-    ("positive", 127.9),
-    ("negative-many", 104.7),
-    ("positive-many", 157.9),
-    ("insert", 257.4),
-    ("insert-many", 248.1),
-    ("bulk", 168.0),
-    ("adapt", 3807.7),
+    ("negative", 112.6),
+    ("positive", 136.4),
+    ("negative-many", 105.5),
+    ("positive-many", 160.0),
+    ("insert", 273.2),
+    ("insert-many", 255.2),
+    ("bulk", 208.5),
+    ("adapt", 4484.0),
 ];
 
 /// How much more is still well; compilers differ.

@@ -69,11 +69,22 @@ impl<K, H: Fn(&K) -> Hash> Operation for Fill<'_, K, H> {
             if count == 1 {
                 return writer.push(quotient, [remainder]);
             }
-            writer.push(quotient, core::iter::once(remainder).chain(spelling.counter(count, 0)))
+            push_counted(&mut writer, quotient, remainder, spelling.counter(count, 0))
         });
         writer.finish();
         Some(written.map(|()| entries))
     }
+}
+
+#[cold]
+#[inline(never)]
+fn push_counted(
+    writer: &mut TableWriter<'_>,
+    quotient: u64,
+    remainder: Slot,
+    counter: impl Iterator<Item = Slot>,
+) -> Result<(), TableFull> {
+    writer.push(quotient, core::iter::once(remainder).chain(counter))
 }
 
 /// Quotient and remainder of a hash as one number.
