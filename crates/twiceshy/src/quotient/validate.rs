@@ -1,8 +1,9 @@
 //! The invariants of a filter, all checked.
 
-use super::AdaptiveQuotientFilter;
+use super::{AdaptiveQuotientFilter, Entry};
 use crate::Fingerprint;
 use crate::error::Invalid;
+use core::ops::Range;
 
 impl AdaptiveQuotientFilter {
     /// Checks every invariant of the filter and of its table; for tests and after
@@ -11,39 +12,52 @@ impl AdaptiveQuotientFilter {
     /// # Errors
     /// Says which invariant is broken.
     pub fn validate(&self) -> Result<(), Invalid> {
-        self.table.validate()?;
-        let (mut len, mut count) = (0u64, 0);
-        for run in self.table.runs() {
-            let mut before: Option<Fingerprint> = None;
+        let (mut members, mut entries) = (0u64, 0);
+        let plain = self.table.validate(self.digits.remainder, |run| {
+            let mut before = None;
             for slots in self.table.entries(run.slots) {
-                let start = slots.start;
-                let Some(entry) = self.checked_entry(run.quotient, slots) else {
-                    return Err(Invalid(format!("the entry at {start} is not well-formed")));
-                };
-                let fingerprint = entry.fingerprint;
-                let remainder = self.digits.digit(fingerprint.prefix(), 0);
-                if remainder != self.table.value(start) || fingerprint.checked_hashes().is_none() {
-                    return Err(Invalid(format!("{fingerprint:?} is no hash's")));
-                }
-                if let Some(before) = before.replace(fingerprint) {
-                    if before >= fingerprint {
-                        return Err(Invalid(format!("{fingerprint:?} is behind {before:?}")));
-                    }
-                    if before.covers(*fingerprint.hashes().start()) {
-                        return Err(Invalid(format!("{before:?} is a prefix of {fingerprint:?}")));
-                    }
-                }
-                len = len.saturating_add(entry.count);
-                count += 1;
+                let entry = self.check_entry(run.quotient, slots, before)?;
+                before = Some(entry.fingerprint);
+                members = members.saturating_add(entry.count);
+                entries += 1;
             }
-        }
+            Ok(())
+        })?;
+        let len = members.saturating_add(plain);
         if len != self.len {
             return Err(Invalid(format!("there are {len} members, not {}", self.len)));
         }
-        let extra = self.table.used() - count;
+        let extra = self.table.used() - entries - plain;
         if extra != self.extra_slots {
             return Err(Invalid(format!("{extra} slots are extra, not {}", self.extra_slots)));
         }
         Ok(())
+    }
+
+    /// Checks the entry in some slots of the run of `quotient`, behind another one.
+    fn check_entry(
+        &self,
+        quotient: u64,
+        slots: Range<u64>,
+        before: Option<Fingerprint>,
+    ) -> Result<Entry, Invalid> {
+        let start = slots.start;
+        let Some(entry) = self.checked_entry(quotient, slots) else {
+            return Err(Invalid(format!("the entry at {start} is not well-formed")));
+        };
+        let fingerprint = entry.fingerprint;
+        let remainder = self.digits.digit(fingerprint.prefix(), 0);
+        if remainder != self.table.value(start) || fingerprint.checked_hashes().is_none() {
+            return Err(Invalid(format!("{fingerprint:?} is no hash's")));
+        }
+        match before {
+            Some(before) if before >= fingerprint => {
+                Err(Invalid(format!("{fingerprint:?} is behind {before:?}")))
+            }
+            Some(before) if before.covers_all(&fingerprint) => {
+                Err(Invalid(format!("{before:?} is a prefix of {fingerprint:?}")))
+            }
+            _ => Ok(entry),
+        }
     }
 }

@@ -133,7 +133,13 @@ impl Geometry {
     /// Which slots of a window are larger than `value`: one bit for each.
     #[inline(always)]
     fn larger<M: Machine>(self, machine: M, slots: u64, value: u64) -> u64 {
-        let values = value.wrapping_mul(self.lowest);
+        self.less(machine, value.wrapping_mul(self.lowest), slots)
+    }
+
+    /// Which of `values`, whole slots of a window, are less than the slots of another: one
+    /// bit for each.
+    #[inline(always)]
+    pub(super) fn less<M: Machine>(self, machine: M, values: u64, slots: u64) -> u64 {
         // Without their highest bits, and one set there to borrow from, the slots don't
         // interfere; where the highest bits differ, they decide.
         let not_less = (values | self.highest).wrapping_sub(slots & !self.highest);

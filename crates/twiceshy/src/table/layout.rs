@@ -211,6 +211,12 @@ impl Geometry {
         self.slots_at + lane * self.width
     }
 
+    /// The value of a slot.
+    #[inline(always)]
+    pub(super) fn slot(self, block: &Block, lane: u32) -> u64 {
+        window(block, self.slot_at(lane)) & low_bits(self.width)
+    }
+
     #[inline(always)]
     pub(super) fn set_slot(self, block: &mut Block, lane: u32, value: u64) {
         set_window(block, self.slot_at(lane), self.width, value);
@@ -542,13 +548,6 @@ impl QuotientTable {
     pub(super) fn set_value_at<const WIDTH: u32>(&mut self, place: Place, value: u64) {
         debug_assert!(value <= low_bits(self.width()), "a value wider than the slot");
         self.geometry_of::<WIDTH>().set_slot(self.block_mut_of(place), place.lane(), value);
-    }
-
-    /// Whether the remainder at `position` is the last of its run.
-    #[inline(always)]
-    pub(crate) fn is_run_end(&self, position: u64) -> bool {
-        let place = self.place(position);
-        self.run_ends(place.block()) >> place.lane() & 1 == 1
     }
 
     #[inline(always)]

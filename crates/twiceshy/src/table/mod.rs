@@ -37,13 +37,12 @@
 //! # Files
 //! [`layout`]: where the bits are. [`locate`]: where a run is. [`scan`]: what one line
 //! tells of a run, quickly. [`walk`]: through a run. [`budget`]: how far. [`shift`]: making
-//! and closing gaps. [`insert`] and [`edit`]: changing entries. [`iterate`], [`read`] and
-//! [`write`](mod@write): reading and filling a table in order. [`validate`]: the invariants.
+//! and closing gaps. [`insert`] and [`edit`]: changing entries. [`read`] and [`write`](mod@write):
+//! reading and filling a table in order. [`validate`]: the invariants.
 
 mod budget;
 mod edit;
 mod insert;
-mod iterate;
 mod layout;
 mod locate;
 mod read;

@@ -1,6 +1,6 @@
 //! Reading a table in order, entry by entry, block by block.
 
-use super::layout::{Geometry, Place, Plane, QuotientTable, window};
+use super::layout::{Geometry, Place, Plane, QuotientTable, Slot, window};
 use crate::bits::word::low_bits;
 use core::ops::Range;
 
@@ -10,6 +10,13 @@ pub(crate) struct Stored {
     pub(crate) quotient: u64,
     pub(crate) remainder: u64,
     /// Its slots; more than one, if there is more of it than a remainder.
+    pub(crate) slots: Range<u64>,
+}
+
+/// A run: its quotient and its slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) quotient: u64,
     pub(crate) slots: Range<u64>,
 }
 
@@ -31,6 +38,26 @@ impl QuotientTable {
         reader.enter();
         reader.go_home();
         reader
+    }
+
+    /// The slot at `position`, if an entry goes on there; in any table, and behind it.
+    #[inline(always)]
+    pub(crate) fn continuation(&self, position: u64) -> Option<Slot> {
+        let goes_on = position <= self.end() && self.is_extension(position);
+        goes_on.then(|| Slot { value: self.value(position), kind: self.kind(position) })
+    }
+
+    /// The entries in `slots`, which are whole ones: each one's slots.
+    pub(crate) fn entries(&self, slots: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let mut start = slots.start;
+        core::iter::from_fn(move || {
+            if start == slots.end {
+                return None;
+            }
+            let entry = start..self.skip_extensions(start + 1);
+            start = entry.end;
+            Some(entry)
+        })
     }
 }
 

@@ -1,26 +1,43 @@
 //! The invariants of a table, all checked, in one pass over any bytes.
 
-use super::layout::{Block, Plane, QuotientTable, SATURATED, window};
+use super::layout::{Block, Geometry, Plane, QuotientTable, SATURATED, window};
+use super::locate::Clusters;
+use super::read::Run;
+use crate::bits::machine::{Machine, Operation};
 use crate::bits::memory::LINE;
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
 
 impl QuotientTable {
-    /// Checks every invariant of the [module](super).
-    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+    /// Checks every invariant of the [module](super); of the entries, that they are in order
+    /// and no two are equal, and have remainders of so many bits. Returns how many these
+    /// are. Where there may be more of an entry than a remainder, this is left to `check`,
+    /// which gets the run.
+    pub(crate) fn validate(
+        &self,
+        remainder_bits: u32,
+        check: impl FnMut(Run) -> Result<(), Invalid>,
+    ) -> Result<u64, Invalid> {
+        self.level().run(Validate { table: self, remainder_bits, check })
+    }
+
+    #[inline(always)]
+    fn validate_on<M: Machine>(
+        &self,
+        machine: M,
+        remainder_bits: u32,
+        mut check: impl FnMut(Run) -> Result<(), Invalid>,
+    ) -> Result<u64, Invalid> {
         // Whatever the other slots are, a search for what isn't an extension ends there.
         self.check_blank(self.end(), self.end() + 1)?;
-        let mut end = 0;
-        let mut used = 0;
+        let (mut end, mut used, mut plain) = (0, 0, 0);
         for block in 0..self.blocks() {
-            let spill = u64::saturating_sub(end, self.start_of(block));
-            let stored = self.stored_spill(block);
-            if stored != spill.min(SATURATED) {
-                return Err(Invalid(format!("block {block} has spill {stored}, not {spill}")));
-            }
-            let geometry = self.geometry();
-            if !is_zero(self.block(block), geometry.slot_at(geometry.lanes()), 8 * LINE as u32) {
-                return Err(Invalid(format!("block {block} isn't zero behind its slots")));
+            self.check_border(block, end)?;
+            if let Some(checked) = self.check_plain(machine, block, end, remainder_bits) {
+                end = checked.end;
+                plain += checked.slots;
+                used += checked.slots;
+                continue;
             }
             let mut occupied = self.occupied(block);
             while occupied != 0 {
@@ -33,6 +50,7 @@ impl QuotientTable {
                 self.check_blank(end, start)?;
                 end = self.check_run(quotient, start)?;
                 used += end - start;
+                check(Run { quotient, slots: start..end })?;
             }
         }
         self.check_blank(end, self.end())?;
@@ -40,7 +58,85 @@ impl QuotientTable {
             let (counted, slots) = (self.used(), self.slots());
             return Err(Invalid(format!("{used} of {slots} slots are used, not {counted}")));
         }
+        Ok(plain)
+    }
+
+    /// Checks the spill of a block, if the runs of those before it end at `end`, and what is
+    /// behind its slots.
+    #[inline(always)]
+    fn check_border(&self, block: usize, end: u64) -> Result<(), Invalid> {
+        let spill = u64::saturating_sub(end, self.start_of(block));
+        let stored = self.stored_spill(block);
+        if stored != spill.min(SATURATED) {
+            return Err(Invalid(format!("block {block} has spill {stored}, not {spill}")));
+        }
+        let geometry = self.geometry();
+        if !is_zero(self.block(block), geometry.slot_at(geometry.lanes()), 8 * LINE as u32) {
+            return Err(Invalid(format!("block {block} isn't zero behind its slots")));
+        }
         Ok(())
+    }
+
+    /// Checks a block, and the runs of its quotients, all at once: where there are nothing
+    /// but remainders, and no run goes further than into the next block. Otherwise, or if
+    /// anything is wrong, it has to be looked at more closely.
+    #[inline(always)]
+    fn check_plain<M: Machine>(
+        &self,
+        machine: M,
+        block: usize,
+        end: u64,
+        remainder_bits: u32,
+    ) -> Option<Checked> {
+        let (geometry, start) = (self.geometry(), self.start_of(block));
+        let lanes = low_bits(geometry.lanes());
+        let spill = u64::saturating_sub(end, start) as u32;
+        if spill >= geometry.lanes() || block + 1 >= self.blocks() {
+            return None;
+        }
+        let (view, next) = (self.block(block), self.block(block + 1));
+        let extended =
+            geometry.plane(view, Plane::Extension) | geometry.plane(next, Plane::Extension);
+        let occupied = geometry.plane(view, Plane::Occupied);
+        let behind = start + u64::from(u64::BITS - occupied.leading_zeros());
+        if extended != 0 || behind > self.slots() {
+            return None;
+        }
+        let run_ends = geometry.plane(view, Plane::RunEnd);
+        let (spilt, ends) = (low_bits(spill), run_ends & !low_bits(spill));
+        let clusters = Clusters { occupied, ends, extensions: 0, lanes: geometry.lanes() };
+        let (mut unused, mut lane) = (0, spill);
+        while lane < geometry.lanes() {
+            unused |= clusters.unused(machine, lane, clusters.unfinished(machine, lane)) << lane;
+            // No run ends where none goes on: so there are never more ends than runs.
+            if ends & unused != 0 {
+                return None;
+            }
+            lane += 32;
+        }
+        let used = lanes & !unused;
+        let in_order = rising(machine, geometry, view, remainder_bits)?;
+        let last = geometry.lanes() - 1;
+        let goes_on = used & !run_ends;
+        let (this, that) = (geometry.slot(view, last), geometry.slot(next, 0));
+        if goes_on & low_bits(last) & !in_order != 0 || goes_on >> last & 1 == 1 && this >= that {
+            return None;
+        }
+        if !blank(geometry, view, unused) {
+            return None;
+        }
+        let own = u64::from((used & !spilt).count_ones());
+        let unfinished = occupied.count_ones() - ends.count_ones();
+        if unfinished == 0 {
+            let behind = start + u64::from(u64::BITS - ends.leading_zeros());
+            return Some(Checked { end: end.max(behind * u64::from(ends != 0)), slots: own });
+        }
+        let next_ends = geometry.plane(next, Plane::RunEnd);
+        if next_ends.count_ones() < unfinished {
+            return None;
+        }
+        let further = u64::from(machine.select(next_ends, unfinished - 1)) + 1;
+        Some(Checked { end: self.start_of(block + 1) + further, slots: own + further })
     }
 
     /// Finds the end of a run.
@@ -91,7 +187,64 @@ impl QuotientTable {
     }
 }
 
+/// What was checked: where its runs end, and how many slots they have.
+struct Checked {
+    end: u64,
+    slots: u64,
+}
+
+/// Which slots of a block are less than the next one, one bit for each, but the last; or
+/// `None` if one of them has more bits than a remainder.
+#[inline(always)]
+fn rising<M: Machine>(
+    machine: M,
+    geometry: Geometry,
+    block: &Block,
+    remainder_bits: u32,
+) -> Option<u64> {
+    let too_high = geometry.lowest * (low_bits(geometry.width()) & !low_bits(remainder_bits));
+    let whole = geometry.lowest * low_bits(geometry.width());
+    let (mut rising, mut high) = (0, 0);
+    for lane in (0..geometry.lanes() - 1).step_by(geometry.slots_per_window() as usize) {
+        let slots = window(block, geometry.slot_at(lane)) & whole;
+        let others = window(block, geometry.slot_at(lane + 1));
+        rising |= geometry.less(machine, slots, others) << lane;
+        high |= slots & too_high;
+    }
+    let last = geometry.slot(block, geometry.lanes() - 1);
+    (high == 0 && last <= low_bits(remainder_bits)).then_some(rising)
+}
+
+/// Whether these lanes are zero.
+#[inline(always)]
+fn blank(geometry: Geometry, block: &Block, mut lanes: u64) -> bool {
+    while lanes != 0 {
+        let first = lanes.trailing_zeros();
+        let behind = first + (lanes >> first).trailing_ones();
+        if !is_zero(block, geometry.slot_at(first), geometry.slot_at(behind)) {
+            return false;
+        }
+        lanes &= !low_bits(behind);
+    }
+    true
+}
+
+struct Validate<'a, C> {
+    table: &'a QuotientTable,
+    remainder_bits: u32,
+    check: C,
+}
+
+impl<C: FnMut(Run) -> Result<(), Invalid>> Operation for Validate<'_, C> {
+    type Output = Result<u64, Invalid>;
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> Self::Output {
+        self.table.validate_on(machine, self.remainder_bits, self.check)
+    }
+}
+
 /// Whether the bits `from..to` of a block are all zero.
+#[inline(always)]
 fn is_zero(block: &Block, from: u32, to: u32) -> bool {
     const STEP: u32 = 56;
     (from..to).step_by(STEP as usize).all(|at| window(block, at) & low_bits(STEP.min(to - at)) == 0)
