@@ -59,6 +59,13 @@ impl Fingerprint {
         (first <= last).then_some(first..=last)
     }
 
+    /// Whether it is a hash's. Short ones all are: there are more hashes than such prefixes.
+    pub(crate) fn is_of_a_hash(&self) -> bool {
+        let slot_bits = u64::BITS - (self.slots - 1).leading_zeros();
+        self.quotient < self.slots
+            && (self.bits + slot_bits <= 128 || self.checked_hashes().is_some())
+    }
+
     /// Whether a hash has this fingerprint.
     pub fn covers(&self, hash: Hash) -> bool {
         self.covers_scaled(Scaled::new(hash, self.slots))
@@ -209,7 +216,7 @@ mod tests {
         ) {
             let hash = Hash::from_u128(hash);
             let fingerprint = Fingerprint::of(Scaled::new(hash, slots), bits, slots);
-            prop_assert!(fingerprint.covers(hash));
+            prop_assert!(fingerprint.covers(hash) && fingerprint.is_of_a_hash());
             let hashes = fingerprint.hashes();
             prop_assert!(hashes.contains(&hash));
             prop_assert!(fingerprint.covers(*hashes.start()) && fingerprint.covers(*hashes.end()));
@@ -219,6 +226,15 @@ mod tests {
             if let Some(behind) = hashes.end().as_u128().checked_add(1) {
                 prop_assert!(!fingerprint.covers(Hash::from_u128(behind)));
             }
+        }
+
+        #[test]
+        fn what_is_of_a_hash_has_hashes(
+            quotient: u64, prefix: u128, slots in 1u64..1 << 48, bits in 1u32..=128
+        ) {
+            let prefix = prefix & high_bits_128(bits);
+            let fingerprint = Fingerprint { slots, quotient: quotient % slots, prefix, bits };
+            prop_assert_eq!(fingerprint.is_of_a_hash(), fingerprint.checked_hashes().is_some());
         }
 
         #[test]

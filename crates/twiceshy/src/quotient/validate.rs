@@ -47,7 +47,7 @@ impl AdaptiveQuotientFilter {
         };
         let fingerprint = entry.fingerprint;
         let remainder = self.digits.digit(fingerprint.prefix(), 0);
-        if remainder != self.table.value(start) || fingerprint.checked_hashes().is_none() {
+        if remainder != self.table.value(start) || !fingerprint.is_of_a_hash() {
             return Err(Invalid(format!("{fingerprint:?} is no hash's")));
         }
         match before {
