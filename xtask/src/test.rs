@@ -47,6 +47,21 @@ pub(crate) fn run() -> Done {
             "1",
             "--json",
         ],
+        &[
+            "cargo",
+            "run",
+            "--release",
+            "--package",
+            "twiceshy-lab",
+            "--",
+            "bench",
+            "aqf-ops",
+            "--log2-slots",
+            "12",
+            "--rounds",
+            "1",
+            "--json",
+        ],
     ])?;
     let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
