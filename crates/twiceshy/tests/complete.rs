@@ -243,6 +243,21 @@ fn growth_is_reported_and_ends_where_no_bit_is_left() {
 }
 
 #[test]
+fn a_filter_that_grows_uses_all_its_slots_before_it_refuses() {
+    // Two members take 18 slots of one bit, for their count and value: too many for a load of
+    // 0.8, too few to be half of it, and no bit is left to be moved.
+    let mut filter = AdaptiveQuotientFilter::builder()
+        .slots(19)
+        .remainder_bits(1)
+        .value_bits(16)
+        .grow_at(0.8)
+        .build()
+        .unwrap();
+    filter.insert_many(&[hash(A); 2]).unwrap();
+    assert_eq!((filter.count(hash(A)), filter.parameters().slots), (2, 19));
+}
+
+#[test]
 fn a_resized_filter_has_its_lost_bits_back_and_its_repairs_still() {
     let mut members = hashes(1000);
     let queries = members.split_off(600);

@@ -90,18 +90,19 @@ impl AdaptiveQuotientFilter {
     /// again. Claims that were made before are stale then.
     ///
     /// Where hashes lie so unevenly that there is no room in a filter that is half empty,
-    /// doubling it would help little, and cost much.
+    /// doubling it would help little, and cost much. Then, or if it can't double, all slots
+    /// may be used.
     #[cold]
     pub(super) fn grow(&mut self, more: u64) -> bool {
-        let limit = self.growth_limit();
-        if self.growth.is_none() || (self.table.used() + more) * 2 < limit {
+        if self.growth.is_none() {
             return false;
         }
-        if let Ok(doubled) = self.doubled() {
+        if (self.table.used() + more) * 2 >= self.growth_limit()
+            && let Ok(doubled) = self.doubled()
+        {
             *self = doubled;
             return true;
         }
-        // It can't: then all slots may be used.
         let slots = self.table.slots();
         self.table.set_limit(slots) < slots
     }
