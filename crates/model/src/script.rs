@@ -238,6 +238,12 @@ impl Stage {
                 self.follow_growth();
             }
             Err(GrowError::NoRemainder) => assert_eq!(self.model.form().remainder, 1),
+            // The tail, in whole blocks, may be shorter: where all are at the end, they don't fit.
+            Err(GrowError::Build(BuildError::Full { slots })) => {
+                let Form { remainder, .. } = self.model.form();
+                let form = Form { slots, remainder: remainder - 1, ..self.model.form() };
+                assert!(!self.model.converted(form).expect("every print is kept").fits());
+            }
             Err(error) => panic!("{error}"),
         }
     }

@@ -470,3 +470,18 @@ fn a_writer_leaves_the_last_slot_alone() {
         assert_eq!(writer.push(slots - 1, [slot]), Err(TableFull));
     }
 }
+/// The last entry of a run ends the next block, and goes on behind it.
+#[test]
+fn a_counter_behind_the_next_block_is_seen() {
+    let mut table = QuotientTable::new(113, 24).unwrap();
+    let lanes = 504 / 27;
+    let mut writer = TableWriter::new(&mut table);
+    for value in 0..=lanes {
+        let remainder = Slot { value, kind: Kind::Remainder };
+        let counter = (value == lanes).then_some(Slot { value: 1, kind: Kind::Counter });
+        writer.push(lanes - 1, core::iter::once(remainder).chain(counter)).unwrap();
+    }
+    writer.finish();
+    table.check().unwrap();
+    assert_eq!(table.stored().last().unwrap().slots, 2 * lanes - 1..2 * lanes + 1);
+}

@@ -136,6 +136,10 @@ impl QuotientTable {
             return None;
         }
         let further = u64::from(machine.select(next_ends, unfinished - 1)) + 1;
+        // Behind the next block, there may be more of its last entry.
+        if further == u64::from(geometry.lanes()) {
+            return None;
+        }
         Some(Checked { end: self.start_of(block + 1) + further, slots: own + further })
     }
 
