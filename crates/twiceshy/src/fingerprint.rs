@@ -128,6 +128,12 @@ impl Digits {
         Scaled::new(hash, self.slots)
     }
 
+    /// What [`with_width`](crate::table::with_width) makes a constant of: the bits of a
+    /// slot, where they are those of a remainder, too; 0 where a table was doubled.
+    pub(crate) fn constant(self) -> u32 {
+        if self.remainder == self.width { self.width } else { 0 }
+    }
+
     /// The bits of the first `count` digits, at least 1.
     #[inline(always)]
     fn bits(self, count: u32) -> u32 {

@@ -158,7 +158,7 @@ impl<K, H: Fn(&K) -> Hash> Operation for ContainsEach<'_, K, H> {
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) {
         let Self { filter, keys, hash, maybe } = self;
-        with_width!(filter.table.width(), WIDTH => {
+        with_width!(filter.digits.constant(), WIDTH => {
             filter.answer::<M, WIDTH, K>(machine, keys, hash, maybe);
         });
     }

@@ -229,7 +229,7 @@ impl Operation for InsertWalking<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
-        with_width!(self.filter.table.width(), WIDTH => self.run_with::<M, WIDTH>(machine))
+        with_width!(self.filter.digits.constant(), WIDTH => self.run_with::<M, WIDTH>(machine))
     }
 }
 

@@ -82,7 +82,7 @@ impl<K, H: Fn(&K) -> Hash> Operation for InsertInTurn<'_, K, H> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
-        with_width!(self.filter.table.width(), WIDTH => self.run_with::<M, WIDTH>(machine))
+        with_width!(self.filter.digits.constant(), WIDTH => self.run_with::<M, WIDTH>(machine))
     }
 }
 

@@ -36,10 +36,12 @@ impl AdaptiveQuotientFilter {
         }
     }
 
-    /// Where the home slot of a scaled hash is, and its remainder; by way of the width.
+    /// Where the home slot of a scaled hash is, and its remainder; by way of the
+    /// [constant](crate::fingerprint::Digits::constant).
     #[inline(always)]
     pub(super) fn home_of<const WIDTH: u32>(&self, scaled: Scaled) -> (Place, u64) {
-        (self.table.home::<WIDTH>(scaled.quotient), scaled.leading(self.digits.remainder))
+        let remainder = if WIDTH == 0 { self.digits.remainder } else { WIDTH };
+        (self.table.home::<WIDTH>(scaled.quotient), scaled.leading(remainder))
     }
 
     /// Whether an entry, whose remainder is before `from` and equal to `scaled`'s, covers it

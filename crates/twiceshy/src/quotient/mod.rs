@@ -175,7 +175,7 @@ impl AdaptiveQuotientFilter {
     fn from_table(table: QuotientTable, digits: Digits, value_bits: u32, hash: HashScheme) -> Self {
         let versions = Versions::new(table.slots());
         let level = table.level();
-        with_width!(table.width(), WIDTH => Self {
+        with_width!(digits.constant(), WIDTH => Self {
             table,
             digits,
             value_bits,
