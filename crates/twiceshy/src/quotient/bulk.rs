@@ -7,13 +7,15 @@
 //! misses, but never more passes.
 
 use super::AdaptiveQuotientFilter;
+use super::construct::Written;
+use super::entry::Entry;
 use super::insert::Refused;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
 use crate::bits::memory::Lines;
 use crate::bits::word::low_bits;
+use crate::error::BuildError;
 use crate::fingerprint::Digits;
-use crate::table::{Kind, Slot, TableFull, TableWriter};
 
 /// Numbers in a bucket, about: few enough to be sorted in the cache, but so many that there
 /// are few buckets to scatter to.
@@ -26,9 +28,8 @@ const DIGIT_BITS: u32 = 13;
 const FEW: usize = 1 << 10;
 
 impl AdaptiveQuotientFilter {
-    /// Inserts members into an empty filter, in the order of their hashes, and doesn't count
-    /// them; or returns `None`, and does nothing, if their numbers don't fit a word, or
-    /// memory.
+    /// Inserts members into an empty filter, in the order of their hashes; or returns `None`,
+    /// and does nothing, if their numbers don't fit a word, or memory.
     pub(super) fn fill<K>(
         &mut self,
         keys: &[K],
@@ -36,8 +37,8 @@ impl AdaptiveQuotientFilter {
     ) -> Option<Result<(), Refused>> {
         let numbers = Numbers::new(self.digits)?;
         let written = self.table.level().run(Fill { filter: self, numbers, keys, hash })?;
-        Some(if let Ok(entries) = written {
-            self.extra_slots = self.table.used() - entries;
+        Some(if let Ok(written) = written {
+            self.count_written(written);
             Ok(())
         } else {
             self.table.clear();
@@ -54,37 +55,22 @@ struct Fill<'a, K, H> {
 }
 
 impl<K, H: Fn(&K) -> Hash> Operation for Fill<'_, K, H> {
-    /// How many different fingerprints they have.
-    type Output = Option<Result<u64, TableFull>>;
+    type Output = Option<Result<Written, BuildError>>;
 
     #[inline(always)]
     fn run<M: Machine>(self, _: M) -> Self::Output {
         let Self { filter, numbers, keys, hash } = self;
-        let (scattered, spelling) = (numbers.scatter(keys, hash)?, filter.spelling());
-        let mut writer = TableWriter::new(&mut filter.table);
-        let mut entries = 0;
-        let written = scattered.in_order(|quotient, value, count| {
-            entries += 1;
-            let remainder = Slot { value, kind: Kind::Remainder };
+        let (scattered, digits) = (numbers.scatter(keys, hash)?, filter.digits);
+        let mut writer = filter.writer();
+        let written = scattered.in_order(|quotient, remainder, count| {
             if count == 1 {
-                return writer.push(quotient, [remainder]);
+                return writer.write_single((quotient, remainder));
             }
-            push_counted(&mut writer, quotient, remainder, spelling.counter(count, 0))
+            let fingerprint = digits.spell(quotient, core::iter::once(remainder));
+            writer.write(Entry::single(fingerprint).of(count))
         });
-        writer.finish();
-        Some(written.map(|()| entries))
+        Some(written.and_then(|()| writer.finish()))
     }
-}
-
-#[cold]
-#[inline(never)]
-fn push_counted(
-    writer: &mut TableWriter<'_>,
-    quotient: u64,
-    remainder: Slot,
-    counter: impl Iterator<Item = Slot>,
-) -> Result<(), TableFull> {
-    writer.push(quotient, core::iter::once(remainder).chain(counter))
 }
 
 /// Quotient and remainder of a hash as one number.

@@ -4,10 +4,11 @@ use super::builder::check_shape;
 use super::entry::{Entry, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
 use super::listing::append;
 use super::{AdaptiveQuotientFilter, Parameters};
+use crate::bits::machine::{Level, Machine, Operation};
 use crate::error::BuildError;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{Kind, QuotientTable, Reader, Slot, TableFull, TableWriter};
+use crate::table::{QuotientTable, Reader, TableFull, TableWriter};
 use crate::{Hash, Member};
 use core::iter::Peekable;
 
@@ -90,7 +91,7 @@ impl AdaptiveQuotientFilter {
         }
         write_minirun(digits, &mut minirun, &mut writer)?;
         mistakes.finish()?;
-        let written = writer.finish();
+        let written = writer.finish()?;
         filter.count_written(written);
         Ok(filter)
     }
@@ -106,9 +107,10 @@ impl AdaptiveQuotientFilter {
 
     /// Writes into a filter that has no members.
     pub(super) fn writer(&mut self) -> EntryWriter<'_> {
-        let (slots, spelling) = (self.table.slots(), self.spelling());
+        let (slots, spelling, level) = (self.table.slots(), self.spelling(), self.table.level());
         let writer = TableWriter::new(&mut self.table);
-        EntryWriter { writer, spelling, slots, written: Written::default() }
+        let singles = Vec::with_capacity(BATCH);
+        EntryWriter { writer, spelling, slots, written: Written::default(), level, singles }
     }
 
     pub(super) fn count_written(&mut self, written: Written) {
@@ -235,14 +237,21 @@ pub(super) struct EntryWriter<'a> {
     spelling: Spelling,
     slots: u64,
     written: Written,
+    level: Level,
+    /// Quotients and remainders that are still to be written.
+    singles: Vec<(u64, u64)>,
 }
 
+/// Entries that are written at once: so many that it pays, so few that they stay in the
+/// first-level cache.
+const BATCH: usize = 256;
+
 impl EntryWriter<'_> {
-    #[inline(always)]
     pub(super) fn write(&mut self, entry: Entry) -> Result<(), BuildError> {
         if entry.count > MOST_MEMBERS {
             return Err(BuildError::Uncountable);
         }
+        self.write_singles()?;
         self.written.members += entry.count;
         self.written.entries += 1;
         let slots = self.spelling.slots(entry);
@@ -253,16 +262,43 @@ impl EntryWriter<'_> {
     /// Writes the entry of a single member, that has this quotient and remainder, and no
     /// more.
     #[inline(always)]
-    pub(super) fn write_single(&mut self, (quotient, value): (u64, u64)) -> Result<(), BuildError> {
-        self.written.members += 1;
-        self.written.entries += 1;
-        let pushed = self.writer.push(quotient, [Slot { value, kind: Kind::Remainder }]);
+    pub(super) fn write_single(&mut self, single: (u64, u64)) -> Result<(), BuildError> {
+        if self.singles.len() == BATCH {
+            self.write_singles()?;
+        }
+        self.singles.push(single);
+        Ok(())
+    }
+
+    /// Takes the last one back; it must have been a single one's.
+    pub(super) fn take_single(&mut self) -> (u64, u64) {
+        self.singles.pop().expect("the last is never written before the next comes")
+    }
+
+    #[inline(never)]
+    fn write_singles(&mut self) -> Result<(), BuildError> {
+        self.written.members += self.singles.len() as u64;
+        self.written.entries += self.singles.len() as u64;
+        let pushed = self.level.run(WriteSingles(self));
         pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
     }
 
-    pub(super) fn finish(self) -> Written {
-        self.writer.finish();
-        self.written
+    pub(super) fn finish(mut self) -> Result<Written, BuildError> {
+        self.write_singles()?;
+        let finished = self.writer.finish();
+        finished.map_err(|TableFull| BuildError::Full { slots: self.slots })?;
+        Ok(self.written)
+    }
+}
+
+struct WriteSingles<'w, 'a>(&'w mut EntryWriter<'a>);
+
+impl Operation for WriteSingles<'_, '_> {
+    type Output = Result<(), TableFull>;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, _: M) -> Self::Output {
+        self.0.writer.push_remainders(self.0.singles.drain(..))
     }
 }
 

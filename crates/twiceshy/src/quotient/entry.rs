@@ -129,6 +129,11 @@ impl AdaptiveQuotientFilter {
         self.checked_entry(quotient, slots).expect("a valid filter")
     }
 
+    /// The entry of the run of `quotient` that begins at a position.
+    pub(super) fn entry_from(&self, quotient: u64, position: u64) -> Entry {
+        self.entry_at(quotient, position..self.table.skip_extensions(position + 1))
+    }
+
     /// An entry that was read from the table.
     #[inline(always)]
     pub(super) fn decode(&self, stored: Stored) -> Entry {

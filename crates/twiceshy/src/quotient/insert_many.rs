@@ -40,12 +40,11 @@ impl AdaptiveQuotientFilter {
             }
         }
         let digits = self.digits;
-        self.len += keys.len() as u64;
         self.versions.bump_each(keys.iter().map(|key| digits.scale(hash(key)).quotient));
         Ok(())
     }
 
-    /// Inserts members in the order in which they are given, and doesn't count them.
+    /// Inserts members in the order in which they are given.
     fn insert_in_turn<K>(
         &mut self,
         keys: &[K],
@@ -54,7 +53,10 @@ impl AdaptiveQuotientFilter {
         let level = self.table.level();
         let mut revived = Vec::new();
         let turn = InsertInTurn { filter: self, keys, hash, revived: &mut revived };
-        let Err((inserted, refused)) = level.run(turn) else { return Ok(()) };
+        let Err((inserted, refused)) = level.run(turn) else {
+            self.len += keys.len() as u64;
+            return Ok(());
+        };
         for (index, key) in keys[..inserted].iter().enumerate().rev() {
             let leave = match revived.pop_if(|revived| *revived == index) {
                 Some(_) => Leave::Tombstone,

@@ -8,12 +8,11 @@
 
 use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
+use super::stream::{Entries, Item, MORE, NONE, doublings, place_of, single};
 use super::{AdaptiveQuotientFilter, Parameters, builder};
 use crate::bits::machine::{Machine, Operation};
-use crate::bits::word::low_bits;
 use crate::error::{BuildError, MergeError};
 use crate::fingerprint::Digits;
-use crate::table::{Reader, Stored};
 
 impl AdaptiveQuotientFilter {
     /// A filter of the members of all `filters`, whose hashes must have been made with the
@@ -69,9 +68,8 @@ impl AdaptiveQuotientFilter {
     ) -> Result<Self, MergeError> {
         let mut merged = Self::empty(parameters)?;
         let digits = merged.digits;
-        let streams = filters.iter().map(|filter| Stream::new(filter, digits)).collect();
-        let level = merged.table.level();
-        let written = level.run(Merge { streams, writer: merged.writer(), digits })?;
+        let (level, entries) = (merged.table.level(), Entries::new(filters, digits));
+        let written = level.run(Merge { entries, writer: merged.writer(), digits })?;
         merged.count_written(written);
         merged.adaptations = filters.iter().map(|filter| filter.adaptations).sum();
         Ok(merged)
@@ -79,7 +77,7 @@ impl AdaptiveQuotientFilter {
 }
 
 struct Merge<'a> {
-    streams: Vec<Stream<'a>>,
+    entries: Entries<'a>,
     writer: EntryWriter<'a>,
     digits: Digits,
 }
@@ -88,58 +86,51 @@ impl Operation for Merge<'_> {
     type Output = Result<Written, MergeError>;
 
     #[inline(always)]
-    fn run<M: Machine>(self, _: M) -> Self::Output {
-        let Self { mut streams, mut writer, digits } = self;
-        // All that have the same quotient and remainder.
-        let mut minirun = Vec::new();
-        loop {
-            let (mut first, mut owner, mut shared) = (NONE, 0, false);
-            for (index, stream) in streams.iter().enumerate() {
-                shared = stream.next == first || shared && stream.next > first;
-                if stream.next < first {
-                    (first, owner) = (stream.next, index);
+    fn run<M: Machine>(mut self, _: M) -> Self::Output {
+        // Of the last entry, if that was a remainder and no more.
+        let mut last = NONE;
+        while let Some(batch) = self.entries.batch() {
+            let (mut passed, all) = (0, batch.len());
+            let mut next = NONE;
+            for &Item { number, .. } in batch {
+                next = number;
+                if number & MORE != 0 || number == last {
+                    break;
                 }
+                self.writer.write_single(place_of(number))?;
+                last = number;
+                passed += 1;
             }
-            if first == NONE {
-                break;
+            self.entries.pass(passed);
+            if passed < all {
+                self.write_minirun(place_of(next), next & !MORE == last)?;
+                last = NONE;
             }
-            let (origin, stored) = streams[owner].take();
-            let is_single = stored.slots.end - stored.slots.start == 1;
-            if is_single && !shared && streams[owner].next != first {
-                writer.write_single(((first >> 64) as u64, first as u64))?;
-                continue;
-            }
-            minirun.push((origin, stored));
-            for stream in &mut streams {
-                while stream.next == first {
-                    minirun.push(stream.take());
-                }
-            }
-            write_minirun(&mut writer, &minirun, digits)?;
-            minirun.clear();
         }
-        Ok(writer.finish())
+        Ok(self.writer.finish()?)
     }
 }
 
-/// Writes entries that have the same quotient and remainder.
-#[cold]
-fn write_minirun(
-    writer: &mut EntryWriter<'_>,
-    minirun: &[(Origin<'_>, Stored)],
-    digits: Digits,
-) -> Result<(), MergeError> {
-    let convert = |(origin, stored): &(Origin<'_>, Stored)| origin.convert(stored, digits);
-    let mut converted: Vec<Entry> = minirun.iter().map(convert).collect::<Result<_, _>>()?;
-    converted.sort_unstable_by_key(|entry| entry.fingerprint);
-    let mut entries = Vec::with_capacity(converted.len());
-    for entry in converted {
-        absorb(&mut entries, entry)?;
+impl Merge<'_> {
+    /// Writes the next entries, which are all that have this quotient and remainder, except
+    /// that the last one that was written may be one of them.
+    #[cold]
+    #[inline(never)]
+    fn write_minirun(&mut self, place: (u64, u64), with_last: bool) -> Result<(), MergeError> {
+        let mut all = Vec::new();
+        if with_last {
+            all.push(single(self.writer.take_single(), self.digits));
+        }
+        while let Some(entry) = self.entries.next_at(place) {
+            all.push(entry?);
+        }
+        all.sort_unstable_by_key(|entry| entry.fingerprint);
+        let mut entries = Vec::with_capacity(all.len());
+        for entry in all {
+            absorb(&mut entries, entry)?;
+        }
+        Ok(entries.into_iter().try_for_each(|entry| self.writer.write(entry))?)
     }
-    for entry in entries {
-        writer.write(entry)?;
-    }
-    Ok(())
 }
 
 /// Appends an entry. One that the last one covers is added to it; but of a tombstone and
@@ -204,86 +195,5 @@ impl Common {
             .ok_or(MergeError::NoRemainder)?;
         let slots = self.parameters.slots << doublings;
         Ok(Parameters { slots, remainder_bits, ..self.parameters })
-    }
-}
-
-/// How often `slots` has to be doubled to be `larger`.
-fn doublings(slots: u64, larger: u64) -> Option<u32> {
-    let times = larger / slots;
-    (larger.is_multiple_of(slots) && times.is_power_of_two()).then(|| times.ilog2())
-}
-
-/// A filter whose entries go into another one.
-#[derive(Clone, Copy)]
-struct Origin<'a> {
-    filter: &'a AdaptiveQuotientFilter,
-    /// How often it has to be doubled to be as large as the other one.
-    doublings: u32,
-}
-
-impl Origin<'_> {
-    /// An entry as it is in a filter of these digits.
-    fn convert(self, stored: &Stored, digits: Digits) -> Result<Entry, MergeError> {
-        let mut entry = self.filter.decode(stored.clone());
-        let is_lengthened = entry.fingerprint.bits() > self.filter.digits.remainder;
-        entry.fingerprint = entry.fingerprint.doubled(self.doublings);
-        if !is_lengthened {
-            entry.fingerprint = entry.fingerprint.truncated(digits.remainder);
-        } else if self.filter.digits.remainder - self.doublings != digits.remainder {
-            return Err(MergeError::Lengthened);
-        }
-        Ok(entry)
-    }
-}
-
-/// No quotient and remainder.
-const NONE: u128 = u128::MAX;
-
-/// The entries of a filter, in order.
-struct Stream<'a> {
-    origin: Origin<'a>,
-    rest: Reader<'a>,
-    stored: Option<Stored>,
-    /// The quotient and the remainder that the next one has in the other filter, or
-    /// [`NONE`].
-    next: u128,
-    /// Bits of a remainder that are left when `doublings` have gone to the quotient, and
-    /// how many of them have no place.
-    left: u32,
-    cut: u32,
-}
-
-impl<'a> Stream<'a> {
-    fn new(filter: &'a AdaptiveQuotientFilter, digits: Digits) -> Self {
-        let slots = filter.table.slots();
-        let doublings = doublings(slots, digits.slots).expect("sizes that were compared");
-        let left = filter.digits.remainder - doublings;
-        let mut stream = Self {
-            origin: Origin { filter, doublings },
-            rest: filter.table.stored(),
-            stored: None,
-            next: NONE,
-            left,
-            cut: left - digits.remainder,
-        };
-        stream.advance();
-        stream
-    }
-
-    #[inline(always)]
-    fn advance(&mut self) -> Option<Stored> {
-        let stored = self.rest.next();
-        self.next = stored.as_ref().map_or(NONE, |stored| {
-            let quotient = stored.quotient << self.origin.doublings | stored.remainder >> self.left;
-            let remainder = (stored.remainder & low_bits(self.left)) >> self.cut;
-            u128::from(quotient) << 64 | u128::from(remainder)
-        });
-        core::mem::replace(&mut self.stored, stored)
-    }
-
-    /// The next entry; there must be one.
-    #[inline(always)]
-    fn take(&mut self) -> (Origin<'a>, Stored) {
-        (self.origin, self.advance().expect("an entry"))
     }
 }

@@ -15,6 +15,7 @@ mod lookup;
 mod merge;
 mod parts;
 mod remove;
+mod stream;
 mod validate;
 
 #[cfg(test)]

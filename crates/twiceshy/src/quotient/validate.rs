@@ -2,6 +2,7 @@
 
 use super::{AdaptiveQuotientFilter, Entry};
 use crate::Fingerprint;
+use crate::bits::word::low_bits;
 use crate::error::Invalid;
 use core::ops::Range;
 
@@ -13,13 +14,25 @@ impl AdaptiveQuotientFilter {
     /// Says which invariant is broken.
     pub fn validate(&self) -> Result<(), Invalid> {
         let (mut members, mut entries) = (0u64, 0);
+        let most = low_bits(self.digits.remainder);
         let plain = self.table.validate(self.digits.remainder, |run| {
-            let mut before = None;
+            let (mut last, mut before) = (None, None);
             for slots in self.table.entries(run.slots) {
-                let entry = self.check_entry(run.quotient, slots, before)?;
-                before = Some(entry.fingerprint);
-                members = members.saturating_add(entry.count);
+                let remainder = self.table.value(slots.start);
+                let is_alone = slots.end - slots.start == 1 && remainder <= most;
                 entries += 1;
+                // What most are: larger than the one before.
+                if is_alone && last.is_none_or(|last| last < remainder) {
+                    members = members.saturating_add(1);
+                    before = None;
+                } else {
+                    let single = |last| self.digits.spell(run.quotient, core::iter::once(last));
+                    before = before.or(last.map(single));
+                    let entry = self.check_entry(run.quotient, slots, before)?;
+                    members = members.saturating_add(entry.count);
+                    before = Some(entry.fingerprint);
+                }
+                last = Some(remainder);
             }
             Ok(())
         })?;

@@ -219,6 +219,17 @@ impl Clusters {
         u64::from(machine.balanced(begins, ends, unfinished)) & possible
     }
 
+    /// Which lanes from `lane` on, which aren't spilt, are unused.
+    #[inline(always)]
+    pub(super) fn all_unused<M: Machine>(self, machine: M, mut lane: u32) -> u64 {
+        let mut unused = 0;
+        while lane < self.lanes {
+            unused |= self.unused(machine, lane, self.unfinished(machine, lane)) << lane;
+            lane += 32;
+        }
+        unused
+    }
+
     /// The first unused lane from `lane` on, which isn't spilt; it may be behind the last.
     #[inline(always)]
     pub(super) fn first_unused<M: Machine>(self, machine: M, mut lane: u32) -> Option<u32> {

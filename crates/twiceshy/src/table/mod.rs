@@ -57,7 +57,7 @@ mod tests;
 
 pub(crate) use insert::Inserted;
 pub(crate) use layout::{Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS, with_width};
-pub(crate) use read::{Reader, Stored};
+pub(crate) use read::{BlockReader, First, Reader, Stored};
 pub(crate) use scan::Scan;
 pub(crate) use walk::Spot;
 pub(crate) use write::TableWriter;

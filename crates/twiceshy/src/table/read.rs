@@ -1,6 +1,8 @@
-//! Reading a table in order, entry by entry, block by block.
+//! Reading a table in order, block by block.
 
-use super::layout::{Geometry, Place, Plane, QuotientTable, Slot, window};
+use super::layout::{Plane, QuotientTable, Slot, stored_spill};
+use super::locate::Clusters;
+use crate::bits::machine::{Machine, Operation};
 use crate::bits::word::low_bits;
 use core::ops::Range;
 
@@ -13,6 +15,16 @@ pub(crate) struct Stored {
     pub(crate) slots: Range<u64>,
 }
 
+/// The first slot of an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct First {
+    pub(crate) quotient: u64,
+    pub(crate) remainder: u64,
+    pub(crate) position: u64,
+    /// Whether there is more of the entry.
+    pub(crate) more: bool,
+}
+
 /// A run: its quotient and its slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
@@ -23,21 +35,15 @@ pub(crate) struct Run {
 impl QuotientTable {
     /// All entries, in order.
     pub(crate) fn stored(&self) -> Reader<'_> {
-        let mut reader = Reader {
-            table: self,
-            geometry: self.geometry(),
-            home_block: 0,
-            first_home: 0,
-            occupied: self.occupied(0),
-            position: 0,
-            at: Place::default(),
-            first: 0,
-            run_ends: 0,
-            extensions: 0,
-        };
-        reader.enter();
-        reader.go_home();
-        reader
+        Reader { blocks: BlockReader::new(self), firsts: Vec::new(), at: 0 }
+    }
+
+    /// The entry that begins with a slot.
+    #[inline]
+    pub(crate) fn stored_from(&self, first: First) -> Stored {
+        let First { quotient, remainder, position, more } = first;
+        let end = if more { self.skip_extensions(position + 1) } else { position + 1 };
+        Stored { quotient, remainder, slots: position..end }
     }
 
     /// The slot at `position`, if an entry goes on there; in any table, and behind it.
@@ -62,108 +68,130 @@ impl QuotientTable {
 }
 
 /// Reads the entries of a table, in order.
-///
-/// Whether an entry ends its run can't be foreseen, so there is no branch on it.
-#[derive(Clone)]
 pub(crate) struct Reader<'a> {
-    table: &'a QuotientTable,
-    geometry: Geometry,
-    /// The block of the quotient at hand, its first position, and its quotients that have
-    /// runs, from that one on; none, if there are no more.
-    home_block: usize,
-    first_home: u64,
-    occupied: u64,
-    /// The slot to be read next, its block, that block's first position, and its planes.
-    position: u64,
-    at: Place,
-    first: u64,
-    run_ends: u64,
-    extensions: u64,
-}
-
-impl Reader<'_> {
-    #[inline(always)]
-    fn quotient(&self) -> u64 {
-        self.first_home + u64::from(self.occupied.trailing_zeros())
-    }
-
-    #[inline(always)]
-    fn lane(&self) -> u32 {
-        (self.position - self.first) as u32
-    }
-
-    /// Goes on to where the run of the quotient at hand goes on, or begins.
-    #[inline(always)]
-    fn go_home(&mut self) {
-        if self.occupied == 0 {
-            self.find_home();
-        }
-        self.position = self.position.max(self.quotient());
-        if self.lane() >= self.geometry.lanes() {
-            self.enter();
-        }
-    }
-
-    /// Goes on to the next block that has quotients with runs.
-    #[inline(never)]
-    fn find_home(&mut self) {
-        while self.occupied == 0 && self.home_block + 1 < self.table.blocks() {
-            self.home_block += 1;
-            self.occupied = self.table.occupied(self.home_block);
-        }
-        self.first_home = self.table.start_of(self.home_block);
-    }
-
-    /// Reads the planes of the block of the position at hand.
-    #[inline(never)]
-    fn enter(&mut self) {
-        let place = self.table.place(self.position);
-        if place.block() < self.table.blocks() {
-            let block = self.table.block_of(place);
-            self.at = Place::new(place.block(), 0);
-            self.first = self.table.start_of(place.block());
-            self.extensions = self.geometry.plane(block, Plane::Extension);
-            self.run_ends = self.geometry.plane(block, Plane::RunEnd);
-        }
-    }
-
-    /// Goes on behind what is more of the entry at hand than a remainder.
-    #[inline(never)]
-    fn pass_extensions(&mut self) {
-        loop {
-            self.position += 1;
-            if self.lane() >= self.geometry.lanes() {
-                self.enter();
-            }
-            if self.extensions >> self.lane() & 1 == 0 {
-                return;
-            }
-        }
-    }
+    blocks: BlockReader<'a>,
+    /// The entries of a block, and how many of them are passed.
+    firsts: Vec<First>,
+    at: usize,
 }
 
 impl Iterator for Reader<'_> {
     type Item = Stored;
 
-    #[inline(always)]
+    #[inline]
     fn next(&mut self) -> Option<Stored> {
-        if self.occupied == 0 {
-            return None;
+        let table = self.blocks.table;
+        if self.at == self.firsts.len() {
+            table.level().run(ReadBlock(self));
         }
-        let (quotient, start, lane) = (self.quotient(), self.position, self.lane());
-        let slot = self.geometry.slot_at(lane);
-        let remainder =
-            window(self.table.block_of(self.at), slot) & low_bits(self.geometry.width());
-        let is_last = self.run_ends >> lane & 1;
-        if lane + 1 < self.geometry.lanes() && self.extensions >> (lane + 1) & 1 == 0 {
-            self.position += 1;
-        } else {
-            self.pass_extensions();
+        let first = *self.firsts.get(self.at)?;
+        self.at += 1;
+        Some(table.stored_from(first))
+    }
+}
+
+/// Reads the blocks of a table, in order.
+pub(crate) struct BlockReader<'a> {
+    table: &'a QuotientTable,
+    /// The block to be read next.
+    next: usize,
+    home: Home,
+}
+
+/// The block of the quotient at hand, its first position, and its quotients that have runs,
+/// from that one on.
+#[derive(Clone, Copy)]
+struct Home {
+    block: usize,
+    first: u64,
+    occupied: u64,
+}
+
+impl<'a> BlockReader<'a> {
+    pub(crate) fn new(table: &'a QuotientTable) -> Self {
+        let home = Home { block: 0, first: 0, occupied: table.occupied(0) };
+        Self { table, next: 0, home }
+    }
+
+    /// Calls `each` with the entries that begin in the next block that has any: fewer than
+    /// 64, and none if there is no such block.
+    ///
+    /// Whether an entry ends its run can't be foreseen, so there is no branch on it.
+    #[inline(always)]
+    pub(crate) fn read<M: Machine>(&mut self, machine: M, mut each: impl FnMut(First)) {
+        let (table, geometry) = (self.table, self.table.geometry());
+        let mut entries = 0;
+        while entries == 0 && self.next < table.blocks() {
+            entries = table.entries_of(machine, self.next);
+            self.next += 1;
         }
-        let end = self.position;
-        // The lowest bit goes, if the run ends here.
-        self.occupied &= self.occupied.wrapping_sub(is_last);
-        self.go_home();
-        Some(Stored { quotient, remainder, slots: start..end })
+        if entries == 0 {
+            return;
+        }
+        let at = self.next - 1;
+        let (block, start) = (table.block(at), table.start_of(at));
+        let run_ends = geometry.raw_plane(block, Plane::RunEnd);
+        let goes_on = self.next < table.blocks() && table.extensions(self.next) & 1 == 1;
+        let extensions =
+            geometry.plane(block, Plane::Extension) | u64::from(goes_on) << geometry.lanes();
+        let mut home = self.home;
+        while entries != 0 {
+            let lane = entries.trailing_zeros();
+            entries &= entries - 1;
+            if home.occupied == 0 {
+                home = home.next(table);
+            }
+            each(First {
+                quotient: home.first + u64::from(home.occupied.trailing_zeros()),
+                remainder: geometry.slot(block, lane),
+                position: start + u64::from(lane),
+                more: extensions >> (lane + 1) & 1 == 1,
+            });
+            // The lowest bit goes, if the run ends here.
+            home.occupied &= home.occupied.wrapping_sub(run_ends >> lane & 1);
+        }
+        self.home = home;
+    }
+}
+
+impl Home {
+    /// The next one; of a valid table, there is one as long as there are entries.
+    #[cold]
+    #[inline(never)]
+    fn next(self, table: &QuotientTable) -> Self {
+        let found = (self.block + 1..table.blocks()).find(|&block| table.occupied(block) != 0);
+        let block = found.expect("a valid table");
+        Self { block, first: table.start_of(block), occupied: table.occupied(block) }
+    }
+}
+
+impl QuotientTable {
+    /// The lanes of a block where entries begin.
+    #[inline(always)]
+    fn entries_of<M: Machine>(&self, machine: M, block: usize) -> u64 {
+        let (geometry, block) = (self.geometry(), self.block(block));
+        let extensions = geometry.plane(block, Plane::Extension);
+        // A saturated spill is all of the block, too.
+        let spill = geometry.lanes().min(stored_spill(block) as u32);
+        let clusters = Clusters {
+            occupied: geometry.plane(block, Plane::Occupied),
+            ends: geometry.run_ends(block) & !low_bits(spill),
+            extensions,
+            lanes: geometry.lanes(),
+        };
+        low_bits(geometry.lanes()) & !extensions & !clusters.all_unused(machine, spill)
+    }
+}
+
+struct ReadBlock<'r, 'a>(&'r mut Reader<'a>);
+
+impl Operation for ReadBlock<'_, '_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) {
+        let Reader { blocks, firsts, at } = self.0;
+        firsts.clear();
+        blocks.read(machine, |first| firsts.push(first));
+        *at = 0;
     }
 }

@@ -95,7 +95,7 @@ impl Model {
                 writer.push(quotient, entry.iter().copied())?;
             }
         }
-        writer.finish();
+        writer.finish()?;
         Ok(table)
     }
 }
@@ -393,7 +393,7 @@ fn large_clusters_are_searched_through() {
         let extension = Slot { value: 1, kind: Kind::Extension };
         writer.push(quotient, [remainder(7), extension, extension]).unwrap();
     }
-    writer.finish();
+    writer.finish().unwrap();
     table.check().unwrap();
     for run in table.runs().step_by(997).chain(table.runs().last()) {
         for level in [table.level(), Level::Portable] {
@@ -462,12 +462,13 @@ fn a_writer_leaves_the_last_slot_alone() {
         let slot = Slot { value: 5, kind: Kind::Remainder };
         let mut writer = TableWriter::new(&mut table);
         assert!((0..room).all(|_| writer.push(slots - 1, [slot]).is_ok()));
-        writer.finish();
+        writer.finish().unwrap();
         table.check().unwrap();
         table.clear();
         let mut writer = TableWriter::new(&mut table);
         assert!((0..room).all(|_| writer.push(slots - 1, [slot]).is_ok()));
-        assert_eq!(writer.push(slots - 1, [slot]), Err(TableFull));
+        let pushed = writer.push(slots - 1, [slot]);
+        assert_eq!(pushed.and_then(|()| writer.finish()), Err(TableFull));
     }
 }
 /// The last entry of a run ends the next block, and goes on behind it.
@@ -481,7 +482,7 @@ fn a_counter_behind_the_next_block_is_seen() {
         let counter = (value == lanes).then_some(Slot { value: 1, kind: Kind::Counter });
         writer.push(lanes - 1, core::iter::once(remainder).chain(counter)).unwrap();
     }
-    writer.finish();
+    writer.finish().unwrap();
     table.check().unwrap();
     assert_eq!(table.stored().last().unwrap().slots, 2 * lanes - 1..2 * lanes + 1);
 }

@@ -95,8 +95,7 @@ impl QuotientTable {
             return None;
         }
         let (view, next) = (self.block(block), self.block(block + 1));
-        let extended =
-            geometry.plane(view, Plane::Extension) | geometry.plane(next, Plane::Extension);
+        let extended = geometry.plane(view, Plane::Extension);
         let occupied = geometry.plane(view, Plane::Occupied);
         let behind = start + u64::from(u64::BITS - occupied.leading_zeros());
         if extended != 0 || behind > self.slots() {
@@ -127,20 +126,23 @@ impl QuotientTable {
         }
         let own = u64::from((used & !spilt).count_ones());
         let unfinished = occupied.count_ones() - ends.count_ones();
-        if unfinished == 0 {
-            let behind = start + u64::from(u64::BITS - ends.leading_zeros());
-            return Some(Checked { end: end.max(behind * u64::from(ends != 0)), slots: own });
-        }
         let next_ends = geometry.plane(next, Plane::RunEnd);
-        if next_ends.count_ones() < unfinished {
+        let further = match unfinished {
+            0 => 0,
+            _ if next_ends.count_ones() < unfinished => return None,
+            _ => machine.select(next_ends, unfinished - 1) + 1,
+        };
+        // There may be more of the last entry, here or behind the next block.
+        let extended = geometry.plane(next, Plane::Extension) & low_bits(further + 1);
+        if extended != 0 || further == geometry.lanes() {
             return None;
         }
-        let further = u64::from(machine.select(next_ends, unfinished - 1)) + 1;
-        // Behind the next block, there may be more of its last entry.
-        if further == u64::from(geometry.lanes()) {
-            return None;
-        }
-        Some(Checked { end: self.start_of(block + 1) + further, slots: own + further })
+        let behind = match further {
+            0 => u64::from(u64::BITS - ends.leading_zeros()),
+            _ => u64::from(geometry.lanes() + further),
+        };
+        let end = if own + u64::from(further) == 0 { end } else { start + behind };
+        Some(Checked { end, slots: own + u64::from(further) })
     }
 
     /// Finds the end of a run.

@@ -1,158 +1,214 @@
 //! Filling a table in order, in one pass.
 //!
-//! Slots are gathered in a line at hand, and occupied bits in a word; each goes to the
-//! table once, when it is complete.
+//! What is known of a block is gathered at hand, and goes to the table once, when it is
+//! complete. Whether an entry begins a run, and whether it follows the last one without a
+//! gap, can't be foreseen, so there is no branch on either.
 
 use super::TableFull;
-use super::layout::{Kind, Place, Plane, Planes, QuotientTable, Slot, set_word, word};
+use super::layout::{Geometry, Kind, Place, Plane, Planes, QuotientTable, Slot, set_word, word};
+use crate::bits::word::low_bits;
 
 /// Appends entries to a table in the order of their quotients, without ever moving
 /// one.
 pub(crate) struct TableWriter<'a> {
     table: &'a mut QuotientTable,
-    /// The run being written: its quotient, and where its last remainder is.
-    run: Option<Run>,
-    /// The first slot that isn't written yet.
-    at: Place,
-    /// Where the table ends.
-    end: Place,
-    /// What was written of the block of `at`, but its occupied bits.
-    line: [u64; 8],
-    /// The occupied bits of the block of the run's quotient.
-    occupied: u64,
+    hand: Hand,
+    /// The slots of the block at hand.
+    slots: [u64; 9],
+    /// Where the last remainder is, if there is more of its entry in a later block.
+    last_before: Option<Place>,
 }
 
-#[derive(Clone, Copy)]
-struct Run {
+/// What is known of the block at hand, and of the block of the quotient at hand.
+#[derive(Clone, Copy, Default)]
+struct Hand {
+    block: usize,
+    /// The block's first position, the first lane that isn't written yet, and how many may
+    /// be.
+    first: u64,
+    lane: u32,
+    room: u32,
+    run_ends: u64,
+    extensions: u64,
+    /// The quotient of the last entry, and the lane of its remainder, or [`BEFORE`].
     quotient: u64,
-    home: Place,
-    last: Place,
+    last: u32,
+    /// The quotient's block, its first position, and its occupied bits.
+    home_block: usize,
+    first_home: u64,
+    occupied: u64,
+    /// Slots written, in all.
+    used: u64,
 }
+
+/// Not one of a block's lanes, but of a word: whether a run ends before the block is noted
+/// there.
+const BEFORE: u32 = 63;
 
 impl<'a> TableWriter<'a> {
     /// Writes into `table`, which must be empty, and is no table until it is
     /// [finished](Self::finish).
     pub(crate) fn new(table: &'a mut QuotientTable) -> Self {
         debug_assert_eq!(table.used(), 0);
-        let end = table.place(table.end());
-        Self { table, run: None, at: Place::default(), end, line: [0; 8], occupied: 0 }
+        let hand = Hand { room: table.room(0), last: BEFORE, ..Hand::default() };
+        Self { table, hand, slots: [0; 9], last_before: None }
     }
 
     /// Appends an entry to the run of `quotient`, which must not be less than the one
     /// before.
-    #[inline(always)]
     pub(crate) fn push(
         &mut self,
         quotient: u64,
         entry: impl IntoIterator<Item = Slot>,
     ) -> Result<(), TableFull> {
-        let home = match self.run {
-            Some(run) if run.quotient == quotient => run.home,
-            _ => self.begin_run(quotient),
-        };
-        self.run = Some(Run { quotient, home, last: self.at });
-        for slot in entry {
-            self.write(slot)?;
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn write(&mut self, slot: Slot) -> Result<(), TableFull> {
-        if self.at >= self.end || self.table.used >= self.table.limit {
-            return Err(TableFull);
-        }
-        let (geometry, lane) = (self.table.geometry(), self.at.lane());
-        self.put(geometry.slot_at(lane), slot.value);
-        if slot.kind != Kind::Remainder {
-            self.put(geometry.plane_at(Plane::Extension) + lane, 1);
-            self.put(geometry.plane_at(Plane::RunEnd) + lane, (slot.kind == Kind::Counter).into());
-        }
-        self.table.used += 1;
-        if lane + 1 == geometry.lanes() {
-            self.move_to(self.at.next_block());
-        } else {
-            self.at = self.at.up(1);
-        }
-        Ok(())
-    }
-
-    /// Puts bits into the line at hand.
-    #[inline(always)]
-    fn put(&mut self, at: u32, value: u64) {
-        let wide = u128::from(value) << (at % 64);
-        self.line[at as usize / 64 % 8] |= wide as u64;
-        if wide >> 64 != 0 {
-            self.line[at as usize / 64 + 1] |= (wide >> 64) as u64;
-        }
-    }
-
-    /// Goes on at a place further on; what is passed over is unused.
-    #[inline(always)]
-    fn move_to(&mut self, place: Place) {
-        if place.block() != self.at.block() {
-            self.write_line();
-        }
-        self.at = place;
-    }
-
-    fn write_line(&mut self) {
-        let line = core::mem::take(&mut self.line);
-        let block = self.table.block_mut_of(self.at);
-        for (at, part) in (0..).step_by(64).zip(line) {
-            set_word(block, at, word(block, at) | part);
-        }
-    }
-
-    #[inline(always)]
-    fn begin_run(&mut self, quotient: u64) -> Place {
-        let home = self.table.place(quotient);
-        self.end_run(home);
-        self.occupied |= 1 << home.lane();
-        if home > self.at {
-            self.move_to(home);
-        }
-        home
-    }
-
-    /// Marks the end of the run being written, and writes what is known by now of the
-    /// blocks before `next`'s.
-    #[inline(always)]
-    fn end_run(&mut self, next: Place) {
-        let mut home = Place::default();
-        if let Some(Run { home: its, last, .. }) = self.run {
-            home = its;
-            if last.block() == self.at.block() {
-                self.put(self.table.geometry().plane_at(Plane::RunEnd) + last.lane(), 1);
+        for (index, Slot { value, kind }) in entry.into_iter().enumerate() {
+            if index == 0 {
+                self.push_remainders([(quotient, value)])?;
             } else {
-                self.table.set_bit_at::<0>(last, Plane::RunEnd, true);
+                self.push_more(value, kind)?;
             }
         }
-        if next.block() != home.block() {
-            self.end_blocks(home, next);
-        }
+        Ok(())
     }
 
-    /// Writes the occupied bits of the block of `home`, and the spills from there up to
-    /// `next`; where there is none they are zero already, and memory that nothing is
-    /// written to costs nothing.
-    fn end_blocks(&mut self, home: Place, next: Place) {
-        let occupied = core::mem::take(&mut self.occupied);
+    /// Appends entries that are only remainders: a quotient and a value each.
+    #[inline(always)]
+    pub(crate) fn push_remainders(
+        &mut self,
+        entries: impl IntoIterator<Item = (u64, u64)>,
+    ) -> Result<(), TableFull> {
+        let geometry = self.table.geometry();
+        let mut hand = self.hand;
+        for (quotient, value) in entries {
+            hand.run_ends |= u64::from(quotient != hand.quotient) << hand.last;
+            let mut home = quotient.saturating_sub(hand.first);
+            let elsewhere = u64::max(home, hand.lane.into()) >= hand.room.into();
+            if elsewhere || quotient - hand.first_home >= geometry.lanes().into() {
+                self.hand = hand;
+                self.go_to(quotient)?;
+                hand = self.hand;
+                home = quotient.saturating_sub(hand.first);
+            }
+            hand.occupied |= 1 << (quotient - hand.first_home);
+            hand.quotient = quotient;
+            hand.last = hand.lane.max(home as u32);
+            hand.lane = hand.last + 1;
+            hand.used += 1;
+            put(geometry, &mut self.slots, hand.last, value);
+        }
+        self.hand = hand;
+        Ok(())
+    }
+
+    /// Appends a slot to the last entry.
+    fn push_more(&mut self, value: u64, kind: Kind) -> Result<(), TableFull> {
+        if self.hand.lane >= self.hand.room {
+            let Hand { block, last, .. } = self.hand;
+            self.write_block();
+            if last != BEFORE {
+                self.last_before = Some(Place::new(block, last));
+            }
+            self.hand.last = BEFORE;
+            self.enter(block + 1)?;
+        }
+        let hand = &mut self.hand;
+        put(self.table.geometry(), &mut self.slots, hand.lane, value);
+        hand.extensions |= 1 << hand.lane;
+        hand.run_ends |= u64::from(kind == Kind::Counter) << hand.lane;
+        hand.lane += 1;
+        hand.used += 1;
+        Ok(())
+    }
+
+    /// Goes on to the block of `quotient`, and to where its run is to be written.
+    #[cold]
+    #[inline(never)]
+    fn go_to(&mut self, quotient: u64) -> Result<(), TableFull> {
+        let home = self.table.place(quotient);
+        if home.block() != self.hand.home_block {
+            self.end_homes(home.block());
+        }
+        let Hand { block, lane, room, .. } = self.hand;
+        if lane >= room || home.block() > block {
+            self.write_block();
+            self.enter(home.block().max(block + 1))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the occupied bits of the block of the quotient at hand, and the spills from
+    /// there up to the block `next`; where there is none they are zero already, and memory
+    /// that nothing is written to costs nothing.
+    fn end_homes(&mut self, next: usize) {
+        let Hand { home_block, occupied, first, lane, .. } = self.hand;
         let flips = Planes { occupied, ..Planes::default() };
-        self.table.geometry().flip(self.table.block_mut_of(home), flips);
-        let end = self.table.position(self.at);
-        for block in home.block() + 1..=next.block() {
+        self.table.geometry().flip(self.table.block_mut_of(Place::new(home_block, 0)), flips);
+        let end = first + u64::from(lane);
+        for block in home_block + 1..=next {
             let spill = end.saturating_sub(self.table.start_of(block));
             if spill == 0 {
                 break;
             }
             self.table.set_spill(block, spill);
         }
+        self.hand.occupied = 0;
+        self.hand.home_block = next;
+        self.hand.first_home = self.table.start_of(next);
+    }
+
+    /// Writes the block at hand.
+    fn write_block(&mut self) {
+        let Hand { block, run_ends, extensions, .. } = self.hand;
+        if let Some(last) = self.last_before.take_if(|_| run_ends >> BEFORE == 1) {
+            self.table.set_bit_at::<0>(last, Plane::RunEnd, true);
+        }
+        let geometry = self.table.geometry();
+        let run_end = run_ends & low_bits(geometry.lanes());
+        let planes = Planes { occupied: 0, run_end, extension: extensions };
+        let mut words = core::mem::take(&mut self.slots);
+        words.iter_mut().zip(geometry.flips(planes)).for_each(|(word, bits)| *word |= bits);
+        let block = self.table.block_mut_of(Place::new(block, 0));
+        for (at, bits) in (0..).step_by(64).zip(&words[..8]) {
+            set_word(block, at, word(block, at) | bits);
+        }
+        (self.hand.run_ends, self.hand.extensions) = (0, 0);
+    }
+
+    /// Takes the beginning of a block to hand.
+    fn enter(&mut self, block: usize) -> Result<(), TableFull> {
+        if block >= self.table.blocks() || self.hand.used >= self.table.limit {
+            return Err(TableFull);
+        }
+        self.hand.block = block;
+        self.hand.first = self.table.start_of(block);
+        self.hand.lane = 0;
+        self.hand.room = self.table.room(block);
+        Ok(())
     }
 
     /// Writes what is still at hand.
-    pub(crate) fn finish(mut self) {
-        self.end_run(Place::new(self.table.blocks() - 1, 0));
-        self.write_line();
+    pub(crate) fn finish(mut self) -> Result<(), TableFull> {
+        self.hand.run_ends |= 1 << self.hand.last;
+        self.end_homes(self.table.blocks() - 1);
+        self.write_block();
+        self.table.used = self.hand.used;
+        if self.table.used > self.table.limit { Err(TableFull) } else { Ok(()) }
     }
+}
+
+impl QuotientTable {
+    /// How many of a block's slots may be used.
+    fn room(&self, block: usize) -> u32 {
+        u64::from(self.geometry().lanes()).min(self.end() - self.start_of(block)) as u32
+    }
+}
+
+/// Puts the value of a slot behind all others.
+#[inline(always)]
+fn put(geometry: Geometry, slots: &mut [u64; 9], lane: u32, value: u64) {
+    let at = geometry.slot_at(lane);
+    let (word, bit) = (at as usize / 64 % 8, at % 64);
+    slots[word] |= value << bit;
+    // There is nothing yet.
+    slots[word + 1] = value >> 1 >> (63 - bit);
 }
