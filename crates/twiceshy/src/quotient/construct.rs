@@ -109,8 +109,8 @@ impl AdaptiveQuotientFilter {
     pub(super) fn writer(&mut self) -> EntryWriter<'_> {
         let (slots, spelling, level) = (self.table.slots(), self.spelling(), self.table.level());
         let writer = TableWriter::new(&mut self.table);
-        let singles = Vec::with_capacity(BATCH);
-        EntryWriter { writer, spelling, slots, written: Written::default(), level, singles }
+        let waiting = Vec::with_capacity(BATCH);
+        EntryWriter { writer, spelling, slots, written: Written::default(), level, waiting }
     }
 
     pub(super) fn count_written(&mut self, written: Written) {
@@ -238,8 +238,9 @@ pub(super) struct EntryWriter<'a> {
     slots: u64,
     written: Written,
     level: Level,
-    /// Quotients and remainders that are still to be written.
-    singles: Vec<(u64, u64)>,
+    /// Quotients and remainders that are still to be written, the last one's always among
+    /// them.
+    waiting: Vec<(u64, u64)>,
 }
 
 /// Entries that are written at once: so many that it pays, so few that they stay in the
@@ -251,7 +252,7 @@ impl EntryWriter<'_> {
         if entry.count > MOST_MEMBERS {
             return Err(BuildError::Uncountable);
         }
-        self.write_singles()?;
+        self.write_waiting()?;
         self.written.members += entry.count;
         self.written.entries += 1;
         let slots = self.spelling.slots(entry);
@@ -263,42 +264,57 @@ impl EntryWriter<'_> {
     /// more.
     #[inline(always)]
     pub(super) fn write_single(&mut self, single: (u64, u64)) -> Result<(), BuildError> {
-        if self.singles.len() == BATCH {
-            self.write_singles()?;
+        if self.waiting.len() == BATCH {
+            self.write_waiting()?;
         }
-        self.singles.push(single);
+        self.waiting.push(single);
         Ok(())
+    }
+
+    /// As [`write_single`](Self::write_single), many, at least one.
+    #[inline(always)]
+    pub(super) fn write_singles(
+        &mut self,
+        singles: impl ExactSizeIterator<Item = (u64, u64)>,
+    ) -> Result<(), BuildError> {
+        self.write_waiting()?;
+        let (last, mut singles) = (singles.len() - 1, singles);
+        self.written.members += last as u64;
+        self.written.entries += last as u64;
+        let pushed = self.writer.push_remainders(singles.by_ref().take(last));
+        self.waiting.extend(singles);
+        pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
     }
 
     /// Takes the last one back; it must have been a single one's.
     pub(super) fn take_single(&mut self) -> (u64, u64) {
-        self.singles.pop().expect("the last is never written before the next comes")
+        self.waiting.pop().expect("the last is never written before the next comes")
     }
 
     #[inline(never)]
-    fn write_singles(&mut self) -> Result<(), BuildError> {
-        self.written.members += self.singles.len() as u64;
-        self.written.entries += self.singles.len() as u64;
-        let pushed = self.level.run(WriteSingles(self));
+    fn write_waiting(&mut self) -> Result<(), BuildError> {
+        self.written.members += self.waiting.len() as u64;
+        self.written.entries += self.waiting.len() as u64;
+        let pushed = self.level.run(WriteWaiting(self));
         pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
     }
 
     pub(super) fn finish(mut self) -> Result<Written, BuildError> {
-        self.write_singles()?;
+        self.write_waiting()?;
         let finished = self.writer.finish();
         finished.map_err(|TableFull| BuildError::Full { slots: self.slots })?;
         Ok(self.written)
     }
 }
 
-struct WriteSingles<'w, 'a>(&'w mut EntryWriter<'a>);
+struct WriteWaiting<'w, 'a>(&'w mut EntryWriter<'a>);
 
-impl Operation for WriteSingles<'_, '_> {
+impl Operation for WriteWaiting<'_, '_> {
     type Output = Result<(), TableFull>;
 
     #[inline(always)]
     fn run<M: Machine>(self, _: M) -> Self::Output {
-        self.0.writer.push_remainders(self.0.singles.drain(..))
+        self.0.writer.push_remainders(self.0.waiting.drain(..))
     }
 }
 

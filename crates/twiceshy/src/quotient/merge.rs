@@ -8,7 +8,7 @@
 
 use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
-use super::stream::{Entries, Item, MORE, NONE, doublings, place_of, single};
+use super::stream::{MORE, Stream, doublings, place_of, single};
 use super::{AdaptiveQuotientFilter, Parameters, builder};
 use crate::bits::machine::{Machine, Operation};
 use crate::error::{BuildError, MergeError};
@@ -68,7 +68,7 @@ impl AdaptiveQuotientFilter {
     ) -> Result<Self, MergeError> {
         let mut merged = Self::empty(parameters)?;
         let digits = merged.digits;
-        let (level, entries) = (merged.table.level(), Entries::new(filters, digits));
+        let (level, entries) = (merged.table.level(), Stream::new(filters, digits));
         let written = level.run(Merge { entries, writer: merged.writer(), digits })?;
         merged.count_written(written);
         merged.adaptations = filters.iter().map(|filter| filter.adaptations).sum();
@@ -77,7 +77,7 @@ impl AdaptiveQuotientFilter {
 }
 
 struct Merge<'a> {
-    entries: Entries<'a>,
+    entries: Stream<'a>,
     writer: EntryWriter<'a>,
     digits: Digits,
 }
@@ -88,27 +88,31 @@ impl Operation for Merge<'_> {
     #[inline(always)]
     fn run<M: Machine>(mut self, _: M) -> Self::Output {
         // Of the last entry, if that was a remainder and no more.
-        let mut last = NONE;
+        let mut last = None;
         while let Some(batch) = self.entries.batch() {
-            let (mut passed, all) = (0, batch.len());
-            let mut next = NONE;
-            for &Item { number, .. } in batch {
-                next = number;
-                if number & MORE != 0 || number == last {
-                    break;
-                }
-                self.writer.write_single(place_of(number))?;
-                last = number;
-                passed += 1;
+            let alone = count_alone(batch, last);
+            let next = batch.get(alone).copied();
+            if alone > 0 {
+                last = Some(batch[alone - 1]);
+                self.writer.write_singles(batch[..alone].iter().map(|&number| place_of(number)))?;
+                self.entries.pass(alone);
             }
-            self.entries.pass(passed);
-            if passed < all {
-                self.write_minirun(place_of(next), next & !MORE == last)?;
-                last = NONE;
+            if let Some(next) = next {
+                let with_last = last.is_some_and(|last| place_of(last) == place_of(next));
+                self.write_minirun(place_of(next), with_last)?;
+                last = None;
             }
         }
         Ok(self.writer.finish()?)
     }
+}
+
+/// How many of the first entries are remainders and no more, all different from each other
+/// and from the `last` one.
+#[inline(always)]
+fn count_alone(batch: &[u128], mut last: Option<u128>) -> usize {
+    let is_alone = |&&number: &&u128| number & MORE == 0 && last.replace(number) != Some(number);
+    batch.iter().take_while(is_alone).count()
 }
 
 impl Merge<'_> {
@@ -121,9 +125,7 @@ impl Merge<'_> {
         if with_last {
             all.push(single(self.writer.take_single(), self.digits));
         }
-        while let Some(entry) = self.entries.next_at(place) {
-            all.push(entry?);
-        }
+        self.entries.take_minirun(place, self.digits, &mut all)?;
         all.sort_unstable_by_key(|entry| entry.fingerprint);
         let mut entries = Vec::with_capacity(all.len());
         for entry in all {

@@ -45,6 +45,14 @@ struct Hand {
 /// there.
 const BEFORE: u32 = 63;
 
+impl Hand {
+    /// The lane where the run of a quotient goes on, or begins; there may be none.
+    #[inline(always)]
+    fn lane_of(self, quotient: u64) -> u64 {
+        quotient.saturating_sub(self.first).max(self.lane.into())
+    }
+}
+
 impl<'a> TableWriter<'a> {
     /// Writes into `table`, which must be empty, and is no table until it is
     /// [finished](Self::finish).
@@ -81,17 +89,17 @@ impl<'a> TableWriter<'a> {
         let mut hand = self.hand;
         for (quotient, value) in entries {
             hand.run_ends |= u64::from(quotient != hand.quotient) << hand.last;
-            let mut home = quotient.saturating_sub(hand.first);
-            let elsewhere = u64::max(home, hand.lane.into()) >= hand.room.into();
+            let mut lane = hand.lane_of(quotient);
+            let elsewhere = lane >= hand.room.into();
             if elsewhere || quotient - hand.first_home >= geometry.lanes().into() {
                 self.hand = hand;
                 self.go_to(quotient)?;
                 hand = self.hand;
-                home = quotient.saturating_sub(hand.first);
+                lane = hand.lane_of(quotient);
             }
             hand.occupied |= 1 << (quotient - hand.first_home);
             hand.quotient = quotient;
-            hand.last = hand.lane.max(home as u32);
+            hand.last = lane as u32;
             hand.lane = hand.last + 1;
             hand.used += 1;
             put(geometry, &mut self.slots, hand.last, value);
