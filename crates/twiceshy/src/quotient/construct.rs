@@ -271,18 +271,19 @@ impl EntryWriter<'_> {
         Ok(())
     }
 
-    /// As [`write_single`](Self::write_single), many, at least one.
+    /// As [`write_single`](Self::write_single), of all that make one.
     #[inline(always)]
-    pub(super) fn write_singles(
+    pub(super) fn write_singles<T: Copy>(
         &mut self,
-        singles: impl ExactSizeIterator<Item = (u64, u64)>,
+        all: &[T],
+        single: impl Fn(T) -> (u64, u64),
     ) -> Result<(), BuildError> {
         self.write_waiting()?;
-        let (last, mut singles) = (singles.len() - 1, singles);
-        self.written.members += last as u64;
-        self.written.entries += last as u64;
-        let pushed = self.writer.push_remainders(singles.by_ref().take(last));
-        self.waiting.extend(singles);
+        let Some((&last, others)) = all.split_last() else { return Ok(()) };
+        self.waiting.push(single(last));
+        self.written.members += others.len() as u64;
+        self.written.entries += others.len() as u64;
+        let pushed = self.writer.push_remainders(others.iter().map(|&other| single(other)));
         pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
     }
 

@@ -8,7 +8,7 @@
 
 use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
-use super::stream::{MORE, Stream, doublings, place_of, single};
+use super::stream::{Number, Stream, doublings, fit_a_word, single};
 use super::{AdaptiveQuotientFilter, Parameters, builder};
 use crate::bits::machine::{Machine, Operation};
 use crate::error::{BuildError, MergeError};
@@ -68,38 +68,45 @@ impl AdaptiveQuotientFilter {
     ) -> Result<Self, MergeError> {
         let mut merged = Self::empty(parameters)?;
         let digits = merged.digits;
-        let (level, entries) = (merged.table.level(), Stream::new(filters, digits));
-        let written = level.run(Merge { entries, writer: merged.writer(), digits })?;
+        let (level, writer) = (merged.table.level(), merged.writer());
+        let all_digits = filters.iter().map(|filter| filter.digits);
+        let written = if fit_a_word(all_digits.chain([digits])) {
+            level.run(Merge { entries: Stream::<u64>::new(filters, digits), writer, digits })
+        } else {
+            level.run(Merge { entries: Stream::<u128>::new(filters, digits), writer, digits })
+        }?;
         merged.count_written(written);
         merged.adaptations = filters.iter().map(|filter| filter.adaptations).sum();
         Ok(merged)
     }
 }
 
-struct Merge<'a> {
-    entries: Stream<'a>,
+struct Merge<'a, N> {
+    entries: Stream<'a, N>,
     writer: EntryWriter<'a>,
     digits: Digits,
 }
 
-impl Operation for Merge<'_> {
+impl<N: Number> Operation for Merge<'_, N> {
     type Output = Result<Written, MergeError>;
 
     #[inline(always)]
     fn run<M: Machine>(mut self, _: M) -> Self::Output {
+        let digits = self.digits;
         // Of the last entry, if that was a remainder and no more.
         let mut last = None;
         while let Some(batch) = self.entries.batch() {
             let alone = count_alone(batch, last);
-            let next = batch.get(alone).copied();
-            if alone > 0 {
-                last = Some(batch[alone - 1]);
-                self.writer.write_singles(batch[..alone].iter().map(|&number| place_of(number)))?;
+            let (singles, others) = batch.split_at(alone);
+            let next = others.first().map(|number| number.place(digits));
+            if let Some(&number) = singles.last() {
+                last = Some(number);
+                self.writer.write_singles(singles, |number| number.place(digits))?;
                 self.entries.pass(alone);
             }
-            if let Some(next) = next {
-                let with_last = last.is_some_and(|last| place_of(last) == place_of(next));
-                self.write_minirun(place_of(next), with_last)?;
+            if let Some(place) = next {
+                let with_last = last.is_some_and(|last| last.place(digits) == place);
+                self.write_minirun(place, with_last)?;
                 last = None;
             }
         }
@@ -110,12 +117,15 @@ impl Operation for Merge<'_> {
 /// How many of the first entries are remainders and no more, all different from each other
 /// and from the `last` one.
 #[inline(always)]
-fn count_alone(batch: &[u128], mut last: Option<u128>) -> usize {
-    let is_alone = |&&number: &&u128| number & MORE == 0 && last.replace(number) != Some(number);
-    batch.iter().take_while(is_alone).count()
+fn count_alone<N: Number>(batch: &[N], last: Option<N>) -> usize {
+    if batch[0].has_more() || last == Some(batch[0]) {
+        return 0;
+    }
+    let is_alone = |pair: &&[N]| !pair[1].has_more() && pair[0] != pair[1];
+    1 + batch.windows(2).take_while(is_alone).count()
 }
 
-impl Merge<'_> {
+impl<N: Number> Merge<'_, N> {
     /// Writes the next entries, which are all that have this quotient and remainder, except
     /// that the last one that was written may be one of them.
     #[cold]

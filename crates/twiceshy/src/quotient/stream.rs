@@ -13,14 +13,50 @@ use crate::table::{BlockReader, First};
 use core::hint::select_unpredictable;
 use std::collections::VecDeque;
 
-/// The lowest bit of the number of an entry: whether there is more of it than the quotient
-/// and the remainder that the other bits are.
-pub(super) const MORE: u128 = 1;
+/// An entry on its way, as one number: its quotient, its remainder, and whether there is more
+/// of it. Of two that have the same quotient and remainder, one that has no more is less.
+pub(super) trait Number: Copy + Ord {
+    /// The number of a quotient and a remainder of so many bits, of which the last ones are
+    /// cut off.
+    fn new(quotient: u64, remainder: u64, bits: u32, cut: u32, more: bool) -> Self;
 
-/// Quotient and remainder of a number.
-#[inline(always)]
-pub(super) fn place_of(number: u128) -> (u64, u64) {
-    ((number >> 64) as u64, number as u64 >> 1)
+    /// Quotient and remainder in a filter of these digits.
+    fn place(self, digits: Digits) -> (u64, u64);
+
+    fn has_more(self) -> bool;
+}
+
+macro_rules! number {
+    ($word:ty) => {
+        impl Number for $word {
+            #[inline(always)]
+            fn new(quotient: u64, remainder: u64, bits: u32, cut: u32, more: bool) -> Self {
+                let whole = Self::from(quotient) << bits | Self::from(remainder);
+                whole >> cut << 1 | Self::from(more)
+            }
+
+            #[inline(always)]
+            fn place(self, digits: Digits) -> (u64, u64) {
+                let whole = self >> 1;
+                let remainder = whole as u64 & low_bits(digits.remainder);
+                ((whole >> digits.remainder) as u64, remainder)
+            }
+
+            #[inline(always)]
+            fn has_more(self) -> bool {
+                self & 1 == 1
+            }
+        }
+    };
+}
+
+number!(u64);
+number!(u128);
+
+/// Whether a word is enough for the [`Number`]s of filters of these digits.
+pub(super) fn fit_a_word(mut digits: impl Iterator<Item = Digits>) -> bool {
+    let bits = |digits: Digits| u64::BITS - digits.slots.leading_zeros() + digits.remainder;
+    digits.all(|digits| bits(digits) < u64::BITS)
 }
 
 /// The entry of one member.
@@ -35,23 +71,23 @@ pub(super) fn doublings(slots: u64, larger: u64) -> Option<u32> {
 }
 
 /// The entries of one or many filters, in order, a batch at a time.
-pub(super) struct Stream<'a> {
-    source: Source<'a>,
+pub(super) struct Stream<'a, N> {
+    source: Source<'a, N>,
     /// Their numbers, and how many of them are passed.
-    numbers: [u128; BATCH],
+    numbers: [N; BATCH],
     len: usize,
     at: usize,
 }
 
-enum Source<'a> {
-    Filter(Origin<'a>),
-    Pair(Box<[Stream<'a>; 2]>),
+enum Source<'a, N> {
+    Filter(Origin<'a, N>),
+    Pair(Box<[Stream<'a, N>; 2]>),
 }
 
 /// Entries that are merged at once; a block has fewer.
 const BATCH: usize = 64;
 
-impl<'a> Stream<'a> {
+impl<'a, N: Number> Stream<'a, N> {
     /// The entries of filters, at least one, as they are in one of these digits; the sizes of
     /// all must differ by powers of two.
     pub(super) fn new(filters: &[&'a AdaptiveQuotientFilter], digits: Digits) -> Self {
@@ -61,12 +97,12 @@ impl<'a> Stream<'a> {
             let (some, others) = filters.split_at(filters.len() / 2);
             Source::Pair(Box::new([Self::new(some, digits), Self::new(others, digits)]))
         };
-        Self { source, numbers: [0; BATCH], len: 0, at: 0 }
+        Self { source, numbers: [N::new(0, 0, 1, 0, false); BATCH], len: 0, at: 0 }
     }
 
     /// The numbers of the next entries, unless there are none.
     #[inline(always)]
-    pub(super) fn batch(&mut self) -> Option<&[u128]> {
+    pub(super) fn batch(&mut self) -> Option<&[N]> {
         if self.at == self.len {
             self.refill();
         }
@@ -101,9 +137,9 @@ impl<'a> Stream<'a> {
         entries: &mut Vec<Entry>,
     ) -> Result<(), MergeError> {
         while let Some(&[number, ..]) = self.batch()
-            && place_of(number) == place
+            && number.place(digits) == place
         {
-            if number & MORE == 0 {
+            if !number.has_more() {
                 entries.push(single(place, digits));
             }
             self.pass(1);
@@ -126,7 +162,7 @@ impl<'a> Stream<'a> {
 }
 
 /// Takes numbers from both streams in order, as many as there are or fit; returns how many.
-fn merge([a, b]: &mut [Stream<'_>; 2], numbers: &mut [u128; BATCH]) -> usize {
+fn merge<N: Number>([a, b]: &mut [Stream<'_, N>; 2], numbers: &mut [N; BATCH]) -> usize {
     let mut len = 0;
     while len < BATCH {
         let room = &mut numbers[len..];
@@ -144,14 +180,14 @@ fn merge([a, b]: &mut [Stream<'_>; 2], numbers: &mut [u128; BATCH]) -> usize {
 }
 
 /// Copies as many as there is room for; returns how many.
-fn copy(room: &mut [u128], some: &[u128]) -> usize {
+fn copy<N: Number>(room: &mut [N], some: &[N]) -> usize {
     let count = room.len().min(some.len());
     room[..count].copy_from_slice(&some[..count]);
     count
 }
 
 /// Copies as many, in order, as neither of both can run out of; returns how many of each.
-fn interleave(room: &mut [u128], some: &[u128], others: &[u128]) -> (usize, usize) {
+fn interleave<N: Number>(room: &mut [N], some: &[N], others: &[N]) -> (usize, usize) {
     let count = room.len().min(some.len()).min(others.len());
     let (some, others) = (&some[..count], &others[..count]);
     let mut taken = 0;
@@ -165,28 +201,26 @@ fn interleave(room: &mut [u128], some: &[u128], others: &[u128]) -> (usize, usiz
 }
 
 /// A filter whose entries go into another one.
-struct Origin<'a> {
+struct Origin<'a, N> {
     filter: &'a AdaptiveQuotientFilter,
     rest: BlockReader<'a>,
     /// Of the other one.
     digits: Digits,
-    /// How often this one has to be doubled to be as large as the other one.
+    /// How often this one has to be doubled to be as large as the other one, and how many
+    /// bits of a remainder have no place then.
     doublings: u32,
-    /// Bits of a remainder that are left then, and how many of them have no place.
-    left: u32,
     cut: u32,
-    /// The numbers and positions of entries that are on their way, and of which there is
-    /// [`MORE`].
-    extended: VecDeque<(u128, u64)>,
+    /// The numbers and positions of the entries on their way of which there is more.
+    extended: VecDeque<(N, u64)>,
 }
 
-impl<'a> Origin<'a> {
+impl<'a, N: Number> Origin<'a, N> {
     fn new(filter: &'a AdaptiveQuotientFilter, digits: Digits) -> Self {
         let slots = filter.table.slots();
         let doublings = doublings(slots, digits.slots).expect("sizes that were compared");
-        let left = filter.digits.remainder - doublings;
-        let (rest, cut) = (BlockReader::new(&filter.table), left - digits.remainder);
-        Self { filter, rest, digits, doublings, left, cut, extended: VecDeque::new() }
+        let cut = filter.digits.remainder - doublings - digits.remainder;
+        let rest = BlockReader::new(&filter.table);
+        Self { filter, rest, digits, doublings, cut, extended: VecDeque::new() }
     }
 
     fn take_extended(
@@ -195,7 +229,7 @@ impl<'a> Origin<'a> {
         entries: &mut Vec<Entry>,
     ) -> Result<(), MergeError> {
         while let Some(&(number, position)) = self.extended.front()
-            && place_of(number) == place
+            && number.place(self.digits) == place
         {
             self.extended.pop_front();
             entries.push(self.entry(place.0, position)?);
@@ -218,24 +252,21 @@ impl<'a> Origin<'a> {
     }
 }
 
-struct ReadBlock<'r, 'a> {
-    origin: &'r mut Origin<'a>,
-    numbers: &'r mut [u128; BATCH],
+struct ReadBlock<'r, 'a, N> {
+    origin: &'r mut Origin<'a, N>,
+    numbers: &'r mut [N; BATCH],
 }
 
-impl Operation for ReadBlock<'_, '_> {
+impl<N: Number> Operation for ReadBlock<'_, '_, N> {
     type Output = usize;
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> usize {
-        let Origin { rest, doublings, left, cut, extended, .. } = self.origin;
-        let (doublings, left, cut) = (*doublings, *left, *cut);
+        let Origin { filter, rest, extended, cut, .. } = self.origin;
+        let (bits, cut) = (filter.digits.remainder, *cut);
         let mut len = 0;
         rest.read(machine, |First { quotient, remainder, position, more }| {
-            let quotient = quotient << doublings | remainder >> left;
-            let remainder = (remainder & low_bits(left)) >> cut;
-            let low = remainder << 1 | u64::from(more);
-            let number = u128::from(quotient) << 64 | u128::from(low);
+            let number = N::new(quotient, remainder, bits, cut, more);
             self.numbers[len % BATCH] = number;
             len += 1;
             if more {

@@ -1,6 +1,6 @@
 //! Reading a table in order, block by block.
 
-use super::layout::{Plane, QuotientTable, Slot, stored_spill};
+use super::layout::{Plane, QuotientTable, Slot, stored_spill, with_width};
 use super::locate::Clusters;
 use crate::bits::machine::{Machine, Operation};
 use crate::bits::word::low_bits;
@@ -118,11 +118,16 @@ impl<'a> BlockReader<'a> {
     ///
     /// Whether an entry ends its run can't be foreseen, so there is no branch on it.
     #[inline(always)]
-    pub(crate) fn read<M: Machine>(&mut self, machine: M, mut each: impl FnMut(First)) {
-        let (table, geometry) = (self.table, self.table.geometry());
+    pub(crate) fn read<M: Machine>(&mut self, machine: M, each: impl FnMut(First)) {
+        with_width!(self.table.width(), WIDTH => self.read_with::<M, WIDTH>(machine, each));
+    }
+
+    #[inline(always)]
+    fn read_with<M: Machine, const WIDTH: u32>(&mut self, machine: M, mut each: impl FnMut(First)) {
+        let (table, geometry) = (self.table, self.table.geometry_of::<WIDTH>());
         let mut entries = 0;
         while entries == 0 && self.next < table.blocks() {
-            entries = table.entries_of(machine, self.next);
+            entries = table.entries_of::<M, WIDTH>(machine, self.next);
             self.next += 1;
         }
         if entries == 0 {
@@ -168,8 +173,8 @@ impl Home {
 impl QuotientTable {
     /// The lanes of a block where entries begin.
     #[inline(always)]
-    fn entries_of<M: Machine>(&self, machine: M, block: usize) -> u64 {
-        let (geometry, block) = (self.geometry(), self.block(block));
+    fn entries_of<M: Machine, const WIDTH: u32>(&self, machine: M, block: usize) -> u64 {
+        let (geometry, block) = (self.geometry_of::<WIDTH>(), self.block(block));
         let extensions = geometry.plane(block, Plane::Extension);
         // A saturated spill is all of the block, too.
         let spill = geometry.lanes().min(stored_spill(block) as u32);

@@ -5,7 +5,9 @@
 //! gap, can't be foreseen, so there is no branch on either.
 
 use super::TableFull;
-use super::layout::{Geometry, Kind, Place, Plane, Planes, QuotientTable, Slot, set_word, word};
+use super::layout::{
+    Geometry, Kind, Place, Plane, Planes, QuotientTable, Slot, set_word, with_width, word,
+};
 use crate::bits::word::low_bits;
 
 /// Appends entries to a table in the order of their quotients, without ever moving
@@ -71,7 +73,7 @@ impl<'a> TableWriter<'a> {
     ) -> Result<(), TableFull> {
         for (index, Slot { value, kind }) in entry.into_iter().enumerate() {
             if index == 0 {
-                self.push_remainders([(quotient, value)])?;
+                self.push_remainders([(quotient, value)].into_iter())?;
             } else {
                 self.push_more(value, kind)?;
             }
@@ -83,9 +85,18 @@ impl<'a> TableWriter<'a> {
     #[inline(always)]
     pub(crate) fn push_remainders(
         &mut self,
-        entries: impl IntoIterator<Item = (u64, u64)>,
+        entries: impl ExactSizeIterator<Item = (u64, u64)>,
     ) -> Result<(), TableFull> {
-        let geometry = self.table.geometry();
+        with_width!(self.table.width(), WIDTH => self.push_with::<WIDTH>(entries))
+    }
+
+    #[inline(always)]
+    fn push_with<const WIDTH: u32>(
+        &mut self,
+        entries: impl ExactSizeIterator<Item = (u64, u64)>,
+    ) -> Result<(), TableFull> {
+        let geometry = self.table.geometry_of::<WIDTH>();
+        self.hand.used += entries.len() as u64;
         let mut hand = self.hand;
         for (quotient, value) in entries {
             hand.run_ends |= u64::from(quotient != hand.quotient) << hand.last;
@@ -101,7 +112,6 @@ impl<'a> TableWriter<'a> {
             hand.quotient = quotient;
             hand.last = lane as u32;
             hand.lane = hand.last + 1;
-            hand.used += 1;
             put(geometry, &mut self.slots, hand.last, value);
         }
         self.hand = hand;
