@@ -60,7 +60,9 @@ impl QuotientTable {
             if start == slots.end {
                 return None;
             }
-            let entry = start..self.skip_extensions(start + 1);
+            let behind = start + 1;
+            let more = self.is_extension(behind);
+            let entry = start..if more { self.skip_extensions(behind) } else { behind };
             start = entry.end;
             Some(entry)
         })

@@ -1,6 +1,6 @@
 //! The invariants of a table, all checked, in one pass over any bytes.
 
-use super::layout::{Block, Geometry, Plane, QuotientTable, SATURATED, window};
+use super::layout::{Block, Geometry, Plane, QuotientTable, SATURATED, window, with_width};
 use super::locate::Clusters;
 use super::read::Run;
 use crate::bits::machine::{Machine, Operation};
@@ -22,7 +22,7 @@ impl QuotientTable {
     }
 
     #[inline(always)]
-    fn validate_on<M: Machine>(
+    fn validate_on<M: Machine, const WIDTH: u32>(
         &self,
         machine: M,
         remainder_bits: u32,
@@ -32,8 +32,9 @@ impl QuotientTable {
         self.check_blank(self.end(), self.end() + 1)?;
         let (mut end, mut used, mut plain) = (0, 0, 0);
         for block in 0..self.blocks() {
-            self.check_border(block, end)?;
-            if let Some(checked) = self.check_plain(machine, block, end, remainder_bits) {
+            self.check_border::<WIDTH>(block, end)?;
+            if let Some(checked) = self.check_plain::<M, WIDTH>(machine, block, end, remainder_bits)
+            {
                 end = checked.end;
                 plain += checked.slots;
                 used += checked.slots;
@@ -64,13 +65,13 @@ impl QuotientTable {
     /// Checks the spill of a block, if the runs of those before it end at `end`, and what is
     /// behind its slots.
     #[inline(always)]
-    fn check_border(&self, block: usize, end: u64) -> Result<(), Invalid> {
+    fn check_border<const WIDTH: u32>(&self, block: usize, end: u64) -> Result<(), Invalid> {
         let spill = u64::saturating_sub(end, self.start_of(block));
         let stored = self.stored_spill(block);
         if stored != spill.min(SATURATED) {
             return Err(Invalid(format!("block {block} has spill {stored}, not {spill}")));
         }
-        let geometry = self.geometry();
+        let geometry = self.geometry_of::<WIDTH>();
         if !is_zero(self.block(block), geometry.slot_at(geometry.lanes()), 8 * LINE as u32) {
             return Err(Invalid(format!("block {block} isn't zero behind its slots")));
         }
@@ -81,14 +82,14 @@ impl QuotientTable {
     /// but remainders, and no run goes further than into the next block. Otherwise, or if
     /// anything is wrong, it has to be looked at more closely.
     #[inline(always)]
-    fn check_plain<M: Machine>(
+    fn check_plain<M: Machine, const WIDTH: u32>(
         &self,
         machine: M,
         block: usize,
         end: u64,
         remainder_bits: u32,
     ) -> Option<Checked> {
-        let (geometry, start) = (self.geometry(), self.start_of(block));
+        let (geometry, start) = (self.geometry_of::<WIDTH>(), self.start_of(block));
         let lanes = low_bits(geometry.lanes());
         let spill = u64::saturating_sub(end, start) as u32;
         if spill >= geometry.lanes() || block + 1 >= self.blocks() {
@@ -104,45 +105,41 @@ impl QuotientTable {
         let run_ends = geometry.plane(view, Plane::RunEnd);
         let (spilt, ends) = (low_bits(spill), run_ends & !low_bits(spill));
         let clusters = Clusters { occupied, ends, extensions: 0, lanes: geometry.lanes() };
-        let (mut unused, mut lane) = (0, spill);
+        let (mut unused, mut lane) = (0, 0);
         while lane < geometry.lanes() {
-            unused |= clusters.unused(machine, lane, clusters.unfinished(machine, lane)) << lane;
+            let unfinished = clusters.unfinished(machine, lane);
+            unused |= clusters.unused(machine, lane, unfinished) << lane & !spilt;
             // No run ends where none goes on: so there are never more ends than runs.
             if ends & unused != 0 {
                 return None;
             }
             lane += 32;
         }
-        let used = lanes & !unused;
-        let in_order = rising(machine, geometry, view, remainder_bits)?;
         let last = geometry.lanes() - 1;
-        let goes_on = used & !run_ends;
         let (this, that) = (geometry.slot(view, last), geometry.slot(next, 0));
-        if goes_on & low_bits(last) & !in_order != 0 || goes_on >> last & 1 == 1 && this >= that {
+        let order = Order::of(machine, geometry, view, remainder_bits)?;
+        let rising = order.rising | u64::from(this < that) << last;
+        let nonzero = order.nonzero | u64::from(this != 0) << last;
+        let used = lanes & !unused;
+        if used & !run_ends & !rising | unused & nonzero != 0 {
             return None;
         }
-        if !blank(geometry, view, unused) {
-            return None;
-        }
-        let own = u64::from((used & !spilt).count_ones());
         let unfinished = occupied.count_ones() - ends.count_ones();
         let next_ends = geometry.plane(next, Plane::RunEnd);
-        let further = match unfinished {
-            0 => 0,
-            _ if next_ends.count_ones() < unfinished => return None,
-            _ => machine.select(next_ends, unfinished - 1) + 1,
-        };
+        let next_end = machine.deposit_bit(1 << unfinished >> 1, next_ends);
+        let further = u64::BITS - next_end.leading_zeros();
         // There may be more of the last entry, here or behind the next block.
         let extended = geometry.plane(next, Plane::Extension) & low_bits(further + 1);
-        if extended != 0 || further == geometry.lanes() {
+        if extended != 0 || further == geometry.lanes() || unfinished > 0 && next_end == 0 {
             return None;
         }
+        let slots = (used & !spilt).count_ones() + further;
         let behind = match further {
-            0 => u64::from(u64::BITS - ends.leading_zeros()),
-            _ => u64::from(geometry.lanes() + further),
+            0 => u64::BITS - ends.leading_zeros(),
+            _ => geometry.lanes() + further,
         };
-        let end = if own + u64::from(further) == 0 { end } else { start + behind };
-        Some(Checked { end, slots: own + u64::from(further) })
+        let end = if slots == 0 { end } else { start + u64::from(behind) };
+        Some(Checked { end, slots: slots.into() })
     }
 
     /// Finds the end of a run.
@@ -199,40 +196,39 @@ struct Checked {
     slots: u64,
 }
 
-/// Which slots of a block are less than the next one, one bit for each, but the last; or
-/// `None` if one of them has more bits than a remainder.
-#[inline(always)]
-fn rising<M: Machine>(
-    machine: M,
-    geometry: Geometry,
-    block: &Block,
-    remainder_bits: u32,
-) -> Option<u64> {
-    let too_high = geometry.lowest * (low_bits(geometry.width()) & !low_bits(remainder_bits));
-    let whole = geometry.lowest * low_bits(geometry.width());
-    let (mut rising, mut high) = (0, 0);
-    for lane in (0..geometry.lanes() - 1).step_by(geometry.slots_per_window() as usize) {
-        let slots = window(block, geometry.slot_at(lane)) & whole;
-        let others = window(block, geometry.slot_at(lane + 1));
-        rising |= geometry.less(machine, slots, others) << lane;
-        high |= slots & too_high;
-    }
-    let last = geometry.slot(block, geometry.lanes() - 1);
-    (high == 0 && last <= low_bits(remainder_bits)).then_some(rising)
+/// What the slots of a block, but the last, are: one bit for each.
+struct Order {
+    /// Less than the next one.
+    rising: u64,
+    nonzero: u64,
 }
 
-/// Whether these lanes are zero.
-#[inline(always)]
-fn blank(geometry: Geometry, block: &Block, mut lanes: u64) -> bool {
-    while lanes != 0 {
-        let first = lanes.trailing_zeros();
-        let behind = first + (lanes >> first).trailing_ones();
-        if !is_zero(block, geometry.slot_at(first), geometry.slot_at(behind)) {
-            return false;
+impl Order {
+    /// `None` if one of all has more bits than a remainder.
+    #[inline(always)]
+    fn of<M: Machine>(
+        machine: M,
+        geometry: Geometry,
+        block: &Block,
+        remainder_bits: u32,
+    ) -> Option<Self> {
+        let too_high = geometry.lowest * (low_bits(geometry.width()) & !low_bits(remainder_bits));
+        let whole = geometry.lowest * low_bits(geometry.width());
+        let (mut order, mut high) = (Self { rising: 0, nonzero: 0 }, 0);
+        for lane in (0..geometry.lanes() - 1).step_by(geometry.slots_per_window() as usize) {
+            let slots = window(block, geometry.slot_at(lane)) & whole;
+            let others = window(block, geometry.slot_at(lane + 1));
+            order.rising |= geometry.less(machine, slots, others) << lane;
+            order.nonzero |= geometry.less(machine, 0, slots) << lane;
+            high |= slots & too_high;
         }
-        lanes &= !low_bits(behind);
+        // The last window reaches behind the slots.
+        let but_last = low_bits(geometry.lanes() - 1);
+        order.rising &= but_last;
+        order.nonzero &= but_last;
+        let last = geometry.slot(block, geometry.lanes() - 1);
+        (high == 0 && last <= low_bits(remainder_bits)).then_some(order)
     }
-    true
 }
 
 struct Validate<'a, C> {
@@ -245,7 +241,10 @@ impl<C: FnMut(Run) -> Result<(), Invalid>> Operation for Validate<'_, C> {
     type Output = Result<u64, Invalid>;
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
-        self.table.validate_on(machine, self.remainder_bits, self.check)
+        let Self { table, remainder_bits, check } = self;
+        with_width!(table.width(), WIDTH => {
+            table.validate_on::<M, WIDTH>(machine, remainder_bits, check)
+        })
     }
 }
 
@@ -253,5 +252,10 @@ impl<C: FnMut(Run) -> Result<(), Invalid>> Operation for Validate<'_, C> {
 #[inline(always)]
 fn is_zero(block: &Block, from: u32, to: u32) -> bool {
     const STEP: u32 = 56;
-    (from..to).step_by(STEP as usize).all(|at| window(block, at) & low_bits(STEP.min(to - at)) == 0)
+    let (mut at, mut bits) = (from, 0);
+    while at + STEP < to {
+        bits |= window(block, at) & low_bits(STEP);
+        at += STEP;
+    }
+    bits | window(block, at) & low_bits(to.saturating_sub(at)) == 0
 }

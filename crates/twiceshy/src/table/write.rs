@@ -39,7 +39,7 @@ struct Hand {
     home_block: usize,
     first_home: u64,
     occupied: u64,
-    /// Slots written, in all.
+    /// Slots written, or about to be, in all.
     used: u64,
 }
 
@@ -194,7 +194,7 @@ impl<'a> TableWriter<'a> {
 
     /// Takes the beginning of a block to hand.
     fn enter(&mut self, block: usize) -> Result<(), TableFull> {
-        if block >= self.table.blocks() || self.hand.used >= self.table.limit {
+        if block >= self.table.blocks() || self.hand.used > self.table.limit {
             return Err(TableFull);
         }
         self.hand.block = block;
