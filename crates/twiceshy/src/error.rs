@@ -72,6 +72,11 @@ pub enum RemoveError {
         /// The hash.
         hash: Hash,
     },
+    /// Too many of the other members would have the same fingerprint.
+    #[error(
+        "more than 2^40 members would have the same fingerprint; remove without a list of mistakes"
+    )]
+    Uncountable,
     /// No slot is left for the tombstone, or for what the mistakes need.
     #[error("no room at {:.1} % load; remove without a tombstone, or build a larger filter", load * 100.0)]
     Full {

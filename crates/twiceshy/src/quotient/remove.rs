@@ -1,7 +1,7 @@
 //! Removing members.
 
 use super::AdaptiveQuotientFilter;
-use super::entry::Entry;
+use super::entry::{Entry, MOST_MEMBERS};
 use super::grow::MOST_SLOTS;
 use super::listing::{Minirun, Owned, append};
 use crate::error::RemoveError;
@@ -112,7 +112,10 @@ impl AdaptiveQuotientFilter {
     ///
     /// # Errors
     /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the members are
-    /// not those of the fingerprints, if the query is none of them, or if a mistake is.
+    /// not those of the fingerprints, if the query is none of them, or if a mistake is; and,
+    /// where mistakes are given, if the others can't be counted together, or need more room.
+    /// A filter that [grows by itself](super::Builder::grow_at) does so then, and the claim is
+    /// stale.
     pub fn remove_listed<L>(
         &mut self,
         claim: &Claim,
@@ -204,6 +207,9 @@ impl AdaptiveQuotientFilter {
                 let fingerprint = self.digits.fingerprint(owner.scaled, count);
                 append(&mut shortened, Entry { fingerprint, count: owner.count, ..owned.entry });
             }
+        }
+        if shortened.iter().any(|entry| entry.count > MOST_MEMBERS) {
+            return Err(RemoveError::Uncountable);
         }
         Ok(shortened)
     }

@@ -1,0 +1,44 @@
+//! Where counts, values, limits and sizes end.
+
+use twiceshy::{AdaptiveQuotientFilter, Answer, Claim, Hash, Member, RemoveError};
+
+/// 16 slots of 8 bits: the first digit is the quotient, then two a digit.
+fn hash(digits: u64) -> Hash {
+    Hash::from_u128(u128::from(digits) << 92)
+}
+
+/// They share quotient and remainder.
+const A: u64 = 0x3_aa_10_00_00;
+const B: u64 = 0x3_aa_20_00_00;
+const MISTAKE: u64 = 0x3_aa_11_00_00;
+
+const MOST: u64 = 1 << 40;
+
+fn claim(filter: &AdaptiveQuotientFilter, query: Hash) -> Claim {
+    match filter.check(query) {
+        Answer::Maybe(claim) => claim,
+        Answer::Absent => panic!("{query:?} is absent"),
+    }
+}
+
+#[test]
+fn fingerprints_are_not_shortened_to_one_that_can_not_be_counted() {
+    let mut filter = AdaptiveQuotientFilter::builder().slots(64).remainder_bits(6).build().unwrap();
+    let [a, b, mistake] = [A, B, MISTAKE].map(hash);
+    let members = |of_a, of_b| [Member { hash: a, count: of_a }, Member { hash: b, count: of_b }];
+    filter.insert_times(a, MOST - 1).unwrap();
+    filter.insert(b).unwrap();
+    filter.adapt(&claim(&filter, mistake), &members(MOST - 1, 1)).unwrap();
+    filter.insert_times(b, 2).unwrap();
+
+    let before: Vec<_> = filter.iter().collect();
+    let listed = claim(&filter, b);
+    let refused = filter.remove_listed(&listed, &members(MOST - 1, 3), Some(&[]));
+    assert_eq!(refused, Err(RemoveError::Uncountable));
+    assert!(filter.iter().eq(before));
+    filter.remove_listed(&listed, &members(MOST - 1, 3), None).unwrap();
+    assert_eq!((filter.count(a), filter.count(b)), (MOST - 1, 2));
+    filter.remove_listed(&claim(&filter, b), &members(MOST - 1, 2), Some(&[])).unwrap();
+    assert_eq!((filter.count(a), filter.len() as u64), (MOST, MOST));
+    filter.validate().unwrap();
+}
