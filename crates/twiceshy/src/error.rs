@@ -173,6 +173,14 @@ pub enum BuildError {
     /// No value can be that wide.
     #[error("values of {0} bits are impossible; choose 0 to 16")]
     ValueBits(u32),
+    /// A value of a filter that is to be replaced doesn't fit.
+    #[error("the value {value} doesn't fit {bits} bits; allow as many as the filters had before")]
+    ValueTooLarge {
+        /// The value.
+        value: u64,
+        /// Bits of the new filter's values.
+        bits: u32,
+    },
     /// Too many members have the same fingerprint.
     #[error("more than 2^40 members have the same fingerprint")]
     Uncountable,

@@ -1,6 +1,6 @@
 //! Where counts, values, limits and sizes end.
 
-use twiceshy::{AdaptiveQuotientFilter, Answer, Claim, Hash, Member, RemoveError};
+use twiceshy::{AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, Member, RemoveError};
 
 /// 16 slots of 8 bits: the first digit is the quotient, then two a digit.
 fn hash(digits: u64) -> Hash {
@@ -41,4 +41,31 @@ fn fingerprints_are_not_shortened_to_one_that_can_not_be_counted() {
     filter.remove_listed(&claim(&filter, b), &members(MOST - 1, 2), Some(&[])).unwrap();
     assert_eq!((filter.count(a), filter.len() as u64), (MOST, MOST));
     filter.validate().unwrap();
+}
+
+#[test]
+fn a_rebuilt_filter_has_room_for_every_value() {
+    let mut filter = AdaptiveQuotientFilter::builder()
+        .slots(64)
+        .remainder_bits(6)
+        .value_bits(8)
+        .build()
+        .unwrap();
+    let a = hash(A);
+    filter.insert(a).unwrap();
+    filter.set_value(a, 7).unwrap();
+    let rebuilt = |bits: u32| {
+        let mut parameters = filter.parameters();
+        parameters.value_bits = bits;
+        AdaptiveQuotientFilter::rebuilt(parameters, &[&filter], [a], [])
+    };
+    for bits in 3..=16 {
+        let rebuilt = rebuilt(bits).unwrap();
+        assert_eq!((rebuilt.count(a), rebuilt.value(a)), (1, Some(7)));
+        rebuilt.validate().unwrap();
+    }
+    for narrow in 0..3 {
+        let refused = rebuilt(narrow).unwrap_err();
+        assert!(matches!(refused, BuildError::ValueTooLarge { value: 7, bits } if bits == narrow));
+    }
 }

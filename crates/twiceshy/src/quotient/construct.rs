@@ -5,6 +5,7 @@ use super::entry::{Entry, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
 use super::listing::append;
 use super::{AdaptiveQuotientFilter, Parameters};
 use crate::bits::machine::{Level, Machine, Operation};
+use crate::bits::word::low_bits;
 use crate::error::BuildError;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
@@ -55,7 +56,8 @@ impl AdaptiveQuotientFilter {
     /// ```
     ///
     /// # Errors
-    /// As [`from_sorted`](Self::from_sorted).
+    /// As [`from_sorted`](Self::from_sorted), or if a value has more bits than the parameters
+    /// allow.
     pub fn rebuilt(
         parameters: Parameters,
         sources: &[&Self],
@@ -63,7 +65,7 @@ impl AdaptiveQuotientFilter {
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
         let mut filter = Self::empty(parameters)?;
-        let digits = filter.digits;
+        let (digits, value_bits) = (filter.digits, filter.value_bits);
         let mut sources: Vec<Source<'_>> =
             sources.iter().map(|source| Source::new(source)).collect();
         let mut mistakes = Neighbours::new(mistakes.into_iter());
@@ -80,6 +82,9 @@ impl AdaptiveQuotientFilter {
             }
             for source in &mut sources {
                 source.keep(hash, &mut placed, digits);
+            }
+            if placed.value > low_bits(value_bits) {
+                return Err(BuildError::ValueTooLarge { value: placed.value, bits: value_bits });
             }
             let apart = |first: &Placed| {
                 digits.to_tell_apart(first.scaled, scaled).is_some_and(|needed| needed <= 1)
