@@ -1,6 +1,8 @@
 //! Where counts, values, limits and sizes end.
 
-use twiceshy::{AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, Member, RemoveError};
+use twiceshy::{
+    AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, Member, RemoveError,
+};
 
 /// 16 slots of 8 bits: the first digit is the quotient, then two a digit.
 fn hash(digits: u64) -> Hash {
@@ -68,4 +70,22 @@ fn a_rebuilt_filter_has_room_for_every_value() {
         let refused = rebuilt(narrow).unwrap_err();
         assert!(matches!(refused, BuildError::ValueTooLarge { value: 7, bits } if bits == narrow));
     }
+}
+
+#[test]
+fn a_restored_filter_that_is_too_full_to_grow_takes_many_back() {
+    let member = |index: u128| Hash::from_u128(index << 123);
+    let mut filter =
+        AdaptiveQuotientFilter::builder().slots(16).remainder_bits(1).grow_at(0.5).build().unwrap();
+    (0..13).for_each(|index| filter.insert(member(2 * index)).unwrap());
+    filter.bury(member(0)).unwrap();
+    let mut snapshot = Vec::new();
+    filter.save(&mut snapshot).unwrap();
+    let mut restored = AdaptiveQuotientFilter::restore(&snapshot[..]).unwrap();
+
+    // The first takes the tombstone's place, and leaves it when there is no room for all.
+    let many: Vec<Hash> = (0..32).map(member).collect();
+    assert!(matches!(restored.insert_many(&many), Err(InsertError::Full { .. })));
+    assert!(restored.iter().eq(filter.iter()));
+    restored.validate().unwrap();
 }

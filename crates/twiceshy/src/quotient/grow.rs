@@ -74,10 +74,11 @@ impl AdaptiveQuotientFilter {
     }
 
     /// From now on, the filter is full at that load, and [doubles](Self::doubled) then, as
-    /// long as it can.
+    /// long as it can. If it is fuller already, it may stay so: what is tried and undone must
+    /// have its room back.
     pub(super) fn set_growth(&mut self, load: Option<f64>) {
         self.growth = load;
-        let limit = self.growth_limit();
+        let limit = self.growth_limit().max(self.table.used());
         self.table.set_limit(limit);
     }
 
