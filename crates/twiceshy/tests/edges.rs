@@ -1,7 +1,8 @@
 //! Where counts, values, limits and sizes end.
 
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, Member, RemoveError,
+    AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, KeyedHasher, Member,
+    RemoveError, Secret,
 };
 
 /// 16 slots of 8 bits: the first digit is the quotient, then two a digit.
@@ -16,11 +17,35 @@ const MISTAKE: u64 = 0x3_aa_11_00_00;
 
 const MOST: u64 = 1 << 40;
 
+fn hashes(seed: u8, count: u64) -> Vec<Hash> {
+    let hasher = KeyedHasher::new(&Secret::from_bytes([seed; 16]));
+    (0..count).map(|key| hasher.hash(&key)).collect()
+}
+
 fn claim(filter: &AdaptiveQuotientFilter, query: Hash) -> Claim {
     match filter.check(query) {
         Answer::Maybe(claim) => claim,
         Answer::Absent => panic!("{query:?} is absent"),
     }
+}
+
+/// Repairs all mistakes among some queries. Returns these.
+fn repair(
+    filter: &mut AdaptiveQuotientFilter,
+    members: &[Hash],
+    queries: impl IntoIterator<Item = Hash>,
+) -> Vec<Hash> {
+    let mut repaired = Vec::new();
+    for query in queries {
+        if let Answer::Maybe(claim) = filter.check(query) {
+            let suspects = claim.suspects();
+            let listed: Vec<Hash> =
+                members.iter().copied().filter(|member| suspects.contains(member)).collect();
+            filter.adapt(&claim, &listed).unwrap();
+            repaired.push(query);
+        }
+    }
+    repaired
 }
 
 #[test]
@@ -88,4 +113,25 @@ fn a_restored_filter_that_is_too_full_to_grow_takes_many_back() {
     assert!(matches!(restored.insert_many(&many), Err(InsertError::Full { .. })));
     assert!(restored.iter().eq(filter.iter()));
     restored.validate().unwrap();
+}
+
+#[test]
+fn repairs_are_kept_without_a_list_where_intervals_are_halved_and_with_one_everywhere() {
+    let mut members = hashes(5, 3000);
+    members.sort_unstable();
+    let mut filter =
+        AdaptiveQuotientFilter::builder().slots(4000).remainder_bits(4).build().unwrap();
+    filter.insert_many(&members).unwrap();
+    let mut repaired = repair(&mut filter, &members, hashes(6, 3000));
+    assert!(repaired.len() > 100);
+    repaired.sort_unstable();
+    for (slots, listed) in
+        [(4000, false), (8000, false), (16_000, false), (3900, true), (4001, true), (9999, true)]
+    {
+        let mistakes = repaired.iter().copied().filter(|_| listed);
+        let resized = filter.resized(slots, members.iter().copied(), mistakes).unwrap();
+        resized.validate().unwrap();
+        assert!(members.iter().all(|&member| resized.contains(member)));
+        assert!(!repaired.iter().any(|&mistake| resized.contains(mistake)), "{slots} slots");
+    }
 }

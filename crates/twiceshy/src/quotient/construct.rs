@@ -37,10 +37,12 @@ impl AdaptiveQuotientFilter {
     /// As [`from_sorted`](Self::from_sorted), in place of other filters that hold these
     /// members: to grow, shrink or merge them, into any size.
     ///
-    /// What was repaired in one of them stays repaired, whether the mistake is listed or
-    /// not: where a fingerprint was lengthened, its members get one that covers no more than
-    /// it did. Only a mistake that one filter made and another's member now repeats has to
-    /// be listed. Values stay with their members; of members that share a fingerprint, the
+    /// Where a fingerprint was lengthened, its members get one that covers no more than it
+    /// did. So what was repaired in a filter stays repaired, whether the mistake is listed or
+    /// not, if this is the only one, and the new one has 2^k times its slots, k ≥ 0, and
+    /// remainders of no fewer bits than are left of its own. In other sizes, or among other
+    /// filters' members, the fingerprint of a neighbour may cover a mistake that it didn't
+    /// cover before: to be certain, list them all. Values stay with their members; of members that share a fingerprint, the
     /// largest one's. Tombstones go.
     ///
     /// ```

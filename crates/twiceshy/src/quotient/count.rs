@@ -36,7 +36,8 @@ impl AdaptiveQuotientFilter {
     /// [builder](super::Builder::value_bits) was asked for. Returns the one before.
     ///
     /// A value other than 0 takes a slot or more. It stays with the fingerprint when this is
-    /// lengthened, and is gone with its last member.
+    /// lengthened, and is gone with its last member; but a tombstone keeps it, for whoever
+    /// takes its place.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
