@@ -2,7 +2,7 @@
 
 use twiceshy::{
     AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, KeyedHasher, Member,
-    RemoveError, Secret,
+    MergeError, RemoveError, Secret,
 };
 
 /// 16 slots of 8 bits: the first digit is the quotient, then two a digit.
@@ -134,4 +134,80 @@ fn repairs_are_kept_without_a_list_where_intervals_are_halved_and_with_one_every
         assert!(members.iter().all(|&member| resized.contains(member)));
         assert!(!repaired.iter().any(|&mistake| resized.contains(mistake)), "{slots} slots");
     }
+}
+
+/// Filters of one size, some doubled, with values of different widths, counts, repairs and
+/// tombstones.
+#[test]
+fn many_filters_of_all_sizes_are_merged() {
+    let (mut merges, mut refused) = (0, 0);
+    for seed in 0..60u8 {
+        let slots = [1, 3, 16, 50, 64][usize::from(seed) % 5];
+        let bits = [7, 8, 20, 56][usize::from(seed) / 5 % 4];
+        let mut filters = Vec::new();
+        let mut queries = hashes(seed, 300);
+        for index in 0..3 + seed % 3 {
+            let builder = AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(bits);
+            let mut filter = builder.value_bits(u32::from(index) * 3 % 17).build().unwrap();
+            for _ in 0..(seed / 3 + index) % 4 {
+                filter = filter.doubled().unwrap();
+            }
+            // Some of them near others' members.
+            let near = |(at, &hash): (usize, &Hash)| match at % 3 {
+                0 => Hash::from_u128(hash.as_u128() ^ 1 << (at % 100)),
+                _ => hash,
+            };
+            let members: Vec<Hash> = queries
+                .iter()
+                .skip(7 * usize::from(index))
+                .enumerate()
+                .map(near)
+                .take(filter.parameters().slots as usize / 3)
+                .collect();
+            for (at, &member) in members.iter().enumerate() {
+                let _ = filter.insert_times(member, [1, 1, 3, MOST / 64][at % 4]);
+                let _ = filter.set_value(member, at as u64 % 2);
+            }
+            queries.extend(&members);
+            let mut listed: Vec<Member> = Vec::new();
+            for &hash in &members {
+                let count = filter.count(hash);
+                listed.push(Member { hash, count });
+            }
+            for &query in &queries {
+                let Answer::Maybe(claim) = filter.check(query) else { continue };
+                let suspects: Vec<Member> = listed
+                    .iter()
+                    .copied()
+                    .filter(|member| claim.suspects().contains(&member.hash))
+                    .collect();
+                // Where they share a fingerprint, the counts are wrong, and it is refused.
+                let _ = filter.adapt(&claim, &suspects);
+            }
+            for &member in members.iter().step_by(3) {
+                let _ = filter.bury(member);
+            }
+            filter.validate().unwrap();
+            filters.push(filter);
+        }
+        let filters: Vec<&AdaptiveQuotientFilter> = filters.iter().collect();
+        match AdaptiveQuotientFilter::merged(&filters) {
+            Ok(merged) => {
+                merges += 1;
+                merged.validate().unwrap();
+                let members: usize = filters.iter().map(|filter| filter.len()).sum();
+                assert_eq!(merged.len(), members);
+                for &query in &queries {
+                    let count: u64 = filters.iter().map(|filter| filter.count(query)).sum();
+                    assert_eq!(merged.contains(query), count > 0);
+                    assert!(merged.count(query) >= count);
+                    let value = filters.iter().map(|filter| filter.value(query)).max();
+                    assert!(merged.value(query) >= value.unwrap());
+                }
+            }
+            Err(MergeError::NoRemainder) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(merges > 40, "{merges} merges, {refused} refused");
 }
