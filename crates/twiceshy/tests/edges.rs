@@ -1,8 +1,8 @@
 //! Where counts, values, limits and sizes end.
 
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, KeyedHasher, Member,
-    MergeError, RemoveError, Secret,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, KeyedHasher,
+    Member, MergeError, RemoveError, Secret, ValueError,
 };
 
 /// 16 slots of 8 bits: the first digit is the quotient, then two a digit.
@@ -210,4 +210,127 @@ fn many_filters_of_all_sizes_are_merged() {
         }
     }
     assert!(merges > 40, "{merges} merges, {refused} refused");
+}
+
+#[test]
+fn who_is_buried_is_absent_for_every_operation() {
+    let mut filter = AdaptiveQuotientFilter::builder()
+        .slots(16)
+        .remainder_bits(8)
+        .value_bits(3)
+        .build()
+        .unwrap();
+    let [a, b] = [A, B].map(hash);
+    filter.insert(a).unwrap();
+    filter.set_value(a, 5).unwrap();
+    filter.bury(a).unwrap();
+    for key in [a, b] {
+        assert_eq!(filter.remove(key), Err(RemoveError::Absent));
+        assert_eq!(filter.bury(key), Err(RemoveError::Absent));
+        assert_eq!(filter.set_value(key, 1), Err(ValueError::Absent));
+        assert_eq!((filter.count(key), filter.value(key)), (0, None));
+        assert!(!filter.check(key).is_maybe());
+    }
+    assert_eq!((filter.len(), filter.statistics().fingerprints), (0, 1));
+    filter.validate().unwrap();
+}
+
+#[test]
+fn whatever_changes_members_makes_claims_stale() {
+    let [a, b, mistake] = [A, B, MISTAKE].map(hash);
+    let changes: [fn(&mut AdaptiveQuotientFilter, Hash); 7] = [
+        |filter, hash| filter.insert(hash).unwrap(),
+        |filter, hash| filter.insert_times(hash, 3).unwrap(),
+        |filter, hash| filter.insert_many(&[hash]).unwrap(),
+        |filter, hash| filter.remove(hash).unwrap(),
+        |filter, hash| filter.bury(hash).unwrap(),
+        |filter, hash| {
+            let listed = [A, B].map(self::hash);
+            filter.remove_listed(&claim(filter, hash), &listed, None).unwrap();
+        },
+        |filter, hash| {
+            let listed = [A, B].map(self::hash);
+            filter.bury_listed(&claim(filter, hash), &listed).unwrap();
+        },
+    ];
+    for change in changes {
+        let mut filter =
+            AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
+        filter.insert_many(&[a, b]).unwrap();
+        let stale = claim(&filter, mistake);
+        change(&mut filter, b);
+        let before: Vec<_> = filter.iter().collect();
+        // Both lists fit, before the change or after it, and neither is taken.
+        assert_eq!(filter.adapt(&stale, &[a, b]), Err(AdaptError::Stale));
+        assert_eq!(filter.adapt_dropping_ghosts(&stale, &[a]), Err(AdaptError::Stale));
+        assert_eq!(filter.remove_listed(&stale, &[a], None), Err(RemoveError::Stale));
+        assert_eq!(filter.bury_listed(&stale, &[a]), Err(RemoveError::Stale));
+        assert!(filter.iter().eq(before));
+    }
+}
+
+#[test]
+fn who_is_listed_no_times_is_no_member() {
+    let mut filter = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
+    let [a, mistake] = [A, MISTAKE].map(hash);
+    filter.insert(a).unwrap();
+    let listed = [Member { hash: a, count: 1 }, Member { hash: mistake, count: 0 }];
+    let made = claim(&filter, mistake);
+    assert_eq!(filter.remove_listed(&made, &listed, None), Err(RemoveError::Absent));
+    assert_eq!(filter.bury_listed(&made, &listed), Err(RemoveError::Absent));
+    assert_eq!(filter.adapt(&made, &listed).unwrap().lengthened, 1);
+    assert!(filter.contains(a) && !filter.contains(mistake));
+
+    let built = AdaptiveQuotientFilter::from_sorted(filter.parameters(), listed, [mistake]);
+    assert!(built.unwrap().iter().eq(filter.iter()));
+    let uncountable = [Member { hash: a, count: MOST + 1 }];
+    let refused = AdaptiveQuotientFilter::from_sorted(filter.parameters(), uncountable, []);
+    assert!(matches!(refused, Err(BuildError::Uncountable)));
+    let together = [a, hash(B)].map(|hash| Member { hash, count: MOST / 2 + 1 });
+    let refused = AdaptiveQuotientFilter::from_sorted(filter.parameters(), together, []);
+    assert!(matches!(refused, Err(BuildError::Uncountable)));
+}
+
+#[test]
+fn a_merged_filter_has_the_widest_values_and_all_adaptations() {
+    let [a, b, mistake] = [A, 0x7_00_00_00_00, MISTAKE].map(hash);
+    let filter = |value_bits, member, value| {
+        let builder = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8);
+        let mut filter = builder.value_bits(value_bits).build().unwrap();
+        filter.insert(member).unwrap();
+        filter.set_value(member, value).unwrap();
+        filter
+    };
+    let (mut narrow, wide) = (filter(2, a, 3), filter(9, b, 300));
+    narrow.adapt(&claim(&narrow, mistake), &[a]).unwrap();
+    for filters in [[&narrow, &wide], [&wide, &narrow]] {
+        let merged = AdaptiveQuotientFilter::merged(&filters).unwrap();
+        assert_eq!(merged.parameters().value_bits, 9);
+        assert_eq!((merged.value(a), merged.value(b)), (Some(3), Some(300)));
+        assert_eq!(merged.statistics().adaptations, 1);
+        merged.validate().unwrap();
+    }
+    // Counted together, they may be too many.
+    let mut many = [filter(2, a, 3), filter(2, a, 1)];
+    many.iter_mut().for_each(|filter| filter.insert_times(a, MOST / 2 - 1).unwrap());
+    let merged = AdaptiveQuotientFilter::merged(&[&many[0], &many[1]]).unwrap();
+    assert_eq!((merged.count(a), merged.value(a)), (MOST, Some(3)));
+    many[1].insert(a).unwrap();
+    let refused = AdaptiveQuotientFilter::merged(&[&many[0], &many[1]]);
+    assert!(matches!(refused, Err(MergeError::Build(BuildError::Uncountable))));
+}
+
+#[test]
+fn a_resized_filter_still_grows_and_counts_its_adaptations() {
+    let mut filter =
+        AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).grow_at(0.5).build().unwrap();
+    let (a, mistake) = (hash(A), hash(MISTAKE));
+    filter.insert(a).unwrap();
+    filter.adapt(&claim(&filter, mistake), &[a]).unwrap();
+    let mut resized = filter.resized(20, [a], []).unwrap();
+    assert_eq!(resized.statistics().adaptations, 1);
+    let doubled = filter.doubled().unwrap();
+    assert_eq!(doubled.statistics().adaptations, 1);
+    hashes(8, 15).iter().for_each(|&member| resized.insert(member).unwrap());
+    assert_eq!(resized.parameters().slots, 40);
 }
