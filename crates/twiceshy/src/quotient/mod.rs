@@ -54,7 +54,8 @@ use lookup::{Contains, LookClosely};
 ///   r being the remainder's bits, whatever was asked before.
 /// - A repaired mistake stays repaired: exactly, as long as no member is inserted that
 ///   collides with it. An insert that does, with probability below 2^-r, can bring it
-///   back (a store that keeps its mistakes rebuilds with them, and avoids even that).
+///   back, and so can a rebuild in another size (a store that keeps its mistakes rebuilds
+///   with them, and avoids even that).
 ///
 /// # How it works
 /// A hash, read as a fraction and multiplied by the number of slots, has a whole part,
