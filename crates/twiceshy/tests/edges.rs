@@ -334,3 +334,39 @@ fn a_resized_filter_still_grows_and_counts_its_adaptations() {
     hashes(8, 15).iter().for_each(|&member| resized.insert(member).unwrap());
     assert_eq!(resized.parameters().slots, 40);
 }
+
+#[test]
+fn sizes_that_are_not_doubled_are_not_merged() {
+    let build = |slots| AdaptiveQuotientFilter::builder().slots(slots).build().unwrap();
+    for (small, large) in [(100, 101), (100, 150), (100, 250), (100, 300), (100, 499), (64, 96)] {
+        for (one, other) in [(small, large), (large, small)] {
+            let merged = AdaptiveQuotientFilter::merged(&[&build(one), &build(other)]);
+            assert!(matches!(merged, Err(MergeError::Sizes(..))), "{one} and {other}");
+        }
+    }
+}
+
+#[test]
+fn a_rebuilt_filter_takes_the_largest_value_and_nothing_of_a_tombstone() {
+    let [a, mistake] = [A, MISTAKE].map(hash);
+    let filter = |value| {
+        let builder = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8);
+        let mut filter = builder.value_bits(3).build().unwrap();
+        filter.insert(a).unwrap();
+        filter.adapt(&claim(&filter, mistake), &[a]).unwrap();
+        filter.set_value(a, value).unwrap();
+        filter
+    };
+    let (small, large) = (filter(3), filter(5));
+    for sources in [[&small, &large], [&large, &small]] {
+        let rebuilt =
+            AdaptiveQuotientFilter::rebuilt(small.parameters(), &sources, [a, a], []).unwrap();
+        assert_eq!((rebuilt.value(a), rebuilt.count(a)), (Some(5), 2));
+        assert!(!rebuilt.contains(mistake));
+    }
+    let mut buried = filter(7);
+    buried.bury(a).unwrap();
+    let rebuilt = buried.resized(16, [a], []).unwrap();
+    let entry = rebuilt.iter().next().unwrap();
+    assert_eq!((entry.fingerprint.bits(), entry.count, entry.value), (8, 1, 0));
+}
