@@ -197,6 +197,11 @@ impl Model {
         (digits + counter) as u64
     }
 
+    /// Whether more members have one print than a filter can count.
+    pub fn is_uncountable(&self) -> bool {
+        self.stored().values().any(|&(count, _)| count > 1 << 40)
+    }
+
     /// The slots that all prints take.
     pub fn used(&self) -> u64 {
         let stored = self.stored();

@@ -195,8 +195,9 @@ impl Stage {
                 self.insert_many(&hashes);
             }
             17 => {
-                let most = bytes.int_in_range(0..=40)?;
-                self.insert(hash, false, bytes.int_in_range(0..=1 << most)?);
+                let most = 1 << bytes.int_in_range(0..=40)?;
+                let times = if bytes.ratio(1, 4)? { most } else { bytes.int_in_range(0..=most)? };
+                self.insert(hash, false, times);
             }
             18..=19 => self.set_value(hash, bytes)?,
             20..=25 => {
@@ -310,6 +311,9 @@ impl Stage {
                 assert!(cut(&self.model) || cut(&other.model));
             }
             Err(MergeError::NoRemainder) => assert!(form.remainder <= 12),
+            Err(MergeError::Build(BuildError::Uncountable)) => {
+                assert!(self.filter.len() + other.filter.len() > 1 << 40);
+            }
             Err(error) => panic!("{error}"),
         }
         Ok(())
@@ -335,6 +339,7 @@ impl Stage {
                 // Values and what was lengthened take more.
                 assert!(!fits || self.model.has_lengthened() || form.value_bits > 0);
             }
+            Err(BuildError::Uncountable) => assert!(self.filter.len() > 1 << 40),
             Err(error) => panic!("{error}"),
         }
         Ok(())
@@ -431,6 +436,7 @@ impl Stage {
             }
             Err(RemoveError::Absent) => assert!(!is_member),
             Err(RemoveError::Full { load }) => self.must_be_full(&model, load),
+            Err(RemoveError::Uncountable) => assert!(model.is_uncountable()),
             Err(error) => panic!("{error}"),
         }
     }
@@ -455,6 +461,7 @@ impl Stage {
                 assert!((load - self.filter.load()).abs() < f64::EPSILON);
                 assert!(!fits, "refused at {load}");
             }
+            Err(InsertError::Uncountable) => assert!(model.is_uncountable()),
             Err(error) => panic!("{error}"),
         }
     }
@@ -621,6 +628,9 @@ impl Stage {
                 if !both && is_sorted && mistakes.is_sorted() {
                     assert!(!Model::built(parameters.into(), members, mistakes).fits());
                 }
+            }
+            Err(BuildError::Uncountable) => {
+                assert!(members.iter().map(|member| member.count).sum::<u64>() > 1 << 40);
             }
             Err(error) => panic!("{error}"),
         }
