@@ -314,7 +314,9 @@ fn a_merged_filter_has_the_widest_values_and_all_adaptations() {
     }
     // Counted together, they may be too many.
     let mut many = [filter(2, a, 3), filter(2, a, 1)];
-    many.iter_mut().for_each(|filter| filter.insert_times(a, MOST / 2 - 1).unwrap());
+    for filter in &mut many {
+        filter.insert_times(a, MOST / 2 - 1).unwrap();
+    }
     let merged = AdaptiveQuotientFilter::merged(&[&many[0], &many[1]]).unwrap();
     assert_eq!((merged.count(a), merged.value(a)), (MOST, Some(3)));
     many[1].insert(a).unwrap();
@@ -333,7 +335,9 @@ fn a_resized_filter_still_grows_and_counts_its_adaptations() {
     assert_eq!(resized.statistics().adaptations, 1);
     let doubled = filter.doubled().unwrap();
     assert_eq!(doubled.statistics().adaptations, 1);
-    hashes(8, 15).iter().for_each(|&member| resized.insert(member).unwrap());
+    for member in hashes(8, 15) {
+        resized.insert(member).unwrap();
+    }
     assert_eq!(resized.parameters().slots, 40);
 }
 
@@ -408,4 +412,24 @@ fn a_filter_grows_for_a_value_and_for_a_tombstone() {
         assert!(members[1..].iter().all(|&member| grown.contains(member)));
         grown.validate().unwrap();
     }
+}
+
+#[test]
+fn a_listed_member_that_nothing_covers_is_one_too_many() {
+    let [before, member, behind, mistake, query] =
+        [A, B, 0x3_aa_30_00_00, 0x3_aa_21_00_00, 0x3_aa_20_01_00].map(hash);
+    let mut filter = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
+    filter.insert(member).unwrap();
+    filter.adapt(&claim(&filter, mistake), &[member]).unwrap();
+    for surplus in [before, behind] {
+        let (made, listed) = (claim(&filter, query), [member, surplus]);
+        let refused = filter.adapt(&made, &listed);
+        assert_eq!(refused, Err(AdaptError::Surplus { members: 1 }));
+        let refused = filter.adapt_dropping_ghosts(&made, &listed);
+        assert_eq!(refused, Err(AdaptError::Surplus { members: 1 }));
+        let refused = filter.remove_listed(&claim(&filter, member), &listed, None);
+        assert_eq!(refused, Err(RemoveError::Surplus { members: 1 }));
+    }
+    filter.adapt(&claim(&filter, query), &[member]).unwrap();
+    assert!(filter.contains(member) && !filter.contains(query));
 }
