@@ -35,7 +35,7 @@ enum Bench {
     /// What else the adaptive quotient filter does: building, merging, removing, growing.
     ///
     /// Example: twiceshy-lab bench aqf-ops --log2-slots 22
-    AqfOps(bench::aqf_ops::Options),
+    AqfOps(bench::measure::Options),
 }
 
 fn main() {

@@ -1,6 +1,6 @@
 //! `twiceshy-lab bench aqf-ops`: what else the adaptive quotient filter does.
 
-use super::measure::{self, Rates, timed};
+use super::measure::{self, Options, Rates, timed};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -8,29 +8,6 @@ use twiceshy::{
     AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter, FrozenFilter, Hash, KeyedHasher,
     Secret,
 };
-
-/// What to measure.
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// Slots of the filter, as a power of two.
-    #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(10..=30))]
-    log2_slots: u32,
-    /// Bits of a remainder.
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(4..=24))]
-    remainder_bits: u32,
-    /// Members as a share of the slots.
-    #[arg(long, default_value_t = 0.9, value_parser = measure::load)]
-    load: f64,
-    /// Rounds; best and median of them are shown.
-    #[arg(long, default_value_t = 5, value_parser = measure::positive)]
-    rounds: usize,
-    /// Only these operations, separated by commas.
-    #[arg(long, value_delimiter = ',')]
-    ops: Vec<String>,
-    /// One JSON object a line instead of a table.
-    #[arg(long)]
-    json: bool,
-}
 
 /// One line of the result.
 #[derive(Serialize)]
@@ -259,7 +236,7 @@ const OPS: [&str; 14] = [
 ];
 
 pub(crate) fn run(options: &Options) {
-    let wanted = |op: &&str| options.ops.is_empty() || options.ops.iter().any(|name| name == op);
+    let wanted = |op: &&str| options.wants(op);
     let work = Work::new(options);
     let row = |op, load| Row {
         op,

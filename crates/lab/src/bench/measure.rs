@@ -2,8 +2,38 @@
 
 use std::io::IsTerminal;
 
+/// What to measure, of any benchmark.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Slots of the quotient filters, as a power of two.
+    #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(10..=34))]
+    pub(super) log2_slots: u32,
+    /// Bits of a remainder.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(4..=24))]
+    pub(super) remainder_bits: u32,
+    /// Members as a share of the slots.
+    #[arg(long, default_value_t = 0.9, value_parser = load)]
+    pub(super) load: f64,
+    /// Rounds; best and median of them are shown.
+    #[arg(long, default_value_t = 5, value_parser = positive)]
+    pub(super) rounds: usize,
+    /// Only these operations, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    ops: Vec<String>,
+    /// One JSON object a line instead of a table.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Options {
+    /// Whether an operation is to be measured.
+    pub(super) fn wants(&self, op: &str) -> bool {
+        self.ops.is_empty() || self.ops.iter().any(|name| name == op)
+    }
+}
+
 /// A load, as an option.
-pub(super) fn load(text: &str) -> Result<f64, String> {
+fn load(text: &str) -> Result<f64, String> {
     let load = text.parse().ok().filter(|load| (0.01..=0.95).contains(load));
     load.ok_or_else(|| "choose a share from 0.01 to 0.95".into())
 }

@@ -3,5 +3,5 @@
 mod adapters;
 pub(crate) mod aqf_ops;
 mod limit;
-mod measure;
+pub(crate) mod measure;
 pub(crate) mod point;

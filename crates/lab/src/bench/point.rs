@@ -11,30 +11,14 @@ use std::time::Instant;
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Slots of the quotient filters, as a power of two.
-    #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(8..=34))]
-    log2_slots: u32,
-    /// Bits of a remainder.
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(4..=24))]
-    remainder_bits: u32,
-    /// Members as a share of the slots.
-    #[arg(long, default_value_t = 0.9, value_parser = measure::load)]
-    load: f64,
-    /// Rounds; best and median of them are shown.
-    #[arg(long, default_value_t = 5, value_parser = measure::positive)]
-    rounds: usize,
+    #[command(flatten)]
+    common: measure::Options,
     /// Lookups of each kind in each round.
     #[arg(long, default_value_t = 4_000_000, value_parser = measure::positive)]
     queries: usize,
     /// Only these filters, separated by commas.
     #[arg(long, value_delimiter = ',')]
     filters: Vec<String>,
-    /// Only these operations, separated by commas.
-    #[arg(long, value_delimiter = ',')]
-    ops: Vec<String>,
-    /// One JSON object a line instead of a table.
-    #[arg(long)]
-    json: bool,
 }
 
 /// One line of the result.
@@ -81,8 +65,8 @@ fn check(name: &str, op: Op, answers: usize, work: &Work) {
 }
 
 pub(crate) fn run(options: &Options) {
-    let work =
-        Work::new(1 << options.log2_slots, options.remainder_bits, options.load, options.queries);
+    let Options { common, queries, .. } = options;
+    let work = Work::new(1 << common.log2_slots, common.remainder_bits, common.load, *queries);
     let mut adapters: Vec<Box<dyn Adapter>> = vec![
         Box::new(Aqf::new(&work)),
         Box::new(Ring::<qfilter::Filter>::new(&work)),
@@ -94,7 +78,7 @@ pub(crate) fn run(options: &Options) {
     adapters.retain(|adapter| {
         options.filters.is_empty() || options.filters.iter().any(|name| name == adapter.name())
     });
-    let wanted = |op: &Op| options.ops.is_empty() || options.ops.contains(&op.name());
+    let wanted = |op: &Op| common.wants(&op.name());
     let limit = Limit::new(Aqf::new(&work).bytes());
 
     let mut times = vec![vec![Vec::new(); Op::ALL.len()]; adapters.len()];
@@ -102,8 +86,8 @@ pub(crate) fn run(options: &Options) {
     for adapter in &mut adapters {
         build(adapter.as_mut(), &work);
     }
-    for round in 1..=options.rounds {
-        measure::show_round(round, options.rounds);
+    for round in 1..=common.rounds {
+        measure::show_round(round, common.rounds);
         for (index, op) in Op::ALL.into_iter().enumerate().filter(|(_, op)| wanted(op)) {
             for (adapter, times) in adapters.iter_mut().zip(&mut times) {
                 if !adapter.can(op) {
@@ -128,8 +112,8 @@ pub(crate) fn run(options: &Options) {
         op: op.into(),
         mops: None,
         median_mops: None,
-        log2_slots: options.log2_slots,
-        load: options.load,
+        log2_slots: common.log2_slots,
+        load: common.load,
         bits_per_key: None,
         fpr: None,
         share_of_limit: None,
@@ -174,7 +158,7 @@ fn build(adapter: &mut dyn Adapter, work: &Work) {
 fn print(options: &Options, rows: &[Row]) {
     let mut out = std::io::stdout().lock();
     let mut line = |text: String| writeln!(out, "{text}").is_ok();
-    if options.json {
+    if options.common.json {
         rows.iter().all(|row| line(serde_json::to_string(row).expect("plain numbers")));
         return;
     }
