@@ -10,6 +10,14 @@ fn run_all(steps: &[&[&str]]) -> Done {
     steps.iter().try_for_each(|words| shell::run(command(words)))
 }
 
+/// Runs a benchmark of the lab, once and on a small filter, to see that it does.
+fn run_benchmark(name: &str, options: &[&str]) -> Done {
+    let mut lab = command(&["cargo", "run", "--release", "--package", "twiceshy-lab"]);
+    lab.args(["--", "bench", name, "--log2-slots", "12", "--rounds", "1", "--json"]);
+    lab.args(options);
+    shell::run(lab)
+}
+
 pub(crate) fn run() -> Done {
     install_components()?;
     run_all(&[
@@ -30,39 +38,9 @@ pub(crate) fn run() -> Done {
         &["cargo", "test", "--workspace", "--benches"],
         &["cargo", "run", "--release", "--example", "dance"],
         &["cargo", "run", "--release", "--example", "demo", "--", "--quick"],
-        &[
-            "cargo",
-            "run",
-            "--release",
-            "--package",
-            "twiceshy-lab",
-            "--",
-            "bench",
-            "point",
-            "--log2-slots",
-            "12",
-            "--queries",
-            "10000",
-            "--rounds",
-            "1",
-            "--json",
-        ],
-        &[
-            "cargo",
-            "run",
-            "--release",
-            "--package",
-            "twiceshy-lab",
-            "--",
-            "bench",
-            "aqf-ops",
-            "--log2-slots",
-            "12",
-            "--rounds",
-            "1",
-            "--json",
-        ],
     ])?;
+    run_benchmark("point", &["--queries", "10000"])?;
+    run_benchmark("aqf-ops", &[])?;
     let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     shell::run(docs)?;
