@@ -22,11 +22,14 @@ pub(super) fn replace(
     readers: Readers,
     write: impl FnOnce(&mut File) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
-    let (mut temporary, mut file) = Temporary::beside(path, readers)?;
-    if readers == Readers::AsBefore
-        && let Ok(before) = fs::metadata(path)
-        && before.is_file()
-    {
+    let before = match readers {
+        Readers::AsBefore => fs::metadata(path).ok().filter(fs::Metadata::is_file),
+        Readers::Owner => None,
+    };
+    // Nobody else may open it before it is known who may.
+    let at_first = if before.is_some() { Readers::Owner } else { readers };
+    let (mut temporary, mut file) = Temporary::beside(path, at_first)?;
+    if let Some(before) = before {
         file.set_permissions(before.permissions())?;
     }
     write(&mut file)?;
