@@ -59,8 +59,10 @@ impl AdaptiveQuotientFilter {
             return Err(Invalid(format!("the entry at {start} is not well-formed")));
         };
         let fingerprint = entry.fingerprint;
-        let remainder = self.digits.digit(fingerprint.prefix(), 0);
-        if remainder != self.table.value(start) || !fingerprint.is_of_a_hash() {
+        // Bits that don't fit a remainder, or are behind a hash's last one, would be no bits of it.
+        let mut digits = self.digits.of(fingerprint).zip(start..);
+        let is_spelt = digits.all(|(digit, slot)| digit == self.table.value(slot));
+        if !is_spelt || !fingerprint.is_of_a_hash() {
             return Err(Invalid(format!("{fingerprint:?} is no hash's")));
         }
         match before {

@@ -53,6 +53,8 @@ impl QuotientTable {
                 used += end - start;
                 check(Run { quotient, slots: start..end })?;
             }
+            // What is left of the block; the next one may be checked all at once.
+            self.check_blank(end.max(self.start_of(block)), self.start_of(block + 1))?;
         }
         self.check_blank(end, self.end())?;
         if used != self.used() || used > self.slots() {
