@@ -168,7 +168,7 @@ pub enum BuildError {
     #[error("remainders of {0} bits are impossible; choose 1 to 56")]
     RemainderBits(u32),
     /// A filter can't grow at that load.
-    #[error("a filter can't grow at a load of {0}; choose one above 0, and at most 1")]
+    #[error("a filter can't grow at a load of {0}; choose one from 0.1 to 1")]
     Growth(f64),
     /// No value can be that wide.
     #[error("values of {0} bits are impossible; choose 0 to 16")]

@@ -403,6 +403,52 @@ fn a_filter_that_grows_still_does_when_it_is_back() {
     round_trip(&filter);
 }
 
+/// One that could not grow any more uses all slots; so does it when it is back, and what is
+/// undone there has its place again.
+#[test]
+fn a_filter_that_is_fuller_than_it_grows_at_refuses_and_undoes() {
+    let growing = AdaptiveQuotientFilter::builder().slots(40).remainder_bits(1).grow_at(0.5);
+    let mut filter = growing.build().unwrap();
+    let hash = |number: u128| Hash::from_u128(number << 121 | 1);
+    (0..35).for_each(|number| filter.insert(hash(number)).unwrap());
+    filter.bury(hash(7)).unwrap();
+    assert!(filter.load() > 0.8);
+    let mut back = restored(&saved(&filter)).unwrap();
+    // The first takes the place of a tombstone, and frees a slot; there is none for all others.
+    let many: Vec<Hash> = [7].into_iter().chain(35..60).map(hash).collect();
+    assert!(back.insert_many(&many).is_err());
+    assert_same(&filter, &back);
+    back.insert(hash(7)).unwrap();
+    back.validate().unwrap();
+}
+
+/// Or else one insert would double it until there is no memory.
+#[test]
+fn no_filter_that_grows_for_ever_is_restored() {
+    let growing = AdaptiveQuotientFilter::builder().slots(50).remainder_bits(56).grow_at(0.1);
+    let bytes = saved(&worn(growing.build().unwrap(), 20, 1));
+    let slots = restored(&bytes).unwrap().parameters().slots;
+    assert_eq!(slots, 200);
+    for load in [1e-300, 1e-9, 0.099, 1.1, f64::INFINITY, f64::NAN, -0.5, -0.0] {
+        let mut crafted = bytes.clone();
+        crafted[88..96].copy_from_slice(&load.to_le_bytes());
+        seal(&mut crafted);
+        let error = restored(&crafted).unwrap_err();
+        assert!(error.to_string().contains("no filter grows at such a load"), "{load}: {error}");
+    }
+    // As full as can be, and at the least load: it doubles, but not often.
+    let mut full = build(1000, 30, 0);
+    let mut numbers = Numbers::new(2);
+    while full.insert(Hash::from_u128(numbers.next())).is_ok() {}
+    let mut crafted = saved(&full);
+    crafted[88..96].copy_from_slice(&0.1f64.to_le_bytes());
+    seal(&mut crafted);
+    let mut filter = restored(&crafted).unwrap();
+    filter.insert(Hash::from_u128(numbers.next())).unwrap();
+    assert_eq!(filter.parameters().slots, 16_000);
+    filter.validate().unwrap();
+}
+
 /// However large the header says that the filter is, what is not there is not waited for.
 #[test]
 fn absurd_sizes_end_with_the_file() {

@@ -5,10 +5,15 @@ use crate::error::BuildError;
 use crate::hash::HashScheme;
 use crate::table::{SLOTS, WIDTHS};
 use crate::{Hash, Member, Secret};
+use core::ops::RangeInclusive;
 
 /// The share of slots that a filter is planned to use, members and extensions: above
 /// it inserts get slow.
 pub(crate) const PLANNED_LOAD: f64 = 0.95;
+
+/// The loads at which a filter can grow: at less, a few members would double it again and
+/// again, until there is no memory.
+pub(crate) const GROWTH_LOADS: RangeInclusive<f64> = 0.1..=1.0;
 
 /// The rate that is taken if none is asked for.
 const DEFAULT_RATE: f64 = 0.001;
@@ -134,7 +139,7 @@ impl Builder {
         self
     }
 
-    /// The load, at most 1, at which the filter [doubles](AdaptiveQuotientFilter::doubled) by
+    /// The load, from 0.1 to 1, at which the filter [doubles](AdaptiveQuotientFilter::doubled) by
     /// itself, each time with a remainder of one bit less; it never does if nothing is said.
     ///
     /// ```
@@ -211,7 +216,7 @@ impl Builder {
         if let Some(rate) = self.rate.filter(|rate| !(*rate >= best && *rate < 1.0)) {
             return Err(BuildError::Rate(rate));
         }
-        if let Some(load) = self.growth.filter(|load| !(*load > 0.0 && *load <= 1.0)) {
+        if let Some(load) = self.growth.filter(|load| !GROWTH_LOADS.contains(load)) {
             return Err(BuildError::Growth(load));
         }
         self.remainder_bits.map_or(Ok(()), |bits| check_shape(1, bits))

@@ -21,8 +21,8 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use builder::PLANNED_LOAD;
 pub use builder::{Builder, Plan};
+pub(crate) use builder::{GROWTH_LOADS, PLANNED_LOAD};
 pub use entry::Entry;
 pub(crate) use parts::Tally;
 

@@ -2,7 +2,7 @@
 
 use super::SnapshotError;
 use crate::bits::memory::LINE;
-use crate::quotient::Tally;
+use crate::quotient::{GROWTH_LOADS, Tally};
 use crate::{AdaptiveQuotientFilter, HashScheme, Parameters};
 
 /// The version that is written, and the only one that is read.
@@ -153,6 +153,9 @@ impl Header {
         if !has_secret && secret_checksum != 0 {
             return Err(impossible("there is a checksum of a secret, but none"));
         }
+        if has_secret && long(offset::MARK) == 0 {
+            return Err(impossible("there is a secret, but no mark of it"));
+        }
         let stored = long(offset::LINES);
         let memory = || SnapshotError::Memory { bytes: stored.saturating_mul(LINE as u64) };
         let lines = AdaptiveQuotientFilter::lines_for(parameters).ok_or_else(memory)?;
@@ -191,7 +194,7 @@ fn check_tally(tally: Tally, slots: u64) -> Result<(), SnapshotError> {
     if len > MOST || adaptations > MOST {
         return Err(impossible("more members or repairs than can be counted"));
     }
-    if growth.is_some_and(|load| !(load > 0.0 && load <= 1.0)) {
+    if growth.is_some_and(|load| !GROWTH_LOADS.contains(&load)) {
         return Err(impossible("no filter grows at such a load"));
     }
     Ok(())
