@@ -582,6 +582,56 @@ fn secrets_are_saved_only_if_asked_for() {
     assert!(matches!(error, SnapshotError::OtherSecret));
 }
 
+/// A filter of hashes knows nothing of secrets.
+#[test]
+fn a_filter_that_is_restored_alone_forgets_its_secret() {
+    let mut keyed = AdaptiveQuotientFilter::builder().capacity(100).build_keyed::<u64>().unwrap();
+    keyed.insert(&7).unwrap();
+    let secret = || keyed.secret().clone();
+    let other = || Secret::from_bytes([1; 16]);
+    let (mut marked, mut with) = (Vec::new(), Vec::new());
+    keyed.save(&mut marked).unwrap();
+    keyed.save_with_secret(&mut with).unwrap();
+    for bytes in [&marked, &with] {
+        let alone = restored(bytes).unwrap();
+        let frozen = FrozenFilter::open(bytes.clone()).unwrap();
+        assert_same(&alone, &frozen.to_filter().unwrap());
+        // So any secret is taken now, but the right one is told from others again.
+        let bytes = saved(&alone);
+        let wrong: Keyed<u64, _> = Keyed::restore(&bytes[..], other()).unwrap();
+        assert_eq!(wrong.len(), 1);
+        let right: Keyed<u64, _> = Keyed::restore(&bytes[..], secret()).unwrap();
+        let mut again = Vec::new();
+        right.save(&mut again).unwrap();
+        assert_eq!(again, marked);
+        // A copy of a frozen filter for keys has never forgotten it.
+        let frozen = Keyed::<u64, FrozenFilter>::open(marked.clone(), secret()).unwrap();
+        let mut copied = Vec::new();
+        frozen.to_filter().unwrap().save(&mut copied).unwrap();
+        assert_eq!(copied, marked);
+    }
+}
+
+#[test]
+fn a_secret_section_is_a_secret_its_mark_and_zeros() {
+    let bytes = small_with_secret();
+    let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut crafted = bytes.clone();
+        change(&mut crafted);
+        let section = crc32fast::hash(crafted.last_chunk::<LINE>().unwrap());
+        crafted[120..124].copy_from_slice(&section.to_le_bytes());
+        seal(&mut crafted);
+        read(&crafted);
+        restored(&crafted).unwrap_err().to_string()
+    };
+    let (end, start) = (bytes.len(), bytes.len() - LINE);
+    assert!(refused(&|bytes| bytes[end - 1] = 1).contains("behind the secret"));
+    assert!(refused(&|bytes| bytes[start + 16] = 1).contains("behind the secret"));
+    assert!(refused(&|bytes| bytes[start] ^= 1).contains("another secret"));
+    assert!(refused(&|bytes| bytes[80] ^= 1).contains("another secret"));
+    assert!(refused(&|bytes| bytes[80..88].fill(0)).contains("no mark of it"));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_file_with_the_secret_is_its_owners() {

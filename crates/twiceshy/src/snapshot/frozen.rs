@@ -2,7 +2,7 @@
 
 use super::error::{SnapshotError, at};
 use super::header::{self, Header};
-use super::restore::{check_behind, validated};
+use super::restore::{check_behind, checked_secret, validated};
 use super::save::table_checksum;
 use crate::bits::map;
 use crate::bits::memory::{LINE, Lines, Source};
@@ -156,14 +156,9 @@ impl FrozenFilter {
 
     fn verify_secret(&self) -> Result<(), SnapshotError> {
         let Some(checksum) = self.header.secret_checksum else { return Ok(()) };
-        let section = self.source.bytes().last_chunk::<{ header::SECRET_SIZE }>();
-        match section.filter(|section| crc32fast::hash(*section) == checksum) {
-            None => Err(SnapshotError::Checksum { section: "secret" }),
-            Some(section) => {
-                let secret = section.first_chunk().expect("16 of its bytes");
-                self.check_secret(&Secret::from_bytes(*secret))
-            }
-        }
+        let section = self.source.bytes().last_chunk();
+        let section = section.ok_or(SnapshotError::Checksum { section: "secret" })?;
+        checked_secret(section, checksum, self.header.mark).map(drop)
     }
 
     /// Whether the secret is the one that the snapshot was saved with, as far as it tells.
@@ -171,7 +166,9 @@ impl FrozenFilter {
         check_mark(self.header.mark, secret)
     }
 
-    /// A copy in memory that can be changed, [verified](Self::verify).
+    /// A copy in memory that can be changed, [verified](Self::verify). Like a filter that was
+    /// [restored](AdaptiveQuotientFilter::restore) without the secret, it knows nothing of it;
+    /// that of a filter for keys [does](crate::Keyed::to_filter).
     ///
     /// # Errors
     /// As [`verify`](Self::verify), or if there is no memory for it.

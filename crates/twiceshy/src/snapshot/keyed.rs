@@ -77,7 +77,8 @@ impl<K: ?Sized> Keyed<K, AdaptiveQuotientFilter> {
     ///
     /// # Errors
     /// As there, or [`SnapshotError::OtherSecret`]. A snapshot of a filter that was saved
-    /// alone, as one of hashes, doesn't know its secret; then any is taken.
+    /// alone, as one of hashes, doesn't know its secret; then any is taken, and with a wrong one
+    /// members are missing. Saved from here, it knows it again.
     pub fn restore(reader: impl Read, secret: Secret) -> Result<Self, SnapshotError> {
         Self::with(read(reader)?, secret)
     }
@@ -142,6 +143,26 @@ impl<K: ?Sized> Keyed<K, FrozenFilter> {
     pub fn map(path: impl AsRef<Path>, secret: Secret) -> Result<Self, SnapshotError> {
         let filter = FrozenFilter::map(path.as_ref())?;
         at(path.as_ref(), |_| Self::frozen(filter, secret))
+    }
+
+    /// A copy in memory that can be changed, for the same keys; see [`FrozenFilter::to_filter`].
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveQuotientFilter, FrozenFilter, Keyed};
+    /// # let filter = AdaptiveQuotientFilter::builder().capacity(100).build_keyed::<str>()?;
+    /// # let (mut snapshot, secret) = (Vec::new(), filter.secret().clone());
+    /// # filter.save(&mut snapshot)?;
+    /// let frozen = Keyed::<str, FrozenFilter>::open(snapshot, secret)?;
+    /// let mut filter = frozen.to_filter()?;
+    /// filter.insert("bob")?;
+    /// assert!(filter.contains("bob"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there.
+    pub fn to_filter(&self) -> Result<Keyed<K, AdaptiveQuotientFilter>, SnapshotError> {
+        Ok(Keyed::new(self.filter().to_filter()?, self.secret().clone()))
     }
 
     fn frozen(filter: FrozenFilter, secret: Secret) -> Result<Self, SnapshotError> {

@@ -24,7 +24,11 @@ pub(super) struct Loaded {
 
 impl AdaptiveQuotientFilter {
     /// Reads a [snapshot](crate::snapshot), all of it and not a byte more. Its checksums and
-    /// all invariants are checked. A secret that is in it is passed over.
+    /// all invariants are checked.
+    ///
+    /// A filter of hashes knows nothing of secrets: one that is in the snapshot, or the mark of
+    /// one, is passed over, and no longer there when the filter is saved again. Where there are
+    /// keys, restore with the secret, as [`Keyed::restore`](crate::Keyed::restore) does.
     ///
     /// The filter is another one than the one that was saved: claims of that one are stale.
     ///
@@ -103,12 +107,7 @@ impl<R: Read> Input<R> {
         let Some(checksum) = header.secret_checksum else { return Ok(None) };
         let mut section = Zeroizing::new([0; SECRET_SIZE]);
         self.fill(&mut *section, header)?;
-        if crc32fast::hash(&*section) != checksum {
-            return Err(SnapshotError::Checksum { section: "secret" });
-        }
-        let secret = Secret::from_bytes(*section.first_chunk().expect("16 of its bytes"));
-        check_mark(header.mark, &secret)?;
-        Ok(Some(secret))
+        checked_secret(&section, checksum, header.mark).map(Some)
     }
 
     fn fill(&mut self, buffer: &mut [u8], header: &Header) -> Result<(), SnapshotError> {
@@ -133,6 +132,24 @@ impl<R: Read> Input<R> {
         self.found += done as u64;
         Ok(done)
     }
+}
+
+/// The secret in a section, which has that checksum and that mark.
+pub(super) fn checked_secret(
+    section: &[u8; SECRET_SIZE],
+    checksum: u32,
+    mark: u64,
+) -> Result<Secret, SnapshotError> {
+    if crc32fast::hash(section) != checksum {
+        return Err(SnapshotError::Checksum { section: "secret" });
+    }
+    let (secret, behind) = section.split_first_chunk().expect("more bytes than a secret's");
+    if behind.iter().any(|&byte| byte != 0) {
+        return Err(Invalid("the bytes behind the secret aren't zero".into()).into());
+    }
+    let secret = Secret::from_bytes(*secret);
+    check_mark(mark, &secret)?;
+    Ok(secret)
 }
 
 /// Checks the line behind a table.
