@@ -2,7 +2,7 @@
 
 use crate::shell::{self, Done, command, install, output, root};
 
-pub(crate) const TARGETS: [&str; 3] = ["operations", "constructor", "snapshot"];
+pub(crate) const TARGETS: [&str; 4] = ["operations", "constructor", "snapshot", "concurrent"];
 
 /// Coverage counters and traced comparisons, in the crates under test.
 const COVERAGE: &str = "-Cpasses=sancov-module \

@@ -3,6 +3,7 @@
 //!
 //! Property tests and fuzz targets share both: any bytes are a [`script`].
 
+pub mod concurrent;
 pub mod quotient;
 pub mod script;
 pub mod snapshot;

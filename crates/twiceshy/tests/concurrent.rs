@@ -5,13 +5,14 @@ mod model;
 #[path = "concurrent/threads.rs"]
 mod threads;
 
-use model::{Numbers, check_entries, entries_of};
+use model::Numbers;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use twiceshy::{
     AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Builder, Claim,
     ConcurrentAdaptiveQuotientFilter, Dynamic, Hash, InsertError, Keyed, RemoveError, Secret,
 };
+use twiceshy_model::concurrent::{check_entries, drive, drive_bytes, entries_of};
 
 fn builder() -> Builder {
     ConcurrentAdaptiveQuotientFilter::builder()
@@ -38,7 +39,13 @@ proptest! {
     ) {
         let shape = builder().remainder_bits(remainder_bits).slots(slots * shards as u64).value_bits(2);
         let filter = shape.clone().shards(shards).build_concurrent().unwrap();
-        model::drive(&filter, Some(shape.build().unwrap()), &operations);
+        drive(&filter, Some(shape.build().unwrap()), &operations);
+    }
+
+    /// As the fuzzer does it.
+    #[test]
+    fn any_script_is_followed(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
+        drive_bytes(&bytes);
     }
 
     #[test]
@@ -48,7 +55,7 @@ proptest! {
     ) {
         let shape = builder().remainder_bits(10).slots(slots).value_bits(2).grow_at(0.9);
         let filter = shape.clone().shards(1).build_concurrent().unwrap();
-        model::drive(&filter, Some(shape.build().unwrap()), &operations);
+        drive(&filter, Some(shape.build().unwrap()), &operations);
     }
 
     #[test]
@@ -59,7 +66,7 @@ proptest! {
     ) {
         let shape = builder().remainder_bits(10).slots(slots * shards as u64).value_bits(2);
         let filter = shape.grow_at(0.9).shards(shards).build_concurrent().unwrap();
-        model::drive(&filter, None, &operations);
+        drive(&filter, None, &operations);
     }
 }
 

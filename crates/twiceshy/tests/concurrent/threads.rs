@@ -1,10 +1,11 @@
 //! Threads that insert, remove, repair and ask, while the filter grows under them.
 
-use crate::model::{Members, Numbers, check_entries, forget, list};
+use crate::model::Numbers;
 use std::collections::BTreeMap;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use twiceshy::{AdaptError, Answer, ConcurrentAdaptiveQuotientFilter, Hash, RemoveError};
+use twiceshy_model::concurrent::{Members, check_entries, forget, list};
 
 const THREADS: usize = 8;
 const STEPS: usize = 4_000;
