@@ -254,6 +254,16 @@ impl Builder {
         members: impl IntoIterator<Item: Borrow<K>>,
         mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
     ) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
+        self.keyed_from(members, mistakes, |members, mistakes| self.build_from(members, mistakes))
+    }
+
+    /// What is built from the hashes of these keys, sorted and each once, and of these mistakes.
+    pub(crate) fn keyed_from<K: Key + ?Sized, F: Filter>(
+        &self,
+        members: impl IntoIterator<Item: Borrow<K>>,
+        mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
+        build: impl FnOnce(Vec<Hash>, Vec<Hash>) -> Result<F, BuildError>,
+    ) -> Result<Keyed<K, F>, BuildError> {
         let secret = self.secret_or_fresh()?;
         let hasher = KeyedHasher::new(&secret);
         let mistakes = mistakes.into_iter().map(|key| hasher.hash(key.borrow()));
@@ -261,7 +271,7 @@ impl Builder {
         let mut members: Vec<Hash> = members.collect();
         members.sort_unstable();
         members.dedup();
-        let built = self.build_from(members, mistakes.clone().collect());
+        let built = build(members, mistakes.clone().collect());
         let filter = built.map_err(|error| match error {
             BuildError::MistakeIsMember { hash, .. } => BuildError::MistakeIsMember {
                 hash,

@@ -233,6 +233,76 @@ fn batches_agree_with_single_operations_on_one_core_and_on_all() {
 }
 
 #[test]
+fn shards_are_built_at_once_as_by_inserts() {
+    let mut numbers = Numbers(4);
+    let mut members: Vec<Hash> = (0..20_000).map(|_| numbers.hash()).collect();
+    members.extend_from_within(..100);
+    let mut model = BTreeMap::<Hash, u64>::new();
+    for &hash in &members {
+        *model.entry(hash).or_default() += 1;
+    }
+    // Near members, so that they would be mistakes.
+    let mistakes: Vec<Hash> =
+        members.iter().step_by(7).map(|hash| Hash::from_u128(hash.as_u128() ^ 1 << 20)).collect();
+    for shards in [1, 4, 64] {
+        for shape in [builder(), builder().capacity(100), builder().slots(23_000)] {
+            let shape = shape.remainder_bits(9).shards(shards);
+            let filter = shape.build_concurrent_from(&members, &[]).unwrap();
+            let parallel = shape.par_build_concurrent_from(&members, &[]).unwrap();
+            assert_eq!(filter.parameters(), parallel.parameters());
+            assert_eq!(entries_of(&filter), entries_of(&parallel));
+            check_entries(&filter, &model);
+            filter.validate().unwrap();
+        }
+        let shape = builder().remainder_bits(9).shards(shards);
+        let filter = shape.build_concurrent_from(&members, &mistakes).unwrap();
+        let parallel = shape.par_build_concurrent_from(&members, &mistakes).unwrap();
+        assert_eq!(entries_of(&filter), entries_of(&parallel));
+        check_entries(&filter, &model);
+        assert!(mistakes.iter().all(|&mistake| !filter.contains(mistake)));
+        filter.validate().unwrap();
+        // It grows, and repairs.
+        for _ in 0..20_000 {
+            let hash = numbers.hash();
+            filter.insert(hash).unwrap();
+            assert!(filter.contains(hash));
+        }
+        // A hash on both lists is named as it is in the whole.
+        for build in [Builder::build_concurrent_from, Builder::par_build_concurrent_from] {
+            let error = build(&shape, &members, &[members[5]]).unwrap_err();
+            let BuildError::MistakeIsMember { hash, .. } = error else { panic!("{error}") };
+            assert_eq!(hash, members[5]);
+            let error = build(&shape.clone().slots(10_000), &members, &[]).unwrap_err();
+            assert!(matches!(error, BuildError::Full { .. }), "{error}");
+        }
+    }
+    let keyed = builder().shards(4).build_keyed_concurrent_from::<u64>([1, 2, 2, 3], [4, 5]);
+    let keyed = keyed.unwrap();
+    assert!((1..=3).all(|key| keyed.contains(&key)) && !keyed.contains(&4) && keyed.len() == 3);
+    let error = builder().build_keyed_concurrent_from::<u64>([1, 2], [3, 2]).unwrap_err();
+    assert!(matches!(error, BuildError::MistakeIsMember { position: Some(1), .. }), "{error}");
+}
+
+/// Each of two threads has removed a member from the store, and neither from the filter: to try
+/// again is in vain, however often; to remove what the store knew is not.
+#[test]
+fn two_that_are_unlisted_to_each_other_are_removed_all_the_same() {
+    let filter = builder().remainder_bits(6).slots(64).shards(2).build_concurrent().unwrap();
+    let [one, other] = [1u128, 2].map(Hash::from_u128);
+    filter.insert_many(&[one, other]).unwrap();
+    for _ in 0..3 {
+        for member in [one, other] {
+            let refused = filter.remove_listed(&claim(&filter, member), &[member], None);
+            assert_eq!(refused, Err(RemoveError::Unlisted { members: 1 }));
+        }
+    }
+    filter.remove(one).unwrap();
+    // Now the other is the only one.
+    filter.remove_listed(&claim(&filter, other), &[other], None).unwrap();
+    assert!(filter.is_empty() && !filter.contains(one) && !filter.contains(other));
+}
+
+#[test]
 fn sizes_are_of_all_shards_together() {
     for shards in [1usize, 3, 16] {
         let count = shards.next_power_of_two();

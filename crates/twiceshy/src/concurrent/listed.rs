@@ -69,8 +69,10 @@ impl ConcurrentAdaptiveQuotientFilter {
     /// [`claim.suspects()`](Claim::suspects); see [`AdaptiveQuotientFilter::remove_listed`].
     ///
     /// What other threads have removed from the store, but not yet from the filter, is
-    /// unlisted. Don't wait for that to change: they may be waiting for you. If the store knew
-    /// the key, [`remove`](Self::remove) it.
+    /// [unlisted](RemoveError::Unlisted). Don't try again until that changes: two threads that
+    /// both do so wait for each other, for ever. If the store knew the key, it is a member, and
+    /// a plain [`remove`](Self::remove) is right, whatever others do. But do try again if the
+    /// claim is [stale](RemoveError::Stale): then another thread is done.
     ///
     /// # Errors
     /// As [`AdaptiveQuotientFilter::remove_listed`].

@@ -47,6 +47,11 @@ impl Groups {
         grouped
     }
 
+    /// The hashes of a shard, as they are there.
+    pub(super) fn of(&self, shard: usize) -> &[Hash] {
+        &self.hashes[self.starts[shard]..self.starts[shard + 1]]
+    }
+
     /// The groups that are not empty.
     pub(super) fn to_vec(&self) -> Vec<Group<'_>> {
         let ranges = self.starts.windows(2).map(|bounds| bounds[0]..bounds[1]).enumerate();

@@ -4,9 +4,10 @@
 //! for itself.
 
 use super::ConcurrentAdaptiveQuotientFilter;
+use super::builder::Part;
 use super::many::Groups;
-use crate::error::InsertManyError;
-use crate::{Hash, Key, Keyed};
+use crate::error::{BuildError, InsertManyError};
+use crate::{Builder, Hash, Key, Keyed};
 use core::borrow::Borrow;
 use rayon::prelude::*;
 
@@ -51,6 +52,26 @@ impl ConcurrentAdaptiveQuotientFilter {
         for (group, answers) in groups.iter().zip(&answers) {
             group.scatter(answers, maybe);
         }
+    }
+}
+
+impl Builder {
+    /// As [`build_concurrent_from`](Self::build_concurrent_from), on all cores of rayon's
+    /// current pool: for thousands of members and more.
+    ///
+    /// # Errors
+    /// As [`build_concurrent_from`](Self::build_concurrent_from).
+    pub fn par_build_concurrent_from(
+        &self,
+        members: &[Hash],
+        mistakes: &[Hash],
+    ) -> Result<ConcurrentAdaptiveQuotientFilter, BuildError> {
+        let sharding = self.sharding()?;
+        let parts: Vec<Part> = self.parts(sharding, members, mistakes).collect();
+        // All of them, so that it is always the same error that is returned.
+        let filters: Vec<_> = parts.into_par_iter().map(Part::build).collect();
+        let filters = filters.into_iter().collect::<Result<_, _>>()?;
+        Ok(ConcurrentAdaptiveQuotientFilter::of(sharding, filters))
     }
 }
 
