@@ -35,7 +35,7 @@ enum Bench {
     /// What else the adaptive quotient filter does: building, merging, removing, growing.
     ///
     /// Example: twiceshy-lab bench aqf-ops --log2-slots 22
-    AqfOps(bench::measure::Options),
+    AqfOps(bench::measure::Common),
 }
 
 fn main() {

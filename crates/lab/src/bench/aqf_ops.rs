@@ -1,6 +1,6 @@
 //! `twiceshy-lab bench aqf-ops`: what else the adaptive quotient filter does.
 
-use super::measure::{self, Options, Rates, timed};
+use super::measure::{self, Common, Rates, timed};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -82,7 +82,7 @@ fn filled(slots: u64, remainder_bits: u32, members: &[Hash]) -> AdaptiveQuotient
 }
 
 impl Work {
-    fn new(options: &Options) -> Self {
+    fn new(options: &Common) -> Self {
         let slots = 1 << options.log2_slots;
         let bits = options.remainder_bits;
         let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
@@ -235,7 +235,7 @@ const OPS: [&str; 14] = [
     "insert_2t",
 ];
 
-pub(crate) fn run(options: &Options) {
+pub(crate) fn run(options: &Common) {
     let wanted = |op: &&str| options.wants(op);
     let work = Work::new(options);
     let row = |op, load| Row {
@@ -335,7 +335,7 @@ fn latencies(work: &Work) -> Vec<(&'static str, f64, Vec<f64>)> {
     rows
 }
 
-fn print(options: &Options, rows: &[Row]) {
+fn print(options: &Common, rows: &[Row]) {
     if options.json {
         for row in rows {
             println!("{}", serde_json::to_string(row).expect("plain numbers"));

@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 
 /// What to measure, of any benchmark.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct Common {
     /// Slots of the quotient filters, as a power of two.
-    #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(10..=34))]
+    #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(12..=34))]
     pub(super) log2_slots: u32,
     /// Bits of a remainder.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(4..=24))]
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     pub(super) json: bool,
 }
 
-impl Options {
+impl Common {
     /// Whether an operation is to be measured.
     pub(super) fn wants(&self, op: &str) -> bool {
         self.ops.is_empty() || self.ops.iter().any(|name| name == op)

@@ -12,7 +12,7 @@ use std::time::Instant;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    common: measure::Options,
+    common: measure::Common,
     /// Lookups of each kind in each round.
     #[arg(long, default_value_t = 4_000_000, value_parser = measure::positive)]
     queries: usize,
