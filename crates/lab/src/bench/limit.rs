@@ -31,19 +31,19 @@ impl Limit {
         for hash in &hashes[..ahead] {
             prefetch(self.line(*hash));
         }
-        let mut sum = 0;
+        let mut sum = 0u64;
         let mut done = 0;
         for (now, next) in hashes.chunks_exact(8).zip(hashes[ahead..].chunks_exact(8)) {
             for lane in 0..8 {
                 if distance > 0 {
                     prefetch(self.line(next[lane]));
                 }
-                sum += self.line(now[lane]).0[0];
+                sum = sum.wrapping_add(self.line(now[lane]).0[0]);
             }
             done += 8;
         }
         for hash in &hashes[done..] {
-            sum += self.line(*hash).0[0];
+            sum = sum.wrapping_add(self.line(*hash).0[0]);
         }
         std::hint::black_box(sum) as usize
     }
