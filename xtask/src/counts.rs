@@ -7,14 +7,14 @@ use crate::shell::{self, Done, command, install, output};
 
 /// Instructions of one operation, as recorded; 2^15 slots, 9-bit remainders, 90 % load.
 const RECORDED: [(&str, f64); 8] = [
-    ("negative", 112.6),
-    ("positive", 136.4),
-    ("negative-many", 105.5),
-    ("positive-many", 160.0),
-    ("insert", 273.2),
-    ("insert-many", 255.2),
-    ("bulk", 208.5),
-    ("adapt", 4484.0),
+    ("negative", 105.3),
+    ("positive", 129.4),
+    ("negative-many", 104.7),
+    ("positive-many", 159.4),
+    ("insert", 272.1),
+    ("insert-many", 252.8),
+    ("bulk", 174.2),
+    ("adapt", 4529.8),
 ];
 
 /// How much more is still well; compilers differ.
