@@ -3,8 +3,17 @@
 use super::ConcurrentAdaptiveQuotientFilter;
 use crate::error::{AdaptError, RemoveError};
 use crate::{Adaptation, AdaptiveQuotientFilter, Answer, Claim, Hash, Member};
+use core::ops::RangeInclusive;
 
 impl ConcurrentAdaptiveQuotientFilter {
+    /// The hashes that a [claim](Claim::suspects) of this query would name; see
+    /// [`AdaptiveQuotientFilter::suspects`]. Other threads may change them.
+    pub fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
+        let (filter, inner) = self.read(query);
+        let cell = filter.claim(inner).cell;
+        self.sharding.outer_fingerprint(self.sharding.shard(query), cell).hashes()
+    }
+
     /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used to
     /// repair the filter if it was a mistake, by any thread.
     #[inline]

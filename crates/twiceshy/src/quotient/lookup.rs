@@ -9,7 +9,7 @@ use crate::bits::machine::{Machine, Operation, Routine};
 use crate::hash::Scaled;
 use crate::table::{Kind, Place, Scan, Slot};
 use crate::{Answer, Claim, Hash};
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 
 impl AdaptiveQuotientFilter {
     /// Whether a key of this hash may be a member. "No" is certain.
@@ -23,6 +23,13 @@ impl AdaptiveQuotientFilter {
     #[inline]
     pub fn check(&self, hash: Hash) -> Answer {
         if self.contains(hash) { Answer::Maybe(self.claim(hash)) } else { Answer::Absent }
+    }
+
+    /// The hashes that the filter, of the size it has now, can't tell from this one without
+    /// repairs: those that a [claim](Claim::suspects) of this query would name. Whoever locks
+    /// members against each other locks these together.
+    pub fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
+        self.claim(query).suspects()
     }
 
     /// The claim that a query may be a member, as of now.

@@ -53,3 +53,22 @@ proptest! {
         portable.validate()?;
     }
 }
+
+#[test]
+fn suspects_are_those_of_the_claim() {
+    let filter = AdaptiveQuotientFilter::builder().slots(1000).build().unwrap();
+    let shared =
+        AdaptiveQuotientFilter::builder().slots(1000).shards(8).build_concurrent().unwrap();
+    for number in 0..100u128 {
+        let query = Hash::from_u128(number.wrapping_mul(u128::MAX / 97));
+        let mut one = filter.clone();
+        one.insert(query).unwrap();
+        shared.insert(query).unwrap();
+        let claims = [one.check(query), shared.check(query)].map(|answer| match answer {
+            crate::Answer::Maybe(claim) => claim.suspects(),
+            crate::Answer::Absent => panic!("a member"),
+        });
+        assert_eq!(claims, [filter.suspects(query), shared.suspects(query)]);
+        assert!(claims.iter().all(|claim| claim.contains(&query)));
+    }
+}
