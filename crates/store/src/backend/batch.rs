@@ -1,0 +1,140 @@
+//! Changes that are made together.
+
+use super::{BackendError, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
+
+/// Changes of pairs in any keyspaces, to be made all at once by [`Backend::write`].
+///
+/// All its bytes are in one buffer, which [`clear`](Self::clear) keeps: a batch that is used
+/// again doesn't allocate.
+///
+/// [`Backend::write`]: super::Backend::write
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    changes: Vec<Entry>,
+    longest_key: usize,
+    longest_value: usize,
+}
+
+/// One change of a [`Batch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// Where.
+    pub space: Keyspace,
+    /// Of which key.
+    pub key: &'a [u8],
+    /// To which value; none removes it.
+    pub value: Option<&'a [u8]>,
+}
+
+/// The key and then the value, if any, end here in the buffer; the key begins where the entry
+/// before ends.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    space: Keyspace,
+    removes: bool,
+    key_end: usize,
+    end: usize,
+}
+
+impl Batch {
+    /// One without changes.
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new(), changes: Vec::new(), longest_key: 0, longest_value: 0 }
+    }
+
+    /// Gives a key a value, whether or not it has one.
+    pub fn insert(&mut self, space: Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.push(space, key.as_ref(), Some(value.as_ref()));
+    }
+
+    /// Removes a key and its value, if it is there.
+    pub fn remove(&mut self, space: Keyspace, key: impl AsRef<[u8]>) {
+        self.push(space, key.as_ref(), None);
+    }
+
+    fn push(&mut self, space: Keyspace, key: &[u8], value: Option<&[u8]>) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        let end = self.bytes.len();
+        self.changes.push(Entry { space, removes: value.is_none(), key_end, end });
+        self.longest_key = self.longest_key.max(key.len());
+        self.longest_value = self.longest_value.max(end - key_end);
+    }
+
+    /// The changes, in the order in which they were added.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
+        let mut start = 0;
+        self.changes.iter().map(move |&Entry { space, removes, key_end, end }| {
+            let key = &self.bytes[start..key_end];
+            let value = (!removes).then_some(&self.bytes[key_end..end]);
+            start = end;
+            Change { space, key, value }
+        })
+    }
+
+    /// How many changes there are.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The length of all keys and values.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets the changes and keeps the buffer.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.changes.clear();
+        self.longest_key = 0;
+        self.longest_value = 0;
+    }
+
+    /// Refuses what some engine couldn't take, before any of it is written.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.longest_key > MAX_KEY_BYTES {
+            return Err(BackendError::KeyTooLong { bytes: self.longest_key });
+        }
+        if self.longest_value > MAX_VALUE_BYTES {
+            return Err(BackendError::ValueTooLong { bytes: self.longest_value });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_given_back_as_they_came() {
+        let mut batch = Batch::new();
+        batch.insert(Keyspace::Members, "key", "value");
+        batch.insert(Keyspace::Keys, "", "");
+        batch.remove(Keyspace::Meta, "gone");
+        let change = |space, key, value| Change { space, key, value };
+        assert!(batch.iter().eq([
+            change(Keyspace::Members, &b"key"[..], Some(&b"value"[..])),
+            change(Keyspace::Keys, b"", Some(b"")),
+            change(Keyspace::Meta, b"gone", None),
+        ]));
+        assert_eq!((batch.len(), batch.bytes()), (3, 12));
+        batch.clear();
+        assert!(batch.is_empty() && batch.iter().next().is_none());
+    }
+
+    #[test]
+    fn values_have_a_limit() {
+        // A real value of that length would take the memory of the machine.
+        let batch = Batch { longest_value: MAX_VALUE_BYTES + 1, ..Batch::new() };
+        assert!(matches!(batch.check(), Err(BackendError::ValueTooLong { .. })));
+        assert!(Batch { longest_value: MAX_VALUE_BYTES, ..Batch::new() }.check().is_ok());
+    }
+}

@@ -1,0 +1,142 @@
+//! The directory of a backend: locked, and never half made.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::{BackendError, Result};
+
+const LOCK: &str = "lock";
+
+/// What a backend of each engine keeps in the directory.
+const FOREIGN: [&str; 2] = ["fjall", "redb"];
+
+/// A directory that is ours until this is dropped.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    /// Locks of the operating system go with the process, so none is ever left behind.
+    _lock: File,
+}
+
+impl Directory {
+    /// Makes the directory if it isn't there, and locks it.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        fs::create_dir_all(path).map_err(io_error("create", path))?;
+        let lock_path = path.join(LOCK);
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .map_err(io_error("open", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(BackendError::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => Err(io_error("lock", &lock_path)(error)),
+        }
+    }
+
+    /// The same, but there may be nothing in it.
+    pub(super) fn open_new(path: &Path) -> Result<Self> {
+        let directory = Self::open(path)?;
+        for entry in fs::read_dir(path).map_err(io_error("list", path))? {
+            let name = entry.map_err(io_error("list", path))?.file_name();
+            if name != LOCK {
+                return Err(BackendError::Occupied { path: path.join(name) });
+            }
+        }
+        Ok(directory)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of this engine's data, which is made if it isn't there: elsewhere, and then
+    /// moved, because engines can't open what they were killed in the middle of making.
+    pub(super) fn data(
+        &self,
+        engine: &'static str,
+        make: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
+        for other in FOREIGN.into_iter().filter(|&other| other != engine) {
+            let path = self.path.join(other);
+            if exists(&path)? {
+                return Err(BackendError::Occupied { path });
+            }
+        }
+        let path = self.path.join(engine);
+        if exists(&path)? {
+            return Ok(path);
+        }
+        let unfinished = self.path.join(format!("{engine}.new"));
+        remove(&unfinished)?;
+        make(&unfinished)?;
+        fs::rename(&unfinished, &path).map_err(io_error("rename", &unfinished))?;
+        self.sync()?;
+        Ok(path)
+    }
+
+    /// Makes the names in it, and its own, survive a power cut.
+    fn sync(&self) -> Result<()> {
+        if cfg!(windows) {
+            // Directories can't be opened there, and needn't be.
+            return Ok(());
+        }
+        let sync = |path: &Path| File::open(path)?.sync_all();
+        sync(&self.path).map_err(io_error("sync", &self.path))?;
+        match self.path.canonicalize().map_err(io_error("find", &self.path))?.parent() {
+            Some(parent) => sync(parent).map_err(io_error("sync", parent)),
+            None => Ok(()),
+        }
+    }
+
+    /// How much of the disk its files take.
+    pub(super) fn bytes(&self) -> Result<u64> {
+        let mut bytes = 0;
+        let mut unseen = vec![self.path.clone()];
+        while let Some(path) = unseen.pop() {
+            // The engine may remove files, but never the directory of one that it keeps.
+            let metadata = match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                metadata => metadata.map_err(io_error("measure", &path))?,
+            };
+            if metadata.is_dir() {
+                for entry in fs::read_dir(&path).map_err(io_error("list", &path))? {
+                    unseen.push(entry.map_err(io_error("list", &path))?.path());
+                }
+            } else {
+                bytes += occupied(&metadata);
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Journals are created longer than they are, and the rest takes no room.
+fn occupied(metadata: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        metadata.blocks() * 512
+    }
+    #[cfg(not(unix))]
+    metadata.len()
+}
+
+fn exists(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(io_error("look for", path))
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackendError {
+    move |source| BackendError::Io { operation, path: path.to_owned(), source }
+}

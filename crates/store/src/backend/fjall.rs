@@ -1,0 +1,367 @@
+//! A backend on fjall, an LSM tree.
+//!
+//! Two things are done here that fjall would do by itself:
+//!
+//! - *Sealing memtables.* A writer that finds its memtable full asks the engine's workers to
+//!   seal it, by a message through a bounded channel; until one does, each further write sends
+//!   one more. The worker that seals then sends "flush" through the same channel. When it is
+//!   full, and all workers are at that point, none is left to empty it, and all writes stall
+//!   for ever: certain with one worker under load, possible with more (fjall #257, #323). So
+//!   the engine's own limit is switched off, and the writer that crosses ours seals: its
+//!   message comes from outside the workers, and there is one per memtable.
+//! - *Waiting for flushes.* fjall's writers wait without end for workers that have failed.
+//!   Here they notice (`make_room`).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ::fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
+use ::fjall::{
+    AbstractTree, Database, KeyspaceCreateOptions, PersistMode, Readable, Slice, Snapshot,
+};
+
+use super::bounds::is_empty;
+use super::directory::Directory;
+use super::{
+    Backend, BackendError, Batch, Bounds, Bytes, Change, Durability, Keyspace, Result, Scan,
+};
+
+/// The name of its data in the directory.
+const ENGINE: &str = "fjall";
+
+/// How a [`FjallBackend`] uses memory and threads.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FjallOptions {
+    /// How many bytes of blocks are kept in memory. 32 MiB unless set.
+    pub cache_bytes: u64,
+    /// How many bytes of a keyspace are written to memory and journal before they are moved to
+    /// a table. 32 MiB unless set.
+    pub memtable_bytes: u64,
+    /// Whether tables have Bloom filters of 10 bits per key, which save a look into most tables
+    /// that don't have a key. True unless set; fixed when the directory is made.
+    pub bloom_filters: bool,
+    /// How long journals may be together, roughly: opening has to read them. 128 MiB unless
+    /// set, and at least 64 MiB.
+    pub journal_bytes: u64,
+    /// How many threads flush and compact. As many as there are cores unless set, but at least
+    /// 2 and at most 4.
+    pub workers: usize,
+}
+
+impl Default for FjallOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 32 << 20,
+            memtable_bytes: 32 << 20,
+            bloom_filters: true,
+            journal_bytes: 128 << 20,
+            workers: thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4)),
+        }
+    }
+}
+
+/// Pairs in an LSM tree on the disk: inserts are appends, and gets look into a few tables.
+///
+/// ```
+/// use twiceshy_store::{Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace};
+///
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path();
+/// let mut options = FjallOptions::default();
+/// options.cache_bytes = 1 << 20;
+/// let backend = FjallBackend::open(path, options.clone())?;
+/// let mut batch = Batch::new();
+/// batch.insert(Keyspace::Meta, "answer", "42");
+/// backend.write(&batch, Durability::Synced)?;
+/// assert!(FjallBackend::open(path, options.clone()).is_err(), "one at a time");
+///
+/// drop(backend);
+/// let backend = FjallBackend::open(path, options)?;
+/// assert_eq!(backend.get(Keyspace::Meta, b"answer")?.as_deref(), Some(&b"42"[..]));
+/// # Ok::<(), twiceshy_store::BackendError>(())
+/// ```
+pub struct FjallBackend {
+    spaces: [Space; Keyspace::ALL.len()],
+    database: Database,
+    options: FjallOptions,
+    /// Last, because the lock is to go last.
+    directory: Directory,
+}
+
+struct Space {
+    keyspace: ::fjall::Keyspace,
+    /// Roughly, the size of the active memtable.
+    unsealed: AtomicU64,
+}
+
+impl FjallBackend {
+    /// Opens the directory, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// [`Locked`](BackendError::Locked) if it is open already,
+    /// [`Occupied`](BackendError::Occupied) if it is another engine's, and whatever goes wrong
+    /// with its files.
+    pub fn open(path: impl AsRef<Path>, options: FjallOptions) -> Result<Self> {
+        Self::open_in(Directory::open(path.as_ref())?, options)
+    }
+
+    fn open_in(directory: Directory, options: FjallOptions) -> Result<Self> {
+        let fails = failed("open", directory.path());
+        let data = directory.data(ENGINE, |path| {
+            make(path, &options, |_, _| Ok(())).map_err(failed("create", directory.path()))
+        })?;
+        let (database, keyspaces) = open_engine(&data, &options).map_err(fails)?;
+        let spaces = keyspaces.map(|keyspace| Space {
+            unsealed: AtomicU64::new(keyspace.tree.active_memtable().size()),
+            keyspace,
+        });
+        Ok(Self { spaces, database, options, directory })
+    }
+
+    fn space(&self, space: Keyspace) -> &Space {
+        &self.spaces[space as usize]
+    }
+
+    fn failed(&self, operation: &'static str) -> impl Fn(::fjall::Error) -> BackendError + '_ {
+        failed(operation, self.directory.path())
+    }
+
+    fn commit(&self, batch: &Batch, durability: Durability) -> ::fjall::Result<()> {
+        let mut changes = batch.iter();
+        match (changes.next(), changes.len(), durability) {
+            (None, ..) => Ok(()),
+            // A single change is atomic by itself, and cheaper so.
+            (Some(Change { space, key, value }), 0, Durability::Buffered) => {
+                let Space { keyspace, .. } = self.space(space);
+                match value {
+                    Some(value) => keyspace.insert(Slice::from(&*encode(key)), value),
+                    None => keyspace.remove(Slice::from(&*encode(key))),
+                }
+            }
+            _ => {
+                let mut writes = self.database.batch().durability(Some(match durability {
+                    Durability::Buffered => PersistMode::Buffer,
+                    Durability::Synced => PersistMode::SyncData,
+                }));
+                for Change { space, key, value } in batch.iter() {
+                    let Space { keyspace, .. } = self.space(space);
+                    match value {
+                        Some(value) => writes.insert(keyspace, Slice::from(&*encode(key)), value),
+                        None => writes.remove(keyspace, Slice::from(&*encode(key))),
+                    }
+                }
+                writes.commit()
+            }
+        }
+    }
+
+    /// Seals the memtables that the batch has filled.
+    fn seal_full(&self, batch: &Batch) -> ::fjall::Result<()> {
+        let mut sizes = [0; Keyspace::ALL.len()];
+        for Change { space, key, value } in batch.iter() {
+            sizes[space as usize] += (key.len() + value.map_or(0, <[u8]>::len) + PAIR_BYTES) as u64;
+        }
+        for (space, size) in self.spaces.iter().zip(sizes).filter(|&(_, size)| size > 0) {
+            let limit = self.options.memtable_bytes;
+            let unsealed = space.unsealed.fetch_add(size, Ordering::Relaxed) + size;
+            // Of many threads that see it full, only one is the first to set it back.
+            if unsealed >= limit && space.unsealed.swap(0, Ordering::Relaxed) >= limit {
+                self.make_room(space)?;
+                space.keyspace.rotate_memtable()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the workers have caught up, so that the engine never has to wait for them.
+    fn make_room(&self, space: &Space) -> ::fjall::Result<()> {
+        let tree = &space.keyspace.tree;
+        while tree.sealed_memtable_count() >= MAX_SEALED || tree.l0_run_count() >= MAX_RUNS {
+            self.check_workers()?;
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Fails if a worker has.
+    fn check_workers(&self) -> ::fjall::Result<()> {
+        self.database.persist(PersistMode::Buffer)
+    }
+
+    fn flush_all(&self) -> ::fjall::Result<()> {
+        for space in &self.spaces {
+            space.unsealed.store(0, Ordering::Relaxed);
+            space.keyspace.rotate_memtable()?;
+        }
+        for space in &self.spaces {
+            while space.keyspace.tree.sealed_memtable_count() > 0 {
+                self.check_workers()?;
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.database.persist(PersistMode::SyncAll)
+    }
+}
+
+/// What the engine keeps in memory beside key and value, roughly.
+const PAIR_BYTES: usize = 64;
+
+/// The engine stops writers at 4 sealed memtables, and slows them down at 20 runs. It may seal
+/// one by itself, to get rid of a journal.
+const MAX_SEALED: usize = 2;
+const MAX_RUNS: usize = 18;
+
+impl Backend for FjallBackend {
+    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
+        let value =
+            self.space(space).keyspace.get(encode(key)).map_err(self.failed("read from"))?;
+        Ok(value.map(Bytes::from))
+    }
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        if is_empty(bounds) {
+            return Box::new(std::iter::empty());
+        }
+        Box::new(pairs(&self.database.snapshot(), &self.space(space).keyspace, bounds).map(
+            |pair| {
+                let (key, value) = pair.map_err(self.failed("scan"))?;
+                Ok((decode(key).into(), value.into()))
+            },
+        ))
+    }
+
+    fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        batch.check()?;
+        if batch.is_empty() && durability == Durability::Synced {
+            return self.sync();
+        }
+        self.commit(batch, durability)
+            .and_then(|()| self.seal_full(batch))
+            .map_err(self.failed("write to"))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.database.persist(PersistMode::SyncAll).map_err(self.failed("sync"))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.flush_all().map_err(self.failed("flush"))
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.flush()?;
+        self.spaces
+            .iter()
+            .try_for_each(|space| space.keyspace.major_compact())
+            .map_err(self.failed("compact"))
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64> {
+        self.directory.bytes()
+    }
+
+    fn backup(&self, to: &Path) -> Result<()> {
+        let snapshot = self.database.snapshot();
+        Directory::open_new(to)?
+            .data(ENGINE, |path| {
+                make(path, &self.options, |from, into| {
+                    let mut ingestion = into.start_ingestion()?;
+                    let from = &self.space(from).keyspace;
+                    for pair in pairs(&snapshot, from, (super::Unbounded, super::Unbounded)) {
+                        let (key, value) = pair?;
+                        ingestion.write(key, value)?;
+                    }
+                    ingestion.finish()
+                })
+                .map_err(self.failed("back up"))
+            })
+            .map(drop)
+    }
+}
+
+impl fmt::Debug for FjallBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FjallBackend")
+            .field("directory", &self.directory)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+fn pairs(
+    snapshot: &Snapshot,
+    keyspace: &::fjall::Keyspace,
+    (start, end): Bounds<'_>,
+) -> impl DoubleEndedIterator<Item = ::fjall::Result<(Slice, Slice)>> + use<> {
+    let pairs = snapshot.range(keyspace, (start.map(encode), end.map(encode)));
+    pairs.map(::fjall::Guard::into_inner)
+}
+
+/// Makes a database of empty keyspaces at `path`, fills each, and closes it.
+fn make(
+    path: &Path,
+    options: &FjallOptions,
+    fill: impl Fn(Keyspace, &::fjall::Keyspace) -> ::fjall::Result<()>,
+) -> ::fjall::Result<()> {
+    let (database, keyspaces) = open_engine(path, options)?;
+    for (space, keyspace) in Keyspace::ALL.iter().zip(&keyspaces) {
+        fill(*space, keyspace)?;
+    }
+    database.persist(PersistMode::SyncAll)
+}
+
+type Engine = (Database, [::fjall::Keyspace; Keyspace::ALL.len()]);
+
+fn open_engine(path: &Path, options: &FjallOptions) -> ::fjall::Result<Engine> {
+    let database = Database::builder(path)
+        .cache_size(options.cache_bytes)
+        .max_journaling_size(options.journal_bytes.max(64 << 20))
+        .worker_threads(options.workers.max(2))
+        .open()?;
+    let filters = if options.bloom_filters {
+        FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0)))
+    } else {
+        FilterPolicy::disabled()
+    };
+    let mut keyspaces = Vec::with_capacity(Keyspace::ALL.len());
+    for space in Keyspace::ALL {
+        keyspaces.push(database.keyspace(space.name(), || {
+            KeyspaceCreateOptions::default()
+                .filter_policy(filters.clone())
+                .max_memtable_size(u64::MAX)
+        })?);
+    }
+    let Ok(keyspaces) = keyspaces.try_into() else { unreachable!("one for each of them") };
+    Ok((database, keyspaces))
+}
+
+fn failed(operation: &'static str, path: &Path) -> impl Fn(::fjall::Error) -> BackendError {
+    move |error| {
+        let path = path.to_owned();
+        match error {
+            ::fjall::Error::Poisoned => BackendError::Halted { path },
+            ::fjall::Error::Locked => BackendError::Locked { path },
+            error => BackendError::Engine { operation, path, source: error.into() },
+        }
+    }
+}
+
+/// fjall has no empty key. The keys of only zeros, of which it is one, are less than all
+/// others; so each becomes the next of them, and the order is kept.
+fn encode(key: &[u8]) -> Cow<'_, [u8]> {
+    if key.iter().all(|&byte| byte == 0) {
+        Cow::Owned(vec![0; key.len() + 1])
+    } else {
+        Cow::Borrowed(key)
+    }
+}
+
+fn decode(key: Slice) -> Slice {
+    if key.iter().all(|&byte| byte == 0) { Slice::from(&key[1..]) } else { key }
+}

@@ -1,0 +1,153 @@
+//! A backend in memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+use super::bounds::is_empty;
+use super::{
+    Backend, BackendError, Batch, Bound, Bounds, Bytes, Durability, Excluded, Keyspace, Result,
+    Scan, Unbounded,
+};
+
+/// A `BTreeMap` behind a lock: forgets all when it is dropped.
+#[derive(Debug, Default)]
+pub struct MemoryBackend {
+    spaces: RwLock<[BTreeMap<Bytes, Bytes>; Keyspace::ALL.len()]>,
+}
+
+impl MemoryBackend {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Backend for MemoryBackend {
+    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
+        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(spaces[space as usize].get(key).cloned())
+    }
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        let owned = |bound: Bound<&[u8]>| bound.map(Bytes::from);
+        Box::new(MemoryScan {
+            backend: self,
+            space,
+            unread: (owned(bounds.0), owned(bounds.1)),
+            front: VecDeque::new(),
+            back: VecDeque::new(),
+            chunk: FIRST_CHUNK,
+            all_read: false,
+        })
+    }
+
+    fn write(&self, batch: &Batch, _: Durability) -> Result<()> {
+        batch.check()?;
+        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        for change in batch.iter() {
+            let space = &mut spaces[change.space as usize];
+            match change.value {
+                Some(value) => space.insert(change.key.into(), value.into()),
+                None => space.remove(change.key),
+            };
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// Not supported: it has no files.
+    fn backup(&self, _: &Path) -> Result<()> {
+        Err(BackendError::Unsupported { operation: "back up what is only in memory" })
+    }
+}
+
+/// Most scans are short; long ones are to take the lock seldom.
+const FIRST_CHUNK: usize = 16;
+const LARGEST_CHUNK: usize = 1024;
+
+/// Reads chunks from both ends, so that the lock is never held between two steps.
+struct MemoryScan<'a> {
+    backend: &'a MemoryBackend,
+    space: Keyspace,
+    unread: (Bound<Bytes>, Bound<Bytes>),
+    /// Pairs before and behind those unread.
+    front: VecDeque<(Bytes, Bytes)>,
+    back: VecDeque<(Bytes, Bytes)>,
+    chunk: usize,
+    /// From then on one end takes what the other has read, and pairs that come between are too
+    /// late: they would be out of order.
+    all_read: bool,
+}
+
+impl MemoryScan<'_> {
+    fn read(&mut self, from_back: bool) {
+        let bounds = (as_slice(&self.unread.0), as_slice(&self.unread.1));
+        self.all_read |= is_empty(bounds);
+        if self.all_read {
+            return;
+        }
+        let spaces = self.backend.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        let range = spaces[self.space as usize].range::<[u8], _>(bounds);
+        let copy = |(key, value): (&Bytes, &Bytes)| (key.clone(), value.clone());
+        if from_back {
+            for pair in range.rev().take(self.chunk).map(copy) {
+                self.back.push_front(pair);
+            }
+            match self.back.front() {
+                Some((key, _)) => self.unread.1 = Excluded(key.clone()),
+                None => self.all_read = true,
+            }
+        } else {
+            self.front.extend(range.take(self.chunk).map(copy));
+            match self.front.back() {
+                Some((key, _)) => self.unread.0 = Excluded(key.clone()),
+                None => self.all_read = true,
+            }
+        }
+        self.chunk = (self.chunk * 2).min(LARGEST_CHUNK);
+    }
+}
+
+impl Iterator for MemoryScan<'_> {
+    type Item = Result<(Bytes, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.front.is_empty() {
+            self.read(false);
+        }
+        self.front.pop_front().or_else(|| self.back.pop_front()).map(Ok)
+    }
+}
+
+impl DoubleEndedIterator for MemoryScan<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.back.is_empty() {
+            self.read(true);
+        }
+        self.back.pop_back().or_else(|| self.front.pop_back()).map(Ok)
+    }
+}
+
+fn as_slice(bound: &Bound<Bytes>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key),
+        Excluded(key) => Excluded(key),
+        Unbounded => Unbounded,
+    }
+}

@@ -1,0 +1,221 @@
+//! A backend on redb, a B-tree.
+
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use ::redb::{
+    Builder, Database, Error, ReadOnlyTable, ReadTransaction, ReadableDatabase, Table,
+    TableDefinition,
+};
+
+use super::bounds::is_empty;
+use super::directory::Directory;
+use super::{Backend, BackendError, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
+
+/// The name of its file in the directory.
+const ENGINE: &str = "redb";
+
+/// How a [`RedbBackend`] uses memory.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RedbOptions {
+    /// How many bytes of pages are kept in memory. 32 MiB unless set.
+    pub cache_bytes: usize,
+}
+
+impl Default for RedbOptions {
+    fn default() -> Self {
+        Self { cache_bytes: 32 << 20 }
+    }
+}
+
+/// Pairs in a B-tree on the disk: a get is one path down the tree, an insert rewrites one.
+///
+/// What its writes would survive without being synced is nothing, so they all are, whatever
+/// [`Durability`] is asked for: make batches large. Opening after a crash reads the whole file.
+///
+/// ```
+/// use twiceshy_store::{Backend, Batch, Durability, Keyspace, RedbBackend, RedbOptions};
+///
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path();
+/// let backend = RedbBackend::open(path, RedbOptions::default())?;
+/// let mut batch = Batch::new();
+/// batch.insert(Keyspace::Meta, "answer", "42");
+/// backend.write(&batch, Durability::Buffered)?;
+///
+/// drop(backend);
+/// let backend = RedbBackend::open(path, RedbOptions::default())?;
+/// assert_eq!(backend.get(Keyspace::Meta, b"answer")?.as_deref(), Some(&b"42"[..]));
+/// # Ok::<(), twiceshy_store::BackendError>(())
+/// ```
+pub struct RedbBackend {
+    /// Locked only to compact.
+    database: RwLock<Database>,
+    options: RedbOptions,
+    /// Last, because the lock is to go last.
+    directory: Directory,
+}
+
+impl RedbBackend {
+    /// Opens the directory, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// [`Locked`](BackendError::Locked) if it is open already,
+    /// [`Occupied`](BackendError::Occupied) if it is another engine's, and whatever goes wrong
+    /// with its file.
+    pub fn open(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self> {
+        let directory = Directory::open(path.as_ref())?;
+        let data = directory.data(ENGINE, |path| {
+            make(path, &options, |_, _| Ok(())).map_err(failed("create", directory.path()))
+        })?;
+        let database = Builder::new()
+            .set_cache_size(options.cache_bytes)
+            .open(data)
+            .map_err(|error| failed("open", directory.path())(error.into()))?;
+        Ok(Self { database: RwLock::new(database), options, directory })
+    }
+
+    fn failed(&self, operation: &'static str) -> impl Fn(Error) -> BackendError + '_ {
+        failed(operation, self.directory.path())
+    }
+
+    fn database(&self) -> RwLockReadGuard<'_, Database> {
+        self.database.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn table(&self, space: Keyspace) -> Result<ReadOnlyTable<&'static [u8], &'static [u8]>, Error> {
+        Ok(self.database().begin_read()?.open_table(definition(space))?)
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), Error> {
+        let transaction = self.database().begin_write()?;
+        for space in Keyspace::ALL {
+            let mut changes = batch.iter().filter(|change| change.space == space).peekable();
+            if changes.peek().is_none() {
+                continue;
+            }
+            let mut table = transaction.open_table(definition(space))?;
+            for change in changes {
+                match change.value {
+                    Some(value) => table.insert(change.key, value)?,
+                    None => table.remove(change.key)?,
+                };
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+}
+
+impl Backend for RedbBackend {
+    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
+        let value = self.table(space).and_then(|table| Ok(table.get(key)?));
+        Ok(value.map_err(self.failed("read from"))?.map(|value| value.value().into()))
+    }
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        if is_empty(bounds) {
+            return Box::new(std::iter::empty());
+        }
+        match self.table(space).and_then(|table| Ok(table.range::<&[u8]>(bounds)?)) {
+            Ok(pairs) => Box::new(pairs.map(|pair| {
+                let (key, value) = pair.map_err(|error| self.failed("scan")(error.into()))?;
+                Ok((key.value().into(), value.value().into()))
+            })),
+            Err(error) => Box::new(std::iter::once(Err(self.failed("scan")(error)))),
+        }
+    }
+
+    /// Synced always.
+    fn write(&self, batch: &Batch, _: Durability) -> Result<()> {
+        batch.check()?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.commit(batch).map_err(self.failed("write to"))
+    }
+
+    /// Nothing is left to do.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Nothing is left to do.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Other operations wait meanwhile; it fails while there are scans.
+    fn compact(&self) -> Result<()> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        while database.compact().map_err(|error| self.failed("compact")(error.into()))? {}
+        Ok(())
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64> {
+        self.directory.bytes()
+    }
+
+    fn backup(&self, to: &Path) -> Result<()> {
+        let fails = self.failed("back up");
+        let view = self.database().begin_read().map_err(|error| fails(error.into()))?;
+        Directory::open_new(to)?
+            .data(ENGINE, |path| {
+                make(path, &self.options, |space, table| copy(&view, space, table)).map_err(&fails)
+            })
+            .map(drop)
+    }
+}
+
+impl fmt::Debug for RedbBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedbBackend")
+            .field("directory", &self.directory)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+type Pairs<'a> = Table<'a, &'static [u8], &'static [u8]>;
+
+/// Makes a database of empty tables at `path`, fills each, and closes it.
+fn make(
+    path: &Path,
+    options: &RedbOptions,
+    fill: impl Fn(Keyspace, &mut Pairs<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let database = Builder::new().set_cache_size(options.cache_bytes).create(path)?;
+    let transaction = database.begin_write()?;
+    for space in Keyspace::ALL {
+        fill(space, &mut transaction.open_table(definition(space))?)?;
+    }
+    transaction.commit()?;
+    drop(database);
+    Ok(File::open(path)?.sync_all()?)
+}
+
+fn copy(from: &ReadTransaction, space: Keyspace, into: &mut Pairs<'_>) -> Result<(), Error> {
+    for pair in from.open_table(definition(space))?.range::<&[u8]>(..)? {
+        let (key, value) = pair?;
+        into.insert(key.value(), value.value())?;
+    }
+    Ok(())
+}
+
+fn definition(space: Keyspace) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
+    TableDefinition::new(space.name())
+}
+
+fn failed(operation: &'static str, path: &Path) -> impl Fn(Error) -> BackendError {
+    move |error| {
+        let path = path.to_owned();
+        match error {
+            Error::PreviousIo => BackendError::Halted { path },
+            Error::DatabaseAlreadyOpen => BackendError::Locked { path },
+            error => BackendError::Engine { operation, path, source: error.into() },
+        }
+    }
+}
