@@ -5,9 +5,11 @@ use core::fmt::Debug;
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, ConcurrentAdaptiveQuotientFilter, Entry, Hash,
-    InsertError, Member, RemoveError, ValueError,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, ConcurrentAdaptiveQuotientFilter,
+    Entry, Hash, InsertError, Member, RemoveError, ValueError,
 };
+
+use crate::quotient::Model;
 
 /// Members, and how often each was inserted.
 pub type Members = BTreeMap<Hash, u64>;
@@ -37,6 +39,9 @@ pub enum Operation {
     Adapt(Hash),
     /// The same, with a list of one too many.
     AdaptWrongly(Hash, Hash),
+    /// Builds the shard of this number anew, or all; planned for its members, or in as many
+    /// slots as before.
+    Rebuild(usize, bool),
 }
 
 /// The places of a hash's bits that tell it from others near it.
@@ -50,7 +55,7 @@ pub fn near_border(border: u128, number: u128, shift: u32, before: bool) -> Hash
 
 impl Operation {
     fn any(bytes: &mut Unstructured<'_>) -> Result<Self> {
-        Ok(match bytes.int_in_range(0..=18)? {
+        Ok(match bytes.int_in_range(0..=19)? {
             0..=3 => Self::Insert(any_hash(bytes)?),
             4 => Self::InsertTimes(any_hash(bytes)?, bytes.int_in_range(0..=99)?),
             5 => {
@@ -64,6 +69,7 @@ impl Operation {
             10 => Self::BuryListed(any_rank(bytes)?),
             11 => Self::SetValue(any_hash(bytes)?, bytes.int_in_range(0..=4)?),
             12 => Self::AdaptWrongly(any_hash(bytes)?, any_hash(bytes)?),
+            13 => Self::Rebuild(any_rank(bytes)?, bytes.arbitrary()?),
             _ => Self::Adapt(any_hash(bytes)?),
         })
     }
@@ -162,6 +168,8 @@ struct Driver<'a> {
     members: Members,
     /// Mistakes that were repaired, and that no member has collided with since.
     repaired: Vec<Hash>,
+    /// Repairs of plain filters before this one.
+    adaptations: u64,
 }
 
 /// Does the operations, and compares everything after each of them, until there is no room
@@ -174,7 +182,8 @@ pub fn drive(
     plain: Option<AdaptiveQuotientFilter>,
     operations: &[Operation],
 ) {
-    let mut driver = Driver { filter, plain, members: Members::new(), repaired: Vec::new() };
+    let (members, repaired) = (Members::new(), Vec::new());
+    let mut driver = Driver { filter, plain, members, repaired, adaptations: 0 };
     for operation in operations {
         if let Err(NoRoom) = driver.apply(operation) {
             break;
@@ -230,6 +239,7 @@ impl Driver<'_> {
             Operation::SetValue(hash, value) => self.set_value(hash, value)?,
             Operation::Adapt(query) => self.adapt(query)?,
             Operation::AdaptWrongly(query, extra) => self.adapt_wrongly(query, extra),
+            Operation::Rebuild(shard, planned) => self.rebuild(shard, planned)?,
         }
         Ok(())
     }
@@ -271,6 +281,67 @@ impl Driver<'_> {
             let Answer::Maybe(claim) = plain.check(query) else { panic!("not plain") };
             assert_eq!(plain.adapt(&claim, &listed), Err(error));
         }
+    }
+
+    /// Rebuilds one shard, or all of them if there is a plain filter, which can be compared with
+    /// nothing less.
+    fn rebuild(&mut self, shard: usize, planned: bool) -> Fits<()> {
+        self.repaired.sort_unstable();
+        let shard = shard % self.filter.shards();
+        let before = self.filter.parameters();
+        // One shard may grow, and then the plain filter does, which no one that is built again can.
+        let plain = self.plain.take().filter(|_| before.len() > 1 && !planned);
+        if plain.is_none() {
+            return self.rebuild_one(shard, planned);
+        }
+        (0..before.len()).try_for_each(|shard| self.rebuild_one(shard, planned))?;
+        if self.filter.parameters() == before {
+            self.plain = plain.map(|plain| {
+                self.adaptations += plain.statistics().adaptations;
+                let members = self.members.iter().map(|(&hash, &count)| Member { hash, count });
+                let mistakes = self.repaired.iter().copied();
+                let parameters = plain.parameters();
+                AdaptiveQuotientFilter::from_sorted(parameters, members, mistakes).expect("room")
+            });
+        }
+        Ok(())
+    }
+
+    fn rebuild_one(&mut self, shard: usize, planned: bool) -> Fits<()> {
+        let filter = self.filter;
+        let hashes = filter.shard_hashes(shard);
+        let members = list(&self.members, hashes.clone());
+        let mistakes: Vec<Hash> =
+            self.repaired.iter().copied().filter(|mistake| hashes.contains(mistake)).collect();
+        let claim = members.first().map(|member| filter.check(member.hash));
+        let capacity = planned.then_some(members.len());
+        let rebuilt = filter.rebuild_shard(shard, capacity, || &members, || mistakes.clone());
+        unless_full(rebuilt, |error| matches!(error, BuildError::Full { .. }))?;
+        if let Some(Answer::Maybe(claim)) = claim {
+            assert_eq!(filter.adapt(&claim, &members), Err(AdaptError::Stale));
+        }
+        // As hashes of the shard, they are those of a plain filter, and of the model of one.
+        let bits = filter.shards().ilog2();
+        let inner = |hash: Hash| Hash::from_u128(hash.as_u128() << bits);
+        let outer = |hash: Hash| Hash::from_u128(hash.as_u128() >> bits | hashes.start().as_u128());
+        let of_shard = |member: &Member| Member { hash: inner(member.hash), ..*member };
+        let members: Vec<Member> = members.iter().map(of_shard).collect();
+        let mistakes: Vec<Hash> = mistakes.into_iter().map(inner).collect();
+        let parameters = filter.parameters()[shard];
+        assert_eq!(parameters.remainder_bits, parameters.slot_bits);
+        let built = AdaptiveQuotientFilter::from_sorted(parameters, &members, mistakes.clone());
+        let built = built.expect("room");
+        Model::built(parameters.into(), &members, &mistakes).check(&built);
+        let expected = built.iter().map(|entry| {
+            let inner = entry.fingerprint.hashes();
+            (outer(*inner.start())..=outer(*inner.end()), entry.count, entry.value)
+        });
+        let found = entries_of(filter)
+            .into_iter()
+            .map(|entry| (entry.fingerprint.hashes(), entry.count, entry.value));
+        let found = found.filter(|(covered, ..)| hashes.contains(covered.start()));
+        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        Ok(())
     }
 
     fn member(&self, rank: usize) -> Option<Hash> {
@@ -368,7 +439,7 @@ impl Driver<'_> {
                 assert_eq!(self.filter.value(member), plain.value(member));
             }
             let (all, of_plain) = (self.filter.statistics(), plain.statistics());
-            assert_eq!(all.adaptations, of_plain.adaptations);
+            assert_eq!(all.adaptations, self.adaptations + of_plain.adaptations);
             assert_eq!(all.fingerprints, of_plain.fingerprints);
             assert_eq!(all.extension_slots, of_plain.extension_slots);
         }

@@ -106,6 +106,12 @@ impl Versions {
         Version { filter: self.filter, changes: self.stripes[self.stripe(quotient)] }
     }
 
+    /// The state of all members.
+    pub(crate) fn all(&self) -> Version {
+        let changes = self.stripes.iter().fold(0, |sum: u64, &stripe| sum.wrapping_add(stripe));
+        Version { filter: self.filter, changes }
+    }
+
     #[inline(always)]
     pub(crate) fn bump(&mut self, quotient: u64) {
         let stripe = self.stripe(quotient);

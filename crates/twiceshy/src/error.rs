@@ -224,6 +224,18 @@ pub enum BuildError {
         /// given.
         position: Option<usize>,
     },
+    /// A hash belongs to another shard than the one that is rebuilt.
+    #[error("{hash:?} is no hash of that shard; list exactly the members and mistakes of it")]
+    Outside {
+        /// The hash.
+        hash: Hash,
+    },
+    /// Members came or went, or a mistake was repaired, while a shard was rebuilt.
+    #[error(
+        "the shard was changed while it was rebuilt; keep others from changing it, and list its \
+         members and mistakes again"
+    )]
+    Stale,
     /// Members and repairs don't fit the slots that were asked for.
     #[error("the members and repairs need more than {slots} slots; allow more slots or memory")]
     Full {

@@ -2,6 +2,8 @@
 
 #[path = "concurrent/model.rs"]
 mod model;
+#[path = "concurrent/rebuild.rs"]
+mod rebuild;
 #[path = "concurrent/threads.rs"]
 mod threads;
 

@@ -158,8 +158,7 @@ impl Builder {
     /// The builders of the shards.
     fn split(&self, shards: usize) -> impl Iterator<Item = Self> {
         let growth = self.growth.or(self.capacity.map(|_| PLANNED_LOAD));
-        let stagger = if growth.is_some() { STAGGER } else { 0.0 };
-        let relative_size = move |shard: usize| 1.0 + stagger * shard as f64 / shards as f64;
+        let relative_size = move |shard| relative_size(shard, shards, growth.is_some());
         let sizes: f64 = (0..shards).map(relative_size).sum();
         let overhead = ConcurrentAdaptiveQuotientFilter::overhead(shards);
         let mut slots = self.slots.map(|slots| Parts::new(slots, sizes));
@@ -224,6 +223,12 @@ impl ConcurrentAdaptiveQuotientFilter {
 fn default_shards() -> usize {
     let threads = available_parallelism().map_or(1, Into::into);
     (threads * SHARDS_PER_THREAD).min(Sharding::MOST)
+}
+
+/// How large a shard is beside the first one: shards that may grow are not equally large.
+pub(super) fn relative_size(shard: usize, shards: usize, may_grow: bool) -> f64 {
+    let stagger = if may_grow { STAGGER } else { 0.0 };
+    1.0 + stagger * shard as f64 / shards as f64
 }
 
 /// How many of `count` a shard can expect, and some more for chance.

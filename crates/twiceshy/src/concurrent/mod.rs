@@ -6,6 +6,7 @@ mod listed;
 mod many;
 #[cfg(feature = "rayon")]
 mod parallel;
+mod rebuild;
 mod shard;
 mod sharding;
 mod shared;

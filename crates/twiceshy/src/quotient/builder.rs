@@ -20,7 +20,7 @@ const DEFAULT_RATE: f64 = 0.001;
 
 /// Extension slots per member above which it isn't the mistakes that need them: members
 /// with equal hashes, which no size spreads.
-const MOST_EXTENDED: u64 = 64;
+pub(crate) const MOST_EXTENDED: u64 = 64;
 
 /// Builds an [`AdaptiveQuotientFilter`]: say how good it should be, and how large.
 ///

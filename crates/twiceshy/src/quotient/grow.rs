@@ -68,9 +68,14 @@ impl AdaptiveQuotientFilter {
         let remainder_bits = parameters.slot_bits;
         let parameters = Parameters { slots, remainder_bits, ..parameters };
         let mut resized = Self::rebuilt(parameters, &[self], members, mistakes)?;
-        resized.adaptations = self.adaptations;
-        resized.set_growth(self.growth);
+        resized.succeed(self);
         Ok(resized)
+    }
+
+    /// Takes the place of a filter of the same members: grows as it did, and counts on.
+    pub(crate) fn succeed(&mut self, before: &Self) {
+        self.adaptations = before.adaptations;
+        self.set_growth(before.growth);
     }
 
     /// From now on, the filter is full at that load, and [doubles](Self::doubled) then, as

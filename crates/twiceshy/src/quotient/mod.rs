@@ -22,7 +22,7 @@ mod validate;
 mod tests;
 
 pub use builder::{Builder, Plan};
-pub(crate) use builder::{GROWTH_LOADS, PLANNED_LOAD};
+pub(crate) use builder::{GROWTH_LOADS, MOST_EXTENDED, PLANNED_LOAD};
 pub use entry::Entry;
 pub(crate) use parts::Tally;
 

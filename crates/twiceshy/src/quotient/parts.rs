@@ -2,6 +2,7 @@
 
 use super::{AdaptiveQuotientFilter, Parameters};
 use crate::bits::memory::Lines;
+use crate::claim::Version;
 use crate::fingerprint::Digits;
 use crate::table::QuotientTable;
 
@@ -28,6 +29,11 @@ impl AdaptiveQuotientFilter {
             adaptations: self.adaptations,
             growth: self.growth,
         }
+    }
+
+    /// Another one after each change of members, and after each repair.
+    pub(crate) fn state(&self) -> (Version, u64) {
+        (self.versions.all(), self.adaptations)
     }
 
     pub(crate) fn lines(&self) -> &Lines {

@@ -24,6 +24,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => (hash(), 0u64..5).prop_map(|(hash, value)| Operation::SetValue(hash, value)),
         6 => hash().prop_map(Operation::Adapt),
         1 => (hash(), hash()).prop_map(|(query, extra)| Operation::AdaptWrongly(query, extra)),
+        1 => any::<(usize, bool)>().prop_map(|(shard, planned)| Operation::Rebuild(shard, planned)),
     ]
 }
 

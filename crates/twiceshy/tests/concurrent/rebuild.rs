@@ -1,0 +1,364 @@
+//! Shards that are built anew, one by one.
+
+use crate::model::Numbers;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use twiceshy::{
+    AdaptError, Answer, BuildError, Builder, ConcurrentAdaptiveQuotientFilter, Hash, Member,
+};
+use twiceshy_model::concurrent::{Members, check_entries, entries_of, list};
+
+fn builder() -> Builder {
+    ConcurrentAdaptiveQuotientFilter::builder()
+}
+
+/// So many members in all, each once, in order.
+fn members(count: usize, seed: u64) -> Members {
+    let mut numbers = Numbers(seed);
+    (0..count).map(|_| (numbers.hash(), 1)).collect()
+}
+
+/// No mistakes.
+fn none() -> [Hash; 0] {
+    []
+}
+
+#[test]
+fn every_hash_is_in_the_interval_of_its_shard() {
+    let mut numbers = Numbers(1);
+    for shards in [1, 2, 64, 4096] {
+        let filter = builder().slots(8192).shards(shards).build_concurrent().unwrap();
+        assert_eq!(filter.shards(), shards);
+        let mut next = Some(0);
+        for shard in 0..shards {
+            let hashes = filter.shard_hashes(shard);
+            assert_eq!(Some(hashes.start().as_u128()), next, "no hash is left out");
+            assert_eq!(filter.shard_of(*hashes.start()), shard);
+            assert_eq!(filter.shard_of(*hashes.end()), shard);
+            next = hashes.end().as_u128().checked_add(1);
+        }
+        assert_eq!(next, None);
+        for _ in 0..100 {
+            let hash = numbers.hash();
+            assert!(filter.shard_hashes(filter.shard_of(hash)).contains(&hash));
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "no shard 4 of 4")]
+fn there_is_no_shard_behind_the_last() {
+    let filter = builder().slots(100).shards(4).build_concurrent().unwrap();
+    let _ = filter.shard_hashes(4);
+}
+
+#[test]
+fn an_empty_filter_is_filled_shard_by_shard() {
+    let all = members(20_000, 2);
+    // Near members, so that they would be mistakes.
+    let mistakes = all.keys().step_by(7).map(|hash| Hash::from_u128(hash.as_u128() ^ 1 << 20));
+    let mistakes: BTreeSet<Hash> = mistakes.collect();
+    for shards in [1, 4, 64] {
+        // Planned for all of them, for fewer, and for no more than its slots.
+        for shape in [builder().capacity(20_000), builder().capacity(100), builder().slots(300)] {
+            for with_hint in [true, false] {
+                let shape = shape.clone().remainder_bits(9).shards(shards);
+                let filter = shape.build_concurrent().unwrap();
+                for shard in 0..shards {
+                    let hashes = filter.shard_hashes(shard);
+                    let listed = list(&all, hashes.clone());
+                    let opened = Cell::new(0);
+                    let members = || {
+                        opened.set(opened.get() + 1);
+                        listed.iter()
+                    };
+                    let hint = with_hint.then_some(listed.len() + listed.len() / 5);
+                    let mistakes = || mistakes.range(hashes.clone()).copied();
+                    filter.rebuild_shard(shard, hint, members, mistakes).unwrap();
+                    assert!(!with_hint || opened.get() == 1, "a hint makes it one pass");
+                    assert!(opened.get() <= 4, "{} passes", opened.get());
+                }
+                check_entries(&filter, &all);
+                assert!(mistakes.iter().all(|&mistake| !filter.contains(mistake)));
+                filter.validate().unwrap();
+                assert!(filter.parameters().iter().all(|shard| shard.remainder_bits == 9));
+            }
+        }
+    }
+}
+
+/// Growing costs bits of the remainders; the members give them back.
+#[test]
+fn a_shard_that_has_grown_gets_its_bits_back_and_still_grows() {
+    let filter = builder().capacity(500).shards(2).remainder_bits(12).build_concurrent().unwrap();
+    let all = members(8_000, 3);
+    filter.insert_many(&all.keys().copied().collect::<Vec<_>>()).unwrap();
+    let grown = filter.parameters();
+    assert!(grown.iter().all(|shard| shard.remainder_bits < 10 && shard.slot_bits == 12));
+    let adaptations = {
+        let query = Hash::from_u128(all.keys().next().unwrap().as_u128() ^ 1);
+        let Answer::Maybe(claim) = filter.check(query) else { panic!("it is near a member") };
+        filter.adapt(&claim, &list(&all, claim.suspects())).unwrap();
+        filter.statistics().adaptations
+    };
+    for (shard, hint) in [(0, None), (1, Some(6_000))] {
+        let listed = list(&all, filter.shard_hashes(shard));
+        filter.rebuild_shard(shard, hint, || &listed, none).unwrap();
+    }
+    let rebuilt = filter.parameters();
+    assert!(rebuilt.iter().all(|shard| shard.remainder_bits == 12 && shard.slot_bits == 12));
+    assert_eq!(rebuilt[0].slots, grown[0].slots, "as many as before");
+    assert!((6_300..8_000).contains(&rebuilt[1].slots), "planned for the hint: {rebuilt:?}");
+    assert_eq!(filter.statistics().adaptations, adaptations);
+    check_entries(&filter, &all);
+    let mut more = all.clone();
+    for (hash, count) in members(30_000, 4) {
+        filter.insert(hash).unwrap();
+        more.insert(hash, count);
+    }
+    assert!(filter.parameters().iter().all(|shard| shard.remainder_bits < 12));
+    check_entries(&filter, &more);
+    // And it is made small again.
+    for shard in 0..2 {
+        filter.rebuild_shard(shard, Some(10), none, none).unwrap();
+        assert!(filter.parameters()[shard].slots < 20);
+    }
+    assert!(filter.is_empty());
+    filter.insert(Hash::MAX).unwrap();
+    filter.validate().unwrap();
+}
+
+/// Where the next insert would double the shard and cost a bit, it is enlarged instead.
+#[test]
+fn a_rebuilt_shard_is_not_fuller_than_it_grows_at() {
+    for load in [0.1, 0.5, 0.95, 1.0] {
+        let shape = builder().slots(64).remainder_bits(10).shards(4).grow_at(load);
+        let filter = shape.build_concurrent().unwrap();
+        let all = members(3_000, 5);
+        for (shard, hint) in [(0, None), (1, Some(0)), (2, Some(750)), (3, Some(100))] {
+            let listed = list(&all, filter.shard_hashes(shard));
+            filter.rebuild_shard(shard, hint, || &listed, none).unwrap();
+        }
+        assert!(filter.load() <= load, "{} at {load}", filter.load());
+        assert!(filter.parameters().iter().all(|shard| shard.remainder_bits == 10));
+        // Not equally large, so that they don't double at once.
+        let slots: Vec<u64> = filter.parameters().iter().map(|shard| shard.slots).collect();
+        assert!(slots[3] > slots[1] + slots[1] / 20, "{slots:?}");
+        check_entries(&filter, &all);
+    }
+}
+
+#[test]
+fn what_can_not_be_built_changes_nothing() {
+    let filter = builder().slots(400).remainder_bits(6).shards(4).build_concurrent().unwrap();
+    let all = members(200, 6);
+    filter.insert_many(&all.keys().copied().collect::<Vec<_>>()).unwrap();
+    let before = (entries_of(&filter), filter.parameters());
+    let listed = list(&all, filter.shard_hashes(2));
+    let [first, last] = [*filter.shard_hashes(2).start(), *filter.shard_hashes(2).end()];
+    let [too_low, too_high] =
+        [first.as_u128() - 1, last.as_u128() + 1].map(|hash| Hash::from_u128(hash));
+
+    // A hash of another shard, at either end or in the middle, of a member or a mistake.
+    for outside in [too_low, too_high, Hash::MIN, Hash::MAX] {
+        let with = |at: usize| {
+            let mut members = listed.clone();
+            members.insert(at, outside.into());
+            members
+        };
+        for members in [with(0), with(listed.len() / 2), with(listed.len())] {
+            let error = filter.rebuild_shard(2, None, || &members, none).unwrap_err();
+            assert!(matches!(error, BuildError::Outside { hash } if hash == outside), "{error}");
+            let error = filter.rebuild_shard(2, Some(1), || &members, none).unwrap_err();
+            assert!(matches!(error, BuildError::Outside { hash } if hash == outside), "{error}");
+        }
+        let error = filter.rebuild_shard(2, None, || &listed, || [outside]).unwrap_err();
+        assert!(matches!(error, BuildError::Outside { hash } if hash == outside), "{error}");
+    }
+    let backwards = || listed.iter().rev();
+    let error = filter.rebuild_shard(2, None, backwards, none).unwrap_err();
+    assert!(matches!(error, BuildError::Unsorted("members")), "{error}");
+    let error = filter.rebuild_shard(2, None, || &listed, || [last, first]).unwrap_err();
+    assert!(matches!(error, BuildError::Unsorted("mistakes")), "{error}");
+    let both = listed[3].hash;
+    let error = filter.rebuild_shard(2, None, || &listed, || [both]).unwrap_err();
+    assert!(
+        matches!(error, BuildError::MistakeIsMember { hash, .. } if hash == both),
+        "named as it is in the whole: {error}"
+    );
+    let many = || [Member { hash: first, count: 1 << 41 }];
+    let error = filter.rebuild_shard(2, None, many, none).unwrap_err();
+    assert!(matches!(error, BuildError::Uncountable), "{error}");
+    for absurd in [1 << 50, usize::MAX] {
+        let error = filter.rebuild_shard(2, Some(absurd), || &listed, none).unwrap_err();
+        assert!(matches!(error, BuildError::Slots(_)), "{error}");
+    }
+    assert_eq!(before, (entries_of(&filter), filter.parameters()));
+    check_entries(&filter, &all);
+}
+
+#[test]
+fn a_stream_that_breaks_changes_nothing() {
+    #[derive(Debug)]
+    enum Error {
+        Disk(io::ErrorKind),
+        Build(BuildError),
+    }
+    impl From<BuildError> for Error {
+        fn from(error: BuildError) -> Self {
+            Self::Build(error)
+        }
+    }
+    let filter = builder().slots(40).remainder_bits(6).shards(2).build_concurrent().unwrap();
+    let all = members(30, 7);
+    filter.insert_many(&all.keys().copied().collect::<Vec<_>>()).unwrap();
+    let before = entries_of(&filter);
+    let listed = list(&members(500, 8), filter.shard_hashes(1));
+    let broken = || Err(Error::Disk(io::ErrorKind::TimedOut));
+    // In the first pass, and, because they don't fit the slots, in the second or third.
+    for pass in 1..=3 {
+        let opened = Cell::new(0);
+        let members = || {
+            opened.set(opened.get() + 1);
+            let end = if opened.get() == pass { 20 } else { listed.len() };
+            let rest = listed.iter().map(Ok).take(end);
+            rest.chain((end == 20).then(broken)).chain(listed.iter().map(Ok).skip(end))
+        };
+        let error = filter.try_rebuild_shard(1, None, members, || []).unwrap_err();
+        assert!(matches!(error, Error::Disk(io::ErrorKind::TimedOut)), "{error:?}");
+        assert_eq!(opened.get(), pass);
+    }
+    let members = || listed.iter().map(Ok);
+    let error = filter.try_rebuild_shard(1, Some(400), members, || [broken()]).unwrap_err();
+    assert!(matches!(error, Error::Disk(_)), "{error:?}");
+    let error = filter.try_rebuild_shard(0, None, members, || []).unwrap_err();
+    assert!(matches!(error, Error::Build(BuildError::Outside { .. })), "{error:?}");
+    assert_eq!(before, entries_of(&filter));
+    filter.try_rebuild_shard(1, None, || listed.iter().map(Ok::<_, Error>), || []).unwrap();
+    assert!(listed.iter().all(|member| filter.contains(member.hash)));
+}
+
+/// Hashes that no size spreads make an error in the end, not an endless loop.
+#[test]
+fn hashes_that_lie_unevenly_are_given_room_or_refused() {
+    let filter = builder().slots(40).remainder_bits(6).shards(2).build_concurrent().unwrap();
+    let last = filter.shard_hashes(1).end().as_u128();
+    let hash = |number: u128| Hash::from_u128(last - number);
+    for shift in [0, 60, 110, 116] {
+        let members = || (0..400).rev().map(|number| hash(number << shift));
+        match filter.rebuild_shard(1, None, members, none) {
+            Ok(()) => assert!(members().all(|member| filter.contains(member))),
+            Err(error) => assert!(matches!(error, BuildError::Full { .. }), "{error}"),
+        }
+        filter.validate().unwrap();
+    }
+}
+
+#[test]
+fn a_shard_that_others_change_meanwhile_is_not_replaced() {
+    let filter = builder().slots(400).remainder_bits(6).shards(4).build_concurrent().unwrap();
+    let mut all = members(200, 9);
+    filter.insert_many(&all.keys().copied().collect::<Vec<_>>()).unwrap();
+    let first = *filter.shard_hashes(1).start();
+    let listed = list(&all, filter.shard_hashes(1));
+    let stale = |meanwhile: &dyn Fn()| {
+        let members = || {
+            meanwhile();
+            listed.iter()
+        };
+        let error = filter.rebuild_shard(1, Some(listed.len()), members, none).unwrap_err();
+        assert!(matches!(error, BuildError::Stale), "{error}");
+    };
+    stale(&|| filter.insert(first).unwrap());
+    stale(&|| filter.remove(first).unwrap());
+    stale(&|| filter.bury(listed[0].hash).unwrap());
+    stale(&|| filter.insert_many(&[listed[0].hash]).unwrap());
+    let query = Hash::from_u128(listed[0].hash.as_u128() ^ 1);
+    stale(&|| {
+        let Answer::Maybe(claim) = filter.check(query) else { panic!("it is near a member") };
+        filter.adapt(&claim, &list(&all, claim.suspects())).unwrap();
+    });
+    assert!(!filter.contains(query), "what was repaired meanwhile stays so");
+    stale(&|| filter.rebuild_shard(1, None, || &listed, none).unwrap());
+    check_entries(&filter, &all);
+
+    // What others do in other shards doesn't matter, nor do lookups.
+    let old = filter.check(listed[0].hash);
+    let members = || {
+        assert!(filter.contains(listed[0].hash));
+        filter.insert(Hash::MIN).unwrap();
+        listed.iter()
+    };
+    filter.rebuild_shard(1, Some(listed.len()), members, none).unwrap();
+    all.insert(Hash::MIN, 1);
+    check_entries(&filter, &all);
+    let Answer::Maybe(claim) = old else { panic!("it is a member") };
+    let suspects = list(&all, claim.suspects());
+    assert_eq!(filter.adapt(&claim, &suspects), Err(AdaptError::Stale));
+}
+
+/// One thread rebuilds shard after shard, others insert between the rebuilds, and all the time
+/// others ask for members.
+#[test]
+fn members_are_never_absent_while_shards_are_rebuilt() {
+    const READERS: usize = 3;
+    let filter = builder().capacity(500).shards(4).build_concurrent().unwrap();
+    let first = members(2_000, 10);
+    let store = RwLock::new(first.clone());
+    for shard in 0..4 {
+        let listed = list(&first, filter.shard_hashes(shard));
+        filter.rebuild_shard(shard, None, || &listed, none).unwrap();
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (filter, store, first, done) = (&filter, &store, &first, &done);
+        let readers: Vec<_> = (0..READERS)
+            .map(|reader| {
+                scope.spawn(move || {
+                    let hashes: Vec<Hash> = first.keys().copied().collect();
+                    let mut maybe = Vec::new();
+                    let mut rounds = 0;
+                    while !done.load(Ordering::Relaxed) || rounds < 3 {
+                        if reader == 0 {
+                            filter.contains_many(&hashes, &mut maybe);
+                            assert!(maybe.iter().all(|&maybe| maybe), "a member is absent");
+                        } else {
+                            let absent = hashes.iter().find(|&&hash| !filter.contains(hash));
+                            assert_eq!(absent, None);
+                        }
+                        rounds += 1;
+                    }
+                })
+            })
+            .collect();
+        let writer = scope.spawn(move || {
+            for (hash, count) in members(3_000, 11) {
+                // No rebuild is between its list and its end.
+                let mut store = store.write().unwrap();
+                filter.insert(hash).unwrap();
+                store.insert(hash, count);
+                drop(store);
+                std::thread::yield_now();
+            }
+        });
+        for round in 0..60 {
+            let shard = round % 4;
+            let store = store.read().unwrap();
+            let hashes = filter.shard_hashes(shard);
+            let listed =
+                || store.range(hashes.clone()).map(|(&hash, &count)| Member { hash, count });
+            let hint = (round % 3 == 0).then(|| listed().count());
+            filter.rebuild_shard(shard, hint, listed, none).unwrap();
+            drop(store);
+            std::thread::yield_now();
+        }
+        writer.join().unwrap();
+        done.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    check_entries(&filter, &store.into_inner().unwrap());
+    filter.validate().unwrap();
+}
