@@ -15,6 +15,9 @@ trait Open: Backend + Sized {
     /// Whether its data outlives it.
     const PERSISTENT: bool = true;
 
+    /// Whether a scan is a view of one moment, between batches.
+    const VIEWS: bool = false;
+
     fn open_at(path: &Path) -> Result<Self>;
 }
 
@@ -39,6 +42,8 @@ impl Open for twiceshy_store::FjallBackend {
 
 #[cfg(feature = "redb")]
 impl Open for twiceshy_store::RedbBackend {
+    const VIEWS: bool = true;
+
     fn open_at(path: &Path) -> Result<Self> {
         let mut options = twiceshy_store::RedbOptions::default();
         options.cache_bytes = 64 << 10;
@@ -72,7 +77,7 @@ suite! {
     the_last_change_of_a_key_wins,
     what_is_too_long_changes_nothing,
     threads_write_and_read,
-    batches_are_seen_whole_by_scans,
+    scans_miss_nothing_while_all_is_rewritten,
     all_is_there_after_reopening,
     flushing_and_compacting_change_nothing,
     a_backup_is_a_copy,
@@ -337,11 +342,7 @@ fn threads_write_and_read<B: Open>() {
     assert_eq!(all(backend, Keyspace::Mistakes).len(), 8 * 40);
 }
 
-/// The backends whose scans are views of one moment.
-fn batches_are_seen_whole_by_scans<B: Open>() {
-    if !B::PERSISTENT {
-        return;
-    }
+fn scans_miss_nothing_while_all_is_rewritten<B: Open>() {
     let (_directory, backend) = fresh::<B>();
     let write = |round: u32| {
         let mut batch = Batch::new();
@@ -358,10 +359,10 @@ fn batches_are_seen_whole_by_scans<B: Open>() {
                 let mut pairs = all(&backend, Keyspace::Members);
                 assert_eq!(pairs.len(), 50);
                 pairs.dedup_by(|a, b| a.1 == b.1);
-                assert_eq!(pairs.len(), 1);
+                assert!(pairs.len() == 1 || !B::VIEWS);
             }
         });
-        (1..100).for_each(write);
+        (1..300).for_each(write);
         done.store(true, Ordering::Relaxed);
     });
 }

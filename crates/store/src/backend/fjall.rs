@@ -1,6 +1,6 @@
 //! A backend on fjall, an LSM tree.
 //!
-//! Two things are done here that fjall would do by itself:
+//! Three things are done here that fjall does, too, but not as we need them:
 //!
 //! - *Sealing memtables.* A writer that finds its memtable full asks the engine's workers to
 //!   seal it, by a message through a bounded channel; until one does, each further write sends
@@ -11,11 +11,16 @@
 //!   message comes from outside the workers, and there is one per memtable.
 //! - *Waiting for flushes.* fjall's writers wait without end for workers that have failed.
 //!   Here they notice (`make_room`).
+//! - *Views between batches.* When a flush or a compaction ends, fjall makes all numbers up to
+//!   its own visible, also that of a batch that is just being written, so a snapshot may hold a
+//!   part of it. For a scan that is good enough; a backup waits for a moment without writers
+//!   (`commits`).
 
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -88,6 +93,8 @@ impl Default for FjallOptions {
 pub struct FjallBackend {
     spaces: [Space; Keyspace::ALL.len()],
     database: Database,
+    /// Shared by writers, so that a backup can begin between batches.
+    commits: RwLock<()>,
     options: FjallOptions,
     /// Last, because the lock is to go last.
     directory: Directory,
@@ -121,7 +128,7 @@ impl FjallBackend {
             unsealed: AtomicU64::new(keyspace.tree.active_memtable().size()),
             keyspace,
         });
-        Ok(Self { spaces, database, options, directory })
+        Ok(Self { spaces, database, commits: RwLock::default(), options, directory })
     }
 
     fn space(&self, space: Keyspace) -> &Space {
@@ -133,6 +140,7 @@ impl FjallBackend {
     }
 
     fn commit(&self, batch: &Batch, durability: Durability) -> ::fjall::Result<()> {
+        let _shared = self.commits.read().unwrap_or_else(PoisonError::into_inner);
         let mut changes = batch.iter();
         match (changes.next(), changes.len(), durability) {
             (None, ..) => Ok(()),
@@ -267,7 +275,10 @@ impl Backend for FjallBackend {
     }
 
     fn backup(&self, to: &Path) -> Result<()> {
-        let snapshot = self.database.snapshot();
+        let snapshot = {
+            let _alone = self.commits.write().unwrap_or_else(PoisonError::into_inner);
+            self.database.snapshot()
+        };
         Directory::open_new(to)?
             .data(ENGINE, |path| {
                 make(path, &self.options, |from, into| {

@@ -79,8 +79,9 @@ pub type Scan<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> +
 ///   to them while it is written.
 /// - A [`range`](Self::range) gives each pair that is there from its first to its last step
 ///   exactly once, in order. Pairs that come, change or go meanwhile are given as they were or
-///   as they are, or missed if they weren't there all the time. fjall and redb do better:
-///   theirs is the view of one moment, between batches.
+///   as they are, or missed if they weren't there all the time. redb does better: its scan is
+///   the view of one moment between batches; and fjall's is that of one moment, in which a
+///   batch may be half written.
 ///
 /// # Errors
 ///
