@@ -1,1 +1,248 @@
 //! Backends for tests.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::backend::{
+    Backend, BackendError, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan,
+};
+
+/// When an operation fails: before or after it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It isn't done.
+    Before,
+    /// It is done, but not acknowledged.
+    After,
+}
+
+/// A backend that fails when it is told to.
+///
+/// Operations are counted from 0: each call, and each step of a scan.
+///
+/// ```
+/// use twiceshy_store::testing::{Fault, FaultyBackend};
+/// use twiceshy_store::{Backend, Batch, Durability, Keyspace, MemoryBackend};
+///
+/// let backend = FaultyBackend::new(MemoryBackend::new());
+/// let mut batch = Batch::new();
+/// batch.insert(Keyspace::Meta, "a", "1");
+/// backend.fail_at(1, Fault::After);
+/// assert!(backend.get(Keyspace::Meta, b"a").is_ok());
+/// assert!(backend.write(&batch, Durability::Synced).is_err());
+/// assert!(backend.get(Keyspace::Meta, b"a").unwrap().is_some(), "torn: done all the same");
+/// assert_eq!(backend.operations(), 3);
+/// ```
+#[derive(Debug)]
+pub struct FaultyBackend<B> {
+    inner: B,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    operations: u64,
+    plan: Option<Plan>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    first: u64,
+    last: u64,
+    fault: Fault,
+}
+
+impl<B> FaultyBackend<B> {
+    /// One that doesn't fail yet.
+    pub fn new(inner: B) -> Self {
+        Self { inner, state: Mutex::default() }
+    }
+
+    /// Lets one operation fail, `n` operations from now.
+    pub fn fail_at(&self, n: u64, fault: Fault) {
+        self.plan(n, n, fault);
+    }
+
+    /// Lets all operations fail, from the one that is `n` operations from now.
+    pub fn fail_from(&self, n: u64, fault: Fault) {
+        self.plan(n, u64::MAX, fault);
+    }
+
+    fn plan(&self, first: u64, last: u64, fault: Fault) {
+        let mut state = self.state();
+        let now = state.operations;
+        let plan = Plan { first: now + first, last: last.saturating_add(now), fault };
+        state.plan = Some(plan);
+    }
+
+    /// Fails no more.
+    pub fn heal(&self) {
+        self.state().plan = None;
+    }
+
+    /// How many operations there have been.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// What it wraps.
+    pub fn inner(&self) -> &B {
+        &self.inner
+    }
+
+    /// What it wraps, for example to open it again.
+    pub fn into_inner(self) -> B {
+        self.inner
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an operation; says whether it is to fail.
+    fn next_fault(&self) -> Option<Fault> {
+        let mut state = self.state();
+        let now = state.operations;
+        state.operations += 1;
+        state.plan.filter(|plan| (plan.first..=plan.last).contains(&now)).map(|plan| plan.fault)
+    }
+
+    fn operate<T>(&self, operation: &'static str, act: impl FnOnce(&B) -> Result<T>) -> Result<T> {
+        match self.next_fault() {
+            None => act(&self.inner),
+            Some(Fault::Before) => Err(injected(operation)),
+            Some(Fault::After) => act(&self.inner).and_then(|_| Err(injected(operation))),
+        }
+    }
+}
+
+fn injected(operation: &'static str) -> BackendError {
+    let source = io::Error::other("this failure was asked for");
+    BackendError::Io { operation, path: PathBuf::from("a faulty backend"), source }
+}
+
+impl<B: Backend> Backend for FaultyBackend<B> {
+    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
+        self.operate("read from", |inner| inner.get(space, key))
+    }
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        Box::new(FaultyScan { backend: self, scan: self.inner.range(space, bounds) })
+    }
+
+    fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.operate("write to", |inner| inner.write(batch, durability))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.operate("sync", B::sync)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.operate("flush", B::flush)
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.operate("compact", B::compact)
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64> {
+        self.operate("measure", B::bytes_on_disk)
+    }
+
+    fn backup(&self, to: &Path) -> Result<()> {
+        self.operate("back up", |inner| inner.backup(to))
+    }
+}
+
+struct FaultyScan<'a, B> {
+    backend: &'a FaultyBackend<B>,
+    scan: Scan<'a>,
+}
+
+impl<'a, B> FaultyScan<'a, B> {
+    fn step(
+        &mut self,
+        step: impl FnOnce(&mut Scan<'a>) -> Option<Result<(Bytes, Bytes)>>,
+    ) -> Option<Result<(Bytes, Bytes)>> {
+        // A pair that was read but not given is lost to the scan, as on a disk.
+        match self.backend.next_fault() {
+            None => step(&mut self.scan),
+            Some(Fault::Before) => Some(Err(injected("scan"))),
+            Some(Fault::After) => step(&mut self.scan).map(|_| Err(injected("scan"))),
+        }
+    }
+}
+
+impl<B> Iterator for FaultyScan<'_, B> {
+    type Item = Result<(Bytes, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Iterator::next)
+    }
+}
+
+impl<B> DoubleEndedIterator for FaultyScan<'_, B> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(DoubleEndedIterator::next_back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryBackend;
+    use crate::backend::Unbounded;
+
+    fn one_pair() -> Batch {
+        let mut batch = Batch::new();
+        batch.insert(Keyspace::Members, "a", "1");
+        batch
+    }
+
+    fn is_there(backend: &FaultyBackend<MemoryBackend>) -> bool {
+        backend.inner().get(Keyspace::Members, b"a").unwrap().is_some()
+    }
+
+    #[test]
+    fn fails_where_it_is_told_to() {
+        for n in 0..5 {
+            let backend = FaultyBackend::new(MemoryBackend::new());
+            backend.fail_at(n, Fault::Before);
+            let failures = (0..5).map(|_| backend.sync().is_err());
+            assert!(failures.eq((0..5).map(|i| i == n)));
+        }
+    }
+
+    #[test]
+    fn fails_before_or_after() {
+        let backend = FaultyBackend::new(MemoryBackend::new());
+        backend.fail_from(0, Fault::Before);
+        assert!(backend.write(&one_pair(), Durability::Buffered).is_err());
+        assert!(!is_there(&backend));
+        backend.fail_from(0, Fault::After);
+        assert!(backend.write(&one_pair(), Durability::Buffered).is_err());
+        assert!(is_there(&backend));
+        assert!(backend.get(Keyspace::Members, b"a").is_err());
+        backend.heal();
+        assert!(backend.get(Keyspace::Members, b"a").unwrap().is_some());
+    }
+
+    #[test]
+    fn scans_fail_at_a_step() {
+        let backend = FaultyBackend::new(MemoryBackend::new());
+        backend.write(&one_pair(), Durability::Buffered).unwrap();
+        for (n, fault, expected) in [
+            (0, Fault::Before, vec![false, true]),
+            (0, Fault::After, vec![false]),
+            (1, Fault::Before, vec![true, false]),
+            (2, Fault::Before, vec![true]),
+        ] {
+            backend.fail_at(n, fault);
+            let scan = backend.range(Keyspace::Members, (Unbounded, Unbounded));
+            assert_eq!(scan.map(|pair| pair.is_ok()).collect::<Vec<_>>(), expected);
+            backend.heal();
+        }
+    }
+}
