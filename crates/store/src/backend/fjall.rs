@@ -5,10 +5,11 @@
 //! - *Sealing memtables.* A writer that finds its memtable full asks the engine's workers to
 //!   seal it, by a message through a bounded channel; until one does, each further write sends
 //!   one more. The worker that seals then sends "flush" through the same channel. When it is
-//!   full, and all workers are at that point, none is left to empty it, and all writes stall
-//!   for ever: certain with one worker under load, possible with more (fjall #257, #323). So
-//!   the engine's own limit is switched off, and the writer that crosses ours seals: its
-//!   message comes from outside the workers, and there is one per memtable.
+//!   full, and all workers are at that point, none is left to empty it: nothing is flushed any
+//!   more, and memtables grow, or writes stall, for ever. With one worker and small memtables
+//!   that happens at once, with two often (fjall 3.1.13; its issues #257 and #323). So the
+//!   engine's own limit is switched off, and the writer that crosses ours seals: its message
+//!   comes from outside the workers, and there is one per memtable.
 //! - *Waiting for flushes.* fjall's writers wait without end for workers that have failed.
 //!   Here they notice (`make_room`).
 //! - *Views between batches.* When a flush or a compaction ends, fjall makes all numbers up to
@@ -22,7 +23,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
 use ::fjall::{
@@ -33,6 +34,7 @@ use super::bounds::is_empty;
 use super::directory::Directory;
 use super::{
     Backend, BackendError, Batch, Bounds, Bytes, Change, Durability, Keyspace, Result, Scan,
+    Unbounded,
 };
 
 /// The name of its data in the directory.
@@ -190,11 +192,16 @@ impl FjallBackend {
     /// Waits until the workers have caught up, so that the engine never has to wait for them.
     fn make_room(&self, space: &Space) -> ::fjall::Result<()> {
         let tree = &space.keyspace.tree;
-        while tree.sealed_memtable_count() >= MAX_SEALED || tree.l0_run_count() >= MAX_RUNS {
+        // Compactions are asked for by flushes, so waiting without end might be in vain.
+        let patience = Instant::now() + Duration::from_secs(1);
+        loop {
             self.check_workers()?;
+            let many_runs = tree.l0_run_count() >= MAX_RUNS && Instant::now() < patience;
+            if tree.sealed_memtable_count() < MAX_SEALED && !many_runs {
+                return Ok(());
+            }
             thread::sleep(Duration::from_millis(1));
         }
-        Ok(())
     }
 
     /// Fails if a worker has.
@@ -284,7 +291,7 @@ impl Backend for FjallBackend {
                 make(path, &self.options, |from, into| {
                     let mut ingestion = into.start_ingestion()?;
                     let from = &self.space(from).keyspace;
-                    for pair in pairs(&snapshot, from, (super::Unbounded, super::Unbounded)) {
+                    for pair in pairs(&snapshot, from, (Unbounded, Unbounded)) {
                         let (key, value) = pair?;
                         ingestion.write(key, value)?;
                     }
@@ -375,4 +382,76 @@ fn encode(key: &[u8]) -> Cow<'_, [u8]> {
 
 fn decode(key: Slice) -> Slice {
     if key.iter().all(|&byte| byte == 0) { Slice::from(&key[1..]) } else { key }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> FjallOptions {
+        FjallOptions { memtable_bytes: 64 << 10, workers: 2, ..FjallOptions::default() }
+    }
+
+    fn batch(number: u64) -> Batch {
+        let mut batch = Batch::new();
+        for space in Keyspace::ALL {
+            batch.insert(space, number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), [7; 100]);
+        }
+        batch
+    }
+
+    /// fjall by itself would have memtables of some ten megabytes by then.
+    #[test]
+    fn memtables_are_flushed_under_load() {
+        let directory = tempfile::tempdir().unwrap();
+        let backend = FjallBackend::open(directory.path(), small()).unwrap();
+        thread::scope(|threads| {
+            for thread in 0..2 {
+                let backend = &backend;
+                threads.spawn(move || {
+                    for number in 0..30_000 {
+                        let batch = batch(number * 2 + thread);
+                        backend.write(&batch, Durability::Buffered).unwrap();
+                    }
+                });
+            }
+        });
+        for Space { keyspace, .. } in &backend.spaces {
+            let size = keyspace.tree.active_memtable().size();
+            assert!(size < 2 * backend.options.memtable_bytes, "a memtable has {size} bytes");
+            assert!(keyspace.sealed_memtable_count() < 4);
+        }
+        backend.flush().unwrap();
+        let pairs = backend.range(Keyspace::Members, (Unbounded, Unbounded));
+        assert_eq!(pairs.count(), 60_000);
+    }
+
+    #[test]
+    fn writers_do_not_wait_for_workers_that_have_failed() {
+        let directory = tempfile::tempdir().unwrap();
+        let backend = FjallBackend::open(directory.path(), small()).unwrap();
+        std::fs::remove_dir_all(directory.path().join("fjall/keyspaces")).unwrap();
+        let error = (0..)
+            .find_map(|number| backend.write(&batch(number), Durability::Buffered).err())
+            .unwrap();
+        assert!(error.needs_reopen(), "{error:?}");
+        assert!(backend.flush().unwrap_err().needs_reopen());
+    }
+
+    #[test]
+    fn encoded_keys_keep_their_order_and_are_never_empty() {
+        let mut keys: Vec<Vec<u8>> = vec![vec![]];
+        for _ in 0..4 {
+            let longer =
+                keys.iter().flat_map(|key| [0, 1, 255].map(|byte| [key, &[byte][..]].concat()));
+            keys = keys.iter().cloned().chain(longer).collect();
+        }
+        keys.sort();
+        keys.dedup();
+        let encoded: Vec<_> = keys.iter().map(|key| encode(key)).collect();
+        assert!(encoded.is_sorted_by(|a, b| a < b) && encoded.iter().all(|key| !key.is_empty()));
+        for (key, encoded) in keys.iter().zip(encoded) {
+            assert_eq!(*decode(Slice::from(&*encoded)), **key);
+        }
+    }
 }
