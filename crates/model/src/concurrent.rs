@@ -323,7 +323,13 @@ impl Driver<'_> {
         // As hashes of the shard, they are those of a plain filter, and of the model of one.
         let bits = filter.shards().ilog2();
         let inner = |hash: Hash| Hash::from_u128(hash.as_u128() << bits);
-        let outer = |hash: Hash| Hash::from_u128(hash.as_u128() >> bits | hashes.start().as_u128());
+        // Of the hashes in an interval, only those that end in zeros are some in the whole.
+        let outer = |inner: RangeInclusive<Hash>| {
+            let [first, last] = [inner.start(), inner.end()].map(|hash| hash.as_u128());
+            let [first, last] = [first.div_ceil(1 << bits), last >> bits];
+            let within = |hash| Hash::from_u128(hashes.start().as_u128() | hash);
+            within(first)..=within(last)
+        };
         let of_shard = |member: &Member| Member { hash: inner(member.hash), ..*member };
         let members: Vec<Member> = members.iter().map(of_shard).collect();
         let mistakes: Vec<Hash> = mistakes.into_iter().map(inner).collect();
@@ -332,10 +338,8 @@ impl Driver<'_> {
         let built = AdaptiveQuotientFilter::from_sorted(parameters, &members, mistakes.clone());
         let built = built.expect("room");
         Model::built(parameters.into(), &members, &mistakes).check(&built);
-        let expected = built.iter().map(|entry| {
-            let inner = entry.fingerprint.hashes();
-            (outer(*inner.start())..=outer(*inner.end()), entry.count, entry.value)
-        });
+        let expected =
+            built.iter().map(|entry| (outer(entry.fingerprint.hashes()), entry.count, entry.value));
         let found = entries_of(filter)
             .into_iter()
             .map(|entry| (entry.fingerprint.hashes(), entry.count, entry.value));

@@ -59,7 +59,7 @@ fn there_is_no_shard_behind_the_last() {
 fn an_empty_filter_is_filled_shard_by_shard() {
     let all = members(20_000, 2);
     // Near members, so that they would be mistakes.
-    let mistakes = all.keys().step_by(7).map(|hash| Hash::from_u128(hash.as_u128() ^ 1 << 20));
+    let mistakes = all.keys().step_by(7).map(|hash| Hash::from_u128(hash.as_u128() ^ 1 << 101));
     let mistakes: BTreeSet<Hash> = mistakes.collect();
     for shards in [1, 4, 64] {
         // Planned for all of them, for fewer, and for no more than its slots.
@@ -217,7 +217,7 @@ fn a_stream_that_breaks_changes_nothing() {
     filter.insert_many(&all.keys().copied().collect::<Vec<_>>()).unwrap();
     let before = entries_of(&filter);
     let listed = list(&members(500, 8), filter.shard_hashes(1));
-    let broken = || Err(Error::Disk(io::ErrorKind::TimedOut));
+    let broken = || Error::Disk(io::ErrorKind::TimedOut);
     // In the first pass, and, because they don't fit the slots, in the second or third.
     for pass in 1..=3 {
         let opened = Cell::new(0);
@@ -225,14 +225,14 @@ fn a_stream_that_breaks_changes_nothing() {
             opened.set(opened.get() + 1);
             let end = if opened.get() == pass { 20 } else { listed.len() };
             let rest = listed.iter().map(Ok).take(end);
-            rest.chain((end == 20).then(broken)).chain(listed.iter().map(Ok).skip(end))
+            rest.chain((end == 20).then(|| Err(broken()))).chain(listed.iter().map(Ok).skip(end))
         };
         let error = filter.try_rebuild_shard(1, None, members, || []).unwrap_err();
         assert!(matches!(error, Error::Disk(io::ErrorKind::TimedOut)), "{error:?}");
         assert_eq!(opened.get(), pass);
     }
     let members = || listed.iter().map(Ok);
-    let error = filter.try_rebuild_shard(1, Some(400), members, || [broken()]).unwrap_err();
+    let error = filter.try_rebuild_shard(1, Some(400), members, || [Err(broken())]).unwrap_err();
     assert!(matches!(error, Error::Disk(_)), "{error:?}");
     let error = filter.try_rebuild_shard(0, None, members, || []).unwrap_err();
     assert!(matches!(error, Error::Build(BuildError::Outside { .. })), "{error:?}");
