@@ -2,7 +2,7 @@
 
 use super::many::Groups;
 use super::{ConcurrentAdaptiveQuotientFilter, Shard, Sharding};
-use crate::error::BuildError;
+use crate::error::{BuildError, Invalid};
 use crate::quotient::PLANNED_LOAD;
 use crate::{AdaptiveQuotientFilter, Builder, Filter, Hash, Key, Keyed};
 use core::borrow::Borrow;
@@ -217,6 +217,28 @@ impl ConcurrentAdaptiveQuotientFilter {
     pub(super) fn of(sharding: Sharding, filters: Vec<AdaptiveQuotientFilter>) -> Self {
         let hash = filters[0].hash_scheme();
         Self { sharding, shards: filters.into_iter().map(Shard::new).collect(), hash }
+    }
+}
+
+impl ConcurrentAdaptiveQuotientFilter {
+    /// Whether there is a filter of so many shards.
+    pub(crate) fn can_have(shards: usize) -> bool {
+        (1..=Sharding::MOST).contains(&shards) && shards.is_power_of_two()
+    }
+
+    /// The filter of these shards, each valid by itself, and as many as it
+    /// [can have](Self::can_have).
+    pub(crate) fn of_valid(filters: Vec<AdaptiveQuotientFilter>) -> Result<Self, Invalid> {
+        let filter = Self::of(Sharding::at_least(filters.len()), filters);
+        for (number, shard) in filter.shards.iter().enumerate() {
+            let shard = shard.read();
+            // A remainder alone is always short enough.
+            if shard.statistics().extension_slots > 0 {
+                let valid = filter.check_shard(number, &shard);
+                valid.map_err(|Invalid(what)| Invalid(format!("{what}, in shard {number}")))?;
+            }
+        }
+        Ok(filter)
     }
 }
 

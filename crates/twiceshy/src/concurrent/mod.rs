@@ -94,6 +94,15 @@ impl ConcurrentAdaptiveQuotientFilter {
         (self.shards[self.sharding.shard(hash)].write(), self.sharding.inner(hash))
     }
 
+    /// What `look` sees of a shard. It must not use this filter: it would wait for itself.
+    pub(crate) fn with_shard<T>(
+        &self,
+        shard: usize,
+        look: impl FnOnce(&AdaptiveQuotientFilter) -> T,
+    ) -> T {
+        look(&self.shards[shard].read())
+    }
+
     /// Inserts a member; see [`AdaptiveQuotientFilter::insert`].
     ///
     /// # Errors
@@ -258,19 +267,22 @@ impl ConcurrentAdaptiveQuotientFilter {
     pub fn validate(&self) -> Result<(), Invalid> {
         for (number, shard) in self.shards.iter().enumerate() {
             let filter = shard.read();
-            let broken = |what: &str| Invalid(format!("{what}, in shard {number}"));
-            filter.validate().map_err(|Invalid(what)| broken(&what))?;
-            if filter.hash_scheme() != self.hash {
-                return Err(broken("its hashes are of another function"));
-            }
-            let outer = |entry: Entry| self.sharding.outer_fingerprint(number, entry.fingerprint);
-            if let Some(entry) =
-                filter.iter().find(|&entry| outer(entry).checked_hashes().is_none())
-            {
-                return Err(broken(&format!("{:?} is no hash's", outer(entry))));
-            }
+            let valid = filter.validate().and_then(|()| self.check_shard(number, &filter));
+            valid.map_err(|Invalid(what)| Invalid(format!("{what}, in shard {number}")))?;
         }
         Ok(())
+    }
+
+    /// Checks that a filter that is valid by itself is as this shard.
+    fn check_shard(&self, number: usize, filter: &AdaptiveQuotientFilter) -> Result<(), Invalid> {
+        if filter.hash_scheme() != self.hash {
+            return Err(Invalid("its hashes are of another function".into()));
+        }
+        let outer = |entry: Entry| self.sharding.outer_fingerprint(number, entry.fingerprint);
+        match filter.iter().find(|&entry| outer(entry).checked_hashes().is_none()) {
+            Some(entry) => Err(Invalid(format!("{:?} is no hash's", outer(entry)))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -14,6 +14,12 @@ pub enum SnapshotError {
     /// It doesn't begin as a snapshot does.
     #[error("this is no snapshot of a filter; look for another file")]
     NotASnapshot,
+    /// It is that of another kind of filter.
+    #[error("this is the snapshot of {found}; restore it as one")]
+    OtherKind {
+        /// What it is of.
+        found: &'static str,
+    },
     /// Its format is of another version.
     #[error("the snapshot is of version {found}, and this program reads version {known}; use one that reads it", known = super::header::VERSION)]
     Version {
@@ -66,6 +72,14 @@ pub enum SnapshotError {
         "the filter's keys were hashed with another secret; give the one that it was saved with"
     )]
     OtherSecret,
+    /// One of these, of a shard of a concurrent filter.
+    #[error("shard {shard}: {error}")]
+    Shard {
+        /// The shard, counted from 0.
+        shard: usize,
+        /// What is wrong with it.
+        error: Box<SnapshotError>,
+    },
     /// One of these, of the file at `path`.
     #[error("{}: {error}", path.display())]
     At {
@@ -77,11 +91,23 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
-    /// What went wrong, whatever the file is.
+    /// What went wrong, whatever the file or the shard is.
     #[must_use]
     pub fn cause(&self) -> &Self {
         match self {
-            Self::At { error, .. } => error.cause(),
+            Self::At { error, .. } | Self::Shard { error, .. } => error.cause(),
+            other => other,
+        }
+    }
+}
+
+impl SnapshotError {
+    /// The same, of a part that begins behind so many bytes.
+    pub(super) fn behind(self, bytes: u64) -> Self {
+        match self {
+            Self::Truncated { found, expected } => {
+                Self::Truncated { found: bytes + found, expected: bytes + expected }
+            }
             other => other,
         }
     }

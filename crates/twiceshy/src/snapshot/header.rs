@@ -14,7 +14,43 @@ pub(super) const SIZE: usize = 2 * LINE;
 /// Bytes of a secret section.
 pub(super) const SECRET_SIZE: usize = LINE;
 
-const MAGIC: [u8; 8] = *b"\x89TWSHY\r\n";
+/// What a snapshot is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Filter,
+    /// A concurrent filter.
+    Shards,
+}
+
+impl Kind {
+    pub(super) fn magic(self) -> [u8; 8] {
+        match self {
+            Self::Filter => *b"\x89TWSHY\r\n",
+            Self::Shards => *b"\x89TWSHC\r\n",
+        }
+    }
+
+    /// Checks that the first bytes of a snapshot are of this kind.
+    pub(super) fn check(self, bytes: &[u8]) -> Result<(), SnapshotError> {
+        let begins_as = |kind: Self| {
+            let magic = kind.magic();
+            let common = bytes.len().min(magic.len());
+            bytes[..common] == magic[..common]
+        };
+        if begins_as(self) {
+            return Ok(());
+        }
+        Err(match self {
+            Self::Filter if begins_as(Self::Shards) => {
+                SnapshotError::OtherKind { found: "a concurrent filter" }
+            }
+            Self::Shards if begins_as(Self::Filter) => {
+                SnapshotError::OtherKind { found: "a filter that isn't concurrent" }
+            }
+            _ => SnapshotError::NotASnapshot,
+        })
+    }
+}
 
 /// Flags: whether there is a secret section.
 const SECRET: u32 = 1;
@@ -73,7 +109,7 @@ impl Header {
         let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = self.parameters;
         let Tally { len, extra_slots, used, adaptations, growth } = self.tally;
         let mut bytes = [0; SIZE];
-        bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
+        bytes[..offset::VERSION].copy_from_slice(&Kind::Filter.magic());
         for (at, number) in [
             (offset::VERSION, VERSION),
             (offset::FLAGS, if self.secret_checksum.is_some() { SECRET } else { 0 }),
@@ -106,10 +142,7 @@ impl Header {
     /// Reads the header of a snapshot that begins with these bytes: as many as there are,
     /// or [`SIZE`] and any others.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let common = bytes.len().min(MAGIC.len());
-        if bytes[..common] != MAGIC[..common] {
-            return Err(SnapshotError::NotASnapshot);
-        }
+        Kind::Filter.check(bytes)?;
         // Before anything else, because another version may have another header.
         if let Some(version) = bytes.get(offset::VERSION..offset::FLAGS) {
             match number(version) as u32 {
@@ -177,11 +210,11 @@ impl Header {
 }
 
 /// A little-endian number of at most 8 bytes.
-fn number(bytes: &[u8]) -> u64 {
+pub(super) fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-fn impossible(reason: &str) -> SnapshotError {
+pub(super) fn impossible(reason: &str) -> SnapshotError {
     SnapshotError::Header(reason.into())
 }
 
@@ -200,13 +233,13 @@ fn check_tally(tally: Tally, slots: u64) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-fn code_of(scheme: HashScheme) -> u32 {
+pub(super) fn code_of(scheme: HashScheme) -> u32 {
     match scheme {
         HashScheme::Aes128SipHash13 => 1,
     }
 }
 
-fn scheme_of(code: u32) -> Result<HashScheme, SnapshotError> {
+pub(super) fn scheme_of(code: u32) -> Result<HashScheme, SnapshotError> {
     match code {
         1 => Ok(HashScheme::Aes128SipHash13),
         other => Err(SnapshotError::Header(format!("hash scheme {other} is unknown"))),

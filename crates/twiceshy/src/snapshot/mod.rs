@@ -3,6 +3,9 @@
 //! - [`save`](AdaptiveQuotientFilter::save) and [`restore`](AdaptiveQuotientFilter::restore)
 //!   stream a filter; [`save_to`](AdaptiveQuotientFilter::save_to) replaces a file at once
 //!   or not at all. What is restored is validated, so that it can be changed.
+//!   So it is with a concurrent filter
+//!   ([`save`](ConcurrentAdaptiveQuotientFilter::save),
+//!   [`restore`](ConcurrentAdaptiveQuotientFilter::restore)), in a format of its own.
 //! - A [`FrozenFilter`] answers from bytes where they are, in a memory map for example, at
 //!   once. It trusts nothing: if they were tampered with, its answers are wrong at worst.
 //! - With the feature `serde`, filters are (de)serialised as the bytes of their snapshots.
@@ -83,6 +86,31 @@
 //! What the planes mean is in the source of the table (`src/table/mod.rs`), how entries are
 //! spelt in slots in that of the filter (`src/quotient/entry.rs`).
 
+//!
+//! # Format of concurrent filters, version 1
+//! A line, the snapshots of all shards, in hash order and each as above, and another line. So all
+//! of them begin at a multiple of 64. Each shard's hashes are those of the whole without their
+//! first log₂(shards) bits: `hash << log₂(shards)`.
+//!
+//! | byte | size | |
+//! | ---: | ---: | --- |
+//! | 0 | 8 | magic: `89 54 57 53 48 43 0d 0a`, "\x89TWSHC\r\n" |
+//! | 8 | 4 | version: 1 |
+//! | 12 | 4 | flags: 0 |
+//! | 16 | 4 | shards: a power of two, at most 4096 |
+//! | 20 | 4 | hash scheme, as above; that of each shard |
+//! | 24 | 36 | 0 |
+//! | 60 | 4 | checksum of the bytes before |
+//! | 64 | | the shards' snapshots, without secret sections, and without marks |
+//! | *m* | 8 | bytes of the whole snapshot, *m* + 64 |
+//! | *m* + 8 | 4 | checksum of the headers of all shards, in order: they are those that were saved together |
+//! | *m* + 12 | 48 | 0 |
+//! | *m* + 60 | 4 | checksum of the 60 bytes before |
+//!
+//! Bits of a value, and the load at which shards double, are the same in all shards. Slots, and
+//! the bits of slots and remainders, need not be. The secret is never in it, nor a mark of it:
+//! whoever keeps the snapshot keeps the secret elsewhere, and knows that they belong together.
+
 mod error;
 mod frozen;
 mod header;
@@ -93,9 +121,10 @@ mod restore;
 mod save;
 #[cfg(feature = "serde")]
 mod serde;
+mod shards;
 
 pub use error::SnapshotError;
 pub use frozen::FrozenFilter;
 
 #[cfg(doc)]
-use crate::AdaptiveQuotientFilter;
+use crate::{AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter};

@@ -54,46 +54,67 @@ pub(super) fn read_from(path: &Path) -> Result<Loaded, SnapshotError> {
 
 /// Reads a snapshot behind which nothing may follow.
 pub(super) fn read_whole(mut reader: impl Read) -> Result<Loaded, SnapshotError> {
-    let mut input = Input { reader: &mut reader, found: 0 };
+    let mut input = Input::new(&mut reader);
     let loaded = input.read()?;
-    let expected = input.found;
-    match input.read_some(&mut [0])? {
-        0 => Ok(loaded),
-        _ => Err(SnapshotError::TooLong { expected }),
-    }
+    input.end()?;
+    Ok(loaded)
 }
 
 /// Reads a snapshot.
 pub(super) fn read(reader: impl Read) -> Result<Loaded, SnapshotError> {
-    Input { reader, found: 0 }.read()
+    Input::new(reader).read()
 }
 
 /// What is read, and how much of it was.
-struct Input<R> {
+pub(super) struct Input<R> {
     reader: R,
-    found: u64,
+    pub(super) found: u64,
 }
 
 impl<R: Read> Input<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self { reader, found: 0 }
+    }
+
     fn read(&mut self) -> Result<Loaded, SnapshotError> {
+        let header = self.read_header()?;
+        self.read_behind(&header)
+    }
+
+    /// Checks that nothing follows.
+    pub(super) fn end(&mut self) -> Result<(), SnapshotError> {
+        let expected = self.found;
+        match self.read_some(&mut [0])? {
+            0 => Ok(()),
+            _ => Err(SnapshotError::TooLong { expected }),
+        }
+    }
+
+    pub(super) fn read_header(&mut self) -> Result<Header, SnapshotError> {
+        let start = self.found;
         let mut bytes = [0; header::SIZE];
         let found = self.read_some(&mut bytes)?;
-        let header = Header::read(&bytes[..found])?;
-        let lines = self.read_table(&header)?;
-        let secret = self.read_secret(&header)?;
-        let filter = validated(&header, lines)?;
+        Header::read(&bytes[..found]).map_err(|error| error.behind(start))
+    }
+
+    /// Reads what follows a header.
+    pub(super) fn read_behind(&mut self, header: &Header) -> Result<Loaded, SnapshotError> {
+        let expected = self.found - header::SIZE as u64 + header.total_size();
+        let lines = self.read_table(header, expected)?;
+        let secret = self.read_secret(header, expected)?;
+        let filter = validated(header, lines)?;
         Ok(Loaded { filter, mark: header.mark, secret })
     }
 
     /// However large the header says that the table is, its memory is touched only as far
     /// as there is something to be written to it.
-    fn read_table(&mut self, header: &Header) -> Result<Lines, SnapshotError> {
+    fn read_table(&mut self, header: &Header, expected: u64) -> Result<Lines, SnapshotError> {
         let memory = SnapshotError::Memory { bytes: header.table_size() };
         let mut lines = Lines::zeroed(header.lines).ok_or(memory)?;
         let mut checksum = crc32fast::Hasher::new();
         let mut behind = [0; LINE];
         for piece in lines.bytes_mut().chunks_mut(PIECE).chain([&mut behind[..]]) {
-            self.fill(piece, header)?;
+            self.fill(piece, expected)?;
             checksum.update(piece);
         }
         if checksum.finalize() != header.table_checksum {
@@ -103,23 +124,27 @@ impl<R: Read> Input<R> {
         Ok(lines)
     }
 
-    fn read_secret(&mut self, header: &Header) -> Result<Option<Secret>, SnapshotError> {
+    fn read_secret(
+        &mut self,
+        header: &Header,
+        expected: u64,
+    ) -> Result<Option<Secret>, SnapshotError> {
         let Some(checksum) = header.secret_checksum else { return Ok(None) };
         let mut section = Zeroizing::new([0; SECRET_SIZE]);
-        self.fill(&mut *section, header)?;
+        self.fill(&mut *section, expected)?;
         checked_secret(&section, checksum, header.mark).map(Some)
     }
 
-    fn fill(&mut self, buffer: &mut [u8], header: &Header) -> Result<(), SnapshotError> {
+    /// Fills a buffer from a snapshot that is as long as `expected`.
+    pub(super) fn fill(&mut self, buffer: &mut [u8], expected: u64) -> Result<(), SnapshotError> {
         if self.read_some(buffer)? < buffer.len() {
-            let expected = header.total_size();
             return Err(SnapshotError::Truncated { found: self.found, expected });
         }
         Ok(())
     }
 
     /// Reads until the buffer is full or nothing is left; how much.
-    fn read_some(&mut self, buffer: &mut [u8]) -> Result<usize, SnapshotError> {
+    pub(super) fn read_some(&mut self, buffer: &mut [u8]) -> Result<usize, SnapshotError> {
         let mut done = 0;
         while done < buffer.len() {
             match self.reader.read(&mut buffer[done..]) {

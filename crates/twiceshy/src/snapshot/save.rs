@@ -3,8 +3,10 @@
 use super::error::{SnapshotError, at};
 use super::header::{Header, SECRET_SIZE};
 use super::replace::{Readers, replace};
-use crate::bits::memory::LINE;
-use crate::{AdaptiveQuotientFilter, Secret};
+use crate::bits::memory::{LINE, Lines};
+use crate::quotient::Tally;
+use crate::{AdaptiveQuotientFilter, Parameters, Secret};
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 use zeroize::Zeroizing;
@@ -69,33 +71,63 @@ pub(super) fn write(
     telling: Telling<'_>,
     mut writer: impl Write,
 ) -> Result<(), SnapshotError> {
-    let lines = filter.lines();
-    let table = &lines.bytes()[..lines.len() * LINE];
-    let mut secret = Zeroizing::new([0; SECRET_SIZE]);
-    let (mark, has_secret) = match telling {
-        Telling::Nothing => (0, false),
-        Telling::Mark(secret) => (secret.mark(), false),
-        Telling::All(told) => {
-            secret[..told.expose().len()].copy_from_slice(told.expose());
-            (told.mark(), true)
-        }
-    };
-    let header = Header {
-        parameters: filter.parameters(),
-        tally: filter.tally(),
-        lines: lines.len(),
-        mark,
-        table_checksum: table_checksum(table),
-        secret_checksum: has_secret.then(|| crc32fast::hash(&*secret)),
-    };
-    writer.write_all(&header.to_bytes())?;
-    writer.write_all(table)?;
-    writer.write_all(&[0; LINE])?;
-    if has_secret {
-        writer.write_all(&*secret)?;
-    }
+    Image::of(filter).write(telling, &mut writer)?;
     writer.flush()?;
     Ok(())
+}
+
+/// What is saved of a filter.
+pub(super) struct Image<'a> {
+    parameters: Parameters,
+    tally: Tally,
+    lines: Cow<'a, Lines>,
+}
+
+impl<'a> Image<'a> {
+    fn of(filter: &'a AdaptiveQuotientFilter) -> Self {
+        let (parameters, tally) = (filter.parameters(), filter.tally());
+        Self { parameters, tally, lines: Cow::Borrowed(filter.lines()) }
+    }
+
+    /// An image that stays as it is, whatever becomes of the filter.
+    pub(super) fn copied(filter: &AdaptiveQuotientFilter) -> Result<Self, SnapshotError> {
+        let memory = SnapshotError::Memory { bytes: (filter.lines().len() * LINE) as u64 };
+        let lines = Cow::Owned(filter.lines().copied().ok_or(memory)?);
+        Ok(Self { parameters: filter.parameters(), tally: filter.tally(), lines })
+    }
+
+    /// Writes it, and returns the header.
+    pub(super) fn write(
+        &self,
+        telling: Telling<'_>,
+        mut writer: impl Write,
+    ) -> Result<Header, SnapshotError> {
+        let table = &self.lines.bytes()[..self.lines.len() * LINE];
+        let mut secret = Zeroizing::new([0; SECRET_SIZE]);
+        let (mark, has_secret) = match telling {
+            Telling::Nothing => (0, false),
+            Telling::Mark(secret) => (secret.mark(), false),
+            Telling::All(told) => {
+                secret[..told.expose().len()].copy_from_slice(told.expose());
+                (told.mark(), true)
+            }
+        };
+        let header = Header {
+            parameters: self.parameters,
+            tally: self.tally,
+            lines: self.lines.len(),
+            mark,
+            table_checksum: table_checksum(table),
+            secret_checksum: has_secret.then(|| crc32fast::hash(&*secret)),
+        };
+        writer.write_all(&header.to_bytes())?;
+        writer.write_all(table)?;
+        writer.write_all(&[0; LINE])?;
+        if has_secret {
+            writer.write_all(&*secret)?;
+        }
+        Ok(header)
+    }
 }
 
 /// The checksum of the section of a table: its lines, and one of zeros.
