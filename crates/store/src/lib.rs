@@ -1,11 +1,31 @@
 //! An embedded key-value store that goes to the disk at most once per mistake.
 //!
-//! What is here so far is the layer that everything else stands on: a [`Backend`] is an
-//! ordered map on a disk, or in memory, with atomic writes over a few keyspaces.
+//! [`GuardedStore`] is a key-value store with an adaptive filter in front; a [`Backend`] is the
+//! ordered map on a disk, or in memory, that it stands on.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("data");
+//! use twiceshy_store::Options;
+//! let store = Options::new().open(&path)?;
+//! store.put(b"alice", b"1")?;
+//! assert_eq!(store.get(b"alice")?.as_deref(), Some(&b"1"[..]));
+//! assert_eq!(store.get(b"mallory")?, None); // goes to the disk at most once, ever
+//! store.close()?;
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
 pub mod backend;
+mod counters;
+mod error;
+mod filter;
+mod layout;
+mod store;
+mod stripes;
 #[doc(hidden)]
 pub mod testing;
 
@@ -14,3 +34,7 @@ pub use backend::{Backend, BackendError, Batch, Bytes, Durability, Keyspace, Mem
 pub use backend::{FjallBackend, FjallOptions};
 #[cfg(feature = "redb")]
 pub use backend::{RedbBackend, RedbOptions};
+pub use error::{Result, StoreError};
+pub use filter::{Shape, SharedFilter};
+pub use layout::Layout;
+pub use store::{GuardedStore, Options, Pairs, Progress, Statistics};

@@ -1,0 +1,60 @@
+//! What a store counts, without its threads waiting for each other.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// What is counted.
+#[derive(Clone, Copy)]
+pub(crate) enum Count {
+    Lookups,
+    AnsweredFromMemory,
+    TruePositives,
+    FalsePositives,
+    RepeatedFalsePositives,
+    Repairs,
+    RepairsFailed,
+    GhostsLeft,
+    GhostsCleared,
+    MistakesForgotten,
+    Unfiltered,
+    BackendGets,
+    BackendScans,
+}
+
+const COUNTS: usize = Count::BackendScans as usize + 1;
+
+/// Copies of all counters: threads use different ones.
+const COPIES: usize = 16;
+
+/// Apart from each other by more than what a cache fetches at once.
+#[repr(align(128))]
+#[derive(Default)]
+struct Copy([AtomicU64; COUNTS]);
+
+pub(crate) struct Counters {
+    copies: [Copy; COPIES],
+}
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        Self { copies: std::array::from_fn(|_| Copy::default()) }
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, count: Count, by: u64) {
+        self.copies[copy()].0[count as usize].fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, count: Count) -> u64 {
+        self.copies.iter().map(|copy| copy.0[count as usize].load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// The copy of this thread.
+#[inline]
+fn copy() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static COPY: usize = THREADS.fetch_add(1, Ordering::Relaxed) % COPIES;
+    }
+    COPY.with(|copy| *copy)
+}

@@ -1,0 +1,52 @@
+//! What can go wrong.
+
+use crate::backend::BackendError;
+use crate::layout::Layout;
+use twiceshy::{AdaptError, BuildError, EntropyError, InsertError, SnapshotError};
+
+/// Why an operation of a store failed.
+///
+/// What was acknowledged before is not lost, whatever the error. A write that failed is there
+/// or it isn't, as whole as it would have been; asking tells.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The backend can't.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// There is no room in the filter, and it can't grow.
+    #[error("the filter takes no more members")]
+    Filter(#[from] InsertError),
+    /// The filter can't be made as it was asked for, or not from these members.
+    #[error("the filter can't be built")]
+    Build(#[from] BuildError),
+    /// A snapshot of the filter can't be written.
+    #[error("the filter can't be saved")]
+    Snapshot(#[from] SnapshotError),
+    /// The operating system has no entropy for a secret.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
+    /// What is there is no store that this version understands.
+    #[error("this is no store: {0}")]
+    Format(String),
+    /// The store has another layout than was asked for.
+    #[error("the store's layout is {found:?}, not {wanted:?}")]
+    Layout {
+        /// The store's.
+        found: Layout,
+        /// What was asked for.
+        wanted: Layout,
+    },
+    /// A repair was refused.
+    #[error("a mistake can't be repaired")]
+    Repair(#[from] AdaptError),
+    /// There is no thread to build the filter again.
+    #[error("no thread can be started")]
+    Thread(#[source] std::io::Error),
+    /// The operation needs the layout that keeps the order of the keys.
+    #[error("only a store of the split layout keeps its keys in order")]
+    Unordered,
+}
+
+/// The result of an operation of a store.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

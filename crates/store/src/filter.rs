@@ -1,0 +1,197 @@
+//! What the store asks of a filter.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+use twiceshy::{
+    AdaptError, Adaptation, AdaptiveQuotientFilter, Answer, BuildError, Claim,
+    ConcurrentAdaptiveQuotientFilter, Hash, InsertError, Member, RemoveError, SnapshotError,
+};
+
+/// An adaptive filter that many threads share, cut into shards by hash interval that can be
+/// built one by one.
+pub trait SharedFilter: Sized + Send + Sync + 'static {
+    /// An empty filter.
+    ///
+    /// # Errors
+    /// If there can't be such a filter.
+    fn with_shape(shape: &Shape) -> Result<Self, BuildError>;
+
+    /// Inserts a member.
+    ///
+    /// # Errors
+    /// If there is no room for it; nothing has changed then.
+    fn insert(&self, hash: Hash) -> Result<(), InsertError>;
+
+    /// Removes a key that is known to be a member.
+    ///
+    /// # Errors
+    /// If it is certainly no member; nothing has changed then.
+    fn remove(&self, hash: Hash) -> Result<(), RemoveError>;
+
+    /// Whether a key of this hash may be a member. "No" is certain.
+    fn contains(&self, hash: Hash) -> bool;
+
+    /// As [`contains`](Self::contains), but "maybe" carries a claim.
+    fn check(&self, hash: Hash) -> Answer;
+
+    /// As [`contains`](Self::contains), of many.
+    fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>);
+
+    /// The hashes that a claim of this query would name.
+    fn suspects(&self, query: Hash) -> RangeInclusive<Hash>;
+
+    /// Repairs a mistake: the claim's query is no member, and `members` are all that are in
+    /// its interval. What none of them explains is dropped.
+    ///
+    /// # Errors
+    /// If obeying could lose a member, or if there is no room; nothing has changed then.
+    fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError>;
+
+    /// How many members there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of memory.
+    fn memory_usage(&self) -> u64;
+
+    /// Slots in use, as a share of all.
+    fn load(&self) -> f64;
+
+    /// How many shards there are.
+    fn shards(&self) -> usize;
+
+    /// The shard of a hash.
+    fn shard_of(&self, hash: Hash) -> usize;
+
+    /// The hashes of a shard.
+    fn shard_hashes(&self, shard: usize) -> RangeInclusive<Hash>;
+
+    /// Replaces a shard by one of these members, in which none of these mistakes is "maybe";
+    /// both in order. It has room for `capacity` members, or for as many as it was built for,
+    /// if that is more.
+    ///
+    /// # Errors
+    /// If it can't be built; nothing has changed then.
+    fn rebuild_shard(
+        &self,
+        shard: usize,
+        capacity: usize,
+        members: &[Hash],
+        mistakes: &[Hash],
+    ) -> Result<(), BuildError>;
+
+    /// Saves the filter to a file, whole or not at all.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    fn save_to(&self, path: &Path) -> Result<(), SnapshotError>;
+
+    /// A filter that was saved.
+    ///
+    /// # Errors
+    /// If there is none, or if anything about it is wrong.
+    fn restore_from(path: &Path) -> Result<Self, SnapshotError>;
+}
+
+/// How good and how large a filter should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Shape {
+    /// Members, for a start.
+    pub capacity: usize,
+    /// How often a key that is no member is taken for one.
+    pub false_positive_rate: f64,
+    /// In how many shards.
+    pub shards: usize,
+}
+
+/// How full a shard is planned to be.
+const PLANNED_LOAD: f64 = 0.9;
+
+impl SharedFilter for ConcurrentAdaptiveQuotientFilter {
+    fn with_shape(shape: &Shape) -> Result<Self, BuildError> {
+        AdaptiveQuotientFilter::builder()
+            .capacity(shape.capacity)
+            .false_positive_rate(shape.false_positive_rate)
+            .shards(shape.shards)
+            .build_concurrent()
+    }
+
+    fn insert(&self, hash: Hash) -> Result<(), InsertError> {
+        self.insert(hash)
+    }
+
+    fn remove(&self, hash: Hash) -> Result<(), RemoveError> {
+        self.remove(hash)
+    }
+
+    #[inline]
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
+    }
+
+    fn check(&self, hash: Hash) -> Answer {
+        self.check(hash)
+    }
+
+    fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
+        self.contains_many(hashes, maybe);
+    }
+
+    fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
+        self.suspects(query)
+    }
+
+    fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
+        self.adapt_dropping_ghosts(claim, members)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory_usage(&self) -> u64 {
+        self.memory_usage()
+    }
+
+    fn load(&self) -> f64 {
+        self.statistics().load
+    }
+
+    fn shards(&self) -> usize {
+        self.shards()
+    }
+
+    fn shard_of(&self, hash: Hash) -> usize {
+        self.shard_of(hash)
+    }
+
+    fn shard_hashes(&self, shard: usize) -> RangeInclusive<Hash> {
+        self.shard_hashes(shard)
+    }
+
+    fn rebuild_shard(
+        &self,
+        shard: usize,
+        capacity: usize,
+        members: &[Hash],
+        mistakes: &[Hash],
+    ) -> Result<(), BuildError> {
+        let (members, mistakes) = (|| members.iter().copied(), || mistakes.iter().copied());
+        let planned = (self.parameters()[shard].slots as f64 * PLANNED_LOAD) as usize;
+        let capacity = (capacity > planned).then_some(capacity);
+        self.rebuild_shard(shard, capacity, members, mistakes)
+    }
+
+    fn save_to(&self, path: &Path) -> Result<(), SnapshotError> {
+        self.save_to(path)
+    }
+
+    fn restore_from(path: &Path) -> Result<Self, SnapshotError> {
+        Self::restore_from(path)
+    }
+}

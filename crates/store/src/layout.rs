@@ -1,0 +1,192 @@
+//! Where things are in a backend.
+//!
+//! | keyspace | key | value |
+//! | --- | --- | --- |
+//! | `Members`, merged | first 8 bytes of the hash, key | value |
+//! | `Members`, split | first 8 bytes of the hash, key | nothing |
+//! | `Keys`, split | key | value |
+//! | `Mistakes` | all 16 bytes of the hash | nothing |
+//! | `Meta` | `store` | format (4 bytes), layout (1 byte), secret (16 bytes) |
+//! | `Meta` | `clean` | the number under which the filter is saved (16 bytes) |
+//!
+//! Numbers are big-endian, so that bytes are in the order of hashes. The key behind the hash
+//! gives back all of it, and keeps apart two keys that share its first bytes.
+
+use crate::backend::{
+    Backend, Batch, Bounds, Bytes, Durability, Excluded, Included, Keyspace, Unbounded,
+};
+use crate::error::{Result, StoreError};
+use std::ops::RangeInclusive;
+use twiceshy::{Hash, KeyedHasher, Secret};
+
+/// How keys and values are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// One map in hash order: a put writes once, a positive is one point get.
+    #[default]
+    Merged,
+    /// One map in key order, for ranges of keys, and one in hash order, for repairs.
+    Split,
+}
+
+/// Names in [`Keyspace::Meta`].
+const STORE: &[u8] = b"store";
+pub(crate) const CLEAN: &[u8] = b"clean";
+
+/// The version of all this.
+const FORMAT: u32 = 1;
+
+/// What a store was created with.
+pub(crate) struct Identity {
+    pub(crate) layout: Layout,
+    pub(crate) secret: Secret,
+}
+
+impl Identity {
+    /// That of the store in a backend; a new one, if there is none. If a layout is asked for,
+    /// it must be the store's.
+    pub(crate) fn of(backend: &impl Backend, layout: Option<Layout>) -> Result<Self> {
+        let identity = match backend.get(Keyspace::Meta, STORE)? {
+            Some(bytes) => Self::from_bytes(&bytes)?,
+            None => Self::create(backend, layout.unwrap_or_default())?,
+        };
+        match layout {
+            Some(layout) if layout != identity.layout => {
+                Err(StoreError::Layout { found: identity.layout, wanted: layout })
+            }
+            _ => Ok(identity),
+        }
+    }
+
+    fn create(backend: &impl Backend, layout: Layout) -> Result<Self> {
+        for space in [Keyspace::Members, Keyspace::Keys, Keyspace::Mistakes] {
+            if backend.range(space, (Unbounded, Unbounded)).next().is_some() {
+                return Err(StoreError::Format("it has data, but no secret".into()));
+            }
+        }
+        let identity = Self { layout, secret: Secret::generate()? };
+        let mut batch = Batch::new();
+        batch.insert(Keyspace::Meta, STORE, identity.to_bytes());
+        backend.write(&batch, Durability::Synced)?;
+        Ok(identity)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let layout = match self.layout {
+            Layout::Merged => 0,
+            Layout::Split => 1,
+        };
+        [&FORMAT.to_be_bytes()[..], &[layout], self.secret.expose()].concat()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let wrong = |what: &str| StoreError::Format(what.into());
+        let (format, rest) = bytes.split_first_chunk().ok_or_else(|| wrong("it has no version"))?;
+        let format = u32::from_be_bytes(*format);
+        if format != FORMAT {
+            return Err(wrong(&format!("its format is {format}, not {FORMAT}")));
+        }
+        let [layout, secret @ ..] = rest else { return Err(wrong("it has no layout")) };
+        let layout = match layout {
+            0 => Layout::Merged,
+            1 => Layout::Split,
+            other => return Err(wrong(&format!("there is no layout {other}"))),
+        };
+        let secret = secret.try_into().map_err(|_| wrong("its secret isn't 16 bytes"))?;
+        Ok(Self { layout, secret: Secret::from_bytes(secret) })
+    }
+}
+
+/// Bytes of a hash that members are sorted by.
+const PREFIX: usize = 8;
+
+/// The key of a member in [`Keyspace::Members`].
+pub(crate) fn member_key(hash: Hash, key: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(PREFIX + key.len());
+    bytes.extend_from_slice(&prefix(hash));
+    bytes.extend_from_slice(key);
+    bytes
+}
+
+/// How long that is.
+pub(crate) fn member_key_len(key: &[u8]) -> usize {
+    PREFIX + key.len()
+}
+
+/// The user's key in the key of a member; `None` if that is too short to be one.
+pub(crate) fn user_key(member_key: &[u8]) -> Option<&[u8]> {
+    member_key.get(PREFIX..)
+}
+
+pub(crate) fn mistake_key(hash: Hash) -> [u8; 16] {
+    hash.as_u128().to_be_bytes()
+}
+
+pub(crate) fn mistake(key: &[u8]) -> Option<Hash> {
+    key.try_into().ok().map(|bytes| Hash::from_u128(u128::from_be_bytes(bytes)))
+}
+
+fn prefix(hash: Hash) -> [u8; PREFIX] {
+    *hash.as_u128().to_be_bytes().first_chunk().expect("8 of 16 bytes")
+}
+
+impl Layout {
+    /// The value of a key.
+    pub(crate) fn get(
+        self,
+        backend: &impl Backend,
+        hash: Hash,
+        key: &[u8],
+    ) -> Result<Option<Bytes>> {
+        Ok(match self {
+            Layout::Merged => backend.get(Keyspace::Members, &member_key(hash, key))?,
+            Layout::Split => backend.get(Keyspace::Keys, key)?,
+        })
+    }
+
+    /// Has a batch give a key a value; `new` says whether it may have none yet.
+    pub(crate) fn insert(self, batch: &mut Batch, hash: Hash, key: &[u8], value: &[u8], new: bool) {
+        match self {
+            Layout::Merged => batch.insert(Keyspace::Members, member_key(hash, key), value),
+            Layout::Split => {
+                batch.insert(Keyspace::Keys, key, value);
+                if new {
+                    batch.insert(Keyspace::Members, member_key(hash, key), b"");
+                }
+            }
+        }
+    }
+
+    /// Has a batch remove a key.
+    pub(crate) fn remove(self, batch: &mut Batch, hash: Hash, key: &[u8]) {
+        if self == Layout::Split {
+            batch.remove(Keyspace::Keys, key);
+        }
+        batch.remove(Keyspace::Members, member_key(hash, key));
+    }
+}
+
+/// The hashes of all members in an interval, in order.
+pub(crate) fn members(
+    backend: &impl Backend,
+    hasher: &KeyedHasher,
+    hashes: &RangeInclusive<Hash>,
+) -> Result<Vec<Hash>> {
+    let first = prefix(*hashes.start());
+    let behind = u64::from_be_bytes(prefix(*hashes.end())).checked_add(1).map(u64::to_be_bytes);
+    let end = behind.as_ref().map_or(Unbounded, |behind| Excluded(&behind[..]));
+    let bounds: Bounds<'_> = (Included(&first[..]), end);
+    let mut members = Vec::new();
+    for pair in backend.range(Keyspace::Members, bounds) {
+        let (member, _) = pair?;
+        // Bytes that no store has written are nobody's.
+        let Some(key) = user_key(&member) else { continue };
+        let hash = hasher.hash_bytes(key);
+        if hashes.contains(&hash) {
+            members.push(hash);
+        }
+    }
+    // In order, but for those that share their first bytes.
+    members.sort_unstable();
+    Ok(members)
+}

@@ -1,0 +1,104 @@
+//! The guarded store.
+
+mod open;
+mod read;
+mod recover;
+mod repair;
+mod scan;
+mod statistics;
+mod write;
+
+use crate::backend::{Backend, Durability};
+use crate::counters::Counters;
+use crate::error::StoreError;
+use crate::filter::SharedFilter;
+use crate::layout::Layout;
+use crate::stripes::{Locked, Stripes};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use twiceshy::{ConcurrentAdaptiveQuotientFilter, Hash, KeyedHasher};
+
+pub use open::{Options, Progress};
+pub use scan::Pairs;
+pub use statistics::Statistics;
+
+/// An embedded key-value store with an adaptive filter in front: what isn't there costs no
+/// visit to the disk, and what the filter takes for a member by mistake costs one, once.
+///
+/// # What holds
+/// - A put that was acknowledged is there, a delete is done, whatever happens, as far as the
+///   durability that was asked for reaches; and the filter never misses a member.
+/// - A mistake that was repaired stays repaired: across deletes and puts, growth, closing and
+///   crashes, as long as it is one of those that are [kept](Options::mistakes_kept).
+/// - All operations take `&self`. Those on one key happen one after the other.
+///
+/// # How it works
+/// A put goes to the filter first, then to the backend, and a delete the other way round, so
+/// that the filter always has what the backend has. If a put fails in between, the filter has
+/// a *ghost*: an extra "maybe", which the next repair there clears.
+///
+/// The filter lives in memory. It is saved when the store is closed, and loaded when it is
+/// opened, if nothing was written since; otherwise it is built again from the members and the
+/// mistakes in the backend, shard by shard, while the store is used already.
+pub struct GuardedStore<B: Backend, F: SharedFilter = ConcurrentAdaptiveQuotientFilter> {
+    inner: Arc<Inner<B, F>>,
+    rebuilding: Option<JoinHandle<()>>,
+}
+
+/// What the threads share.
+struct Inner<B, F> {
+    backend: B,
+    filter: F,
+    /// Which shards of the filter hold all of their members; of the others, anything may be
+    /// a member.
+    ready: Box<[AtomicBool]>,
+    stripes: Stripes,
+    hasher: KeyedHasher,
+    layout: Layout,
+    durability: Durability,
+    mistakes_kept: usize,
+    mistakes: AtomicUsize,
+    counters: Counters,
+    /// Whether the saved filter, if any, is not that of the backend any more.
+    is_dirty: AtomicBool,
+    dirtying: Mutex<()>,
+    /// Where the filter is saved.
+    directory: Option<PathBuf>,
+    is_closing: AtomicBool,
+    /// Why the filter couldn't be built again.
+    rebuild_error: Mutex<Option<StoreError>>,
+}
+
+impl<B: Backend, F: SharedFilter> Inner<B, F> {
+    fn hash(&self, key: &[u8]) -> Hash {
+        self.hasher.hash_bytes(key)
+    }
+
+    fn is_ready(&self, hash: Hash) -> bool {
+        self.ready[self.filter.shard_of(hash)].load(Ordering::Acquire)
+    }
+
+    /// Holds all hashes that the filter could confuse with this one.
+    fn lock(&self, hash: Hash) -> Locked<'_> {
+        loop {
+            let locked = self.stripes.lock([self.filter.suspects(hash)]);
+            // A shard may have been built again, in another size.
+            if locked.covers(&self.filter.suspects(hash)) {
+                return locked;
+            }
+        }
+    }
+
+    /// As [`lock`](Self::lock), of many.
+    fn lock_all(&self, hashes: &[Hash]) -> Locked<'_> {
+        let suspects = || hashes.iter().map(|&hash| self.filter.suspects(hash));
+        loop {
+            let locked = self.stripes.lock(suspects());
+            if suspects().all(|suspects| locked.covers(&suspects)) {
+                return locked;
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Opening a store.
+
+use super::{GuardedStore, Inner};
+use crate::backend::{Backend, Durability};
+use crate::counters::Counters;
+use crate::error::Result;
+use crate::filter::{Shape, SharedFilter};
+use crate::layout::{Identity, Layout};
+use crate::stripes::Stripes;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use twiceshy::KeyedHasher;
+
+/// How a store is opened.
+///
+/// What a store was created with, its layout and its secret, it keeps; the rest may be another
+/// each time.
+#[derive(Clone)]
+pub struct Options {
+    pub(super) shape: Shape,
+    pub(super) layout: Option<Layout>,
+    pub(super) durability: Durability,
+    pub(super) mistakes_kept: usize,
+    pub(super) progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+}
+
+/// How far the filter has been built again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Shards that answer.
+    pub ready: usize,
+    /// All shards.
+    pub shards: usize,
+    /// Members read so far.
+    pub members: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            shape: Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 },
+            layout: None,
+            durability: Durability::default(),
+            mistakes_kept: 1 << 20,
+            progress: None,
+        }
+    }
+}
+
+impl Options {
+    /// A million members at first, 0.2 % false positives, merged, writes that survive a kill,
+    /// and a million mistakes kept.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many members to plan the filter for; it grows by itself, if there are more.
+    #[must_use]
+    pub fn capacity(mut self, members: usize) -> Self {
+        self.shape.capacity = members;
+        self
+    }
+
+    /// How often a key that isn't there is looked for on the disk, the first time.
+    #[must_use]
+    pub fn false_positive_rate(mut self, rate: f64) -> Self {
+        self.shape.false_positive_rate = rate;
+        self
+    }
+
+    /// Into how many shards the filter is cut; more of them make shorter pauses.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shape.shards = shards;
+        self
+    }
+
+    /// Merged or split; for a store that is there, it must be its own.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = Some(layout);
+        self
+    }
+
+    /// What an acknowledged write survives.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How many mistakes are remembered, about 60 bytes of memory each. One that is forgotten
+    /// may cost a visit to the disk once more, when the filter is built again or a member
+    /// comes that it collides with.
+    #[must_use]
+    pub fn mistakes_kept(mut self, mistakes: usize) -> Self {
+        self.mistakes_kept = mistakes;
+        self
+    }
+
+    /// Has the progress of building the filter again told to somebody, by another thread.
+    #[must_use]
+    pub fn on_progress(mut self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
+
+    /// Opens the store in a directory, or creates it, with the default backend.
+    ///
+    /// # Errors
+    /// If it is open already, is no store of this kind, or can't be read or written.
+    #[cfg(feature = "fjall")]
+    pub fn open(
+        &self,
+        directory: impl AsRef<Path>,
+    ) -> Result<GuardedStore<crate::backend::FjallBackend>> {
+        use crate::backend::{FjallBackend, FjallOptions};
+        let directory = directory.as_ref();
+        let backend = FjallBackend::open(directory.join("data"), FjallOptions::default())?;
+        self.open_with(backend, Some(directory))
+    }
+
+    /// Opens the store in a backend, or creates it. Its filter is saved in a directory, which
+    /// must be its own; if there is none, the filter is built again each time.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with<B: Backend, F: SharedFilter>(
+        &self,
+        backend: B,
+        directory: Option<&Path>,
+    ) -> Result<GuardedStore<B, F>> {
+        let identity = Identity::of(&backend, self.layout)?;
+        let saved = directory.and_then(|directory| super::recover::saved(&backend, directory));
+        let is_dirty = saved.is_none();
+        let (filter, is_ready) = match saved {
+            Some(filter) => (filter, true),
+            None => (F::with_shape(&self.shape)?, false),
+        };
+        let inner = Inner {
+            ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
+            backend,
+            filter,
+            stripes: Stripes::new(),
+            hasher: KeyedHasher::new(&identity.secret),
+            layout: identity.layout,
+            durability: self.durability,
+            mistakes_kept: self.mistakes_kept.max(1),
+            mistakes: AtomicUsize::new(0),
+            counters: Counters::new(),
+            is_dirty: AtomicBool::new(is_dirty),
+            dirtying: Mutex::new(()),
+            directory: directory.map(PathBuf::from),
+            is_closing: AtomicBool::new(false),
+            rebuild_error: Mutex::new(None),
+        };
+        inner.load_mistakes()?;
+        let inner = Arc::new(inner);
+        let rebuilding = (!is_ready).then(|| inner.rebuild_behind(self.progress.clone()));
+        Ok(GuardedStore { inner, rebuilding: rebuilding.transpose()? })
+    }
+}

@@ -1,0 +1,178 @@
+//! What survives: the saved filter, or else what it is built from.
+//!
+//! A saved filter is named after a random number, and only the one that the backend names is
+//! used. That name is removed, durably, before anything is written that the filter doesn't
+//! have. So whatever is named is exact, and whatever happened before that is built again from
+//! the members and the mistakes.
+
+use super::{GuardedStore, Inner, Progress};
+use crate::backend::{Backend, Batch, Durability, Keyspace, Unbounded};
+use crate::counters::Count;
+use crate::error::{Result, StoreError};
+use crate::filter::SharedFilter;
+use crate::layout::{self, CLEAN};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use twiceshy::{Hash, Secret};
+
+/// The filter that was saved when the store was closed, if nothing was written since.
+pub(super) fn saved<F: SharedFilter>(backend: &impl Backend, directory: &Path) -> Option<F> {
+    let name = backend.get(Keyspace::Meta, CLEAN).ok()??;
+    F::restore_from(&directory.join(file_name(&name)?)).ok()
+}
+
+/// The file of a filter that is saved under a number.
+fn file_name(number: &[u8]) -> Option<OsString> {
+    let number: [u8; 16] = number.try_into().ok()?;
+    Some(format!("{PREFIX}{:032x}{SUFFIX}", u128::from_be_bytes(number)).into())
+}
+
+const PREFIX: &str = "filter-";
+const SUFFIX: &str = ".snapshot";
+
+type OnProgress = Option<Arc<dyn Fn(Progress) + Send + Sync>>;
+
+impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
+    /// Waits until all of the filter answers.
+    ///
+    /// # Errors
+    /// If it couldn't be built; the store can be used all the same, without it.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        if let Some(rebuilding) = self.rebuilding.take() {
+            rebuilding.join().expect("a thread that doesn't panic");
+        }
+        let error = self.inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        error.map_or(Ok(()), Err)
+    }
+
+    /// Builds the filter again from what is in the backend, shard by shard, while the store is
+    /// used: clears ghosts, and gives remainders the bits back that growing took.
+    ///
+    /// # Errors
+    /// If the backend fails, or if there is no memory; nothing is lost then.
+    pub fn scrub(&self) -> Result<()> {
+        (0..self.inner.filter.shards())
+            .try_for_each(|shard| self.inner.rebuild(shard, 0).map(|_| ()))
+    }
+
+    /// Saves the filter, so that the next opening is quick, and closes the store.
+    ///
+    /// # Errors
+    /// If anything can't be written; nothing is lost then, and the next opening builds the
+    /// filter again.
+    pub fn close(mut self) -> Result<()> {
+        self.finish()
+    }
+
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.inner.is_closing.store(true, Ordering::Relaxed);
+        if let Some(rebuilding) = self.rebuilding.take() {
+            rebuilding.join().expect("a thread that doesn't panic");
+        }
+        self.inner.save()
+    }
+}
+
+impl<B: Backend, F: SharedFilter> Inner<B, F> {
+    pub(super) fn load_mistakes(&self) -> Result<()> {
+        let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
+        for pair in self.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)) {
+            let (key, _) = pair?;
+            // What no store has written is no mistake.
+            if let Some(mistake) = layout::mistake(&key)
+                && locked.insert_mistake(mistake)
+            {
+                self.mistakes.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds all shards, in another thread.
+    pub(super) fn rebuild_behind(self: &Arc<Self>, progress: OnProgress) -> Result<JoinHandle<()>> {
+        let inner = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("twiceshy-rebuild".into());
+        let spawned = thread.spawn(move || {
+            if let Err(error) = inner.rebuild_all(progress) {
+                let mut slot = inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner);
+                *slot = Some(error);
+            }
+        });
+        spawned.map_err(StoreError::Thread)
+    }
+
+    fn rebuild_all(&self, progress: OnProgress) -> Result<()> {
+        let shards = self.filter.shards();
+        let mut members = 0;
+        for shard in 0..shards {
+            if self.is_closing.load(Ordering::Relaxed) {
+                break;
+            }
+            members += self.rebuild(shard, 0)?;
+            if let Some(progress) = &progress {
+                progress(Progress { ready: shard + 1, shards, members });
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds a shard, whose writers wait meanwhile; for so many more entries, if it is too
+    /// small. Returns how many members it has.
+    pub(super) fn rebuild(&self, shard: usize, more: usize) -> Result<u64> {
+        let hashes = self.filter.shard_hashes(shard);
+        let locked = self.stripes.lock([hashes.clone()]);
+        self.counters.add(Count::BackendScans, 1);
+        let members = layout::members(&self.backend, &self.hasher, &hashes)?;
+        let mut mistakes = locked.mistakes(&hashes);
+        // A write that failed halfway may have left a member on the list.
+        mistakes.retain(|mistake| members.binary_search(mistake).is_err());
+        let capacity = members.len() + mistakes.len() + more;
+        self.filter.rebuild_shard(shard, capacity, &members, &mistakes)?;
+        self.ready[shard].store(true, Ordering::Release);
+        Ok(members.len() as u64)
+    }
+
+    /// Saves the filter, if that is of use, and names it.
+    fn save(&self) -> Result<()> {
+        let is_ready = self.ready.iter().all(|ready| ready.load(Ordering::Acquire));
+        let Some(directory) = self.directory.as_ref().filter(|_| is_ready) else {
+            return Ok(self.backend.sync()?);
+        };
+        if !self.is_dirty.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let number = *Secret::generate()?.expose();
+        let name = file_name(&number).expect("16 bytes");
+        self.filter.save_to(&directory.join(&name))?;
+        let mut batch = Batch::new();
+        batch.insert(Keyspace::Meta, CLEAN, number);
+        self.backend.write(&batch, Durability::Synced)?;
+        self.is_dirty.store(false, Ordering::Release);
+        remove_others(directory, &name);
+        Ok(())
+    }
+}
+
+/// Removes filters that were saved before; if one stays, it only takes room.
+fn remove_others(directory: &Path, name: &OsString) {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_old = |path: &PathBuf| {
+        path.file_name().is_some_and(|file| {
+            let text = file.to_string_lossy();
+            file != name && text.starts_with(PREFIX) && text.ends_with(SUFFIX)
+        })
+    };
+    for path in files.map(|file| file.path()).filter(is_old) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+impl<B: Backend, F: SharedFilter> Drop for GuardedStore<B, F> {
+    /// Closes the store as [`close`](Self::close) does, and ignores what goes wrong.
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}

@@ -1,0 +1,103 @@
+//! All pairs, ranges of them, and the upkeep of the backend.
+
+use super::GuardedStore;
+use crate::backend::{Backend, Bounds, Bytes, Keyspace, Unbounded};
+use crate::error::{Result, StoreError};
+use crate::filter::SharedFilter;
+use crate::layout::{self, Layout};
+use std::path::Path;
+
+/// Pairs, in order from either end.
+pub type Pairs<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> + Send + 'a>;
+
+impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
+    /// All pairs: in key order, if the layout is split, and otherwise in none.
+    pub fn iter(&self) -> Pairs<'_> {
+        let backend = &self.inner.backend;
+        match self.inner.layout {
+            Layout::Split => {
+                let pairs = backend.range(Keyspace::Keys, (Unbounded, Unbounded));
+                Box::new(pairs.map(|pair| Ok(pair?)))
+            }
+            Layout::Merged => {
+                let pairs = backend.range(Keyspace::Members, (Unbounded, Unbounded));
+                Box::new(pairs.map(|pair| {
+                    let (member, value) = pair?;
+                    let key = layout::user_key(&member);
+                    let key = key.ok_or_else(|| StoreError::Format("a key is too short".into()))?;
+                    Ok((Bytes::from(key), value))
+                }))
+            }
+        }
+    }
+
+    /// The pairs whose keys are within bounds, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::Unordered`], unless the layout is split.
+    pub fn range(&self, bounds: Bounds<'_>) -> Result<Pairs<'_>> {
+        self.in_order()?;
+        let pairs = self.inner.backend.range(Keyspace::Keys, bounds);
+        Ok(Box::new(pairs.map(|pair| Ok(pair?))))
+    }
+
+    /// The pairs whose keys begin with these bytes, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::Unordered`], unless the layout is split.
+    pub fn prefix(&self, prefix: &[u8]) -> Result<Pairs<'_>> {
+        self.in_order()?;
+        let pairs = self.inner.backend.prefix(Keyspace::Keys, prefix);
+        Ok(Box::new(pairs.map(|pair| Ok(pair?))))
+    }
+
+    fn in_order(&self) -> Result<()> {
+        match self.inner.layout {
+            Layout::Split => Ok(()),
+            Layout::Merged => Err(StoreError::Unordered),
+        }
+    }
+
+    /// Makes all that was written survive a power cut.
+    ///
+    /// # Errors
+    /// If the backend fails.
+    pub fn sync(&self) -> Result<()> {
+        Ok(self.inner.backend.sync()?)
+    }
+
+    /// Puts what is still in memory and in journals where it belongs.
+    ///
+    /// # Errors
+    /// If the backend fails.
+    pub fn flush(&self) -> Result<()> {
+        Ok(self.inner.backend.flush()?)
+    }
+
+    /// Rewrites the files so that they are as small, and reads as fast, as may be.
+    ///
+    /// # Errors
+    /// If the backend fails.
+    pub fn compact(&self) -> Result<()> {
+        Ok(self.inner.backend.compact()?)
+    }
+
+    /// Copies all pairs and mistakes, as they are at one moment, into a new directory, which
+    /// can be opened like this one. Reads and writes go on meanwhile. The filter of the copy is
+    /// built when that is opened.
+    ///
+    /// # Errors
+    /// If the backend fails; there is no copy then.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
+        Ok(self.inner.backend.backup(to.as_ref())?)
+    }
+
+    /// Saves the filter to a file, from which
+    /// [others](twiceshy::ConcurrentAdaptiveQuotientFilter) can read it.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn save_filter(&self, path: impl AsRef<Path>) -> Result<()> {
+        Ok(self.inner.filter.save_to(path.as_ref())?)
+    }
+}

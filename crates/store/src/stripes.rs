@@ -1,0 +1,137 @@
+//! Locks by hash interval, and the mistakes behind them.
+//!
+//! Whoever writes a key, or repairs a mistake, holds the stripes of all hashes that the
+//! filter could confuse with it. So writes of one key come one after the other, in filter and
+//! backend alike, and what a repair lists stays true until it is done.
+
+use std::collections::BTreeSet;
+use std::ops::{Bound, RangeInclusive};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use twiceshy::Hash;
+
+/// Intervals, equally long.
+pub(crate) struct Stripes {
+    stripes: Box<[Mutex<Stripe>]>,
+}
+
+#[derive(Default)]
+struct Stripe {
+    mistakes: BTreeSet<Hash>,
+}
+
+const BITS: u32 = 12;
+
+impl Stripes {
+    pub(crate) fn new() -> Self {
+        Self { stripes: (0..1 << BITS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn index(hash: Hash) -> usize {
+        (hash.as_u128() >> (128 - BITS)) as usize
+    }
+
+    /// Locks all stripes that have hashes in some intervals. In ascending order, always: nobody
+    /// waits for one who waits for him.
+    pub(crate) fn lock(
+        &self,
+        hashes: impl IntoIterator<Item = RangeInclusive<Hash>>,
+    ) -> Locked<'_> {
+        let stripes_of = |hashes: RangeInclusive<Hash>| {
+            Self::index(*hashes.start())..=Self::index(*hashes.end())
+        };
+        let mut indices: Vec<usize> = hashes.into_iter().flat_map(stripes_of).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        // A panic elsewhere leaves a set of mistakes, which is all that there is.
+        let lock = |index: usize| {
+            let stripe = self.stripes[index].lock();
+            (index, stripe.unwrap_or_else(PoisonError::into_inner))
+        };
+        Locked { stripes: indices.into_iter().map(lock).collect() }
+    }
+}
+
+/// Stripes that are held.
+pub(crate) struct Locked<'a> {
+    /// By index.
+    stripes: Vec<(usize, MutexGuard<'a, Stripe>)>,
+}
+
+impl Locked<'_> {
+    /// Whether all of an interval is held.
+    pub(crate) fn covers(&self, hashes: &RangeInclusive<Hash>) -> bool {
+        let mut indices = Stripes::index(*hashes.start())..=Stripes::index(*hashes.end());
+        indices.all(|index| self.position(index).is_ok())
+    }
+
+    fn position(&self, index: usize) -> Result<usize, usize> {
+        self.stripes.binary_search_by_key(&index, |(index, _)| *index)
+    }
+
+    fn stripe(&mut self, hash: Hash) -> &mut Stripe {
+        let position = self.position(Stripes::index(hash)).expect("a stripe that is held");
+        &mut self.stripes[position].1
+    }
+
+    /// The mistakes in an interval that is held, in order.
+    pub(crate) fn mistakes(&self, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
+        let within = |(_, stripe): &'_ (usize, MutexGuard<'_, Stripe>)| {
+            stripe.mistakes.range(hashes.clone()).copied().collect::<Vec<_>>()
+        };
+        self.stripes.iter().flat_map(within).collect()
+    }
+
+    /// Whether it was new.
+    pub(crate) fn insert_mistake(&mut self, mistake: Hash) -> bool {
+        self.stripe(mistake).mistakes.insert(mistake)
+    }
+
+    /// Whether it was there.
+    pub(crate) fn remove_mistake(&mut self, mistake: Hash) -> bool {
+        self.stripe(mistake).mistakes.remove(&mistake)
+    }
+
+    pub(crate) fn has_mistake(&mut self, mistake: Hash) -> bool {
+        self.stripe(mistake).mistakes.contains(&mistake)
+    }
+
+    /// Forgets a mistake in the stripe of this one: another one, if there is another.
+    pub(crate) fn evict(&mut self, mistake: Hash) -> Hash {
+        let mistakes = &mut self.stripe(mistake).mistakes;
+        let behind = (Bound::Excluded(mistake), Bound::Unbounded);
+        let other = mistakes.range(behind).next().or(mistakes.first());
+        let other = other.copied().unwrap_or(mistake);
+        mistakes.remove(&other);
+        other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(stripe: u128, low: u128) -> Hash {
+        Hash::from_u128(stripe << (128 - BITS) | low)
+    }
+
+    #[test]
+    fn intervals_are_held_whole_and_their_mistakes_found() {
+        let stripes = Stripes::new();
+        let mut locked =
+            stripes.lock([at(5, 9)..=at(6, 3), at(5, 0)..=at(5, 1), at(9, 0)..=at(9, 0)]);
+        assert!(locked.covers(&(at(5, 0)..=at(6, 7))) && locked.covers(&(at(9, 1)..=at(9, 2))));
+        assert!(!locked.covers(&(at(6, 0)..=at(7, 0))) && !locked.covers(&(at(4, 0)..=at(5, 0))));
+        let mistakes = [at(5, 3), at(5, 7), at(6, 1), at(9, 4)];
+        assert!(mistakes.iter().all(|&mistake| locked.insert_mistake(mistake)));
+        assert!(!locked.insert_mistake(at(5, 7)) && locked.has_mistake(at(5, 7)));
+        assert_eq!(locked.mistakes(&(at(5, 4)..=at(6, 1))), [at(5, 7), at(6, 1)]);
+        assert_eq!(locked.evict(at(5, 3)), at(5, 7));
+        assert_eq!(locked.evict(at(5, 3)), at(5, 3));
+        assert!(!locked.remove_mistake(at(5, 3)) && locked.remove_mistake(at(9, 4)));
+        drop(locked);
+        assert_eq!(
+            stripes.lock([at(0, 0)..=Hash::MAX]).mistakes(&(Hash::MIN..=Hash::MAX)),
+            [at(6, 1)]
+        );
+    }
+}
