@@ -40,9 +40,12 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     ///
     /// # Errors
     /// If it couldn't be built; the store can be used all the same, without it.
+    ///
+    /// # Panics
+    /// If what was to be told of the [progress](super::Options::on_progress) did.
     pub fn wait_until_ready(&mut self) -> Result<()> {
-        if let Some(rebuilding) = self.rebuilding.take() {
-            rebuilding.join().expect("a thread that doesn't panic");
+        if let Some(Err(panic)) = self.rebuilding.take().map(JoinHandle::join) {
+            std::panic::resume_unwind(panic);
         }
         let error = self.inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner).take();
         error.map_or(Ok(()), Err)
@@ -70,7 +73,8 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     pub(super) fn finish(&mut self) -> Result<()> {
         self.inner.is_closing.store(true, Ordering::Relaxed);
         if let Some(rebuilding) = self.rebuilding.take() {
-            rebuilding.join().expect("a thread that doesn't panic");
+            // If it panicked, shards aren't ready, and nothing is saved.
+            let _ = rebuilding.join();
         }
         self.inner.save()
     }
@@ -96,7 +100,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         let inner = Arc::clone(self);
         let thread = std::thread::Builder::new().name("twiceshy-rebuild".into());
         let spawned = thread.spawn(move || {
-            if let Err(error) = inner.rebuild_all(progress) {
+            if let Err(error) = inner.rebuild_all(progress.as_deref()) {
                 let mut slot = inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner);
                 *slot = Some(error);
             }
@@ -104,7 +108,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         spawned.map_err(StoreError::Thread)
     }
 
-    fn rebuild_all(&self, progress: OnProgress) -> Result<()> {
+    fn rebuild_all(&self, progress: Option<&(dyn Fn(Progress) + Send + Sync)>) -> Result<()> {
         let shards = self.filter.shards();
         let mut members = 0;
         for shard in 0..shards {
@@ -112,7 +116,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
                 break;
             }
             members += self.rebuild(shard, 0)?;
-            if let Some(progress) = &progress {
+            if let Some(progress) = progress {
                 progress(Progress { ready: shard + 1, shards, members });
             }
         }

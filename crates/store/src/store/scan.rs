@@ -12,7 +12,7 @@ pub type Pairs<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> 
 
 impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// All pairs: in key order, if the layout is split, and otherwise in none.
-    pub fn iter(&self) -> Pairs<'_> {
+    pub fn pairs(&self) -> Pairs<'_> {
         let backend = &self.inner.backend;
         match self.inner.layout {
             Layout::Split => {
