@@ -36,12 +36,15 @@ enum Bench {
     ///
     /// Example: twiceshy-lab bench aqf-ops --log2-slots 22
     AqfOps(bench::measure::Common),
+    /// What the filter is worth before a store on a disk, also against an adversary.
+    Store(bench::store::Options),
 }
 
 fn main() {
     match Arguments::parse().command {
         Command::Bench(Bench::Point(options)) => bench::point::run(&options),
         Command::Bench(Bench::AqfOps(options)) => bench::aqf_ops::run(&options),
+        Command::Bench(Bench::Store(options)) => bench::store::run(&options),
         Command::Count { op } => count::run(op),
     }
 }

@@ -107,7 +107,7 @@ impl Checked {
         let pair = |pair: twiceshy_store::Result<(Bytes, Bytes)>| {
             pair.map(|(key, value)| (key[0], value[0])).unwrap()
         };
-        let mut pairs: Vec<(u8, u8)> = self.store.pairs().map(pair).collect();
+        let mut pairs: Vec<(u8, u8)> = self.store.iter().map(pair).collect();
         pairs.sort_unstable();
         assert!(pairs.into_iter().eq(self.model.clone()));
         assert_eq!(self.store.stats().members, self.model.len() as u64);

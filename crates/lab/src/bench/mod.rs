@@ -5,3 +5,4 @@ pub(crate) mod aqf_ops;
 mod limit;
 pub(crate) mod measure;
 pub(crate) mod point;
+pub(crate) mod store;

@@ -59,6 +59,7 @@ struct Inner<B, F> {
     layout: Layout,
     durability: Durability,
     mistakes_kept: usize,
+    repairs: bool,
     mistakes: AtomicUsize,
     counters: Counters,
     /// Whether the saved filter, if any, is not that of the backend any more.

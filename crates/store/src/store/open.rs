@@ -22,6 +22,7 @@ pub struct Options {
     pub(super) layout: Option<Layout>,
     pub(super) durability: Durability,
     pub(super) mistakes_kept: usize,
+    pub(super) repairs: bool,
     pub(super) progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }
 
@@ -44,6 +45,7 @@ impl Default for Options {
             layout: None,
             durability: Durability::default(),
             mistakes_kept: 1 << 20,
+            repairs: true,
             progress: None,
         }
     }
@@ -100,6 +102,14 @@ impl Options {
         self
     }
 
+    /// Whether mistakes are repaired, as they are unless this says no; to see what that is
+    /// worth.
+    #[must_use]
+    pub fn repairs(mut self, repairs: bool) -> Self {
+        self.repairs = repairs;
+        self
+    }
+
     /// Has the progress of building the filter again told to somebody, by another thread.
     #[must_use]
     pub fn on_progress(mut self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
@@ -148,6 +158,7 @@ impl Options {
             layout: identity.layout,
             durability: self.durability,
             mistakes_kept: self.mistakes_kept.max(1),
+            repairs: self.repairs,
             mistakes: AtomicUsize::new(0),
             counters: Counters::new(),
             is_dirty: AtomicBool::new(is_dirty),

@@ -15,6 +15,10 @@ use twiceshy::{AdaptError, Answer, Hash, Member};
 impl<B: Backend, F: SharedFilter> Inner<B, F> {
     /// Repairs what was "maybe" and not in the backend, if it still is so, and remembers it.
     pub(super) fn repair(&self, mistake: Hash) {
+        if !self.repairs {
+            self.counters.add(Count::FalsePositives, 1);
+            return;
+        }
         let is_known = Cell::new(false);
         if self.making_room(|| self.try_repair(mistake, &is_known)).is_err() {
             self.counters.add(Count::RepairsFailed, 1);

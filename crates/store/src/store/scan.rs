@@ -12,7 +12,7 @@ pub type Pairs<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> 
 
 impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// All pairs: in key order, if the layout is split, and otherwise in none.
-    pub fn pairs(&self) -> Pairs<'_> {
+    pub fn iter(&self) -> Pairs<'_> {
         let backend = &self.inner.backend;
         match self.inner.layout {
             Layout::Split => {
@@ -99,5 +99,14 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// If it can't be written.
     pub fn save_filter(&self, path: impl AsRef<Path>) -> Result<()> {
         Ok(self.inner.filter.save_to(path.as_ref())?)
+    }
+}
+
+impl<'a, B: Backend, F: SharedFilter> IntoIterator for &'a GuardedStore<B, F> {
+    type Item = Result<(Bytes, Bytes)>;
+    type IntoIter = Pairs<'a>;
+
+    fn into_iter(self) -> Pairs<'a> {
+        self.iter()
     }
 }
