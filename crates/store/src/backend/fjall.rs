@@ -17,8 +17,10 @@
 //!   part of it. For a scan that is good enough; a backup waits for a moment without writers
 //!   (`commits`).
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::catch_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -125,7 +127,9 @@ impl FjallBackend {
         let data = directory.data(ENGINE, |path| {
             make(path, &options, |_, _| Ok(())).map_err(failed("create", directory.path()))
         })?;
-        let (database, keyspaces) = open_engine(&data, &options).map_err(fails)?;
+        let (database, keyspaces) = catch_unwind(|| open_engine(&data, &options))
+            .map_err(|panic| damaged(&directory, &*panic))?
+            .map_err(fails)?;
         let spaces = keyspaces.map(|keyspace| Space {
             unsealed: AtomicU64::new(keyspace.tree.active_memtable().size()),
             keyspace,
@@ -370,6 +374,14 @@ fn failed(operation: &'static str, path: &Path) -> impl Fn(::fjall::Error) -> Ba
     }
 }
 
+/// fjall panics at some files that it doesn't expect.
+fn damaged(directory: &Directory, panic: &(dyn Any + Send)) -> BackendError {
+    let message = panic.downcast_ref::<String>().map(String::as_str);
+    let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+    let source = message.unwrap_or("its files are damaged").into();
+    BackendError::Engine { operation: "open", path: directory.path().to_owned(), source }
+}
+
 /// fjall has no empty key. The keys of only zeros, of which it is one, are less than all
 /// others; so each becomes the next of them, and the order is kept.
 fn encode(key: &[u8]) -> Cow<'_, [u8]> {
@@ -400,7 +412,7 @@ mod tests {
         batch
     }
 
-    /// fjall by itself would have memtables of some ten megabytes by then.
+    /// fjall by itself has memtables of many times the limit by then, if its workers work at all.
     #[test]
     fn memtables_are_flushed_under_load() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,0 +1,132 @@
+//! What a power cut may leave of fjall's journal: a part of it, and pages that were never written.
+
+#![cfg(feature = "fjall")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use twiceshy_store::backend::{Result, Unbounded};
+use twiceshy_store::{Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace};
+
+const BATCHES: u8 = 30;
+
+fn write_batches(path: &Path) {
+    let backend = FjallBackend::open(path, FjallOptions::default()).unwrap();
+    for number in 1..=BATCHES {
+        backend.write(&batch(number), Durability::Synced).unwrap();
+    }
+}
+
+/// Sets all of 10 keys to its number, and adds one.
+fn batch(number: u8) -> Batch {
+    let mut batch = Batch::new();
+    for key in 0..10_u8 {
+        batch.insert(Keyspace::Members, [key], vec![number; 100]);
+    }
+    batch.insert(Keyspace::Keys, [number], []);
+    batch
+}
+
+/// The number of batches that are there, all of them whole.
+fn count_batches(backend: &FjallBackend) -> u8 {
+    let all = |space| {
+        let pairs = backend.range(space, (Unbounded, Unbounded)).map(Result::unwrap);
+        pairs.map(|(key, value)| (key.to_vec(), value.to_vec())).collect::<Vec<_>>()
+    };
+    let (members, keys) = (all(Keyspace::Members), all(Keyspace::Keys));
+    let last = keys.len() as u8;
+    assert!(keys.into_iter().map(|(key, _)| key).eq((1..=last).map(|number| vec![number])));
+    assert_eq!(members.len(), if last == 0 { 0 } else { 10 });
+    assert!(members.into_iter().all(|(_, value)| value == vec![last; 100]));
+    last
+}
+
+/// The same after opening; one more can then be written, and stays.
+fn read_batches(path: &Path) -> Result<u8> {
+    let backend = FjallBackend::open(path, FjallOptions::default())?;
+    let found = count_batches(&backend);
+    backend.write(&batch(found + 1), Durability::Synced)?;
+    drop(backend);
+    let backend = FjallBackend::open(path, FjallOptions::default())?;
+    assert_eq!(count_batches(&backend), found + 1);
+    Ok(found)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else if entry.path().extension().is_none_or(|extension| extension != "jnl") {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Opens copies of a directory with other journals.
+fn with_journals(change: impl Fn(&[u8]) -> Vec<Vec<u8>>, check: impl Fn(usize, Result<u8>)) {
+    let directory = tempfile::tempdir().unwrap();
+    let original = directory.path().join("original");
+    write_batches(&original);
+    let journals: Vec<PathBuf> = fs::read_dir(original.join("fjall"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jnl"))
+        .collect();
+    let [journal] = &journals[..] else { panic!("one journal: {journals:?}") };
+    let mut bytes = fs::read(journal).unwrap();
+    // It is made longer than it is.
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    for (i, changed) in change(&bytes).into_iter().enumerate() {
+        let path = directory.path().join("changed");
+        copy(&original, &path);
+        fs::write(path.join("fjall").join(journal.file_name().unwrap()), changed).unwrap();
+        check(i, read_batches(&path));
+        fs::remove_dir_all(path).unwrap();
+    }
+}
+
+#[test]
+fn a_journal_that_ends_early_has_the_batches_before() {
+    with_journals(
+        |bytes| {
+            let cuts = (0..=bytes.len()).rev().step_by(bytes.len() / usize::from(BATCHES));
+            cuts.map(|cut| bytes[..cut].to_vec()).collect()
+        },
+        |i, found| {
+            // Each cut is a batch earlier, and in the middle of one.
+            let expected = BATCHES.saturating_sub(i as u8);
+            let found = found.unwrap();
+            assert!(found.abs_diff(expected) <= 1, "cut {i}: {found}");
+            assert!(i > 0 || found == BATCHES);
+        },
+    );
+}
+
+/// The disk may write the pages of what isn't synced in any order. fjall can then fail to open;
+/// what it must not do is to make something up.
+#[test]
+fn a_journal_with_a_hole_has_the_batches_before_or_none_is_given() {
+    with_journals(
+        |bytes| {
+            let holes = (0..bytes.len()).step_by(bytes.len() / 29);
+            holes
+                .map(|start| {
+                    let mut bytes = bytes.to_vec();
+                    let end = (start + 512).min(bytes.len());
+                    bytes[start..end].fill(0);
+                    bytes
+                })
+                .collect()
+        },
+        |i, found| {
+            if let Ok(found) = found {
+                assert!(found.abs_diff(i as u8) <= 2, "hole {i}: {found}");
+            }
+        },
+    );
+}
