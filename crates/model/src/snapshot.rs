@@ -1,7 +1,11 @@
 //! Snapshots that nobody saved: any bytes are one, or become one.
 
 use arbitrary::{Result, Unstructured};
-use twiceshy::{AdaptiveQuotientFilter, Answer, FrozenFilter, Hash, SnapshotError};
+use core::ops::Range;
+use twiceshy::{
+    AdaptiveQuotientFilter, Answer, ConcurrentAdaptiveQuotientFilter, FrozenFilter, Hash,
+    SnapshotError,
+};
 
 /// Bytes of a header; the table follows.
 pub const HEADER: usize = 128;
@@ -10,6 +14,8 @@ const REMAINDER_BITS_AT: usize = 24;
 const LINES_AT: usize = 72;
 const TABLE_CHECKSUM_AT: usize = 116;
 const CHECKSUM_AT: usize = 124;
+/// Of the lines that a concurrent filter's snapshot begins and ends with.
+const LINE_CHECKSUM_AT: usize = 60;
 const LINE: usize = 64;
 
 /// Makes the checksums of header and table right.
@@ -28,14 +34,66 @@ pub fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Takes bytes for a snapshot: as they are, sealed, or changes of one that was saved.
+/// Where the snapshots of shards are in that of a concurrent filter, as far as they are complete.
+pub fn shards_in(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut shards = Vec::new();
+    let mut start = LINE;
+    while let Some(shard) = bytes.get(start..).filter(|rest| rest.len() > LINE) {
+        let lines = shard.get(LINES_AT..LINES_AT + 8).and_then(|bytes| bytes.try_into().ok());
+        let size = lines.and_then(|lines| {
+            let lines = usize::try_from(u64::from_le_bytes(lines)).ok()?;
+            lines.checked_add(1)?.checked_mul(LINE)?.checked_add(HEADER)
+        });
+        let Some(size) = size.filter(|&size| size <= shard.len()) else { break };
+        shards.push(start..start + size);
+        start += size;
+    }
+    shards
+}
+
+/// Makes all checksums of a concurrent filter's snapshot right, and its size.
+pub fn seal_shards(bytes: &mut [u8]) {
+    let mut checksums = crc32fast::Hasher::new();
+    for shard in shards_in(bytes) {
+        seal(&mut bytes[shard.clone()]);
+        checksums.update(&bytes[shard][CHECKSUM_AT..HEADER]);
+    }
+    let size = bytes.len() as u64;
+    if let Some((_, end)) = bytes.split_last_chunk_mut::<LINE>() {
+        end[..8].copy_from_slice(&size.to_le_bytes());
+        end[8..12].copy_from_slice(&checksums.finalize().to_le_bytes());
+        seal_line(end);
+    }
+    if let Some((first, _)) = bytes.split_first_chunk_mut::<LINE>() {
+        seal_line(first);
+    }
+}
+
+fn seal_line(line: &mut [u8; LINE]) {
+    let checksum = crc32fast::hash(&line[..LINE_CHECKSUM_AT]);
+    line[LINE_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Takes bytes for a snapshot, of a filter or of a concurrent one: as they are, sealed, or
+/// changes of one that was saved.
 ///
 /// # Panics
 /// If what is read from it is no valid filter, or if two ways of reading it disagree.
 pub fn drive(bytes: &[u8]) {
     let Some((mode, rest)) = bytes.split_first() else { return };
-    match mode % 3 {
+    match mode % 6 {
         0 => read(rest),
+        3 => read_shards(rest),
+        4 => {
+            let mut sealed = rest.to_vec();
+            seal_shards(&mut sealed);
+            read_shards(&sealed);
+        }
+        5 => {
+            if let Ok(changed) = changed_shards(&mut Unstructured::new(rest)) {
+                read_shards(&changed);
+            }
+        }
         1 => {
             let mut sealed = rest.to_vec();
             seal(&mut sealed);
@@ -77,6 +135,75 @@ fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     }
     seal(&mut snapshot);
     Ok(snapshot)
+}
+
+/// A snapshot of a concurrent filter, with some bytes changed, parts moved, and the rest sealed
+/// or not.
+fn changed_shards(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let shards = *bytes.choose(&[1, 2, 4])?;
+    let builder = AdaptiveQuotientFilter::builder()
+        .slots(bytes.int_in_range(1..=200)?)
+        .remainder_bits(bytes.int_in_range(1..=56)?)
+        .value_bits(bytes.int_in_range(0..=16)?)
+        .shards(shards);
+    let builder = if bytes.arbitrary()? { builder.grow_at(0.9) } else { builder };
+    let filter = builder.build_concurrent().expect("a small filter");
+    for _ in 0..bytes.int_in_range(0..=200)? {
+        let hash = Hash::from_u128(bytes.arbitrary::<u128>()?);
+        let _ = filter.insert_times(hash, bytes.int_in_range(1..=3)?);
+        if let Answer::Maybe(claim) = filter.check(Hash::from_u128(hash.as_u128() ^ 1)) {
+            let _ = filter.adapt(&claim, &[hash]);
+        }
+    }
+    let mut snapshot = Vec::new();
+    filter.save(&mut snapshot).expect("memory takes all");
+    for _ in 0..bytes.int_in_range(0..=10)? {
+        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
+        snapshot[at] ^= bytes.arbitrary::<u8>()?;
+    }
+    let lines = snapshot.len() / LINE;
+    match bytes.int_in_range(0..=5)? {
+        0 => snapshot.truncate(bytes.int_in_range(0..=snapshot.len())?),
+        1 => {
+            let (from, to) = (bytes.int_in_range(0..=lines)?, bytes.int_in_range(0..=lines)?);
+            snapshot.drain(from.min(to) * LINE..from.max(to) * LINE);
+        }
+        2 => snapshot[LINE..].rotate_left(bytes.int_in_range(0..=lines - 1)? * LINE),
+        _ => {}
+    }
+    if bytes.ratio(3, 4)? {
+        seal_shards(&mut snapshot);
+    }
+    Ok(snapshot)
+}
+
+/// Restores a snapshot of a concurrent filter; if it is one, it is valid, saved as it was, and
+/// can be changed.
+///
+/// # Panics
+/// If not.
+pub fn read_shards(bytes: &[u8]) {
+    let Ok(filter) = ConcurrentAdaptiveQuotientFilter::restore(bytes) else { return };
+    filter.validate().expect("it was validated");
+    let mut saved = Vec::new();
+    filter.save(&mut saved).expect("memory takes all");
+    assert!(bytes.starts_with(&saved), "another than was restored");
+    let queries = queries(64);
+    let mut maybe = Vec::new();
+    filter.contains_many(&queries, &mut maybe);
+    for (&query, &maybe) in queries.iter().zip(&maybe) {
+        assert_eq!(filter.contains(query), maybe);
+    }
+    let members = filter.len();
+    let mut inserted = 0;
+    for &query in &queries {
+        if filter.insert(query).is_ok() {
+            inserted += 1;
+            assert!(filter.contains(query));
+        }
+    }
+    assert_eq!(filter.len(), members + inserted);
+    filter.validate().expect("valid after changes");
 }
 
 /// Reads a snapshot in every way, asks it, and compares.

@@ -1,5 +1,8 @@
 //! Snapshots: what is saved comes back, and what was changed is noticed or harmless.
 
+#[path = "snapshot/shards.rs"]
+mod shards;
+
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

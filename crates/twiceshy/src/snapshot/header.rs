@@ -139,6 +139,12 @@ impl Header {
         bytes
     }
 
+    /// What the last bytes of the header are: different headers seldom have the same. A checksum
+    /// of whole headers would be no use, because behind its own checksum any header's is the same.
+    pub(super) fn checksum(&self) -> u32 {
+        number(&self.to_bytes()[offset::CHECKSUM..]) as u32
+    }
+
     /// Reads the header of a snapshot that begins with these bytes: as many as there are,
     /// or [`SIZE`] and any others.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, SnapshotError> {

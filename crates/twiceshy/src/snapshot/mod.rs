@@ -103,7 +103,7 @@
 //! | 60 | 4 | checksum of the bytes before |
 //! | 64 | | the shards' snapshots, without secret sections, and without marks |
 //! | *m* | 8 | bytes of the whole snapshot, *m* + 64 |
-//! | *m* + 8 | 4 | checksum of the headers of all shards, in order: they are those that were saved together |
+//! | *m* + 8 | 4 | checksum of the header checksums of all shards, in order: it tells that they were saved together |
 //! | *m* + 12 | 48 | 0 |
 //! | *m* + 60 | 4 | checksum of the 60 bytes before |
 //!

@@ -11,7 +11,7 @@ use crate::{
     AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter, Filter, HashScheme, Parameters,
 };
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 /// The version that is written, and the only one that is read.
@@ -26,7 +26,7 @@ mod offset {
     /// Of the line at the beginning, and of that at the end.
     pub(super) const CHECKSUM: usize = 60;
 
-    pub(super) const HEADERS_CHECKSUM: usize = 8;
+    pub(super) const LIST_CHECKSUM: usize = 8;
     pub(super) const RESERVED_AT_END: usize = 12;
 }
 
@@ -55,14 +55,14 @@ impl ConcurrentAdaptiveQuotientFilter {
     pub fn save(&self, mut writer: impl Write) -> Result<(), SnapshotError> {
         let header = Header { shards: self.shards(), hash: self.hash_scheme() };
         writer.write_all(&header.to_bytes())?;
-        let (mut size, mut headers) = (2 * LINE as u64, crc32fast::Hasher::new());
+        let (mut size, mut list) = (2 * LINE as u64, crc32fast::Hasher::new());
         for shard in 0..self.shards() {
             let image = self.with_shard(shard, Image::copied)?;
             let header = image.write(Telling::Nothing, &mut writer)?;
-            headers.update(&header.to_bytes());
+            list.update(&header.checksum().to_le_bytes());
             size += header.total_size();
         }
-        writer.write_all(&end_line(size, headers.finalize()))?;
+        writer.write_all(&end_line(size, list.finalize()))?;
         writer.flush()?;
         Ok(())
     }
@@ -85,7 +85,12 @@ impl ConcurrentAdaptiveQuotientFilter {
     /// As [`save`](Self::save), or if the file can't be replaced; the old one is still there
     /// then, unless only the folder couldn't be told to keep the new one.
     pub fn save_to(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
-        at(path.as_ref(), |path| replace(path, Readers::AsBefore, |file| self.save(file)))
+        at(path.as_ref(), |path| {
+            replace(path, Readers::AsBefore, |file| {
+                // Small shards are many small pieces.
+                self.save(BufWriter::new(file))
+            })
+        })
     }
 
     /// Reads a [snapshot](crate::snapshot) of a concurrent filter, all of it and not a byte
@@ -105,7 +110,7 @@ impl ConcurrentAdaptiveQuotientFilter {
     /// As [`restore`](Self::restore), or if the file can't be opened or is too long.
     pub fn restore_from(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
         at(path.as_ref(), |path| {
-            let mut input = Input::new(File::open(path)?);
+            let mut input = Input::new(BufReader::new(File::open(path)?));
             let filter = read(&mut input)?;
             input.end()?;
             Ok(filter)
@@ -178,11 +183,11 @@ fn check(line: &[u8; LINE], section: &'static str) -> Result<(), SnapshotError> 
 }
 
 /// The line at the end.
-fn end_line(size: u64, headers_checksum: u32) -> [u8; LINE] {
+fn end_line(size: u64, list_checksum: u32) -> [u8; LINE] {
     let mut line = [0; LINE];
-    line[..offset::HEADERS_CHECKSUM].copy_from_slice(&size.to_le_bytes());
-    line[offset::HEADERS_CHECKSUM..offset::RESERVED_AT_END]
-        .copy_from_slice(&headers_checksum.to_le_bytes());
+    line[..offset::LIST_CHECKSUM].copy_from_slice(&size.to_le_bytes());
+    line[offset::LIST_CHECKSUM..offset::RESERVED_AT_END]
+        .copy_from_slice(&list_checksum.to_le_bytes());
     sealed(line)
 }
 
@@ -190,13 +195,13 @@ fn read(input: &mut Input<impl Read>) -> Result<ConcurrentAdaptiveQuotientFilter
     let mut line = [0; LINE];
     let found = input.read_some(&mut line)?;
     let Header { shards, hash } = Header::read(&line[..found])?;
-    let mut headers = crc32fast::Hasher::new();
+    let mut list = crc32fast::Hasher::new();
     let mut filters: Vec<AdaptiveQuotientFilter> = Vec::new();
     for shard in 0..shards {
-        let filter = read_shard(input, filters.first(), hash, &mut headers);
+        let filter = read_shard(input, filters.first(), hash, &mut list);
         filters.push(filter.map_err(|error| SnapshotError::Shard { shard, error: error.into() })?);
     }
-    read_end(input, headers.finalize())?;
+    read_end(input, list.finalize())?;
     Ok(ConcurrentAdaptiveQuotientFilter::of_valid(filters)?)
 }
 
@@ -205,10 +210,10 @@ fn read_shard(
     input: &mut Input<impl Read>,
     first: Option<&AdaptiveQuotientFilter>,
     hash: HashScheme,
-    headers: &mut crc32fast::Hasher,
+    list: &mut crc32fast::Hasher,
 ) -> Result<AdaptiveQuotientFilter, SnapshotError> {
     let header = input.read_header()?;
-    headers.update(&header.to_bytes());
+    list.update(&header.checksum().to_le_bytes());
     if header.mark != 0 || header.secret_checksum.is_some() {
         return Err(impossible("it tells of a secret, which no shard does"));
     }
@@ -226,7 +231,7 @@ fn read_shard(
 }
 
 /// Reads the line at the end, and checks that the shards are those that were saved together.
-fn read_end(input: &mut Input<impl Read>, headers_checksum: u32) -> Result<(), SnapshotError> {
+fn read_end(input: &mut Input<impl Read>, list_checksum: u32) -> Result<(), SnapshotError> {
     let mut line = [0; LINE];
     let size = input.found + LINE as u64;
     input.fill(&mut line, size)?;
@@ -234,7 +239,7 @@ fn read_end(input: &mut Input<impl Read>, headers_checksum: u32) -> Result<(), S
     if line[offset::RESERVED_AT_END..offset::CHECKSUM].iter().any(|&byte| byte != 0) {
         return Err(Invalid("the end says what version 1 knows nothing of".into()).into());
     }
-    if line != end_line(size, headers_checksum) {
+    if line != end_line(size, list_checksum) {
         return Err(SnapshotError::Checksum { section: "list of shards" });
     }
     Ok(())
