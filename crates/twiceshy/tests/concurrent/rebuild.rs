@@ -159,8 +159,7 @@ fn what_can_not_be_built_changes_nothing() {
     let before = (entries_of(&filter), filter.parameters());
     let listed = list(&all, filter.shard_hashes(2));
     let [first, last] = [*filter.shard_hashes(2).start(), *filter.shard_hashes(2).end()];
-    let [too_low, too_high] =
-        [first.as_u128() - 1, last.as_u128() + 1].map(|hash| Hash::from_u128(hash));
+    let [too_low, too_high] = [first.as_u128() - 1, last.as_u128() + 1].map(Hash::from_u128);
 
     // A hash of another shard, at either end or in the middle, of a member or a mistake.
     for outside in [too_low, too_high, Hash::MIN, Hash::MAX] {
@@ -357,7 +356,9 @@ fn members_are_never_absent_while_shards_are_rebuilt() {
         }
         writer.join().unwrap();
         done.store(true, Ordering::Relaxed);
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        for reader in readers {
+            reader.join().unwrap();
+        }
     });
     check_entries(&filter, &store.into_inner().unwrap());
     filter.validate().unwrap();

@@ -209,7 +209,7 @@ fn shards_that_do_not_belong_together_are_refused() {
     let valid = restored(&together(&[shard.clone(), shard.clone()])).unwrap();
     assert_eq!(valid.shards(), 2);
     let refused = |others: &[Vec<u8>]| {
-        let shards = [&[shard.clone()], others].concat();
+        let shards = [std::slice::from_ref(&shard), others].concat();
         let error = restored(&together(&shards)).expect_err("one is another filter's");
         assert!(error.to_string().starts_with("shard 1: "), "{error}");
         error.to_string()
@@ -305,7 +305,21 @@ fn files_of_shards_are_replaced_and_restored() {
     assert!(matches!(filter.save(&mut room[..]), Err(SnapshotError::Io(_))));
 }
 
-/// A writer that uses the filter while it is saved.
+/// A writer that uses the filter that is saved to it.
+struct Using<'a>(&'a ConcurrentAdaptiveQuotientFilter, usize);
+
+impl std::io::Write for Using<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.insert(Hash::from_u128((self.1 as u128) << 117)).unwrap();
+        self.1 += 1;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[test]
 fn others_go_on_while_a_filter_is_saved() {
     let filter = builder().capacity(300).shards(4).build_concurrent().unwrap();
@@ -327,17 +341,6 @@ fn others_go_on_while_a_filter_is_saved() {
         }
     });
     // No lock is held while it is written: this would wait for itself.
-    struct Using<'a>(&'a ConcurrentAdaptiveQuotientFilter, usize);
-    impl std::io::Write for Using<'_> {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.insert(Hash::from_u128((self.1 as u128) << 117)).unwrap();
-            self.1 += 1;
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
     filter.save(Using(&filter, 0)).unwrap();
     assert!(filter.len() > hashes.len());
 }
