@@ -70,7 +70,7 @@ impl Random {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        (u128::from(self.next()) * bound as u128 >> 64) as usize
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// Above 0, at most 1.
@@ -226,7 +226,9 @@ struct Run {
 impl Run {
     fn insert(&self, keys: &[Key]) -> Row {
         let start = Instant::now();
-        keys.iter().for_each(|key| self.setup.put(key));
+        for key in keys {
+            self.setup.put(key);
+        }
         let kops = thousands(keys.len(), start);
         self.setup.flush();
         let gets = self.setup.asked().map_or(0, |asked| asked.len() as u64);
