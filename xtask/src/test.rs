@@ -10,11 +10,10 @@ fn run_all(steps: &[&[&str]]) -> Done {
     steps.iter().try_for_each(|words| shell::run(command(words)))
 }
 
-/// Runs a benchmark of the lab, once and on a small filter, to see that it does.
-fn run_benchmark(name: &str, options: &[&str]) -> Done {
+/// Runs a benchmark of the lab, on as little as may be, to see that it does.
+fn run_benchmark(name: &str, options: &str) -> Done {
     let mut lab = command(&["cargo", "run", "--release", "--package", "twiceshy-lab"]);
-    lab.args(["--", "bench", name, "--log2-slots", "12", "--rounds", "1", "--json"]);
-    lab.args(options);
+    lab.args(["--", "bench", name, "--json"]).args(options.split(' '));
     shell::run(lab)
 }
 
@@ -39,8 +38,9 @@ pub(crate) fn run() -> Done {
         &["cargo", "run", "--release", "--example", "dance"],
         &["cargo", "run", "--release", "--example", "demo", "--", "--quick"],
     ])?;
-    run_benchmark("point", &["--queries", "10000"])?;
-    run_benchmark("aqf-ops", &[])?;
+    run_benchmark("point", "--log2-slots 12 --rounds 1 --queries 10000")?;
+    run_benchmark("aqf-ops", "--log2-slots 12 --rounds 1")?;
+    run_benchmark("store", "--pairs 5000 --queries 2000")?;
     let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     shell::run(docs)?;

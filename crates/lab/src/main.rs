@@ -37,6 +37,8 @@ enum Bench {
     /// Example: twiceshy-lab bench aqf-ops --log2-slots 22
     AqfOps(bench::measure::Common),
     /// What the filter is worth before a store on a disk, also against an adversary.
+    ///
+    /// Example: twiceshy-lab bench store --pairs 1000000
     Store(bench::store::Options),
 }
 
