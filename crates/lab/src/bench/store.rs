@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use twiceshy_store::backend::{Bounds, Scan};
+use twiceshy_store::backend::{Bounds, Scan, Unbounded};
 use twiceshy_store::{
     Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
     Keyspace, Options as Store,
@@ -154,19 +154,22 @@ enum Setup {
 }
 
 impl Setup {
-    fn open(name: &str, directory: &Path, options: &Options) -> Self {
+    fn engine(name: &str, directory: &Path, options: &Options) -> FjallBackend {
         let mut engine = FjallOptions::default();
         engine.cache_bytes = options.cache_bytes;
         engine.memtable_bytes = 4 << 20;
         engine.bloom_filters = name == "engine";
-        let backend = FjallBackend::open(directory, engine).expect("a new directory");
+        FjallBackend::open(directory, engine).expect("a directory of its own")
+    }
+
+    fn over(backend: FjallBackend, name: &str, options: &Options) -> Self {
         if matches!(name, "none" | "engine") {
             return Setup::Bare(backend);
         }
         let recording = Arc::new(Recording { backend, asked: Mutex::default() });
         let store = Store::new().capacity(options.pairs).repairs(name == "adaptive");
-        let mut store = store.open_with(Arc::clone(&recording), None).expect("a new store");
-        store.wait_until_ready().expect("an empty store");
+        let mut store = store.open_with(Arc::clone(&recording), None).expect("a store");
+        store.wait_until_ready().expect("a backend that can be read");
         Setup::Guarded(Box::new(store), recording)
     }
 
@@ -275,6 +278,34 @@ impl Run {
         }
     }
 
+    /// Reads all pairs, as building the filter again has to, and then builds it, if there is
+    /// one.
+    fn read_all(self, pairs: usize, options: &Options, directory: &Path) -> Vec<Row> {
+        let count = |backend: &FjallBackend, space| {
+            backend.range(space, (Unbounded, Unbounded)).filter(Result::is_ok).count()
+        };
+        let start = Instant::now();
+        let found = match &self.setup {
+            Setup::Bare(backend) => count(backend, Keyspace::Keys),
+            Setup::Guarded(_, recording) => count(&recording.backend, Keyspace::Members),
+        };
+        assert_eq!(found, pairs, "all that was put");
+        let mut rows = vec![Row { op: "scan", kops: thousands(pairs, start), ..self.row() }];
+        if let Setup::Guarded(..) = self.setup {
+            let row = self.row();
+            drop(self);
+            let backend = Setup::engine(row.setup, directory, options);
+            let start = Instant::now();
+            // Nothing was saved: there is no directory for it.
+            let Setup::Guarded(store, _) = Setup::over(backend, row.setup, options) else {
+                unreachable!("it is guarded")
+            };
+            assert_eq!(store.stats().members, pairs as u64);
+            rows.push(Row { op: "rebuild", kops: thousands(pairs, start), ..row });
+        }
+        rows
+    }
+
     /// What the adversary learns from asking: the keys that went to the disk, or seem to have.
     fn learn(&mut self, keys: &[Key]) -> Vec<Key> {
         let mut times: Vec<(Duration, Key)> = Vec::with_capacity(keys.len());
@@ -310,7 +341,8 @@ pub(crate) fn run(options: &Options) {
             None => tempfile::tempdir(),
         };
         let directory = directory.expect("room for a directory");
-        let setup = Setup::open(name, &directory.path().join("data"), options);
+        let data = directory.path().join("data");
+        let setup = Setup::over(Setup::engine(name, &data, options), name, options);
         let mut run = Run { name, setup, mistakes: HashSet::new() };
         show(&run.insert(&members), options);
 
@@ -330,6 +362,9 @@ pub(crate) fn run(options: &Options) {
                 }
             }
             show(&run.ask("hostile", percent, &keys), options);
+        }
+        for row in run.read_all(members.len(), options, &data) {
+            show(&row, options);
         }
     }
 }
