@@ -282,7 +282,7 @@ impl Run {
     /// one.
     fn read_all(self, pairs: usize, options: &Options, directory: &Path) -> Vec<Row> {
         let count = |backend: &FjallBackend, space| {
-            backend.range(space, (Unbounded, Unbounded)).filter(Result::is_ok).count()
+            backend.range(space, (Unbounded, Unbounded)).flatten().count()
         };
         let start = Instant::now();
         let found = match &self.setup {
