@@ -37,6 +37,9 @@ pub enum StoreError {
         /// What was asked for.
         wanted: Layout,
     },
+    /// The store has another secret than was asked for.
+    #[error("the store's secret is another one")]
+    Secret,
     /// A repair was refused.
     #[error("a mistake can't be repaired")]
     Repair(#[from] AdaptError),

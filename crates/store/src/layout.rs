@@ -43,13 +43,20 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// That of the store in a backend; a new one, if there is none. If a layout is asked for,
-    /// it must be the store's.
-    pub(crate) fn of(backend: &impl Backend, layout: Option<Layout>) -> Result<Self> {
+    /// That of the store in a backend; a new one, if there is none. If a layout or a secret is
+    /// asked for, it must be the store's.
+    pub(crate) fn of(
+        backend: &impl Backend,
+        layout: Option<Layout>,
+        secret: Option<&Secret>,
+    ) -> Result<Self> {
         let identity = match backend.get(Keyspace::Meta, STORE)? {
             Some(bytes) => Self::from_bytes(&bytes)?,
-            None => Self::create(backend, layout.unwrap_or_default())?,
+            None => Self::create(backend, layout.unwrap_or_default(), secret)?,
         };
+        if secret.is_some_and(|secret| secret.expose() != identity.secret.expose()) {
+            return Err(StoreError::Secret);
+        }
         match layout {
             Some(layout) if layout != identity.layout => {
                 Err(StoreError::Layout { found: identity.layout, wanted: layout })
@@ -58,13 +65,14 @@ impl Identity {
         }
     }
 
-    fn create(backend: &impl Backend, layout: Layout) -> Result<Self> {
+    fn create(backend: &impl Backend, layout: Layout, secret: Option<&Secret>) -> Result<Self> {
         for space in [Keyspace::Members, Keyspace::Keys, Keyspace::Mistakes] {
-            if backend.range(space, (Unbounded, Unbounded)).next().is_some() {
+            if backend.range(space, (Unbounded, Unbounded)).next().transpose()?.is_some() {
                 return Err(StoreError::Format("it has data, but no secret".into()));
             }
         }
-        let identity = Self { layout, secret: Secret::generate()? };
+        let secret = secret.map_or_else(Secret::generate, |secret| Ok(secret.clone()))?;
+        let identity = Self { layout, secret };
         let mut batch = Batch::new();
         batch.insert(Keyspace::Meta, STORE, identity.to_bytes());
         backend.write(&batch, Durability::Synced)?;

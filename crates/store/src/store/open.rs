@@ -10,7 +10,7 @@ use crate::stripes::Stripes;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
-use twiceshy::KeyedHasher;
+use twiceshy::{KeyedHasher, Secret};
 
 /// How a store is opened.
 ///
@@ -20,6 +20,7 @@ use twiceshy::KeyedHasher;
 pub struct Options {
     pub(super) shape: Shape,
     pub(super) layout: Option<Layout>,
+    pub(super) secret: Option<Secret>,
     pub(super) durability: Durability,
     pub(super) mistakes_kept: usize,
     pub(super) repairs: bool,
@@ -43,6 +44,7 @@ impl Default for Options {
         Self {
             shape: Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 },
             layout: None,
+            secret: None,
             durability: Durability::default(),
             mistakes_kept: 1 << 20,
             repairs: true,
@@ -83,6 +85,16 @@ impl Options {
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);
+        self
+    }
+
+    /// What keys are hashed with; for a store that is there, it must be its own. By default, a
+    /// new store has one from the operating system's entropy, and nobody needs to know it.
+    /// Whoever knows it can make the filter slow: give one only to have the same hashes
+    /// elsewhere, or again in a test.
+    #[must_use]
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secret = Some(secret);
         self
     }
 
@@ -142,8 +154,8 @@ impl Options {
         backend: B,
         directory: Option<&Path>,
     ) -> Result<GuardedStore<B, F>> {
-        let identity = Identity::of(&backend, self.layout)?;
-        let saved = directory.and_then(|directory| super::recover::saved(&backend, directory));
+        let identity = Identity::of(&backend, self.layout, self.secret.as_ref())?;
+        let saved = super::recover::saved(&backend, directory)?;
         let is_dirty = saved.is_none();
         let (filter, is_ready) = match saved {
             Some(filter) => (filter, true),

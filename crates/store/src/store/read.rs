@@ -32,11 +32,13 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Bytes>>> {
         let inner = &*self.inner;
         let hashes: Vec<Hash> = keys.iter().map(|key| inner.hash(key.as_ref())).collect();
+        // In this order: a shard that is ready stays so.
+        let ready: Vec<bool> = hashes.iter().map(|&hash| inner.is_ready(hash)).collect();
         let mut maybe = Vec::with_capacity(keys.len());
         inner.filter.contains_many(&hashes, &mut maybe);
-        let each = keys.iter().zip(&hashes).zip(maybe);
-        each.map(|((key, &hash), maybe)| {
-            if maybe || !inner.is_ready(hash) {
+        let each = keys.iter().zip(&hashes).zip(ready.into_iter().zip(maybe));
+        each.map(|((key, &hash), (is_ready, maybe))| {
+            if maybe || !is_ready {
                 return inner.get(hash, key.as_ref());
             }
             inner.counters.add(Count::Lookups, 1);

@@ -19,9 +19,27 @@ use std::thread::JoinHandle;
 use twiceshy::{Hash, Secret};
 
 /// The filter that was saved when the store was closed, if nothing was written since.
-pub(super) fn saved<F: SharedFilter>(backend: &impl Backend, directory: &Path) -> Option<F> {
-    let name = backend.get(Keyspace::Meta, CLEAN).ok()??;
-    F::restore_from(&directory.join(file_name(&name)?)).ok()
+///
+/// One that is named but can't be used loses its name at once, durably: it may be readable
+/// again next time, when it isn't exact any more.
+pub(super) fn saved<F: SharedFilter>(
+    backend: &impl Backend,
+    directory: Option<&Path>,
+) -> Result<Option<F>> {
+    let Some(name) = backend.get(Keyspace::Meta, CLEAN)? else { return Ok(None) };
+    let file = directory.zip(file_name(&name)).map(|(directory, name)| directory.join(name));
+    let filter = file.and_then(|file| F::restore_from(&file).ok());
+    if filter.is_none() {
+        unname(backend)?;
+    }
+    Ok(filter)
+}
+
+/// Has the backend name no saved filter, from now on and whatever happens.
+pub(super) fn unname(backend: &impl Backend) -> Result<()> {
+    let mut batch = Batch::new();
+    batch.remove(Keyspace::Meta, CLEAN);
+    Ok(backend.write(&batch, Durability::Synced)?)
 }
 
 /// The file of a filter that is saved under a number.
@@ -83,16 +101,24 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
 impl<B: Backend, F: SharedFilter> Inner<B, F> {
     pub(super) fn load_mistakes(&self) -> Result<()> {
         let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
+        let mut forgotten = Batch::new();
         for pair in self.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)) {
             let (key, _) = pair?;
             // What no store has written is no mistake.
-            if let Some(mistake) = layout::mistake(&key)
-                && locked.insert_mistake(mistake)
-            {
+            let Some(mistake) = layout::mistake(&key) else { continue };
+            if self.mistakes.load(Ordering::Relaxed) >= self.mistakes_kept {
+                forgotten.remove(Keyspace::Mistakes, key);
+                self.counters.add(Count::MistakesForgotten, 1);
+            } else if locked.insert_mistake(mistake) {
                 self.mistakes.fetch_add(1, Ordering::Relaxed);
             }
         }
-        Ok(())
+        // The saved filter, if any, has them repaired, and is as good as before.
+        if forgotten.is_empty() {
+            Ok(())
+        } else {
+            Ok(self.backend.write(&forgotten, self.durability)?)
+        }
     }
 
     /// Builds all shards, in another thread.

@@ -54,9 +54,11 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
 
     /// Tells the filter that a hash is no member, and which are, near it.
     fn adapt(&self, mistake: Hash, members: &[Hash]) -> Result<(), AdaptError> {
-        let listed: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        // The shard may grow; whatever else makes a claim stale is locked out.
+        // The shard may grow, and then there are fewer suspects; whatever else makes a claim stale
+        // is locked out.
         while let Answer::Maybe(claim) = self.filter.check(mistake) {
+            let suspects = members.iter().filter(|member| claim.suspects().contains(member));
+            let listed: Vec<Member> = suspects.map(|&member| member.into()).collect();
             match self.filter.adapt(&claim, &listed) {
                 Ok(adaptation) => self.counters.add(Count::GhostsCleared, adaptation.ghosts),
                 Err(AdaptError::Stale) => {}
@@ -85,6 +87,8 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
                 self.counters.add(Count::RepairsFailed, 1);
                 continue;
             };
+            // A write that failed halfway may have left a member on the list.
+            mistakes.retain(|mistake| members.binary_search(mistake).is_err());
             members.extend(new.iter().filter(|hash| suspects.contains(hash)));
             for mistake in mistakes {
                 self.adapt(mistake, &members).map_err(|error| (mistake, error.into()))?;
@@ -97,12 +101,11 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
     /// Keeps a mistake, in memory and in the backend, so that it is repaired whenever the
     /// filter is built again, or a member comes that it would collide with.
     fn remember(&self, locked: &mut Locked<'_>, mistake: Hash) -> Result<()> {
-        if !locked.insert_mistake(mistake) {
-            return Ok(());
-        }
         let mut batch = Batch::new();
         batch.insert(Keyspace::Mistakes, layout::mistake_key(mistake), b"");
-        if self.mistakes.fetch_add(1, Ordering::Relaxed) >= self.mistakes_kept {
+        if !locked.insert_mistake(mistake) {
+            // A write that failed halfway may have left it here, but not there.
+        } else if self.mistakes.fetch_add(1, Ordering::Relaxed) >= self.mistakes_kept {
             let forgotten = locked.evict(mistake);
             batch.remove(Keyspace::Mistakes, layout::mistake_key(forgotten));
             self.mistakes.fetch_sub(1, Ordering::Relaxed);

@@ -1,13 +1,13 @@
 //! Putting and deleting.
 
 use super::{GuardedStore, Inner};
-use crate::backend::{Backend, BackendError, Batch, Durability, Keyspace, MAX_KEY_BYTES};
+use crate::backend::{Backend, BackendError, Batch, Keyspace, MAX_KEY_BYTES};
 use crate::counters::Count;
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout;
 use crate::stripes::Locked;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use twiceshy::Hash;
@@ -133,17 +133,20 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
     /// quarter larger each time, and tries again.
     pub(super) fn making_room(&self, work: impl Fn() -> Result<Room>) -> Result<()> {
         const TRIES: u32 = 4;
-        let mut tried = 0;
+        let mut tried = BTreeMap::new();
         loop {
-            match work()? {
+            let (hash, error) = match work()? {
                 Room::Enough => return Ok(()),
-                Room::Needed { error, .. } if tried == TRIES => return Err(error),
-                Room::Needed { hash, .. } => {
-                    let more = (self.filter.len() / self.filter.shards() / 4).max(64) << tried;
-                    self.rebuild(self.filter.shard_of(hash), more)?;
-                }
+                Room::Needed { hash, error } => (hash, error),
+            };
+            let shard = self.filter.shard_of(hash);
+            let tries = tried.entry(shard).or_insert(0);
+            if *tries == TRIES {
+                return Err(error);
             }
-            tried += 1;
+            let more = (self.filter.len() / self.filter.shards() / 4).max(64) << *tries;
+            self.rebuild(shard, more)?;
+            *tries += 1;
         }
     }
 
@@ -163,7 +166,11 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         }
         let mut batch = Batch::new();
         self.layout.remove(&mut batch, hash, key);
-        self.write(&batch)?;
+        if let Err(error) = self.write(&batch) {
+            // Whether it is in the backend is not known; in the filter it does no harm.
+            self.counters.add(Count::GhostsLeft, u64::from(is_ready));
+            return Err(error);
+        }
         if is_ready && self.filter.remove(hash).is_err() {
             self.counters.add(Count::GhostsLeft, 1);
         }
@@ -176,9 +183,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         if !self.is_dirty.load(Ordering::Acquire) {
             let _one = self.dirtying.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.is_dirty.load(Ordering::Acquire) {
-                let mut unmark = Batch::new();
-                unmark.remove(Keyspace::Meta, layout::CLEAN);
-                self.backend.write(&unmark, Durability::Synced)?;
+                super::recover::unname(&self.backend)?;
                 self.is_dirty.store(true, Ordering::Release);
             }
         }

@@ -1,0 +1,271 @@
+//! A store over a backend that fails at each operation of a script, one after the other: what
+//! was acknowledged is there, and what was not is whole or absent.
+
+mod common;
+
+use common::{LAYOUTS, copy, copy_files, options};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use twiceshy::Secret;
+use twiceshy_store::testing::{Fault, FaultyBackend};
+use twiceshy_store::{Backend, GuardedStore, Layout, MemoryBackend, Options, Result};
+
+type Faulty = Arc<FaultyBackend<MemoryBackend>>;
+
+/// The keys of the script.
+const KEYS: u8 = 60;
+
+enum Step {
+    Put(u8, u8),
+    PutMany(std::ops::Range<u8>, u8),
+    Delete(u8),
+    GetAll,
+    Scrub,
+    Reopen,
+}
+
+/// Members, mistakes of all the others, members that collide with these, mistakes that become
+/// members and are mistakes again.
+fn script() -> Vec<Step> {
+    use Step::*;
+    let mut script = vec![PutMany(0..12, 1), Put(12, 2), Put(3, 3), GetAll];
+    script.extend((4..8).map(Delete));
+    script.extend([PutMany(4..7, 4), PutMany(30..36, 5), GetAll, Reopen, Put(40, 6), Delete(40)]);
+    script.extend([Delete(59), GetAll, Put(8, 7), Reopen]);
+    script.extend([Delete(31), PutMany(30..33, 8), Scrub, PutMany(50..58, 9), GetAll]);
+    script
+}
+
+/// The same hashes, so the same operations, each time.
+fn always(layout: Layout) -> Options {
+    options(layout).secret(Secret::from_bytes([7; 16]))
+}
+
+/// A store and what is known of it.
+struct Known<B: Backend> {
+    store: GuardedStore<B>,
+    facts: Facts,
+}
+
+#[derive(Clone, Default)]
+struct Facts {
+    /// What a key may be worth; of one that isn't here, that is nothing.
+    possible: BTreeMap<u8, BTreeSet<Option<u8>>>,
+    /// Mistakes that were repaired and remembered.
+    repaired: BTreeSet<u8>,
+}
+
+impl Facts {
+    fn possible(&mut self, key: u8) -> &mut BTreeSet<Option<u8>> {
+        self.possible.entry(key).or_insert_with(|| BTreeSet::from([None]))
+    }
+
+    fn wrote(&mut self, key: u8, value: Option<u8>, is_acknowledged: bool) {
+        let possible = self.possible(key);
+        if is_acknowledged {
+            possible.clear();
+        }
+        possible.insert(value);
+        if value.is_some() {
+            self.repaired.remove(&key);
+        }
+    }
+}
+
+impl<B: Backend> Known<B> {
+    fn get(&mut self, key: u8) -> Result<()> {
+        let before = self.store.stats();
+        let value = self.store.get(&[key])?.map(|value| value[0]);
+        let after = self.store.stats();
+        let possible = self.facts.possible(key);
+        assert!(possible.contains(&value), "{key} is {value:?}, not one of {possible:?}");
+        *possible = BTreeSet::from([value]);
+        let has_failed = after.repairs_failed > 0;
+        let is_ready = after.shards_ready == after.shards;
+        if value.is_none() && is_ready && !has_failed && after.backend_gets > before.backend_gets {
+            assert!(!self.facts.repaired.contains(&key), "{key} is a mistake again");
+        }
+        let is_repaired = after.repairs_failed == before.repairs_failed;
+        if after.false_positives > before.false_positives && is_repaired {
+            self.facts.repaired.insert(key);
+        }
+        Ok(())
+    }
+
+    fn put_many(&mut self, keys: std::ops::Range<u8>, value: u8) -> Result<()> {
+        let done = self.store.put_many(keys.clone().map(|key| ([key], [value])));
+        let is_acknowledged = done.is_ok();
+        keys.clone().for_each(|key| self.facts.wrote(key, Some(value), is_acknowledged));
+        // Whole or not at all.
+        let values: Result<Vec<_>> = keys.map(|key| self.store.get(&[key])).collect();
+        if let Ok(values) = values {
+            let written = values.iter().flatten().filter(|found| found[0] == value).count();
+            assert!(written == 0 || written == values.len());
+        }
+        done
+    }
+
+    fn step(&mut self, step: &Step) -> Result<()> {
+        match *step {
+            Step::Put(key, value) => {
+                let done = self.store.put(&[key], &[value]);
+                self.facts.wrote(key, Some(value), done.is_ok());
+                done
+            }
+            Step::PutMany(ref keys, value) => self.put_many(keys.clone(), value),
+            Step::Delete(key) => {
+                let done = self.store.delete(&[key]);
+                self.facts.wrote(key, None, done.is_ok());
+                done.map(|_| ())
+            }
+            Step::GetAll => {
+                let done: Vec<_> = (0..KEYS).map(|key| self.get(key)).collect();
+                done.into_iter().collect()
+            }
+            Step::Scrub => self.store.scrub(),
+            Step::Reopen => Ok(()),
+        }
+    }
+}
+
+/// Checks a store that has just been opened over a backend that doesn't fail.
+fn check(backend: impl Backend, layout: Layout, files: &Path, facts: &Facts) {
+    let mut store: GuardedStore<_> = always(layout).open_with(backend, Some(files)).unwrap();
+    store.wait_until_ready().unwrap();
+    for key in facts.repaired.clone() {
+        if facts.possible[&key] == BTreeSet::from([None]) {
+            assert_eq!(store.get(&[key]).unwrap(), None);
+            assert_eq!(store.stats().backend_gets, 0, "{key} is a mistake again");
+        }
+    }
+    let mut known = Known { store, facts: facts.clone() };
+    (0..KEYS).for_each(|key| known.get(key).unwrap());
+    // What there is can be found, and the filter has no more, when ghosts are cleared.
+    known.store.scrub().unwrap();
+    let pairs: Vec<_> = known.store.pairs().map(Result::unwrap).collect();
+    assert!(pairs.iter().all(|(key, _)| known.facts.possible[&key[0]] != BTreeSet::from([None])));
+    assert_eq!(known.store.stats().members, pairs.len() as u64);
+    // And it can be used.
+    for key in 0..KEYS {
+        known.store.put(&[key], &[99]).unwrap();
+    }
+    for key in 0..KEYS {
+        assert_eq!(known.store.get(&[key]).unwrap().as_deref(), Some(&[99][..]));
+        assert!(known.store.delete(&[key]).unwrap());
+    }
+    assert_eq!(known.store.stats().members, 0);
+}
+
+/// Opens a store; if that fails and failures are single, again.
+fn open(backend: &Faulty, layout: Layout, files: &Path) -> Result<GuardedStore<Faulty>> {
+    let open = || always(layout).open_with(Arc::clone(backend), Some(files));
+    let mut store: GuardedStore<_> = open().or_else(|_| open())?;
+    // If the filter can't be built, the store works without it.
+    let _ = store.wait_until_ready();
+    Ok(store)
+}
+
+/// Does the script over a backend that may fail; how many operations it took.
+fn run(layout: Layout, plan: impl Fn(&Faulty), is_single: bool) -> u64 {
+    let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    let files = tempfile::tempdir().unwrap();
+    plan(&backend);
+    let mut facts = Facts::default();
+    let mut opened = open(&backend, layout, files.path());
+    let mut failed = 0;
+    for step in script() {
+        let Ok(store) = opened else { break };
+        let mut known = Known { store, facts };
+        if known.step(&step).is_err() {
+            failed += 1;
+        }
+        facts = known.facts;
+        opened = Ok(known.store);
+        if matches!(step, Step::Reopen)
+            && let Ok(store) = opened
+        {
+            let _ = store.close();
+            opened = open(&backend, layout, files.path());
+        }
+    }
+    assert!(!is_single || (failed <= 1 && opened.is_ok()), "it is usable after an error");
+    let operations = backend.operations();
+    // A crash, now; and an orderly end.
+    backend.heal();
+    check(copy(backend.inner()), layout, copy_files(files.path()).path(), &facts);
+    if !is_single {
+        backend.fail_from(0, Fault::Before);
+    }
+    drop(opened);
+    backend.heal();
+    check(backend, layout, files.path(), &facts);
+    operations
+}
+
+#[test]
+fn a_failure_at_each_operation_loses_nothing() {
+    for layout in LAYOUTS {
+        let operations = run(layout, |_| (), true);
+        assert!(operations > 100, "{operations}");
+        for fault in [Fault::Before, Fault::After] {
+            for n in 0..operations {
+                let context = (layout, fault, n);
+                let result = std::panic::catch_unwind(|| {
+                    run(layout, |backend| backend.fail_at(n, fault), true);
+                });
+                assert!(result.is_ok(), "one failure: {context:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn failures_from_each_operation_on_lose_nothing() {
+    for layout in LAYOUTS {
+        let operations = run(layout, |_| (), true);
+        for fault in [Fault::Before, Fault::After] {
+            for n in 0..operations {
+                let context = (layout, fault, n);
+                let result = std::panic::catch_unwind(|| {
+                    run(layout, |backend| backend.fail_from(n, fault), false);
+                });
+                assert!(result.is_ok(), "failures: {context:?}");
+            }
+        }
+    }
+}
+
+/// Whoever reads the saved filter in vain must not leave it to those who come later.
+#[test]
+fn a_saved_filter_that_was_not_used_is_never_used() {
+    let backend = Arc::new(MemoryBackend::new());
+    let files = tempfile::tempdir().unwrap();
+    let open = |files: Option<&Path>| {
+        let mut store: GuardedStore<_> =
+            always(Layout::Merged).open_with(Arc::clone(&backend), files).unwrap();
+        store.wait_until_ready().unwrap();
+        store
+    };
+    open(Some(files.path())).close().unwrap();
+    let store = open(None);
+    (0..KEYS).for_each(|key| store.put(&[key], &[key]).unwrap());
+    drop(store);
+    let store = open(Some(files.path()));
+    for key in 0..KEYS {
+        assert_eq!(store.get(&[key]).unwrap().as_deref(), Some(&[key][..]));
+    }
+}
+
+#[test]
+fn a_secret_must_be_the_stores() {
+    let backend = Arc::new(MemoryBackend::new());
+    let open = |options: Options| -> Result<GuardedStore<_>> {
+        options.open_with(Arc::clone(&backend), None)
+    };
+    let secret = |byte| Options::new().secret(Secret::from_bytes([byte; 16]));
+    open(secret(1)).unwrap();
+    open(secret(1)).unwrap();
+    open(Options::new()).unwrap();
+    assert!(matches!(open(secret(2)), Err(twiceshy_store::StoreError::Secret)));
+}
