@@ -221,11 +221,11 @@ fn a_failure_at_each_operation_loses_nothing() {
 }
 
 #[test]
-fn failures_from_each_operation_on_lose_nothing() {
+fn failures_that_last_lose_nothing() {
     for layout in LAYOUTS {
         let operations = run(layout, |_| (), true);
         for fault in [Fault::Before, Fault::After] {
-            for n in 0..operations {
+            for n in (0..operations).step_by(3) {
                 let context = (layout, fault, n);
                 let result = std::panic::catch_unwind(|| {
                     run(layout, |backend| backend.fail_from(n, fault), false);

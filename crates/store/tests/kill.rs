@@ -5,6 +5,9 @@
 
 #![cfg(any(feature = "fjall", feature = "redb"))]
 
+mod common;
+
+use common::Random;
 use std::collections::BTreeMap;
 use std::env;
 use std::io::{BufRead, BufReader, Write, stdout};
@@ -23,6 +26,7 @@ const STALLED: Duration = Duration::from_secs(30);
 /// What the child finds in its environment.
 const CHILD_ENGINE: &str = "TWICESHY_KILL_ENGINE";
 const CHILD_PATH: &str = "TWICESHY_KILL_PATH";
+const CHILD_FIRST: &str = "TWICESHY_KILL_FIRST";
 
 #[cfg(feature = "fjall")]
 #[test]
@@ -52,23 +56,6 @@ fn open(engine: &str, path: &Path) -> Result<Box<dyn Backend>> {
             Ok(Box::new(twiceshy_store::RedbBackend::open(path, options)?))
         }
         _ => unreachable!("{engine}"),
-    }
-}
-
-/// `SplitMix64`, because batches have to be the same in both processes.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
     }
 }
 
@@ -117,11 +104,13 @@ fn child() {
     }
 }
 
-fn spawn_child(engine: &str, path: &Path) -> (Child, Receiver<u64>) {
+/// Runs a test of this file in a process of its own; gives what it says that it wrote.
+fn spawn_child(test: &str, engine: &str, path: &Path, first: u64) -> (Child, Receiver<String>) {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "child", "--test-threads=1"])
+        .args(["--exact", test, "--test-threads=1"])
         .env(CHILD_ENGINE, engine)
         .env(CHILD_PATH, path)
+        .env(CHILD_FIRST, first.to_string())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -130,21 +119,27 @@ fn spawn_child(engine: &str, path: &Path) -> (Child, Receiver<u64>) {
     thread::spawn(move || {
         for line in lines.map_while(std::result::Result::ok) {
             // The test harness writes lines, too.
-            if let Some((_, number)) = line.split_once("wrote ") {
-                number.parse().map(|number| sender.send(number).unwrap()).unwrap();
+            if let Some((_, written)) = line.split_once("wrote ") {
+                // Once the parent has what it waits for, it may have gone.
+                let _ = sender.send(written.to_owned());
             }
         }
     });
     (child, acknowledged)
 }
 
-fn kill_again_and_again(engine: &str) {
+fn cycles_and_seed() -> (u64, u64) {
     let cycles = env::var("TWICESHY_KILL_CYCLES").map_or(10, |n| n.parse().unwrap());
     let seed = env::var("TWICESHY_SEED").map_or_else(
         |_| SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
         |seed| seed.parse().unwrap(),
     );
     println!("TWICESHY_SEED={seed}");
+    (cycles, seed)
+}
+
+fn kill_again_and_again(engine: &str) {
+    let (cycles, seed) = cycles_and_seed();
     let mut random = Random(seed);
     let mut directory = tempfile::tempdir().unwrap();
     let mut model: [BTreeMap<Vec<u8>, Vec<u8>>; 4] = Default::default();
@@ -157,7 +152,7 @@ fn kill_again_and_again(engine: &str) {
             model = Default::default();
             written = 0;
         }
-        let (mut child, acknowledged) = spawn_child(engine, directory.path());
+        let (mut child, acknowledged) = spawn_child("child", engine, directory.path(), 0);
         let mut last = written;
         if random.below(4) == 0 {
             thread::sleep(Duration::from_micros(random.below(30_000)));
@@ -168,7 +163,7 @@ fn kill_again_and_again(engine: &str) {
             while last < goal && (last == written || Instant::now() < patience) {
                 let asked = Instant::now();
                 last = match acknowledged.recv_timeout(STALLED) {
-                    Ok(number) => number,
+                    Ok(number) => number.parse().unwrap(),
                     Err(RecvTimeoutError::Timeout) => {
                         child.kill().unwrap();
                         panic!("cycle {cycle}, seed {seed}: stalled after batch {last}");
@@ -182,7 +177,7 @@ fn kill_again_and_again(engine: &str) {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        last = acknowledged.iter().last().unwrap_or(last);
+        last = acknowledged.iter().last().map_or(last, |number| number.parse().unwrap());
 
         let backend = open(engine, directory.path()).unwrap();
         let found = last_batch(&*backend);
@@ -211,4 +206,192 @@ fn kill_again_and_again(engine: &str) {
         }
     }
     println!("{cycles} kills, {written} batches since the last new directory, slowest {slowest:?}");
+}
+
+/// The same of a whole store, whose child also tells which mistakes were repaired.
+#[cfg(feature = "fjall")]
+mod store {
+    use super::*;
+    use std::collections::BTreeSet;
+    use twiceshy_store::{FjallBackend, FjallOptions, GuardedStore, Layout, Options};
+
+    const KEYS: u64 = 2000;
+
+    enum Op {
+        Put(u64),
+        Delete(u64),
+        Get(u64),
+        Reopen,
+    }
+
+    /// The operation of a number.
+    fn op(number: u64) -> Op {
+        let mut random = Random(number);
+        let key = random.below(KEYS);
+        match random.below(1000) {
+            0 => Op::Reopen,
+            1..400 => Op::Put(key),
+            400..600 => Op::Delete(key),
+            _ => Op::Get(key),
+        }
+    }
+
+    fn value(number: u64) -> Vec<u8> {
+        number.to_be_bytes().repeat(1 + number as usize % 20)
+    }
+
+    /// So bad a filter that a tenth of the absent keys are mistakes.
+    fn open(path: &Path, layout: Layout) -> GuardedStore<FjallBackend> {
+        let mut fjall = FjallOptions::default();
+        fjall.memtable_bytes = 64 << 10;
+        fjall.cache_bytes = 256 << 10;
+        let backend = FjallBackend::open(path.join("data"), fjall).unwrap();
+        let options = Options::new().capacity(100).false_positive_rate(0.1).shards(4);
+        options.layout(layout).open_with(backend, Some(path)).unwrap()
+    }
+
+    fn layout(name: &str) -> Layout {
+        if name == "split" { Layout::Split } else { Layout::Merged }
+    }
+
+    #[test]
+    fn child() {
+        let (Ok(name), Some(path)) = (env::var(CHILD_ENGINE), env::var_os(CHILD_PATH)) else {
+            return;
+        };
+        let first: u64 = env::var(CHILD_FIRST).unwrap().parse().unwrap();
+        let mut store = open(Path::new(&path), layout(&name));
+        for number in first.. {
+            let before = store.stats();
+            match op(number) {
+                Op::Put(key) => store.put(&key.to_be_bytes(), &value(number)).unwrap(),
+                Op::Delete(key) => drop(store.delete(&key.to_be_bytes()).unwrap()),
+                Op::Get(key) => drop(store.get(&key.to_be_bytes()).unwrap()),
+                Op::Reopen => {
+                    store.close().unwrap();
+                    store = open(Path::new(&path), layout(&name));
+                }
+            }
+            let after = store.stats();
+            assert_eq!((after.repairs_failed, after.repeated_false_positives), (0, 0));
+            let repaired = u8::from(after.false_positives > before.false_positives);
+            if writeln!(stdout().lock(), "wrote {number} {repaired}").is_err() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn merged_keeps_what_it_acknowledged() {
+        kill_again_and_again("merged");
+    }
+
+    #[test]
+    fn split_keeps_what_it_acknowledged() {
+        kill_again_and_again("split");
+    }
+
+    /// What must be there, and which mistakes have been repaired.
+    #[derive(Default)]
+    struct Expected {
+        members: BTreeMap<u64, Vec<u8>>,
+        repaired: BTreeSet<u64>,
+        done: u64,
+    }
+
+    impl Expected {
+        fn acknowledge(&mut self, line: &str) {
+            let (number, repaired) = line.split_once(' ').unwrap();
+            let number = number.parse().unwrap();
+            assert_eq!(number, self.done + 1);
+            self.done = number;
+            match op(number) {
+                Op::Put(key) => {
+                    self.members.insert(key, value(number));
+                    self.repaired.remove(&key);
+                }
+                Op::Delete(key) => {
+                    let was_there = self.members.remove(&key).is_some();
+                    // One that wasn't there may have been a mistake.
+                    if !was_there && repaired == "1" {
+                        self.repaired.insert(key);
+                    }
+                }
+                Op::Get(key) if repaired == "1" => {
+                    self.repaired.insert(key);
+                }
+                Op::Get(_) | Op::Reopen => {}
+            }
+        }
+
+        /// The operation that was not acknowledged is done, or it isn't.
+        fn settle(&mut self, store: &GuardedStore<FjallBackend>) {
+            self.done += 1;
+            let (Op::Put(key) | Op::Delete(key)) = op(self.done) else { return };
+            let found = store.get(&key.to_be_bytes()).unwrap().map(|value| value.to_vec());
+            let new = matches!(op(self.done), Op::Put(_)).then(|| value(self.done));
+            assert!(found == new || found.as_ref() == self.members.get(&key));
+            match found {
+                Some(found) => {
+                    self.repaired.remove(&key);
+                    self.members.insert(key, found);
+                }
+                None => drop(self.members.remove(&key)),
+            }
+        }
+
+        fn check(&self, store: &GuardedStore<FjallBackend>) {
+            let before = store.stats();
+            for key in &self.repaired {
+                assert_eq!(store.get(&key.to_be_bytes()).unwrap(), None);
+            }
+            assert_eq!(store.stats().backend_gets, before.backend_gets, "a mistake again");
+            for key in 0..KEYS {
+                let found = store.get(&key.to_be_bytes()).unwrap();
+                assert_eq!(found.as_deref(), self.members.get(&key).map(|value| &value[..]));
+            }
+            assert_eq!(store.stats().members, self.members.len() as u64);
+        }
+    }
+
+    fn kill_again_and_again(name: &str) {
+        let (cycles, seed) = cycles_and_seed();
+        let mut random = Random(seed);
+        let mut directory = tempfile::tempdir().unwrap();
+        let mut expected = Expected::default();
+        for cycle in 0..cycles {
+            if random.below(8) == 0 {
+                directory = tempfile::tempdir().unwrap();
+                expected = Expected { done: expected.done, ..Expected::default() };
+            }
+            let first = expected.done + 1;
+            let (mut child, acknowledged) =
+                spawn_child("store::child", name, directory.path(), first);
+            if random.below(4) == 0 {
+                thread::sleep(Duration::from_micros(random.below(30_000)));
+            } else {
+                let goal = first + random.below(3000);
+                let patience = Instant::now() + Duration::from_millis(20 + random.below(400));
+                while expected.done < goal && (expected.done < first || Instant::now() < patience) {
+                    match acknowledged.recv_timeout(STALLED) {
+                        Ok(line) => expected.acknowledge(&line),
+                        Err(error) => {
+                            let _ = child.kill();
+                            panic!("cycle {cycle}, seed {seed}: {error}");
+                        }
+                    }
+                }
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            for line in &acknowledged {
+                expected.acknowledge(&line);
+            }
+            let mut store = open(directory.path(), layout(name));
+            store.wait_until_ready().unwrap();
+            expected.settle(&store);
+            expected.check(&store);
+        }
+        println!("{cycles} kills, {} operations", expected.done);
+    }
 }

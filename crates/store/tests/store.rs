@@ -1,36 +1,27 @@
 //! The guarded store against a `BTreeMap`.
 
+mod common;
+
+use common::{copy, copy_files};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::slice;
 use std::sync::Arc;
-use twiceshy_store::backend::Unbounded;
+use tempfile::TempDir;
+use twiceshy_store::backend::{Excluded, Included, Unbounded};
 use twiceshy_store::{
-    Backend, Batch, Bytes, Durability, GuardedStore, Keyspace, Layout, MemoryBackend, Options,
-    Statistics,
+    Backend, Bytes, GuardedStore, Layout, MemoryBackend, Options, Statistics, StoreError,
 };
 
-type Store = GuardedStore<Arc<MemoryBackend>>;
-
-/// So bad a filter that most absent keys are mistakes at first.
-fn options(layout: Layout) -> Options {
-    Options::new().capacity(16).false_positive_rate(0.2).shards(4).layout(layout)
-}
-
-fn open(backend: &Arc<MemoryBackend>, layout: Layout, directory: Option<&Path>) -> Store {
-    let mut store = options(layout).open_with(Arc::clone(backend), directory).unwrap();
-    store.wait_until_ready().unwrap();
-    store
-}
+type Store = GuardedStore<Arc<dyn Backend>>;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Put(u8, u8),
-    PutMany(Vec<(u8, u8)>),
-    Delete(u8),
-    Get(u8),
-    GetMany(Vec<u8>),
+    Put(u16, u8),
+    PutMany(Vec<(u16, u8)>),
+    Delete(u16),
+    Get(u16),
+    GetMany(Vec<u16>),
     /// Closed, and opened again.
     Reopen,
     /// Opened again from what a crash would have left.
@@ -38,13 +29,14 @@ enum Op {
     Scrub,
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+fn ops(keys: u16, many: usize) -> impl Strategy<Value = Vec<Op>> {
+    let pair = (0..keys, any::<u8>());
     let op = prop_oneof![
-        6 => any::<(u8, u8)>().prop_map(|(key, value)| Op::Put(key, value)),
-        1 => proptest::collection::vec(any::<(u8, u8)>(), 0..40).prop_map(Op::PutMany),
-        4 => any::<u8>().prop_map(Op::Delete),
-        6 => any::<u8>().prop_map(Op::Get),
-        1 => proptest::collection::vec(any::<u8>(), 0..40).prop_map(Op::GetMany),
+        6 => pair.clone().prop_map(|(key, value)| Op::Put(key, value)),
+        1 => proptest::collection::vec(pair, 0..many).prop_map(Op::PutMany),
+        4 => (0..keys).prop_map(Op::Delete),
+        6 => (0..keys).prop_map(Op::Get),
+        1 => proptest::collection::vec(0..keys, 0..many).prop_map(Op::GetMany),
         1 => Just(Op::Reopen),
         1 => Just(Op::Crash),
         1 => Just(Op::Scrub),
@@ -52,35 +44,103 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..80)
 }
 
-fn key(key: u8) -> [u8; 1] {
-    [key]
+/// Some begin with others.
+fn key(number: u16) -> Vec<u8> {
+    let bytes = number.to_be_bytes();
+    if bytes[0] == 0 { bytes[1..].to_vec() } else { bytes.to_vec() }
+}
+
+/// Where a store is, and how it is opened.
+struct Place {
+    engine: &'static str,
+    directory: TempDir,
+    memory: Arc<MemoryBackend>,
+    options: Options,
+    mistakes_kept: usize,
+    keys: u16,
+}
+
+impl Place {
+    fn new(engine: &'static str, layout: Layout) -> Self {
+        Self {
+            engine,
+            directory: tempfile::tempdir().unwrap(),
+            memory: Arc::default(),
+            options: common::options(layout),
+            mistakes_kept: usize::MAX,
+            keys: 256,
+        }
+    }
+
+    fn mistakes_kept(mut self, mistakes_kept: usize) -> Self {
+        self.options = self.options.mistakes_kept(mistakes_kept);
+        self.mistakes_kept = mistakes_kept;
+        self
+    }
+
+    fn open_backend(&self, data: &Path) -> Arc<dyn Backend> {
+        match self.engine {
+            "memory" => self.memory.clone(),
+            #[cfg(feature = "fjall")]
+            "fjall" => Arc::new(
+                twiceshy_store::FjallBackend::open(data, twiceshy_store::FjallOptions::default())
+                    .unwrap(),
+            ),
+            #[cfg(feature = "redb")]
+            "redb" => Arc::new(
+                twiceshy_store::RedbBackend::open(data, twiceshy_store::RedbOptions::default())
+                    .unwrap(),
+            ),
+            _ => unreachable!("{}", data.display()),
+        }
+    }
+
+    fn open(&self) -> Store {
+        let backend = self.open_backend(&self.directory.path().join("data"));
+        self.options.open_with(backend, Some(self.directory.path())).unwrap()
+    }
+
+    /// What a crash would leave now.
+    fn copy(&self, store: &Store) -> Self {
+        let directory = copy_files(self.directory.path());
+        let memory = Arc::new(copy(&*self.memory));
+        if self.engine != "memory" {
+            store.backup(directory.path().join("data")).unwrap();
+        }
+        Self { directory, memory, options: self.options.clone(), ..*self }
+    }
 }
 
 /// A store, what it must hold, and which keys were mistakes since they were last put.
 struct Checked {
     store: Store,
-    model: BTreeMap<u8, u8>,
-    mistakes: BTreeSet<u8>,
+    place: Place,
+    model: BTreeMap<u16, u8>,
+    mistakes: BTreeSet<u16>,
 }
 
 impl Checked {
     /// Asks for a key. If it isn't there, the backend may have been asked, once.
-    fn get(&mut self, number: u8) {
+    fn get(&mut self, number: u16) {
         let before = self.store.stats();
         let value = self.store.get(&key(number)).unwrap();
-        assert_eq!(value.as_deref(), self.model.get(&number).map(slice::from_ref), "{number}");
+        assert_eq!(value.as_deref(), self.model.get(&number).map(std::slice::from_ref), "{number}");
         self.check_visits(number, before);
     }
 
-    fn check_visits(&mut self, number: u8, before: Statistics) {
+    fn check_visits(&mut self, number: u16, before: Statistics) {
         let after = self.store.stats();
         assert_eq!((after.repeated_false_positives, after.repairs_failed), (0, 0));
+        assert!(after.mistakes <= self.place.mistakes_kept as u64);
+        if self.place.mistakes_kept < usize::MAX {
+            return;
+        }
         if !self.model.contains_key(&number) && after.backend_gets > before.backend_gets {
             assert!(self.mistakes.insert(number), "{number} is a mistake again");
         }
     }
 
-    fn put(&mut self, pairs: &[(u8, u8)]) {
+    fn put(&mut self, pairs: &[(u16, u8)]) {
         if let &[(number, value)] = pairs {
             self.store.put(&key(number), &[value]).unwrap();
         } else {
@@ -93,7 +153,7 @@ impl Checked {
         }
     }
 
-    fn delete(&mut self, number: u8) {
+    fn delete(&mut self, number: u16) {
         let before = self.store.stats();
         let was_there = self.model.remove(&number).is_some();
         assert_eq!(self.store.delete(&key(number)).unwrap(), was_there);
@@ -102,82 +162,143 @@ impl Checked {
         }
     }
 
+    fn get_many(&mut self, numbers: &[u16]) {
+        // None of them is looked for twice.
+        for &number in numbers {
+            self.get(number);
+        }
+        let keys: Vec<_> = numbers.iter().copied().map(key).collect();
+        let values = self.store.get_many(&keys).unwrap();
+        for (number, value) in numbers.iter().zip(values) {
+            assert_eq!(value.as_deref(), self.model.get(number).map(std::slice::from_ref));
+        }
+    }
+
+    fn reopen(self) -> Self {
+        let Self { store, place, model, mistakes } = self;
+        let shards = store.stats().shards;
+        store.close().unwrap();
+        let store = place.open();
+        let stats = store.stats();
+        assert_eq!((stats.shards_ready, stats.backend_scans), (shards, 0), "it was saved");
+        Self { store, place, model, mistakes }
+    }
+
+    fn crash(&self) {
+        let place = self.place.copy(&self.store);
+        let mut store = place.open();
+        store.wait_until_ready().unwrap();
+        let (model, mistakes) = (self.model.clone(), self.mistakes.clone());
+        Self { store, place, model, mistakes }.get_all();
+    }
+
     fn get_all(&mut self) {
-        (0..=u8::MAX).for_each(|number| self.get(number));
+        (0..self.place.keys).for_each(|number| self.get(number));
+        let expected: BTreeMap<Vec<u8>, u8> =
+            self.model.iter().map(|(&number, &value)| (key(number), value)).collect();
         let pair = |pair: twiceshy_store::Result<(Bytes, Bytes)>| {
-            pair.map(|(key, value)| (key[0], value[0])).unwrap()
+            pair.map(|(key, value)| (key.to_vec(), value[0])).unwrap()
         };
-        let mut pairs: Vec<(u8, u8)> = self.store.iter().map(pair).collect();
+        let mut pairs: Vec<_> = self.store.iter().map(pair).collect();
         pairs.sort_unstable();
-        assert!(pairs.into_iter().eq(self.model.clone()));
+        assert!(pairs.into_iter().eq(expected.clone()));
         assert_eq!(self.store.stats().members, self.model.len() as u64);
+        match self.store.range((Included(&[3]), Excluded(&[200]))) {
+            Ok(pairs) => {
+                let within = expected.range(vec![3]..vec![200]);
+                assert!(pairs.map(pair).eq(within.map(|(key, &value)| (key.clone(), value))));
+                let all = self.store.range((Unbounded, Unbounded)).unwrap();
+                assert!(all.rev().map(pair).eq(expected.clone().into_iter().rev()));
+                let beginning = expected.into_iter().filter(|(key, _)| key.starts_with(&[1]));
+                assert!(self.store.prefix(&[1]).unwrap().map(pair).eq(beginning));
+            }
+            Err(error) => {
+                assert!(matches!(error, StoreError::Unordered));
+                assert!(matches!(self.store.prefix(&[1]), Err(StoreError::Unordered)));
+            }
+        }
     }
 }
 
-/// What a backend holds.
-fn copy(backend: &MemoryBackend) -> MemoryBackend {
-    let mut batch = Batch::new();
-    for space in Keyspace::ALL {
-        for pair in backend.range(space, (Unbounded, Unbounded)) {
-            let (key, value) = pair.unwrap();
-            batch.insert(space, key, value);
+fn agrees_with_a_map(place: Place, ops: Vec<Op>) {
+    let mut store = place.open();
+    store.wait_until_ready().unwrap();
+    let (model, mistakes) = (BTreeMap::new(), BTreeSet::new());
+    let mut checked = Checked { store, place, model, mistakes };
+    for op in ops {
+        match op {
+            Op::Put(number, value) => checked.put(&[(number, value)]),
+            Op::PutMany(pairs) => checked.put(&pairs),
+            Op::Delete(number) => checked.delete(number),
+            Op::Get(number) => checked.get(number),
+            Op::GetMany(numbers) => checked.get_many(&numbers),
+            Op::Reopen => checked = checked.reopen(),
+            Op::Crash => checked.crash(),
+            Op::Scrub => checked.store.scrub().unwrap(),
         }
     }
-    let copy = MemoryBackend::new();
-    copy.write(&batch, Durability::Synced).unwrap();
-    copy
+    checked.get_all();
+    checked.get_all();
+}
+
+fn layout(is_split: bool) -> Layout {
+    common::LAYOUTS[usize::from(is_split)]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn agrees_with_a_map(ops in ops(), split: bool) {
-        let layout = if split { Layout::Split } else { Layout::Merged };
+    fn in_memory(ops in ops(256, 40), split: bool) {
+        agrees_with_a_map(Place::new("memory", layout(split)), ops);
+    }
+
+    #[test]
+    fn with_few_mistakes_kept(ops in ops(256, 40), split: bool, kept in 1_usize..40) {
+        agrees_with_a_map(Place::new("memory", layout(split)).mistakes_kept(kept), ops);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+    #[test]
+    fn growing(ops in ops(3000, 600), split: bool) {
+        let place = Place { keys: 3000, ..Place::new("memory", layout(split)) };
+        agrees_with_a_map(place, ops);
+    }
+
+    #[cfg(feature = "fjall")]
+    #[test]
+    fn on_fjall(ops in ops(256, 40), split: bool) {
+        agrees_with_a_map(Place::new("fjall", layout(split)), ops);
+    }
+
+    #[cfg(feature = "redb")]
+    #[test]
+    fn on_redb(ops in ops(256, 40), split: bool) {
+        agrees_with_a_map(Place::new("redb", layout(split)), ops);
+    }
+}
+
+/// Many shards have to grow for one call.
+#[test]
+fn a_tiny_filter_takes_many_at_once() {
+    for layout in common::LAYOUTS {
+        let options = common::options(layout).shards(64);
         let backend = Arc::new(MemoryBackend::new());
-        let directory = tempfile::tempdir().unwrap();
-        let store = open(&backend, layout, Some(directory.path()));
-        let mut checked = Checked { store, model: BTreeMap::new(), mistakes: BTreeSet::new() };
-        for op in ops {
-            match op {
-                Op::Put(number, value) => checked.put(&[(number, value)]),
-                Op::PutMany(pairs) => checked.put(&pairs),
-                Op::Delete(number) => checked.delete(number),
-                Op::Get(number) => checked.get(number),
-                Op::GetMany(numbers) => {
-                    let keys: Vec<_> = numbers.iter().copied().map(key).collect();
-                    // None of them is looked for twice.
-                    for &number in &numbers {
-                        checked.get(number);
-                    }
-                    let values = checked.store.get_many(&keys).unwrap();
-                    for (number, value) in numbers.iter().zip(values) {
-                        let expected = checked.model.get(number).map(slice::from_ref);
-                        prop_assert_eq!(value.as_deref(), expected);
-                    }
-                }
-                Op::Reopen => {
-                    let Checked { store, model, mistakes } = checked;
-                    store.close().unwrap();
-                    let backend = Arc::clone(&backend);
-                    let store = options(layout).open_with(backend, Some(directory.path())).unwrap();
-                    prop_assert_eq!(store.stats().shards_ready, 4, "it was saved");
-                    checked = Checked { store, model, mistakes };
-                }
-                Op::Crash => {
-                    let files = tempfile::tempdir().unwrap();
-                    for file in std::fs::read_dir(directory.path()).unwrap() {
-                        let file = file.unwrap().path();
-                        std::fs::copy(&file, files.path().join(file.file_name().unwrap())).unwrap();
-                    }
-                    let left = Arc::new(copy(&backend));
-                    let (model, mistakes) = (checked.model.clone(), checked.mistakes.clone());
-                    let store = open(&left, layout, Some(files.path()));
-                    Checked { store, model, mistakes }.get_all();
-                }
-                Op::Scrub => checked.store.scrub().unwrap(),
-            }
-        }
-        checked.get_all();
-        checked.get_all();
+        let store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+        store.put_many((0..20_000_u32).map(|n| (n.to_be_bytes(), b"1"))).unwrap();
+        assert!((0..20_000_u32).all(|n| store.contains(&n.to_be_bytes()).unwrap()));
+        (20_000..30_000_u32).for_each(|n| assert!(!store.contains(&n.to_be_bytes()).unwrap()));
+        let mistakes = store.stats().mistakes;
+        assert!(mistakes > 20 && store.stats().members == 20_000);
+        drop(store);
+        // Fewer are kept from now on.
+        let mut store: GuardedStore<_> =
+            options.clone().mistakes_kept(20).open_with(Arc::clone(&backend), None).unwrap();
+        store.wait_until_ready().unwrap();
+        assert_eq!((store.stats().mistakes, store.stats().mistakes_forgotten), (20, mistakes - 20));
+        drop(store);
+        let store: GuardedStore<_> = options.open_with(backend, None).unwrap();
+        assert_eq!(store.stats().mistakes, 20);
     }
 }

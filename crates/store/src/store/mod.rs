@@ -67,6 +67,8 @@ struct Inner<B, F> {
     dirtying: Mutex<()>,
     /// Where the filter is saved.
     directory: Option<PathBuf>,
+    /// Where a backup has the backend, in its directory.
+    data: &'static str,
     is_closing: AtomicBool,
     /// Why the filter couldn't be built again.
     rebuild_error: Mutex<Option<StoreError>>,

@@ -12,6 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use twiceshy::{KeyedHasher, Secret};
 
+/// Where the default backend is, in the directory of a store.
+#[cfg(feature = "fjall")]
+const DATA: &str = "data";
+
 /// How a store is opened.
 ///
 /// What a store was created with, its layout and its secret, it keeps; the rest may be another
@@ -140,8 +144,8 @@ impl Options {
     ) -> Result<GuardedStore<crate::backend::FjallBackend>> {
         use crate::backend::{FjallBackend, FjallOptions};
         let directory = directory.as_ref();
-        let backend = FjallBackend::open(directory.join("data"), FjallOptions::default())?;
-        self.open_with(backend, Some(directory))
+        let backend = FjallBackend::open(directory.join(DATA), FjallOptions::default())?;
+        self.open_within(backend, Some(directory), DATA)
     }
 
     /// Opens the store in a backend, or creates it. Its filter is saved in a directory, which
@@ -153,6 +157,15 @@ impl Options {
         &self,
         backend: B,
         directory: Option<&Path>,
+    ) -> Result<GuardedStore<B, F>> {
+        self.open_within(backend, directory, "")
+    }
+
+    fn open_within<B: Backend, F: SharedFilter>(
+        &self,
+        backend: B,
+        directory: Option<&Path>,
+        data: &'static str,
     ) -> Result<GuardedStore<B, F>> {
         let identity = Identity::of(&backend, self.layout, self.secret.as_ref())?;
         let saved = super::recover::saved(&backend, directory)?;
@@ -176,6 +189,7 @@ impl Options {
             is_dirty: AtomicBool::new(is_dirty),
             dirtying: Mutex::new(()),
             directory: directory.map(PathBuf::from),
+            data,
             is_closing: AtomicBool::new(false),
             rebuild_error: Mutex::new(None),
         };

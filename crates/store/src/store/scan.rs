@@ -89,7 +89,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// # Errors
     /// If the backend fails; there is no copy then.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
-        Ok(self.inner.backend.backup(to.as_ref())?)
+        Ok(self.inner.backend.backup(&to.as_ref().join(self.inner.data))?)
     }
 
     /// Saves the filter to a file, from which

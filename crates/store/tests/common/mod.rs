@@ -1,6 +1,6 @@
 //! What several tests use.
 
-#![allow(dead_code, reason = "not by each of them")]
+#![allow(dead_code, unreachable_pub, reason = "not by each of them")]
 
 use std::fs;
 use std::path::Path;

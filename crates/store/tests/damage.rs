@@ -1,0 +1,147 @@
+//! Saved filters that are damaged or old, and stores that are open already.
+
+#![cfg(feature = "fjall")]
+
+mod common;
+
+use common::{LAYOUTS, Random, copy_files, options};
+use std::fs;
+use std::path::{Path, PathBuf};
+use twiceshy_store::{BackendError, FjallBackend, GuardedStore, Layout, StoreError};
+
+type Store = GuardedStore<FjallBackend>;
+
+fn open(path: &Path, layout: Layout) -> Store {
+    let mut store = options(layout).open(path).unwrap();
+    store.wait_until_ready().unwrap();
+    store
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+fn put(store: &Store, numbers: impl Iterator<Item = u32>) {
+    store.put_many(numbers.map(|number| (key(number), key(number)))).unwrap();
+}
+
+/// Those below `members` are there, and no others.
+fn check(store: &Store, members: u32) {
+    for number in 0..2 * members {
+        let expected = (number < members).then(|| key(number));
+        let found = store.get(&key(number)).unwrap();
+        assert_eq!(found.as_deref(), expected.as_ref().map(|key| &key[..]), "{number}");
+    }
+    assert_eq!(store.stats().members, u64::from(members));
+}
+
+fn snapshot(path: &Path) -> PathBuf {
+    let files = fs::read_dir(path).unwrap().map(|file| file.unwrap().path());
+    let mut snapshots = files.filter(|file| file.extension().is_some_and(|end| end == "snapshot"));
+    let found = snapshots.next().unwrap();
+    assert_eq!(snapshots.next(), None);
+    found
+}
+
+fn is_saved(path: &Path, layout: Layout) -> bool {
+    let store = options(layout).open(path).unwrap();
+    let stats = store.stats();
+    // One that was saved is ready at once, and nothing was read to build it.
+    stats.shards_ready == stats.shards && stats.backend_scans == 0
+}
+
+#[test]
+fn a_damaged_snapshot_is_built_again() {
+    let mut random = Random(1);
+    for layout in LAYOUTS {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(directory.path(), layout);
+        put(&store, 0..200);
+        check(&store, 200);
+        store.close().unwrap();
+        assert!(is_saved(directory.path(), layout));
+        for damage in 0..16 {
+            let file = snapshot(directory.path());
+            let mut bytes = fs::read(&file).unwrap();
+            match damage {
+                0 => bytes.clear(),
+                1 => bytes.push(0),
+                2 => bytes[0] ^= 1,
+                3 => *bytes.last_mut().unwrap() ^= 0x80,
+                4..10 => bytes.truncate(random.below(bytes.len() as u64) as usize),
+                _ => {
+                    let bit = random.below(8 * bytes.len() as u64);
+                    bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+                }
+            }
+            fs::write(&file, bytes).unwrap();
+            let store = open(directory.path(), layout);
+            assert!(store.stats().backend_scans > 0, "{damage} was not seen");
+            check(&store, 200);
+            assert_eq!(store.stats().repeated_false_positives, 0);
+            store.close().unwrap();
+        }
+        fs::remove_file(snapshot(directory.path())).unwrap();
+        check(&open(directory.path(), layout), 200);
+    }
+}
+
+#[test]
+fn an_old_snapshot_is_not_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let store = open(path, Layout::Merged);
+    put(&store, 0..100);
+    store.close().unwrap();
+    let old = copy_files(path);
+    let put_back = || {
+        for file in fs::read_dir(old.path()).unwrap().map(Result::unwrap) {
+            fs::copy(file.path(), path.join(file.file_name())).unwrap();
+        }
+    };
+    let store = open(path, Layout::Merged);
+    put(&store, 100..150);
+    store.close().unwrap();
+    put_back();
+    check(&open(path, Layout::Merged), 150);
+    // Also if the newer one is gone, and under its name, which is as bad as the disk can be.
+    let new = snapshot(path);
+    put_back();
+    fs::remove_file(&new).unwrap();
+    check(&open(path, Layout::Merged), 150);
+}
+
+/// If the snapshot can't be read for a while, what is written meanwhile must be found later.
+#[test]
+fn a_snapshot_that_comes_back_is_not_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let store = open(path, Layout::Merged);
+    put(&store, 0..100);
+    store.close().unwrap();
+    let file = snapshot(path);
+    let aside = path.join("aside");
+    fs::rename(&file, &aside).unwrap();
+    let store = open(path, Layout::Merged);
+    put(&store, 100..150);
+    // What a crash would leave.
+    let copied = tempfile::tempdir().unwrap();
+    let copy = copied.path().join("copy");
+    store.backup(&copy).unwrap();
+    fs::rename(&aside, copy.join(file.file_name().unwrap())).unwrap();
+    check(&open(&copy, Layout::Merged), 150);
+}
+
+#[test]
+fn a_store_is_open_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), Layout::Split);
+    put(&store, 0..10);
+    let again = options(Layout::Split).open(directory.path());
+    assert!(matches!(again, Err(StoreError::Backend(BackendError::Locked { .. }))));
+    check(&store, 10);
+    drop(store);
+    check(&open(directory.path(), Layout::Split), 10);
+    let merged = options(Layout::Merged).open(directory.path());
+    assert!(matches!(merged, Err(StoreError::Layout { found: Layout::Split, .. })));
+}

@@ -1,0 +1,439 @@
+//! Many threads, and a filter that is built while it is used.
+
+mod common;
+
+use common::{LAYOUTS, Random, options};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use twiceshy::{
+    AdaptError, Adaptation, Answer, BuildError, Claim, ConcurrentAdaptiveQuotientFilter, Hash,
+    InsertError, Member, RemoveError, SnapshotError,
+};
+use twiceshy_store::backend::{Bounds, Result, Scan};
+use twiceshy_store::{
+    Backend, Batch, Bytes, Durability, GuardedStore, Keyspace, Layout, MemoryBackend, Shape,
+    SharedFilter,
+};
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes.try_into().unwrap())
+}
+
+/// Keys that are always there, with ever larger values; keys of one thread each; keys of all;
+/// and new ones, so that the filter grows, while it is also built again all the time.
+#[test]
+fn nothing_is_lost_among_threads() {
+    const THREADS: u64 = 8;
+    const FEW: u64 = 24;
+    for layout in LAYOUTS {
+        let backend = Arc::new(MemoryBackend::new());
+        let store: GuardedStore<_> = options(layout).open_with(backend, None).unwrap();
+        (0..FEW).for_each(|n| store.put(&key(n), &key(0)).unwrap());
+        let end = Instant::now() + Duration::from_millis(1500);
+        let is_over = || Instant::now() > end;
+        let grown = AtomicU64::new(0);
+        let last: Vec<Vec<Option<Option<u64>>>> = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over() {
+                    store.scrub().unwrap();
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+            let work = |me: u64| {
+                let (store, grown) = (&store, &grown);
+                move || {
+                    let mut random = Random(me);
+                    let mut last = vec![None; FEW as usize];
+                    let mut own = vec![None; FEW as usize];
+                    let mut seen = vec![0; FEW as usize];
+                    let mut time = 0;
+                    while !is_over() {
+                        time += 1;
+                        let n = random.below(FEW);
+                        let value = key(time << 8 | me);
+                        // Always there: one writes each, all read.
+                        let found = store.get(&key(n)).unwrap().expect("it is there, always");
+                        assert!(number(&found) >= seen[n as usize], "an update was lost");
+                        seen[n as usize] = number(&found);
+                        if n % THREADS == me {
+                            store.put(&key(n), &key(number(&found) + 1)).unwrap();
+                        }
+                        // My own.
+                        let mine = 1000 * (me + 1) + n;
+                        let found = store.get(&key(mine)).unwrap().map(|value| number(&value));
+                        assert_eq!(found, own[n as usize]);
+                        own[n as usize] = if random.below(2) == 0 {
+                            assert_eq!(store.delete(&key(mine)).unwrap(), found.is_some());
+                            None
+                        } else {
+                            store.put(&key(mine), &value).unwrap();
+                            Some(number(&value))
+                        };
+                        // Everybody's.
+                        if random.below(2) == 0 {
+                            store.delete(&key(100 + n)).unwrap();
+                            last[n as usize] = Some(None);
+                        } else {
+                            store.put(&key(100 + n), &value).unwrap();
+                            last[n as usize] = Some(Some(number(&value)));
+                        }
+                        // Nobody's, and new ones.
+                        assert_eq!(store.get(&key(1 << 40 | random.below(5000))).unwrap(), None);
+                        if grown.load(SeqCst) < 20_000 {
+                            let new = 1 << 50 | grown.fetch_add(1, SeqCst);
+                            store.put(&key(new), &key(new)).unwrap();
+                            assert!(store.contains(&key(new)).unwrap());
+                        }
+                    }
+                    last
+                }
+            };
+            let threads: Vec<_> = (0..THREADS).map(|me| scope.spawn(work(me))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for n in 0..FEW as usize {
+            let found = store.get(&key(100 + n as u64)).unwrap().map(|value| number(&value));
+            let mut possible = last.iter().filter_map(|last| last[n]);
+            assert!(possible.any(|last| last == found) || found.is_none(), "nobody left {found:?}");
+        }
+        for n in 0..grown.load(SeqCst) {
+            assert!(store.contains(&key(1 << 50 | n)).unwrap());
+        }
+        let pairs: Vec<_> = store.pairs().map(|pair| pair.unwrap().0).collect();
+        assert!(pairs.iter().all(|key| store.contains(key).unwrap()));
+        assert_eq!(store.stats().members, pairs.len() as u64, "{layout:?}");
+        assert_eq!(store.stats().repairs_failed, 0);
+    }
+}
+
+/// Operations of a backend, when they are done but not yet answered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Done {
+    Get,
+    Scan,
+    Write,
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// A backend that does something in the middle of an operation, once.
+#[derive(Default)]
+struct Hooked {
+    inner: MemoryBackend,
+    hook: Mutex<Option<(Done, Hook)>>,
+}
+
+impl Hooked {
+    fn done(&self, done: Done) {
+        let mut hook = self.hook.lock().unwrap();
+        if hook.as_ref().is_some_and(|(at, _)| *at == done) {
+            let (_, act) = hook.take().unwrap();
+            drop(hook);
+            act();
+        }
+    }
+}
+
+impl Backend for Hooked {
+    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
+        let value = self.inner.get(space, key);
+        self.done(Done::Get);
+        value
+    }
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        let pairs: Vec<_> = self.inner.range(space, bounds).collect();
+        self.done(Done::Scan);
+        Box::new(pairs.into_iter())
+    }
+
+    fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        let written = self.inner.write(batch, durability);
+        self.done(Done::Write);
+        written
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn backup(&self, to: &Path) -> Result<()> {
+        self.inner.backup(to)
+    }
+}
+
+/// One operation stops in the middle, until another is done or has waited for it for a while.
+fn interleave(
+    layout: Layout,
+    at: Done,
+    one: impl Fn(&GuardedStore<Arc<Hooked>>) + Sync,
+    other: impl Fn(&GuardedStore<Arc<Hooked>>) + Sync,
+) -> GuardedStore<Arc<Hooked>> {
+    let backend = Arc::new(Hooked::default());
+    let mut store: GuardedStore<_> = options(layout).open_with(Arc::clone(&backend), None).unwrap();
+    store.wait_until_ready().unwrap();
+    (0..40).for_each(|n| store.put(&key(n), b"old").unwrap());
+    let (stopped, is_stopped) = channel();
+    let (done, is_done) = channel();
+    let hook = move || {
+        stopped.send(()).unwrap();
+        let _ = is_done.recv_timeout(Duration::from_millis(100));
+    };
+    *backend.hook.lock().unwrap() = Some((at, Box::new(hook)));
+    thread::scope(|scope| {
+        scope.spawn(|| one(&store));
+        // If it isn't stopped, there is nothing to interleave with.
+        let _ = is_stopped.recv_timeout(Duration::from_millis(200));
+        other(&store);
+        let _ = done.send(());
+    });
+    store
+}
+
+#[test]
+fn a_put_and_a_delete_of_one_key_leave_no_member_out() {
+    let put = |store: &GuardedStore<_>| store.put(&key(7), b"new").unwrap();
+    let delete = |store: &GuardedStore<_>| assert!(store.delete(&key(7)).unwrap());
+    let check = |store: &GuardedStore<Arc<Hooked>>| {
+        let pairs: Vec<_> = store.pairs().map(Result::<_, _>::unwrap).collect();
+        for (key, value) in &pairs {
+            assert_eq!(store.get(key).unwrap().as_ref(), Some(value));
+        }
+        assert_eq!(store.stats().members, pairs.len() as u64);
+    };
+    for layout in LAYOUTS {
+        for at in [Done::Get, Done::Write] {
+            let store = interleave(layout, at, delete, put);
+            check(&store);
+            assert_eq!(store.get(&key(7)).unwrap().as_deref(), Some(&b"new"[..]));
+            let store = interleave(layout, at, put, delete);
+            check(&store);
+            assert_eq!(store.get(&key(7)).unwrap(), None);
+        }
+    }
+}
+
+#[test]
+fn what_a_repair_has_listed_stays_true() {
+    for layout in LAYOUTS {
+        // Asks until it is a mistake; the others go and come while its suspects are listed.
+        let ask = |store: &GuardedStore<_>| {
+            for n in 1000..1200 {
+                assert_eq!(store.get(&key(n)).unwrap(), None);
+            }
+        };
+        let replace = |store: &GuardedStore<_>| {
+            for n in 0..40 {
+                assert!(store.delete(&key(n)).unwrap());
+                store.put(&key(100 + n), b"new").unwrap();
+            }
+        };
+        for at in [Done::Get, Done::Scan, Done::Write] {
+            let store = interleave(layout, at, ask, replace);
+            for n in 100..140 {
+                assert_eq!(store.get(&key(n)).unwrap().as_deref(), Some(&b"new"[..]));
+            }
+            assert!((0..40).all(|n| store.get(&key(n)).unwrap().is_none()));
+            let stats = store.stats();
+            assert!(stats.repairs > 0);
+            assert_eq!((stats.members, stats.repairs_failed), (40, 0));
+        }
+    }
+}
+
+/// Reads and writes while some shards are ready, and others aren't.
+#[test]
+fn the_store_serves_while_its_filter_is_built() {
+    for layout in LAYOUTS {
+        let backend = Arc::new(MemoryBackend::new());
+        let mut store: GuardedStore<_> =
+            options(layout).open_with(Arc::clone(&backend), None).unwrap();
+        store.wait_until_ready().unwrap();
+        (0..300).for_each(|n| store.put(&key(n), b"old").unwrap());
+        let is_mistake = |store: &GuardedStore<_>, n| {
+            let before = store.stats();
+            assert_eq!(store.get(&key(n)).unwrap(), None);
+            store.stats().false_positives > before.false_positives
+        };
+        let mistakes: Vec<u64> = (350..600).filter(|&n| is_mistake(&store, n)).collect();
+        assert!(!mistakes.is_empty());
+        drop(store);
+        for ready in 1..4 {
+            let (reached, is_reached) = channel();
+            let (go, may_go) = channel();
+            let may_go = Mutex::new(may_go);
+            let options = options(layout).on_progress(move |progress| {
+                if progress.ready == ready {
+                    reached.send(()).unwrap();
+                    may_go.lock().unwrap().recv().unwrap();
+                }
+            });
+            let mut store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+            is_reached.recv().unwrap();
+            assert_eq!(store.stats().shards_ready, ready);
+            (0..300).for_each(|n| assert!(store.contains(&key(n)).unwrap()));
+            (300..600).for_each(|n| assert_eq!(store.get(&key(n)).unwrap(), None));
+            let keys: Vec<_> = (0..600).map(key).collect();
+            let values = store.get_many(&keys).unwrap();
+            assert!((0..600).all(|n| values[n].is_some() == (n < 300)));
+            // Deleted; deleted and put again; overwritten; new; asked for, then put.
+            (0..100).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
+            (0..50).for_each(|n| assert!(!store.delete(&key(n)).unwrap()));
+            (50..200).for_each(|n| store.put(&key(n), b"new").unwrap());
+            (300..350).for_each(|n| store.put(&key(n), b"new").unwrap());
+            let check = |store: &GuardedStore<_>| {
+                for n in 0..600 {
+                    let expected = match n {
+                        50..200 | 300..350 => Some(&b"new"[..]),
+                        200..300 => Some(&b"old"[..]),
+                        _ => None,
+                    };
+                    assert_eq!(store.get(&key(n)).unwrap().as_deref(), expected, "{n}");
+                }
+            };
+            check(&store);
+            go.send(()).unwrap();
+            store.wait_until_ready().unwrap();
+            let before = store.stats();
+            for &n in &mistakes {
+                assert_eq!(store.get(&key(n)).unwrap(), None);
+            }
+            assert_eq!(store.stats().backend_gets, before.backend_gets, "a mistake again");
+            check(&store);
+            let stats = store.stats();
+            assert_eq!((stats.members, stats.repeated_false_positives), (300, 0));
+            // As it was.
+            (0..300).for_each(|n| store.put(&key(n), b"old").unwrap());
+            (300..350).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
+            (300..350).for_each(|n| assert_eq!(store.get(&key(n)).unwrap(), None));
+        }
+    }
+}
+
+/// A filter that is built between the answer to a query and its use.
+struct Late(ConcurrentAdaptiveQuotientFilter);
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+static BUILT: AtomicBool = AtomicBool::new(false);
+
+fn wait_for(flag: &AtomicBool) {
+    while !flag.load(SeqCst) {
+        thread::yield_now();
+    }
+}
+
+impl SharedFilter for Late {
+    fn with_shape(shape: &Shape) -> Result<Self, BuildError> {
+        SharedFilter::with_shape(shape).map(Self)
+    }
+
+    fn insert(&self, hash: Hash) -> Result<(), InsertError> {
+        self.0.insert(hash)
+    }
+
+    fn remove(&self, hash: Hash) -> Result<(), RemoveError> {
+        self.0.remove(hash)
+    }
+
+    fn contains(&self, hash: Hash) -> bool {
+        self.0.contains(hash)
+    }
+
+    fn check(&self, hash: Hash) -> Answer {
+        self.0.check(hash)
+    }
+
+    fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
+        self.0.contains_many(hashes, maybe);
+        ASKED.store(true, SeqCst);
+        wait_for(&BUILT);
+    }
+
+    fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
+        self.0.suspects(query)
+    }
+
+    fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
+        SharedFilter::adapt(&self.0, claim, members)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn memory_usage(&self) -> u64 {
+        self.0.memory_usage()
+    }
+
+    fn load(&self) -> f64 {
+        SharedFilter::load(&self.0)
+    }
+
+    fn shards(&self) -> usize {
+        self.0.shards()
+    }
+
+    fn shard_of(&self, hash: Hash) -> usize {
+        self.0.shard_of(hash)
+    }
+
+    fn shard_hashes(&self, shard: usize) -> RangeInclusive<Hash> {
+        self.0.shard_hashes(shard)
+    }
+
+    fn rebuild_shard(
+        &self,
+        shard: usize,
+        capacity: usize,
+        members: &[Hash],
+        mistakes: &[Hash],
+    ) -> Result<(), BuildError> {
+        wait_for(&ASKED);
+        SharedFilter::rebuild_shard(&self.0, shard, capacity, members, mistakes)
+    }
+
+    fn save_to(&self, path: &Path) -> Result<(), SnapshotError> {
+        self.0.save_to(path)
+    }
+
+    fn restore_from(path: &Path) -> Result<Self, SnapshotError> {
+        SharedFilter::restore_from(path).map(Self)
+    }
+}
+
+#[test]
+fn an_answer_of_a_shard_that_was_not_ready_is_not_used() {
+    let backend = Arc::new(MemoryBackend::new());
+    let store: GuardedStore<_> =
+        options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap();
+    (0..20).for_each(|n| store.put(&key(n), b"there").unwrap());
+    drop(store);
+    let is_built = |progress: twiceshy_store::Progress| {
+        BUILT.store(progress.ready == progress.shards, SeqCst);
+    };
+    let options = options(Layout::Merged).on_progress(is_built);
+    let store: GuardedStore<_, Late> = options.open_with(backend, None).unwrap();
+    let keys: Vec<_> = (0..20).map(key).collect();
+    assert!(store.get_many(&keys).unwrap().iter().all(Option::is_some));
+}
