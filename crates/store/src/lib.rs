@@ -1,7 +1,8 @@
 //! An embedded key-value store that goes to the disk at most once per mistake.
 //!
 //! [`GuardedStore`] is a key-value store with an adaptive filter in front; a [`Backend`] is the
-//! ordered map on a disk, or in memory, that it stands on.
+//! ordered map on a disk, or in memory, that it stands on. [`Guard`] is the filter alone, in
+//! front of a database that you have already.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,6 +24,8 @@ pub mod backend;
 mod counters;
 mod error;
 mod filter;
+mod front;
+mod guard;
 mod layout;
 mod store;
 mod stripes;
@@ -36,5 +39,6 @@ pub use backend::{FjallBackend, FjallOptions};
 pub use backend::{RedbBackend, RedbOptions};
 pub use error::{Result, StoreError};
 pub use filter::{Shape, SharedFilter};
+pub use guard::{Guard, GuardBuilder, GuardError, Guarded, hash_column};
 pub use layout::Layout;
 pub use store::{GuardedStore, Options, Pairs, Progress, Statistics};

@@ -1,0 +1,144 @@
+//! A table of `SQLite` behind a guard. A column with the first 8 bytes of each key's hash, and an
+//! index of it: that is all that a repair needs, in this or any other SQL database.
+//!
+//! `cargo run --release -p twiceshy-store --example sqlite`
+
+use rusqlite::{Connection, OptionalExtension, params};
+use std::cell::Cell;
+use std::error::Error;
+use std::ops::RangeInclusive;
+use twiceshy::{Hash, Secret};
+use twiceshy_store::{Guard, GuardBuilder, Guarded, hash_column};
+
+struct Users {
+    connection: Connection,
+    /// SQL queries made.
+    queries: Cell<u64>,
+}
+
+impl Users {
+    fn open() -> rusqlite::Result<Self> {
+        let connection = Connection::open_in_memory()?;
+        connection.execute_batch(
+            "CREATE TABLE users (name TEXT PRIMARY KEY, age INTEGER, hash INTEGER NOT NULL);
+             CREATE INDEX users_by_hash ON users (hash, name);
+             CREATE TABLE secret (bytes BLOB NOT NULL);",
+        )?;
+        Ok(Self { connection, queries: Cell::new(0) })
+    }
+
+    /// Hashes that are kept need a secret that is kept.
+    fn secret(&self) -> Result<Secret, Box<dyn Error>> {
+        let kept = self.connection.query_row("SELECT bytes FROM secret", [], |row| row.get(0));
+        if let Some(bytes) = kept.optional()? {
+            return Ok(Secret::from_bytes(bytes));
+        }
+        let secret = Secret::generate()?;
+        self.connection.execute("INSERT INTO secret (bytes) VALUES (?)", [secret.expose()])?;
+        Ok(secret)
+    }
+
+    fn insert(&self, name: &str, age: u32, hash: Hash) -> rusqlite::Result<()> {
+        let insert = "INSERT OR REPLACE INTO users (name, age, hash) VALUES (?, ?, ?)";
+        let mut insert = self.connection.prepare_cached(insert)?;
+        insert.execute(params![name, age, hash_column(hash)])?;
+        Ok(())
+    }
+
+    fn delete(&self, name: &str) -> rusqlite::Result<()> {
+        self.connection.execute("DELETE FROM users WHERE name = ?", [name])?;
+        Ok(())
+    }
+}
+
+impl Guarded for Users {
+    type Key = str;
+    type Value = u32;
+    type Error = rusqlite::Error;
+
+    fn look_up(&self, name: &str) -> rusqlite::Result<Option<u32>> {
+        self.queries.set(self.queries.get() + 1);
+        let select = "SELECT age FROM users WHERE name = ?";
+        let mut select = self.connection.prepare_cached(select)?;
+        select.query_row([name], |row| row.get(0)).optional()
+    }
+
+    fn list(&self, hashes: RangeInclusive<Hash>) -> rusqlite::Result<Vec<String>> {
+        self.queries.set(self.queries.get() + 1);
+        let select = "SELECT name FROM users WHERE hash BETWEEN ? AND ?";
+        let mut select = self.connection.prepare_cached(select)?;
+        let (first, last) = (hash_column(*hashes.start()), hash_column(*hashes.end()));
+        select.query_map([first, last], |row| row.get(0))?.collect()
+    }
+}
+
+const USERS: u32 = 20_000;
+const STRANGERS: u32 = 100_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let users = Users::open()?;
+    let secret = users.secret()?;
+    let builder = || GuardBuilder::new().capacity(USERS as usize).shards(4).secret(secret.clone());
+    let guard = builder().build(users)?;
+    let name = |number: u32| format!("user {number}");
+    let stranger = |number: u32| format!("stranger {number}");
+
+    // In one transaction, which is not committed unless all are in the filter.
+    let names: Vec<String> = (0..USERS).map(name).collect();
+    guard.insert_many(&names, |users| {
+        let transaction = users.connection.unchecked_transaction()?;
+        for (age, name) in (0..).zip(&names) {
+            users.insert(name, age % 100, guard.hash(name))?;
+        }
+        transaction.commit()
+    })?;
+    println!("{} users, {:.1} bits of memory each", USERS, guard.stats().bits_per_key());
+
+    let ask_strangers = |guard: &Guard<Users>| -> rusqlite::Result<u64> {
+        let before = guard.database().queries.get();
+        for number in 0..STRANGERS {
+            assert_eq!(guard.get(&stranger(number))?, None);
+        }
+        Ok(guard.database().queries.get() - before)
+    };
+    let first = ask_strangers(&guard)?;
+    let stats = guard.stats();
+    println!(
+        "{STRANGERS} strangers: {} answered from memory, {} mistakes, all repaired, by {first} \
+         SQL queries",
+        stats.answered_from_memory, stats.repairs
+    );
+    assert_eq!((stats.false_positives, stats.repairs_failed), (stats.repairs, 0));
+    assert_eq!(first, 2 * stats.false_positives, "one that looks up, and one that lists");
+
+    let second = ask_strangers(&guard)?;
+    println!("the same strangers again: {second} SQL queries");
+    assert_eq!(second, 0);
+
+    // Members that come and go bring no mistake back.
+    for (number, name) in (0..).zip(&names).take(2000) {
+        assert!(guard.remove(name, |users| users.delete(name))?);
+        let hash = guard.hash(name);
+        guard.insert(name, |users| users.insert(name, number % 100, hash))?;
+    }
+    let third = ask_strangers(&guard)?;
+    println!("once more, after 2000 users left and came back: {third} SQL queries");
+    assert_eq!(third, 2 * (guard.stats().false_positives - stats.false_positives));
+    assert_eq!(guard.stats().repeated_false_positives, 0);
+
+    // The secret and the hashes are in the database: another guard finds all.
+    let again = builder().build(guard.into_database())?;
+    for (number, name) in (0..).zip(&names) {
+        assert_eq!(again.get(name)?, Some(number % 100));
+    }
+    println!("a new guard of the same table: all {} users are there", again.stats().members);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_it_claims_holds() {
+        super::main().unwrap();
+    }
+}
