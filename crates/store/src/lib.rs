@@ -27,6 +27,8 @@ mod filter;
 mod front;
 mod guard;
 mod layout;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod store;
 mod stripes;
 #[doc(hidden)]
