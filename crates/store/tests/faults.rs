@@ -143,7 +143,7 @@ fn check(backend: impl Backend, layout: Layout, files: &Path, facts: &Facts) {
     (0..KEYS).for_each(|key| known.get(key).unwrap());
     // What there is can be found, and the filter has no more, when ghosts are cleared.
     known.store.scrub().unwrap();
-    let pairs: Vec<_> = known.store.pairs().map(Result::unwrap).collect();
+    let pairs: Vec<_> = known.store.iter().map(Result::unwrap).collect();
     assert!(pairs.iter().all(|(key, _)| known.facts.possible[&key[0]] != BTreeSet::from([None])));
     assert_eq!(known.store.stats().members, pairs.len() as u64);
     // And it can be used.

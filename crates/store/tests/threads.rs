@@ -108,7 +108,7 @@ fn nothing_is_lost_among_threads() {
         for n in 0..grown.load(SeqCst) {
             assert!(store.contains(&key(1 << 50 | n)).unwrap());
         }
-        let pairs: Vec<_> = store.pairs().map(|pair| pair.unwrap().0).collect();
+        let pairs: Vec<_> = store.iter().map(|pair| pair.unwrap().0).collect();
         assert!(pairs.iter().all(|key| store.contains(key).unwrap()));
         assert_eq!(store.stats().members, pairs.len() as u64, "{layout:?}");
         assert_eq!(store.stats().repairs_failed, 0);
@@ -216,7 +216,7 @@ fn a_put_and_a_delete_of_one_key_leave_no_member_out() {
     let put = |store: &GuardedStore<_>| store.put(&key(7), b"new").unwrap();
     let delete = |store: &GuardedStore<_>| assert!(store.delete(&key(7)).unwrap());
     let check = |store: &GuardedStore<Arc<Hooked>>| {
-        let pairs: Vec<_> = store.pairs().map(Result::<_, _>::unwrap).collect();
+        let pairs: Vec<_> = store.iter().map(Result::<_, _>::unwrap).collect();
         for (key, value) in &pairs {
             assert_eq!(store.get(key).unwrap().as_ref(), Some(value));
         }
