@@ -257,6 +257,41 @@ fn a_saved_filter_that_was_not_used_is_never_used() {
     }
 }
 
+/// A mistake that a failed put has made a member is still on the list in memory.
+#[test]
+fn a_member_on_the_list_of_mistakes_is_in_nobodys_way() {
+    for layout in LAYOUTS {
+        let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+        let files = tempfile::tempdir().unwrap();
+        let store = open(&backend, layout, files.path()).unwrap();
+        (0..20).for_each(|key| store.put(&[key], &[1]).unwrap());
+        let is_mistake = |key: &u8| {
+            let before = store.stats().mistakes;
+            assert_eq!(store.get(&[*key]).unwrap(), None);
+            store.stats().mistakes > before
+        };
+        let mistakes: Vec<u8> = (20..KEYS).filter(is_mistake).collect();
+        assert!(!mistakes.is_empty());
+        for &key in &mistakes {
+            // The last operation of a put is the write.
+            let mut n = 0;
+            while store.get(&[key]).unwrap().is_none() {
+                backend.fail_at(n, Fault::After);
+                let _ = store.put(&[key], &[2]);
+                backend.heal();
+                n += 1;
+            }
+        }
+        for key in KEYS..=u8::MAX {
+            store.put(&[key], &[3]).unwrap();
+        }
+        for &key in &mistakes {
+            assert_eq!(store.get(&[key]).unwrap().as_deref(), Some(&[2][..]));
+        }
+        assert!((KEYS..=u8::MAX).all(|key| store.contains(&[key]).unwrap()));
+    }
+}
+
 #[test]
 fn a_secret_must_be_the_stores() {
     let backend = Arc::new(MemoryBackend::new());

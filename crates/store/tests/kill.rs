@@ -107,7 +107,7 @@ fn child() {
 /// Runs a test of this file in a process of its own; gives what it says that it wrote.
 fn spawn_child(test: &str, engine: &str, path: &Path, first: u64) -> (Child, Receiver<String>) {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", test, "--test-threads=1"])
+        .args(["--exact", test, "--test-threads=1", "--nocapture"])
         .env(CHILD_ENGINE, engine)
         .env(CHILD_PATH, path)
         .env(CHILD_FIRST, first.to_string())

@@ -16,7 +16,7 @@ const FOREIGN: [&str; 2] = ["fjall", "redb"];
 pub(super) struct Directory {
     path: PathBuf,
     /// Locks of the operating system go with the process, so none is ever left behind.
-    _lock: File,
+    lock: File,
 }
 
 impl Directory {
@@ -31,7 +31,7 @@ impl Directory {
             .open(&lock_path)
             .map_err(io_error("open", &lock_path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { path: path.to_owned(), lock }),
             Err(TryLockError::WouldBlock) => Err(BackendError::Locked { path: path.to_owned() }),
             Err(TryLockError::Error(error)) => Err(io_error("lock", &lock_path)(error)),
         }
@@ -114,6 +114,14 @@ impl Directory {
     }
 }
 
+impl Drop for Directory {
+    /// Closing the file would do, but for a process that is being spawned at this moment, and
+    /// has it open, too, until it becomes another program.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
+}
+
 /// Journals are created longer than they are, and the rest takes no room.
 fn occupied(metadata: &fs::Metadata) -> u64 {
     #[cfg(unix)]
@@ -139,4 +147,19 @@ fn remove(path: &Path) -> Result<()> {
 
 fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackendError {
     move |source| BackendError::Io { operation, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_free_when_it_is_dropped_whoever_has_the_file() {
+        let path = tempfile::tempdir().unwrap();
+        let directory = Directory::open(path.path()).unwrap();
+        let _inherited = directory.lock.try_clone().unwrap();
+        assert!(matches!(Directory::open(path.path()), Err(BackendError::Locked { .. })));
+        drop(directory);
+        Directory::open(path.path()).unwrap();
+    }
 }
