@@ -65,8 +65,8 @@ fn suspects_are_those_of_the_claim() {
         one.insert(query).unwrap();
         shared.insert(query).unwrap();
         let claims = [one.check(query), shared.check(query)].map(|answer| match answer {
-            crate::Answer::Maybe(claim) => claim.suspects(),
-            crate::Answer::Absent => panic!("a member"),
+            Answer::Maybe(claim) => claim.suspects(),
+            Answer::Absent => panic!("a member"),
         });
         assert_eq!(claims, [filter.suspects(query), shared.suspects(query)]);
         assert!(claims.iter().all(|claim| claim.contains(&query)));
