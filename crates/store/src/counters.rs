@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// What is counted.
 #[derive(Clone, Copy)]
 pub(crate) enum Count {
-    Lookups,
     AnsweredFromMemory,
+    LookedUp,
     TruePositives,
     FalsePositives,
     RepeatedFalsePositives,

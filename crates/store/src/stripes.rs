@@ -75,10 +75,9 @@ impl Locked<'_> {
 
     /// The mistakes in an interval that is held, in order.
     pub(crate) fn mistakes(&self, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
-        let within = |(_, stripe): &'_ (usize, MutexGuard<'_, Stripe>)| {
-            stripe.mistakes.range(hashes.clone()).copied().collect::<Vec<_>>()
-        };
-        self.stripes.iter().flat_map(within).collect()
+        let indices = Stripes::index(*hashes.start())..=Stripes::index(*hashes.end());
+        let within = self.stripes.iter().filter(|(index, _)| indices.contains(index));
+        within.flat_map(|(_, stripe)| stripe.mistakes.range(hashes.clone())).copied().collect()
     }
 
     /// Whether it was new.
@@ -91,8 +90,14 @@ impl Locked<'_> {
         self.stripe(mistake).mistakes.remove(&mistake)
     }
 
-    pub(crate) fn has_mistake(&mut self, mistake: Hash) -> bool {
-        self.stripe(mistake).mistakes.contains(&mistake)
+    pub(crate) fn has_mistake(&self, mistake: Hash) -> bool {
+        let position = self.position(Stripes::index(mistake)).expect("a stripe that is held");
+        self.stripes[position].1.mistakes.contains(&mistake)
+    }
+
+    /// Whether there are any mistakes in what is held.
+    pub(crate) fn has_mistakes(&self) -> bool {
+        self.stripes.iter().any(|(_, stripe)| !stripe.mistakes.is_empty())
     }
 
     /// Forgets a mistake in the stripe of this one: another one, if there is another.

@@ -1,15 +1,31 @@
 //! A filter in front of something that has the members: its locks, its mistakes, its counts.
+//!
+//! [`GuardedStore`](crate::GuardedStore) and [`Guard`](crate::Guard) differ in what is behind;
+//! what must hold between that and the filter is kept here, for both.
 
+mod access;
+mod admit;
 mod repair;
-
-pub(crate) use repair::{Behind, Room, Tried};
 
 use crate::counters::{Count, Counters};
 use crate::filter::SharedFilter;
 use crate::store::Statistics;
 use crate::stripes::{Locked, Stripes};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use twiceshy::Hash;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use twiceshy::{AdaptError, BuildError, Hash, InsertError};
+
+/// What has the members.
+pub(crate) trait Behind {
+    type Error: From<InsertError> + From<AdaptError> + From<BuildError>;
+
+    /// The hashes of all members in an interval, in order.
+    fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>, Self::Error>;
+
+    /// Keeps a mistake for good, and drops the one that was forgotten for it. It may be kept
+    /// already.
+    fn keep_mistake(&self, mistake: Hash, forgotten: Option<Hash>) -> Result<(), Self::Error>;
+}
 
 pub(crate) struct Front<F> {
     pub(crate) filter: F,
@@ -19,28 +35,59 @@ pub(crate) struct Front<F> {
     stripes: Stripes,
     mistakes: AtomicUsize,
     mistakes_kept: usize,
+    /// Whether mistakes are repaired.
+    repairs: bool,
+    /// Writes that may have brought repaired mistakes back for a moment: how many are under
+    /// way, in the lower half, and how many are over.
+    defences: AtomicU64,
     pub(crate) counters: Counters,
 }
 
 impl<F: SharedFilter> Front<F> {
-    /// No shard of the filter is ready.
-    pub(crate) fn new(filter: F, mistakes_kept: usize) -> Self {
+    /// All shards of the filter are ready, or none.
+    pub(crate) fn new(filter: F, is_ready: bool, mistakes_kept: usize, repairs: bool) -> Self {
         Self {
-            ready: (0..filter.shards()).map(|_| AtomicBool::new(false)).collect(),
+            ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
             filter,
             stripes: Stripes::new(),
             mistakes: AtomicUsize::new(0),
             mistakes_kept: mistakes_kept.max(1),
+            repairs,
+            defences: AtomicU64::new(0),
             counters: Counters::new(),
         }
     }
 
+    /// A shard that is ready stays so: ask this first, and the filter then.
     pub(crate) fn is_ready(&self, hash: Hash) -> bool {
         self.ready[self.filter.shard_of(hash)].load(Ordering::Acquire)
     }
 
+    pub(crate) fn is_all_ready(&self) -> bool {
+        self.ready.iter().all(|ready| ready.load(Ordering::Acquire))
+    }
+
+    /// Remembers mistakes that were kept, as many as may be; returns the others.
+    pub(crate) fn load_mistakes<E>(
+        &self,
+        mistakes: impl Iterator<Item = Result<Hash, E>>,
+    ) -> Result<Vec<Hash>, E> {
+        let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
+        let mut forgotten = Vec::new();
+        for mistake in mistakes {
+            let mistake = mistake?;
+            if self.mistakes.load(Ordering::Relaxed) >= self.mistakes_kept {
+                forgotten.push(mistake);
+            } else if locked.insert_mistake(mistake) {
+                self.mistakes.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.counters.add(Count::MistakesForgotten, forgotten.len() as u64);
+        Ok(forgotten)
+    }
+
     /// Holds all hashes that the filter could confuse with these.
-    pub(crate) fn lock(&self, hashes: &[Hash]) -> Locked<'_> {
+    fn lock(&self, hashes: &[Hash]) -> Locked<'_> {
         let suspects = || hashes.iter().map(|&hash| self.filter.suspects(hash));
         loop {
             let locked = self.stripes.lock(suspects());
@@ -51,19 +98,10 @@ impl<F: SharedFilter> Front<F> {
         }
     }
 
-    /// Forgets mistakes that are members now.
-    pub(crate) fn forget(&self, locked: &mut Locked<'_>, members: &[Hash]) {
-        for &member in members {
-            if locked.remove_mistake(member) {
-                self.mistakes.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-    }
-
     pub(crate) fn statistics(&self) -> Statistics {
         let get = |count| self.counters.get(count);
         Statistics {
-            lookups: get(Count::Lookups),
+            lookups: get(Count::AnsweredFromMemory) + get(Count::LookedUp),
             answered_from_memory: get(Count::AnsweredFromMemory),
             true_positives: get(Count::TruePositives),
             false_positives: get(Count::FalsePositives),

@@ -1,58 +1,22 @@
-//! Admitting members, repairing mistakes, building shards again.
+//! Repairing mistakes, building shards again.
 
-use super::Front;
+use super::admit::{Room, Tried};
+use super::{Behind, Front};
 use crate::counters::Count;
 use crate::filter::SharedFilter;
 use crate::stripes::Locked;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
-use twiceshy::{AdaptError, Answer, BuildError, Hash, InsertError, Member};
-
-/// What has the members.
-pub(crate) trait Behind {
-    type Error: From<InsertError> + From<AdaptError> + From<BuildError>;
-
-    /// The hashes of all members in an interval, in order.
-    fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>, Self::Error>;
-
-    /// Keeps a new mistake for good, and drops the one that was forgotten for it.
-    fn keep_mistake(&self, mistake: Hash, forgotten: Option<Hash>) -> Result<(), Self::Error>;
-}
-
-/// Whether there was room for something in the filter; if not, it was not done.
-pub(crate) enum Room<T, E> {
-    Enough(T),
-    Needed { hash: Hash, error: E },
-}
-
-pub(crate) type Tried<T, E> = Result<Room<T, E>, E>;
+use twiceshy::{AdaptError, Answer, Hash, Member};
 
 impl<F: SharedFilter> Front<F> {
-    /// Does something; if there is no room in a shard of the filter, builds the shard again, a
-    /// quarter larger each time, and tries again.
-    pub(crate) fn making_room<B: Behind, T>(
-        &self,
-        behind: &B,
-        work: impl Fn() -> Tried<T, B::Error>,
-    ) -> Result<T, B::Error> {
-        const TRIES: u32 = 4;
-        let mut tried = 0;
-        loop {
-            match work()? {
-                Room::Enough(done) => return Ok(done),
-                Room::Needed { error, .. } if tried == TRIES => return Err(error),
-                Room::Needed { hash, .. } => {
-                    let more = (self.filter.len() / self.filter.shards() / 4).max(64) << tried;
-                    self.rebuild(behind, self.filter.shard_of(hash), more)?;
-                }
-            }
-            tried += 1;
-        }
-    }
-
     /// Repairs what was "maybe" and not behind, if it still is so, and remembers it.
     pub(crate) fn repair(&self, behind: &impl Behind, mistake: Hash) {
+        if !self.repairs {
+            self.counters.add(Count::FalsePositives, 1);
+            return;
+        }
         let is_known = Cell::new(false);
         if self.making_room(behind, || self.try_repair(behind, mistake, &is_known)).is_err() {
             self.counters.add(Count::RepairsFailed, 1);
@@ -93,9 +57,11 @@ impl<F: SharedFilter> Front<F> {
 
     /// Tells the filter that a hash is no member, and which are, near it.
     fn adapt(&self, mistake: Hash, members: &[Hash]) -> Result<(), AdaptError> {
-        let listed: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        // The shard may grow; whatever else makes a claim stale is locked out.
+        // The shard may grow, and then there are fewer suspects; whatever else makes a claim
+        // stale is locked out.
         while let Answer::Maybe(claim) = self.filter.check(mistake) {
+            let suspects = members.iter().filter(|member| claim.suspects().contains(member));
+            let listed: Vec<Member> = suspects.map(|&member| member.into()).collect();
             match self.filter.adapt(&claim, &listed) {
                 Ok(adaptation) => self.counters.add(Count::GhostsCleared, adaptation.ghosts),
                 Err(AdaptError::Stale) => {}
@@ -113,60 +79,51 @@ impl<F: SharedFilter> Front<F> {
         locked: &mut Locked<'_>,
         mistake: Hash,
     ) -> Result<(), B::Error> {
+        let mut forgotten = None;
         if !locked.insert_mistake(mistake) {
-            return Ok(());
-        }
-        let is_full = self.mistakes.fetch_add(1, Ordering::Relaxed) >= self.mistakes_kept;
-        let forgotten = is_full.then(|| locked.evict(mistake));
-        if is_full {
+            // A write that failed halfway may have left it here, but not behind.
+        } else if self.mistakes.fetch_add(1, Ordering::Relaxed) >= self.mistakes_kept {
+            forgotten = Some(locked.evict(mistake));
             self.mistakes.fetch_sub(1, Ordering::Relaxed);
             self.counters.add(Count::MistakesForgotten, 1);
         }
         behind.keep_mistake(mistake, forgotten)
     }
 
-    /// Inserts new members into the filter, all or none, and repairs the mistakes that they
-    /// bring back; says for which one there is no room.
-    pub(crate) fn admit<B: Behind>(
+    /// The mistakes that new members may bring back, by whose fault.
+    pub(super) fn threatened(
         &self,
-        behind: &B,
         locked: &Locked<'_>,
         new: &[Hash],
-    ) -> Result<(), (Hash, B::Error)> {
-        let mut inserted = 0;
-        let mut insert = |&hash: &Hash| {
-            self.filter.insert(hash).map_err(|error| (hash, error.into()))?;
-            inserted += 1;
-            Ok(())
-        };
-        let admitted = new.iter().try_for_each(&mut insert);
-        let admitted = admitted.and_then(|()| self.defend(behind, locked, new));
-        if admitted.is_err() {
-            for &hash in &new[..inserted] {
-                // It is there: nobody else may remove it meanwhile.
-                let _ = self.filter.remove(hash);
-            }
+    ) -> Vec<(RangeInclusive<Hash>, Vec<Hash>)> {
+        if !locked.has_mistakes() {
+            return Vec::new();
         }
-        admitted
+        let suspects = new.iter().map(|&member| self.filter.suspects(member));
+        let threatened = suspects.map(|suspects| {
+            let mistakes = locked.mistakes(&suspects);
+            (suspects, mistakes)
+        });
+        threatened.filter(|(_, mistakes)| !mistakes.is_empty()).collect()
     }
 
-    /// Repairs the mistakes that new members, which aren't behind yet, bring back; says for
-    /// which there is no room.
-    fn defend<B: Behind>(
+    /// Repairs the mistakes that new members, which aren't behind yet, have brought back; says
+    /// for which there is no room.
+    pub(super) fn defend<B: Behind>(
         &self,
         behind: &B,
-        locked: &Locked<'_>,
+        threatened: &[(RangeInclusive<Hash>, Vec<Hash>)],
         new: &[Hash],
     ) -> Result<(), (Hash, B::Error)> {
-        for &member in new {
-            let suspects = self.filter.suspects(member);
-            let mut mistakes = locked.mistakes(&suspects);
-            mistakes.retain(|mistake| self.filter.contains(*mistake) && !new.contains(mistake));
+        for (suspects, mistakes) in threatened {
+            let is_back = |mistake: &&Hash| self.filter.contains(**mistake);
+            let mut mistakes: Vec<Hash> = mistakes.iter().filter(is_back).copied().collect();
+            mistakes.retain(|mistake| !new.contains(mistake));
             if mistakes.is_empty() {
                 continue;
             }
             self.counters.add(Count::BackendScans, 1);
-            let Ok(mut members) = behind.members(&suspects) else {
+            let Ok(mut members) = behind.members(suspects) else {
                 self.counters.add(Count::RepairsFailed, 1);
                 continue;
             };

@@ -86,7 +86,7 @@ impl GuardBuilder {
             Some(secret) => secret.clone(),
             None => Secret::generate()?,
         };
-        let front = Front::new(F::with_shape(&self.shape)?, self.mistakes_kept);
+        let front = Front::new(F::with_shape(&self.shape)?, false, self.mistakes_kept, true);
         Ok(Guard { database, front, hasher: KeyedHasher::new(&secret) })
     }
 }

@@ -8,13 +8,10 @@ mod tests;
 pub use builder::GuardBuilder;
 pub use error::GuardError;
 
-use crate::counters::Count;
 use crate::filter::SharedFilter;
-use crate::front::{Behind, Front, Room, Tried};
+use crate::front::{Behind, Front};
 use crate::store::Statistics;
-use crate::stripes::Locked;
 use std::borrow::Borrow;
-use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use twiceshy::{ConcurrentAdaptiveQuotientFilter, Hash, Key, KeyedHasher};
 
@@ -137,23 +134,7 @@ impl<D: Guarded, F: SharedFilter> Guard<D, F> {
     /// # Errors
     /// If the database fails to look the key up.
     pub fn get(&self, key: &D::Key) -> Result<Option<D::Value>, D::Error> {
-        let (front, hash) = (&self.front, self.hash(key));
-        front.counters.add(Count::Lookups, 1);
-        // In this order: a shard that is ready stays so.
-        let is_ready = front.is_ready(hash);
-        if is_ready && !front.filter.contains(hash) {
-            front.counters.add(Count::AnsweredFromMemory, 1);
-            return Ok(None);
-        }
-        let value = self.look_up(key)?;
-        if value.is_some() {
-            front.counters.add(Count::TruePositives, 1);
-        } else if is_ready {
-            front.repair(self, hash);
-        } else {
-            front.counters.add(Count::Unfiltered, 1);
-        }
-        Ok(value)
+        self.front.get(self, self.hash(key), || self.database.look_up(key))
     }
 
     /// Calls you to write a key, new or not, to the database, after the filter has it.
@@ -179,45 +160,9 @@ impl<D: Guarded, F: SharedFilter> Guard<D, F> {
         write: impl FnOnce(&D) -> Result<T, D::Error>,
     ) -> Result<T, GuardError<D::Error>> {
         let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key.borrow())).collect();
-        let (mut locked, new) = self.front.making_room(self, || self.try_admit(keys, &hashes))?;
-        match write(&self.database) {
-            Ok(written) => {
-                self.front.forget(&mut locked, &hashes);
-                Ok(written)
-            }
-            Err(error) => {
-                // Whether they are in the database is not known; in the filter they do no harm.
-                self.front.counters.add(Count::GhostsLeft, new);
-                Err(GuardError::Database(error))
-            }
-        }
-    }
-
-    /// Has the filter admit those keys that are new. Returns the locks that keep repairs away
-    /// until they are in the database, and how many they are.
-    fn try_admit<K: Borrow<D::Key>>(
-        &self,
-        keys: &[K],
-        hashes: &[Hash],
-    ) -> Tried<(Locked<'_>, u64), GuardError<D::Error>> {
-        let front = &self.front;
-        let locked = front.lock(hashes);
-        let (mut new, mut seen) = (Vec::new(), HashSet::new());
-        for (key, &hash) in keys.iter().zip(hashes) {
-            // A shard that isn't ready will be built from what is in the database.
-            if !seen.insert(hash) || !front.is_ready(hash) {
-                continue;
-            }
-            let is_there = front.filter.contains(hash)
-                && self.look_up(key.borrow()).map_err(GuardError::Database)?.is_some();
-            if !is_there {
-                new.push(hash);
-            }
-        }
-        Ok(match front.admit(self, &locked, &new) {
-            Ok(()) => Room::Enough((locked, new.len() as u64)),
-            Err((hash, error)) => Room::Needed { hash, error },
-        })
+        let is_there = |at: usize| self.is_there(keys[at].borrow()).map_err(GuardError::Database);
+        self.front
+            .write(self, &hashes, is_there, |_| write(&self.database).map_err(GuardError::Database))
     }
 
     /// Calls you to remove a key from the database, if it is there, before the filter forgets
@@ -230,25 +175,8 @@ impl<D: Guarded, F: SharedFilter> Guard<D, F> {
         key: &D::Key,
         write: impl FnOnce(&D) -> Result<(), D::Error>,
     ) -> Result<bool, D::Error> {
-        let (front, hash) = (&self.front, self.hash(key));
-        let locked = front.lock(&[hash]);
-        let is_ready = front.is_ready(hash);
-        if is_ready && !front.filter.contains(hash) {
-            return Ok(false);
-        }
-        if self.look_up(key)?.is_none() {
-            drop(locked);
-            if is_ready {
-                front.repair(self, hash);
-            }
-            return Ok(false);
-        }
-        let removed = write(&self.database);
-        // If that failed, it may be there still.
-        if is_ready && (removed.is_err() || front.filter.remove(hash).is_err()) {
-            front.counters.add(Count::GhostsLeft, 1);
-        }
-        removed.map(|()| true)
+        let is_there = || self.is_there(key);
+        self.front.remove(self, self.hash(key), is_there, || write(&self.database))
     }
 
     /// Builds the filter again from what is in the database, shard by shard, each listed at
@@ -282,9 +210,8 @@ impl<D: Guarded, F: SharedFilter> Guard<D, F> {
         self.database
     }
 
-    fn look_up(&self, key: &D::Key) -> Result<Option<D::Value>, D::Error> {
-        self.front.counters.add(Count::BackendGets, 1);
-        self.database.look_up(key)
+    fn is_there(&self, key: &D::Key) -> Result<bool, D::Error> {
+        Ok(self.database.look_up(key)?.is_some())
     }
 }
 

@@ -157,6 +157,25 @@ fn a_repair_that_fails_is_counted_and_fails_no_read() {
     );
 }
 
+/// A write that was done, but not acknowledged, leaves a member among the mistakes.
+#[test]
+fn a_mistake_that_is_a_member_hinders_no_neighbour() {
+    let guard = builder().build(Map::default()).unwrap();
+    (0..50).for_each(|key| put(&guard, key, 1).unwrap());
+    assert!((50..500).all(|key| guard.get(&key) == Ok(None)));
+    assert!(guard.stats().mistakes > 0);
+    for key in 50..500 {
+        let row = (hash_column(guard.hash(&key)), key);
+        let failed = guard.insert(&key, |map| {
+            map.rows().insert(row, 1);
+            Err::<(), _>(Down)
+        });
+        assert!(matches!(failed, Err(GuardError::Database(Down))), "{failed:?}");
+    }
+    (500..1500).for_each(|key| put(&guard, key, 1).unwrap());
+    assert!((0..1500).all(|key| guard.get(&key) == Ok(Some(1))));
+}
+
 #[test]
 fn no_more_mistakes_are_kept_than_asked_for() {
     let guard = builder().mistakes_kept(10).build(Map::default()).unwrap();

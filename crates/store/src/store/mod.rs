@@ -3,19 +3,18 @@
 mod open;
 mod read;
 mod recover;
-mod repair;
 mod scan;
 mod statistics;
 mod write;
 
-use crate::backend::{Backend, Durability};
-use crate::counters::Counters;
-use crate::error::StoreError;
+use crate::backend::{Backend, Batch, Durability, Keyspace};
+use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
-use crate::layout::Layout;
-use crate::stripes::{Locked, Stripes};
+use crate::front::{Behind, Front};
+use crate::layout::{self, Layout};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use twiceshy::{ConcurrentAdaptiveQuotientFilter, Hash, KeyedHasher};
@@ -50,18 +49,10 @@ pub struct GuardedStore<B: Backend, F: SharedFilter = ConcurrentAdaptiveQuotient
 /// What the threads share.
 struct Inner<B, F> {
     backend: B,
-    filter: F,
-    /// Which shards of the filter hold all of their members; of the others, anything may be
-    /// a member.
-    ready: Box<[AtomicBool]>,
-    stripes: Stripes,
+    front: Front<F>,
     hasher: KeyedHasher,
     layout: Layout,
     durability: Durability,
-    mistakes_kept: usize,
-    repairs: bool,
-    mistakes: AtomicUsize,
-    counters: Counters,
     /// Whether the saved filter, if any, is not that of the backend any more.
     is_dirty: AtomicBool,
     dirtying: Mutex<()>,
@@ -78,30 +69,21 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
     fn hash(&self, key: &[u8]) -> Hash {
         self.hasher.hash_bytes(key)
     }
+}
 
-    fn is_ready(&self, hash: Hash) -> bool {
-        self.ready[self.filter.shard_of(hash)].load(Ordering::Acquire)
+impl<B: Backend, F: SharedFilter> Behind for Inner<B, F> {
+    type Error = StoreError;
+
+    fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>> {
+        layout::members(&self.backend, &self.hasher, hashes)
     }
 
-    /// Holds all hashes that the filter could confuse with this one.
-    fn lock(&self, hash: Hash) -> Locked<'_> {
-        loop {
-            let locked = self.stripes.lock([self.filter.suspects(hash)]);
-            // A shard may have been built again, in another size.
-            if locked.covers(&self.filter.suspects(hash)) {
-                return locked;
-            }
+    fn keep_mistake(&self, mistake: Hash, forgotten: Option<Hash>) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.insert(Keyspace::Mistakes, layout::mistake_key(mistake), b"");
+        if let Some(forgotten) = forgotten {
+            batch.remove(Keyspace::Mistakes, layout::mistake_key(forgotten));
         }
-    }
-
-    /// As [`lock`](Self::lock), of many.
-    fn lock_all(&self, hashes: &[Hash]) -> Locked<'_> {
-        let suspects = || hashes.iter().map(|&hash| self.filter.suspects(hash));
-        loop {
-            let locked = self.stripes.lock(suspects());
-            if suspects().all(|suspects| locked.covers(&suspects)) {
-                return locked;
-            }
-        }
+        self.write(&batch)
     }
 }

@@ -2,13 +2,12 @@
 
 use super::{GuardedStore, Inner};
 use crate::backend::{Backend, Durability};
-use crate::counters::Counters;
 use crate::error::Result;
 use crate::filter::{Shape, SharedFilter};
+use crate::front::Front;
 use crate::layout::{Identity, Layout};
-use crate::stripes::Stripes;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use twiceshy::{KeyedHasher, Secret};
 
@@ -175,17 +174,11 @@ impl Options {
             None => (F::with_shape(&self.shape)?, false),
         };
         let inner = Inner {
-            ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
+            front: Front::new(filter, is_ready, self.mistakes_kept, self.repairs),
             backend,
-            filter,
-            stripes: Stripes::new(),
             hasher: KeyedHasher::new(&identity.secret),
             layout: identity.layout,
             durability: self.durability,
-            mistakes_kept: self.mistakes_kept.max(1),
-            repairs: self.repairs,
-            mistakes: AtomicUsize::new(0),
-            counters: Counters::new(),
             is_dirty: AtomicBool::new(is_dirty),
             dirtying: Mutex::new(()),
             directory: directory.map(PathBuf::from),

@@ -6,8 +6,7 @@
 //! the members and the mistakes.
 
 use super::{GuardedStore, Inner, Progress};
-use crate::backend::{Backend, Batch, Durability, Keyspace, Unbounded};
-use crate::counters::Count;
+use crate::backend::{Backend, Batch, Bytes, Durability, Keyspace, Unbounded};
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout::{self, CLEAN};
@@ -16,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
-use twiceshy::{Hash, Secret};
+use twiceshy::Secret;
 
 /// The filter that was saved when the store was closed, if nothing was written since.
 ///
@@ -75,8 +74,9 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn scrub(&self) -> Result<()> {
-        (0..self.inner.filter.shards())
-            .try_for_each(|shard| self.inner.rebuild(shard, 0).map(|_| ()))
+        let front = &self.inner.front;
+        (0..front.filter.shards())
+            .try_for_each(|shard| front.rebuild(&*self.inner, shard, 0).map(|_| ()))
     }
 
     /// Saves the filter, so that the next opening is quick, and closes the store.
@@ -100,25 +100,17 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
 
 impl<B: Backend, F: SharedFilter> Inner<B, F> {
     pub(super) fn load_mistakes(&self) -> Result<()> {
-        let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
-        let mut forgotten = Batch::new();
-        for pair in self.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)) {
-            let (key, _) = pair?;
-            // What no store has written is no mistake.
-            let Some(mistake) = layout::mistake(&key) else { continue };
-            if self.mistakes.load(Ordering::Relaxed) >= self.mistakes_kept {
-                forgotten.remove(Keyspace::Mistakes, key);
-                self.counters.add(Count::MistakesForgotten, 1);
-            } else if locked.insert_mistake(mistake) {
-                self.mistakes.fetch_add(1, Ordering::Relaxed);
-            }
+        let keys = self.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded));
+        // What no store has written is no mistake.
+        let mistake =
+            |pair: Result<_, _>| pair.map(|(key, _): (Bytes, _)| layout::mistake(&key)).transpose();
+        let forgotten = self.front.load_mistakes(keys.filter_map(mistake))?;
+        let mut batch = Batch::new();
+        for mistake in forgotten {
+            batch.remove(Keyspace::Mistakes, layout::mistake_key(mistake));
         }
         // The saved filter, if any, has them repaired, and is as good as before.
-        if forgotten.is_empty() {
-            Ok(())
-        } else {
-            Ok(self.backend.write(&forgotten, self.durability)?)
-        }
+        if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(&batch, self.durability)?) }
     }
 
     /// Builds all shards, in another thread.
@@ -135,13 +127,13 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
     }
 
     fn rebuild_all(&self, progress: Option<&(dyn Fn(Progress) + Send + Sync)>) -> Result<()> {
-        let shards = self.filter.shards();
+        let shards = self.front.filter.shards();
         let mut members = 0;
         for shard in 0..shards {
             if self.is_closing.load(Ordering::Relaxed) {
                 break;
             }
-            members += self.rebuild(shard, 0)?;
+            members += self.front.rebuild(self, shard, 0)?;
             if let Some(progress) = progress {
                 progress(Progress { ready: shard + 1, shards, members });
             }
@@ -149,26 +141,9 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         Ok(())
     }
 
-    /// Builds a shard, whose writers wait meanwhile; for so many more entries, if it is too
-    /// small. Returns how many members it has.
-    pub(super) fn rebuild(&self, shard: usize, more: usize) -> Result<u64> {
-        let hashes = self.filter.shard_hashes(shard);
-        let locked = self.stripes.lock([hashes.clone()]);
-        self.counters.add(Count::BackendScans, 1);
-        let members = layout::members(&self.backend, &self.hasher, &hashes)?;
-        let mut mistakes = locked.mistakes(&hashes);
-        // A write that failed halfway may have left a member on the list.
-        mistakes.retain(|mistake| members.binary_search(mistake).is_err());
-        let capacity = members.len() + mistakes.len() + more;
-        self.filter.rebuild_shard(shard, capacity, &members, &mistakes)?;
-        self.ready[shard].store(true, Ordering::Release);
-        Ok(members.len() as u64)
-    }
-
     /// Saves the filter, if that is of use, and names it.
     fn save(&self) -> Result<()> {
-        let is_ready = self.ready.iter().all(|ready| ready.load(Ordering::Acquire));
-        let Some(directory) = self.directory.as_ref().filter(|_| is_ready) else {
+        let Some(directory) = self.directory.as_ref().filter(|_| self.front.is_all_ready()) else {
             return Ok(self.backend.sync()?);
         };
         if !self.is_dirty.load(Ordering::Acquire) {
@@ -176,7 +151,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         }
         let number = *Secret::generate()?.expose();
         let name = file_name(&number).expect("16 bytes");
-        self.filter.save_to(&directory.join(&name))?;
+        self.front.filter.save_to(&directory.join(&name))?;
         let mut batch = Batch::new();
         batch.insert(Keyspace::Meta, CLEAN, number);
         self.backend.write(&batch, Durability::Synced)?;

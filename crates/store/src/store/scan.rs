@@ -98,7 +98,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// # Errors
     /// If it can't be written.
     pub fn save_filter(&self, path: impl AsRef<Path>) -> Result<()> {
-        Ok(self.inner.filter.save_to(path.as_ref())?)
+        Ok(self.inner.front.filter.save_to(path.as_ref())?)
     }
 }
 

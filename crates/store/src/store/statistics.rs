@@ -2,9 +2,7 @@
 
 use super::GuardedStore;
 use crate::backend::Backend;
-use crate::counters::Count;
 use crate::filter::SharedFilter;
-use std::sync::atomic::Ordering;
 
 /// What a store has done since it was opened, and what its filter is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,28 +64,6 @@ impl Statistics {
 impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// What the store has done since it was opened, and what its filter is like.
     pub fn stats(&self) -> Statistics {
-        let inner = &*self.inner;
-        let get = |count| inner.counters.get(count);
-        Statistics {
-            lookups: get(Count::Lookups),
-            answered_from_memory: get(Count::AnsweredFromMemory),
-            true_positives: get(Count::TruePositives),
-            false_positives: get(Count::FalsePositives),
-            repeated_false_positives: get(Count::RepeatedFalsePositives),
-            unfiltered: get(Count::Unfiltered),
-            repairs: get(Count::Repairs),
-            repairs_failed: get(Count::RepairsFailed),
-            ghosts_left: get(Count::GhostsLeft),
-            ghosts_cleared: get(Count::GhostsCleared),
-            mistakes: inner.mistakes.load(Ordering::Relaxed) as u64,
-            mistakes_forgotten: get(Count::MistakesForgotten),
-            backend_gets: get(Count::BackendGets),
-            backend_scans: get(Count::BackendScans),
-            members: inner.filter.len() as u64,
-            filter_bytes: inner.filter.memory_usage(),
-            load: inner.filter.load(),
-            shards_ready: inner.ready.iter().filter(|ready| ready.load(Ordering::Relaxed)).count(),
-            shards: inner.ready.len(),
-        }
+        self.inner.front.statistics()
     }
 }

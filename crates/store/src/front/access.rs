@@ -1,0 +1,111 @@
+//! Asking, and removing.
+
+use super::{Behind, Front};
+use crate::counters::Count;
+use crate::filter::SharedFilter;
+use std::sync::atomic::{AtomicU64, Ordering};
+use twiceshy::Hash;
+
+/// The lower half of [`Front::defences`].
+const UNDER_WAY: u64 = u32::MAX as u64;
+
+impl<F: SharedFilter> Front<F> {
+    /// What is behind, which isn't asked if the filter knows better.
+    pub(crate) fn get<V, E>(
+        &self,
+        behind: &impl Behind,
+        hash: Hash,
+        look_up: impl FnOnce() -> Result<Option<V>, E>,
+    ) -> Result<Option<V>, E> {
+        let is_ready = self.is_ready(hash);
+        if is_ready && !self.contains(hash) {
+            self.counters.add(Count::AnsweredFromMemory, 1);
+            return Ok(None);
+        }
+        self.counters.add(Count::LookedUp, 1);
+        let value = self.counted(look_up)?;
+        if value.is_some() {
+            self.counters.add(Count::TruePositives, 1);
+        } else if is_ready {
+            self.repair(behind, hash);
+        } else {
+            self.counters.add(Count::Unfiltered, 1);
+        }
+        Ok(value)
+    }
+
+    /// Of many hashes, whether to [`get`](Self::get) them; those that needn't are counted.
+    pub(crate) fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
+        let ready: Vec<bool> = hashes.iter().map(|&hash| self.is_ready(hash)).collect();
+        self.filter.contains_many(hashes, maybe);
+        for (maybe, is_ready) in maybe.iter_mut().zip(ready) {
+            *maybe |= !is_ready;
+        }
+        let absent = maybe.iter().filter(|&&maybe| !maybe).count();
+        self.counters.add(Count::AnsweredFromMemory, absent as u64);
+    }
+
+    /// As the filter's own, but for mistakes that a write has brought back, and is repairing
+    /// at this moment: it waits for that.
+    fn contains(&self, hash: Hash) -> bool {
+        let before = self.defences.load(Ordering::Acquire);
+        if !self.filter.contains(hash) {
+            return false;
+        }
+        let after = self.defences.load(Ordering::Acquire);
+        if before == after && after & UNDER_WAY == 0 {
+            return true;
+        }
+        let _locked = self.lock(&[hash]);
+        self.filter.contains(hash)
+    }
+
+    /// Says that what is done until the return is dropped may bring mistakes back.
+    pub(super) fn defending(&self) -> impl Drop {
+        self.defences.fetch_add(1, Ordering::AcqRel);
+        Defence(&self.defences)
+    }
+
+    /// Removes what is behind, if it is there, before the filter forgets it; whether it was
+    /// there.
+    pub(crate) fn remove<E>(
+        &self,
+        behind: &impl Behind,
+        hash: Hash,
+        is_there: impl FnOnce() -> Result<bool, E>,
+        write: impl FnOnce() -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let locked = self.lock(&[hash]);
+        let is_ready = self.is_ready(hash);
+        if is_ready && !self.filter.contains(hash) {
+            return Ok(false);
+        }
+        if !self.counted(is_there)? {
+            drop(locked);
+            if is_ready {
+                self.repair(behind, hash);
+            }
+            return Ok(false);
+        }
+        let removed = write();
+        // If that failed, it may be there still.
+        if is_ready && (removed.is_err() || self.filter.remove(hash).is_err()) {
+            self.counters.add(Count::GhostsLeft, 1);
+        }
+        removed.map(|()| true)
+    }
+
+    pub(super) fn counted<T>(&self, look_up: impl FnOnce() -> T) -> T {
+        self.counters.add(Count::BackendGets, 1);
+        look_up()
+    }
+}
+
+struct Defence<'a>(&'a AtomicU64);
+
+impl Drop for Defence<'_> {
+    fn drop(&mut self) {
+        // One less under way, one more over.
+        self.0.fetch_add(UNDER_WAY, Ordering::AcqRel);
+    }
+}

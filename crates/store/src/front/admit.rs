@@ -1,0 +1,143 @@
+//! Admitting members.
+
+use super::{Behind, Front};
+use crate::counters::Count;
+use crate::filter::SharedFilter;
+use crate::stripes::Locked;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::Ordering;
+use twiceshy::Hash;
+
+/// Whether there was room for something in the filter; if not, it was not done.
+pub(super) enum Room<T, E> {
+    Enough(T),
+    Needed { hash: Hash, error: E },
+}
+
+pub(super) type Tried<T, E> = Result<Room<T, E>, E>;
+
+/// Keys that are in the filter, and are to be written behind it; nobody else does anything
+/// near them meanwhile.
+pub(crate) struct Admitted<'a> {
+    locked: Locked<'a>,
+    is_new: Vec<bool>,
+    /// New in the filter.
+    count: u64,
+}
+
+impl Admitted<'_> {
+    /// Whether each may not be behind yet.
+    pub(crate) fn is_new(&self) -> &[bool] {
+        &self.is_new
+    }
+
+    /// Whether one is on the list of mistakes, which it leaves.
+    pub(crate) fn is_mistake(&self, hash: Hash) -> bool {
+        self.locked.has_mistake(hash)
+    }
+}
+
+impl<F: SharedFilter> Front<F> {
+    /// Writes keys, after the filter has them.
+    pub(crate) fn write<B: Behind, T>(
+        &self,
+        behind: &B,
+        hashes: &[Hash],
+        is_there: impl Fn(usize) -> Result<bool, B::Error>,
+        write: impl FnOnce(&Admitted<'_>) -> Result<T, B::Error>,
+    ) -> Result<T, B::Error> {
+        let mut admitted =
+            self.making_room(behind, || self.try_admit(behind, hashes, &is_there))?;
+        let written = write(&admitted);
+        if written.is_err() {
+            // Whether they are behind is not known; in the filter they do no harm.
+            self.counters.add(Count::GhostsLeft, admitted.count);
+            return written;
+        }
+        for &hash in hashes {
+            if admitted.locked.remove_mistake(hash) {
+                self.mistakes.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        written
+    }
+
+    fn try_admit<B: Behind>(
+        &self,
+        behind: &B,
+        hashes: &[Hash],
+        is_there: impl Fn(usize) -> Result<bool, B::Error>,
+    ) -> Tried<Admitted<'_>, B::Error> {
+        let locked = self.lock(hashes);
+        let mut is_new = vec![false; hashes.len()];
+        let (mut new, mut seen) = (Vec::new(), HashSet::new());
+        for (at, &hash) in hashes.iter().enumerate() {
+            if hashes.len() > 1 && !seen.insert(hash) {
+                continue;
+            }
+            // A shard that isn't ready will be built from what is behind: nobody needs to know.
+            let is_ready = self.is_ready(hash);
+            let maybe = is_ready && self.filter.contains(hash);
+            is_new[at] = !maybe || !self.counted(|| is_there(at))?;
+            if is_ready && is_new[at] {
+                new.push(hash);
+            }
+        }
+        Ok(match self.admit(behind, &locked, &new) {
+            Ok(()) => Room::Enough(Admitted { locked, is_new, count: new.len() as u64 }),
+            Err((hash, error)) => Room::Needed { hash, error },
+        })
+    }
+
+    /// Inserts new members into the filter, all or none, and repairs the mistakes that they
+    /// bring back; says for which one there is no room.
+    fn admit<B: Behind>(
+        &self,
+        behind: &B,
+        locked: &Locked<'_>,
+        new: &[Hash],
+    ) -> Result<(), (Hash, B::Error)> {
+        let threatened = self.threatened(locked, new);
+        let _defence = (!threatened.is_empty()).then(|| self.defending());
+        let mut inserted = 0;
+        let mut insert = |&hash: &Hash| {
+            self.filter.insert(hash).map_err(|error| (hash, error.into()))?;
+            inserted += 1;
+            Ok(())
+        };
+        let admitted = new.iter().try_for_each(&mut insert);
+        let admitted = admitted.and_then(|()| self.defend(behind, &threatened, new));
+        if admitted.is_err() {
+            for &hash in &new[..inserted] {
+                // It is there: nobody else may remove it meanwhile.
+                let _ = self.filter.remove(hash);
+            }
+        }
+        admitted
+    }
+
+    /// Does something; if there is no room in a shard of the filter, builds the shard again, a
+    /// quarter larger each time, and tries again.
+    pub(super) fn making_room<B: Behind, T>(
+        &self,
+        behind: &B,
+        work: impl Fn() -> Tried<T, B::Error>,
+    ) -> Result<T, B::Error> {
+        const TRIES: u32 = 4;
+        let mut tried = BTreeMap::new();
+        loop {
+            let (hash, error) = match work()? {
+                Room::Enough(done) => return Ok(done),
+                Room::Needed { hash, error } => (hash, error),
+            };
+            let shard = self.filter.shard_of(hash);
+            let tries = tried.entry(shard).or_insert(0);
+            if *tries == TRIES {
+                return Err(error);
+            }
+            let more = (self.filter.len() / self.filter.shards() / 4).max(64) << *tries;
+            self.rebuild(behind, shard, more)?;
+            *tries += 1;
+        }
+    }
+}
