@@ -24,6 +24,14 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
+/// A minute of work for each layout, if `TWICESHY_THREAD_SECONDS` says 60, and otherwise less.
+fn minute() -> Duration {
+    let seconds = std::env::var("TWICESHY_THREAD_SECONDS").ok();
+    seconds.map_or(Duration::from_millis(1500), |seconds| {
+        Duration::from_secs(seconds.parse().expect("a number of seconds"))
+    })
+}
+
 fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().unwrap())
 }
@@ -38,7 +46,7 @@ fn nothing_is_lost_among_threads() {
         let backend = Arc::new(MemoryBackend::new());
         let store: GuardedStore<_> = options(layout).open_with(backend, None).unwrap();
         (0..FEW).for_each(|n| store.put(&key(n), &key(0)).unwrap());
-        let end = Instant::now() + Duration::from_millis(1500);
+        let end = Instant::now() + minute();
         let is_over = || Instant::now() > end;
         let grown = AtomicU64::new(0);
         let last: Vec<Vec<Option<Option<u64>>>> = thread::scope(|scope| {
@@ -113,6 +121,43 @@ fn nothing_is_lost_among_threads() {
         assert_eq!(store.stats().members, pairs.len() as u64, "{layout:?}");
         assert_eq!(store.stats().repairs_failed, 0);
     }
+}
+
+/// Writes bring mistakes back, again and again, and repair them at once: no reader may come
+/// in between, and go to the backend.
+#[test]
+fn no_mistake_is_made_again_while_members_come_and_go() {
+    let mut store: GuardedStore<_> =
+        options(Layout::Merged).open_with(MemoryBackend::new(), None).unwrap();
+    store.wait_until_ready().unwrap();
+    let members = 0..200;
+    members.clone().for_each(|n| store.put(&key(n), b"").unwrap());
+    let visits = || store.stats().lookups - store.stats().answered_from_memory;
+    let mut is_mistake = |n: &u64| {
+        let before = visits();
+        assert!(!store.contains(&key(*n)).unwrap());
+        visits() > before
+    };
+    let mistakes: Vec<u64> = (1000..3000).filter(&mut is_mistake).collect();
+    let (repairs, before) = (store.stats().repairs, visits());
+    assert!(mistakes.len() > 10 && repairs == before);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    mistakes.iter().for_each(|&n| assert!(!store.contains(&key(n)).unwrap()));
+                }
+            });
+        }
+        for _ in 0..40 {
+            members.clone().for_each(|n| assert!(store.delete(&key(n)).unwrap()));
+            members.clone().for_each(|n| store.put(&key(n), b"").unwrap());
+        }
+        is_over.store(true, SeqCst);
+    });
+    assert!(store.stats().repairs > repairs, "nothing was brought back");
+    assert_eq!(visits(), before);
 }
 
 /// Operations of a backend, when they are done but not yet answered.
