@@ -152,14 +152,26 @@ impl Layout {
         })
     }
 
+    /// A batch with room for these pairs.
+    pub(crate) fn batch(self, pairs: &[(&[u8], &[u8])]) -> Batch {
+        let bytes = pairs.iter().map(|(key, value)| member_key_len(key) + value.len());
+        match self {
+            Layout::Merged => Batch::with_capacity(pairs.len(), bytes.sum()),
+            Layout::Split => {
+                let keys = pairs.iter().map(|(key, _)| key.len());
+                Batch::with_capacity(2 * pairs.len(), bytes.sum::<usize>() + keys.sum::<usize>())
+            }
+        }
+    }
+
     /// Has a batch give a key a value; `new` says whether it may have none yet.
     pub(crate) fn insert(self, batch: &mut Batch, hash: Hash, key: &[u8], value: &[u8], new: bool) {
         match self {
-            Layout::Merged => batch.insert(Keyspace::Members, member_key(hash, key), value),
+            Layout::Merged => batch.insert_joined(Keyspace::Members, [&prefix(hash), key], value),
             Layout::Split => {
                 batch.insert(Keyspace::Keys, key, value);
                 if new {
-                    batch.insert(Keyspace::Members, member_key(hash, key), b"");
+                    batch.insert_joined(Keyspace::Members, [&prefix(hash), key], b"");
                 }
             }
         }

@@ -4,6 +4,7 @@
 //! filter could confuse with it. So writes of one key come one after the other, in filter and
 //! backend alike, and what a repair lists stays true until it is done.
 
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::ops::{Bound, RangeInclusive};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,7 +40,7 @@ impl Stripes {
         let stripes_of = |hashes: RangeInclusive<Hash>| {
             Self::index(*hashes.start())..=Self::index(*hashes.end())
         };
-        let mut indices: Vec<usize> = hashes.into_iter().flat_map(stripes_of).collect();
+        let mut indices: SmallVec<[usize; 2]> = hashes.into_iter().flat_map(stripes_of).collect();
         indices.sort_unstable();
         indices.dedup();
         // A panic elsewhere leaves a set of mistakes, which is all that there is.
@@ -54,7 +55,7 @@ impl Stripes {
 /// Stripes that are held.
 pub(crate) struct Locked<'a> {
     /// By index.
-    stripes: Vec<(usize, MutexGuard<'a, Stripe>)>,
+    stripes: SmallVec<[(usize, MutexGuard<'a, Stripe>); 2]>,
 }
 
 impl Locked<'_> {

@@ -43,23 +43,39 @@ impl Batch {
         Self { bytes: Vec::new(), changes: Vec::new(), longest_key: 0, longest_value: 0 }
     }
 
+    /// One without changes, for which there is room.
+    pub fn with_capacity(changes: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            changes: Vec::with_capacity(changes),
+            ..Self::new()
+        }
+    }
+
     /// Gives a key a value, whether or not it has one.
     pub fn insert(&mut self, space: Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        self.push(space, key.as_ref(), Some(value.as_ref()));
+        self.push(space, [&[], key.as_ref()], Some(value.as_ref()));
+    }
+
+    /// As [`insert`](Self::insert), of a key in two parts.
+    pub(crate) fn insert_joined(&mut self, space: Keyspace, key: [&[u8]; 2], value: &[u8]) {
+        self.push(space, key, Some(value));
     }
 
     /// Removes a key and its value, if it is there.
     pub fn remove(&mut self, space: Keyspace, key: impl AsRef<[u8]>) {
-        self.push(space, key.as_ref(), None);
+        self.push(space, [&[], key.as_ref()], None);
     }
 
-    fn push(&mut self, space: Keyspace, key: &[u8], value: Option<&[u8]>) {
-        self.bytes.extend_from_slice(key);
+    fn push(&mut self, space: Keyspace, key: [&[u8]; 2], value: Option<&[u8]>) {
+        for part in key {
+            self.bytes.extend_from_slice(part);
+        }
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value.unwrap_or_default());
         let end = self.bytes.len();
         self.changes.push(Entry { space, removes: value.is_none(), key_end, end });
-        self.longest_key = self.longest_key.max(key.len());
+        self.longest_key = self.longest_key.max(key[0].len() + key[1].len());
         self.longest_value = self.longest_value.max(end - key_end);
     }
 

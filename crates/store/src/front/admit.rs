@@ -4,6 +4,7 @@ use super::{Behind, Front};
 use crate::counters::Count;
 use crate::filter::SharedFilter;
 use crate::stripes::Locked;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 use twiceshy::Hash;
@@ -20,7 +21,7 @@ pub(super) type Tried<T, E> = Result<Room<T, E>, E>;
 /// near them meanwhile.
 pub(crate) struct Admitted<'a> {
     locked: Locked<'a>,
-    is_new: Vec<bool>,
+    is_new: SmallVec<[bool; 8]>,
     /// New in the filter.
     count: u64,
 }
@@ -69,8 +70,8 @@ impl<F: SharedFilter> Front<F> {
         is_there: impl Fn(usize) -> Result<bool, B::Error>,
     ) -> Tried<Admitted<'_>, B::Error> {
         let locked = self.lock(hashes);
-        let mut is_new = vec![false; hashes.len()];
-        let (mut new, mut seen) = (Vec::new(), HashSet::new());
+        let mut is_new = SmallVec::from_elem(false, hashes.len());
+        let (mut new, mut seen) = (SmallVec::<[Hash; 1]>::new(), HashSet::new());
         for (at, &hash) in hashes.iter().enumerate() {
             if hashes.len() > 1 && !seen.insert(hash) {
                 continue;

@@ -33,6 +33,8 @@ pub(crate) struct Front<F> {
     /// a member.
     ready: Box<[AtomicBool]>,
     stripes: Stripes,
+    /// How many shards were built again, perhaps in another size.
+    rebuilt: AtomicU64,
     mistakes: AtomicUsize,
     mistakes_kept: usize,
     /// Whether mistakes are repaired.
@@ -50,6 +52,7 @@ impl<F: SharedFilter> Front<F> {
             ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
             filter,
             stripes: Stripes::new(),
+            rebuilt: AtomicU64::new(0),
             mistakes: AtomicUsize::new(0),
             mistakes_kept: mistakes_kept.max(1),
             repairs,
@@ -86,13 +89,16 @@ impl<F: SharedFilter> Front<F> {
         Ok(forgotten)
     }
 
-    /// Holds all hashes that the filter could confuse with these.
+    /// Holds all hashes that the filter could confuse with these. A shard that grows confuses
+    /// fewer, but one that is built again may confuse more.
     fn lock(&self, hashes: &[Hash]) -> Locked<'_> {
-        let suspects = || hashes.iter().map(|&hash| self.filter.suspects(hash));
         loop {
-            let locked = self.stripes.lock(suspects());
-            // A shard may have been built again, in another size.
-            if suspects().all(|suspects| locked.covers(&suspects)) {
+            let before = self.rebuilt.load(Ordering::Acquire);
+            let suspects = hashes.iter().map(|&hash| self.filter.suspects(hash));
+            let locked = self.stripes.lock(suspects);
+            if self.rebuilt.load(Ordering::Acquire) == before {
+                let mut suspects = hashes.iter().map(|&hash| self.filter.suspects(hash));
+                debug_assert!(suspects.all(|suspects| locked.covers(&suspects)));
                 return locked;
             }
         }

@@ -5,6 +5,7 @@ use crate::backend::{Backend, BackendError, Batch, Keyspace, MAX_KEY_BYTES};
 use crate::error::Result;
 use crate::filter::SharedFilter;
 use crate::layout;
+use smallvec::SmallVec;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use twiceshy::Hash;
@@ -56,10 +57,10 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         if let Some(bytes) = longest.filter(|&bytes| bytes > MAX_KEY_BYTES) {
             return Err(BackendError::KeyTooLong { bytes }.into());
         }
-        let hashes: Vec<Hash> = pairs.iter().map(|(key, _)| self.hash(key)).collect();
+        let hashes: SmallVec<[Hash; 1]> = pairs.iter().map(|(key, _)| self.hash(key)).collect();
         let is_there = |at: usize| self.is_there(hashes[at], pairs[at].0);
         self.front.write(self, &hashes, is_there, |admitted| {
-            let mut batch = Batch::new();
+            let mut batch = self.layout.batch(pairs);
             for ((&(key, value), &hash), &is_new) in
                 pairs.iter().zip(&hashes).zip(admitted.is_new())
             {
