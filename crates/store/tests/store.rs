@@ -19,6 +19,7 @@ type Store = GuardedStore<Arc<dyn Backend>>;
 enum Op {
     Put(u16, u8),
     PutMany(Vec<(u16, u8)>),
+    Import(Vec<(u16, u8)>),
     Delete(u16),
     Get(u16),
     GetMany(Vec<u16>),
@@ -33,7 +34,8 @@ fn ops(keys: u16, many: usize) -> impl Strategy<Value = Vec<Op>> {
     let pair = (0..keys, any::<u8>());
     let op = prop_oneof![
         6 => pair.clone().prop_map(|(key, value)| Op::Put(key, value)),
-        1 => proptest::collection::vec(pair, 0..many).prop_map(Op::PutMany),
+        1 => proptest::collection::vec(pair.clone(), 0..many).prop_map(Op::PutMany),
+        1 => proptest::collection::vec(pair, 0..many).prop_map(Op::Import),
         4 => (0..keys).prop_map(Op::Delete),
         6 => (0..keys).prop_map(Op::Get),
         1 => proptest::collection::vec(0..keys, 0..many).prop_map(Op::GetMany),
@@ -140,13 +142,24 @@ impl Checked {
         }
     }
 
-    fn put(&mut self, pairs: &[(u16, u8)]) {
-        if let &[(number, value)] = pairs {
-            self.store.put(&key(number), &[value]).unwrap();
-        } else {
-            let pairs = pairs.iter().map(|&(number, value)| (key(number), [value]));
-            self.store.put_many(pairs).unwrap();
-        }
+    fn put(&mut self, number: u16, value: u8) {
+        self.store.put(&key(number), &[value]).unwrap();
+        self.was_put(&[(number, value)]);
+    }
+
+    fn put_many(&mut self, pairs: &[(u16, u8)]) {
+        self.store.put_many(pairs.iter().map(|&(number, value)| (key(number), [value]))).unwrap();
+        self.was_put(pairs);
+    }
+
+    fn import(&mut self, pairs: &[(u16, u8)]) {
+        let imported =
+            self.store.import(pairs.iter().map(|&(number, value)| (key(number), [value])));
+        assert_eq!(imported.unwrap(), pairs.len() as u64);
+        self.was_put(pairs);
+    }
+
+    fn was_put(&mut self, pairs: &[(u16, u8)]) {
         for &(number, value) in pairs {
             self.model.insert(number, value);
             self.mistakes.remove(&number);
@@ -227,8 +240,9 @@ fn agrees_with_a_map(place: Place, ops: Vec<Op>) {
     let mut checked = Checked { store, place, model, mistakes };
     for op in ops {
         match op {
-            Op::Put(number, value) => checked.put(&[(number, value)]),
-            Op::PutMany(pairs) => checked.put(&pairs),
+            Op::Put(number, value) => checked.put(number, value),
+            Op::PutMany(pairs) => checked.put_many(&pairs),
+            Op::Import(pairs) => checked.import(&pairs),
             Op::Delete(number) => checked.delete(number),
             Op::Get(number) => checked.get(number),
             Op::GetMany(numbers) => checked.get_many(&numbers),

@@ -34,6 +34,13 @@ pub enum BackendError {
         /// The directory.
         path: PathBuf,
     },
+    /// A backup was made, but reads otherwise than what was written to it. It was left where it
+    /// can't be taken for one.
+    #[error("the copy in {} isn't what was copied; is the disk failing?", path.display())]
+    BadCopy {
+        /// The copy.
+        path: PathBuf,
+    },
     /// The key can't be stored.
     #[error("a key of {bytes} bytes is too long, the limit is {MAX_KEY_BYTES}")]
     KeyTooLong {

@@ -33,6 +33,7 @@ use ::fjall::{
 };
 
 use super::bounds::is_empty;
+use super::copy::same;
 use super::directory::Directory;
 use super::{
     Backend, BackendError, Batch, Bounds, Bytes, Change, Durability, Keyspace, Result, Scan,
@@ -301,9 +302,29 @@ impl Backend for FjallBackend {
                     }
                     ingestion.finish()
                 })
-                .map_err(self.failed("back up"))
+                .map_err(self.failed("back up"))?;
+                if self.is_copy(&snapshot, path).map_err(self.failed("open the backup of"))? {
+                    Ok(())
+                } else {
+                    Err(BackendError::BadCopy { path: path.to_owned() })
+                }
             })
             .map(drop)
+    }
+}
+
+impl FjallBackend {
+    /// Whether a database holds what this one held.
+    fn is_copy(&self, snapshot: &Snapshot, path: &Path) -> ::fjall::Result<bool> {
+        let (database, keyspaces) = open_engine(path, &self.options)?;
+        let copy = database.snapshot();
+        for (&space, keyspace) in Keyspace::ALL.iter().zip(&keyspaces) {
+            let original = pairs(snapshot, &self.space(space).keyspace, (Unbounded, Unbounded));
+            if !same(original, pairs(&copy, keyspace, (Unbounded, Unbounded)))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -28,6 +28,8 @@ mod batch;
 mod bounds;
 mod bytes;
 #[cfg(any(feature = "fjall", feature = "redb"))]
+mod copy;
+#[cfg(any(feature = "fjall", feature = "redb"))]
 mod directory;
 mod error;
 #[cfg(feature = "fjall")]
@@ -134,7 +136,8 @@ pub trait Backend: Send + Sync + 'static {
     /// new directory, or an empty one, which can then be opened like this one. Reads and
     /// writes go on meanwhile.
     ///
-    /// The copy appears whole and synced, or not at all.
+    /// The copy is opened, and compared pair by pair, before it appears: whole and synced, or
+    /// not at all.
     #[expect(clippy::missing_errors_doc, reason = "said above, for all")]
     fn backup(&self, to: &Path) -> Result<()>;
 }

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use ::redb::{
-    Builder, Database, Error, ReadOnlyTable, ReadTransaction, ReadableDatabase, Table,
-    TableDefinition,
+    AccessGuard, Builder, Database, Error, ReadOnlyTable, ReadTransaction, ReadableDatabase,
+    StorageError, Table, TableDefinition,
 };
 
 use super::bounds::is_empty;
+use super::copy::same;
 use super::directory::Directory;
 use super::{Backend, BackendError, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
 
@@ -164,7 +165,13 @@ impl Backend for RedbBackend {
         let view = self.database().begin_read().map_err(|error| fails(error.into()))?;
         Directory::open_new(to)?
             .data(ENGINE, |path| {
-                make(path, &self.options, |space, table| copy(&view, space, table)).map_err(&fails)
+                make(path, &self.options, |space, table| copy(&view, space, table))
+                    .map_err(&fails)?;
+                if is_copy(&view, path).map_err(self.failed("open the backup of"))? {
+                    Ok(())
+                } else {
+                    Err(BackendError::BadCopy { path: path.to_owned() })
+                }
             })
             .map(drop)
     }
@@ -204,6 +211,24 @@ fn copy(from: &ReadTransaction, space: Keyspace, into: &mut Pairs<'_>) -> Result
     }
     Ok(())
 }
+
+/// Whether a database holds what is in view.
+fn is_copy(view: &ReadTransaction, path: &Path) -> Result<bool, Error> {
+    let copy = Builder::new().open(path)?.begin_read()?;
+    for space in Keyspace::ALL {
+        let original = view.open_table(definition(space))?;
+        let copy = copy.open_table(definition(space))?;
+        let pairs = |pair: Result<(Value<'_>, Value<'_>), StorageError>| {
+            pair.map(|(key, value)| (key.value().to_vec(), value.value().to_vec()))
+        };
+        if !same(original.range::<&[u8]>(..)?.map(pairs), copy.range::<&[u8]>(..)?.map(pairs))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+type Value<'a> = AccessGuard<'a, &'static [u8]>;
 
 fn definition(space: Keyspace) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
     TableDefinition::new(space.name())

@@ -84,6 +84,6 @@ impl<B: Backend, F: SharedFilter> Behind for Inner<B, F> {
         if let Some(forgotten) = forgotten {
             batch.remove(Keyspace::Mistakes, layout::mistake_key(forgotten));
         }
-        self.write(&batch)
+        self.write(&batch, self.durability)
     }
 }

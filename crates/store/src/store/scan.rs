@@ -83,8 +83,8 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     }
 
     /// Copies all pairs and mistakes, as they are at one moment, into a new directory, which
-    /// can be opened like this one. Reads and writes go on meanwhile. The filter of the copy is
-    /// built when that is opened.
+    /// can be opened like this one: that is tried, and all of it compared. Reads and writes go
+    /// on meanwhile. The filter of the copy is built when that is opened.
     ///
     /// # Errors
     /// If the backend fails; there is no copy then.

@@ -1,17 +1,23 @@
 //! Putting and deleting.
 
 use super::{GuardedStore, Inner};
-use crate::backend::{Backend, BackendError, Batch, Keyspace, MAX_KEY_BYTES};
+use crate::backend::{Backend, BackendError, Batch, Durability, Keyspace, MAX_KEY_BYTES};
 use crate::error::Result;
 use crate::filter::SharedFilter;
 use crate::layout;
-use smallvec::SmallVec;
+use std::mem;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use twiceshy::Hash;
 
-/// Pairs that are written at once.
-const CHUNK: usize = 1024;
+/// How much is done at once: so many pairs, or fewer if they have so many bytes.
+struct Chunk {
+    pairs: usize,
+    bytes: usize,
+}
+
+const WRITTEN: Chunk = Chunk { pairs: 1 << 10, bytes: 4 << 20 };
+const SORTED: Chunk = Chunk { pairs: 1 << 18, bytes: 64 << 20 };
 
 impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// Gives a key a value, whether or not it has one. If the filter says that it has none,
@@ -20,7 +26,8 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// # Errors
     /// If the key is too long, if the filter is full and can't grow, or if the backend fails.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.inner.put(&[(key, value)])
+        let inner = &self.inner;
+        inner.put(&[(key, value)], &[inner.hash(key)], inner.durability)
     }
 
     /// Gives many keys values, in batches; each of these is written whole or not at all. Of a
@@ -32,14 +39,32 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<()> {
-        let mut pairs = pairs.into_iter().peekable();
-        while pairs.peek().is_some() {
-            let chunk: Vec<(K, V)> = pairs.by_ref().take(CHUNK).collect();
-            let chunk: Vec<(&[u8], &[u8])> =
-                chunk.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
-            self.inner.put(&chunk)?;
-        }
-        Ok(())
+        let inner = &self.inner;
+        let pairs = pairs.into_iter().map(|(key, value)| (inner.hash(key.as_ref()), key, value));
+        WRITTEN.of(pairs, |chunk| inner.put_chunk(&chunk, inner.durability))
+    }
+
+    /// As [`put_many`](Self::put_many), for as many pairs as there may be, in any order: sorts
+    /// them by hash, some at a time, so that what is near in filter and backend is written
+    /// together, and syncs once, at the end. Returns how many there were.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); some of the pairs before are written then.
+    pub fn import<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        let inner = &self.inner;
+        let mut count = 0;
+        let pairs = pairs.into_iter().inspect(|_| count += 1);
+        let pairs = pairs.map(|(key, value)| (inner.hash(key.as_ref()), key, value));
+        SORTED.of(pairs, |mut sorted| {
+            // Stable, so that of a key that comes twice the last value counts.
+            sorted.sort_by_key(|&(hash, ..)| hash);
+            WRITTEN.of(sorted, |chunk| inner.put_chunk(&chunk, Durability::Buffered))
+        })?;
+        self.sync()?;
+        Ok(count)
     }
 
     /// Removes a key and its value; whether it was there.
@@ -51,25 +76,53 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     }
 }
 
+impl Chunk {
+    /// Does something with all pairs, chunk by chunk.
+    fn of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: impl IntoIterator<Item = (Hash, K, V)>,
+        mut work: impl FnMut(Vec<(Hash, K, V)>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        for pair in pairs {
+            bytes += pair.1.as_ref().len() + pair.2.as_ref().len();
+            chunk.push(pair);
+            if chunk.len() >= self.pairs || bytes >= self.bytes {
+                work(mem::take(&mut chunk))?;
+                bytes = 0;
+            }
+        }
+        if chunk.is_empty() { Ok(()) } else { work(chunk) }
+    }
+}
+
 impl<B: Backend, F: SharedFilter> Inner<B, F> {
-    fn put(&self, pairs: &[(&[u8], &[u8])]) -> Result<()> {
+    fn put_chunk<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        chunk: &[(Hash, K, V)],
+        durability: Durability,
+    ) -> Result<()> {
+        let hashes: Vec<Hash> = chunk.iter().map(|&(hash, ..)| hash).collect();
+        let pairs = chunk.iter().map(|(_, key, value)| (key.as_ref(), value.as_ref()));
+        self.put(&pairs.collect::<Vec<_>>(), &hashes, durability)
+    }
+
+    fn put(&self, pairs: &[(&[u8], &[u8])], hashes: &[Hash], durability: Durability) -> Result<()> {
         let longest = pairs.iter().map(|(key, _)| layout::member_key_len(key)).max();
         if let Some(bytes) = longest.filter(|&bytes| bytes > MAX_KEY_BYTES) {
             return Err(BackendError::KeyTooLong { bytes }.into());
         }
-        let hashes: SmallVec<[Hash; 1]> = pairs.iter().map(|(key, _)| self.hash(key)).collect();
         let is_there = |at: usize| self.is_there(hashes[at], pairs[at].0);
-        self.front.write(self, &hashes, is_there, |admitted| {
+        self.front.write(self, hashes, is_there, |admitted| {
             let mut batch = self.layout.batch(pairs);
-            for ((&(key, value), &hash), &is_new) in
-                pairs.iter().zip(&hashes).zip(admitted.is_new())
+            for ((&(key, value), &hash), &is_new) in pairs.iter().zip(hashes).zip(admitted.is_new())
             {
                 self.layout.insert(&mut batch, hash, key, value, is_new);
                 if admitted.is_mistake(hash) {
                     batch.remove(Keyspace::Mistakes, layout::mistake_key(hash));
                 }
             }
-            self.write(&batch)
+            self.write(&batch, durability)
         })
     }
 
@@ -86,14 +139,14 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
             || {
                 let mut batch = Batch::new();
                 self.layout.remove(&mut batch, hash, key);
-                self.write(&batch)
+                self.write(&batch, self.durability)
             },
         )
     }
 
     /// Writes to the backend; before the first time, that the saved filter is not to be
     /// trusted any more.
-    pub(super) fn write(&self, batch: &Batch) -> Result<()> {
+    pub(super) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         if !self.is_dirty.load(Ordering::Acquire) {
             let _one = self.dirtying.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.is_dirty.load(Ordering::Acquire) {
@@ -101,6 +154,31 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
                 self.is_dirty.store(true, Ordering::Release);
             }
         }
-        Ok(self.backend.write(batch, self.durability)?)
+        Ok(self.backend.write(batch, durability)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_have_so_many_pairs_or_so_many_bytes() {
+        let pairs = |lengths: &[usize]| {
+            let pair = |&length: &usize| (Hash::MIN, vec![0; length], []);
+            lengths.iter().map(pair).collect::<Vec<(Hash, Vec<u8>, [u8; 0])>>()
+        };
+        let chunks = |lengths: &[usize]| {
+            let mut chunks = Vec::new();
+            let note = |chunk: Vec<_>| {
+                chunks.push(chunk.len());
+                Ok(())
+            };
+            Chunk { pairs: 3, bytes: 10 }.of(pairs(lengths), note).unwrap();
+            chunks
+        };
+        assert_eq!(chunks(&[]), []);
+        assert_eq!(chunks(&[1, 1, 1, 1]), [3, 1]);
+        assert_eq!(chunks(&[4, 6, 1, 20, 1]), [2, 2, 1]);
     }
 }

@@ -1,0 +1,34 @@
+//! Whether a copy is one.
+
+/// Whether both give the same, to the end.
+pub(super) fn same<T: PartialEq, E>(
+    mut original: impl Iterator<Item = Result<T, E>>,
+    mut copy: impl Iterator<Item = Result<T, E>>,
+) -> Result<bool, E> {
+    loop {
+        match (original.next().transpose()?, copy.next().transpose()?) {
+            (None, None) => return Ok(true),
+            (original, copy) if original != copy => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_differ_by_what_is_missing_or_more_or_other() {
+        let same = |a: &[i32], b: &[i32]| {
+            same(a.iter().map(|&item| Ok::<_, ()>(item)), b.iter().map(|&item| Ok(item))).unwrap()
+        };
+        assert!(same(&[], &[]) && same(&[1, 2], &[1, 2]));
+        assert!(!same(&[1, 2], &[1]) && !same(&[1], &[1, 2]) && !same(&[1, 2], &[1, 3]));
+    }
+
+    #[test]
+    fn what_cant_be_read_is_no_copy() {
+        assert_eq!(same([Ok(1)].into_iter(), [Err("torn")].into_iter()), Err("torn"));
+    }
+}
