@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use twiceshy::Secret;
+use twiceshy_store::backend::Unbounded;
 use twiceshy_store::testing::{Fault, FaultyBackend};
-use twiceshy_store::{Backend, GuardedStore, Layout, MemoryBackend, Options, Result};
+use twiceshy_store::{Backend, GuardedStore, Keyspace, Layout, MemoryBackend, Options, Result};
 
 type Faulty = Arc<FaultyBackend<MemoryBackend>>;
 
@@ -289,6 +290,40 @@ fn a_member_on_the_list_of_mistakes_is_in_nobodys_way() {
             assert_eq!(store.get(&[key]).unwrap().as_deref(), Some(&[2][..]));
         }
         assert!((KEYS..=u8::MAX).all(|key| store.contains(&[key]).unwrap()));
+    }
+}
+
+/// A mistake becomes a member and a mistake again by writes that are done, but not acknowledged:
+/// in memory it never left the list, but the backend has to be told again.
+#[test]
+fn a_mistake_that_only_the_backend_forgot_is_kept_again() {
+    for layout in LAYOUTS {
+        let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+        let files = tempfile::tempdir().unwrap();
+        let store = open(&backend, layout, files.path()).unwrap();
+        (0..20).for_each(|key| store.put(&[key], &[1]).unwrap());
+        (20..KEYS).for_each(|key| assert_eq!(store.get(&[key]).unwrap(), None));
+        let count = |space| backend.inner().range(space, (Unbounded, Unbounded)).count();
+        let kept = || count(Keyspace::Mistakes);
+        let members = || count(Keyspace::Members);
+        assert!(kept() > 0);
+        // The last operation is the write.
+        for key in 20..KEYS {
+            for n in (0..).take_while(|_| members() == 20) {
+                backend.fail_at(n, Fault::After);
+                let _ = store.put(&[key], &[2]);
+            }
+            for n in (0..).take_while(|_| members() == 21) {
+                backend.fail_at(n, Fault::After);
+                let _ = store.delete(&[key]);
+            }
+            backend.heal();
+        }
+        assert_eq!(kept(), 0);
+        let before = store.stats();
+        (20..KEYS).for_each(|key| assert_eq!(store.get(&[key]).unwrap(), None));
+        let ghosts = store.stats().false_positives - before.false_positives;
+        assert!(ghosts > 0 && kept() as u64 == ghosts, "{ghosts} ghosts, {} kept", kept());
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use twiceshy::{
-    AdaptError, Adaptation, Answer, BuildError, Claim, ConcurrentAdaptiveQuotientFilter, Hash,
-    InsertError, Member, RemoveError, SnapshotError,
+    AdaptError, Adaptation, AdaptiveQuotientFilter, Answer, BuildError, Claim,
+    ConcurrentAdaptiveQuotientFilter, Hash, InsertError, Member, RemoveError, SnapshotError,
 };
 use twiceshy_store::backend::{Bounds, Result, Scan};
 use twiceshy_store::{
@@ -376,7 +376,7 @@ fn the_store_serves_while_its_filter_is_built() {
     }
 }
 
-/// A filter that is built between the answer to a query and its use.
+/// A filter that is built between the answer to a query and its use; it grows by itself, too.
 struct Late(ConcurrentAdaptiveQuotientFilter);
 
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -390,7 +390,13 @@ fn wait_for(flag: &AtomicBool) {
 
 impl SharedFilter for Late {
     fn with_shape(shape: &Shape) -> Result<Self, BuildError> {
-        SharedFilter::with_shape(shape).map(Self)
+        AdaptiveQuotientFilter::builder()
+            .capacity(shape.capacity)
+            .false_positive_rate(shape.false_positive_rate)
+            .shards(shape.shards)
+            .grow_at(0.9)
+            .build_concurrent()
+            .map(Self)
     }
 
     fn insert(&self, hash: Hash) -> Result<(), InsertError> {
@@ -481,4 +487,19 @@ fn an_answer_of_a_shard_that_was_not_ready_is_not_used() {
     let store: GuardedStore<_, Late> = options.open_with(backend, None).unwrap();
     let keys: Vec<_> = (0..20).map(key).collect();
     assert!(store.get_many(&keys).unwrap().iter().all(Option::is_some));
+}
+
+#[test]
+fn a_filter_may_grow_while_it_is_repaired() {
+    let mut store: GuardedStore<_, Late> =
+        options(Layout::Merged).open_with(MemoryBackend::new(), None).unwrap();
+    store.wait_until_ready().unwrap();
+    for n in 0..2000 {
+        store.put(&key(n), b"").unwrap();
+        (0..4).for_each(|m| assert!(!store.contains(&key(1 << 40 | n << 2 | m)).unwrap()));
+    }
+    assert!((0..2000).all(|n| store.contains(&key(n)).unwrap()));
+    let stats = store.stats();
+    assert_eq!((stats.repairs_failed, stats.repeated_false_positives), (0, 0));
+    assert!(stats.repairs > 100);
 }
