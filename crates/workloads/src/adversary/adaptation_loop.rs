@@ -1,0 +1,120 @@
+use rand::RngExt;
+
+use super::memory::Memory;
+use super::{Judge, Tally, Victim};
+use crate::Invalid;
+use crate::invalid::some;
+use crate::random::random;
+
+/// The attack on adaptive cuckoo filters (Reviriego et al., in §2.5 of the adaptive quotient
+/// filter's paper): a sequence of queries, each of them a mistake, after which the filter is in
+/// the state in which it was before. It can be replayed forever.
+///
+/// There is such a sequence wherever a fingerprint has few states and is taken to the next one by
+/// every mistake: queries that collide with it in one state bring back the state in which others
+/// do. How it is found without knowing the filter:
+///
+/// 1. Collect keys that have been mistakes.
+/// 2. Ask for all of them, several times over, and drop those that weren't mistakes any more.
+///    What is left takes turns.
+/// 3. Ask for them a few times more, and write down which were mistakes, in order. A query that
+///    is answered right doesn't change the filter, so what was written down alone takes it
+///    through the same states.
+/// 4. Play that sequence, dropping what was no mistake. A fingerprint whose state doesn't fit the
+///    beginning of its turns joins in where it does, so after a few plays only circles are left.
+#[derive(Clone, Debug)]
+pub struct AdaptationLoop {
+    sequence: Vec<u64>,
+    judge: Judge,
+    spent: Tally,
+}
+
+/// How hard an [`AdaptationLoop`] is searched for.
+#[derive(Clone, Copy, Debug)]
+pub struct AdaptationLoopConfig {
+    /// How many random keys are asked for at most.
+    pub search: u64,
+    /// How many mistakes are collected at most. Loops need several for the same fingerprint, so
+    /// it should be several times the number of members times that of a fingerprint's states.
+    pub pool: usize,
+    /// How often all are asked for before those that aren't mistakes any more are dropped, and
+    /// again while the sequence is written down; at least as many as a fingerprint has states.
+    pub passes: u32,
+    /// How often the sequence is played and trimmed at most.
+    pub trims: u32,
+}
+
+impl Default for AdaptationLoopConfig {
+    fn default() -> Self {
+        Self { search: 10_000_000, pool: 1_000_000, passes: 16, trims: 16 }
+    }
+}
+
+impl AdaptationLoop {
+    /// Searches for a loop; the sequence is empty if there is none to be found.
+    ///
+    /// # Errors
+    ///
+    /// If there is to be no pool or no pass.
+    pub fn find(
+        victim: &mut impl Victim,
+        config: AdaptationLoopConfig,
+        seed: u64,
+    ) -> Result<Self, Invalid> {
+        some("the pool", config.pool as u64)?;
+        some("the number of passes", config.passes.into())?;
+        let mut random = random(seed, "adaptation loop");
+        let judge = Judge::calibrate(victim, &mut random);
+        let mut spent = Tally::default();
+        let mut pool = Memory::new(config.pool);
+        while spent.queries < config.search && !pool.is_full() {
+            let key = random.random();
+            if judge.ask(victim, key, &mut spent) {
+                pool.note(key, &mut random);
+            }
+        }
+        let mut found = Self { sequence: pool.into_keys(), judge, spent };
+        // Twice: what is dropped the first time doesn't drive the others any longer.
+        for _ in 0..2 {
+            found.keep_those_that_return(victim, config.passes);
+        }
+        found.keep_mistakes_in_order(victim, config.passes);
+        for _ in 0..config.trims {
+            let before = found.sequence.len();
+            found.keep_mistakes_in_order(victim, 1);
+            if found.sequence.len() == before {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn keep_those_that_return(&mut self, victim: &mut impl Victim, passes: u32) {
+        let mut whittling =
+            super::Whittling::new(std::mem::take(&mut self.sequence), passes, self.judge);
+        self.spent += whittling.round(victim).tally;
+        self.sequence = whittling.queries().to_vec();
+    }
+
+    fn keep_mistakes_in_order(&mut self, victim: &mut impl Victim, passes: u32) {
+        self.sequence = self.judge.mistakes(victim, &self.sequence, passes, &mut self.spent);
+    }
+
+    /// The loop.
+    pub fn sequence(&self) -> &[u64] {
+        &self.sequence
+    }
+
+    /// What the search took.
+    pub fn spent(&self) -> Tally {
+        self.spent
+    }
+
+    /// Plays the loop once more. As long as nobody else's queries come between, all of it should
+    /// be mistakes.
+    pub fn replay(&self, victim: &mut impl Victim) -> Tally {
+        let mut tally = Tally::default();
+        self.judge.mistakes(victim, &self.sequence, 1, &mut tally);
+        tally
+    }
+}

@@ -1,0 +1,7 @@
+//! Workloads that know the members.
+
+mod churn;
+mod ranges;
+
+pub use churn::{Churn, ChurnConfig, Event, FIRST_MEMBER};
+pub use ranges::{Endpoints, Ranges};

@@ -1,0 +1,171 @@
+//! Each attacker beats those victims that it should, and no other.
+
+mod victims;
+
+use rand::{RngExt, SeedableRng};
+use twiceshy_workloads::Random;
+use twiceshy_workloads::adversary::{
+    AdaptationLoop, AdaptationLoopConfig, Climber, ClimberConfig, Collector, CollectorConfig,
+    Judge, Reply, Tally, Victim, Whittling,
+};
+use twiceshy_workloads::stream::uniform;
+use victims::{Cyclic, Fixed, MEMBERS, Poor, RATE, Repaired};
+
+const JUDGE: Judge = Judge::new(100);
+
+fn random_keys(count: usize, seed: u64) -> Vec<u64> {
+    Random::seed_from_u64(seed).random_iter().take(count).collect()
+}
+
+/// Victims would prove nothing if they were bad filters to begin with.
+#[test]
+fn random_queries_are_mistakes_at_the_rate_of_the_filter() {
+    fn rate(victim: &mut impl Victim) -> f64 {
+        let keys = random_keys(100_000, 1);
+        let mistakes = keys.iter().filter(|key| JUDGE.is_mistake(victim.ask(**key)));
+        mistakes.count() as f64 / 100_000.0
+    }
+    for rate in [
+        rate(&mut Fixed::new()),
+        rate(&mut Repaired::new(Fixed::new())),
+        rate(&mut Poor(Fixed::new())),
+        rate(&mut Cyclic::new()),
+    ] {
+        assert!((rate / RATE - 1.0).abs() < 0.1, "{rate}");
+    }
+}
+
+/// The rate of the replayed queries, and that of the others'.
+fn replay(victim: &mut impl Victim) -> (f64, f64) {
+    let config = CollectorConfig { warm_up: 10_000, capacity: 200 };
+    let collector = Collector::collect(victim, config, 2).unwrap();
+    assert_eq!(collector.collected().len(), 200);
+    assert_eq!(collector.spent().mistakes, 200);
+    let others = uniform(u64::MAX, 3).unwrap();
+    let (mut hostile, mut other) = (Tally::default(), Tally::default());
+    for query in collector.traffic(others, 0.1, 4).unwrap().take(100_000) {
+        let reply = victim.ask(query.key);
+        let mistakes = u64::from(JUDGE.is_mistake(reply));
+        let tally = Tally { queries: 1, mistakes, cost: reply.cost };
+        *(if query.is_hostile { &mut hostile } else { &mut other }) += tally;
+    }
+    assert!((9_500..10_500).contains(&hostile.queries), "{hostile:?}");
+    (hostile.rate(), other.rate())
+}
+
+#[test]
+fn the_collector_beats_who_never_learns() {
+    let (hostile, other) = replay(&mut Fixed::new());
+    assert!(hostile > 0.999 && other < 1.2 * RATE, "{hostile}, {other}");
+    let (hostile, other) = replay(&mut Repaired::new(Fixed::new()));
+    assert!(hostile == 0.0 && other < 1.2 * RATE, "{hostile}, {other}");
+}
+
+#[test]
+fn a_collector_with_nothing_leaves_others_alone() {
+    let mut perfect = |_| Reply::default();
+    let config = CollectorConfig { warm_up: 1000, capacity: 10 };
+    let collector = Collector::collect(&mut perfect, config, 5).unwrap();
+    let traffic = collector.traffic(0..100, 0.9, 6).unwrap();
+    assert!(traffic.map(|query| query.key).eq(0..100));
+}
+
+#[test]
+fn whittling_leaves_nothing_of_who_repairs() {
+    let queries = || random_keys(20 * MEMBERS as usize, 7);
+    let mut whittling = Whittling::new(queries(), 10, JUDGE);
+    let rounds = whittling.run(&mut Repaired::new(Fixed::new()), 10);
+    assert_eq!(rounds.len(), 2, "all were mistakes once, none twice");
+    assert!(rounds[0].survival() < 1.2 * RATE && rounds[1].survivors == 0);
+
+    let rounds = Whittling::new(queries(), 10, JUDGE).run(&mut Fixed::new(), 10);
+    assert_eq!(rounds.len(), 10);
+    assert!((rounds[0].tally.rate() / RATE - 1.0).abs() < 0.2);
+    assert!(rounds[1..].iter().all(|round| round.tally.mistakes == round.tally.queries));
+}
+
+#[test]
+fn whittling_wins_against_few_states_once_it_has_enough_queries() {
+    let last = |times: usize| {
+        let queries = random_keys(times * MEMBERS as usize, 8);
+        let mut victim = Cyclic::new();
+        *Whittling::new(queries, 10, JUDGE).run(&mut victim, 10).last().unwrap()
+    };
+    let (few, many) = (last(2), last(200));
+    assert_eq!(few.survivors, 0, "{few:?}");
+    assert!(many.survivors > 100 && many.tally.rate() > 4.0 * RATE, "{many:?}");
+}
+
+const SEARCH: AdaptationLoopConfig =
+    AdaptationLoopConfig { search: 300_000, pool: 4096, passes: 16, trims: 16 };
+
+#[test]
+fn a_loop_is_found_where_states_come_back() {
+    let mut victim = Cyclic::new();
+    let found = AdaptationLoop::find(&mut victim, SEARCH, 9).unwrap();
+    assert!(found.sequence().len() > 1000, "{}", found.sequence().len());
+    for _ in 0..100 {
+        let tally = found.replay(&mut victim);
+        assert!(tally.rate() > 0.99, "{tally:?}");
+    }
+}
+
+#[test]
+fn there_is_no_loop_where_mistakes_are_repaired() {
+    let mut victim = Repaired::new(Fixed::new());
+    let found = AdaptationLoop::find(&mut victim, SEARCH, 10).unwrap();
+    assert_eq!(found.sequence(), []);
+    assert!(found.spent().rate() < 1.2 * RATE, "{:?}", found.spent());
+}
+
+#[test]
+fn a_loop_of_who_never_learns_is_any_mistake() {
+    let mut victim = Fixed::new();
+    let found = AdaptationLoop::find(&mut victim, SEARCH, 11).unwrap();
+    let tally = found.replay(&mut victim);
+    assert_eq!(tally.mistakes, tally.queries);
+}
+
+/// The rate of the last of ten periods.
+fn climb(victim: &mut impl Victim, seed: u64) -> f64 {
+    let mut climber = Climber::new(victim, ClimberConfig::default(), seed).unwrap();
+    let periods: Vec<Tally> = (0..10).map(|_| climber.climb(victim, 100_000)).collect();
+    let total: u64 = periods.iter().map(|period| period.queries).sum();
+    assert_eq!(climber.spent().queries, total);
+    assert_eq!(climber.worth().count(), 5);
+    periods[9].rate()
+}
+
+#[test]
+fn the_climber_beats_all_but_who_repairs_and_hashes_well() {
+    for seed in 12..15 {
+        let fixed = climb(&mut Fixed::new(), seed);
+        assert!(fixed > 0.9, "{fixed}");
+        let cyclic = climb(&mut Cyclic::new(), seed);
+        assert!(cyclic > 0.5, "{cyclic}");
+        let poor = climb(&mut Repaired::new(Poor(Fixed::new())), seed);
+        assert!(poor > 3.0 * RATE, "{poor}");
+        let repaired = climb(&mut Repaired::new(Fixed::new()), seed);
+        assert!(repaired < 1.1 * RATE, "{repaired}");
+    }
+}
+
+#[test]
+fn a_climber_without_curiosity_comes_to_an_end_even_if_nothing_pays() {
+    let mut perfect = |_| Reply::default();
+    let config = ClimberConfig { curiosity: 0.0, batch: 1, ..ClimberConfig::default() };
+    let mut climber = Climber::new(&mut perfect, config, 13).unwrap();
+    assert_eq!(climber.climb(&mut perfect, 1000), Tally { queries: 1000, mistakes: 0, cost: 0 });
+    assert_eq!(climber.best(), None);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let victim = &mut Fixed::new();
+    let nothing = CollectorConfig { capacity: 0, ..CollectorConfig::default() };
+    assert!(Collector::collect(victim, nothing, 1).is_err());
+    let nothing = AdaptationLoopConfig { passes: 0, ..SEARCH };
+    assert!(AdaptationLoop::find(victim, nothing, 1).is_err());
+    let mad = ClimberConfig { curiosity: 2.0, ..ClimberConfig::default() };
+    assert!(Climber::new(victim, mad, 1).is_err());
+}
