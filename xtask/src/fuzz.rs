@@ -2,7 +2,8 @@
 
 use crate::shell::{self, Done, command, install, output, root};
 
-pub(crate) const TARGETS: [&str; 4] = ["operations", "constructor", "snapshot", "concurrent"];
+pub(crate) const TARGETS: [&str; 5] =
+    ["operations", "constructor", "snapshot", "concurrent", "pcap"];
 
 /// Coverage counters and traced comparisons, in the crates under test.
 const COVERAGE: &str = "-Cpasses=sancov-module \
