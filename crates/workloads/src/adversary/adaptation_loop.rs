@@ -17,11 +17,10 @@ use crate::random::random;
 /// 1. Collect keys that have been mistakes.
 /// 2. Ask for all of them, several times over, and drop those that weren't mistakes any more.
 ///    What is left takes turns.
-/// 3. Ask for them a few times more, and write down which were mistakes, in order. A query that
-///    is answered right doesn't change the filter, so what was written down alone takes it
-///    through the same states.
-/// 4. Play that sequence, dropping what was no mistake. A fingerprint whose state doesn't fit the
-///    beginning of its turns joins in where it does, so after a few plays only circles are left.
+/// 3. Ask for them in order, once more and again, dropping what was no mistake. A right answer
+///    doesn't change the filter, so nothing is lost with it; and a fingerprint whose state doesn't
+///    fit the first of its queries joins in where it does. So after a few times only circles are
+///    left.
 #[derive(Clone, Debug)]
 pub struct AdaptationLoop {
     sequence: Vec<u64>,
@@ -37,8 +36,8 @@ pub struct AdaptationLoopConfig {
     /// How many mistakes are collected at most. Loops need several for the same fingerprint, so
     /// it should be several times the number of members times that of a fingerprint's states.
     pub pool: usize,
-    /// How often all are asked for before those that aren't mistakes any more are dropped, and
-    /// again while the sequence is written down; at least as many as a fingerprint has states.
+    /// How often all are asked for before those that aren't mistakes any more are dropped; at
+    /// least as often as a fingerprint has states.
     pub passes: u32,
     /// How often the sequence is played and trimmed at most.
     pub trims: u32,
@@ -78,10 +77,9 @@ impl AdaptationLoop {
         for _ in 0..2 {
             found.keep_those_that_return(victim, config.passes);
         }
-        found.keep_mistakes_in_order(victim, config.passes);
         for _ in 0..config.trims {
             let before = found.sequence.len();
-            found.keep_mistakes_in_order(victim, 1);
+            found.sequence = judge.mistakes(victim, &found.sequence, &mut found.spent);
             if found.sequence.len() == before {
                 break;
             }
@@ -94,10 +92,6 @@ impl AdaptationLoop {
             super::Whittling::new(std::mem::take(&mut self.sequence), passes, self.judge);
         self.spent += whittling.round(victim).tally;
         self.sequence = whittling.queries().to_vec();
-    }
-
-    fn keep_mistakes_in_order(&mut self, victim: &mut impl Victim, passes: u32) {
-        self.sequence = self.judge.mistakes(victim, &self.sequence, passes, &mut self.spent);
     }
 
     /// The loop.
@@ -114,7 +108,7 @@ impl AdaptationLoop {
     /// be mistakes.
     pub fn replay(&self, victim: &mut impl Victim) -> Tally {
         let mut tally = Tally::default();
-        self.judge.mistakes(victim, &self.sequence, 1, &mut tally);
+        self.judge.mistakes(victim, &self.sequence, &mut tally);
         tally
     }
 }

@@ -78,10 +78,6 @@ struct Sequence {
     worth: f64,
 }
 
-/// How often keys are asked for to see which of them return to be mistakes; a fingerprint that
-/// goes through more states before it is back isn't found out.
-const REHEARSALS: u32 = 8;
-
 /// The share of mistakes from which on a sequence is left as it is.
 const GOOD: f64 = 0.9;
 
@@ -187,12 +183,12 @@ impl Climber {
                 if keys.is_empty() {
                     return self.make(Move::Explore, victim);
                 }
-                self.rehearse(victim, &keys)
+                self.rehearse(victim, keys)
             }
             Move::Splice if !self.sequences.is_empty() => {
                 let mut keys = self.any_sequence();
                 keys.extend(self.any_sequence());
-                self.rehearse(victim, &keys)
+                self.rehearse(victim, keys)
             }
             Move::Exploit if !self.sequences.is_empty() => {
                 let best = self.sequences.remove(0);
@@ -209,19 +205,17 @@ impl Climber {
     /// Asks for single keys, and remembers those that were mistakes.
     fn probe(&mut self, victim: &mut impl Victim, keys: &[u64]) -> Tally {
         let mut tally = Tally::default();
-        for key in self.judge.mistakes(victim, keys, 1, &mut tally) {
+        for key in self.judge.mistakes(victim, keys, &mut tally) {
             self.mistakes.note(key, &mut self.random);
         }
         tally
     }
 
-    /// Makes a sequence of those that return to be mistakes, in the order in which they do.
-    fn rehearse(&mut self, victim: &mut impl Victim, keys: &[u64]) -> Tally {
-        let mut tally = Tally::default();
-        // What is a mistake the first time is so by its past.
-        self.judge.mistakes(victim, keys, 1, &mut tally);
-        let mut sequence = self.judge.mistakes(victim, keys, REHEARSALS, &mut tally);
+    /// Plays a new sequence twice: what is a mistake the first time is so by its past.
+    fn rehearse(&mut self, victim: &mut impl Victim, mut sequence: Vec<u64>) -> Tally {
         sequence.truncate(self.config.longest);
+        let mut tally = Tally::default();
+        self.judge.mistakes(victim, &sequence, &mut tally);
         tally += self.play(victim, sequence);
         tally
     }
@@ -230,7 +224,7 @@ impl Climber {
     /// only those are kept; a few may be somebody else's doing, and come back.
     fn play(&mut self, victim: &mut impl Victim, sequence: Vec<u64>) -> Tally {
         let mut tally = Tally::default();
-        let mistakes = self.judge.mistakes(victim, &sequence, 1, &mut tally);
+        let mistakes = self.judge.mistakes(victim, &sequence, &mut tally);
         if !mistakes.is_empty() {
             let keys = if tally.rate() < GOOD { mistakes } else { sequence };
             let worth = tally.mean_cost();

@@ -92,22 +92,14 @@ impl Judge {
         is_mistake
     }
 
-    /// Asks for all keys, so many times over, and gives those that were mistakes, in order.
-    ///
-    /// A right answer doesn't change a filter. So these alone, asked again, take it through the
-    /// same states, if it begins in the same one.
+    /// Asks for all keys, and gives those that were mistakes, in order.
     pub(super) fn mistakes(
         self,
         victim: &mut impl Victim,
         keys: &[u64],
-        passes: u32,
         tally: &mut Tally,
     ) -> Vec<u64> {
-        let mut mistakes = Vec::new();
-        for _ in 0..passes {
-            mistakes.extend(keys.iter().filter(|key| self.ask(victim, **key, tally)));
-        }
-        mistakes
+        keys.iter().copied().filter(|key| self.ask(victim, *key, tally)).collect()
     }
 }
 

@@ -69,12 +69,21 @@ impl<V: Victim> Victim for Repaired<V> {
     }
 }
 
-/// Its hash function keeps neighbours together.
-pub(crate) struct Poor(pub(crate) Fixed);
+/// Its hash function doesn't look at some bits of the key.
+pub(crate) struct Poor {
+    filter: Fixed,
+    ignored: u64,
+}
+
+impl Poor {
+    pub(crate) fn new(ignored: u64) -> Self {
+        Self { filter: Fixed::new(), ignored }
+    }
+}
 
 impl Victim for Poor {
     fn ask(&mut self, key: u64) -> Reply {
-        self.0.ask(key >> 12)
+        self.filter.ask(key & !self.ignored)
     }
 }
 
