@@ -1,10 +1,6 @@
-use rand::RngExt;
-
-use super::memory::Memory;
-use super::{Judge, Tally, Victim};
+use super::{Collector, CollectorConfig, Judge, Tally, Victim, Whittling};
 use crate::Invalid;
 use crate::invalid::some;
-use crate::random::random;
 
 /// The attack on adaptive cuckoo filters (Reviriego et al., in §2.5 of the adaptive quotient
 /// filter's paper): a sequence of queries, each of them a mistake, after which the filter is in
@@ -35,7 +31,7 @@ pub struct AdaptationLoopConfig {
     pub search: u64,
     /// How many mistakes are collected at most. Loops need several for the same fingerprint, so
     /// it should be several times the number of members times that of a fingerprint's states.
-    pub pool: usize,
+    pub pool: u64,
     /// How often all are asked for before those that aren't mistakes any more are dropped; at
     /// least as often as a fingerprint has states.
     pub passes: u32,
@@ -60,38 +56,21 @@ impl AdaptationLoop {
         config: AdaptationLoopConfig,
         seed: u64,
     ) -> Result<Self, Invalid> {
-        some("the pool", config.pool as u64)?;
         some("the number of passes", config.passes.into())?;
-        let mut random = random(seed, "adaptation loop");
-        let judge = Judge::calibrate(victim, &mut random);
-        let mut spent = Tally::default();
-        let mut pool = Memory::new(config.pool);
-        while spent.queries < config.search && !pool.is_full() {
-            let key = random.random();
-            if judge.ask(victim, key, &mut spent) {
-                pool.note(key, &mut random);
-            }
-        }
-        let mut found = Self { sequence: pool.into_keys(), judge, spent };
-        // Twice: what is dropped the first time doesn't drive the others any longer.
-        for _ in 0..2 {
-            found.keep_those_that_return(victim, config.passes);
-        }
+        let collection = CollectorConfig { warm_up: config.search, capacity: config.pool };
+        let collector = Collector::collect(victim, collection, seed)?;
+        let (judge, mut spent) = (collector.judge, collector.spent());
+        let mut whittling = Whittling::new(collector.collected, config.passes, judge);
+        spent += whittling.round(victim).tally;
+        let mut sequence = whittling.into_queries();
         for _ in 0..config.trims {
-            let before = found.sequence.len();
-            found.sequence = judge.mistakes(victim, &found.sequence, &mut found.spent);
-            if found.sequence.len() == before {
+            let before = sequence.len();
+            sequence = judge.mistakes(victim, &sequence, &mut spent);
+            if sequence.len() == before {
                 break;
             }
         }
-        Ok(found)
-    }
-
-    fn keep_those_that_return(&mut self, victim: &mut impl Victim, passes: u32) {
-        let mut whittling =
-            super::Whittling::new(std::mem::take(&mut self.sequence), passes, self.judge);
-        self.spent += whittling.round(victim).tally;
-        self.sequence = whittling.queries().to_vec();
+        Ok(Self { sequence, judge, spent })
     }
 
     /// The loop.

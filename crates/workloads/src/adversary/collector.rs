@@ -13,7 +13,8 @@ use crate::random::{Random, random};
 /// the collection.
 #[derive(Clone, Debug)]
 pub struct Collector {
-    collected: Vec<u64>,
+    pub(super) collected: Vec<u64>,
+    pub(super) judge: Judge,
     spent: Tally,
 }
 
@@ -46,7 +47,7 @@ impl Collector {
         some("the capacity", config.capacity)?;
         let mut random = random(seed, "collector");
         let judge = Judge::calibrate(victim, &mut random);
-        let mut collector = Self { collected: Vec::new(), spent: Tally::default() };
+        let mut collector = Self { collected: Vec::new(), judge, spent: Tally::default() };
         while collector.spent.queries < config.warm_up
             && (collector.collected.len() as u64) < config.capacity
         {

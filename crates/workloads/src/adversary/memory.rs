@@ -23,10 +23,6 @@ impl Memory {
         }
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.keys.len() == self.capacity
-    }
-
     pub(super) fn some(&self, random: &mut Random) -> Option<u64> {
         (!self.keys.is_empty()).then(|| self.keys[random.random_range(0..self.keys.len())])
     }
@@ -39,9 +35,5 @@ impl Memory {
         // They are in no order, so neighbours are as good as any.
         let start = random.random_range(0..self.keys.len());
         self.keys.iter().cycle().skip(start).take(count.min(self.keys.len())).copied().collect()
-    }
-
-    pub(super) fn into_keys(self) -> Vec<u64> {
-        self.keys
     }
 }

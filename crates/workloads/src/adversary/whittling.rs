@@ -44,6 +44,10 @@ impl Whittling {
         &self.queries
     }
 
+    pub(super) fn into_queries(self) -> Vec<u64> {
+        self.queries
+    }
+
     /// Plays one round.
     pub fn round(&mut self, victim: &mut impl Victim) -> Round {
         let candidates = self.queries.len();
