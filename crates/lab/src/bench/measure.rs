@@ -1,6 +1,7 @@
 //! How things are measured, and shown.
 
 use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
 /// What to measure, of any benchmark.
 #[derive(clap::Args)]
@@ -48,6 +49,26 @@ pub(super) fn positive(text: &str) -> Result<usize, String> {
 fn cpu_nanoseconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// Nanoseconds of all threads' CPU time.
+pub(super) fn process_cpu_nanoseconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// Waits, for a few seconds at most, until no other thread works.
+pub(super) fn settle() {
+    const WINDOW: Duration = Duration::from_millis(2);
+    const IDLE_NANOSECONDS: f64 = 1e5;
+    let patience = Instant::now() + Duration::from_secs(5);
+    let mut idle = 0;
+    while idle < 2 && Instant::now() < patience {
+        let before = process_cpu_nanoseconds();
+        std::thread::sleep(WINDOW);
+        let is_idle = process_cpu_nanoseconds() - before < IDLE_NANOSECONDS;
+        idle = if is_idle { idle + 1 } else { 0 };
+    }
 }
 
 /// What `work` gives, and its nanoseconds.

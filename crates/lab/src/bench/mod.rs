@@ -5,4 +5,5 @@ pub(crate) mod aqf_ops;
 mod limit;
 pub(crate) mod measure;
 pub(crate) mod point;
+mod random;
 pub(crate) mod store;

@@ -1,0 +1,230 @@
+//! The contestants: the engine alone, and behind our filter.
+
+use super::super::random::Random;
+use super::Options;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use twiceshy_store::backend::{Bounds, Scan, Unbounded};
+use twiceshy_store::{
+    Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
+    Keyspace, Layout, MemoryBackend, Options as Store,
+};
+
+pub(super) type Key = [u8; 16];
+
+/// A key, scattered; those of members and of others differ.
+pub(super) fn key(number: u64, is_member: bool) -> Key {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&Random(number).next().to_be_bytes());
+    key[8..].copy_from_slice(&(number << 1 | u64::from(is_member)).to_be_bytes());
+    key
+}
+
+/// What is before the engine's tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Nothing,
+    /// The engine's own Bloom filters.
+    Engine,
+    /// Our filter, which isn't told of its mistakes.
+    Plain,
+    Adaptive,
+    /// As `Adaptive`, but the pairs are in key order, and the reverse map is apart.
+    Split,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Nothing, Self::Engine, Self::Plain, Self::Adaptive, Self::Split];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::Engine => "engine",
+            Self::Plain => "plain",
+            Self::Adaptive => "adaptive",
+            Self::Split => "split",
+        }
+    }
+
+    fn is_guarded(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Engine)
+    }
+
+    fn store(self, options: &Options) -> Store {
+        let layout = if self == Self::Split { Layout::Split } else { Layout::Merged };
+        Store::new().capacity(options.pairs).repairs(self != Self::Plain).layout(layout)
+    }
+
+    /// Bytes of the engine's block cache: who has no filter of ours has its memory as cache.
+    fn cache_bytes(self, options: &Options) -> u64 {
+        if self.is_guarded() {
+            return options.cache_bytes;
+        }
+        let store: GuardedStore<MemoryBackend> =
+            Self::Plain.store(options).open_with(MemoryBackend::new(), None).expect("memory");
+        options.cache_bytes + store.stats().filter_bytes
+    }
+
+    /// The engine in a directory, which remembers nothing of what it was asked before.
+    pub(super) fn engine(self, directory: &Path, options: &Options) -> FjallBackend {
+        let mut engine = FjallOptions::default();
+        engine.cache_bytes = self.cache_bytes(options);
+        engine.memtable_bytes = 4 << 20;
+        engine.bloom_filters = self == Self::Engine;
+        FjallBackend::open(directory, engine).expect("a directory of its own")
+    }
+
+    /// The keyspace that the filter is built from, or what the engine alone has.
+    pub(super) fn scanned(self) -> Keyspace {
+        if self.is_guarded() { Keyspace::Members } else { Keyspace::Keys }
+    }
+}
+
+/// How many pairs a keyspace has, all read.
+pub(super) fn scan(backend: &FjallBackend, space: Keyspace) -> usize {
+    let pairs = backend.range(space, (Unbounded, Unbounded));
+    pairs.inspect(|pair| assert!(pair.is_ok(), "a disk that can be read")).count()
+}
+
+/// A backend that notes what it is asked for.
+pub(super) struct Recording {
+    backend: FjallBackend,
+    asked: Mutex<Vec<Key>>,
+}
+
+impl Backend for Recording {
+    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
+        // In the merged layout, a part of the hash is before the key.
+        if let Some(&key) = key.last_chunk() {
+            self.asked.lock().expect("no panic").push(key);
+        }
+        self.backend.get(space, key)
+    }
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        self.backend.range(space, bounds)
+    }
+
+    fn write(&self, batch: &Batch, durability: Durability) -> Result<(), BackendError> {
+        self.backend.write(batch, durability)
+    }
+
+    fn sync(&self) -> Result<(), BackendError> {
+        self.backend.sync()
+    }
+
+    fn flush(&self) -> Result<(), BackendError> {
+        self.backend.flush()
+    }
+
+    fn compact(&self) -> Result<(), BackendError> {
+        self.backend.compact()
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64, BackendError> {
+        self.backend.bytes_on_disk()
+    }
+
+    fn backup(&self, to: &Path) -> Result<(), BackendError> {
+        self.backend.backup(to)
+    }
+}
+
+/// A store, with or without our filter before it.
+pub(super) enum Setup {
+    Bare {
+        backend: FjallBackend,
+        cache_bytes: u64,
+    },
+    Guarded {
+        store: Box<GuardedStore<Arc<Recording>>>,
+        recording: Arc<Recording>,
+        cache_bytes: u64,
+    },
+}
+
+impl Setup {
+    /// Opens it; if there is a filter of ours, it is built from what the engine has.
+    pub(super) fn over(backend: FjallBackend, kind: Kind, options: &Options) -> Self {
+        let cache_bytes = kind.cache_bytes(options);
+        if !kind.is_guarded() {
+            return Setup::Bare { backend, cache_bytes };
+        }
+        let recording = Arc::new(Recording { backend, asked: Mutex::default() });
+        let store = kind.store(options).open_with(Arc::clone(&recording), None);
+        let mut store: GuardedStore<_> = store.expect("a store");
+        store.wait_until_ready().expect("a backend that can be read");
+        Setup::Guarded { store: Box::new(store), recording, cache_bytes }
+    }
+
+    pub(super) fn put(&self, key: &Key) {
+        match self {
+            Setup::Bare { backend, .. } => {
+                let mut batch = Batch::new();
+                batch.insert(Keyspace::Keys, key, key);
+                backend.write(&batch, Durability::Buffered).expect("room on the disk");
+            }
+            Setup::Guarded { store, .. } => store.put(key, key).expect("room on the disk"),
+        }
+    }
+
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        match self {
+            Setup::Bare { backend, .. } => {
+                backend.get(Keyspace::Keys, key).expect("a disk that can be read").is_some()
+            }
+            Setup::Guarded { store, .. } => store.contains(key).expect("a disk that can be read"),
+        }
+    }
+
+    pub(super) fn scans(&self) -> u64 {
+        match self {
+            Setup::Bare { .. } => 0,
+            Setup::Guarded { store, .. } => store.stats().backend_scans,
+        }
+    }
+
+    /// How many members the filter has, if there is one of ours.
+    pub(super) fn members(&self) -> Option<u64> {
+        match self {
+            Setup::Bare { .. } => None,
+            Setup::Guarded { store, .. } => Some(store.stats().members),
+        }
+    }
+
+    /// Bytes of the filter and of the block cache; of the engine's own filters, those that it
+    /// pins to memory, of its latest tables, come on top.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        match self {
+            Setup::Bare { cache_bytes, .. } => *cache_bytes,
+            Setup::Guarded { store, cache_bytes, .. } => store.stats().filter_bytes + cache_bytes,
+        }
+    }
+
+    /// What the backend was asked for since this was last asked, if that is known.
+    pub(super) fn asked(&self) -> Option<Vec<Key>> {
+        match self {
+            Setup::Bare { .. } => None,
+            Setup::Guarded { recording, .. } => {
+                Some(std::mem::take(&mut *recording.asked.lock().expect("no panic")))
+            }
+        }
+    }
+
+    /// Empties memtables and journals.
+    pub(super) fn flush(&self) {
+        match self {
+            Setup::Bare { backend, .. } => backend.flush().expect("room on the disk"),
+            Setup::Guarded { store, .. } => store.flush().expect("room on the disk"),
+        }
+    }
+
+    /// Leaves the engine nothing to tidy up.
+    pub(super) fn compact(&self) {
+        match self {
+            Setup::Bare { backend, .. } => backend.compact().expect("room on the disk"),
+            Setup::Guarded { store, .. } => store.compact().expect("room on the disk"),
+        }
+    }
+}
