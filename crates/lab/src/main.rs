@@ -40,6 +40,10 @@ enum Bench {
     ///
     /// Example: twiceshy-lab bench store --pairs 1000000
     Store(bench::store::Options),
+    /// What keeping a reverse map takes, ours and the papers': entries and pages, counted.
+    ///
+    /// Example: twiceshy-lab bench reverse-map --log2-slots 20
+    ReverseMap(bench::reverse_map::Options),
 }
 
 fn main() {
@@ -47,6 +51,7 @@ fn main() {
         Command::Bench(Bench::Point(options)) => bench::point::run(&options),
         Command::Bench(Bench::AqfOps(options)) => bench::aqf_ops::run(&options),
         Command::Bench(Bench::Store(options)) => bench::store::run(&options),
+        Command::Bench(Bench::ReverseMap(options)) => bench::reverse_map::run(&options),
         Command::Count { op } => count::run(op),
     }
 }

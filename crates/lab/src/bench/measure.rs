@@ -34,7 +34,7 @@ impl Common {
 }
 
 /// A load, as an option.
-fn load(text: &str) -> Result<f64, String> {
+pub(super) fn load(text: &str) -> Result<f64, String> {
     let load = text.parse().ok().filter(|load| (0.01..=0.95).contains(load));
     load.ok_or_else(|| "choose a share from 0.01 to 0.95".into())
 }

@@ -6,4 +6,5 @@ mod limit;
 pub(crate) mod measure;
 pub(crate) mod point;
 mod random;
+pub(crate) mod reverse_map;
 pub(crate) mod store;

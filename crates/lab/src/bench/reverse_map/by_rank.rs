@@ -1,0 +1,82 @@
+//! The `AdaptiveQF` paper's: by minirun and rank.
+//!
+//! The filter knows the rank of a newcomer, which goes to the back of its minirun, so an insert
+//! is a blind write, too. What needs more is to take one out: which of those that share its
+//! fingerprint it is, only the map can tell, and those behind it get other ranks.
+
+use super::pages::{PagedMap, Traffic};
+use super::quotient::QuotientModel;
+use super::{KEY_BYTES, Key, Mapped};
+use twiceshy::KeyedHasher;
+
+pub(super) struct ByRank {
+    hasher: KeyedHasher,
+    filter: QuotientModel,
+    map: PagedMap<(u64, u32), Key>,
+    traffic: Traffic,
+}
+
+impl ByRank {
+    pub(super) fn new(hasher: KeyedHasher, log2_slots: u32, remainder_bits: u32) -> Self {
+        let filter = QuotientModel::new(log2_slots, remainder_bits);
+        // Minirun and rank go into 8 bytes.
+        let map = PagedMap::new((0, 0), size_of::<u64>() + KEY_BYTES);
+        Self { hasher, filter, map, traffic: Traffic::default() }
+    }
+}
+
+impl Mapped for ByRank {
+    fn insert(&mut self, member: Key) {
+        let (place, _) = self.filter.insert(self.hasher.hash(&member));
+        self.map.insert((place.minirun, place.rank), member, &mut self.traffic);
+    }
+
+    fn ask(&mut self, stranger: Key) -> bool {
+        let query = self.hasher.hash(&stranger);
+        let mut is_mistake = false;
+        while let Some(place) = { self.filter.matches(query).next() } {
+            let member = self.map.get((place.minirun, place.rank), &mut self.traffic);
+            let member = self.hasher.hash(&member.expect("as many as in the filter"));
+            self.filter.lengthen(place.slot, member, query);
+            is_mistake = true;
+        }
+        is_mistake
+    }
+
+    fn delete(&mut self, member: Key) {
+        let Self { filter, map, traffic, hasher } = self;
+        let mut places = filter.matches(hasher.hash(&member));
+        let is_it = |key| key == Some(member);
+        let place = places.find(|place| is_it(map.get((place.minirun, place.rank), traffic)));
+        let place = place.expect("a member");
+        drop(places);
+        let len = filter.minirun_len(place.minirun);
+        for rank in place.rank + 1..len {
+            let key = map.get((place.minirun, rank), traffic).expect("as many as in the filter");
+            map.insert((place.minirun, rank - 1), key, traffic);
+            traffic.moved += 1;
+        }
+        map.remove((place.minirun, len - 1), traffic);
+        filter.remove(place.slot);
+    }
+
+    fn traffic(&mut self) -> &mut Traffic {
+        &mut self.traffic
+    }
+
+    fn verified(&self) -> Vec<Key> {
+        let entries: Vec<_> = self.map.iter().collect();
+        // Both are in order of miniruns, and of ranks within.
+        let mut last = None;
+        let mut rank = 0;
+        let fingerprints: Vec<_> = self.filter.iter().flatten().collect();
+        assert_eq!(fingerprints.len(), entries.len());
+        for (fingerprint, &(at, key)) in fingerprints.into_iter().zip(&entries) {
+            rank = if last == Some(fingerprint.minirun) { rank + 1 } else { 0 };
+            last = Some(fingerprint.minirun);
+            assert_eq!(at, (fingerprint.minirun, rank));
+            assert!(self.filter.covers(fingerprint, self.hasher.hash(&key)));
+        }
+        entries.into_iter().map(|(_, key)| key).collect()
+    }
+}

@@ -1,0 +1,161 @@
+//! An array in lock-step with an adaptive cuckoo filter (Mitzenmacher et al.).
+//!
+//! Where a key may go, and which fingerprint it has there, can't be told from the fingerprint
+//! alone, once that was changed to repair a mistake. So each kick reads the key that it moves.
+
+use super::super::random::Random;
+use super::pages::{PAGE_BYTES, Traffic};
+use super::{KEY_BYTES, Key, Mapped};
+use twiceshy::{Hash, KeyedHasher};
+
+/// Slots of a bucket.
+const WAYS: usize = 4;
+
+/// Fingerprints that a key can have, one after the other.
+const SELECTORS: u32 = 4;
+
+/// Kicks before a filter counts as full.
+const KICKS: usize = 500;
+
+pub(super) struct CuckooArray {
+    hasher: KeyedHasher,
+    log2_buckets: u32,
+    fingerprint_bits: u32,
+    filter: Vec<Option<Fingerprint>>,
+    keys: Vec<Option<Key>>,
+    random: Random,
+    traffic: Traffic,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Fingerprint {
+    /// Which of the key's fingerprints it is.
+    selector: u32,
+    bits: u32,
+}
+
+impl CuckooArray {
+    pub(super) fn new(hasher: KeyedHasher, log2_slots: u32, fingerprint_bits: u32) -> Self {
+        let slots = 1 << log2_slots;
+        Self {
+            hasher,
+            log2_buckets: log2_slots - WAYS.ilog2(),
+            fingerprint_bits,
+            filter: vec![None; slots],
+            keys: vec![None; slots],
+            random: Random(9),
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// The buckets of a hash: from its first and from its last bits.
+    fn buckets(&self, hash: Hash) -> [usize; 2] {
+        let hash = hash.as_u128();
+        let last = hash & ((1 << self.log2_buckets) - 1);
+        [(hash >> (128 - self.log2_buckets)) as usize, last as usize]
+    }
+
+    fn slots(&self, hash: Hash) -> impl Iterator<Item = usize> + use<> {
+        let slots = |bucket| bucket * WAYS..(bucket + 1) * WAYS;
+        let [one, other] = self.buckets(hash);
+        slots(one).chain(slots(other).filter(move |_| one != other))
+    }
+
+    /// A fingerprint of a hash: from bits that name no bucket.
+    fn fingerprint(&self, hash: Hash, selector: u32) -> Fingerprint {
+        let middle = hash.as_u128() << (self.log2_buckets + selector * self.fingerprint_bits);
+        Fingerprint { selector, bits: (middle >> (128 - self.fingerprint_bits)) as u32 }
+    }
+
+    /// The slots that have a fingerprint of that hash.
+    fn matches(&self, hash: Hash) -> impl Iterator<Item = usize> {
+        let is_one = move |slot: &usize| {
+            self.filter[*slot].is_some_and(|fingerprint| {
+                fingerprint == self.fingerprint(hash, fingerprint.selector)
+            })
+        };
+        self.slots(hash).filter(is_one)
+    }
+
+    fn touch(traffic: &mut Traffic, slot: usize) {
+        traffic.touch(slot * KEY_BYTES / PAGE_BYTES);
+    }
+
+    fn read(keys: &[Option<Key>], traffic: &mut Traffic, slot: usize) -> Key {
+        traffic.reads += 1;
+        Self::touch(traffic, slot);
+        keys[slot].expect("in step with the filter")
+    }
+
+    fn write(&mut self, slot: usize, key: Option<Key>) {
+        let fingerprint = key.map(|key| self.fingerprint(self.hasher.hash(&key), 0));
+        self.filter[slot] = fingerprint;
+        self.keys[slot] = key;
+        self.traffic.writes += 1;
+        Self::touch(&mut self.traffic, slot);
+    }
+}
+
+impl Mapped for CuckooArray {
+    fn insert(&mut self, member: Key) {
+        let mut key = member;
+        let mut bucket = None;
+        for _ in 0..KICKS {
+            let hash = self.hasher.hash(&key);
+            let empty = { self.slots(hash).find(|&slot| self.filter[slot].is_none()) };
+            if let Some(slot) = empty {
+                return self.write(slot, Some(key));
+            }
+            // Whoever was kicked goes to its other bucket.
+            let [one, other] = self.buckets(hash);
+            let is_first = bucket.map_or_else(|| self.random.below(2) == 0, |from| from == other);
+            let target = if is_first { one } else { other };
+            let slot = target * WAYS + self.random.below(WAYS);
+            let victim = Self::read(&self.keys, &mut self.traffic, slot);
+            self.write(slot, Some(key));
+            self.traffic.moved += 1;
+            (key, bucket) = (victim, Some(target));
+        }
+        panic!("the cuckoo filter is full");
+    }
+
+    fn ask(&mut self, stranger: Key) -> bool {
+        let query = self.hasher.hash(&stranger);
+        let mut is_mistake = false;
+        // A change can bring the mistake back, but hardly so often.
+        for _ in 0..KICKS {
+            let Some(slot) = ({ self.matches(query).next() }) else { return is_mistake };
+            let member = Self::read(&self.keys, &mut self.traffic, slot);
+            let selector = self.filter[slot].map_or(0, |old| (old.selector + 1) % SELECTORS);
+            self.filter[slot] = Some(self.fingerprint(self.hasher.hash(&member), selector));
+            is_mistake = true;
+        }
+        panic!("a mistake that can't be repaired");
+    }
+
+    fn delete(&mut self, member: Key) {
+        let mut traffic = std::mem::take(&mut self.traffic);
+        let mut slots = self.matches(self.hasher.hash(&member));
+        let slot = slots.find(|&slot| Self::read(&self.keys, &mut traffic, slot) == member);
+        let slot = slot.expect("a member");
+        drop(slots);
+        self.traffic = traffic;
+        self.write(slot, None);
+    }
+
+    fn traffic(&mut self) -> &mut Traffic {
+        &mut self.traffic
+    }
+
+    fn verified(&self) -> Vec<Key> {
+        for (slot, (fingerprint, key)) in self.filter.iter().zip(&self.keys).enumerate() {
+            assert_eq!(fingerprint.is_some(), key.is_some());
+            if let Some((fingerprint, key)) = fingerprint.zip(*key) {
+                let hash = self.hasher.hash(&key);
+                assert!(fingerprint == self.fingerprint(hash, fingerprint.selector));
+                assert!(self.slots(hash).any(|one| one == slot), "it is where it is looked for");
+            }
+        }
+        self.keys.iter().copied().flatten().collect()
+    }
+}

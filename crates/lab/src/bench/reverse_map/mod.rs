@@ -1,0 +1,236 @@
+//! `twiceshy-lab bench reverse-map`: what it takes to keep a reverse map, ours and the papers'.
+//!
+//! | map | how a fingerprint's key is found | of |
+//! | --- | --- | --- |
+//! | `hash` | all members whose hash lies in an interval | us |
+//! | `rank` | by minirun, and rank within it | the `AdaptiveQF` |
+//! | `quotient_array` | an array, shifted whenever the filter's slots are | telescoping and extension quotient filters |
+//! | `cuckoo_array` | an array, in which an entry moves with each kick | the adaptive cuckoo filter |
+//!
+//! Each map is real, and after each phase it is checked against its filter: every fingerprint
+//! leads to a key of which it is one, and the keys are the members. What is counted is what
+//! would be asked of a disk, so a filter, which is in memory, costs nothing here. The first two
+//! are ordered maps in pages of 4 KiB with their inner nodes in memory; a log-structured tree
+//! would put off the page of a write that reads nothing.
+//!
+//! The filter of the first map is our own. It doesn't tell which slots it moves, and keeps no
+//! ranks; so those of the next two are a [model](quotient::QuotientModel) of where a quotient filter has
+//! its entries.
+//!
+//! The papers' telescoping and cuckoo filters delete nothing. Their maps could, so it is
+//! counted all the same.
+
+mod by_hash;
+mod by_rank;
+mod cuckoo_array;
+mod pages;
+mod quotient;
+mod quotient_array;
+
+use super::measure;
+use super::random::Random;
+use by_hash::ByHash;
+use by_rank::ByRank;
+use cuckoo_array::CuckooArray;
+use pages::Traffic;
+use quotient_array::QuotientArray;
+use serde::Serialize;
+use std::io::Write;
+use twiceshy::{KeyedHasher, Secret};
+
+/// What to count.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Slots of the filters, as a power of two.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(10..=28))]
+    log2_slots: u32,
+    /// Bits of a remainder; a cuckoo filter has three more in a fingerprint, for about as many
+    /// mistakes.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(6..=16))]
+    remainder_bits: u32,
+    /// Members as a share of the slots.
+    #[arg(long, default_value_t = 0.9, value_parser = measure::load)]
+    load: f64,
+    /// One JSON object a line instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of the result; numbers are per operation.
+#[derive(Debug, Serialize)]
+struct Row {
+    map: &'static str,
+    op: &'static str,
+    /// How many operations there were.
+    count: u64,
+    /// Entries read.
+    reads: f64,
+    /// Entries written or removed, the moved ones among them.
+    writes: f64,
+    /// Entries that were there before, and got another address.
+    moved: f64,
+    /// Different pages of 4 KiB.
+    pages: f64,
+    log2_slots: u32,
+    load: f64,
+}
+
+/// As long as the keys of `bench store`.
+type Key = u128;
+
+const KEY_BYTES: usize = size_of::<Key>();
+
+/// A filter and its reverse map.
+trait Mapped {
+    fn insert(&mut self, member: Key);
+
+    /// Asks for a key that is no member. If the answer is "maybe", repairs the mistake, and
+    /// says so.
+    fn ask(&mut self, stranger: Key) -> bool;
+
+    fn delete(&mut self, member: Key);
+
+    /// What the map was asked for.
+    fn traffic(&mut self) -> &mut Traffic;
+
+    /// Checks that each fingerprint leads to a key that has it, and returns all keys.
+    fn verified(&self) -> Vec<Key>;
+}
+
+/// One in so many members is deleted.
+const DELETED: usize = 8;
+
+/// Keys that are all different, members and others.
+fn keys(options: &Options) -> (Vec<Key>, Vec<Key>) {
+    let count = ((1u64 << options.log2_slots) as f64 * options.load) as u64;
+    let mut random = Random(3);
+    let mut key = |number| Key::from(random.next()) << 64 | Key::from(number);
+    let members = (0..count).map(&mut key).collect();
+    (members, (count..2 * count).map(key).collect())
+}
+
+/// Runs all through one scheme.
+fn count(name: &'static str, options: &Options, scheme: &mut dyn Mapped) -> [Row; 3] {
+    let (mut members, strangers) = keys(options);
+    let row = |op, count: u64, traffic: &mut Traffic| {
+        let traffic = std::mem::take(traffic);
+        let each = |total: u64| total as f64 / count.max(1) as f64;
+        Row {
+            map: name,
+            op,
+            count,
+            reads: each(traffic.reads),
+            writes: each(traffic.writes),
+            moved: each(traffic.moved),
+            pages: each(traffic.pages),
+            log2_slots: options.log2_slots,
+            load: options.load,
+        }
+    };
+    for &member in &members {
+        scheme.insert(member);
+        scheme.traffic().end_of_operation();
+    }
+    let inserts = row("insert", members.len() as u64, scheme.traffic());
+    check(name, scheme, &members);
+
+    let mut mistakes = 0;
+    for &stranger in &strangers {
+        mistakes += u64::from(scheme.ask(stranger));
+        scheme.traffic().end_of_operation();
+    }
+    let adaptations = row("adapt", mistakes, scheme.traffic());
+    check(name, scheme, &members);
+
+    let deleted = members.split_off(members.len() - members.len() / DELETED);
+    for &member in &deleted {
+        scheme.delete(member);
+        scheme.traffic().end_of_operation();
+    }
+    let deletes = row("delete", deleted.len() as u64, scheme.traffic());
+    check(name, scheme, &members);
+    [inserts, adaptations, deletes]
+}
+
+/// Counts are worth nothing if the map is wrong.
+fn check(name: &str, scheme: &dyn Mapped, members: &[Key]) {
+    let (mut found, mut members) = (scheme.verified(), members.to_vec());
+    found.sort_unstable();
+    members.sort_unstable();
+    assert!(found == members, "{name}: the keys of the map aren't the members");
+}
+
+fn rows(options: &Options) -> Vec<Row> {
+    let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
+    let &Options { log2_slots, remainder_bits, .. } = options;
+    let mut rows = Vec::new();
+    let mut run = |name, mut scheme: Box<dyn Mapped>| {
+        rows.extend(count(name, options, scheme.as_mut()));
+    };
+    run("hash", Box::new(ByHash::new(hasher.clone(), log2_slots, remainder_bits)));
+    run("rank", Box::new(ByRank::new(hasher.clone(), log2_slots, remainder_bits)));
+    run("quotient_array", Box::new(QuotientArray::new(hasher.clone(), log2_slots, remainder_bits)));
+    run("cuckoo_array", Box::new(CuckooArray::new(hasher, log2_slots, remainder_bits + 3)));
+    rows
+}
+
+pub(crate) fn run(options: &Options) {
+    let rows = rows(options);
+    let mut out = std::io::stdout().lock();
+    let mut line = |text: String| writeln!(out, "{text}").is_ok();
+    if options.json {
+        rows.iter().all(|row| line(serde_json::to_string(row).expect("plain numbers")));
+        return;
+    }
+    line(format!(
+        "{:<16} {:<8} {:>10} {:>9} {:>9} {:>9} {:>9}",
+        "map", "op", "count", "reads", "writes", "moved", "pages"
+    ));
+    for row in rows {
+        line(format!(
+            "{:<16} {:<8} {:>10} {:>9.3} {:>9.3} {:>9.3} {:>9.3}",
+            row.map, row.op, row.count, row.reads, row.writes, row.moved, row.pages
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(log2_slots: u32, remainder_bits: u32) -> Options {
+        Options { log2_slots, remainder_bits, load: 0.9, json: true }
+    }
+
+    /// `rows` checks the maps; short remainders make long miniruns.
+    #[test]
+    fn maps_lead_to_the_members_in_all_phases() {
+        for (log2_slots, remainder_bits) in [(10, 4), (11, 6), (14, 9)] {
+            for row in rows(&options(log2_slots, remainder_bits)) {
+                assert!(row.writes >= 1.0 || row.op == "adapt", "{row:?}");
+                assert!(row.moved <= row.reads && row.moved <= row.writes, "{row:?}");
+                assert!(row.pages >= 1.0, "{row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_arrays_move_entries_when_members_come() {
+        for row in rows(&options(12, 6)).iter().filter(|row| row.op == "insert") {
+            let is_array = row.map.ends_with("array");
+            assert_eq!(row.reads > 0.0, is_array, "{row:?}");
+            assert_eq!(row.moved > 0.0, is_array, "{row:?}");
+            assert_eq!(row.writes > 1.0, is_array, "{row:?}");
+        }
+    }
+
+    /// A map that a filter has run away from is noticed.
+    #[test]
+    #[should_panic(expected = "the keys of the map aren't the members")]
+    fn a_missing_member_is_noticed() {
+        let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
+        let mut scheme = QuotientArray::new(hasher, 8, 6);
+        scheme.insert(7);
+        check("test", &scheme, &[7, 8]);
+    }
+}
