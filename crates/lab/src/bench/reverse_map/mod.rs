@@ -14,8 +14,8 @@
 //! would put off the page of a write that reads nothing.
 //!
 //! The filter of the first map is our own. It doesn't tell which slots it moves, and keeps no
-//! ranks; so those of the next two are a [model](quotient::QuotientModel) of where a quotient filter has
-//! its entries.
+//! ranks; so those of the next two are a [model](quotient::QuotientModel) of where a quotient
+//! filter has its entries.
 //!
 //! The papers' telescoping and cuckoo filters delete nothing. Their maps could, so it is
 //! counted all the same.
