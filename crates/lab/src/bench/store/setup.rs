@@ -212,14 +212,6 @@ impl Setup {
         }
     }
 
-    /// Empties memtables and journals.
-    pub(super) fn flush(&self) {
-        match self {
-            Setup::Bare { backend, .. } => backend.flush().expect("room on the disk"),
-            Setup::Guarded { store, .. } => store.flush().expect("room on the disk"),
-        }
-    }
-
     /// Leaves the engine nothing to tidy up.
     pub(super) fn compact(&self) {
         match self {
