@@ -313,7 +313,7 @@ fn the_store_serves_while_its_filter_is_built() {
     for layout in LAYOUTS {
         let backend = Arc::new(MemoryBackend::new());
         let mut store: GuardedStore<_> =
-            options(layout).open_with(Arc::clone(&backend), None).unwrap();
+            options(layout).shards(32).open_with(Arc::clone(&backend), None).unwrap();
         store.wait_until_ready().unwrap();
         (0..300).for_each(|n| store.put(&key(n), b"old").unwrap());
         let is_mistake = |store: &GuardedStore<_>, n| {
@@ -324,11 +324,11 @@ fn the_store_serves_while_its_filter_is_built() {
         let mistakes: Vec<u64> = (350..600).filter(|&n| is_mistake(&store, n)).collect();
         assert!(!mistakes.is_empty());
         drop(store);
-        for ready in 1..4 {
+        for ready in [1, 8, 27] {
             let (reached, is_reached) = channel();
             let (go, may_go) = channel();
             let may_go = Mutex::new(may_go);
-            let options = options(layout).on_progress(move |progress| {
+            let options = options(layout).shards(32).on_progress(move |progress| {
                 if progress.ready == ready {
                     reached.send(()).unwrap();
                     may_go.lock().unwrap().recv().unwrap();
@@ -336,7 +336,8 @@ fn the_store_serves_while_its_filter_is_built() {
             });
             let mut store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None).unwrap();
             is_reached.recv().unwrap();
-            assert_eq!(store.stats().shards_ready, ready);
+            // The other threads are done with what they have at hand, at most.
+            assert!((ready..ready + 4).contains(&store.stats().shards_ready));
             (0..300).for_each(|n| assert!(store.contains(&key(n)).unwrap()));
             (300..600).for_each(|n| assert_eq!(store.get(&key(n)).unwrap(), None));
             let keys: Vec<_> = (0..600).map(key).collect();

@@ -125,7 +125,8 @@ impl Options {
         self
     }
 
-    /// Has the progress of building the filter again told to somebody, by another thread.
+    /// Has the progress of building the filter again told to somebody, by other threads, one
+    /// after the other.
     #[must_use]
     pub fn on_progress(mut self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Arc::new(progress));

@@ -11,10 +11,11 @@ use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout::{self, CLEAN};
 use std::ffi::OsString;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Builder, JoinHandle};
 use twiceshy::Secret;
 
 /// The filter that was saved when the store was closed, if nothing was written since.
@@ -47,6 +48,14 @@ fn file_name(number: &[u8]) -> Option<OsString> {
     Some(format!("{PREFIX}{:032x}{SUFFIX}", u128::from_be_bytes(number)).into())
 }
 
+/// The name of a thread that builds the filter again.
+const THREAD: &str = "twiceshy-rebuild";
+
+/// How many of them there are: a store has something else to do, too.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(4)
+}
+
 const PREFIX: &str = "filter-";
 const SUFFIX: &str = ".snapshot";
 
@@ -62,7 +71,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// If what was to be told of the [progress](super::Options::on_progress) did.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         if let Some(Err(panic)) = self.rebuilding.take().map(JoinHandle::join) {
-            std::panic::resume_unwind(panic);
+            resume_unwind(panic);
         }
         let error = self.inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner).take();
         error.map_or(Ok(()), Err)
@@ -113,11 +122,10 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(&batch, self.durability)?) }
     }
 
-    /// Builds all shards, in another thread.
+    /// Builds all shards, in other threads.
     pub(super) fn rebuild_behind(self: &Arc<Self>, progress: OnProgress) -> Result<JoinHandle<()>> {
         let inner = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("twiceshy-rebuild".into());
-        let spawned = thread.spawn(move || {
+        let spawned = Builder::new().name(THREAD.into()).spawn(move || {
             if let Err(error) = inner.rebuild_all(progress.as_deref()) {
                 let mut slot = inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner);
                 *slot = Some(error);
@@ -126,19 +134,37 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         spawned.map_err(StoreError::Thread)
     }
 
+    /// By several threads, because reading takes longest, and each shard is read by itself.
     fn rebuild_all(&self, progress: Option<&(dyn Fn(Progress) + Send + Sync)>) -> Result<()> {
         let shards = self.front.filter.shards();
-        let mut members = 0;
-        for shard in 0..shards {
-            if self.is_closing.load(Ordering::Relaxed) {
-                break;
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Progress { ready: 0, shards, members: 0 });
+        let work = || -> Result<()> {
+            while !self.is_closing.load(Ordering::Relaxed) {
+                let shard = next.fetch_add(1, Ordering::Relaxed);
+                if shard >= shards {
+                    break;
+                }
+                let members = self.front.rebuild(self, shard, 0)?;
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                done.ready += 1;
+                done.members += members;
+                if let Some(progress) = progress {
+                    progress(*done);
+                }
             }
-            members += self.front.rebuild(self, shard, 0)?;
-            if let Some(progress) = progress {
-                progress(Progress { ready: shard + 1, shards, members });
+            Ok(())
+        };
+        thread::scope(|scope| {
+            // Where there can't be more threads, this one does it all.
+            let spawn = |_| Builder::new().name(THREAD.into()).spawn_scoped(scope, work).ok();
+            let others: Vec<_> = (1..threads()).filter_map(spawn).collect();
+            let mut rebuilt = work();
+            for other in others {
+                rebuilt = rebuilt.and(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             }
-        }
-        Ok(())
+            rebuilt
+        })
     }
 
     /// Saves the filter, if that is of use, and names it.

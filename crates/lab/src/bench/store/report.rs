@@ -58,14 +58,14 @@ struct Goal {
 /// Setup, operation and hostile percentage of a row.
 type Measured = (Kind, &'static str, u32);
 
-/// Half of the inserts is what the `AdaptiveQF` paper has left in its split setup; the rest should
-/// hardly be felt.
+/// 0.48 of the inserts is what the `AdaptiveQF` paper has left in its split setup; a filter can't
+/// be built faster than its members are read; the rest should hardly be felt.
 const GOALS: [Goal; 5] = [
     Goal {
         what: "adaptive: 10 % hostile queries / none hostile",
         of: (Kind::Adaptive, "hostile", 10),
         to: (Kind::Adaptive, "hostile", 0),
-        at_least: 0.9,
+        at_least: 0.95,
     },
     Goal {
         what: "inserts: adaptive / no filter",
@@ -77,19 +77,19 @@ const GOALS: [Goal; 5] = [
         what: "inserts: split / no filter",
         of: (Kind::Split, "insert", 0),
         to: (Kind::Nothing, "insert", 0),
-        at_least: 0.5,
+        at_least: 0.48,
     },
     Goal {
         what: "adaptive: filter built again / members scanned",
         of: (Kind::Adaptive, "rebuild", 0),
         to: (Kind::Adaptive, "scan", 0),
-        at_least: 0.5,
+        at_least: 1.0,
     },
     Goal {
         what: "split: filter built again / members scanned",
         of: (Kind::Split, "rebuild", 0),
         to: (Kind::Split, "scan", 0),
-        at_least: 0.5,
+        at_least: 1.0,
     },
 ];
 
