@@ -1,0 +1,92 @@
+//! Plots with their legend, remarks and data.
+
+use super::table;
+use crate::markup::{Escaped, Markup, inline, prose, put};
+use crate::svg::{self, Look, NARROW, WIDE};
+use crate::{Cell, Column, Format, Kind, Plot, Point, Table, number};
+
+pub(super) fn figure(out: &mut Markup, plot: &Plot, looks: &[Look]) {
+    put!(out, "<figure>\n<figcaption>");
+    inline(out, &plot.title);
+    put!(out, "</figcaption>\n");
+    legend(out, plot, looks);
+    let drawn = svg::draw(out, plot, looks, WIDE) && svg::draw(out, plot, looks, NARROW);
+    if !drawn {
+        put!(out, "<p class=\"nothing\">There is nothing to show.</p>\n");
+    }
+    prose(out, "note", &plot.note);
+    prose(out, "note", &missing(plot));
+    if plot.series.iter().any(|series| !series.points.is_empty()) {
+        put!(out, "<details>\n<summary>Data</summary>\n");
+        table::cells(out, &data(plot));
+        put!(out, "</details>\n");
+    }
+    put!(out, "</figure>\n");
+}
+
+/// Names of the series, where the drawing hasn't got them.
+fn legend(out: &mut Markup, plot: &Plot, looks: &[Look]) {
+    let named = plot.series.iter().any(|series| !series.name.is_empty());
+    if svg::names_are_beside(plot, NARROW) || !named {
+        return;
+    }
+    let class = if svg::names_are_beside(plot, WIDE) { "legend narrow" } else { "legend" };
+    put!(out, "<ul class=\"{class}\">\n");
+    for (series, look) in plot.series.iter().zip(looks) {
+        put!(out, "<li>");
+        look.swatch(out, plot.kind != Kind::Points);
+        put!(out, "{}</li>\n", Escaped(&series.name));
+    }
+    put!(out, "</ul>\n");
+}
+
+/// Says what isn't drawn.
+fn missing(plot: &Plot) -> String {
+    let missing = plot.series.iter().filter_map(|series| {
+        let count = series.points.iter().filter(|point| !svg::is_drawn(plot, point)).count();
+        (count > 0).then(|| format!("{count} of {}", series.name))
+    });
+    let missing: Vec<_> = missing.collect();
+    if missing.is_empty() {
+        return String::new();
+    }
+    format!(
+        "Not drawn, because they aren't numbers or have no place on the axes: {}.",
+        missing.join(", ")
+    )
+}
+
+/// The points: a row for each `x`, a column for each series.
+fn data(plot: &Plot) -> Table {
+    let points = || plot.series.iter().flat_map(|series| &series.points);
+    let mut xs: Vec<f64> = points().map(|point| point.x).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup_by(|one, other| one.to_bits() == other.to_bits());
+    // As many rows as some series has points at one `x`.
+    let at = |x: f64| move |point: &&Point| point.x.to_bits() == x.to_bits();
+    let unit = |unit: &str| if unit.is_empty() { String::new() } else { format!(" ({unit})") };
+    let x_name = format!("{}{}", plot.x.label, unit(&plot.x.unit));
+    let column = |name: &str| Column::number(name, plot.y.unit.as_str(), Format::Significant(1));
+    let mut table = Table::new(format!("Data of: {}", plot.title)).columns([Column::text(x_name)]);
+    table.columns.extend(plot.series.iter().map(|series| column(&series.name)));
+    for x in xs {
+        let name = match plot.x.categories.get(x as usize) {
+            Some(category) if plot.kind == Kind::Bars && x >= 0.0 => Cell::Text(category.clone()),
+            _ => Cell::Number(x),
+        };
+        let counts = plot.series.iter().map(|series| series.points.iter().filter(at(x)).count());
+        for nth in 0..counts.max().unwrap_or(0) {
+            let cells = plot.series.iter().map(|series| {
+                series.points.iter().filter(at(x)).nth(nth).map_or(Cell::Empty, value)
+            });
+            table.rows.push(std::iter::once(name.clone()).chain(cells).collect());
+        }
+    }
+    table
+}
+
+fn value(point: &Point) -> Cell {
+    let short = |value| number::short(value, 6);
+    let Some((least, greatest)) = point.spread else { return Cell::Text(short(point.y)) };
+    Cell::Text(format!("{} ({} to {})", short(point.y), short(least), short(greatest)))
+}

@@ -1,0 +1,140 @@
+//! Numbers as people read them.
+
+/// With so many decimals, and thousands apart.
+pub(crate) fn decimals(number: f64, decimals: usize) -> String {
+    if !number.is_finite() {
+        return not_finite(number).into();
+    }
+    let text = format!("{:.decimals$}", number.abs());
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    // What is rounded to zero has no sign.
+    let negative = number < 0.0 && text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    let mut out = String::from(if negative { "-" } else { "" });
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + rest
+}
+
+/// With at least so many significant digits; very large and very small numbers with exactly
+/// so many, by powers of ten.
+pub(crate) fn significant(number: f64, digits: usize) -> String {
+    if !number.is_finite() {
+        return not_finite(number).into();
+    }
+    if number == 0.0 {
+        return "0".into();
+    }
+    let digits = digits.clamp(1, 17);
+    let (mantissa, exponent) = scientific(number, digits);
+    if (-4..15).contains(&exponent) {
+        return decimals(number, (digits as i32 - 1 - exponent).max(0) as usize);
+    }
+    format!("{mantissa}×{}", power(10, exponent))
+}
+
+/// With at most so many significant digits, no zeros at the end, but all digits of a whole
+/// number.
+pub(crate) fn short(number: f64, digits: usize) -> String {
+    let text = significant(number, digits);
+    let (mantissa, rest) = text.split_at(text.find('×').unwrap_or(text.len()));
+    if mantissa.contains('.') {
+        let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+        return format!("{mantissa}{rest}");
+    }
+    text
+}
+
+/// With a prefix for thousands or thousandths, in at most so many digits.
+pub(crate) fn prefixed(number: f64, digits: usize) -> String {
+    let (factor, prefix) = prefix(number);
+    short(number / factor, digits) + prefix
+}
+
+/// The prefix that suits a number, and how much it stands for.
+pub(crate) fn prefix(number: f64) -> (f64, &'static str) {
+    const PREFIXES: [(f64, &str); 8] = [
+        (1e12, "T"),
+        (1e9, "G"),
+        (1e6, "M"),
+        (1e3, "k"),
+        (1.0, ""),
+        (1e-3, "m"),
+        (1e-6, "µ"),
+        (1e-9, "n"),
+    ];
+    if number == 0.0 || !number.is_finite() {
+        return (1.0, "");
+    }
+    // What is a rounding error below a prefix still gets it.
+    let fits = |factor: f64| number.abs() >= factor * (1.0 - 1e-9);
+    PREFIXES.into_iter().find(|(factor, _)| fits(*factor)).unwrap_or(PREFIXES[7])
+}
+
+/// A power, such as 10⁻³.
+pub(crate) fn power(base: u32, exponent: i32) -> String {
+    let raised = |letter| match letter {
+        '-' => '⁻',
+        '1' => '¹',
+        '2' => '²',
+        '3' => '³',
+        // The other raised digits are in order.
+        digit => char::from_u32(digit as u32 - '0' as u32 + '⁰' as u32).unwrap_or(digit),
+    };
+    format!("{base}{}", exponent.to_string().chars().map(raised).collect::<String>())
+}
+
+fn scientific(number: f64, digits: usize) -> (String, i32) {
+    let text = format!("{number:.*e}", digits - 1);
+    let (mantissa, exponent) = text.split_once('e').expect("scientific notation has an e");
+    (mantissa.into(), exponent.parse().expect("exponents are whole numbers"))
+}
+
+fn not_finite(number: f64) -> &'static str {
+    match number {
+        f64::INFINITY => "∞",
+        f64::NEG_INFINITY => "-∞",
+        _ => "not a number",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_apart_and_zero_has_no_sign() {
+        assert_eq!(decimals(1_234_567.891, 2), "1,234,567.89");
+        assert_eq!(decimals(-1234.0, 0), "-1,234");
+        assert_eq!(decimals(-0.001, 2), "0.00");
+        assert_eq!(decimals(999.0, 0), "999");
+    }
+
+    #[test]
+    fn significant_digits() {
+        assert_eq!(significant(9.999, 3), "10.0");
+        assert_eq!(significant(0.001_953, 3), "0.00195");
+        assert_eq!(significant(1.953e-6, 3), "1.95×10⁻⁶");
+        assert_eq!(significant(123_456.0, 3), "123,456");
+        assert_eq!(significant(0.0, 3), "0");
+        assert_eq!(significant(f64::NAN, 3), "not a number");
+    }
+
+    #[test]
+    fn short_numbers_have_no_zeros_behind() {
+        assert_eq!(short(0.5, 6), "0.5");
+        assert_eq!(short(100.0, 3), "100");
+        assert_eq!(short(2.5e20, 6), "2.5×10²⁰");
+    }
+
+    #[test]
+    fn prefixes() {
+        assert_eq!(prefixed(12_345_678.0, 3), "12.3M");
+        assert_eq!(prefixed(0.000_25, 3), "250µ");
+        assert_eq!(prefixed(0.0, 3), "0");
+        assert_eq!(prefixed(1e-12, 3), "0.001n");
+    }
+}

@@ -1,0 +1,179 @@
+//! What a page is made of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Plot, Table};
+
+/// A page of results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Page {
+    /// The heading, and the name of the browser's tab.
+    pub title: String,
+    /// What the page is about; prose, see [`Block::Text`].
+    pub lead: String,
+    /// What the results depend on: names and values, such as the CPU and the commit.
+    pub facts: Vec<(String, String)>,
+    /// The experiments. Three or more get a table of contents.
+    pub sections: Vec<Section>,
+}
+
+/// One experiment: a question, its answer, and the evidence. Empty texts are left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Section {
+    /// The name in the page's address: `page.html#id`.
+    pub id: String,
+    /// The heading.
+    pub title: String,
+    /// What the experiment asks.
+    pub question: String,
+    /// What the paper claims.
+    pub paper: String,
+    /// What was seen here.
+    pub seen: String,
+    /// How the two compare.
+    pub verdict: Option<Verdict>,
+    /// The command that does it again.
+    pub command: String,
+    /// Plots, tables and remarks, in order.
+    pub blocks: Vec<Block>,
+}
+
+/// How a claim fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// What was claimed was seen.
+    Confirmed,
+    /// Some of it was.
+    Partly,
+    /// Something else was.
+    Refuted,
+    /// The results can't tell.
+    Open,
+}
+
+/// A piece of evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Block {
+    /// Prose: paragraphs with empty lines between them, code between backticks.
+    Text(String),
+    /// A table.
+    Table(Table),
+    /// A plot.
+    Plot(Plot),
+}
+
+impl Page {
+    /// An empty page.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
+    }
+
+    /// Says what the page is about.
+    #[must_use]
+    pub fn lead(mut self, lead: impl Into<String>) -> Self {
+        self.lead = lead.into();
+        self
+    }
+
+    /// Adds a fact that the results depend on.
+    #[must_use]
+    pub fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.facts.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds an experiment.
+    #[must_use]
+    pub fn section(mut self, section: Section) -> Self {
+        self.sections.push(section);
+        self
+    }
+
+    /// The page as one HTML document, which is also well-formed XML.
+    pub fn to_html(&self) -> String {
+        crate::html::page(self)
+    }
+
+    /// All plots, in order.
+    pub(crate) fn plots(&self) -> impl Iterator<Item = &Plot> {
+        self.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+            Block::Plot(plot) => Some(plot),
+            Block::Text(_) | Block::Table(_) => None,
+        })
+    }
+}
+
+impl Section {
+    /// A section without evidence yet.
+    pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
+        Self { id: id.into(), title: title.into(), ..Self::default() }
+    }
+
+    /// Says what the experiment asks.
+    #[must_use]
+    pub fn question(mut self, question: impl Into<String>) -> Self {
+        self.question = question.into();
+        self
+    }
+
+    /// Says what the paper claims.
+    #[must_use]
+    pub fn paper(mut self, claim: impl Into<String>) -> Self {
+        self.paper = claim.into();
+        self
+    }
+
+    /// Says what was seen.
+    #[must_use]
+    pub fn seen(mut self, seen: impl Into<String>) -> Self {
+        self.seen = seen.into();
+        self
+    }
+
+    /// Judges the claim.
+    #[must_use]
+    pub fn verdict(mut self, verdict: Verdict) -> Self {
+        self.verdict = Some(verdict);
+        self
+    }
+
+    /// Says how to do it again.
+    #[must_use]
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        self.command = command.into();
+        self
+    }
+
+    /// Adds evidence: a [`Plot`], a [`Table`] or prose.
+    #[must_use]
+    pub fn block(mut self, block: impl Into<Block>) -> Self {
+        self.blocks.push(block.into());
+        self
+    }
+}
+
+impl From<Plot> for Block {
+    fn from(plot: Plot) -> Self {
+        Self::Plot(plot)
+    }
+}
+
+impl From<Table> for Block {
+    fn from(table: Table) -> Self {
+        Self::Table(table)
+    }
+}
+
+impl From<&str> for Block {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Block {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}

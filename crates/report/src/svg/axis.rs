@@ -1,0 +1,126 @@
+//! An axis in pixels.
+
+use crate::ticks::{linear_labels, log_labels, ticks};
+use crate::{Axis, Scale, number};
+
+/// How far from the rest of a logarithmic axis its zero is.
+const APART: f64 = 24.0;
+
+/// An axis between two places.
+pub(super) struct Placed {
+    scale: Scale,
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+    /// Where the zero of a logarithmic axis is.
+    zero: f64,
+    /// Where the ticks are, and what is written there.
+    pub(super) ticks: Vec<(f64, String)>,
+    /// What is along the axis, with its unit.
+    pub(super) title: String,
+}
+
+/// The numbers of an axis, before it is known where it will be.
+pub(super) struct Numbers<'a> {
+    axis: &'a Axis,
+    has_zero: bool,
+    values: Vec<f64>,
+    /// How much one is at the ticks.
+    factor: f64,
+    labels: Vec<String>,
+    title: String,
+}
+
+impl<'a> Numbers<'a> {
+    /// Ticks for a range; `has_zero` if a logarithmic axis has to show a zero, too.
+    pub(super) fn new(
+        axis: &'a Axis,
+        range: Option<(f64, f64)>,
+        has_zero: bool,
+        at_most: usize,
+    ) -> Self {
+        // Without a value, or with nothing but zeros, any range will do.
+        let (low, high) = range.unwrap_or((1.0, 100.0));
+        let values = ticks(low, high, axis.scale, at_most);
+        let log = axis.scale != Scale::Linear;
+        let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
+        let (factor, unit) = if log { (1.0, axis.unit.clone()) } else { unit(axis, largest) };
+        let labels = if log {
+            log_labels(&values, axis.scale, axis.si)
+        } else {
+            linear_labels(&values.iter().map(|value| value / factor).collect::<Vec<_>>())
+        };
+        let title = match (axis.label.as_str(), unit.as_str()) {
+            (label, "") => label.into(),
+            ("", unit) => unit.into(),
+            (label, unit) => format!("{label} ({unit})"),
+        };
+        Self { axis, has_zero: has_zero && log, values, factor, labels, title }
+    }
+
+    pub(super) fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// A value as it would be written at a tick, in three digits.
+    pub(super) fn short(&self, value: f64) -> String {
+        if self.axis.scale != Scale::Linear && self.axis.si {
+            return number::prefixed(value, 3);
+        }
+        number::significant(value / self.factor, 3)
+    }
+
+    /// Puts the axis between two places.
+    pub(super) fn place(self, from: f64, to: f64) -> Placed {
+        let zero = from;
+        let from = if self.has_zero { from + APART * (to - from).signum() } else { from };
+        let mut placed = Placed {
+            scale: self.axis.scale,
+            low: self.values[0],
+            high: self.values[self.values.len() - 1],
+            from,
+            to,
+            zero,
+            ticks: Vec::new(),
+            title: self.title,
+        };
+        if self.has_zero {
+            placed.ticks.push((zero, "0".into()));
+        }
+        let places = self.values.iter().map(|value| placed.at(*value)).collect::<Vec<_>>();
+        placed.ticks.extend(places.into_iter().zip(self.labels));
+        placed
+    }
+}
+
+impl Placed {
+    /// Where a value is.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let part = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            _ if value <= 0.0 => return self.zero,
+            _ => (value / self.low).ln() / (self.high / self.low).ln(),
+        };
+        self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
+    }
+
+    /// Where bars begin.
+    pub(super) fn base(&self) -> f64 {
+        self.at(0.0)
+    }
+}
+
+/// How much one is at the ticks of a linear axis, and the unit of that.
+fn unit(axis: &Axis, largest: f64) -> (f64, String) {
+    if axis.si && !axis.unit.is_empty() {
+        let (factor, prefix) = number::prefix(largest);
+        return (factor, format!("{prefix}{}", axis.unit));
+    }
+    if (1e-3..1e6).contains(&largest) {
+        return (1.0, axis.unit.clone());
+    }
+    let exponent = (largest.log10() / 3.0 + 1e-9).floor() as i32 * 3;
+    let unit = format!("{} {}", number::power(10, exponent), axis.unit);
+    (10f64.powi(exponent), unit.trim_end().into())
+}

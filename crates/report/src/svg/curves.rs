@@ -1,0 +1,228 @@
+//! Lines, steps and points between two axes.
+
+use super::axis::{Numbers, Placed};
+use super::style::Look;
+use super::{Layout, begin, is_drawn, label, range_of, spread, tip, y_values};
+use crate::markup::{Escaped, Markup, put};
+use crate::ticks::has_place;
+use crate::{Kind, Plot, Point, Series};
+
+/// How many ticks the vertical axis has at most.
+const TICKS: usize = 7;
+/// A series with more points has no mark at each, and not each is shown under the pointer.
+const MARKS: usize = 30;
+const TIPS: usize = 150;
+/// Room for a sample of the line before a name, and for the name.
+const SAMPLE: f64 = 40.0;
+const NAME: f64 = 170.0;
+/// Lines of names beside the curves.
+const LEADING: f64 = 1.4;
+
+/// The area between the axes.
+struct Area {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+/// Whether all names can stand beside their curves.
+pub(super) fn names_fit(plot: &Plot, layout: Layout) -> bool {
+    let count = plot.series.len() as f64;
+    count * layout.font * LEADING <= layout.height && widest_name(plot, layout) <= NAME
+}
+
+fn widest_name(plot: &Plot, layout: Layout) -> f64 {
+    label::widest(plot.series.iter().map(|series| series.name.as_str()), layout.font)
+}
+
+pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout) {
+    let font = layout.font;
+    let points = || plot.series.iter().flat_map(|series| &series.points);
+    let xs = || points().filter(|point| is_drawn(plot, point)).map(|point| point.x);
+    let has_zero =
+        |mut values: Box<dyn Iterator<Item = f64> + '_>| values.any(|value| value == 0.0);
+    let x = Numbers::new(&plot.x, range_of(xs(), &plot.x), has_zero(Box::new(xs())), layout.ticks);
+    let y = Numbers::new(
+        &plot.y,
+        range_of(y_values(plot), &plot.y),
+        has_zero(Box::new(y_values(plot))),
+        TICKS,
+    );
+    let beside = layout.roomy && names_fit(plot, layout);
+    let last = x.labels().last().map_or(0.0, |text| label::width(text, font) / 2.0);
+    let area = Area {
+        left: label::widest(y.labels().iter().map(String::as_str), font) + 10.0,
+        right: layout.width
+            - if beside { widest_name(plot, layout) + SAMPLE + 12.0 } else { last.max(8.0) },
+        top: font * 2.2,
+        bottom: font * 2.2 + layout.height,
+    };
+    let (x, y) = (x.place(area.left, area.right), y.place(area.bottom, area.top));
+
+    begin(out, plot, layout, area.bottom + font * 3.6);
+    axes(out, &x, &y, &area, font);
+    references(out, plot, &y, &area, font);
+    for (series, look) in plot.series.iter().zip(looks) {
+        let mut runs = Vec::new();
+        for run in series.points.split(|point| !is_drawn(plot, point)) {
+            runs.push(run.iter().map(|point| Placement::of(plot, point, &x, &y)).collect());
+        }
+        curve(out, plot.kind, &runs, *look);
+    }
+    if layout.roomy {
+        tips(out, plot, &x, &y);
+    }
+    if beside {
+        names(out, plot, looks, &y, &area, font);
+    }
+    put!(out, "</svg>\n");
+}
+
+fn axes(out: &mut Markup, x: &Placed, y: &Placed, area: &Area, font: f64) {
+    let Area { left, right, top, bottom } = area;
+    put!(out, "<path class=\"grid\" d=\"");
+    for (place, _) in &y.ticks {
+        put!(out, "M{left:.1} {place:.1}H{right:.1}");
+    }
+    for (place, _) in &x.ticks {
+        put!(out, "M{place:.1} {bottom:.1}V{top:.1}");
+    }
+    put!(out, "\"/>\n<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\"/>\n");
+    for (place, text) in &y.ticks {
+        label::write(out, "tick", "end", (left - 6.0, place + font * 0.35), text);
+    }
+    for (place, text) in &x.ticks {
+        label::write(out, "tick", "middle", (*place, bottom + font * 1.4), text);
+    }
+    label::write(out, "name", "start", (0.0, font), &y.title);
+    label::write(
+        out,
+        "name",
+        "middle",
+        (f64::midpoint(*left, *right), bottom + font * 3.0),
+        &x.title,
+    );
+}
+
+fn references(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area, font: f64) {
+    let drawn = plot.references.iter().filter(|reference| has_place(reference.y, plot.y.scale));
+    for (index, reference) in drawn.enumerate() {
+        let at = y.at(reference.y);
+        put!(
+            out,
+            "<path class=\"reference\" d=\"M{:.1} {at:.1}H{:.1}\"/>\n",
+            area.left,
+            area.right
+        );
+        // Neighbours are at different ends, where they are less in each other's way.
+        let (x, anchor) =
+            if index % 2 == 0 { (area.right - 4.0, "end") } else { (area.left + 6.0, "start") };
+        let above = at - font * 0.4;
+        let baseline = if above - font < area.top { at + font * 1.1 } else { above };
+        label::write(out, "halo", anchor, (x, baseline), &reference.label);
+    }
+}
+
+/// A point in pixels, with its spread.
+struct Placement {
+    x: f64,
+    y: f64,
+    spread: Option<(f64, f64)>,
+}
+
+impl Placement {
+    fn of(plot: &Plot, point: &Point, x: &Placed, y: &Placed) -> Self {
+        let spread = spread(plot, point).map(|(least, greatest)| (y.at(least), y.at(greatest)));
+        Self { x: x.at(point.x), y: y.at(point.y), spread }
+    }
+}
+
+/// Draws a series; where values are missing, it has gaps.
+fn curve(out: &mut Markup, kind: Kind, runs: &[Vec<Placement>], look: Look) {
+    put!(out, "<g class=\"c{}\">", look.colour());
+    let count: usize = runs.iter().map(Vec::len).sum();
+    for run in runs.iter().filter(|run| !run.is_empty()) {
+        spreads(out, kind, run);
+        if kind == Kind::Points || run.len() == 1 {
+            continue;
+        }
+        put!(out, "<path class=\"line\"{} d=\"", look.dash());
+        for (index, Placement { x, y, .. }) in run.iter().enumerate() {
+            match (index, kind) {
+                (0, _) => put!(out, "M{x:.1} {y:.1}"),
+                (_, Kind::Steps) => put!(out, "H{x:.1}V{y:.1}"),
+                _ => put!(out, "L{x:.1} {y:.1}"),
+            }
+        }
+        put!(out, "\"/>\n");
+    }
+    let every = if kind == Kind::Points { 1 } else { count.div_ceil(MARKS).max(1) };
+    // Marks of different series at the same places shouldn't cover each other.
+    let first = look.colour() * every / 8;
+    for (index, Placement { x, y, .. }) in runs.iter().flatten().enumerate() {
+        if index % every == first || count == 1 {
+            look.mark(out, *x, *y);
+        }
+    }
+    put!(out, "</g>\n");
+}
+
+/// Draws how far rounds were apart: a band along a line, otherwise a whisker at each point.
+fn spreads(out: &mut Markup, kind: Kind, run: &[Placement]) {
+    let ends: Vec<_> = run.iter().filter_map(|at| Some((at.x, at.spread?))).collect();
+    if kind == Kind::Lines && ends.len() == run.len() && run.len() > 1 {
+        put!(out, "<path class=\"band\" d=\"");
+        for (index, (x, (least, _))) in ends.iter().enumerate() {
+            put!(out, "{}{x:.1} {least:.1}", if index == 0 { 'M' } else { 'L' });
+        }
+        for (x, (_, greatest)) in ends.iter().rev() {
+            put!(out, "L{x:.1} {greatest:.1}");
+        }
+        put!(out, "z\"/>\n");
+    } else if !ends.is_empty() {
+        put!(out, "<path class=\"whisker\" d=\"");
+        for (x, (least, greatest)) in ends {
+            put!(out, "M{:.1} {least:.1}h6m-3 0V{greatest:.1}m-3 0h6", x - 3.0);
+        }
+        put!(out, "\"/>\n");
+    }
+}
+
+/// Invisible places that show exact values under the pointer.
+fn tips(out: &mut Markup, plot: &Plot, x: &Placed, y: &Placed) {
+    for Series { name, points } in &plot.series {
+        for point in points.iter().step_by(points.len().div_ceil(TIPS).max(1)) {
+            if is_drawn(plot, point) {
+                put!(
+                    out,
+                    "<circle class=\"tip\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"7\"><title>{}</title></circle>\n",
+                    x.at(point.x),
+                    y.at(point.y),
+                    Escaped(&tip(plot, name, point))
+                );
+            }
+        }
+    }
+}
+
+/// Names beside the curves, in the order in which these end.
+fn names(out: &mut Markup, plot: &Plot, looks: &[Look], y: &Placed, area: &Area, font: f64) {
+    let mut names: Vec<_> = plot
+        .series
+        .iter()
+        .zip(looks)
+        .map(|(series, look)| {
+            let last = series.points.iter().rfind(|point| is_drawn(plot, point));
+            (last.map_or(area.bottom, |point| y.at(point.y)), &series.name, look)
+        })
+        .collect();
+    names.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut places: Vec<_> = names.iter().map(|(place, ..)| *place).collect();
+    let half = font * LEADING / 2.0;
+    label::spread(&mut places, font * LEADING, area.top + half, area.bottom - half);
+    for (place, (_, name, look)) in places.iter().zip(names) {
+        look.sample(out, area.right + 10.0, *place, plot.kind != Kind::Points);
+        label::write(out, "key", "start", (area.right + SAMPLE, place + font * 0.35), name);
+    }
+}

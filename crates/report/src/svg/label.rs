@@ -1,0 +1,65 @@
+//! How much room letters take.
+
+use crate::markup::{Escaped, Markup, put};
+
+/// About how wide a text is; fonts differ, so it is rather too much.
+pub(super) fn width(text: &str, font: f64) -> f64 {
+    text.chars().count() as f64 * font * 0.6
+}
+
+/// The widest of some texts.
+pub(super) fn widest<'a>(texts: impl IntoIterator<Item = &'a str>, font: f64) -> f64 {
+    texts.into_iter().map(|text| width(text, font)).fold(0.0, f64::max)
+}
+
+/// A text, cut off where it would be wider than that.
+pub(super) fn cut(text: &str, font: f64, room: f64) -> String {
+    let letters = (room / (font * 0.6)) as usize;
+    if text.chars().count() <= letters {
+        return text.into();
+    }
+    text.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Writes a text; `anchor` says which of its ends is at `x`.
+pub(super) fn write(out: &mut Markup, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
+    put!(
+        out,
+        "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>\n",
+        Escaped(text)
+    );
+}
+
+/// Moves places apart by at least `gap`, as little as need be, between `from` and `to`; they
+/// stay in order. There must be room.
+pub(super) fn spread(places: &mut [f64], gap: f64, from: f64, to: f64) {
+    let mut least = from;
+    for place in places.iter_mut() {
+        *place = place.max(least);
+        least = *place + gap;
+    }
+    let mut most = to;
+    for place in places.iter_mut().rev() {
+        *place = place.min(most);
+        most = *place - gap;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_moved_apart_within_bounds() {
+        let mut places = [0.0, 1.0, 50.0, 99.0, 99.0];
+        spread(&mut places, 10.0, 0.0, 100.0);
+        assert_eq!(places, [0.0, 10.0, 50.0, 90.0, 100.0]);
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        assert_eq!(cut("abcdef", 10.0, 36.0), "abcdef");
+        assert_eq!(cut("abcdefg", 10.0, 36.0), "abcde…");
+        assert_eq!(cut("abcdefg", 10.0, 0.0), "…");
+    }
+}

@@ -1,0 +1,124 @@
+//! Plots as SVG, in two layouts: letters keep their size where a screen is narrow.
+
+mod axis;
+mod bars;
+mod curves;
+mod label;
+mod style;
+
+use crate::markup::{Escaped, Markup, put};
+use crate::ticks::has_place;
+use crate::{Axis, Kind, Plot, Point, Scale, number};
+pub(crate) use style::{Look, Looks};
+
+/// Sizes, in pixels as long as the page has room.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    class: &'static str,
+    width: f64,
+    /// Of the area between the axes; bars take what they need.
+    height: f64,
+    font: f64,
+    /// How many ticks along the horizontal axis.
+    ticks: usize,
+    /// Whether names are beside the curves, and values shown under the pointer.
+    roomy: bool,
+}
+
+pub(crate) const WIDE: Layout =
+    Layout { class: "wide", width: 720.0, height: 280.0, font: 13.0, ticks: 8, roomy: true };
+pub(crate) const NARROW: Layout =
+    Layout { class: "narrow", width: 358.0, height: 220.0, font: 12.0, ticks: 5, roomy: false };
+
+/// Draws a plot; `None` if there is nothing to draw.
+pub(crate) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout) -> bool {
+    if !plot.series.iter().flat_map(|series| &series.points).any(|point| is_drawn(plot, point)) {
+        return false;
+    }
+    if plot.kind == Kind::Bars {
+        bars::draw(out, plot, looks, layout);
+    } else {
+        curves::draw(out, plot, looks, layout);
+    }
+    true
+}
+
+/// Whether the names are in the drawing, beside what they name.
+pub(crate) fn names_are_beside(plot: &Plot, layout: Layout) -> bool {
+    plot.kind == Kind::Bars || (layout.roomy && curves::names_fit(plot, layout))
+}
+
+/// Whether a point has its place in the plot.
+pub(crate) fn is_drawn(plot: &Plot, point: &Point) -> bool {
+    let x_has_place = match plot.kind {
+        Kind::Bars => point.x >= 0.0 && point.x.fract() == 0.0 && point.x < 1e6,
+        _ => has_place(point.x, plot.x.scale),
+    };
+    x_has_place && has_place(point.y, plot.y.scale)
+}
+
+/// The spread of a point, if all of it has its place.
+fn spread(plot: &Plot, point: &Point) -> Option<(f64, f64)> {
+    let (least, greatest) = point.spread?;
+    let has_place = |value| has_place(value, plot.y.scale);
+    (has_place(least) && has_place(greatest)).then(|| (least.min(greatest), least.max(greatest)))
+}
+
+/// What the drawing begins with; its name and what it shows are for those who can't see it.
+fn begin(out: &mut Markup, plot: &Plot, layout: Layout, height: f64) {
+    let names: Vec<_> = plot.series.iter().map(|series| series.name.as_str()).collect();
+    put!(
+        out,
+        "<svg class=\"plot {}\" viewBox=\"0 0 {} {height:.0}\" font-size=\"{}\" role=\"img\" \
+         aria-label=\"{}\"><desc>{} by {}: {}. The data follows as a table.</desc>\n",
+        layout.class,
+        layout.width,
+        layout.font,
+        Escaped(&plot.title),
+        Escaped(&plot.y.label),
+        Escaped(&plot.x.label),
+        Escaped(&names.join(", "))
+    );
+}
+
+/// A value with its unit, as exactly as six digits can say it.
+fn with_unit(axis: &Axis, value: f64) -> String {
+    let value = number::short(value, 6);
+    if axis.unit.is_empty() { value } else { format!("{value} {}", axis.unit) }
+}
+
+/// What is shown under the pointer.
+fn tip(plot: &Plot, name: &str, point: &Point) -> String {
+    let (x, y) = (&plot.x, &plot.y);
+    let at = match x.categories.get(point.x as usize) {
+        Some(category) if plot.kind == Kind::Bars => category.clone(),
+        _ => format!("{} {}", x.label, with_unit(x, point.x)),
+    };
+    let mut text = format!("{name}\n{at}\n{} {}", y.label, with_unit(y, point.y));
+    if let Some((least, greatest)) = spread(plot, point) {
+        text += &format!(" ({} to {})", number::short(least, 6), number::short(greatest, 6));
+    }
+    text
+}
+
+/// The range of what is drawn along `y`; zeros on a logarithmic axis are apart.
+fn range_of(values: impl Iterator<Item = f64>, axis: &Axis) -> Option<(f64, f64)> {
+    let linear = axis.scale == Scale::Linear;
+    let zero = (linear && axis.zero).then_some(0.0);
+    let values = values.filter(|value| linear || *value > 0.0).chain(zero);
+    values
+        .map(|value| (value, value))
+        .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
+}
+
+fn y_values(plot: &Plot) -> impl Iterator<Item = f64> {
+    let points = plot.series.iter().flat_map(|series| &series.points);
+    let points = points.filter(|point| is_drawn(plot, point));
+    let references = plot.references.iter().map(|reference| reference.y);
+    points
+        .flat_map(|point| {
+            let (least, greatest) = spread(plot, point).unwrap_or((point.y, point.y));
+            [least, point.y, greatest]
+        })
+        .chain(references.filter(|y| has_place(*y, plot.y.scale)))
+}

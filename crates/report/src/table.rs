@@ -1,0 +1,199 @@
+//! Tables: data, and how their cells are written.
+
+use serde::{Deserialize, Serialize};
+
+use crate::number;
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// The columns. Cells beyond them are shown in nameless ones.
+    pub columns: Vec<Column>,
+    /// The rows; a short one ends with empty cells.
+    pub rows: Vec<Vec<Cell>>,
+    /// Remarks, shown below.
+    pub notes: Vec<String>,
+    /// Row and column of the cells that stand out.
+    pub highlights: Vec<(usize, usize)>,
+}
+
+/// A column: what it is called, and how its numbers are written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// What it is called.
+    pub name: String,
+    /// What its numbers count; may be empty.
+    pub unit: String,
+    /// How its numbers are written.
+    pub format: Format,
+}
+
+/// How the numbers of a column are written. Numbers stand right, text stands left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// A column of text; numbers in it are written as exactly as six digits can.
+    #[default]
+    Text,
+    /// With so many decimals.
+    Decimals(u8),
+    /// With at least so many significant digits; by powers of ten where that is shorter.
+    Significant(u8),
+    /// A fraction, in percent with so many decimals.
+    Percent(u8),
+}
+
+/// What a cell contains.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// Nothing was measured.
+    #[default]
+    Empty,
+    /// A number.
+    Number(f64),
+    /// Text.
+    Text(String),
+}
+
+/// Which number of a column is the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Best {
+    /// The least.
+    Least,
+    /// The greatest.
+    Greatest,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
+    }
+
+    /// Adds columns.
+    #[must_use]
+    pub fn columns(mut self, columns: impl IntoIterator<Item = Column>) -> Self {
+        self.columns.extend(columns);
+        self
+    }
+
+    /// Adds a row.
+    #[must_use]
+    pub fn row(mut self, cells: impl IntoIterator<Item = Cell>) -> Self {
+        self.rows.push(cells.into_iter().collect());
+        self
+    }
+
+    /// Adds a remark.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Makes the best numbers of a column stand out, all that are equal.
+    #[must_use]
+    pub fn highlight(mut self, column: usize, best: Best) -> Self {
+        let number = |row: &Vec<Cell>| match row.get(column) {
+            Some(Cell::Number(number)) if !number.is_nan() => Some(*number),
+            _ => None,
+        };
+        let numbers = self.rows.iter().filter_map(number);
+        let extreme = match best {
+            Best::Least => numbers.reduce(f64::min),
+            Best::Greatest => numbers.reduce(f64::max),
+        };
+        let rows = self.rows.iter().enumerate();
+        let found = rows.filter(|(_, row)| extreme.is_some() && number(row) == extreme);
+        self.highlights.extend(found.map(|(row, _)| (row, column)));
+        self
+    }
+
+    /// How many columns there are, the nameless ones included.
+    pub(crate) fn width(&self) -> usize {
+        self.rows.iter().map(Vec::len).fold(self.columns.len(), usize::max)
+    }
+
+    /// The column at a place; a nameless one beyond the last.
+    pub(crate) fn column(&self, column: usize) -> Column {
+        self.columns.get(column).cloned().unwrap_or_default()
+    }
+
+    /// What a cell says.
+    pub(crate) fn shown(&self, row: usize, column: usize) -> String {
+        let format = self.columns.get(column).map_or(Format::Text, |column| column.format);
+        match self.rows[row].get(column) {
+            None | Some(Cell::Empty) => String::new(),
+            Some(Cell::Text(text)) => text.clone(),
+            Some(Cell::Number(number)) => format.write(*number),
+        }
+    }
+}
+
+impl Column {
+    /// A column of text.
+    pub fn text(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// A column of numbers.
+    pub fn number(name: impl Into<String>, unit: impl Into<String>, format: Format) -> Self {
+        Self { name: name.into(), unit: unit.into(), format }
+    }
+
+    /// A column of numbers with so many decimals.
+    pub fn decimals(name: impl Into<String>, unit: impl Into<String>, decimals: u8) -> Self {
+        Self::number(name, unit, Format::Decimals(decimals))
+    }
+
+    /// A column of fractions, shown in percent.
+    pub fn percent(name: impl Into<String>, decimals: u8) -> Self {
+        Self::number(name, "", Format::Percent(decimals))
+    }
+}
+
+impl Format {
+    fn write(self, number: f64) -> String {
+        match self {
+            Self::Text => number::short(number, 6),
+            Self::Decimals(decimals) => number::decimals(number, decimals.into()),
+            Self::Significant(digits) => number::significant(number, digits.into()),
+            Self::Percent(decimals) => {
+                format!("{} %", number::decimals(number * 100.0, decimals.into()))
+            }
+        }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(number: u64) -> Self {
+        Self::Number(number as f64)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Cell {
+    fn from(cell: Option<T>) -> Self {
+        cell.map_or(Self::Empty, Into::into)
+    }
+}

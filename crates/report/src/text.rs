@@ -1,0 +1,132 @@
+//! Tables as text.
+
+use crate::{Format, Table};
+
+const GAP: usize = 2;
+
+impl Table {
+    /// The table for a terminal of that width: columns that don't fit follow below, with the
+    /// first column again. Letters are taken to be equally wide.
+    pub fn to_text(&self, width: usize) -> String {
+        let columns: Vec<_> = (0..self.width()).map(|column| Lines::of(self, column)).collect();
+        let mut out = String::new();
+        if !self.title.is_empty() {
+            out += &(line(&self.title) + "\n");
+        }
+        let mut next = 0;
+        while next < columns.len() {
+            let mut shown = vec![&columns[next]];
+            let mut used = columns[next].width;
+            if next > 0 {
+                shown.insert(0, &columns[0]);
+                used += GAP + columns[0].width;
+                out.push('\n');
+            }
+            next += 1;
+            while next < columns.len() && used + GAP + columns[next].width <= width {
+                used += GAP + columns[next].width;
+                shown.push(&columns[next]);
+                next += 1;
+            }
+            write(&shown, &mut out);
+        }
+        for note in &self.notes {
+            out += &(line(note) + "\n");
+        }
+        out
+    }
+}
+
+/// A column: name, unit, a rule, and the cells.
+struct Lines {
+    lines: Vec<String>,
+    width: usize,
+    left: bool,
+}
+
+impl Lines {
+    fn of(table: &Table, column: usize) -> Self {
+        let has_units = table.columns.iter().any(|column| !column.unit.is_empty());
+        let marks = table.highlights.iter().any(|(_, at)| *at == column);
+        let head = table.column(column);
+        let mut lines = vec![line(&head.name)];
+        if has_units {
+            let unit = line(&head.unit);
+            lines.push(if unit.is_empty() { unit } else { format!("({unit})") });
+        }
+        let rule = lines.len();
+        for row in 0..table.rows.len() {
+            let mut cell = line(&table.shown(row, column));
+            if marks {
+                cell.push(if table.highlights.contains(&(row, column)) { '*' } else { ' ' });
+            }
+            lines.push(cell);
+        }
+        let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        lines.insert(rule, "─".repeat(width));
+        Self { lines, width, left: head.format == Format::Text }
+    }
+}
+
+fn write(columns: &[&Lines], out: &mut String) {
+    for at in 0..columns[0].lines.len() {
+        let mut text = String::new();
+        for (index, column) in columns.iter().enumerate() {
+            if index > 0 {
+                text.push_str(&" ".repeat(GAP));
+            }
+            let cell = &column.lines[at];
+            let pad = " ".repeat(column.width - cell.chars().count());
+            let (before, after) = if column.left { ("", &*pad) } else { (&*pad, "") };
+            text.extend([before, cell, after]);
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    }
+}
+
+/// Text on one line, without what would move the cursor.
+fn line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Best, Cell, Column, Table};
+
+    fn sample() -> Table {
+        Table::new("Sample")
+            .columns([
+                Column::text("filter"),
+                Column::decimals("lookups", "op/s", 0),
+                Column::percent("wrong", 2),
+            ])
+            .row(["AQF".into(), 12_345_678.0.into(), 0.0012.into()])
+            .row(["cuckoo\nfilter".into(), 9_876_543.0.into(), Cell::Empty])
+            .highlight(1, Best::Greatest)
+            .note("* the most")
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        assert_eq!(
+            sample().to_text(80),
+            "\
+Sample
+filter             lookups   wrong
+                    (op/s)
+─────────────  ───────────  ──────
+AQF            12,345,678*  0.12 %
+cuckoo filter   9,876,543
+* the most
+"
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_follows_below() {
+        let text = sample().to_text(30);
+        assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
+        assert_eq!(text.matches("cuckoo filter").count(), 2);
+    }
+}
