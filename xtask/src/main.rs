@@ -1,5 +1,6 @@
 //! The project's commands: `cargo xtask test` is the one that must be green.
 
+mod browser;
 mod counts;
 mod fuzz;
 mod shell;
@@ -12,10 +13,14 @@ Usage: cargo xtask <command>
 
 Commands:
   test                          everything that must be green: format, lints, tests,
-                                docs, oldest compiler, instruction counts, benchmarks
-                                and fuzz targets (briefly); installs what is missing
+                                docs, oldest compiler, pages in a browser, instruction
+                                counts, benchmarks and fuzz targets (briefly); installs
+                                what is missing
   counts                        counts the instructions of each operation, and compares
                                 them with the recorded ones
+  browser [PAGE.html]...        shows pages in Chromium, wide and narrow, light and dark, and
+                                checks that all can be read; the report's sample page if
+                                none is named; pictures are in target/browser
   fuzz [TARGET] [SECONDS]       fuzzes one target, or all of them, for that long each
                                 (60 seconds if nothing is said)
 ";
@@ -26,6 +31,7 @@ fn main() -> ExitCode {
     let done = match arguments[..] {
         ["test"] => test::run(),
         ["counts"] => counts::run(),
+        ["browser", ref pages @ ..] => browser::run(pages),
         ["fuzz"] => fuzz::run(&fuzz::TARGETS, 60),
         ["fuzz", target] => fuzz::run(&[target], 60),
         ["fuzz", target, seconds] => match seconds.parse() {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`.
 
 use crate::shell::{self, Done, command, output, succeeds};
-use crate::{counts, fuzz};
+use crate::{browser, counts, fuzz};
 
 /// Seconds for each fuzz target: enough to see that it runs.
 const FUZZ_SECONDS: u32 = 10;
@@ -45,6 +45,7 @@ pub(crate) fn run() -> Done {
     docs.env("RUSTDOCFLAGS", "-D warnings");
     shell::run(docs)?;
     check_oldest_compiler()?;
+    browser::run(&[])?;
     counts::run()?;
     fuzz::run(&fuzz::TARGETS, FUZZ_SECONDS)
 }

@@ -93,7 +93,7 @@ fn fill() -> Plot {
         let points = (1..=18).map(|step| {
             let load = f64::from(step) * 0.05;
             let top = 31e6 - 4.1e6 * index as f64;
-            let y = top * (1.0 - load.powi(3 + index as i32) * 0.6);
+            let y = top * (1.0 - load.powf(3.0 + index as f64) * 0.6);
             let spread = 0.7e6 * (1.3 + noise(step as usize + 31 * index));
             Point::new(load, y).spread(y - spread, y + spread * 0.7)
         });

@@ -31,7 +31,8 @@ pub(crate) fn significant(number: f64, digits: usize) -> String {
     let digits = digits.clamp(1, 17);
     let (mantissa, exponent) = scientific(number, digits);
     if (-4..15).contains(&exponent) {
-        return decimals(number, (digits as i32 - 1 - exponent).max(0) as usize);
+        let after = digits.saturating_add_signed(-1 - exponent as isize);
+        return decimals(number, after);
     }
     format!("{mantissa}×{}", power(10, exponent))
 }

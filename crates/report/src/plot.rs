@@ -88,6 +88,7 @@ pub struct Point {
     #[serde(deserialize_with = "number_or_null")]
     pub y: f64,
     /// The least and the greatest of several rounds.
+    #[serde(default, deserialize_with = "numbers_or_null")]
     pub spread: Option<(f64, f64)>,
 }
 
@@ -104,6 +105,11 @@ pub struct Reference {
 /// JSON has no word for what is no number, and writes `null`.
 fn number_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<f64, D::Error> {
     Option::deserialize(input).map(|number: Option<f64>| number.unwrap_or(f64::NAN))
+}
+
+fn numbers_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<Option<(f64, f64)>, D::Error> {
+    let pair: Option<(Option<f64>, Option<f64>)> = Option::deserialize(input)?;
+    Ok(pair.map(|(one, other)| (one.unwrap_or(f64::NAN), other.unwrap_or(f64::NAN))))
 }
 
 impl Plot {

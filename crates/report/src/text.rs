@@ -39,7 +39,7 @@ impl Table {
 
 /// A column: name, unit, a rule, and the cells.
 struct Lines {
-    lines: Vec<String>,
+    cells: Vec<String>,
     width: usize,
     left: bool,
 }
@@ -49,33 +49,33 @@ impl Lines {
         let has_units = table.columns.iter().any(|column| !column.unit.is_empty());
         let marks = table.highlights.iter().any(|(_, at)| *at == column);
         let head = table.column(column);
-        let mut lines = vec![line(&head.name)];
+        let mut cells = vec![line(&head.name)];
         if has_units {
             let unit = line(&head.unit);
-            lines.push(if unit.is_empty() { unit } else { format!("({unit})") });
+            cells.push(if unit.is_empty() { unit } else { format!("({unit})") });
         }
-        let rule = lines.len();
+        let rule = cells.len();
         for row in 0..table.rows.len() {
             let mut cell = line(&table.shown(row, column));
             if marks {
                 cell.push(if table.highlights.contains(&(row, column)) { '*' } else { ' ' });
             }
-            lines.push(cell);
+            cells.push(cell);
         }
-        let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-        lines.insert(rule, "─".repeat(width));
-        Self { lines, width, left: head.format == Format::Text }
+        let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        cells.insert(rule, "─".repeat(width));
+        Self { cells, width, left: head.format == Format::Text }
     }
 }
 
 fn write(columns: &[&Lines], out: &mut String) {
-    for at in 0..columns[0].lines.len() {
+    for at in 0..columns[0].cells.len() {
         let mut text = String::new();
         for (index, column) in columns.iter().enumerate() {
             if index > 0 {
                 text.push_str(&" ".repeat(GAP));
             }
-            let cell = &column.lines[at];
+            let cell = &column.cells[at];
             let pad = " ".repeat(column.width - cell.chars().count());
             let (before, after) = if column.left { ("", &*pad) } else { (&*pad, "") };
             text.extend([before, cell, after]);

@@ -44,7 +44,7 @@ fn widened(low: f64, high: f64) -> (f64, f64) {
     if size < SMALLEST {
         return (0.0, 1.0);
     }
-    if low == high {
+    if high <= low {
         return (low - size * 0.1, high + size * 0.1);
     }
     let missing = (size * 1e-6 - (high - low)).max(0.0);
@@ -122,12 +122,10 @@ fn exponent_above(value: f64, base: f64) -> i32 {
 
 /// What is written at the ticks of a logarithmic axis.
 pub(crate) fn log_labels(ticks: &[f64], scale: Scale, si: bool) -> Vec<String> {
-    let far = ticks.iter().any(|tick| *tick >= 1e5 || *tick < 1e-3);
+    let far = ticks.iter().any(|tick| *tick > 1e4 || *tick < 1e-3);
     let label = |tick: f64| match scale {
         _ if si => number::prefixed(tick, 6),
-        Scale::Log2 if !(1.0 / 64.0..=8192.0).contains(&tick) => {
-            number::power(2, tick.log2().round() as i32)
-        }
+        Scale::Log2 if far => number::power(2, tick.log2().round() as i32),
         Scale::Log2 => number::short(tick, 12),
         _ if far => {
             let exponent = exponent_below(tick * (1.0 + 1e-9), 10.0);
@@ -143,14 +141,14 @@ pub(crate) fn log_labels(ticks: &[f64], scale: Scale, si: bool) -> Vec<String> {
 /// What is written at the ticks of a linear axis: all with as many decimals as they need.
 pub(crate) fn linear_labels(ticks: &[f64]) -> Vec<String> {
     let step = ticks.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    let told_apart = |decimals: usize| {
+    let told_apart = |decimals: i32| {
         ticks.iter().all(|tick| {
-            let factor = 10f64.powi(decimals as i32);
+            let factor = 10f64.powi(decimals);
             ((tick * factor).round() / factor - tick).abs() < step * 1e-3
         })
     };
     let decimals = (0..12).find(|decimals| told_apart(*decimals)).unwrap_or(12);
-    ticks.iter().map(|tick| number::decimals(*tick, decimals)).collect()
+    ticks.iter().map(|tick| number::decimals(*tick, decimals as usize)).collect()
 }
 
 #[cfg(test)]
@@ -226,6 +224,6 @@ mod tests {
         assert_eq!(linear_labels(&[0.0, 0.25, 0.5]), ["0.00", "0.25", "0.50"]);
         assert_eq!(log_labels(&[1e-5, 1e-4, 1e-3], Scale::Log10, false), ["10⁻⁵", "10⁻⁴", "10⁻³"]);
         assert_eq!(log_labels(&[2e5, 5e5, 1e6], Scale::Log10, true), ["200k", "500k", "1M"]);
-        assert_eq!(log_labels(&[1024.0, 65536.0], Scale::Log2, false), ["1,024", "2¹⁶"]);
+        assert_eq!(log_labels(&[1024.0, 65536.0], Scale::Log2, false), ["2¹⁰", "2¹⁶"]);
     }
 }

@@ -2,10 +2,10 @@
 
 use super::table;
 use crate::markup::{Escaped, Markup, inline, prose, put};
-use crate::svg::{self, Look, NARROW, WIDE};
+use crate::svg::{self, Looks, NARROW, WIDE};
 use crate::{Cell, Column, Format, Kind, Plot, Point, Table, number};
 
-pub(super) fn figure(out: &mut Markup, plot: &Plot, looks: &[Look]) {
+pub(super) fn figure(out: &mut Markup, plot: &Plot, looks: &Looks<'_>) {
     put!(out, "<figure>\n<figcaption>");
     inline(out, &plot.title);
     put!(out, "</figcaption>\n");
@@ -25,14 +25,14 @@ pub(super) fn figure(out: &mut Markup, plot: &Plot, looks: &[Look]) {
 }
 
 /// Names of the series, where the drawing hasn't got them.
-fn legend(out: &mut Markup, plot: &Plot, looks: &[Look]) {
+fn legend(out: &mut Markup, plot: &Plot, looks: &Looks<'_>) {
     let named = plot.series.iter().any(|series| !series.name.is_empty());
     if svg::names_are_beside(plot, NARROW) || !named {
         return;
     }
     let class = if svg::names_are_beside(plot, WIDE) { "legend narrow" } else { "legend" };
     put!(out, "<ul class=\"{class}\">\n");
-    for (series, look) in plot.series.iter().zip(looks) {
+    for (series, look) in plot.series.iter().zip(looks.of_plot(plot)) {
         put!(out, "<li>");
         look.swatch(out, plot.kind != Kind::Points);
         put!(out, "{}</li>\n", Escaped(&series.name));

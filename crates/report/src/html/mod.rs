@@ -90,7 +90,7 @@ fn experiment(out: &mut Markup, section: &Section, id: &str, looks: &Looks<'_>) 
         match block {
             Block::Text(text) => prose(out, "text", text),
             Block::Table(table) => table::table(out, table),
-            Block::Plot(plot) => figure::figure(out, plot, &looks.of_plot(plot)),
+            Block::Plot(plot) => figure::figure(out, plot, looks),
         }
     }
     if !section.command.trim().is_empty() {

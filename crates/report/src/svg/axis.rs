@@ -1,7 +1,12 @@
 //! An axis in pixels.
 
+use super::label;
 use crate::ticks::{linear_labels, log_labels, ticks};
 use crate::{Axis, Scale, number};
+
+/// How many ticks a horizontal axis has at most, with and without much room.
+const MOST: usize = 9;
+const FEWEST: usize = 5;
 
 /// How far from the rest of a logarithmic axis its zero is.
 const APART: f64 = 24.0;
@@ -28,6 +33,8 @@ pub(super) struct Numbers<'a> {
     values: Vec<f64>,
     /// How much one is at the ticks.
     factor: f64,
+    /// What follows each number, and isn't in the title.
+    suffix: &'a str,
     labels: Vec<String>,
     title: String,
 }
@@ -45,9 +52,17 @@ impl<'a> Numbers<'a> {
         let values = ticks(low, high, axis.scale, at_most);
         let log = axis.scale != Scale::Linear;
         let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
-        let (factor, unit) = if log { (1.0, axis.unit.clone()) } else { unit(axis, largest) };
+        // A short unit that takes prefixes is written with them.
+        let with_labels = log && axis.si && (1..=2).contains(&axis.unit.chars().count());
+        let (factor, unit) = match (log, with_labels) {
+            (true, true) => (1.0, String::new()),
+            (true, false) => (1.0, axis.unit.clone()),
+            (false, _) => unit(axis, largest),
+        };
+        let suffix = if with_labels { axis.unit.as_str() } else { "" };
         let labels = if log {
-            log_labels(&values, axis.scale, axis.si)
+            let labels = log_labels(&values, axis.scale, axis.si);
+            labels.into_iter().map(|label| label + suffix).collect()
         } else {
             linear_labels(&values.iter().map(|value| value / factor).collect::<Vec<_>>())
         };
@@ -56,19 +71,53 @@ impl<'a> Numbers<'a> {
             ("", unit) => unit.into(),
             (label, unit) => format!("{label} ({unit})"),
         };
-        Self { axis, has_zero: has_zero && log, values, factor, labels, title }
+        Self { axis, has_zero: has_zero && log, values, factor, suffix, labels, title }
+    }
+
+    /// As many ticks as have room for their labels in a row of that width.
+    pub(super) fn in_a_row(
+        axis: &'a Axis,
+        range: Option<(f64, f64)>,
+        has_zero: bool,
+        (width, font): (f64, f64),
+    ) -> Self {
+        let fits = |numbers: &Self| {
+            let widest = label::widest(numbers.labels.iter().map(String::as_str), font);
+            (widest + font) * (numbers.labels.len() as f64 - 1.0) <= width
+        };
+        let mut at_most = MOST;
+        loop {
+            let numbers = Self::new(axis, range, has_zero, at_most);
+            if at_most == FEWEST || fits(&numbers) {
+                return numbers;
+            }
+            at_most -= 1;
+        }
     }
 
     pub(super) fn labels(&self) -> &[String] {
         &self.labels
     }
 
-    /// A value as it would be written at a tick, in three digits.
+    /// A value as it would be written at a tick, in about three digits; all values with as
+    /// many decimals, but for those that would be next to nothing.
     pub(super) fn short(&self, value: f64) -> String {
-        if self.axis.scale != Scale::Linear && self.axis.si {
-            return number::prefixed(value, 3);
+        if self.axis.scale != Scale::Linear {
+            return if self.axis.si {
+                number::prefixed(value, 3) + self.suffix
+            } else {
+                number::significant(value, 3)
+            };
         }
-        number::significant(value / self.factor, 3)
+        let largest = self.values.iter().fold(0f64, |most, value| most.max(value.abs()));
+        let whole = (largest / self.factor).log10().ceil() as i32;
+        let decimals = (3 - whole).max(0);
+        let value = value / self.factor;
+        if value == 0.0 || value.abs() >= 10f64.powi(1 - decimals) {
+            number::decimals(value, decimals as usize)
+        } else {
+            number::significant(value, 2)
+        }
     }
 
     /// Puts the axis between two places.
@@ -100,9 +149,15 @@ impl Placed {
         let part = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             _ if value <= 0.0 => return self.zero,
-            _ => (value / self.low).ln() / (self.high / self.low).ln(),
+            // Quotients of such values could overflow.
+            _ => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
         };
         self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
+    }
+
+    /// Where the axis begins, apart from a zero that it can't reach.
+    pub(super) fn foot(&self) -> f64 {
+        self.from
     }
 
     /// Where bars begin.
@@ -121,6 +176,11 @@ fn unit(axis: &Axis, largest: f64) -> (f64, String) {
         return (1.0, axis.unit.clone());
     }
     let exponent = (largest.log10() / 3.0 + 1e-9).floor() as i32 * 3;
-    let unit = format!("{} {}", number::power(10, exponent), axis.unit);
-    (10f64.powi(exponent), unit.trim_end().into())
+    let unit = match (exponent, axis.unit.as_str()) {
+        (6, "") => "millions".into(),
+        (6, unit) => format!("millions of {unit}"),
+        (_, "") => format!("×{}", number::power(10, exponent)),
+        (_, unit) => format!("{} {unit}", number::power(10, exponent)),
+    };
+    (10f64.powi(exponent), unit)
 }

@@ -1,11 +1,11 @@
 //! Lying bars, each with its name and its value.
 
 use super::axis::{Numbers, Placed};
-use super::style::Look;
+use super::style::{Look, Looks};
 use super::{Layout, begin, is_drawn, label, range_of, spread, tip, y_values};
 use crate::markup::{Escaped, Markup, put};
 use crate::ticks::has_place;
-use crate::{Axis, Plot, Point, Scale, number};
+use crate::{Axis, Plot, Point, Scale};
 
 /// The names' share of the width, at most.
 const NAMES: f64 = 0.38;
@@ -16,14 +16,16 @@ enum Row<'a> {
     Bar { name: String, series: &'a str, look: Look, point: &'a Point },
 }
 
-pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout) {
+pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Layout) {
     let font = layout.font;
     let rows = rows(plot, looks);
     let axis = Axis { zero: true, ..plot.y.clone() };
     // On a logarithmic axis the shortest bar must be one, too.
     let foot = if axis.scale == Scale::Linear { 1.0 } else { 0.7 };
-    let range = range_of(y_values(plot), &axis).map(|(low, high)| (low * foot, high));
-    let numbers = Numbers::new(&axis, range, false, layout.ticks);
+    let range =
+        range_of(&y_values(plot).collect::<Vec<_>>(), &axis).map(|(low, high)| (low * foot, high));
+    // About half of the width is for names and values.
+    let numbers = Numbers::in_a_row(&axis, range, false, (layout.width / 2.0, font));
 
     let value_of = |row: &Row<'_>| match row {
         Row::Bar { point, .. } => numbers.short(point.y),
@@ -38,7 +40,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout
     let right = layout.width - label::widest(values.iter().map(String::as_str), font) - 8.0;
     let axis = numbers.place(left, right);
 
-    let (thick, pitch, gap) = (font, font * 1.45, font * 0.7);
+    let (thick, pitch, gap) = (font, font * 1.45, font * 0.8);
     let headings = rows.iter().filter(|row| matches!(row, Row::Heading(_))).count();
     let top = if plot.references.is_empty() { 4.0 } else { font * 1.5 };
     let bottom = top + rows.len() as f64 * pitch + headings as f64 * gap + 4.0;
@@ -50,7 +52,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout
             Row::Heading(name) => {
                 at += gap;
                 let name = label::cut(name, font * 1.1, layout.width);
-                label::write(out, "group", "start", (0.0, at + font), &name);
+                label::write(out, "group halo", "start", (0.0, at + font * 0.9), &name);
             }
             Row::Bar { name, series, look, point } => {
                 let baseline = at + thick * 0.5 + font * 0.35;
@@ -88,28 +90,32 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout
     put!(out, "</svg>\n");
 }
 
-/// Groups of bars; with a single series, the categories are the bars' names.
-fn rows<'a>(plot: &'a Plot, looks: &[Look]) -> Vec<Row<'a>> {
+/// Groups of bars; with a single series, the categories are the bars' names, and what is
+/// called so elsewhere on the page looks as it does there.
+fn rows<'a>(plot: &'a Plot, looks: &Looks<'_>) -> Vec<Row<'a>> {
+    let of_series = looks.of_plot(plot);
     let points = || {
-        plot.series.iter().zip(looks).flat_map(|(series, look)| {
+        plot.series.iter().zip(&of_series).flat_map(|(series, look)| {
             let points = series.points.iter().filter(|point| is_drawn(plot, point));
             points.map(move |point| (series.name.as_str(), *look, point))
         })
     };
-    let mut groups: Vec<_> = points().map(|(_, _, point)| point.x).collect();
-    groups.sort_by(f64::total_cmp);
+    let mut groups: Vec<_> = points().map(|(_, _, point)| point.x as usize).collect();
+    groups.sort_unstable();
     groups.dedup();
     let mut rows = Vec::new();
     for group in groups {
-        let category = plot.x.categories.get(group as usize);
-        let category = category.cloned().unwrap_or_else(|| number::short(group, 6));
+        let category = plot.x.categories.get(group);
+        let category = category.cloned().unwrap_or_else(|| group.to_string());
         let single = plot.series.len() == 1;
         if !single {
             rows.push(Row::Heading(category.clone()));
         }
-        let bars = points().filter(|(_, _, point)| point.x == group);
+        let bars = points().filter(|(_, _, point)| point.x as usize == group);
         rows.extend(bars.map(|(series, look, point)| {
             let name = if single { category.clone() } else { series.into() };
+            let of_category = looks.of_name(&category).filter(|_| single);
+            let look = of_category.unwrap_or(look);
             Row::Bar { name, series, look, point }
         }));
     }
@@ -133,7 +139,7 @@ fn axes(out: &mut Markup, axis: &Placed, (top, bottom): (f64, f64), font: f64) {
 fn references(out: &mut Markup, plot: &Plot, axis: &Placed, (top, bottom): (f64, f64), font: f64) {
     for reference in plot.references.iter().filter(|line| has_place(line.y, plot.y.scale)) {
         let at = axis.at(reference.y);
-        put!(out, "<path class=\"reference\" d=\"M{at:.1} {top:.1}V{bottom:.1}\"/>\n");
+        super::draw_reference(out, format_args!("M{at:.1} {top:.1}V{bottom:.1}"));
         let left = at > axis.base() + label::width(&reference.label, font);
         let anchor = if left { "end" } else { "start" };
         label::write(out, "halo", anchor, (at, top - font * 0.4), &reference.label);

@@ -2,7 +2,7 @@
 
 use super::axis::{Numbers, Placed};
 use super::style::Look;
-use super::{Layout, begin, is_drawn, label, range_of, spread, tip, y_values};
+use super::{Layout, begin, draw_reference, is_drawn, label, range_of, spread, tip, y_values};
 use crate::markup::{Escaped, Markup, put};
 use crate::ticks::has_place;
 use crate::{Kind, Plot, Point, Series};
@@ -13,7 +13,7 @@ const TICKS: usize = 7;
 const MARKS: usize = 30;
 const TIPS: usize = 150;
 /// Room for a sample of the line before a name, and for the name.
-const SAMPLE: f64 = 40.0;
+const SAMPLE: f64 = 46.0;
 const NAME: f64 = 170.0;
 /// Lines of names beside the curves.
 const LEADING: f64 = 1.4;
@@ -26,10 +26,13 @@ struct Area {
     bottom: f64,
 }
 
-/// Whether all names can stand beside their curves.
+/// Whether all names can stand beside their curves; beside points they'd look like more of
+/// them.
 pub(super) fn names_fit(plot: &Plot, layout: Layout) -> bool {
     let count = plot.series.len() as f64;
-    count * layout.font * LEADING <= layout.height && widest_name(plot, layout) <= NAME
+    plot.kind != Kind::Points
+        && count * layout.font * LEADING <= layout.height
+        && widest_name(plot, layout) <= NAME
 }
 
 fn widest_name(plot: &Plot, layout: Layout) -> f64 {
@@ -38,31 +41,30 @@ fn widest_name(plot: &Plot, layout: Layout) -> f64 {
 
 pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout) {
     let font = layout.font;
-    let points = || plot.series.iter().flat_map(|series| &series.points);
-    let xs = || points().filter(|point| is_drawn(plot, point)).map(|point| point.x);
-    let has_zero =
-        |mut values: Box<dyn Iterator<Item = f64> + '_>| values.any(|value| value == 0.0);
-    let x = Numbers::new(&plot.x, range_of(xs(), &plot.x), has_zero(Box::new(xs())), layout.ticks);
-    let y = Numbers::new(
-        &plot.y,
-        range_of(y_values(plot), &plot.y),
-        has_zero(Box::new(y_values(plot))),
-        TICKS,
-    );
+    let points = plot.series.iter().flat_map(|series| &series.points);
+    let xs: Vec<_> = points.filter(|point| is_drawn(plot, point)).map(|point| point.x).collect();
+    let ys: Vec<_> = y_values(plot).collect();
     let beside = layout.roomy && names_fit(plot, layout);
+    let names_room = if beside { widest_name(plot, layout) + SAMPLE + 12.0 } else { 0.0 };
+    let y = Numbers::new(&plot.y, range_of(&ys, &plot.y), ys.contains(&0.0), TICKS);
+    let left = label::widest(y.labels().iter().map(String::as_str), font) + 10.0;
+    let room = layout.width - left - names_room;
+    let x = Numbers::in_a_row(&plot.x, range_of(&xs, &plot.x), xs.contains(&0.0), (room, font));
     let last = x.labels().last().map_or(0.0, |text| label::width(text, font) / 2.0);
     let area = Area {
-        left: label::widest(y.labels().iter().map(String::as_str), font) + 10.0,
-        right: layout.width
-            - if beside { widest_name(plot, layout) + SAMPLE + 12.0 } else { last.max(8.0) },
+        left,
+        right: layout.width - names_room.max(last).max(8.0),
         top: font * 2.2,
         bottom: font * 2.2 + layout.height,
     };
-    let (x, y) = (x.place(area.left, area.right), y.place(area.bottom, area.top));
+    // Points keep off the axis; lines may begin there.
+    let inset = if plot.kind == Kind::Points { font } else { 0.0 };
+    let x = x.place(area.left + inset, area.right - inset);
+    let y = y.place(area.bottom, area.top);
 
     begin(out, plot, layout, area.bottom + font * 3.6);
     axes(out, &x, &y, &area, font);
-    references(out, plot, &y, &area, font);
+    references(out, plot, &y, &area);
     for (series, look) in plot.series.iter().zip(looks) {
         let mut runs = Vec::new();
         for run in series.points.split(|point| !is_drawn(plot, point)) {
@@ -70,6 +72,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout
         }
         curve(out, plot.kind, &runs, *look);
     }
+    reference_names(out, plot, &y, &area, font);
     if layout.roomy {
         tips(out, plot, &x, &y);
     }
@@ -88,12 +91,14 @@ fn axes(out: &mut Markup, x: &Placed, y: &Placed, area: &Area, font: f64) {
     for (place, _) in &x.ticks {
         put!(out, "M{place:.1} {bottom:.1}V{top:.1}");
     }
-    put!(out, "\"/>\n<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\"/>\n");
+    let foot = y.foot();
+    put!(out, "\"/>\n<path class=\"axis\" d=\"M{left:.1} {top:.1}V{foot:.1}");
+    put!(out, "M{left:.1} {bottom:.1}H{right:.1}\"/>\n");
     for (place, text) in &y.ticks {
         label::write(out, "tick", "end", (left - 6.0, place + font * 0.35), text);
     }
     for (place, text) in &x.ticks {
-        label::write(out, "tick", "middle", (*place, bottom + font * 1.4), text);
+        label::write(out, "tick", "middle", (*place, bottom + font * 1.5), text);
     }
     label::write(out, "name", "start", (0.0, font), &y.title);
     label::write(
@@ -105,21 +110,23 @@ fn axes(out: &mut Markup, x: &Placed, y: &Placed, area: &Area, font: f64) {
     );
 }
 
-fn references(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area, font: f64) {
+fn references(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area) {
+    let drawn = plot.references.iter().filter(|reference| has_place(reference.y, plot.y.scale));
+    for reference in drawn {
+        let (left, right, at) = (area.left, area.right, y.at(reference.y));
+        draw_reference(out, format_args!("M{left:.1} {at:.1}H{right:.1}"));
+    }
+}
+
+/// Names above the lines, over the curves.
+fn reference_names(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area, font: f64) {
     let drawn = plot.references.iter().filter(|reference| has_place(reference.y, plot.y.scale));
     for (index, reference) in drawn.enumerate() {
-        let at = y.at(reference.y);
-        put!(
-            out,
-            "<path class=\"reference\" d=\"M{:.1} {at:.1}H{:.1}\"/>\n",
-            area.left,
-            area.right
-        );
         // Neighbours are at different ends, where they are less in each other's way.
         let (x, anchor) =
-            if index % 2 == 0 { (area.right - 4.0, "end") } else { (area.left + 6.0, "start") };
-        let above = at - font * 0.4;
-        let baseline = if above - font < area.top { at + font * 1.1 } else { above };
+            if index % 2 == 0 { (area.right - 6.0, "end") } else { (area.left + 6.0, "start") };
+        let above = y.at(reference.y) - font * 0.5;
+        let baseline = if above - font < area.top { above + font * 1.9 } else { above };
         label::write(out, "halo", anchor, (x, baseline), &reference.label);
     }
 }
@@ -222,7 +229,7 @@ fn names(out: &mut Markup, plot: &Plot, looks: &[Look], y: &Placed, area: &Area,
     let half = font * LEADING / 2.0;
     label::spread(&mut places, font * LEADING, area.top + half, area.bottom - half);
     for (place, (_, name, look)) in places.iter().zip(names) {
-        look.sample(out, area.right + 10.0, *place, plot.kind != Kind::Points);
+        look.sample(out, area.right + 16.0, *place, true);
         label::write(out, "key", "start", (area.right + SAMPLE, place + font * 0.35), name);
     }
 }

@@ -9,7 +9,7 @@ mod style;
 use crate::markup::{Escaped, Markup, put};
 use crate::ticks::has_place;
 use crate::{Axis, Kind, Plot, Point, Scale, number};
-pub(crate) use style::{Look, Looks};
+pub(crate) use style::Looks;
 
 /// Sizes, in pixels as long as the page has room.
 #[derive(Clone, Copy)]
@@ -19,26 +19,24 @@ pub(crate) struct Layout {
     /// Of the area between the axes; bars take what they need.
     height: f64,
     font: f64,
-    /// How many ticks along the horizontal axis.
-    ticks: usize,
     /// Whether names are beside the curves, and values shown under the pointer.
     roomy: bool,
 }
 
 pub(crate) const WIDE: Layout =
-    Layout { class: "wide", width: 720.0, height: 280.0, font: 13.0, ticks: 8, roomy: true };
+    Layout { class: "wide", width: 720.0, height: 280.0, font: 13.0, roomy: true };
 pub(crate) const NARROW: Layout =
-    Layout { class: "narrow", width: 358.0, height: 220.0, font: 12.0, ticks: 5, roomy: false };
+    Layout { class: "narrow", width: 358.0, height: 220.0, font: 12.0, roomy: false };
 
-/// Draws a plot; `None` if there is nothing to draw.
-pub(crate) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout) -> bool {
+/// Draws a plot, if there is something to draw, and says whether there is.
+pub(crate) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Layout) -> bool {
     if !plot.series.iter().flat_map(|series| &series.points).any(|point| is_drawn(plot, point)) {
         return false;
     }
     if plot.kind == Kind::Bars {
         bars::draw(out, plot, looks, layout);
     } else {
-        curves::draw(out, plot, looks, layout);
+        curves::draw(out, plot, &looks.of_plot(plot), layout);
     }
     true
 }
@@ -81,6 +79,11 @@ fn begin(out: &mut Markup, plot: &Plot, layout: Layout, height: f64) {
     );
 }
 
+/// The line of a reference, which can be seen over bars, too.
+fn draw_reference(out: &mut Markup, path: std::fmt::Arguments<'_>) {
+    put!(out, "<path class=\"under\" d=\"{path}\"/><path class=\"reference\" d=\"{path}\"/>\n");
+}
+
 /// A value with its unit, as exactly as six digits can say it.
 fn with_unit(axis: &Axis, value: f64) -> String {
     let value = number::short(value, 6);
@@ -96,21 +99,22 @@ fn tip(plot: &Plot, name: &str, point: &Point) -> String {
     };
     let mut text = format!("{name}\n{at}\n{} {}", y.label, with_unit(y, point.y));
     if let Some((least, greatest)) = spread(plot, point) {
-        text += &format!(" ({} to {})", number::short(least, 6), number::short(greatest, 6));
+        let (least, greatest) = (number::short(least, 6), number::short(greatest, 6));
+        text.extend([" (", &least, " to ", &greatest, ")"]);
     }
     text
 }
 
-/// The range of what is drawn along `y`; zeros on a logarithmic axis are apart.
-fn range_of(values: impl Iterator<Item = f64>, axis: &Axis) -> Option<(f64, f64)> {
+/// The range of values on an axis; zeros on a logarithmic one are apart.
+fn range_of(values: &[f64], axis: &Axis) -> Option<(f64, f64)> {
     let linear = axis.scale == Scale::Linear;
     let zero = (linear && axis.zero).then_some(0.0);
-    let values = values.filter(|value| linear || *value > 0.0).chain(zero);
-    values
-        .map(|value| (value, value))
-        .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
+    let values = values.iter().copied().filter(|value| linear || *value > 0.0).chain(zero);
+    let pairs = values.map(|value| (value, value));
+    pairs.reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
 }
 
+/// All that is drawn along `y`.
 fn y_values(plot: &Plot) -> impl Iterator<Item = f64> {
     let points = plot.series.iter().flat_map(|series| &series.points);
     let points = points.filter(|point| is_drawn(plot, point));

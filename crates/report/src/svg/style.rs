@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::Page;
 use crate::markup::{Markup, put};
+use crate::{Page, Plot};
 
 /// As many as the style sheet has colours, and as there are marks.
 const COLOURS: usize = 8;
@@ -95,11 +95,16 @@ impl<'a> Looks<'a> {
         Self(looks)
     }
 
+    /// The look of a name, if a series has it.
+    pub(super) fn of_name(&self, name: &str) -> Option<Look> {
+        self.0.get(name).copied()
+    }
+
     /// The looks of the series of a plot: all different, as long as there are enough.
-    pub(crate) fn of_plot(&self, plot: &crate::Plot) -> Vec<Look> {
+    pub(crate) fn of_plot(&self, plot: &Plot) -> Vec<Look> {
         let mut looks: Vec<Look> = Vec::new();
         for series in &plot.series {
-            let own = self.0.get(series.name.as_str()).copied().unwrap_or(Look(0));
+            let own = self.of_name(&series.name).unwrap_or(Look(0));
             let free = (0..LOOKS).map(Look).find(|look| !looks.contains(look));
             let look = if looks.contains(&own) { free.unwrap_or(own) } else { own };
             looks.push(look);
@@ -111,7 +116,7 @@ impl<'a> Looks<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, Plot, Section, Series};
+    use crate::{Axis, Section, Series};
 
     fn plot(names: &[&str]) -> Plot {
         let plot = Plot::lines("", Axis::default(), Axis::default());
