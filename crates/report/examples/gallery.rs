@@ -71,6 +71,9 @@ fn page() -> Page {
                 .question("Does a plot survive what isn't a number?")
                 .block(attack())
                 .block(hard())
+                .block(log_bars())
+                .block(differences())
+                .block(one_value())
                 .block(Plot::lines("Nothing", Axis::linear("x", ""), Axis::linear("y", "")))
                 .block(wide_table()),
         )
@@ -199,6 +202,35 @@ fn hard() -> Plot {
         .series(Series::new("gaps <&> \"quotes\"").points(points))
         .series(Series::new("one point").points([(4.0, 1e-5)]))
         .series(Series::new("empty"))
+}
+
+fn log_bars() -> Plot {
+    let axis = Axis::log10("false-positive rate", "");
+    Plot::bars("Sample: bars by ratios, one of them zero", "workload", ["uniform", "Zipf"], axis)
+        .series(Series::new("Twiceshy").bars([1.9e-3, 0.0]))
+        .series(
+            Series::new("a filter with a name that is far too long for its place")
+                .bars([1.7e-3, 4.2e-6]),
+        )
+        .series(Series::new("cuckoo").bars([f64::NAN, 8e-2]))
+        .reference("a target with a name that is long, too", 1.0 / 512.0)
+}
+
+fn differences() -> Plot {
+    let axis = Axis::linear("difference from the recorded count of instructions", "%");
+    let operations = ["negative", "positive", "insert", "adapt"];
+    Plot::bars("Sample: bars on both sides", "operation", operations, axis)
+        .series(Series::new("difference").bars([-4.2, 0.3, 7.9, -0.01]))
+}
+
+fn one_value() -> Plot {
+    Plot::lines(
+        "Sample: one value, and axes that have much to say",
+        Axis::log10("how many members were inserted before the measurement began", "keys"),
+        Axis::linear("time between the first lookup and the last, in the worst of all rounds", "s"),
+    )
+    .series(Series::new("Twiceshy").points([(123_456.0, 0.25)]))
+    .reference("the same", 0.25)
 }
 
 fn space() -> Table {

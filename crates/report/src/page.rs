@@ -6,6 +6,7 @@ use crate::{Plot, Table};
 
 /// A page of results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Page {
     /// The heading, and the name of the browser's tab.
     pub title: String,
@@ -19,6 +20,7 @@ pub struct Page {
 
 /// One experiment: a question, its answer, and the evidence. Empty texts are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Section {
     /// The name in the page's address: `page.html#id`.
     pub id: String,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// A plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Plot {
     /// What it shows.
     pub title: String,
@@ -38,6 +39,7 @@ pub enum Kind {
 
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Axis {
     /// What is along it.
     pub label: String,
@@ -71,6 +73,7 @@ pub enum Scale {
 
 /// A named sequence of points.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Series {
     /// What was measured.
     pub name: String,
@@ -142,6 +145,12 @@ impl Plot {
         let mut x = Axis::linear(label, "");
         x.categories = categories.into_iter().map(Into::into).collect();
         Self::new(Kind::Bars, title, x, y)
+    }
+
+    /// The name of a group of bars, if `x` is one that has a name.
+    pub(crate) fn category(&self, x: f64) -> Option<&str> {
+        let index = (self.kind == Kind::Bars && x >= 0.0 && x.fract() == 0.0).then_some(x as usize);
+        self.x.categories.get(index?).map(String::as_str)
     }
 
     /// Adds a series.

@@ -6,6 +6,7 @@ use crate::number;
 
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Table {
     /// What it shows.
     pub title: String,
@@ -21,6 +22,7 @@ pub struct Table {
 
 /// A column: what it is called, and how its numbers are written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Column {
     /// What it is called.
     pub name: String,

@@ -1,5 +1,7 @@
 //! Plots with their legend, remarks and data.
 
+use std::collections::HashMap;
+
 use super::table;
 use crate::markup::{Escaped, Markup, inline, prose, put};
 use crate::svg::{self, Looks, NARROW, WIDE};
@@ -62,27 +64,34 @@ fn data(plot: &Plot) -> Table {
     let mut xs: Vec<f64> = points().map(|point| point.x).collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup_by(|one, other| one.to_bits() == other.to_bits());
-    // As many rows as some series has points at one `x`.
-    let at = |x: f64| move |point: &&Point| point.x.to_bits() == x.to_bits();
     let unit = |unit: &str| if unit.is_empty() { String::new() } else { format!(" ({unit})") };
     let x_name = format!("{}{}", plot.x.label, unit(&plot.x.unit));
     let column = |name: &str| Column::number(name, plot.y.unit.as_str(), Format::Significant(1));
     let mut table = Table::new(format!("Data of: {}", plot.title)).columns([Column::text(x_name)]);
     table.columns.extend(plot.series.iter().map(|series| column(&series.name)));
+    let by_x: Vec<_> = plot.series.iter().map(|series| by_x(&series.points)).collect();
     for x in xs {
-        let name = match plot.x.categories.get(x as usize) {
-            Some(category) if plot.kind == Kind::Bars && x >= 0.0 => Cell::Text(category.clone()),
-            _ => Cell::Number(x),
-        };
-        let counts = plot.series.iter().map(|series| series.points.iter().filter(at(x)).count());
-        for nth in 0..counts.max().unwrap_or(0) {
-            let cells = plot.series.iter().map(|series| {
-                series.points.iter().filter(at(x)).nth(nth).map_or(Cell::Empty, value)
+        let name = plot.category(x).map_or(Cell::Number(x), Cell::from);
+        // As many rows as some series has points there.
+        let here: Vec<_> = by_x.iter().map(|points| points.get(&x.to_bits())).collect();
+        let count = here.iter().flatten().map(|points| points.len()).max().unwrap_or(0);
+        for nth in 0..count {
+            let cells = here.iter().map(|points| {
+                points.and_then(|points| points.get(nth)).map_or(Cell::Empty, |point| value(point))
             });
             table.rows.push(std::iter::once(name.clone()).chain(cells).collect());
         }
     }
     table
+}
+
+/// The points of each `x`, which is known by its bits.
+fn by_x(points: &[Point]) -> HashMap<u64, Vec<&Point>> {
+    let mut by_x: HashMap<_, Vec<_>> = HashMap::new();
+    for point in points {
+        by_x.entry(point.x.to_bits()).or_default().push(point);
+    }
+    by_x
 }
 
 fn value(point: &Point) -> Cell {

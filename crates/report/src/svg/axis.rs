@@ -22,8 +22,6 @@ pub(super) struct Placed {
     zero: f64,
     /// Where the ticks are, and what is written there.
     pub(super) ticks: Vec<(f64, String)>,
-    /// What is along the axis, with its unit.
-    pub(super) title: String,
 }
 
 /// The numbers of an axis, before it is known where it will be.
@@ -36,7 +34,8 @@ pub(super) struct Numbers<'a> {
     /// What follows each number, and isn't in the title.
     suffix: &'a str,
     labels: Vec<String>,
-    title: String,
+    /// What is along the axis, with its unit.
+    pub(super) title: String,
 }
 
 impl<'a> Numbers<'a> {
@@ -132,7 +131,6 @@ impl<'a> Numbers<'a> {
             to,
             zero,
             ticks: Vec::new(),
-            title: self.title,
         };
         if self.has_zero {
             placed.ticks.push((zero, "0".into()));

@@ -38,56 +38,70 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Lay
     });
     let left = label::widest(names, font).min(layout.width * NAMES) + 8.0;
     let right = layout.width - label::widest(values.iter().map(String::as_str), font) - 8.0;
+    let title = label::wrap(&numbers.title, font, right - left);
     let axis = numbers.place(left, right);
 
     let (thick, pitch, gap) = (font, font * 1.45, font * 0.8);
     let headings = rows.iter().filter(|row| matches!(row, Row::Heading(_))).count();
     let top = if plot.references.is_empty() { 4.0 } else { font * 1.5 };
     let bottom = top + rows.len() as f64 * pitch + headings as f64 * gap + 4.0;
-    begin(out, plot, layout, bottom + font * 3.6);
+    let below = bottom + font * 3.0;
+    begin(out, plot, layout, below - font * 0.6 + label::height(&title, font));
     axes(out, &axis, (top, bottom), font);
+    label::title(out, "middle", (f64::midpoint(left, right), below), font, &title);
+    let mut places = Vec::new();
     let mut at = top + 2.0;
-    for (row, value) in rows.iter().zip(&values) {
+    for row in &rows {
+        at += if matches!(row, Row::Heading(_)) { gap } else { 0.0 };
+        places.push(at);
+        at += pitch;
+    }
+    let mut ends = Vec::new();
+    for (row, at) in rows.iter().zip(&places) {
+        ends.push(bar(out, plot, row, &axis, (*at, thick)));
+    }
+    references(out, plot, &axis, (top, bottom), layout);
+    // Letters over everything else.
+    for (((row, at), end), value) in rows.iter().zip(places).zip(ends).zip(&values) {
         match row {
             Row::Heading(name) => {
-                at += gap;
                 let name = label::cut(name, font * 1.1, layout.width);
-                label::write(out, "group halo", "start", (0.0, at + font * 0.9), &name);
+                label::write(out, "group", "start", (0.0, at + font * 0.9), &name);
             }
-            Row::Bar { name, series, look, point } => {
+            Row::Bar { name, .. } => {
                 let baseline = at + thick * 0.5 + font * 0.35;
                 let name = label::cut(name, font, left - 8.0);
                 label::write(out, "key", "end", (left - 6.0, baseline), &name);
-                put!(out, "<g class=\"c{} tipped\"><title>", look.colour());
-                put!(out, "{}</title>", Escaped(&tip(plot, series, point)));
-                let ends = (axis.base(), axis.at(point.y));
-                let (from, to) = (ends.0.min(ends.1), ends.0.max(ends.1));
-                put!(
-                    out,
-                    "<path class=\"bar\" d=\"M{from:.1} {at:.1}H{to:.1}v{thick:.1}H{from:.1}z\"/>"
-                );
-                let mut end = to;
-                if let Some((least, greatest)) = spread(plot, point) {
-                    let (least, greatest) = (axis.at(least), axis.at(greatest));
-                    let (middle, h) = (at + thick / 2.0, thick * 0.5);
-                    put!(
-                        out,
-                        "<path class=\"whisker over\" d=\"M{least:.1} {:.1}v{h:.1}m0 {:.1}H{greatest:.1}\
-                         m0 {:.1}v{h:.1}\"/>",
-                        middle - h / 2.0,
-                        -h / 2.0,
-                        -h / 2.0
-                    );
-                    end = end.max(greatest);
-                }
                 label::write(out, "value", "start", (end + 5.0, baseline), value);
-                put!(out, "</g>\n");
             }
         }
-        at += pitch;
     }
-    references(out, plot, &axis, (top, bottom), font);
     put!(out, "</svg>\n");
+}
+
+/// Draws a bar and its spread, and says where they end.
+fn bar(
+    out: &mut Markup,
+    plot: &Plot,
+    row: &Row<'_>,
+    axis: &Placed,
+    (at, thick): (f64, f64),
+) -> f64 {
+    let Row::Bar { series, look, point, .. } = row else { return 0.0 };
+    let ends = (axis.base(), axis.at(point.y));
+    let (from, mut to) = (ends.0.min(ends.1), ends.0.max(ends.1));
+    put!(out, "<g class=\"c{} tipped\"><title>", look.colour());
+    put!(out, "{}</title>", Escaped(&tip(plot, series, point)));
+    put!(out, "<path class=\"bar\" d=\"M{from:.1} {at:.1}H{to:.1}v{thick:.1}H{from:.1}z\"/>");
+    if let Some((least, greatest)) = spread(plot, point) {
+        let (least, greatest) = (axis.at(least), axis.at(greatest));
+        let (high, low, middle) = (at + thick * 0.25, at + thick * 0.75, at + thick * 0.5);
+        put!(out, "<path class=\"whisker over\" d=\"M{least:.1} {high:.1}V{low:.1}");
+        put!(out, "M{least:.1} {middle:.1}H{greatest:.1}M{greatest:.1} {high:.1}V{low:.1}\"/>");
+        to = to.max(greatest);
+    }
+    put!(out, "</g>\n");
+    to
 }
 
 /// Groups of bars; with a single series, the categories are the bars' names, and what is
@@ -105,8 +119,8 @@ fn rows<'a>(plot: &'a Plot, looks: &Looks<'_>) -> Vec<Row<'a>> {
     groups.dedup();
     let mut rows = Vec::new();
     for group in groups {
-        let category = plot.x.categories.get(group);
-        let category = category.cloned().unwrap_or_else(|| group.to_string());
+        let category = plot.category(group as f64);
+        let category = category.map_or_else(|| group.to_string(), str::to_owned);
         let single = plot.series.len() == 1;
         if !single {
             rows.push(Row::Heading(category.clone()));
@@ -130,18 +144,23 @@ fn axes(out: &mut Markup, axis: &Placed, (top, bottom): (f64, f64), font: f64) {
     let base = axis.base();
     put!(out, "\"/>\n<path class=\"axis\" d=\"M{base:.1} {top:.1}V{bottom:.1}\"/>\n");
     for (place, text) in &axis.ticks {
-        label::write(out, "tick", "middle", (*place, bottom + font * 1.4), text);
+        label::write(out, "tick", "middle", (*place, bottom + font * 1.5), text);
     }
-    let middle = axis.ticks.iter().map(|(place, _)| place).sum::<f64>() / axis.ticks.len() as f64;
-    label::write(out, "name", "middle", (middle, bottom + font * 3.0), &axis.title);
 }
 
-fn references(out: &mut Markup, plot: &Plot, axis: &Placed, (top, bottom): (f64, f64), font: f64) {
+fn references(
+    out: &mut Markup,
+    plot: &Plot,
+    axis: &Placed,
+    (top, bottom): (f64, f64),
+    layout: Layout,
+) {
+    let Layout { width, font, .. } = layout;
     for reference in plot.references.iter().filter(|line| has_place(line.y, plot.y.scale)) {
         let at = axis.at(reference.y);
         super::draw_reference(out, format_args!("M{at:.1} {top:.1}V{bottom:.1}"));
-        let left = at > axis.base() + label::width(&reference.label, font);
-        let anchor = if left { "end" } else { "start" };
-        label::write(out, "halo", anchor, (at, top - font * 0.4), &reference.label);
+        let (anchor, room) = if at > width / 2.0 { ("end", at) } else { ("start", width - at) };
+        let name = label::cut(&reference.label, font, room);
+        label::write(out, "halo", anchor, (at, top - font * 0.4), &name);
     }
 }

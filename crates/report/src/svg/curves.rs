@@ -50,20 +50,25 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout
     let left = label::widest(y.labels().iter().map(String::as_str), font) + 10.0;
     let room = layout.width - left - names_room;
     let x = Numbers::in_a_row(&plot.x, range_of(&xs, &plot.x), xs.contains(&0.0), (room, font));
+    let x_title = label::wrap(&x.title, font, room);
+    let y_title = label::wrap(&y.title, font, layout.width);
     let last = x.labels().last().map_or(0.0, |text| label::width(text, font) / 2.0);
     let area = Area {
         left,
         right: layout.width - names_room.max(last).max(8.0),
-        top: font * 2.2,
-        bottom: font * 2.2 + layout.height,
+        top: font + label::height(&y_title, font),
+        bottom: font + label::height(&y_title, font) + layout.height,
     };
     // Points keep off the axis; lines may begin there.
     let inset = if plot.kind == Kind::Points { font } else { 0.0 };
     let x = x.place(area.left + inset, area.right - inset);
     let y = y.place(area.bottom, area.top);
 
-    begin(out, plot, layout, area.bottom + font * 3.6);
+    let below = area.bottom + font * 3.0;
+    begin(out, plot, layout, below - font * 0.6 + label::height(&x_title, font));
     axes(out, &x, &y, &area, font);
+    label::title(out, "start", (0.0, font), font, &y_title);
+    label::title(out, "middle", (f64::midpoint(area.left, area.right), below), font, &x_title);
     references(out, plot, &y, &area);
     for (series, look) in plot.series.iter().zip(looks) {
         let mut runs = Vec::new();
@@ -100,14 +105,6 @@ fn axes(out: &mut Markup, x: &Placed, y: &Placed, area: &Area, font: f64) {
     for (place, text) in &x.ticks {
         label::write(out, "tick", "middle", (*place, bottom + font * 1.5), text);
     }
-    label::write(out, "name", "start", (0.0, font), &y.title);
-    label::write(
-        out,
-        "name",
-        "middle",
-        (f64::midpoint(*left, *right), bottom + font * 3.0),
-        &x.title,
-    );
 }
 
 fn references(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area) {
@@ -125,9 +122,10 @@ fn reference_names(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area, font:
         // Neighbours are at different ends, where they are less in each other's way.
         let (x, anchor) =
             if index % 2 == 0 { (area.right - 6.0, "end") } else { (area.left + 6.0, "start") };
+        let name = label::cut(&reference.label, font, area.right - area.left);
         let above = y.at(reference.y) - font * 0.5;
         let baseline = if above - font < area.top { above + font * 1.9 } else { above };
-        label::write(out, "halo", anchor, (x, baseline), &reference.label);
+        label::write(out, "halo", anchor, (x, baseline), &name);
     }
 }
 

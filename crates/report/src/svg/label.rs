@@ -30,6 +30,39 @@ pub(super) fn write(out: &mut Markup, class: &str, anchor: &str, (x, y): (f64, f
     );
 }
 
+/// A text in lines that are no wider than that; a word that is wider is cut off.
+pub(super) fn wrap(text: &str, font: f64, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width(line, font) + width(word, font) + font * 0.6 <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(cut(word, font, room)),
+        }
+    }
+    lines
+}
+
+/// How high some lines are.
+pub(super) fn height(lines: &[String], font: f64) -> f64 {
+    lines.len() as f64 * font * 1.2
+}
+
+/// Writes what is along an axis, in lines, of which the first is at `y`.
+pub(super) fn title(
+    out: &mut Markup,
+    anchor: &str,
+    (x, y): (f64, f64),
+    font: f64,
+    lines: &[String],
+) {
+    for (index, line) in lines.iter().enumerate() {
+        write(out, "name", anchor, (x, y + height(&lines[..index], font)), line);
+    }
+}
+
 /// Moves places apart by at least `gap`, as little as need be, between `from` and `to`; they
 /// stay in order. There must be room.
 pub(super) fn spread(places: &mut [f64], gap: f64, from: f64, to: f64) {
@@ -54,6 +87,12 @@ mod tests {
         let mut places = [0.0, 1.0, 50.0, 99.0, 99.0];
         spread(&mut places, 10.0, 0.0, 100.0);
         assert_eq!(places.map(|place| place as i32), [0, 10, 50, 90, 100]);
+    }
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        assert_eq!(wrap("a bc  defg hijklmnop", 10.0, 36.0), ["a bc", "defg", "hijkl…"]);
+        assert!(wrap(" ", 10.0, 36.0).is_empty());
     }
 
     #[test]

@@ -93,9 +93,9 @@ fn with_unit(axis: &Axis, value: f64) -> String {
 /// What is shown under the pointer.
 fn tip(plot: &Plot, name: &str, point: &Point) -> String {
     let (x, y) = (&plot.x, &plot.y);
-    let at = match x.categories.get(point.x as usize) {
-        Some(category) if plot.kind == Kind::Bars => category.clone(),
-        _ => format!("{} {}", x.label, with_unit(x, point.x)),
+    let at = match plot.category(point.x) {
+        Some(category) => category.into(),
+        None => format!("{} {}", x.label, with_unit(x, point.x)),
     };
     let mut text = format!("{name}\n{at}\n{} {}", y.label, with_unit(y, point.y));
     if let Some((least, greatest)) = spread(plot, point) {
