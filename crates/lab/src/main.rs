@@ -2,9 +2,13 @@
 
 mod arch;
 mod bench;
+mod contestant;
 mod count;
+mod experiment;
+mod report;
 
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
 /// Measures Twiceshy's filters beside their peers and the physical limit.
 #[derive(Parser)]
@@ -19,6 +23,14 @@ enum Command {
     /// Measures speed: contestants interleaved, several rounds, best and median.
     #[command(subcommand)]
     Bench(Bench),
+    /// Does experiments of the papers, and says what was seen.
+    ///
+    /// Example: twiceshy-lab run fpr-over-time --scale minutes
+    Run(experiment::Options),
+    /// Does them all, and writes one page with plots and tables.
+    ///
+    /// Example: twiceshy-lab report --scale minutes --out report.html
+    Report(report::Options),
     /// Does one operation many times, for `cargo xtask counts` to count its instructions.
     Count {
         /// The operation.
@@ -46,12 +58,15 @@ enum Bench {
     ReverseMap(bench::reverse_map::Options),
 }
 
-fn main() {
+fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Bench(Bench::Point(options)) => bench::point::run(&options),
         Command::Bench(Bench::AqfOps(options)) => bench::aqf_ops::run(&options),
         Command::Bench(Bench::Store(options)) => bench::store::run(&options),
         Command::Bench(Bench::ReverseMap(options)) => bench::reverse_map::run(&options),
         Command::Count { op } => count::run(op),
+        Command::Run(options) => return experiment::run(&options),
+        Command::Report(options) => return report::run(&options),
     }
+    ExitCode::SUCCESS
 }

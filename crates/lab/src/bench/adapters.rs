@@ -365,7 +365,7 @@ impl Peer for Cuckoo {
         ScalableCuckooFilterBuilder::new()
             .initial_capacity(work.members.len())
             .false_positive_probability(work.rate())
-            .hasher(Mixed(0))
+            .hasher(Mixed::default())
             .finish()
     }
     fn bytes(&self) -> u64 {
@@ -381,8 +381,8 @@ impl Peer for Cuckoo {
 
 /// Hands hashes through: one multiplication, so that the cuckoo filter's second index,
 /// a hash of the fingerprint, is spread.
-#[derive(Clone)]
-pub(super) struct Mixed(u64);
+#[derive(Clone, Default)]
+pub(crate) struct Mixed(u64);
 
 impl Hasher for Mixed {
     fn finish(&self) -> u64 {

@@ -8,3 +8,5 @@ pub(crate) mod point;
 mod random;
 pub(crate) mod reverse_map;
 pub(crate) mod store;
+
+pub(crate) use adapters::Mixed;

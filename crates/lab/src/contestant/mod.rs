@@ -1,0 +1,135 @@
+//! Filters in experiments. To add one is to write one adapter, and to list it here.
+
+mod aqf;
+mod peers;
+
+use aqf::Aqf;
+use peers::Peer;
+
+/// A filter of `u64` keys.
+pub(crate) trait Contestant {
+    /// Inserts members; all are different.
+    fn insert(&mut self, keys: &[u64]);
+
+    /// Removes members; `false` if it can't, and then nothing has changed.
+    fn remove(&mut self, keys: &[u64]) -> bool;
+
+    fn contains(&self, key: u64) -> bool;
+
+    /// How many of these may be members; nothing is dispatched for each key.
+    fn count(&self, keys: &[u64]) -> usize;
+
+    /// Is told that a key that it contains is no member. Those that don't adapt do nothing.
+    fn repair(&mut self, mistake: u64);
+
+    /// Bits of memory.
+    fn bits(&self) -> u64;
+
+    /// Bits of memory that members and repairs need now.
+    fn used_bits(&self) -> f64;
+}
+
+/// How large and how good a filter is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Slots of the quotient filters: a power of two.
+    pub(crate) slots: u64,
+    /// Bits of a remainder; the others have the same false-positive rate, as near as may be.
+    pub(crate) remainder_bits: u32,
+    /// What keys are hashed with.
+    pub(crate) seed: u64,
+}
+
+impl Shape {
+    /// Members at the load of the papers' experiments.
+    pub(crate) fn members(&self) -> u64 {
+        self.slots * 9 / 10
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
+        f64::from(self.remainder_bits).exp2().recip()
+    }
+}
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The adaptive quotient filter, told of its mistakes.
+    Aqf,
+    /// The same, not told.
+    AqfUntold,
+    /// The quotient filter of the crate `qfilter`.
+    Qfilter,
+    /// The cuckoo filter of the crate `scalable_cuckoo_filter`.
+    Cuckoo,
+    /// The Bloom filter of the crate `fastbloom`.
+    Bloom,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Aqf, Self::AqfUntold, Self::Qfilter, Self::Cuckoo, Self::Bloom];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Aqf => "AQF",
+            Self::AqfUntold => "AQF, not adapting",
+            Self::Qfilter => "QF (qfilter)",
+            Self::Cuckoo => "cuckoo",
+            Self::Bloom => "Bloom (fastbloom)",
+        }
+    }
+
+    /// An empty filter.
+    pub(crate) fn build(self, shape: &Shape) -> Box<dyn Contestant> {
+        match self {
+            Self::Aqf => Box::new(Aqf::new(shape, true)),
+            Self::AqfUntold => Box::new(Aqf::new(shape, false)),
+            Self::Qfilter => Box::new(Peer::<qfilter::Filter>::new(shape)),
+            Self::Cuckoo => Box::new(Peer::<peers::Cuckoo>::new(shape)),
+            Self::Bloom => Box::new(Peer::<fastbloom::BloomFilter>::new(shape)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_contestant_loses_a_member_and_all_have_the_rate() {
+        let shape = Shape { slots: 1 << 14, remainder_bits: 9, seed: 1 };
+        let members: Vec<u64> = (0..shape.members()).collect();
+        let strangers: Vec<u64> = (1 << 40..(1 << 40) + 400_000).collect();
+        for kind in Kind::ALL {
+            let mut filter = kind.build(&shape);
+            filter.insert(&members);
+            assert_eq!(filter.count(&members), members.len(), "{}", kind.name());
+            let rate = filter.count(&strangers) as f64 / strangers.len() as f64;
+            assert!(rate < 1.7 * shape.rate(), "{}: {rate}", kind.name());
+            let per_member = filter.bits() as f64 / members.len() as f64;
+            assert!((9.0..25.0).contains(&per_member), "{}: {per_member}", kind.name());
+        }
+    }
+
+    #[test]
+    fn those_that_adapt_repeat_nothing() {
+        let shape = Shape { slots: 1 << 12, remainder_bits: 6, seed: 1 };
+        let members: Vec<u64> = (0..shape.members()).collect();
+        let mut filter = Kind::Aqf.build(&shape);
+        filter.insert(&members);
+        let before = filter.used_bits();
+        let mistakes: Vec<u64> =
+            (1 << 40..(1 << 40) + 10_000).filter(|&key| filter.contains(key)).collect();
+        for &mistake in &mistakes {
+            if filter.contains(mistake) {
+                filter.repair(mistake);
+            }
+        }
+        assert!(mistakes.len() > 50 && filter.count(&mistakes) == 0);
+        assert!(filter.used_bits() > before);
+        assert_eq!(filter.count(&members), members.len());
+        assert!(filter.remove(&members[..100]));
+        assert_eq!(filter.count(&members[100..]), members.len() - 100);
+    }
+}

@@ -1,0 +1,132 @@
+//! Experiments: what the papers show, and what we see.
+//!
+//! An experiment is a definition and a function. It knows contestants only by their trait; what
+//! it finds is plain data, for the terminal, for JSON and for the report alike.
+
+mod adaptivity;
+mod churn;
+mod scale;
+mod space;
+
+pub(crate) use scale::{Context, Options as ScaleOptions, progress};
+
+use std::process::ExitCode;
+use twiceshy_report::{Block, Section, Verdict};
+
+/// What is asked, and how it is answered.
+pub(crate) struct Experiment {
+    /// Its name on the command line, and in the report's addresses.
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    /// What it asks.
+    pub(crate) question: &'static str,
+    /// What the paper claims, and where.
+    pub(crate) paper: &'static str,
+    pub(crate) run: fn(&Context) -> Outcome,
+}
+
+/// What was seen.
+pub(crate) struct Outcome {
+    /// In words, with figures.
+    pub(crate) seen: String,
+    /// How it compares with what the paper claims.
+    pub(crate) verdict: Verdict,
+    /// Plots and tables.
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// All experiments, in the order of the report.
+pub(crate) const ALL: [&Experiment; 3] = [&space::SPACE, &adaptivity::OVER_TIME, &churn::CHURN];
+
+impl Experiment {
+    /// Does it, and writes down how to do it again.
+    pub(crate) fn section(&self, context: &Context) -> Section {
+        let outcome = (self.run)(context);
+        let mut section = Section::new(self.name, self.title)
+            .question(self.question)
+            .paper(self.paper)
+            .seen(outcome.seen)
+            .verdict(outcome.verdict)
+            .command(context.command(self.name));
+        section.blocks = outcome.blocks;
+        section
+    }
+}
+
+/// `twiceshy-lab run`: one experiment, or several.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Which; `--list` tells all.
+    #[arg(required_unless_present = "list")]
+    names: Vec<String>,
+    /// Names all experiments, and says what they ask.
+    #[arg(long)]
+    list: bool,
+    #[command(flatten)]
+    context: ScaleOptions,
+    /// The results as JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> ExitCode {
+    if options.list {
+        for experiment in ALL {
+            println!("{:<20}{}", experiment.name, experiment.question);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let mut wanted = Vec::new();
+    for name in &options.names {
+        let Some(experiment) = ALL.into_iter().find(|experiment| experiment.name == name) else {
+            eprintln!("twiceshy-lab: there is no experiment {name:?}; see `run --list`");
+            return ExitCode::from(2);
+        };
+        wanted.push(experiment);
+    }
+    for experiment in wanted {
+        let section = experiment.section(&options.context.context());
+        if options.json {
+            println!("{}", serde_json::to_string(&section).expect("plain data"));
+        } else {
+            show(&section);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn show(section: &Section) {
+    const WIDTH: usize = 100;
+    println!("{}\n\n{}\n", section.title, section.question);
+    for block in &section.blocks {
+        match block {
+            Block::Table(table) => println!("{}", table.to_text(WIDTH)),
+            Block::Text(text) => println!("{text}\n"),
+            // For people to look at: in the report.
+            Block::Plot(plot) => println!("[{}: see `twiceshy-lab report`]\n", plot.title),
+        }
+    }
+    println!("Claimed: {}\nSeen: {}\n", section.paper, section.seen);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All of them run, in seconds, and find something to show.
+    #[test]
+    fn every_experiment_has_an_outcome() {
+        for experiment in ALL {
+            let section = experiment.section(&Context::smallest());
+            assert!(!section.seen.is_empty() && !section.blocks.is_empty(), "{}", section.id);
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = ALL.iter().map(|experiment| experiment.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+}

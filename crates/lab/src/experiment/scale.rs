@@ -1,0 +1,75 @@
+//! How large an experiment is.
+
+use crate::contestant::Shape;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// How long it may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Scale {
+    /// For a first look, and for tests.
+    Seconds,
+    /// For figures that mean something.
+    Minutes,
+    /// As large as the papers' own.
+    Paper,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How large.
+    #[arg(long, value_enum, default_value_t = Scale::Seconds)]
+    scale: Scale,
+    /// What all that is random begins with.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl Options {
+    pub(crate) fn context(&self) -> Context {
+        Context { scale: self.scale, seed: self.seed }
+    }
+}
+
+/// What an experiment is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    pub(crate) scale: Scale,
+    pub(crate) seed: u64,
+}
+
+impl Context {
+    #[cfg(test)]
+    pub(crate) fn smallest() -> Self {
+        Self { scale: Scale::Seconds, seed: 1 }
+    }
+
+    /// One of three, by scale.
+    pub(crate) fn pick<T>(&self, seconds: T, minutes: T, paper: T) -> T {
+        match self.scale {
+            Scale::Seconds => seconds,
+            Scale::Minutes => minutes,
+            Scale::Paper => paper,
+        }
+    }
+
+    /// Filters of the papers' false-positive rate, 2^-9.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { slots: 1 << self.pick(14, 20, 26), remainder_bits: 9, seed: self.seed }
+    }
+
+    /// What to type to see it again.
+    pub(crate) fn command(&self, name: &str) -> String {
+        let scale = self.pick("seconds", "minutes", "paper");
+        format!(
+            "cargo run --release -p twiceshy-lab -- run {name} --scale {scale} --seed {}",
+            self.seed
+        )
+    }
+}
+
+/// A bar for so many steps, on a terminal.
+pub(crate) fn progress(what: &'static str, steps: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:24} {bar:40} {pos}/{len} {eta}");
+    let bar = ProgressBar::new(steps as u64).with_message(what);
+    bar.with_style(style.expect("a template of known keys"))
+}
