@@ -1,0 +1,70 @@
+//! What can be typed.
+
+use crate::commands::completions::Completions;
+use crate::commands::filter::FilterCommand;
+use crate::commands::store::StoreCommand;
+use crate::exit::Answer;
+use crate::session::Session;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  twiceshy filter build blocked.txt -o blocked.filter
+  zcat access.log.gz | cut -d' ' -f1 | twiceshy filter check blocked.filter - --only maybe
+  twiceshy store import users.store users.tsv.zst
+  twiceshy store get users.store alice
+
+Lines:
+  Files of lines are plain or compressed by gzip or zstd, which is seen from their first
+  bytes; `-` is the standard input. A key is a line without its line ending, also an empty
+  one, and must be UTF-8 unless --bytes is given.
+
+JSON:
+  With --json, each report or answer is one line of JSON. What is no UTF-8 is written as
+  {\"hex\": \"…\"}.
+
+Exit codes:
+  0  yes: it is done, it is there, all is well
+  1  no: a key is absent, a check has found something missing
+  2  it could not be done; one line on the standard error says why";
+
+/// Filters that never make the same mistake twice, and stores behind them
+///
+/// A filter answers "absent" for certain, or "maybe". A guarded store asks its filter before
+/// the disk; a "maybe" that turns out wrong is repaired, and never goes to the disk again.
+#[derive(Parser)]
+#[command(name = "twiceshy", version, after_long_help = EXAMPLES, after_help = "\
+Try `twiceshy --help` for examples and exit codes.", max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Write JSON, one value a line, instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Show no progress bars, not even on a terminal
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Key-value stores on a disk, each with a filter in front
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// Filters as files, built from keys
+    #[command(subcommand)]
+    Filter(FilterCommand),
+    /// Print completions for a shell
+    Completions(Completions),
+}
+
+impl Command {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        match self {
+            Self::Store(command) => command.run(session),
+            Self::Filter(command) => command.run(session),
+            Self::Completions(command) => command.run(session),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `twiceshy filter merge`.
+
+use super::file::{LineFilter, Target, load};
+use super::secret::SecretArgs;
+use crate::exit::Answer;
+use crate::output::Report;
+use crate::progress::Total;
+use crate::session::Session;
+use anyhow::{Context as _, Result};
+use clap::Args;
+use std::path::PathBuf;
+
+const HELP: &str = "\
+Examples:
+  twiceshy filter build monday.txt -o monday.filter
+  twiceshy filter build tuesday.txt --like monday.filter -o tuesday.filter
+  twiceshy filter merge monday.filter tuesday.filter -o both.filter
+
+Filters can be merged if they have the same secret, equally wide slots, and sizes that differ by
+a power of two, as those have that were built --like another. A key of two filters counts
+twice. What is merged is \"maybe\" exactly where one of them is.";
+
+#[derive(Args)]
+#[command(after_long_help = HELP, after_help = "\
+Try `twiceshy filter merge --help` for examples.")]
+pub(crate) struct Merge {
+    /// The filters
+    #[arg(required = true, num_args = 2.., value_name = "FILTER")]
+    filters: Vec<PathBuf>,
+    /// Where to write the merged filter; a file that is there is replaced
+    #[arg(short, long, value_name = "FILTER")]
+    output: PathBuf,
+    #[command(flatten)]
+    secret: SecretArgs,
+}
+
+impl Merge {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        let target = Target::new(&self.output)?;
+        let progress = session.progress("merging", Total::Unknown);
+        let filters = self.filters.iter().map(|path| load(path, &self.secret));
+        let filters = filters.collect::<Result<Vec<_>>>()?;
+        let merged = LineFilter::merged(&filters.iter().collect::<Vec<_>>());
+        let merged = merged.context("these filters can't be merged")?;
+        target.save(&merged, !self.secret.is_apart())?;
+        drop(progress);
+
+        let statistics = merged.filter().statistics();
+        let report = Report::new()
+            .count("filters", filters.len() as u64)
+            .count("members", statistics.members as u64)
+            .bytes("bytes of memory", statistics.bytes)
+            .share("false-positive rate", statistics.expected_rate);
+        session.output.report(&report)?;
+        Ok(Answer::Yes)
+    }
+}

@@ -1,0 +1,101 @@
+//! Secrets in files of their own.
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use twiceshy::Secret;
+
+/// Where the secret is that keys are hashed with.
+#[derive(Args)]
+pub(super) struct SecretArgs {
+    /// The file with the secret, if it isn't in the filter
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+}
+
+impl SecretArgs {
+    /// Whether the secret is kept apart from the filter.
+    pub(super) fn is_apart(&self) -> bool {
+        self.secret_file.is_some()
+    }
+
+    /// The secret in the file, if one was named.
+    pub(super) fn read(&self) -> Result<Option<Secret>> {
+        self.secret_file
+            .as_deref()
+            .map(|path| read(path)?.with_context(|| missing(path)))
+            .transpose()
+    }
+
+    /// The secret in the file, or the one that is to be written to it.
+    pub(super) fn read_or_plan(&self) -> Result<Planned<'_>> {
+        let Some(path) = self.secret_file.as_deref() else { return Ok(Planned::InFilter) };
+        match read(path)? {
+            Some(secret) => Ok(Planned::There(secret)),
+            None => Ok(Planned::New(path)),
+        }
+    }
+}
+
+/// Where a new filter's secret comes from and goes to.
+pub(super) enum Planned<'a> {
+    /// It is saved with the filter.
+    InFilter,
+    /// It is in a file already.
+    There(Secret),
+    /// It is to be written to a file.
+    New(&'a Path),
+}
+
+impl Planned<'_> {
+    /// Writes a new secret, and then does what relies on it; if that fails, it is removed again.
+    pub(super) fn keep(&self, secret: &Secret, then: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Self::New(path) = self else { return then() };
+        let written = write(path, secret).with_context(|| path.display().to_string());
+        written.and_then(|()| then()).inspect_err(|_| {
+            // What went wrong is told; a file that can't be removed tells nothing more.
+            let _ = fs::remove_file(path);
+        })
+    }
+}
+
+fn missing(path: &Path) -> String {
+    format!("{}: there is no such file", path.display())
+}
+
+/// The secret in a file, if there is the file.
+fn read(path: &Path) -> Result<Option<Secret>> {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let wrong = || anyhow!("{}: a secret is 32 hexadecimal digits", path.display());
+            parsed(text.trim()).map(Some).ok_or_else(wrong)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+fn parsed(text: &str) -> Option<Secret> {
+    let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = is_hex.then(|| u128::from_str_radix(text, 16).ok()).flatten()?;
+    Some(Secret::from_bytes(number.to_be_bytes()))
+}
+
+/// Writes a secret to a new file that only its owner can read.
+fn write(path: &Path, secret: &Secret) -> Result<()> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut text = String::with_capacity(33);
+    for byte in secret.expose() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push('\n');
+    let mut file = options.open(path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(file.sync_all()?)
+}

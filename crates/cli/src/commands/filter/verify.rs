@@ -1,0 +1,81 @@
+//! `twiceshy filter verify`.
+
+use super::file::{load, load_unasked};
+use super::secret::SecretArgs;
+use crate::exit::Answer;
+use crate::input::{Encoding, Lines};
+use crate::output::Report;
+use crate::progress::Total;
+use crate::session::Session;
+use anyhow::Result;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+const HELP: &str = "\
+Examples:
+  twiceshy filter verify blocked.filter
+  twiceshy filter verify blocked.filter --keys blocked.txt
+
+Reads all of the filter, and checks the checksums and every invariant: a filter that isn't as it
+was written is an error, with exit code 2. With --keys, each of them must be \"maybe\"; if one is
+absent, the exit code is 1.";
+
+#[derive(Args)]
+#[command(after_long_help = HELP, after_help = "\
+Try `twiceshy filter verify --help` for examples.")]
+pub(crate) struct Verify {
+    /// The filter
+    filter: PathBuf,
+    /// A file of keys that it must have, one a line
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    #[command(flatten)]
+    secret: SecretArgs,
+    /// Take lines as they are, not only UTF-8
+    #[arg(long)]
+    bytes: bool,
+}
+
+impl Verify {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        match &self.keys {
+            Some(keys) => self.with_keys(keys, session),
+            None => self.alone(session),
+        }
+    }
+
+    fn alone(&self, session: &mut Session) -> Result<Answer> {
+        let progress = session.progress("verifying", Total::Unknown);
+        let members = if self.secret.is_apart() {
+            load(&self.filter, &self.secret)?.len()
+        } else {
+            load_unasked(&self.filter)?.0.len()
+        };
+        drop(progress);
+        let report = Report::new().yes("valid", true).count("members", members as u64);
+        session.output.report(&report)?;
+        Ok(Answer::Yes)
+    }
+
+    fn with_keys(&self, keys: &Path, session: &mut Session) -> Result<Answer> {
+        let progress = session.progress("verifying", Total::Unknown);
+        let filter = load(&self.filter, &self.secret)?;
+        drop(progress);
+        let mut lines = Lines::open(keys, Encoding::from_option(self.bytes), session)?;
+        let (mut checked, mut missing) = (0, 0);
+        let mut answers = Vec::new();
+        while let Some(block) = lines.next_block()? {
+            let keys: Vec<&[u8]> = block.lines().collect();
+            filter.contains_many(&keys, &mut answers);
+            checked += keys.len() as u64;
+            missing += answers.iter().filter(|&&maybe| !maybe).count() as u64;
+        }
+        let report = Report::new()
+            .yes("valid", true)
+            .count("members", filter.len() as u64)
+            .count("checked", checked)
+            .count("missing", missing);
+        session.output.report(&report)?;
+        Ok(Answer::of(missing == 0))
+    }
+}

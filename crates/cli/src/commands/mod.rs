@@ -1,0 +1,5 @@
+//! What is done.
+
+pub(crate) mod completions;
+pub(crate) mod filter;
+pub(crate) mod store;

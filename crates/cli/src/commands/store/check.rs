@@ -1,0 +1,89 @@
+//! `twiceshy store check`.
+
+use super::open::{Filter, close, existing};
+use crate::exit::Answer;
+use crate::input::{Encoding, Lines};
+use crate::output::{Output, Report};
+use crate::session::Session;
+use anyhow::{Context as _, Result};
+use clap::Args;
+use std::path::PathBuf;
+
+const HELP: &str = "\
+Examples:
+  twiceshy store check users.store logins.txt
+  twiceshy store check users.store logins.txt --missing > unknown.txt
+  twiceshy store check users.store logins.txt.gz --json
+
+Tells how many keys are there, how many absent ones the filter knew, and how many it took for
+members by mistake, and went to the disk for; a second time, it won't. The exit code is 0 if all
+keys are there, and 1 if one is missing.";
+
+#[derive(Args)]
+#[command(after_long_help = HELP, after_help = "\
+Try `twiceshy store check --help` for examples.")]
+pub(crate) struct Check {
+    /// The directory of the store
+    store: PathBuf,
+    /// A file of keys, one a line
+    #[arg(default_value = "-")]
+    keys: PathBuf,
+    /// Write the keys that are missing, and nothing else
+    #[arg(long, conflicts_with = "present")]
+    missing: bool,
+    /// Write the keys that are there, and nothing else
+    #[arg(long)]
+    present: bool,
+    /// Take lines as they are, not only UTF-8
+    #[arg(long)]
+    bytes: bool,
+}
+
+impl Check {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        let store = existing(&self.store, Filter::Ready, session)?;
+        let before = store.stats();
+        let mut lines = Lines::open(&self.keys, Encoding::from_option(self.bytes), session)?;
+        let (mut checked, mut present) = (0, 0);
+        while let Some(block) = lines.next_block()? {
+            let keys: Vec<&[u8]> = block.lines().collect();
+            let values = store.get_many(&keys);
+            let values = values.with_context(|| self.store.display().to_string())?;
+            for (key, value) in keys.iter().zip(&values) {
+                checked += 1;
+                present += u64::from(value.is_some());
+                self.write(&mut session.output, key, value.is_some())?;
+            }
+        }
+        drop(lines);
+        let stats = store.stats();
+        close(store, &self.store, session)?;
+        if !self.missing && !self.present {
+            let report = Report::new()
+                .count("checked", checked)
+                .count("present", present)
+                .count("missing", checked - present)
+                .count(
+                    "known by the filter",
+                    stats.answered_from_memory - before.answered_from_memory,
+                )
+                .count("mistakes", stats.false_positives - before.false_positives)
+                .count("repairs", stats.repairs - before.repairs)
+                .count("reads of the disk", stats.backend_gets - before.backend_gets);
+            session.output.report(&report)?;
+        }
+        Ok(Answer::of(present == checked))
+    }
+
+    fn write(&self, output: &mut Output, key: &[u8], is_present: bool) -> Result<()> {
+        let is_wanted = if is_present { self.present } else { self.missing };
+        match is_wanted {
+            false => {}
+            true if output.is_json() => {
+                output.json(&Report::new().key("key", key).yes("present", is_present))?;
+            }
+            true => output.line(&[key])?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! `twiceshy store import`.
+
+use super::open::{Origin, Store, in_new_or_existing};
+use super::pairs::{Form, Pairs};
+use crate::exit::Answer;
+use crate::input::{Encoding, Lines, check_stdin_once, is_stdin};
+use crate::output::Report;
+use crate::session::Session;
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use std::fs;
+use std::path::{Path, PathBuf};
+use twiceshy::AdaptiveQuotientFilter;
+use twiceshy_store::{Layout, Options};
+
+const HELP: &str = "\
+Examples:
+  twiceshy store import users.store users.tsv
+  zstdcat users.csv.zst | twiceshy store import users.store - --separator ,
+  twiceshy store import seen.store urls.txt.gz --keys-only --capacity 50000000
+
+A line is a key, a tab and a value; further tabs belong to the value. Of a key that comes twice,
+the last value counts.
+
+The store is made if there is none; if the import fails, it is gone again. Files are read twice,
+so that a bad line is found before anything is written. The standard input can't be: what comes
+before a bad line is imported then, if the store was there before.";
+
+#[derive(Args)]
+#[command(after_long_help = HELP, after_help = "\
+Try `twiceshy store import --help` for examples.")]
+pub(crate) struct Import {
+    /// The directory of the store
+    store: PathBuf,
+    /// Files of lines, each a key, a separator and a value
+    #[arg(default_value = "-", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// What is between a key and its value: a tab if nothing is said
+    #[arg(long, value_name = "TEXT", conflicts_with = "keys_only")]
+    separator: Option<String>,
+    /// Lines are keys, and values are empty
+    #[arg(long)]
+    keys_only: bool,
+    /// Take lines as they are, not only UTF-8
+    #[arg(long)]
+    bytes: bool,
+    /// For a new store: how many keys to plan the filter for; it grows by itself
+    #[arg(long, value_name = "KEYS")]
+    capacity: Option<usize>,
+    /// For a new store: how often an absent key is looked for on the disk, the first time
+    #[arg(long)]
+    rate: Option<f64>,
+    /// For a new store: how pairs are laid out
+    #[arg(long)]
+    layout: Option<LayoutArg>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LayoutArg {
+    /// In the order of hashes: a put writes once
+    Merged,
+    /// In the order of keys, and the hashes beside them
+    Split,
+}
+
+impl Import {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        let options = self.options()?;
+        let form = self.form()?;
+        check_stdin_once(&self.files)?;
+        self.files.iter().try_for_each(|file| self.check(file, &form, session))?;
+        let (imported, members) =
+            in_new_or_existing(&self.store, &options, session, |store, origin| {
+                let import = |file: &PathBuf| self.import(file, &form, store, origin, session);
+                let imported = self.files.iter().map(import).sum::<Result<u64>>()?;
+                Ok((imported, store.stats().members))
+            })?;
+        let report = Report::new().count("imported", imported).count("members", members);
+        session.output.report(&report)?;
+        Ok(Answer::Yes)
+    }
+
+    fn options(&self) -> Result<Options> {
+        let mut options = Options::new();
+        if let Some(capacity) = self.capacity {
+            options = options.capacity(capacity);
+        }
+        if let Some(rate) = self.rate {
+            // Before there is anything on the disk.
+            AdaptiveQuotientFilter::builder().capacity(1).false_positive_rate(rate).plan()?;
+            options = options.false_positive_rate(rate);
+        }
+        Ok(match self.layout {
+            Some(LayoutArg::Merged) => options.layout(Layout::Merged),
+            Some(LayoutArg::Split) => options.layout(Layout::Split),
+            None => options,
+        })
+    }
+
+    fn form(&self) -> Result<Form> {
+        match self.separator.as_deref() {
+            _ if self.keys_only => Ok(Form::KeyOnly),
+            Some("") => bail!("an empty separator is nowhere; --keys-only takes lines as keys"),
+            separator => Ok(Form::Separated(separator.unwrap_or("\t").into())),
+        }
+    }
+
+    fn lines(&self, file: &Path, session: &Session) -> Result<Lines> {
+        Lines::open(file, Encoding::from_option(self.bytes), session)
+    }
+
+    /// Whether all lines are pairs; of what can be read only once, whether it is there.
+    fn check(&self, file: &Path, form: &Form, session: &Session) -> Result<()> {
+        if is_stdin(file) {
+            return Ok(());
+        }
+        let metadata = fs::metadata(file).with_context(|| file.display().to_string())?;
+        if metadata.is_file() || metadata.is_dir() {
+            form.check(self.lines(file, session)?)?;
+        }
+        Ok(())
+    }
+
+    fn import(
+        &self,
+        file: &Path,
+        form: &Form,
+        store: &Store,
+        origin: Origin,
+        session: &Session,
+    ) -> Result<u64> {
+        let mut pairs = Pairs::new(self.lines(file, session)?, form);
+        let imported =
+            store.import(&mut pairs).with_context(|| self.store.display().to_string())?;
+        match pairs.error.take() {
+            None => Ok(imported),
+            Some(error) if origin == Origin::New => Err(error),
+            Some(error) => Err(error.context(format!("{imported} pairs were imported, but then"))),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Finding, making and opening stores.
+
+use crate::progress::Total;
+use crate::session::Session;
+use anyhow::{Context as _, Result, bail};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use twiceshy_store::{FjallBackend, GuardedStore, Options};
+
+pub(super) type Store = GuardedStore<FjallBackend>;
+
+/// Where a store has its data. Opening makes what isn't there, so it has to be looked for.
+const DATA: &str = "data";
+const ENGINE: &str = "fjall";
+
+/// When a store may be used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filter {
+    /// At once: after a crash, without a filter at first.
+    Behind,
+    /// When all of the filter answers.
+    Ready,
+}
+
+/// Opens a store that is there.
+pub(super) fn existing(directory: &Path, filter: Filter, session: &Session) -> Result<Store> {
+    let name = || directory.display().to_string();
+    if !fs::metadata(directory).with_context(name)?.is_dir() {
+        bail!("{}: this is no directory, so it is no store", name());
+    }
+    if !is_store(directory)? {
+        bail!("{}: this is no store; `twiceshy store import` makes one", name());
+    }
+    open(directory, &Options::new(), filter, session)
+}
+
+fn is_store(directory: &Path) -> Result<bool> {
+    let data = directory.join(DATA).join(ENGINE);
+    data.try_exists().with_context(|| data.display().to_string())
+}
+
+fn open(directory: &Path, options: &Options, filter: Filter, session: &Session) -> Result<Store> {
+    let name = || directory.display().to_string();
+    let progress = session.progress("building the filter again", Total::Items(0));
+    let bar = progress.bar();
+    let options = options.clone().on_progress(move |progress| {
+        bar.set_length(progress.shards as u64);
+        bar.set_position(progress.ready as u64);
+    });
+    let mut store = options.open(directory).with_context(name)?;
+    if filter == Filter::Ready {
+        store.wait_until_ready().with_context(name)?;
+    }
+    Ok(store)
+}
+
+/// Does something with a store, and closes it; makes it first, if there is none. If that fails,
+/// a store that was made for it is gone again.
+pub(super) fn in_new_or_existing<T>(
+    directory: &Path,
+    options: &Options,
+    session: &Session,
+    work: impl FnOnce(&Store, Origin) -> Result<T>,
+) -> Result<T> {
+    let made = Made::look(directory)?;
+    let origin = if made.is_some() { Origin::New } else { Origin::Existing };
+    let done = open(directory, options, Filter::Ready, session).and_then(|store| {
+        let done = work(&store, origin)?;
+        close(store, directory, session)?;
+        Ok(done)
+    });
+    done.inspect_err(|_| {
+        if let Some(made) = made {
+            made.remove();
+        }
+    })
+}
+
+/// Whether a store was there before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    New,
+    Existing,
+}
+
+/// Saves the filter.
+pub(super) fn close(store: Store, directory: &Path, session: &Session) -> Result<()> {
+    let _progress = session.progress("saving the filter", Total::Unknown);
+    store.close().with_context(|| directory.display().to_string())
+}
+
+/// What is to be removed if making a store fails.
+struct Made {
+    directory: PathBuf,
+    /// Whether the directory is new, too.
+    is_directory_new: bool,
+}
+
+impl Made {
+    /// What there will be in a directory that holds no store; `None` if it holds one.
+    fn look(directory: &Path) -> Result<Option<Self>> {
+        let name = || directory.display().to_string();
+        let entries = match fs::read_dir(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Some(Self { directory: directory.into(), is_directory_new: true }));
+            }
+            entries => entries.with_context(name)?,
+        };
+        if is_store(directory)? {
+            return Ok(None);
+        }
+        for entry in entries {
+            // One that was killed while it was made is made again.
+            if entry.with_context(name)?.file_name() != DATA {
+                bail!("{}: this is no store, and not empty; name a new directory", name());
+            }
+        }
+        Ok(Some(Self { directory: directory.into(), is_directory_new: false }))
+    }
+
+    /// The error that led here is told; what can't be removed is seen.
+    fn remove(&self) {
+        if self.is_directory_new {
+            let _ = fs::remove_dir_all(&self.directory);
+            return;
+        }
+        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
+}

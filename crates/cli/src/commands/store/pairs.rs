@@ -1,0 +1,80 @@
+//! Pairs from lines.
+
+use crate::input::{Block, Lines};
+use anyhow::{Error, Result, anyhow};
+
+/// How a line is a pair.
+pub(super) enum Form {
+    /// The key, this, and the value.
+    Separated(Vec<u8>),
+    /// All of it is the key, and the value is empty.
+    KeyOnly,
+}
+
+pub(super) type Pair = (Vec<u8>, Vec<u8>);
+
+impl Form {
+    fn split<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        match self {
+            Self::KeyOnly => Some((line, &[])),
+            Self::Separated(separator) => {
+                let at = memchr::memmem::find(line, separator)?;
+                Some((&line[..at], &line[at + separator.len()..]))
+            }
+        }
+    }
+
+    /// The pairs of a block.
+    fn pairs(&self, block: &Block, name: &str) -> Result<Vec<Pair>> {
+        let pairs = block.numbered().map(|(number, line)| {
+            let wrong = || anyhow!("{name}: line {number} has no separator; see --separator");
+            self.split(line).map(|(key, value)| (key.into(), value.into())).ok_or_else(wrong)
+        });
+        pairs.collect()
+    }
+
+    /// Whether all lines are pairs.
+    pub(super) fn check(&self, mut lines: Lines) -> Result<()> {
+        while let Some(block) = lines.next_block()? {
+            self.pairs(&block, lines.name())?;
+        }
+        Ok(())
+    }
+}
+
+/// The pairs of a source, up to the first line that is none.
+pub(super) struct Pairs<'a> {
+    lines: Lines,
+    form: &'a Form,
+    block: std::vec::IntoIter<Pair>,
+    /// Why there are no more; the store takes pairs, and no errors.
+    pub(super) error: Option<Error>,
+}
+
+impl<'a> Pairs<'a> {
+    pub(super) fn new(lines: Lines, form: &'a Form) -> Self {
+        Self { lines, form, block: Vec::new().into_iter(), error: None }
+    }
+
+    fn next_pairs(&mut self) -> Result<Option<Vec<Pair>>> {
+        let Some(block) = self.lines.next_block()? else { return Ok(None) };
+        self.form.pairs(&block, self.lines.name()).map(Some)
+    }
+}
+
+impl Iterator for Pairs<'_> {
+    type Item = Pair;
+
+    fn next(&mut self) -> Option<Pair> {
+        while self.error.is_none() {
+            if let Some(pair) = self.block.next() {
+                return Some(pair);
+            }
+            match self.next_pairs() {
+                Ok(pairs) => self.block = pairs?.into_iter(),
+                Err(error) => self.error = Some(error),
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,75 @@
+//! `twiceshy store verify`.
+
+use super::open::{Filter, Store, close, existing};
+use crate::exit::Answer;
+use crate::output::Report;
+use crate::progress::Total;
+use crate::session::Session;
+use anyhow::{Context as _, Result};
+use clap::Args;
+use std::path::PathBuf;
+use twiceshy_store::Bytes;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  twiceshy store verify users.store
+  twiceshy store verify users.store --json
+
+Reads every pair, and asks the store for its key, as everybody does, through the filter: it must
+be found, with this value. If one isn't, the exit code is 1; `twiceshy store rebuild` makes the
+filter right. Ghosts are members of the filter that the store hasn't: harmless, but for a
+visit to the disk.")]
+pub(crate) struct Verify {
+    /// The directory of the store
+    store: PathBuf,
+}
+
+/// Pairs that are asked for at once.
+const BATCH: usize = 1 << 12;
+
+/// Bytes of values that are asked for at once, about.
+const BATCH_BYTES: usize = 16 << 20;
+
+impl Verify {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        let store = existing(&self.store, Filter::Ready, session)?;
+        let members = store.stats().members;
+        let progress = session.progress("verifying", Total::Items(members));
+        let found = found(&store, |pairs| progress.bar().inc(pairs));
+        let (pairs, lost) = found.with_context(|| self.store.display().to_string())?;
+        drop(progress);
+        close(store, &self.store, session)?;
+        let report = Report::new()
+            .yes("valid", lost == 0)
+            .count("pairs", pairs)
+            .count("not found", lost)
+            .count("ghosts", members.saturating_sub(pairs));
+        session.output.report(&report)?;
+        Ok(Answer::of(lost == 0))
+    }
+}
+
+/// How many pairs there are, and of how many the value isn't found.
+fn found(store: &Store, progress: impl Fn(u64)) -> twiceshy_store::Result<(u64, u64)> {
+    let (mut pairs, mut lost) = (0, 0);
+    let mut all = store.iter();
+    loop {
+        let (mut keys, mut values, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while keys.len() < BATCH && bytes < BATCH_BYTES {
+            let Some(pair) = all.next() else { break };
+            let (key, value) = pair?;
+            bytes += value.len();
+            keys.push(key);
+            values.push(value);
+        }
+        if keys.is_empty() {
+            return Ok((pairs, lost));
+        }
+        let got = store.get_many(&keys)?;
+        let is_lost = |(got, value): &(&Option<Bytes>, &Bytes)| got.as_ref() != Some(*value);
+        lost += got.iter().zip(&values).filter(is_lost).count() as u64;
+        pairs += keys.len() as u64;
+        progress(keys.len() as u64);
+    }
+}

@@ -1,0 +1,199 @@
+//! Lines, from files and the standard input, plain or compressed.
+
+mod block;
+mod compressed;
+
+pub(crate) use block::Block;
+
+use crate::progress::{Progress, Total};
+use crate::session::Session;
+use anyhow::{Context as _, Result, bail};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// How much is read at once: enough to be handed to another thread, little enough for a cache.
+const BLOCK: usize = 1 << 18;
+
+/// The longest line: beyond it, a file without line endings is taken for what it is.
+const LONGEST: usize = 1 << 30;
+
+/// What lines may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Utf8,
+    /// Any bytes but line endings.
+    Bytes,
+}
+
+impl Encoding {
+    /// As the option `--bytes` says.
+    pub(crate) fn from_option(bytes: bool) -> Self {
+        if bytes { Self::Bytes } else { Self::Utf8 }
+    }
+}
+
+/// A source of lines, which are read in blocks.
+pub(crate) struct Lines {
+    name: String,
+    reader: Box<dyn Read + Send>,
+    encoding: Encoding,
+    block_size: usize,
+    longest: usize,
+    /// The beginning of a line whose end wasn't read yet.
+    begun: Vec<u8>,
+    /// How many lines were read.
+    count: u64,
+    _progress: Option<Progress>,
+}
+
+/// Whether that path stands for the standard input.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Refuses paths of which there can be only one, if there are two.
+pub(crate) fn check_stdin_once(paths: &[PathBuf]) -> Result<()> {
+    match paths.iter().filter(|path| is_stdin(path)).count() {
+        0 | 1 => Ok(()),
+        _ => bail!("the standard input can be read only once; give `-` once"),
+    }
+}
+
+impl Lines {
+    /// Opens a file, or the standard input for `-`.
+    pub(crate) fn open(path: &Path, encoding: Encoding, session: &Session) -> Result<Self> {
+        const TASK: &str = "reading";
+        if is_stdin(path) {
+            let progress = session.progress(TASK, Total::UnknownBytes);
+            return Self::new("standard input".into(), io::stdin(), encoding, Some(progress));
+        }
+        let name = path.display().to_string();
+        let file = File::open(path).with_context(|| name.clone())?;
+        let metadata = file.metadata().with_context(|| name.clone())?;
+        let total =
+            if metadata.is_file() { Total::Bytes(metadata.len()) } else { Total::UnknownBytes };
+        Self::new(name, file, encoding, Some(session.progress(TASK, total)))
+    }
+
+    fn new(
+        name: String,
+        reader: impl Read + Send + 'static,
+        encoding: Encoding,
+        progress: Option<Progress>,
+    ) -> Result<Self> {
+        let reader: Box<dyn Read + Send> = match &progress {
+            Some(progress) => Box::new(progress.bar().wrap_read(reader)),
+            None => Box::new(reader),
+        };
+        let reader = compressed::decompressed(reader).with_context(|| name.clone())?;
+        let (block_size, longest) = (BLOCK, LONGEST);
+        let (begun, count) = (Vec::new(), 0);
+        Ok(Self { name, reader, encoding, block_size, longest, begun, count, _progress: progress })
+    }
+
+    /// What it is called in messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The next lines, or `None` at the end.
+    pub(crate) fn next_block(&mut self) -> Result<Option<Block>> {
+        let Some(bytes) = self.next_bytes()? else { return Ok(None) };
+        let first_line = self.count + 1;
+        let block = Block { bytes, first_line };
+        if self.encoding == Encoding::Utf8
+            && let Err(error) = std::str::from_utf8(&block.bytes)
+        {
+            let line = block.line_at(error.valid_up_to());
+            bail!("{}: line {line} is no UTF-8; --bytes takes lines as they are", self.name);
+        }
+        self.count += block.count();
+        Ok(Some(block))
+    }
+
+    /// Whole lines: a block of them, or one that is longer, or what is left.
+    fn next_bytes(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut bytes = std::mem::take(&mut self.begun);
+        loop {
+            let searched = bytes.len();
+            // A line that is longer than a block doubles it, so that it isn't searched for ever.
+            let wanted = self.block_size.max(2 * searched) - searched;
+            bytes.reserve_exact(wanted);
+            let read = self.reader.by_ref().take(wanted as u64).read_to_end(&mut bytes);
+            let read = read.with_context(|| self.name.clone())?;
+            if read < wanted {
+                return Ok((!bytes.is_empty()).then_some(bytes));
+            }
+            if let Some(end) = memchr::memrchr(b'\n', &bytes[searched..]) {
+                self.begun = bytes[searched + end + 1..].to_vec();
+                bytes.truncate(searched + end + 1);
+                return Ok(Some(bytes));
+            }
+            if bytes.len() >= self.longest {
+                bail!(
+                    "{}: line {} is longer than {} bytes",
+                    self.name,
+                    self.count + 1,
+                    self.longest
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &'static [u8], block_size: usize, encoding: Encoding) -> Lines {
+        let lines = Lines::new("test".into(), bytes, encoding, None).unwrap();
+        Lines { block_size, longest: 64, ..lines }
+    }
+
+    fn all(mut lines: Lines) -> Result<Vec<(u64, Vec<u8>)>> {
+        let mut all = Vec::new();
+        while let Some(block) = lines.next_block()? {
+            all.extend(block.numbered().map(|(number, line)| (number, line.to_vec())));
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn lines_are_the_same_whatever_the_blocks_are() {
+        let bytes = b"one\ntwo\r\n\nfour is longer than a block\n\r\nsix\rstill six\nno end";
+        let expected: Vec<_> = [
+            &b"one"[..],
+            b"two",
+            b"",
+            b"four is longer than a block",
+            b"",
+            b"six\rstill six",
+            b"no end",
+        ]
+        .iter()
+        .zip(1..)
+        .map(|(line, number)| (number, line.to_vec()))
+        .collect();
+        for block_size in 1..=bytes.len() + 1 {
+            assert_eq!(all(lines(bytes, block_size, Encoding::Utf8)).unwrap(), expected);
+        }
+        assert!(all(lines(b"", 4, Encoding::Utf8)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_is_named() {
+        for block_size in 1..=20 {
+            let read = |encoding| all(lines(b"one\ntwo\nt\xffree\nfour\n", block_size, encoding));
+            let error = read(Encoding::Utf8).unwrap_err().to_string();
+            assert!(error.starts_with("test: line 3 is no UTF-8"), "{error}");
+            assert_eq!(read(Encoding::Bytes).unwrap().len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused() {
+        let read = all(lines(&[b'x'; 200], 8, Encoding::Utf8));
+        assert_eq!(read.unwrap_err().to_string(), "test: line 1 is longer than 64 bytes");
+    }
+}

@@ -1,0 +1,25 @@
+//! `twiceshy`, the command line: guarded stores and filter files.
+//!
+//! [`cli`] says what can be typed, [`commands`] does it; [`input`] reads lines, [`output`]
+//! writes answers, [`progress`] keeps a person at a terminal company, and [`exit`] tells the
+//! shell how it went.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod exit;
+mod input;
+mod output;
+mod progress;
+mod session;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let mut session = session::Session::new(&cli);
+    let answer = cli.command.run(&mut session);
+    exit::code(answer.and_then(|answer| Ok(session.finish().map(|()| answer)?)))
+}

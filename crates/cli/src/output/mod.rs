@@ -1,0 +1,75 @@
+//! What goes to the standard output: as text, or as JSON.
+
+mod report;
+mod text;
+
+pub(crate) use report::Report;
+
+use serde::Serialize;
+use std::io::{self, BufWriter, Stdout, Write};
+
+/// The standard output doesn't take any more.
+#[derive(Debug)]
+pub(crate) struct WriteError(pub(crate) io::Error);
+
+impl std::fmt::Display for WriteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("standard output")
+    }
+}
+
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+type Written = Result<(), WriteError>;
+
+/// The standard output.
+pub(crate) struct Output {
+    writer: BufWriter<Stdout>,
+    json: bool,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { writer: BufWriter::with_capacity(1 << 16, io::stdout()), json }
+    }
+
+    /// Whether JSON was asked for.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// A table, or an object.
+    pub(crate) fn report(&mut self, report: &Report) -> Written {
+        if self.json { self.json(report) } else { self.bytes(report.table().as_bytes()) }
+    }
+
+    /// A report, if JSON was asked for: for commands that need no words otherwise.
+    pub(crate) fn report_if_json(&mut self, report: &Report) -> Written {
+        if self.json { self.json(report) } else { Ok(()) }
+    }
+
+    /// A value as one line of JSON.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Written {
+        serde_json::to_writer(&mut self.writer, value).map_err(|error| WriteError(error.into()))?;
+        self.bytes(b"\n")
+    }
+
+    /// A line.
+    pub(crate) fn line(&mut self, parts: &[&[u8]]) -> Written {
+        parts.iter().try_for_each(|part| self.bytes(part))?;
+        self.bytes(b"\n")
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Written {
+        self.writer.write_all(bytes).map_err(WriteError)
+    }
+
+    pub(crate) fn flush(&mut self) -> Written {
+        self.writer.flush().map_err(WriteError)
+    }
+}

@@ -1,0 +1,89 @@
+//! Progress bars, for what takes longer than a second.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long nothing is shown.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often what is shown moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How much there is to do.
+#[derive(Clone, Copy)]
+pub(crate) enum Total {
+    Bytes(u64),
+    UnknownBytes,
+    Items(u64),
+    Unknown,
+}
+
+impl Total {
+    fn template(self) -> &'static str {
+        match self {
+            Self::Bytes(_) => "{msg} [{bar:30}] {bytes}/{total_bytes}, {eta} to go",
+            Self::UnknownBytes => "{msg} {spinner} {bytes}",
+            Self::Items(_) => "{msg} [{bar:30}] {human_pos}/{human_len}",
+            Self::Unknown => "{msg} {spinner}",
+        }
+    }
+
+    fn count(self) -> Option<u64> {
+        match self {
+            Self::Bytes(count) | Self::Items(count) => Some(count),
+            Self::UnknownBytes | Self::Unknown => None,
+        }
+    }
+}
+
+/// A bar on the standard error, as long as this lives, but not before it is worth it.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    showing: Option<Showing>,
+}
+
+/// The thread that waits until it is time to show the bar.
+struct Showing {
+    /// Dropped to say that it need not any more.
+    over: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Progress {
+    pub(crate) fn new(task: &'static str, total: Total, is_shown: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(total.count(), ProgressDrawTarget::hidden());
+        if !is_shown {
+            return Self { bar, showing: None };
+        }
+        let style = ProgressStyle::with_template(total.template());
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_message(task);
+        let (over, is_over) = channel();
+        let shown = bar.clone();
+        let thread = std::thread::Builder::new().name("progress".into()).spawn(move || {
+            if is_over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                shown.set_draw_target(ProgressDrawTarget::stderr());
+                shown.enable_steady_tick(TICK);
+            }
+        });
+        // Without a thread there is no bar, which is no reason to do nothing.
+        Self { bar, showing: thread.ok().map(|thread| Showing { over, thread }) }
+    }
+
+    /// What can be moved from anywhere.
+    pub(crate) fn bar(&self) -> ProgressBar {
+        self.bar.clone()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(Showing { over, thread }) = self.showing.take() {
+            drop(over);
+            let _ = thread.join();
+        }
+        self.bar.finish_and_clear();
+    }
+}

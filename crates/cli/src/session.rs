@@ -1,0 +1,29 @@
+//! What all commands need: where to write, and whether to show progress.
+
+use crate::cli::Cli;
+use crate::output::{Output, WriteError};
+use crate::progress::{Progress, Total};
+use anyhow::Result;
+use std::io::IsTerminal as _;
+
+pub(crate) struct Session {
+    pub(crate) output: Output,
+    shows_progress: bool,
+}
+
+impl Session {
+    pub(crate) fn new(cli: &Cli) -> Self {
+        let shows_progress = !cli.quiet && std::io::stderr().is_terminal();
+        Self { output: Output::new(cli.json), shows_progress }
+    }
+
+    /// A bar that is there until it is dropped.
+    pub(crate) fn progress(&self, task: &'static str, total: Total) -> Progress {
+        Progress::new(task, total, self.shows_progress)
+    }
+
+    /// Writes what is still in the buffer.
+    pub(crate) fn finish(mut self) -> Result<(), WriteError> {
+        self.output.flush()
+    }
+}
