@@ -29,31 +29,51 @@ Exit codes:
   1  no: a key is absent, a check has found something missing
   2  it could not be done; one line on the standard error says why";
 
+const STORE: &str = "\
+Examples:
+  twiceshy store import users.store users.tsv
+  twiceshy store put users.store alice 'likes cheese'
+  twiceshy store get users.store alice
+  twiceshy store check users.store logins.txt --missing
+
+A store is a directory; `import` and `put` make it. What isn't in it costs no visit to the disk,
+and what its filter takes for a member by mistake costs one, once.";
+
+const FILTER: &str = "\
+Examples:
+  twiceshy filter build blocked.txt -o blocked.filter
+  twiceshy filter check blocked.filter requests.txt --only maybe
+  twiceshy filter verify blocked.filter --keys blocked.txt
+
+A filter is a file of some 2 bytes a key. It answers \"absent\" for certain, or \"maybe\".";
+
 /// Filters that never make the same mistake twice, and stores behind them
 ///
 /// A filter answers "absent" for certain, or "maybe". A guarded store asks its filter before
 /// the disk; a "maybe" that turns out wrong is repaired, and never goes to the disk again.
 #[derive(Parser)]
-#[command(name = "twiceshy", version, after_long_help = EXAMPLES, after_help = "\
-Try `twiceshy --help` for examples and exit codes.", max_term_width = 100)]
+#[command(name = "twiceshy", version, verbatim_doc_comment, after_long_help = EXAMPLES)]
+#[command(after_help = "Try `twiceshy --help` for examples and exit codes.")]
+// Lines are broken where they are written, whatever the terminal is.
+#[command(term_width = 0)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Write JSON, one value a line, instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
     /// Show no progress bars, not even on a terminal
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = "Output")]
     pub(crate) quiet: bool,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Key-value stores on a disk, each with a filter in front
-    #[command(subcommand)]
+    #[command(subcommand, after_help = STORE)]
     Store(StoreCommand),
     /// Filters as files, built from keys
-    #[command(subcommand)]
+    #[command(subcommand, after_help = FILTER)]
     Filter(FilterCommand),
     /// Print completions for a shell
     Completions(Completions),

@@ -9,7 +9,7 @@ use crate::progress::{Progress, Total};
 use crate::session::Session;
 use anyhow::{Context as _, Result, bail};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// How much is read at once: enough to be handed to another thread, little enough for a cache.
@@ -42,9 +42,12 @@ pub(crate) struct Lines {
     longest: usize,
     /// The beginning of a line whose end wasn't read yet.
     begun: Vec<u8>,
+    /// Memory that is used again: fresh memory takes longer than what is done with it.
+    spare: Vec<u8>,
     /// How many lines were read.
     count: u64,
-    _progress: Option<Progress>,
+    /// Shown as long as there is something to read.
+    progress: Option<Progress>,
 }
 
 /// Whether that path stands for the standard input.
@@ -88,8 +91,8 @@ impl Lines {
         };
         let reader = compressed::decompressed(reader).with_context(|| name.clone())?;
         let (block_size, longest) = (BLOCK, LONGEST);
-        let (begun, count) = (Vec::new(), 0);
-        Ok(Self { name, reader, encoding, block_size, longest, begun, count, _progress: progress })
+        let (begun, spare, count) = (Vec::new(), Vec::new(), 0);
+        Ok(Self { name, reader, encoding, block_size, longest, begun, spare, count, progress })
     }
 
     /// What it is called in messages.
@@ -99,11 +102,15 @@ impl Lines {
 
     /// The next lines, or `None` at the end.
     pub(crate) fn next_block(&mut self) -> Result<Option<Block>> {
-        let Some(bytes) = self.next_bytes()? else { return Ok(None) };
-        let first_line = self.count + 1;
-        let block = Block { bytes, first_line };
+        let mut buffer = std::mem::take(&mut self.spare);
+        let len = self.read_lines(&mut buffer)?;
+        if len == 0 {
+            self.progress = None;
+            return Ok(None);
+        }
+        let block = Block { buffer, len, first_line: self.count + 1 };
         if self.encoding == Encoding::Utf8
-            && let Err(error) = std::str::from_utf8(&block.bytes)
+            && let Err(error) = std::str::from_utf8(block.bytes())
         {
             let line = block.line_at(error.valid_up_to());
             bail!("{}: line {line} is no UTF-8; --bytes takes lines as they are", self.name);
@@ -112,33 +119,49 @@ impl Lines {
         Ok(Some(block))
     }
 
-    /// Whole lines: a block of them, or one that is longer, or what is left.
-    fn next_bytes(&mut self) -> Result<Option<Vec<u8>>> {
-        let mut bytes = std::mem::take(&mut self.begun);
+    /// Takes a block back that nobody needs any more.
+    pub(crate) fn reuse(&mut self, block: Block) {
+        self.spare = block.buffer;
+    }
+
+    /// Reads whole lines: a block of them, or one that is longer, or what is left. Returns how
+    /// many bytes they have.
+    fn read_lines(&mut self, buffer: &mut Vec<u8>) -> Result<usize> {
+        let mut filled = self.begun.len();
+        buffer.resize(buffer.len().max(self.block_size).max(2 * filled), 0);
+        buffer[..filled].copy_from_slice(&self.begun);
+        self.begun.clear();
         loop {
-            let searched = bytes.len();
-            // A line that is longer than a block doubles it, so that it isn't searched for ever.
-            let wanted = self.block_size.max(2 * searched) - searched;
-            bytes.reserve_exact(wanted);
-            let read = self.reader.by_ref().take(wanted as u64).read_to_end(&mut bytes);
-            let read = read.with_context(|| self.name.clone())?;
-            if read < wanted {
-                return Ok((!bytes.is_empty()).then_some(bytes));
+            let searched = filled;
+            filled += self.fill(&mut buffer[searched..])?;
+            if filled < buffer.len() {
+                return Ok(filled);
             }
-            if let Some(end) = memchr::memrchr(b'\n', &bytes[searched..]) {
-                self.begun = bytes[searched + end + 1..].to_vec();
-                bytes.truncate(searched + end + 1);
-                return Ok(Some(bytes));
+            if let Some(end) = memchr::memrchr(b'\n', &buffer[searched..]) {
+                let end = searched + end + 1;
+                self.begun.extend_from_slice(&buffer[end..]);
+                return Ok(end);
             }
-            if bytes.len() >= self.longest {
-                bail!(
-                    "{}: line {} is longer than {} bytes",
-                    self.name,
-                    self.count + 1,
-                    self.longest
-                );
+            if filled >= self.longest {
+                bail!("{}: line {} is longer than {filled} bytes", self.name, self.count + 1);
+            }
+            // Twice as long, so that a long line isn't searched again and again.
+            buffer.resize(2 * filled, 0);
+        }
+    }
+
+    /// Reads until there is no more, or no more room; returns how much it was.
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.reader.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).with_context(|| self.name.clone()),
             }
         }
+        Ok(filled)
     }
 }
 

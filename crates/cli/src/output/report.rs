@@ -70,7 +70,8 @@ impl Report {
     pub(crate) fn table(&self) -> String {
         let rows = || self.facts.iter().map(|(name, fact)| (name, fact.text()));
         let names = rows().map(|(name, _)| name.len()).max().unwrap_or(0);
-        rows().map(|(name, text)| format!("{name:names$}  {text}\n")).collect()
+        let lines: Vec<_> = rows().map(|(name, text)| format!("{name:names$}  {text}\n")).collect();
+        lines.concat()
     }
 }
 

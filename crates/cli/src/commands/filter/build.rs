@@ -28,7 +28,7 @@ The secret:
   --secret-file: the secret is read from that file, or written to it if there is none, and the
   filter is of no use without it.
 
-A key that comes twice counts once. Takes 16 bytes of memory for each line.";
+A key that comes twice counts once. Takes 16 to 32 bytes of memory for each line.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -84,7 +84,7 @@ impl Build {
             .count("members", statistics.members as u64)
             .bytes("bytes of memory", statistics.bytes)
             .share("false-positive rate", statistics.expected_rate);
-        session.output.report(&report)?;
+        target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)
     }
 

@@ -66,6 +66,8 @@ impl Check {
                     self.write(&mut session.output, key, maybe)?;
                 }
             }
+            drop(keys);
+            lines.reuse(block);
         }
         if self.count {
             let counts = Report::new()

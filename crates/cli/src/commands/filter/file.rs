@@ -1,8 +1,10 @@
 //! Filter files.
 
 use super::secret::SecretArgs;
+use crate::output::{Output, Report};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use twiceshy::{AdaptiveQuotientFilter, Keyed, SnapshotError};
 
@@ -46,21 +48,34 @@ impl Target {
     /// Looks whether a file can be there, before any work is done for it.
     pub(super) fn new(path: &Path) -> Result<Self> {
         let name = || path.display().to_string();
-        // A link is followed, so that it is the file behind it that is replaced.
-        let Ok(path) = fs::canonicalize(path) else {
-            let folder = path.parent().filter(|folder| *folder != Path::new(""));
-            let folder = folder.unwrap_or(Path::new("."));
-            let metadata = fs::metadata(folder).with_context(|| folder.display().to_string())?;
-            if !metadata.is_dir() || path.file_name().is_none() {
-                bail!("{}: there can be no file", name());
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {
+                bail!("{}: this is a directory; name a file in it", name())
             }
-            return Ok(Self { path: path.into(), is_special: false });
-        };
-        let metadata = fs::metadata(&path).with_context(name)?;
-        if metadata.is_dir() {
-            bail!("{}: this is a directory; name a file in it", name());
+            Ok(metadata) if !metadata.is_file() => Ok(Self { path: path.into(), is_special: true }),
+            // A link is followed, so that it is the file behind it that is replaced.
+            Ok(_) => {
+                Ok(Self { path: fs::canonicalize(path).with_context(name)?, is_special: false })
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Self::new_file(path),
+            Err(error) => Err(error).with_context(name),
         }
-        Ok(Self { path, is_special: !metadata.is_file() })
+    }
+
+    fn new_file(path: &Path) -> Result<Self> {
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let folder = folder.unwrap_or(Path::new("."));
+        fs::metadata(folder).with_context(|| folder.display().to_string())?;
+        if path.is_symlink() {
+            bail!("{}: this is a link that leads nowhere", path.display());
+        }
+        Ok(Self { path: path.into(), is_special: false })
+    }
+
+    /// Tells about a filter that was saved, unless that may have gone the same way as what is
+    /// told: to the standard output.
+    pub(super) fn report(&self, report: &Report, output: &mut Output) -> Result<()> {
+        Ok(if self.is_special { Ok(()) } else { output.report(report) }?)
     }
 
     /// Writes a filter, whole or not at all.
@@ -68,10 +83,10 @@ impl Target {
         let path = &self.path;
         if self.is_special {
             let written = File::options().write(true).open(path).map_err(SnapshotError::from);
-            let written = written.and_then(|file| match with_secret {
-                true => filter.save_with_secret(file),
-                false => filter.save(file),
-            });
+            let save = |file| {
+                if with_secret { filter.save_with_secret(file) } else { filter.save(file) }
+            };
+            let written = written.and_then(save);
             return written.with_context(|| path.display().to_string());
         }
         Ok(if with_secret { filter.save_with_secret_to(path) } else { filter.save_to(path) }?)

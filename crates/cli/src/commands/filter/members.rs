@@ -8,9 +8,10 @@ use crate::progress::Total;
 use crate::session::Session;
 use anyhow::Result;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::vec::IntoIter;
 use twiceshy::{Hash, KeyedHasher};
 
 /// Threads that hash, and then sort.
@@ -22,17 +23,35 @@ const WAITING: usize = 4;
 /// The leading bits of a hash that say in which bucket it is.
 const BUCKET_BITS: u32 = 8;
 
-type Buckets = Vec<Vec<Hash>>;
+/// Hashes by their leading bits.
+struct Buckets(Vec<Vec<Hash>>);
+
+impl Buckets {
+    fn new() -> Self {
+        Self(vec![Vec::new(); 1 << BUCKET_BITS])
+    }
+
+    #[inline]
+    fn push(&mut self, hash: Hash) {
+        self.0[(hash.as_u128() >> (u128::BITS - BUCKET_BITS)) as usize].push(hash);
+    }
+
+    /// How many hashes there are.
+    fn len(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+}
 
 /// The hashes of different lines, in order.
 pub(super) struct Members {
-    buckets: Buckets,
+    sorted: Buckets,
     /// How many lines there were, repeated ones, too.
     pub(super) lines: u64,
 }
 
 impl Members {
-    /// Reads all lines of these files: 16 bytes of memory for each.
+    /// Reads all lines of these files: 16 bytes of memory for each, or up to twice as
+    /// much, as vectors grow.
     pub(super) fn read(
         paths: &[PathBuf],
         encoding: Encoding,
@@ -41,77 +60,92 @@ impl Members {
     ) -> Result<Self> {
         check_stdin_once(paths)?;
         let (send, blocks) = sync_channel(WAITING);
+        let (give_back, used) = channel();
         let blocks = Mutex::new(blocks);
-        let parts: Vec<Buckets> = thread::scope(|scope| {
-            let hash = || hash_blocks(&blocks, hasher);
-            let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(hash)).collect();
+        let parts: Result<Vec<Buckets>> = thread::scope(|scope| {
+            let work = |give_back: Sender<Block>| {
+                let blocks = &blocks;
+                scope.spawn(move || hash_blocks(blocks, &give_back, hasher))
+            };
+            let workers: Vec<_> = (0..WORKERS).map(|_| work(give_back.clone())).collect();
             let read = paths.iter().try_for_each(|path| {
                 let mut lines = Lines::open(path, encoding, session)?;
                 while let Some(block) = lines.next_block()? {
-                    // Nobody takes it any more only if the workers have panicked.
+                    // Nobody takes it only if the workers have panicked, which is told below.
                     let _ = send.send(block);
+                    if let Ok(block) = used.try_recv() {
+                        lines.reuse(block);
+                    }
                 }
                 Ok(())
             });
             drop(send);
-            let parts = workers.into_iter().map(|worker| match worker.join() {
+            let hashed = workers.into_iter().map(|worker| match worker.join() {
                 Ok(buckets) => buckets,
                 Err(panic) => std::panic::resume_unwind(panic),
             });
-            let parts = parts.collect();
-            read.map(|()| parts)
-        })
-        .map_err(|error: anyhow::Error| error)?;
-        let lines = parts.iter().flatten().map(|bucket| bucket.len() as u64).sum();
+            let hashed = hashed.collect();
+            read.map(|()| hashed)
+        });
+        let parts = parts?;
+        let lines = parts.iter().map(|part| part.len() as u64).sum();
         let _progress = session.progress("sorting", Total::Unknown);
-        Ok(Self { buckets: sorted(parts), lines })
+        Ok(Self { sorted: sorted(parts), lines })
     }
 
     /// How many different lines there are.
     pub(super) fn len(&self) -> usize {
-        self.buckets.iter().map(Vec::len).sum()
+        self.sorted.len()
     }
 
     /// Their hashes, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Hash> {
-        self.buckets.iter().flatten().copied()
+        self.sorted.0.iter().flatten().copied()
     }
 }
 
 /// Hashes the lines of blocks, as long as there are some.
-fn hash_blocks(blocks: &Mutex<Receiver<Block>>, hasher: &KeyedHasher) -> Buckets {
-    let mut buckets = vec![Vec::new(); 1 << BUCKET_BITS];
+fn hash_blocks(
+    blocks: &Mutex<Receiver<Block>>,
+    give_back: &Sender<Block>,
+    hasher: &KeyedHasher,
+) -> Buckets {
+    let mut buckets = Buckets::new();
     loop {
         let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(block) = next else { return buckets };
         for line in block.lines() {
-            let hash = hasher.hash_bytes(line);
-            buckets[(hash.as_u128() >> (u128::BITS - BUCKET_BITS)) as usize].push(hash);
+            buckets.push(hasher.hash_bytes(line));
         }
+        // When all is read, nobody wants it any more.
+        let _ = give_back.send(block);
     }
 }
 
-/// The buckets of all parts together, each sorted and without repetitions.
+/// The hashes of all parts together, sorted and without repetitions.
 fn sorted(parts: Vec<Buckets>) -> Buckets {
     let mut parts = parts.into_iter();
-    let mut buckets = parts.next().unwrap_or_default();
-    for part in parts {
-        for (bucket, mut more) in buckets.iter_mut().zip(part) {
-            bucket.append(&mut more);
-        }
-    }
-    let share = buckets.len().div_ceil(WORKERS).max(1);
+    let mut sorted = parts.next().unwrap_or_else(Buckets::new);
+    let mut parts: Vec<_> = parts.map(|Buckets(part)| part.into_iter()).collect();
+    let share = sorted.0.len().div_ceil(WORKERS);
     thread::scope(|scope| {
-        for share in buckets.chunks_mut(share) {
-            scope.spawn(|| {
-                for bucket in share {
+        for buckets in sorted.0.chunks_mut(share) {
+            let take = |part: &mut IntoIter<Vec<Hash>>| part.take(buckets.len()).collect();
+            let others: Vec<Vec<_>> = parts.iter_mut().map(take).collect();
+            scope.spawn(move || {
+                for other in others {
+                    for (bucket, mut more) in buckets.iter_mut().zip(other) {
+                        bucket.append(&mut more);
+                    }
+                }
+                for bucket in buckets {
                     bucket.sort_unstable();
                     bucket.dedup();
                 }
             });
         }
     });
-    buckets
+    sorted
 }
 
 #[cfg(test)]
@@ -120,19 +154,20 @@ mod tests {
 
     #[test]
     fn all_buckets_together_are_in_order_without_repetitions() {
-        let hash = |number: u128| Hash::from_u128(number.wrapping_mul(u128::MAX / 997));
+        let hash = |number: u128| Hash::from_u128(number.wrapping_mul(u128::MAX / 99_991));
         let bucketed = |numbers: std::ops::Range<u128>| {
-            let mut buckets = vec![Vec::new(); 1 << BUCKET_BITS];
-            for hash in numbers.map(hash) {
-                buckets[(hash.as_u128() >> (u128::BITS - BUCKET_BITS)) as usize].push(hash);
-            }
+            let mut buckets = Buckets::new();
+            // Some with many hashes, too.
+            let uneven = numbers.clone().map(Hash::from_u128);
+            numbers.map(hash).chain(uneven).for_each(|hash| buckets.push(hash));
             buckets
         };
-        let buckets = sorted(vec![bucketed(0..500), bucketed(300..900)]);
-        let mut expected: Vec<Hash> = (0..900).map(hash).collect();
+        let sorted = sorted(vec![bucketed(1..5000), bucketed(3000..9000)]);
+        let all = (1..9000).map(hash).chain((1..9000).map(Hash::from_u128));
+        let mut expected: Vec<Hash> = all.collect();
         expected.sort_unstable();
-        let members = Members { buckets, lines: 1100 };
-        assert_eq!(members.len(), 900);
+        let members = Members { sorted, lines: 0 };
+        assert_eq!(members.len(), expected.len());
         assert_eq!(members.iter().collect::<Vec<_>>(), expected);
     }
 }

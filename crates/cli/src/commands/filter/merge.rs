@@ -51,7 +51,7 @@ impl Merge {
             .count("members", statistics.members as u64)
             .bytes("bytes of memory", statistics.bytes)
             .share("false-positive rate", statistics.expected_rate);
-        session.output.report(&report)?;
+        target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)
     }
 }

@@ -69,6 +69,8 @@ impl Verify {
             filter.contains_many(&keys, &mut answers);
             checked += keys.len() as u64;
             missing += answers.iter().filter(|&&maybe| !maybe).count() as u64;
+            drop(keys);
+            lines.reuse(block);
         }
         let report = Report::new()
             .yes("valid", true)

@@ -39,6 +39,9 @@ pub(crate) struct Check {
     bytes: bool,
 }
 
+/// Keys that are asked for at once: there must be room for their values.
+const BATCH: usize = 1 << 8;
+
 impl Check {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let store = existing(&self.store, Filter::Ready, session)?;
@@ -47,13 +50,17 @@ impl Check {
         let (mut checked, mut present) = (0, 0);
         while let Some(block) = lines.next_block()? {
             let keys: Vec<&[u8]> = block.lines().collect();
-            let values = store.get_many(&keys);
-            let values = values.with_context(|| self.store.display().to_string())?;
-            for (key, value) in keys.iter().zip(&values) {
-                checked += 1;
-                present += u64::from(value.is_some());
-                self.write(&mut session.output, key, value.is_some())?;
+            for keys in keys.chunks(BATCH) {
+                let values = store.get_many(keys);
+                let values = values.with_context(|| self.store.display().to_string())?;
+                for (key, value) in keys.iter().zip(&values) {
+                    checked += 1;
+                    present += u64::from(value.is_some());
+                    self.write(&mut session.output, key, value.is_some())?;
+                }
             }
+            drop(keys);
+            lines.reuse(block);
         }
         drop(lines);
         let stats = store.stats();

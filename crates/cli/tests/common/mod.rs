@@ -1,0 +1,125 @@
+//! A directory of its own for each test, and the program in it.
+
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use assert_cmd::Command;
+use std::fs;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+pub(crate) struct Sandbox {
+    directory: TempDir,
+}
+
+/// What the program has written, and its exit code.
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.stdout).expect("text")
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.stdout).expect("JSON")
+    }
+}
+
+impl Sandbox {
+    pub(crate) fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    /// The names of all files, also of hidden ones.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.directory.path()).unwrap();
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        let mut names: Vec<_> = entries.map(name).map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = assert_cmd::cargo_bin_cmd!("twiceshy");
+        command.current_dir(self.directory.path()).args(line.split_whitespace());
+        command
+    }
+
+    /// Runs the program with these words as arguments.
+    pub(crate) fn run(&self, line: &str) -> Run {
+        self.run_with(line, "")
+    }
+
+    /// The same, with something to read.
+    pub(crate) fn run_with(&self, line: &str, stdin: impl AsRef<[u8]>) -> Run {
+        finished(self.command(line).write_stdin(stdin.as_ref()))
+    }
+
+    /// Runs it, and expects "yes"; what it writes.
+    pub(crate) fn yes(&self, line: &str) -> String {
+        self.expect(line, "", 0)
+    }
+
+    /// Runs it, and expects "no".
+    pub(crate) fn no(&self, line: &str) -> String {
+        self.expect(line, "", 1)
+    }
+
+    pub(crate) fn expect(&self, line: &str, stdin: impl AsRef<[u8]>, code: i32) -> String {
+        let run = self.run_with(line, stdin);
+        assert_eq!((run.code, run.stderr.as_str()), (code, ""), "twiceshy {line}");
+        run.text().into()
+    }
+
+    /// Runs it, and expects one line that says what is wrong, and nothing else.
+    pub(crate) fn fails(&self, line: &str, stdin: impl AsRef<[u8]>, reason: &str) {
+        let run = self.run_with(line, stdin);
+        failed(&run, line, reason);
+        assert_eq!(run.stdout, b"", "twiceshy {line}");
+    }
+
+    /// Runs a line of the shell, in which `$T` is the program.
+    pub(crate) fn shell(&self, line: &str) -> Run {
+        let mut shell = Command::new("sh");
+        shell.current_dir(self.directory.path()).args(["-c", line]);
+        shell.env("T", assert_cmd::cargo::cargo_bin!("twiceshy"));
+        finished(&mut shell)
+    }
+}
+
+/// Checks that it could not be done, and that one line says why.
+pub(crate) fn failed(run: &Run, line: &str, reason: &str) {
+    assert_eq!(run.code, 2, "{line}: {}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{line}: {}", run.stderr);
+    assert!(run.stderr.starts_with("twiceshy: "), "{line}: {}", run.stderr);
+    assert!(run.stderr.contains(reason), "{line}: {}", run.stderr);
+}
+
+fn finished(command: &mut Command) -> Run {
+    let output = command.output().unwrap();
+    Run {
+        code: output.status.code().expect("it wasn't killed"),
+        stdout: output.stdout,
+        stderr: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// Some lines that differ.
+pub(crate) fn lines(prefix: &str, count: usize) -> String {
+    (0..count).map(|number| format!("{prefix}{number}\n")).collect::<Vec<_>>().concat()
+}

@@ -1,0 +1,358 @@
+//! What goes wrong is told in one line, with exit code 2, and leaves nothing behind.
+
+mod common;
+
+use common::{Sandbox, failed, lines};
+use predicates::prelude::*;
+use std::fs;
+
+/// A filter and a store of three keys, and what is wrong with everything else.
+fn prepared() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys", "alice\nbob\ncarol\n");
+    sandbox.write("pairs", "alice\t1\nbob\t2\ncarol\t3\n");
+    sandbox.write("latin", b"alice\nbob\ncaf\xe9\t4\n");
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    sandbox.yes("filter build keys -o filter");
+    sandbox.yes("store import store pairs");
+    sandbox
+}
+
+/// These fail, and there is nothing afterwards that wasn't there before.
+fn all_fail(sandbox: &Sandbox, cases: &[(&str, &str)]) {
+    let before = sandbox.names();
+    for (line, reason) in cases {
+        sandbox.fails(line, "", reason);
+        assert_eq!(sandbox.names(), before, "twiceshy {line}");
+    }
+}
+
+#[test]
+fn no_such_file() {
+    let none = "none: No such file or directory";
+    all_fail(
+        &prepared(),
+        &[
+            ("filter build none -o new", none),
+            ("filter build keys none -o new", none),
+            ("filter build keys -o none/new", none),
+            ("filter build keys --like none -o new", none),
+            ("filter build keys -o keys/new", "keys/new: Not a directory"),
+            ("filter check none keys", none),
+            ("filter check filter none", none),
+            ("filter info none", none),
+            ("filter merge filter none -o new", none),
+            ("filter merge filter filter -o none/new", none),
+            ("filter verify none", none),
+            ("filter verify filter --keys none", none),
+            ("store import new none", none),
+            ("store import store none", none),
+            ("store import new pairs none", none),
+            ("store get none alice", none),
+            ("store put new alice --from none", none),
+            ("store delete none alice", none),
+            ("store check none keys", none),
+            ("store check store none", none),
+            ("store stats none", none),
+            ("store verify none", none),
+            ("store rebuild none", none),
+        ],
+    );
+}
+
+#[test]
+fn a_directory_is_no_file() {
+    let folder = "folder: Is a directory";
+    all_fail(
+        &prepared(),
+        &[
+            ("filter build folder -o new", folder),
+            ("filter build keys -o folder", "folder: this is a directory"),
+            ("filter build keys --secret-file folder -o new", folder),
+            ("filter check folder keys", folder),
+            ("filter check filter folder", folder),
+            ("filter info folder", folder),
+            ("filter merge filter folder -o new", folder),
+            ("filter verify folder", folder),
+            ("store import new folder", folder),
+            ("store put new alice --from folder", folder),
+            ("store check store folder", folder),
+        ],
+    );
+}
+
+#[test]
+fn what_is_no_store_stays_none() {
+    let sandbox = prepared();
+    let folder = "folder: this is no store; `twiceshy store import` makes one";
+    let keys = "keys: this is no directory";
+    all_fail(
+        &sandbox,
+        &[
+            ("store get folder alice", folder),
+            ("store delete folder alice", folder),
+            ("store check folder keys", folder),
+            ("store stats folder", folder),
+            ("store verify folder", folder),
+            ("store rebuild folder", folder),
+            ("store get keys alice", keys),
+            ("store stats keys", keys),
+            ("store put keys alice 1", "keys: Not a directory"),
+            ("store import keys pairs", "keys: Not a directory"),
+        ],
+    );
+    assert!(fs::read_dir(sandbox.path("folder")).unwrap().next().is_none());
+    fs::write(sandbox.path("folder/letter"), "dear").unwrap();
+    sandbox.fails("store import folder pairs", "", "folder: this is no store, and not empty");
+    sandbox.fails("store put folder alice 1", "", "folder: this is no store, and not empty");
+    assert_eq!(fs::read_dir(sandbox.path("folder")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_corrupted_filter_is_noticed_wherever_it_is() {
+    let sandbox = prepared();
+    let good = sandbox.read("filter");
+    let commands = [
+        "filter check bad keys",
+        "filter info bad",
+        "filter verify bad",
+        "filter verify bad --keys keys",
+        "filter merge filter bad -o new",
+        "filter build keys --like bad -o new",
+    ];
+    for byte in 0..good.len() {
+        let mut bad = good.clone();
+        bad[byte] ^= 4;
+        sandbox.write("bad", bad);
+        let line = commands[byte % commands.len()];
+        sandbox.fails(line, "", "bad: ");
+    }
+    let lines: Vec<_> = commands.iter().map(|line| (*line, "bad: ")).collect();
+    let longer = [&good[..], b"x"].concat();
+    for bad in [&b""[..], b"alice\nbob\n", &good[..100], &good[..good.len() - 1], &longer] {
+        sandbox.write("bad", bad);
+        all_fail(&sandbox, &lines);
+    }
+    fs::copy(saved_filter(&sandbox), sandbox.path("bad")).unwrap();
+    sandbox.fails("filter info bad", "", "bad: this is the snapshot of a concurrent filter");
+}
+
+/// The filter of the store.
+fn saved_filter(sandbox: &Sandbox) -> std::path::PathBuf {
+    let files = fs::read_dir(sandbox.path("store")).unwrap().map(|entry| entry.unwrap().path());
+    files.into_iter().find(|path| path.is_file()).unwrap()
+}
+
+#[test]
+fn a_corrupted_filter_of_a_store_is_built_again() {
+    let sandbox = prepared();
+    let path = saved_filter(&sandbox);
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
+    sandbox.yes("store check store keys");
+    sandbox.yes("store verify store");
+}
+
+#[test]
+fn a_line_that_is_no_text_is_named() {
+    let sandbox = prepared();
+    let latin = "latin: line 3 is no UTF-8";
+    all_fail(
+        &sandbox,
+        &[
+            ("filter build latin -o new", latin),
+            ("filter check filter latin --count", latin),
+            ("filter verify filter --keys latin", latin),
+            ("store import new latin --keys-only", latin),
+            ("store import store latin --keys-only", latin),
+            ("store check store latin", latin),
+        ],
+    );
+    sandbox.fails("filter build -o new", b"\xff", "standard input: line 1 is no UTF-8");
+    assert_eq!(sandbox.run("store stats store --json").json()["members"], 3);
+    sandbox.yes("filter build latin -o new --bytes");
+}
+
+#[test]
+fn a_line_that_is_no_pair_is_named() {
+    let sandbox = prepared();
+    sandbox.write("bad", "dave\t4\nerin\n");
+    let bad = "bad: line 2 has no separator";
+    all_fail(&sandbox, &[("store import new bad", bad), ("store import store bad", bad)]);
+    let stdin = "dave\t4\nerin\n";
+    sandbox.fails("store import new", stdin, "standard input: line 2 has no separator");
+    assert!(!sandbox.path("new").exists());
+    sandbox.fails("store import folder", stdin, "standard input: line 2 has no separator");
+    assert!(fs::read_dir(sandbox.path("folder")).unwrap().next().is_none());
+    let many = format!("{}end\n", lines("key\t", 100_000));
+    sandbox.fails("store import store", many, "pairs were imported, but then: standard input");
+    sandbox.fails("store import new - --separator=", "", "an empty separator");
+    sandbox.yes("store verify store");
+}
+
+#[test]
+fn an_impossible_rate() {
+    let mut cases = Vec::new();
+    for rate in ["0", "1", "2", "-0.5", "1e-30", "nan", "inf"] {
+        cases.push(format!("filter build keys -o new --rate={rate}"));
+        cases.push(format!("store import new pairs --rate={rate}"));
+    }
+    let cases: Vec<_> = cases.iter().map(|line| (line.as_str(), "is impossible")).collect();
+    all_fail(&prepared(), &cases);
+    let sandbox = prepared();
+    let huge = format!("filter build keys -o new --capacity {}", u64::MAX);
+    sandbox.fails(&huge, "", "slots are impossible");
+    sandbox.command("filter build keys -o new --rate often").assert().code(2).stdout("");
+}
+
+#[test]
+fn keys_that_are_too_long() {
+    let sandbox = prepared();
+    sandbox.write("long", format!("{}\t1\n", "x".repeat(1 << 16)));
+    let reason = "a key of 65544 bytes is too long";
+    all_fail(&sandbox, &[("store import new long", reason), ("store import store long", reason)]);
+    assert_eq!(sandbox.run("store stats store --json").json()["members"], 3);
+}
+
+#[test]
+fn damaged_compression_is_noticed() {
+    use std::io::Write as _;
+    let sandbox = prepared();
+    let text = lines("key", 10_000);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    // With a checksum, as the program of that name writes it.
+    let mut zstd = zstd::Encoder::new(Vec::new(), 3).unwrap();
+    zstd.include_checksum(true).unwrap();
+    zstd.write_all(text.as_bytes()).unwrap();
+    let zstd = zstd.finish().unwrap();
+    for whole in [gzip, zstd] {
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 2] ^= 0x10;
+        for bad in [&whole[..whole.len() / 2], &flipped[..]] {
+            sandbox.write("bad", bad);
+            all_fail(&sandbox, &[("filter build bad -o new", "bad: ")]);
+            sandbox.fails("filter check filter - --count", bad, "standard input: ");
+        }
+    }
+}
+
+#[test]
+fn the_standard_input_is_read_once() {
+    let reason = "the standard input can be read only once";
+    all_fail(&prepared(), &[("filter build - - -o new", reason), ("store import new - -", reason)]);
+}
+
+#[test]
+fn a_store_that_is_open_elsewhere() {
+    let sandbox = prepared();
+    let store = twiceshy_store::Options::new().open(sandbox.path("store")).unwrap();
+    all_fail(
+        &sandbox,
+        &[
+            ("store get store alice", "is open already"),
+            ("store import store pairs", "is open already"),
+            ("store put store x 1", "is open already"),
+        ],
+    );
+    drop(store);
+    sandbox.yes("store get store alice");
+}
+
+#[test]
+fn what_can_t_be_understood_is_explained() {
+    let sandbox = prepared();
+    for line in
+        ["", "nonsense", "filter build keys", "filter merge filter -o new", "store put store x"]
+    {
+        let usage = predicate::str::contains("Usage: twiceshy");
+        sandbox.command(line).assert().code(2).stdout("").stderr(usage);
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod full {
+    use super::*;
+
+    #[test]
+    fn an_output_that_is_full() {
+        let sandbox = prepared();
+        sandbox.write("many", lines("key", 100_000));
+        for line in [
+            "filter build keys -o new",
+            "filter check filter keys",
+            "filter check filter many",
+            "filter info filter",
+            "filter merge filter filter -o new",
+            "filter verify filter",
+            "store import store pairs",
+            "store get store alice",
+            "store delete store mallory --json",
+            "store check store keys",
+            "store check store many --missing",
+            "store stats store",
+            "store verify store",
+            "store rebuild store",
+            "completions bash",
+        ] {
+            let run = sandbox.shell(&format!("$T {line} > /dev/full"));
+            failed(&run, line, "standard output: No space left on device");
+        }
+        sandbox.yes("store verify store");
+    }
+
+    #[test]
+    fn a_device_that_is_full() {
+        let sandbox = prepared();
+        // By a link: if it should ever be replaced, it isn't the device.
+        std::os::unix::fs::symlink("/dev/full", sandbox.path("full")).unwrap();
+        let full = "full: No space left on device";
+        all_fail(
+            &sandbox,
+            &[
+                ("filter build keys -o full", full),
+                ("filter build keys -o full --secret-file new", full),
+                ("filter merge filter filter -o full", full),
+            ],
+        );
+        assert!(sandbox.path("full").is_symlink());
+    }
+
+    /// Files that may not grow are as good as a disk that is full, and need no rights.
+    #[test]
+    fn a_disk_that_is_full() {
+        let sandbox = prepared();
+        sandbox.write("many", lines("key", 100_000));
+        let (before, filter) = (sandbox.names(), sandbox.read("filter"));
+        for line in [
+            "filter build many -o new",
+            "filter build many -o filter",
+            "filter build many -o new --secret-file new.secret",
+            "store import new many --keys-only",
+            "store import folder many --keys-only",
+            "store put new alice 1",
+        ] {
+            let run = sandbox.shell(&format!("trap '' XFSZ; ulimit -f 8; $T {line}"));
+            failed(&run, line, "File too large");
+            assert_eq!(run.stdout, b"");
+            assert_eq!(sandbox.names(), before, "{line}");
+        }
+        assert_eq!(sandbox.read("filter"), filter);
+        assert!(fs::read_dir(sandbox.path("folder")).unwrap().next().is_none());
+        sandbox.shell("trap '' XFSZ; ulimit -f 8; $T store import store many --keys-only");
+        sandbox.yes("store verify store");
+        sandbox.yes("store check store keys");
+    }
+
+    #[test]
+    fn a_reader_that_has_had_enough() {
+        let sandbox = prepared();
+        sandbox.write("many", lines("key", 1_000_000));
+        let run = sandbox.shell("{ $T filter check filter many; echo $? > code; } | head -n 1");
+        assert_eq!((run.stdout.len(), run.stderr.as_str()), ("absent\tkey0\n".len(), ""));
+        assert_eq!(sandbox.read("code"), b"0\n");
+    }
+}

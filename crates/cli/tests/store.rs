@@ -1,0 +1,145 @@
+//! `twiceshy store`, as a user would type it.
+
+mod common;
+
+use common::{Sandbox, lines};
+use serde_json::json;
+
+/// A store of three pairs.
+fn of_three() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("pairs", "alice\t1\nbob\t2\ncarol\ta\ttab\n");
+    assert_eq!(
+        sandbox.run("store import store pairs --json").json(),
+        json!({"imported": 3, "members": 3})
+    );
+    sandbox
+}
+
+#[test]
+fn what_was_imported_is_there() {
+    let sandbox = of_three();
+    assert_eq!(sandbox.yes("store get store alice"), "1");
+    assert_eq!(sandbox.yes("store get store carol"), "a\ttab");
+    assert_eq!(sandbox.no("store get store mallory"), "");
+    let run = sandbox.run("store get store bob --json");
+    assert_eq!(run.json(), json!({"key": "bob", "value": "2"}));
+    let run = sandbox.run("store get store mallory --json");
+    assert_eq!((run.code, run.json()), (1, json!({"key": "mallory", "value": null})));
+}
+
+#[test]
+fn pairs_are_put_and_deleted() {
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.yes("store put store alice 1"), "");
+    assert_eq!(sandbox.yes("store put store alice 2"), "");
+    assert_eq!(sandbox.yes("store get store alice"), "2");
+    sandbox.expect("store put store blob --from -", b"\x00\xff\n", 0);
+    assert_eq!(sandbox.run("store get store blob").stdout, b"\x00\xff\n");
+    let run = sandbox.run("store get store blob --json");
+    assert_eq!(run.json(), json!({"key": "blob", "value": {"hex": "00ff0a"}}));
+    sandbox.write("value", "from a file");
+    let run = sandbox.run("store put store file --from value --json");
+    assert_eq!(run.json(), json!({"key": "file", "bytes": 11}));
+    assert_eq!(sandbox.yes("store get store file"), "from a file");
+
+    assert_eq!(sandbox.yes("store delete store alice"), "");
+    assert_eq!(sandbox.no("store delete store alice blob"), "");
+    let run = sandbox.run("store delete store file --json");
+    assert_eq!((run.code, run.json()), (0, json!({"key": "file", "deleted": true})));
+    for key in ["alice", "blob", "file"] {
+        sandbox.no(&format!("store get store {key}"));
+    }
+}
+
+#[test]
+fn lines_are_pairs_as_was_said() {
+    let sandbox = Sandbox::new();
+    let gz = zstd::encode_all(&b"alice::1\nbob::2::3\r\n"[..], 1).unwrap();
+    sandbox.expect("store import store --separator ::", gz, 0);
+    assert_eq!(sandbox.yes("store get store alice"), "1");
+    assert_eq!(sandbox.yes("store get store bob"), "2::3");
+    sandbox.expect("store import store - --keys-only", "carol\nda\tve\n", 0);
+    assert_eq!(sandbox.yes("store get store carol"), "");
+    sandbox.expect("store import store - --bytes", b"\xfe\t\xff\nalice\tnew\nalice\tnewest\n", 0);
+    assert_eq!(sandbox.yes("store get store alice"), "newest");
+    assert_eq!(sandbox.run("store stats store --json").json()["members"], 5);
+    sandbox.write("one", "x\t1\n");
+    sandbox.write("two", "y\t2\n");
+    sandbox.yes("store import store one two");
+    assert_eq!(sandbox.yes("store get store y"), "2");
+}
+
+#[test]
+fn keys_are_looked_for() {
+    let sandbox = of_three();
+    sandbox.write("queries", "alice\nmallory\nbob\nmallory\n");
+    let run = sandbox.run("store check store queries --json");
+    assert_eq!(run.code, 1);
+    let (checked, present, missing) = (4, 2, 2);
+    let report = run.json();
+    assert_eq!(report["checked"], checked);
+    assert_eq!(report["present"], present);
+    assert_eq!(report["missing"], missing);
+    let known = report["known_by_the_filter"].as_u64().unwrap();
+    let mistakes = report["mistakes"].as_u64().unwrap();
+    assert_eq!(known + mistakes, missing);
+    assert_eq!(report["reads_of_the_disk"], present + mistakes);
+    assert_eq!(sandbox.no("store check store queries --missing"), "mallory\nmallory\n");
+    assert_eq!(sandbox.no("store check store queries --present"), "alice\nbob\n");
+    let present = sandbox.expect("store check store --present --json", "bob\n", 0);
+    assert_eq!(present, "{\"key\":\"bob\",\"present\":true}\n");
+}
+
+#[test]
+fn a_mistake_is_made_once_whenever_it_is_asked() {
+    let sandbox = Sandbox::new();
+    sandbox.write("members", lines("member", 1000));
+    sandbox.write("others", lines("other", 5000));
+    sandbox.yes("store import store members --keys-only --rate 0.1 --capacity 1000");
+    let mistakes = || sandbox.run("store check store others --json").json()["mistakes"].as_u64();
+    let first = mistakes().unwrap();
+    assert!(first > 10, "{first}");
+    assert_eq!(mistakes(), Some(0));
+    let stats = || sandbox.run("store stats store --json").json();
+    assert_eq!(stats()["mistakes"], first);
+    let rebuilt = sandbox.run("store rebuild store --json");
+    assert_eq!((rebuilt.code, &rebuilt.json()["members"]), (0, &json!(1000)));
+    assert_eq!(mistakes(), Some(0));
+    sandbox.yes("store check store members");
+    assert_eq!(stats()["members"], 1000);
+}
+
+#[test]
+fn a_store_is_verified_and_rebuilt() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .write("pairs", (0..10_000).map(|i| format!("k{i}\tv{i}\n")).collect::<Vec<_>>().concat());
+    sandbox.yes("store import store pairs --capacity 100");
+    let expected = json!({"valid": true, "pairs": 10_000, "not_found": 0, "ghosts": 0});
+    assert_eq!(sandbox.run("store verify store --json").json(), expected);
+    sandbox.yes("store rebuild store");
+    assert_eq!(sandbox.run("store verify store --json").json(), expected);
+    // Without the saved filter, opening builds it.
+    for name in std::fs::read_dir(sandbox.path("store")).unwrap() {
+        let path = name.unwrap().path();
+        if path.is_file() {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    assert_eq!(sandbox.yes("store get store k77"), "v77");
+    let rebuilt = sandbox.run("store rebuild store --json").json();
+    assert_eq!(rebuilt["members"], 10_000);
+    assert_eq!(sandbox.run("store verify store --json").json(), expected);
+}
+
+#[test]
+fn a_store_keeps_its_layout() {
+    let sandbox = Sandbox::new();
+    sandbox.expect("store import store --layout split", "b\t2\na\t1\n", 0);
+    assert_eq!(sandbox.run("store stats store --json").json()["layout"], "split");
+    sandbox.expect("store import store", "c\t3\n", 0);
+    sandbox.fails("store import store --layout merged", "", "layout is Split");
+    assert_eq!(sandbox.yes("store get store c"), "3");
+    sandbox.yes("store verify store");
+}
