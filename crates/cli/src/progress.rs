@@ -57,9 +57,7 @@ impl Progress {
         if !is_shown {
             return Self { bar, showing: None };
         }
-        let style = ProgressStyle::with_template(total.template());
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.set_message(task);
+        turn_to(&bar, task, total);
         let (over, is_over) = channel();
         let shown = bar.clone();
         let thread = std::thread::Builder::new().name("progress".into()).spawn(move || {
@@ -75,6 +73,16 @@ impl Progress {
     /// What can be moved from anywhere.
     pub(crate) fn bar(&self) -> ProgressBar {
         self.bar.clone()
+    }
+}
+
+/// Has a bar tell of another task from now on.
+pub(crate) fn turn_to(bar: &ProgressBar, task: &'static str, total: Total) {
+    let style = ProgressStyle::with_template(total.template());
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_message(task);
+    if let Some(count) = total.count() {
+        bar.set_length(count);
     }
 }
 

@@ -198,6 +198,7 @@ fn an_impossible_rate() {
     for rate in ["0", "1", "2", "-0.5", "1e-30", "nan", "inf"] {
         cases.push(format!("filter build keys -o new --rate={rate}"));
         cases.push(format!("store import new pairs --rate={rate}"));
+        cases.push(format!("store rebuild store --rate={rate}"));
     }
     let cases: Vec<_> = cases.iter().map(|line| (line.as_str(), "is impossible")).collect();
     all_fail(&prepared(), &cases);

@@ -118,7 +118,9 @@ fn a_store_is_verified_and_rebuilt() {
     sandbox.yes("store import store pairs --capacity 100");
     let expected = json!({"valid": true, "pairs": 10_000, "not_found": 0, "ghosts": 0});
     assert_eq!(sandbox.run("store verify store --json").json(), expected);
-    sandbox.yes("store rebuild store");
+    let bits = |line: &str| sandbox.run(line).json()["bits_per_member"].as_f64().unwrap();
+    let precise = bits("store rebuild store --rate 0.000001 --json");
+    assert!(bits("store rebuild store --rate 0.1 --json") < precise / 2.0);
     assert_eq!(sandbox.run("store verify store --json").json(), expected);
     // Without the saved filter, opening builds it.
     for name in std::fs::read_dir(sandbox.path("store")).unwrap() {
@@ -131,6 +133,25 @@ fn a_store_is_verified_and_rebuilt() {
     let rebuilt = sandbox.run("store rebuild store --json").json();
     assert_eq!(rebuilt["members"], 10_000);
     assert_eq!(sandbox.run("store verify store --json").json(), expected);
+}
+
+#[test]
+fn a_filter_that_misses_members_is_found_out() {
+    let sandbox = of_three();
+    sandbox.expect("store import empty", "", 0);
+    // It is valid, but not this store's.
+    std::fs::copy(saved_filter(&sandbox, "empty"), saved_filter(&sandbox, "store")).unwrap();
+    let run = sandbox.run("store verify store --json");
+    let expected = json!({"valid": false, "pairs": 3, "not_found": 3, "ghosts": 0});
+    assert_eq!((run.code, run.json()), (1, expected));
+    sandbox.yes("store rebuild store");
+    sandbox.yes("store verify store");
+    assert_eq!(sandbox.yes("store get store alice"), "1");
+}
+
+fn saved_filter(sandbox: &Sandbox, store: &str) -> std::path::PathBuf {
+    let files = std::fs::read_dir(sandbox.path(store)).unwrap();
+    files.map(|entry| entry.unwrap().path()).find(|path| path.is_file()).unwrap()
 }
 
 #[test]

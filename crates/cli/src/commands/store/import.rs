@@ -2,6 +2,7 @@
 
 use super::open::{Origin, Store, in_new_or_existing};
 use super::pairs::{Form, Pairs};
+use super::shape::ShapeArgs;
 use crate::exit::Answer;
 use crate::input::{Encoding, Lines, check_stdin_once, is_stdin};
 use crate::output::Report;
@@ -10,7 +11,6 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};
-use twiceshy::AdaptiveQuotientFilter;
 use twiceshy_store::{Layout, Options};
 
 const HELP: &str = "\
@@ -22,9 +22,10 @@ Examples:
 A line is a key, a tab and a value; further tabs belong to the value. Of a key that comes twice,
 the last value counts.
 
-The store is made if there is none; if the import fails, it is gone again. Files are read twice,
-so that a bad line is found before anything is written. The standard input can't be: what comes
-before a bad line is imported then, if the store was there before.";
+The store is made if there is none, with --capacity, --rate and --layout, and if the import fails
+then, it is gone again. Files are read twice, so that a bad line is found before anything is
+written. The standard input can't be: what comes before a bad line is imported then, if the store
+was there before.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -44,13 +45,9 @@ pub(crate) struct Import {
     /// Take lines as they are, not only UTF-8
     #[arg(long)]
     bytes: bool,
-    /// For a new store: how many keys to plan the filter for; it grows by itself
-    #[arg(long, value_name = "KEYS")]
-    capacity: Option<usize>,
-    /// For a new store: how often an absent key is looked for on the disk, the first time
-    #[arg(long)]
-    rate: Option<f64>,
-    /// For a new store: how pairs are laid out
+    #[command(flatten)]
+    shape: ShapeArgs,
+    /// How pairs are laid out
     #[arg(long)]
     layout: Option<LayoutArg>,
 }
@@ -81,15 +78,7 @@ impl Import {
     }
 
     fn options(&self) -> Result<Options> {
-        let mut options = Options::new();
-        if let Some(capacity) = self.capacity {
-            options = options.capacity(capacity);
-        }
-        if let Some(rate) = self.rate {
-            // Before there is anything on the disk.
-            AdaptiveQuotientFilter::builder().capacity(1).false_positive_rate(rate).plan()?;
-            options = options.false_positive_rate(rate);
-        }
+        let options = self.shape.options()?;
         Ok(match self.layout {
             Some(LayoutArg::Merged) => options.layout(Layout::Merged),
             Some(LayoutArg::Split) => options.layout(Layout::Split),

@@ -1,6 +1,7 @@
 //! `twiceshy store`: guarded stores in directories.
 //!
-//! [`open`] finds, makes and opens them; [`pairs`] reads pairs from lines.
+//! [`open`] finds, makes and opens them; [`pairs`] reads pairs from lines, [`shape`] says
+//! what filter they get.
 
 mod check;
 mod delete;
@@ -10,6 +11,7 @@ mod open;
 mod pairs;
 mod put;
 mod rebuild;
+mod shape;
 mod stats;
 mod verify;
 

@@ -1,12 +1,12 @@
 //! Finding, making and opening stores.
 
-use crate::progress::Total;
+use crate::progress::{Total, turn_to};
 use crate::session::Session;
 use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use twiceshy_store::{FjallBackend, GuardedStore, Options};
+use twiceshy_store::{FjallBackend, FjallOptions, GuardedStore, Options};
 
 pub(super) type Store = GuardedStore<FjallBackend>;
 
@@ -25,6 +25,26 @@ pub(super) enum Filter {
 
 /// Opens a store that is there.
 pub(super) fn existing(directory: &Path, filter: Filter, session: &Session) -> Result<Store> {
+    find(directory)?;
+    open(directory, &Options::new(), filter, session)
+}
+
+/// Opens a store that is there with a filter that is built again.
+pub(super) fn rebuilt(directory: &Path, options: &Options, session: &Session) -> Result<Store> {
+    find(directory)?;
+    forget_filter(directory).with_context(|| directory.display().to_string())?;
+    open(directory, options, Filter::Ready, session)
+}
+
+/// Has a store know no saved filter any more: opened without a place for one, it forgets it. What
+/// it begins to build then is given up at once.
+fn forget_filter(directory: &Path) -> twiceshy_store::Result<()> {
+    let backend = FjallBackend::open(directory.join(DATA), FjallOptions::default())?;
+    let store: Store = Options::new().open_with(backend, None)?;
+    store.close()
+}
+
+fn find(directory: &Path) -> Result<()> {
     let name = || directory.display().to_string();
     if !fs::metadata(directory).with_context(name)?.is_dir() {
         bail!("{}: this is no directory, so it is no store", name());
@@ -32,7 +52,7 @@ pub(super) fn existing(directory: &Path, filter: Filter, session: &Session) -> R
     if !is_store(directory)? {
         bail!("{}: this is no store; `twiceshy store import` makes one", name());
     }
-    open(directory, &Options::new(), filter, session)
+    Ok(())
 }
 
 fn is_store(directory: &Path) -> Result<bool> {
@@ -42,10 +62,10 @@ fn is_store(directory: &Path) -> Result<bool> {
 
 fn open(directory: &Path, options: &Options, filter: Filter, session: &Session) -> Result<Store> {
     let name = || directory.display().to_string();
-    let progress = session.progress("building the filter again", Total::Items(0));
+    let progress = session.progress("opening", Total::Unknown);
     let bar = progress.bar();
     let options = options.clone().on_progress(move |progress| {
-        bar.set_length(progress.shards as u64);
+        turn_to(&bar, "building the filter again", Total::Items(progress.shards as u64));
         bar.set_position(progress.ready as u64);
     });
     let mut store = options.open(directory).with_context(name)?;
