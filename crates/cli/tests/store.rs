@@ -155,6 +155,34 @@ fn saved_filter(sandbox: &Sandbox, store: &str) -> std::path::PathBuf {
 }
 
 #[test]
+fn a_new_store_is_there_when_it_is_whole() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir_all(sandbox.path("store/.twiceshy-making-0/data")).unwrap();
+    sandbox.yes("store put store alice 1");
+    let mut names: Vec<_> = std::fs::read_dir(sandbox.path("store"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    // Somebody else's, the data, and the saved filter.
+    assert_eq!(names[..2], [".twiceshy-making-0", "data"]);
+    assert!(names[2].starts_with("filter-") && names.len() == 3);
+    assert_eq!(sandbox.yes("store get store alice"), "1");
+}
+
+#[test]
+fn two_who_make_the_same_store_take_nothing_from_each_other() {
+    let sandbox = Sandbox::new();
+    sandbox.write("good", lines("key", 1000));
+    let run = sandbox.shell(
+        "(sleep 0.3; echo no pair) | $T store import store - & \
+         $T store import store good --keys-only; wait $!; echo $?",
+    );
+    assert!(run.text().ends_with("2\n"), "{}{}", run.text(), run.stderr);
+    sandbox.yes("store check store good");
+}
+
+#[test]
 fn a_store_keeps_its_layout() {
     let sandbox = Sandbox::new();
     sandbox.expect("store import store --layout split", "b\t2\na\t1\n", 0);

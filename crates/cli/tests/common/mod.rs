@@ -123,3 +123,24 @@ fn finished(command: &mut Command) -> Run {
 pub(crate) fn lines(prefix: &str, count: usize) -> String {
     (0..count).map(|number| format!("{prefix}{number}\n")).collect::<Vec<_>>().concat()
 }
+
+/// A filter and a store of three keys, and what is wrong with everything else.
+pub(crate) fn prepared() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys", "alice\nbob\ncarol\n");
+    sandbox.write("pairs", "alice\t1\nbob\t2\ncarol\t3\n");
+    sandbox.write("latin", b"alice\nbob\ncaf\xe9\t4\n");
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    sandbox.yes("filter build keys -o filter");
+    sandbox.yes("store import store pairs");
+    sandbox
+}
+
+/// These fail, and there is nothing afterwards that wasn't there before.
+pub(crate) fn all_fail(sandbox: &Sandbox, cases: &[(&str, &str)]) {
+    let before = sandbox.names();
+    for (line, reason) in cases {
+        sandbox.fails(line, "", reason);
+        assert_eq!(sandbox.names(), before, "twiceshy {line}");
+    }
+}

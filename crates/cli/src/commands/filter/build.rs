@@ -41,7 +41,7 @@ pub(crate) struct Build {
     #[arg(short, long, value_name = "FILTER")]
     output: PathBuf,
     /// How often an absent key may be answered "maybe": 0.001 if nothing is said
-    #[arg(long, conflicts_with = "like")]
+    #[arg(long, conflicts_with = "like", allow_negative_numbers = true)]
     rate: Option<f64>,
     /// Room for so many keys, if there are less now
     #[arg(long, value_name = "KEYS", conflicts_with = "like")]

@@ -1,17 +1,17 @@
 //! Finding, making and opening stores.
 
+use super::making::Making;
 use crate::progress::{Total, turn_to};
 use crate::session::Session;
 use anyhow::{Context as _, Result, bail};
 use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use twiceshy_store::{FjallBackend, FjallOptions, GuardedStore, Options};
 
 pub(super) type Store = GuardedStore<FjallBackend>;
 
 /// Where a store has its data. Opening makes what isn't there, so it has to be looked for.
-const DATA: &str = "data";
+pub(super) const DATA: &str = "data";
 const ENGINE: &str = "fjall";
 
 /// When a store may be used.
@@ -55,7 +55,7 @@ fn find(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn is_store(directory: &Path) -> Result<bool> {
+pub(super) fn is_store(directory: &Path) -> Result<bool> {
     let data = directory.join(DATA).join(ENGINE);
     data.try_exists().with_context(|| data.display().to_string())
 }
@@ -76,25 +76,23 @@ fn open(directory: &Path, options: &Options, filter: Filter, session: &Session) 
 }
 
 /// Does something with a store, and closes it; makes it first, if there is none. If that fails,
-/// a store that was made for it is gone again.
+/// there is none either.
 pub(super) fn in_new_or_existing<T>(
     directory: &Path,
     options: &Options,
     session: &Session,
     work: impl FnOnce(&Store, Origin) -> Result<T>,
 ) -> Result<T> {
-    let made = Made::look(directory)?;
-    let origin = if made.is_some() { Origin::New } else { Origin::Existing };
-    let done = open(directory, options, Filter::Ready, session).and_then(|store| {
-        let done = work(&store, origin)?;
-        close(store, directory, session)?;
-        Ok(done)
-    });
-    done.inspect_err(|_| {
-        if let Some(made) = made {
-            made.remove();
-        }
-    })
+    let making = Making::begin(directory)?;
+    let (path, origin) = match &making {
+        Some(making) => (making.path(), Origin::New),
+        None => (directory, Origin::Existing),
+    };
+    let store = open(path, options, Filter::Ready, session)?;
+    let done = work(&store, origin)?;
+    close(store, path, session)?;
+    making.map_or(Ok(()), Making::finish)?;
+    Ok(done)
 }
 
 /// Whether a store was there before.
@@ -108,46 +106,4 @@ pub(super) enum Origin {
 pub(super) fn close(store: Store, directory: &Path, session: &Session) -> Result<()> {
     let _progress = session.progress("saving the filter", Total::Unknown);
     store.close().with_context(|| directory.display().to_string())
-}
-
-/// What is to be removed if making a store fails.
-struct Made {
-    directory: PathBuf,
-    /// Whether the directory is new, too.
-    is_directory_new: bool,
-}
-
-impl Made {
-    /// What there will be in a directory that holds no store; `None` if it holds one.
-    fn look(directory: &Path) -> Result<Option<Self>> {
-        let name = || directory.display().to_string();
-        let entries = match fs::read_dir(directory) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(Some(Self { directory: directory.into(), is_directory_new: true }));
-            }
-            entries => entries.with_context(name)?,
-        };
-        if is_store(directory)? {
-            return Ok(None);
-        }
-        for entry in entries {
-            // One that was killed while it was made is made again.
-            if entry.with_context(name)?.file_name() != DATA {
-                bail!("{}: this is no store, and not empty; name a new directory", name());
-            }
-        }
-        Ok(Some(Self { directory: directory.into(), is_directory_new: false }))
-    }
-
-    /// The error that led here is told; what can't be removed is seen.
-    fn remove(&self) {
-        if self.is_directory_new {
-            let _ = fs::remove_dir_all(&self.directory);
-            return;
-        }
-        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        }
-    }
 }

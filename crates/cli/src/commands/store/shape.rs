@@ -11,7 +11,7 @@ pub(super) struct ShapeArgs {
     #[arg(long, value_name = "KEYS")]
     capacity: Option<usize>,
     /// How often an absent key is looked for on the disk, the first time: 0.002 if nothing is said
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
 }
 

@@ -1,0 +1,74 @@
+//! A new store, made out of sight: there is all of it or nothing.
+
+use super::open::{DATA, is_store};
+use anyhow::{Context as _, Result, bail};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// A store that is made in a hidden directory within its own, and moved out of it when it is
+/// done. What is removed if that fails is only what nobody else has seen.
+pub(super) struct Making {
+    directory: PathBuf,
+    hidden: PathBuf,
+    is_directory_new: bool,
+}
+
+const HIDDEN: &str = ".twiceshy-making-";
+
+impl Making {
+    /// Begins, unless there is a store already.
+    pub(super) fn begin(directory: &Path) -> Result<Option<Self>> {
+        let name = || directory.display().to_string();
+        let is_directory_new = match fs::create_dir(directory) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error).with_context(name),
+        };
+        let entries = fs::read_dir(directory).with_context(name)?;
+        if is_store(directory)? {
+            return Ok(None);
+        }
+        for entry in entries {
+            let file = entry.with_context(name)?.file_name();
+            // Others may be making one, too, or have been killed when they were.
+            if !file.to_string_lossy().starts_with(HIDDEN) {
+                bail!("{}: this is no store, and not empty; name a new directory", name());
+            }
+        }
+        let hidden = directory.join(format!("{HIDDEN}{}", std::process::id()));
+        Ok(Some(Self { directory: directory.into(), hidden, is_directory_new }))
+    }
+
+    /// Where it is made.
+    pub(super) fn path(&self) -> &Path {
+        &self.hidden
+    }
+
+    /// Moves the store, which must be closed, to where it belongs.
+    pub(super) fn finish(self) -> Result<()> {
+        self.publish().with_context(|| self.directory.display().to_string())
+    }
+
+    fn publish(&self) -> io::Result<()> {
+        // This is the moment: it fails if there is one already. The saved filter, which follows,
+        // would be built again if it were missing.
+        fs::rename(self.hidden.join(DATA), self.directory.join(DATA))?;
+        for entry in fs::read_dir(&self.hidden)? {
+            let entry = entry?;
+            fs::rename(entry.path(), self.directory.join(entry.file_name()))?;
+        }
+        if cfg!(unix) { File::open(&self.directory)?.sync_all() } else { Ok(()) }
+    }
+}
+
+impl Drop for Making {
+    /// What can't be removed does no harm.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.hidden);
+        if self.is_directory_new {
+            // Does nothing if there is a store in it now.
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+}
