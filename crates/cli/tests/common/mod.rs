@@ -57,6 +57,7 @@ impl Sandbox {
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = assert_cmd::cargo_bin_cmd!("twiceshy");
         command.current_dir(self.directory.path()).args(line.split_whitespace());
+        command.env_remove("CLICOLOR_FORCE");
         command
     }
 

@@ -64,7 +64,6 @@ impl Check {
         }
         drop(lines);
         let stats = store.stats();
-        close(store, &self.store, session)?;
         if !self.missing && !self.present {
             let report = Report::new()
                 .count("checked", checked)
@@ -79,6 +78,7 @@ impl Check {
                 .count("reads of the disk", stats.backend_gets - before.backend_gets);
             session.output.report(&report)?;
         }
+        close(store, &self.store, session)?;
         Ok(Answer::of(present == checked))
     }
 

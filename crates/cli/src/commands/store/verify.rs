@@ -39,13 +39,13 @@ impl Verify {
         let found = found(&store, |pairs| progress.bar().inc(pairs));
         let (pairs, lost) = found.with_context(|| self.store.display().to_string())?;
         drop(progress);
-        close(store, &self.store, session)?;
         let report = Report::new()
             .yes("valid", lost == 0)
             .count("pairs", pairs)
             .count("not found", lost)
             .count("ghosts", members.saturating_sub(pairs));
         session.output.report(&report)?;
+        close(store, &self.store, session)?;
         Ok(Answer::of(lost == 0))
     }
 }
