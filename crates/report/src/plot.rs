@@ -250,3 +250,19 @@ impl From<(f64, f64)> for Point {
         Self::new(x, y)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_survives_json() {
+        let point = Point::new(f64::INFINITY, 1.0).spread(f64::NAN, 2.0);
+        let json = serde_json::to_string(&point).unwrap();
+        assert_eq!(json, r#"{"x":null,"y":1.0,"spread":[null,2.0]}"#);
+        let read: Point = serde_json::from_str(&json).unwrap();
+        assert!(read.x.is_nan() && read.spread.unwrap().0.is_nan());
+        let short: Series = serde_json::from_str(r#"{"points":[{"x":1,"y":2}]}"#).unwrap();
+        assert_eq!(short.points, [Point::new(1.0, 2.0)]);
+    }
+}

@@ -64,7 +64,7 @@ fn contents(out: &mut Markup, page: &Page, ids: &[String]) {
     put!(out, "<nav aria-label=\"Contents\">\n<h2>Contents</h2>\n<ol>\n");
     for (section, id) in page.sections.iter().zip(ids) {
         put!(out, "<li><a href=\"#{id}\">{}</a>", Escaped(&section.title));
-        badge(out, section.verdict);
+        badge(out, section.verdict, false);
         put!(out, "</li>\n");
     }
     put!(out, "</ol>\n</nav>\n");
@@ -72,7 +72,7 @@ fn contents(out: &mut Markup, page: &Page, ids: &[String]) {
 
 fn experiment(out: &mut Markup, section: &Section, id: &str, looks: &Looks<'_>) {
     put!(out, "<section id=\"{id}\">\n<h2>{}", Escaped(&section.title));
-    badge(out, section.verdict);
+    badge(out, section.verdict, true);
     put!(out, "</h2>\n");
     prose(out, "question", &section.question);
     let answers = [("The paper claims", &section.paper), ("Seen here", &section.seen)];
@@ -103,7 +103,8 @@ fn experiment(out: &mut Markup, section: &Section, id: &str, looks: &Looks<'_>) 
     put!(out, "</section>\n");
 }
 
-fn badge(out: &mut Markup, verdict: Option<Verdict>) {
+/// Shows a verdict, or its sign alone.
+fn badge(out: &mut Markup, verdict: Option<Verdict>, in_words: bool) {
     let (class, sign, word) = match verdict {
         None => return,
         Some(Verdict::Confirmed) => ("good", "✓", "confirmed"),
@@ -111,7 +112,12 @@ fn badge(out: &mut Markup, verdict: Option<Verdict>) {
         Some(Verdict::Refuted) => ("bad", "✗", "not confirmed"),
         Some(Verdict::Open) => ("fair", "?", "open"),
     };
-    put!(out, " <span class=\"badge {class}\">{sign} {word}</span>");
+    if in_words {
+        put!(out, " <span class=\"badge {class}\">{sign} {word}</span>");
+    } else {
+        put!(out, " <span class=\"sign {class}\" role=\"img\" aria-label=\"{word}\" ");
+        put!(out, "title=\"{word}\">{sign}</span>");
+    }
 }
 
 /// A name for each section that is allowed in an address, and no other's.

@@ -182,3 +182,35 @@ fn unit(axis: &Axis, largest: f64) -> (f64, String) {
     };
     (10f64.powi(exponent), unit)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_whose_quotient_overflows_have_places() {
+        let axis = Axis::log10("", "");
+        let numbers = Numbers::new(&axis, Some((1e-149, 1e150)), true, 5);
+        let placed = numbers.place(300.0, 0.0);
+        let places = [0.0, 1e-149, 1.0, 1e150].map(|value| placed.at(value));
+        assert!(places.is_sorted_by(|one, next| one > next), "{places:?}");
+    }
+
+    #[test]
+    fn units_have_prefixes_or_numbers() {
+        let title = |axis: Axis, high| Numbers::new(&axis, Some((0.0, high)), false, 7).title;
+        assert_eq!(title(Axis::linear("speed", "op/s").si(), 4e7), "speed (Mop/s)");
+        assert_eq!(title(Axis::linear("time", "s").si(), 2e-5), "time (µs)");
+        assert_eq!(title(Axis::linear("queries", ""), 2e8), "queries (millions)");
+        assert_eq!(title(Axis::linear("rate", ""), 3e-5), "rate (×10⁻⁶)");
+        assert_eq!(title(Axis::linear("load", "%"), 95.0), "load (%)");
+    }
+
+    #[test]
+    fn values_at_bars_have_as_many_decimals() {
+        let axis = Axis::linear("", "op/s").si();
+        let numbers = Numbers::new(&axis, Some((0.0, 2.5e6)), false, 7);
+        let shown = [2.5e6, 9e5, 1.234e4, 0.0].map(|value| numbers.short(value));
+        assert_eq!(shown, ["2.50", "0.90", "0.012", "0.00"]);
+    }
+}
