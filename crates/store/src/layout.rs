@@ -7,6 +7,7 @@
 //! | `Keys`, split | key | value |
 //! | `Mistakes` | all 16 bytes of the hash | nothing |
 //! | `Meta` | `store` | format (4 bytes), layout (1 byte), secret (16 bytes) |
+//! | `Meta` | `shape` | of the filter: capacity, false-positive rate (a float), shards (8 bytes each) |
 //! | `Meta` | `clean` | the number under which the filter is saved (16 bytes) |
 //!
 //! Numbers are big-endian, so that bytes are in the order of hashes. The key behind the hash
@@ -16,6 +17,7 @@ use crate::backend::{
     Backend, Batch, Bounds, Bytes, Durability, Excluded, Included, Keyspace, Unbounded,
 };
 use crate::error::{Result, StoreError};
+use crate::filter::Shape;
 use std::ops::RangeInclusive;
 use twiceshy::{Hash, KeyedHasher, Secret};
 
@@ -31,6 +33,7 @@ pub enum Layout {
 
 /// Names in [`Keyspace::Meta`].
 const STORE: &[u8] = b"store";
+const SHAPE: &[u8] = b"shape";
 pub(crate) const CLEAN: &[u8] = b"clean";
 
 /// The version of all this.
@@ -103,6 +106,31 @@ impl Identity {
         let secret = secret.try_into().map_err(|_| wrong("its secret isn't 16 bytes"))?;
         Ok(Self { layout, secret: Secret::from_bytes(secret) })
     }
+}
+
+/// What the filter of the store in a backend was last asked to be like.
+pub(crate) fn shape(backend: &impl Backend) -> Result<Option<Shape>> {
+    let Some(bytes) = backend.get(Keyspace::Meta, SHAPE)? else { return Ok(None) };
+    let wrong = || StoreError::Format("its filter has no shape".into());
+    let bytes: [u8; 24] = (*bytes).try_into().map_err(|_| wrong())?;
+    let [capacity, rate, shards] =
+        [0, 8, 16].map(|at| u64::from_be_bytes(*bytes[at..].first_chunk().expect("24 bytes")));
+    let [capacity, shards] =
+        [capacity, shards].map(|number| number.try_into().map_err(|_| wrong()));
+    Ok(Some(Shape {
+        capacity: capacity?,
+        false_positive_rate: f64::from_bits(rate),
+        shards: shards?,
+    }))
+}
+
+/// Remembers what the filter is asked to be like.
+pub(crate) fn keep_shape(backend: &impl Backend, shape: &Shape) -> Result<()> {
+    let rate = shape.false_positive_rate.to_bits();
+    let numbers = [shape.capacity as u64, rate, shape.shards as u64];
+    let mut batch = Batch::new();
+    batch.insert(Keyspace::Meta, SHAPE, numbers.map(u64::to_be_bytes).concat());
+    Ok(backend.write(&batch, Durability::Synced)?)
 }
 
 /// Bytes of a hash that members are sorted by.

@@ -316,3 +316,62 @@ fn a_tiny_filter_takes_many_at_once() {
         assert_eq!(store.stats().mistakes, 20);
     }
 }
+
+/// A filter that is built again counts, though nothing was written.
+#[test]
+fn what_was_scrubbed_is_saved() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Arc::new(MemoryBackend::new());
+    let open = || -> GuardedStore<_> {
+        let options = common::options(Layout::Merged);
+        options.open_with(Arc::clone(&backend), Some(directory.path())).unwrap()
+    };
+    let store = open();
+    (0..500_u32).for_each(|n| store.put(&n.to_be_bytes(), b"").unwrap());
+    store.close().unwrap();
+    let names = || {
+        let files = std::fs::read_dir(directory.path()).unwrap();
+        files.map(|file| file.unwrap().file_name()).collect::<Vec<_>>()
+    };
+    let saved = names();
+    let store = open();
+    assert_eq!(store.stats().shards_ready, 4);
+    store.close().unwrap();
+    assert_eq!(names(), saved, "nothing has changed");
+    let store = open();
+    store.scrub().unwrap();
+    store.close().unwrap();
+    assert_ne!(names(), saved);
+    let store = open();
+    assert_eq!((store.stats().shards_ready, store.stats().members), (4, 500));
+}
+
+#[test]
+fn a_store_remembers_what_its_filter_is_to_be_like() {
+    let backend = Arc::new(MemoryBackend::new());
+    let bits = |options: &Options| {
+        let mut store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+        store.wait_until_ready().unwrap();
+        (store.stats().shards, store.stats().filter_bytes)
+    };
+    let coarse = bits(&Options::new().capacity(10_000).false_positive_rate(0.1).shards(2));
+    assert_eq!(bits(&Options::new()), coarse);
+    let fine = bits(&Options::new().false_positive_rate(0.000_1));
+    assert!(fine.0 == 2 && fine.1 > coarse.1);
+    assert_eq!(bits(&Options::new()), fine);
+}
+
+#[cfg(feature = "fjall")]
+#[test]
+fn an_impossible_filter_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    for rate in [0.0, 1.0, f64::NAN, -1.0] {
+        let opened = Options::new().false_positive_rate(rate).open(&path);
+        assert!(matches!(opened, Err(StoreError::Build(_))), "{rate}");
+        assert!(!path.exists());
+    }
+    let store = Options::new().layout(Layout::Split).open(&path).unwrap();
+    assert_eq!(store.layout(), Layout::Split);
+    assert!(store.bytes_on_disk().unwrap() > 0);
+}

@@ -5,23 +5,28 @@ use crate::backend::{Backend, Durability};
 use crate::error::Result;
 use crate::filter::{Shape, SharedFilter};
 use crate::front::Front;
-use crate::layout::{Identity, Layout};
+use crate::layout::{self, Identity, Layout};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use twiceshy::{KeyedHasher, Secret};
+use twiceshy::{ConcurrentAdaptiveQuotientFilter, KeyedHasher, Secret};
 
 /// Where the default backend is, in the directory of a store.
 #[cfg(feature = "fjall")]
 const DATA: &str = "data";
 
+/// What the filter of a new store is like.
+const DEFAULT: Shape = Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 };
+
 /// How a store is opened.
 ///
-/// What a store was created with, its layout and its secret, it keeps; the rest may be another
-/// each time.
+/// What a store was created with, its layout and its secret, it keeps. It also remembers what its
+/// filter is to be like, unless that is said anew; the rest may be another each time.
 #[derive(Clone)]
 pub struct Options {
-    pub(super) shape: Shape,
+    capacity: Option<usize>,
+    false_positive_rate: Option<f64>,
+    shards: Option<usize>,
     pub(super) layout: Option<Layout>,
     pub(super) secret: Option<Secret>,
     pub(super) durability: Durability,
@@ -45,7 +50,9 @@ pub struct Progress {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            shape: Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 },
+            capacity: None,
+            false_positive_rate: None,
+            shards: None,
             layout: None,
             secret: None,
             durability: Durability::default(),
@@ -57,8 +64,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A million members at first, 0.2 % false positives, merged, writes that survive a kill,
-    /// and a million mistakes kept.
+    /// For a new store, a million members at first, 0.2 % false positives, and merged; for any,
+    /// writes that survive a kill, and a million mistakes kept.
     pub fn new() -> Self {
         Self::default()
     }
@@ -66,21 +73,21 @@ impl Options {
     /// How many members to plan the filter for; it grows by itself, if there are more.
     #[must_use]
     pub fn capacity(mut self, members: usize) -> Self {
-        self.shape.capacity = members;
+        self.capacity = Some(members);
         self
     }
 
     /// How often a key that isn't there is looked for on the disk, the first time.
     #[must_use]
     pub fn false_positive_rate(mut self, rate: f64) -> Self {
-        self.shape.false_positive_rate = rate;
+        self.false_positive_rate = Some(rate);
         self
     }
 
     /// Into how many shards the filter is cut; more of them make shorter pauses.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
-        self.shape.shards = shards;
+        self.shards = Some(shards);
         self
     }
 
@@ -144,6 +151,8 @@ impl Options {
     ) -> Result<GuardedStore<crate::backend::FjallBackend>> {
         use crate::backend::{FjallBackend, FjallOptions};
         let directory = directory.as_ref();
+        // Before there is anything on the disk.
+        self.check::<ConcurrentAdaptiveQuotientFilter>(&DEFAULT)?;
         let backend = FjallBackend::open(directory.join(DATA), FjallOptions::default())?;
         self.open_within(backend, Some(directory), DATA)
     }
@@ -167,12 +176,18 @@ impl Options {
         directory: Option<&Path>,
         data: &'static str,
     ) -> Result<GuardedStore<B, F>> {
+        let kept = layout::shape(&backend)?;
+        let shape = self.shape(kept.as_ref().unwrap_or(&DEFAULT));
+        self.check::<F>(&shape)?;
         let identity = Identity::of(&backend, self.layout, self.secret.as_ref())?;
+        if kept != Some(shape) {
+            layout::keep_shape(&backend, &shape)?;
+        }
         let saved = super::recover::saved(&backend, directory)?;
         let is_dirty = saved.is_none();
         let (filter, is_ready) = match saved {
             Some(filter) => (filter, true),
-            None => (F::with_shape(&self.shape)?, false),
+            None => (F::with_shape(&shape)?, false),
         };
         let inner = Inner {
             front: Front::new(filter, is_ready, self.mistakes_kept, self.repairs),
@@ -191,5 +206,20 @@ impl Options {
         let inner = Arc::new(inner);
         let rebuilding = (!is_ready).then(|| inner.rebuild_behind(self.progress.clone()));
         Ok(GuardedStore { inner, rebuilding: rebuilding.transpose()? })
+    }
+
+    /// What is asked for, and otherwise what was.
+    fn shape(&self, otherwise: &Shape) -> Shape {
+        Shape {
+            capacity: self.capacity.unwrap_or(otherwise.capacity),
+            false_positive_rate: self.false_positive_rate.unwrap_or(otherwise.false_positive_rate),
+            shards: self.shards.unwrap_or(otherwise.shards),
+        }
+    }
+
+    /// Fails if there can't be such a filter, of whatever size.
+    fn check<F: SharedFilter>(&self, otherwise: &Shape) -> Result<()> {
+        F::with_shape(&Shape { capacity: 1, ..self.shape(otherwise) })?;
+        Ok(())
     }
 }

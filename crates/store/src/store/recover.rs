@@ -83,6 +83,8 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn scrub(&self) -> Result<()> {
+        // Otherwise the filter that was saved would be back after closing.
+        self.inner.dirty()?;
         let front = &self.inner.front;
         (0..front.filter.shards())
             .try_for_each(|shard| front.rebuild(&*self.inner, shard, 0).map(|_| ()))

@@ -58,6 +58,19 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         }
     }
 
+    /// How keys and values are laid out.
+    pub fn layout(&self) -> Layout {
+        self.inner.layout
+    }
+
+    /// How much of the disk the backend's files take.
+    ///
+    /// # Errors
+    /// If the backend fails.
+    pub fn bytes_on_disk(&self) -> Result<u64> {
+        Ok(self.inner.backend.bytes_on_disk()?)
+    }
+
     /// Makes all that was written survive a power cut.
     ///
     /// # Errors

@@ -144,9 +144,14 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         )
     }
 
-    /// Writes to the backend; before the first time, that the saved filter is not to be
-    /// trusted any more.
+    /// Writes to the backend, which has no saved filter then.
     pub(super) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.dirty()?;
+        Ok(self.backend.write(batch, durability)?)
+    }
+
+    /// Says, the first time, that the saved filter is not to be trusted any more.
+    pub(super) fn dirty(&self) -> Result<()> {
         if !self.is_dirty.load(Ordering::Acquire) {
             let _one = self.dirtying.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.is_dirty.load(Ordering::Acquire) {
@@ -154,7 +159,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
                 self.is_dirty.store(true, Ordering::Release);
             }
         }
-        Ok(self.backend.write(batch, durability)?)
+        Ok(())
     }
 }
 
