@@ -1,7 +1,7 @@
 //! What can go wrong.
 
-use crate::backend::BackendError;
-use crate::layout::Layout;
+use crate::backend::{BackendError, MAX_KEY_BYTES};
+use crate::layout::{self, Layout};
 use twiceshy::{AdaptError, BuildError, EntropyError, InsertError, SnapshotError};
 
 /// Why an operation of a store failed.
@@ -14,6 +14,12 @@ pub enum StoreError {
     /// The backend can't.
     #[error(transparent)]
     Backend(#[from] BackendError),
+    /// The key can't be stored.
+    #[error("a key of {bytes} bytes is too long, the limit is {}", longest_key())]
+    KeyTooLong {
+        /// Its length.
+        bytes: usize,
+    },
     /// There is no room in the filter, and it can't grow.
     #[error("the filter takes no more members")]
     Filter(#[from] InsertError),
@@ -49,6 +55,10 @@ pub enum StoreError {
     /// The operation needs the layout that keeps the order of the keys.
     #[error("only a store of the split layout keeps its keys in order")]
     Unordered,
+}
+
+fn longest_key() -> usize {
+    MAX_KEY_BYTES - layout::member_key_len(&[])
 }
 
 /// The result of an operation of a store.

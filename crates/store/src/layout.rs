@@ -43,6 +43,8 @@ const FORMAT: u32 = 1;
 pub(crate) struct Identity {
     pub(crate) layout: Layout,
     pub(crate) secret: Secret,
+    /// Whether it was created just now, and is empty.
+    pub(crate) is_new: bool,
 }
 
 impl Identity {
@@ -75,10 +77,12 @@ impl Identity {
             }
         }
         let secret = secret.map_or_else(Secret::generate, |secret| Ok(secret.clone()))?;
-        let identity = Self { layout, secret };
+        let identity = Self { layout, secret, is_new: true };
         let mut batch = Batch::new();
         batch.insert(Keyspace::Meta, STORE, identity.to_bytes());
         backend.write(&batch, Durability::Synced)?;
+        // Without the secret all is lost: it shan't be in a journal alone.
+        backend.flush()?;
         Ok(identity)
     }
 
@@ -104,7 +108,7 @@ impl Identity {
             other => return Err(wrong(&format!("there is no layout {other}"))),
         };
         let secret = secret.try_into().map_err(|_| wrong("its secret isn't 16 bytes"))?;
-        Ok(Self { layout, secret: Secret::from_bytes(secret) })
+        Ok(Self { layout, secret: Secret::from_bytes(secret), is_new: false })
     }
 }
 

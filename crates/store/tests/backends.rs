@@ -83,6 +83,8 @@ suite! {
     a_backup_is_a_copy,
     a_backup_is_of_one_moment,
     a_backup_needs_an_empty_directory,
+    keys_that_are_too_long_are_not_there,
+    gets_and_writes_are_in_nobodys_way,
     opened_once_at_a_time,
     any_batches_ranges_and_reopenings,
 }
@@ -495,7 +497,63 @@ fn a_backup_needs_an_empty_directory<B: Open>() {
         matches!(&error, BackendError::Occupied { path } if path.ends_with("diary")),
         "{error}"
     );
-    assert!(matches!(backend.backup(directory.path()), Err(BackendError::Locked { .. })));
+    let names = |path: &Path| std::fs::read_dir(path).unwrap().count();
+    assert_eq!(names(target.path()), 1, "no lock is left in somebody's directory");
+    assert!(matches!(backend.backup(directory.path()), Err(BackendError::Occupied { .. })));
+    // What another backup was killed in the middle of is in nobody's way.
+    let target = tempfile::tempdir().unwrap();
+    for engine in ["fjall", "redb"] {
+        std::fs::write(target.path().join(format!("{engine}.new")), "half").unwrap();
+    }
+    backend.backup(target.path()).unwrap();
+}
+
+/// Nobody has such keys, but anybody may ask for them.
+fn keys_that_are_too_long_are_not_there<B: Open>() {
+    let (_directory, backend) = fresh::<B>();
+    let [zeros, sevens] = [0, 7].map(|byte| vec![byte; MAX_KEY_BYTES]);
+    for key in [&zeros[..], &sevens, b"a", b"z"] {
+        insert(&backend, Keyspace::Keys, key, "");
+    }
+    for byte in [0, 7, b'm'] {
+        for length in [MAX_KEY_BYTES + 1, MAX_KEY_BYTES + 2, 100_000] {
+            let long = vec![byte; length];
+            assert_eq!(backend.get(Keyspace::Keys, &long).unwrap(), None);
+            let before = if byte == b'm' { 3 } else { 1 + usize::from(byte == 7) };
+            let count = |bounds| backend.range(Keyspace::Keys, bounds).map(Result::unwrap).count();
+            for start in [Included(&long[..]), Excluded(&long[..])] {
+                assert_eq!(count((start, Unbounded)), 4 - before, "from {byte} {length}");
+            }
+            for end in [Included(&long[..]), Excluded(&long[..])] {
+                assert_eq!(count((Unbounded, end)), before, "to {byte} {length}");
+            }
+            assert_eq!(backend.prefix(Keyspace::Keys, &long).count(), 0);
+        }
+    }
+}
+
+/// The same key, all the time.
+fn gets_and_writes_are_in_nobodys_way<B: Open>() {
+    let (_directory, backend) = fresh::<B>();
+    insert(&backend, Keyspace::Keys, "key", [0; 8]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let value = backend.get(Keyspace::Keys, b"key").unwrap().unwrap();
+                    assert!(value.iter().all(|&byte| byte == value[0]), "torn");
+                }
+            });
+        }
+        for round in 0..200 {
+            insert(&backend, Keyspace::Keys, "key", [round; 8]);
+            if round % 20 == 0 {
+                backend.compact().unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 fn opened_once_at_a_time<B: Open>() {

@@ -375,3 +375,37 @@ fn an_impossible_filter_leaves_nothing_behind() {
     assert_eq!(store.layout(), Layout::Split);
     assert!(store.bytes_on_disk().unwrap() > 0);
 }
+
+/// Whoever only looks in leaves a filter behind, too.
+#[cfg(feature = "fjall")]
+#[test]
+fn a_store_that_is_closed_at_once_is_saved() {
+    let directory = tempfile::tempdir().unwrap();
+    for n in 0..5_u8 {
+        let store = Options::new().open(directory.path()).unwrap();
+        let stats = store.stats();
+        assert_eq!((stats.shards_ready, stats.members), (stats.shards, n.into()));
+        assert_eq!(store.get(b"mallory").unwrap(), None);
+        assert_eq!(store.stats().unfiltered, 0);
+        store.put(&[n], b"").unwrap();
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn what_is_too_long_is_refused_before_anything_is_done() {
+    for layout in common::LAYOUTS {
+        let store: GuardedStore<_> =
+            common::options(layout).open_with(MemoryBackend::new(), None).unwrap();
+        let (long, longest) = (vec![1; 65_527], vec![1; 65_526]);
+        assert!(matches!(store.put(&long, b""), Err(StoreError::KeyTooLong { bytes: 65_527 })));
+        assert!(store.put(&long, b"").unwrap_err().to_string().contains("65526"));
+        // Zeros that nobody touches take no memory.
+        let value = vec![0; twiceshy_store::backend::MAX_VALUE_BYTES + 1];
+        assert!(store.put_many([(&b"a"[..], &b"1"[..]), (b"b", &value)]).is_err());
+        assert_eq!((store.get(&long).unwrap(), store.delete(&long).unwrap()), (None, false));
+        assert_eq!((store.stats().members, store.stats().ghosts_left), (0, 0));
+        store.put(&longest, b"").unwrap();
+        assert!(store.contains(&longest).unwrap() && store.delete(&longest).unwrap());
+    }
+}

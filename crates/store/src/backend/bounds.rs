@@ -2,6 +2,9 @@
 
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
+#[cfg(feature = "fjall")]
+use super::MAX_KEY_BYTES;
+
 /// Where a range of keys begins and ends.
 pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
@@ -24,6 +27,23 @@ pub(super) fn is_empty(bounds: Bounds<'_>) -> bool {
         (Included(start), Included(end)) => start > end,
         (Included(start) | Excluded(start), Included(end) | Excluded(end)) => start >= end,
     }
+}
+
+/// The same range of keys that an engine can have, by bounds that are no longer than these. Some
+/// panic at longer ones.
+#[cfg(feature = "fjall")]
+pub(super) fn shortened((start, end): Bounds<'_>) -> Bounds<'_> {
+    let shorten = |bound: &[u8]| bound.len() > MAX_KEY_BYTES;
+    // No key is between a long bound and its beginning, which is before it.
+    let start = match start {
+        Included(bound) | Excluded(bound) if shorten(bound) => Excluded(&bound[..MAX_KEY_BYTES]),
+        start => start,
+    };
+    let end = match end {
+        Included(bound) | Excluded(bound) if shorten(bound) => Included(&bound[..MAX_KEY_BYTES]),
+        end => end,
+    };
+    (start, end)
 }
 
 #[cfg(test)]

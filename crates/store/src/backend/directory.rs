@@ -39,14 +39,25 @@ impl Directory {
 
     /// The same, but there may be nothing in it.
     pub(super) fn open_new(path: &Path) -> Result<Self> {
+        // Before there is a lock in it, and again.
+        if exists(path)? {
+            Self::check_new(path)?;
+        }
         let directory = Self::open(path)?;
+        Self::check_new(path)?;
+        Ok(directory)
+    }
+
+    fn check_new(path: &Path) -> Result<()> {
         for entry in fs::read_dir(path).map_err(io_error("list", path))? {
             let name = entry.map_err(io_error("list", path))?.file_name();
-            if name != LOCK {
+            // What was never finished is nothing.
+            let is_unfinished = FOREIGN.iter().any(|engine| name == *unfinished(engine));
+            if name != LOCK && !is_unfinished {
                 return Err(BackendError::Occupied { path: path.join(name) });
             }
         }
-        Ok(directory)
+        Ok(())
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -70,9 +81,15 @@ impl Directory {
         if exists(&path)? {
             return Ok(path);
         }
-        let unfinished = self.path.join(format!("{engine}.new"));
+        let unfinished = self.path.join(unfinished(engine));
         remove(&unfinished)?;
-        make(&unfinished)?;
+        if let Err(error) = make(&unfinished) {
+            // It may be what there is no room for. A bad copy is for people to look at.
+            if !matches!(error, BackendError::BadCopy { .. }) {
+                let _ = remove(&unfinished);
+            }
+            return Err(error);
+        }
         fs::rename(&unfinished, &path).map_err(io_error("rename", &unfinished))?;
         self.sync()?;
         Ok(path)
@@ -131,6 +148,11 @@ fn occupied(metadata: &fs::Metadata) -> u64 {
     }
     #[cfg(not(unix))]
     metadata.len()
+}
+
+/// What data is called while it is being made.
+fn unfinished(engine: &str) -> String {
+    format!("{engine}.new")
 }
 
 fn exists(path: &Path) -> Result<bool> {

@@ -32,12 +32,12 @@ use ::fjall::{
     AbstractTree, Database, KeyspaceCreateOptions, PersistMode, Readable, Slice, Snapshot,
 };
 
-use super::bounds::is_empty;
+use super::bounds::{is_empty, shortened};
 use super::copy::same;
 use super::directory::Directory;
 use super::{
-    Backend, BackendError, Batch, Bounds, Bytes, Change, Durability, Keyspace, Result, Scan,
-    Unbounded,
+    Backend, BackendError, Batch, Bounds, Bytes, Change, Durability, Keyspace, MAX_KEY_BYTES,
+    Result, Scan, Unbounded,
 };
 
 /// The name of its data in the directory.
@@ -239,12 +239,16 @@ const MAX_RUNS: usize = 18;
 
 impl Backend for FjallBackend {
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
+        if key.len() > MAX_KEY_BYTES {
+            return Ok(None);
+        }
         let value =
             self.space(space).keyspace.get(encode(key)).map_err(self.failed("read from"))?;
         Ok(value.map(Bytes::from))
     }
 
     fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        let bounds = shortened(bounds);
         if is_empty(bounds) {
             return Box::new(std::iter::empty());
         }

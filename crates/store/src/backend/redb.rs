@@ -93,7 +93,8 @@ impl RedbBackend {
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), Error> {
-        let transaction = self.database().begin_write()?;
+        let database = self.database();
+        let transaction = database.begin_write()?;
         for space in Keyspace::ALL {
             let mut changes = batch.iter().filter(|change| change.space == space).peekable();
             if changes.peek().is_none() {
@@ -113,7 +114,9 @@ impl RedbBackend {
 
 impl Backend for RedbBackend {
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
-        let value = self.table(space).and_then(|table| Ok(table.get(key)?));
+        let _in_use = self.database();
+        // Its own: redb must not forget the page before the value is copied.
+        let value = self.table(space).and_then(|table| Ok(table.get_owned(key)?));
         Ok(value.map_err(self.failed("read from"))?.map(|value| value.value().into()))
     }
 
@@ -136,7 +139,11 @@ impl Backend for RedbBackend {
         if batch.is_empty() {
             return Ok(());
         }
-        self.commit(batch).map_err(self.failed("write to"))
+        self.commit(batch).map_err(|error| match error {
+            // It was right when it was opened.
+            Error::Corrupted(_) => BackendError::Halted { path: self.directory.path().to_owned() },
+            error => self.failed("write to")(error),
+        })
     }
 
     /// Nothing is left to do.

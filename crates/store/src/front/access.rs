@@ -78,15 +78,20 @@ impl<F: SharedFilter> Front<F> {
         let locked = self.lock(&[hash]);
         let is_ready = self.is_ready(hash);
         if is_ready && !self.filter.contains(hash) {
+            self.counters.add(Count::AnsweredFromMemory, 1);
             return Ok(false);
         }
+        self.counters.add(Count::LookedUp, 1);
         if !self.counted(is_there)? {
             drop(locked);
             if is_ready {
                 self.repair(behind, hash);
+            } else {
+                self.counters.add(Count::Unfiltered, 1);
             }
             return Ok(false);
         }
+        self.counters.add(Count::TruePositives, 1);
         let removed = write();
         // If that failed, it may be there still.
         if is_ready && (removed.is_err() || self.filter.remove(hash).is_err()) {

@@ -42,8 +42,8 @@ impl<F: SharedFilter> Front<F> {
             if let Err(error) = self.adapt(mistake, &members) {
                 return Ok(Room::Needed { hash: mistake, error: error.into() });
             }
-        } else if !is_known.get() {
-            // A write, or another repair, came in between.
+        } else if !is_known.get() && locked.has_mistake(mistake) {
+            // Another repair came in between.
             return Ok(Room::Enough(()));
         }
         self.counters.add(Count::FalsePositives, 1);

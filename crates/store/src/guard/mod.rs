@@ -61,7 +61,8 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   changing the value of a key that is there needn't. Nobody else writes to the database;
 ///   if somebody did, [`rebuild`](Self::rebuild) finds what he brought.
 /// - While you are called, the guard holds a lock of the keys' *stripe*, a 4096th or so of all
-///   hashes: writes and repairs there wait, reads never do. So writes of one key happen one
+///   hashes: writes and repairs there wait, and with them a read that the filter answers
+///   "maybe", if it finds nothing; other reads never do. So writes of one key happen one
 ///   after the other, in filter and database alike, and no repair takes a member that is on
 ///   its way for a ghost. Don't use the guard from within: it would wait for itself.
 /// - When you return, what you wrote is there for [`Guarded::look_up`] and

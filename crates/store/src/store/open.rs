@@ -1,7 +1,7 @@
 //! Opening a store.
 
 use super::{GuardedStore, Inner};
-use crate::backend::{Backend, Durability};
+use crate::backend::{Backend, BackendError, Durability};
 use crate::error::Result;
 use crate::filter::{Shape, SharedFilter};
 use crate::front::Front;
@@ -84,7 +84,9 @@ impl Options {
         self
     }
 
-    /// Into how many shards the filter is cut; more of them make shorter pauses.
+    /// Into how many shards the filter is cut, from 1 to 4096, rounded up to a power of two; more
+    /// of them make shorter pauses. As with the capacity and the rate, a filter that is there
+    /// changes only when it is built again.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -115,7 +117,7 @@ impl Options {
         self
     }
 
-    /// How many mistakes are remembered, about 60 bytes of memory each. One that is forgotten
+    /// How many mistakes are remembered, at least 1, about 60 bytes of memory each. One that is forgotten
     /// may cost a visit to the disk once more, when the filter is built again or a member
     /// comes that it collides with.
     #[must_use]
@@ -179,6 +181,14 @@ impl Options {
         let kept = layout::shape(&backend)?;
         let shape = self.shape(kept.as_ref().unwrap_or(&DEFAULT));
         self.check::<F>(&shape)?;
+        if let Some(directory) = directory {
+            let fails = |source| BackendError::Io {
+                operation: "create",
+                path: directory.to_owned(),
+                source,
+            };
+            std::fs::create_dir_all(directory).map_err(fails)?;
+        }
         let identity = Identity::of(&backend, self.layout, self.secret.as_ref())?;
         if kept != Some(shape) {
             layout::keep_shape(&backend, &shape)?;
@@ -187,7 +197,8 @@ impl Options {
         let is_dirty = saved.is_none();
         let (filter, is_ready) = match saved {
             Some(filter) => (filter, true),
-            None => (F::with_shape(&shape)?, false),
+            // A new store has no members that the filter could miss.
+            None => (F::with_shape(&shape)?, identity.is_new),
         };
         let inner = Inner {
             front: Front::new(filter, is_ready, self.mistakes_kept, self.repairs),

@@ -10,6 +10,7 @@ use crate::backend::{Backend, Batch, Bytes, Durability, Keyspace, Unbounded};
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout::{self, CLEAN};
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -30,16 +31,21 @@ pub(super) fn saved<F: SharedFilter>(
     let file = directory.zip(file_name(&name)).map(|(directory, name)| directory.join(name));
     let filter = file.and_then(|file| F::restore_from(&file).ok());
     if filter.is_none() {
-        unname(backend)?;
+        unname(backend, directory)?;
     }
     Ok(filter)
 }
 
-/// Has the backend name no saved filter, from now on and whatever happens.
-pub(super) fn unname(backend: &impl Backend) -> Result<()> {
+/// Has the backend name no saved filter, from now on and whatever happens. The file goes, too: if
+/// somebody damages the engine's journal, the name may be back.
+pub(super) fn unname(backend: &impl Backend, directory: Option<&Path>) -> Result<()> {
     let mut batch = Batch::new();
     batch.remove(Keyspace::Meta, CLEAN);
-    Ok(backend.write(&batch, Durability::Synced)?)
+    backend.write(&batch, Durability::Synced)?;
+    if let Some(directory) = directory {
+        remove_saved(directory, None);
+    }
+    Ok(())
 }
 
 /// The file of a filter that is saved under a number.
@@ -50,6 +56,11 @@ fn file_name(number: &[u8]) -> Option<OsString> {
 
 /// The name of a thread that builds the filter again.
 const THREAD: &str = "twiceshy-rebuild";
+
+thread_local! {
+    /// Whether this thread is one of them.
+    static REBUILDS: Cell<bool> = const { Cell::new(false) };
+}
 
 /// How many of them there are: a store has something else to do, too.
 fn threads() -> usize {
@@ -90,7 +101,9 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
             .try_for_each(|shard| front.rebuild(&*self.inner, shard, 0).map(|_| ()))
     }
 
-    /// Saves the filter, so that the next opening is quick, and closes the store.
+    /// Saves the filter, so that the next opening is quick, and closes the store. If the filter
+    /// is still being built, it waits for that; dropping the store doesn't, and saves it only if
+    /// it is done.
     ///
     /// # Errors
     /// If anything can't be written; nothing is lost then, and the next opening builds the
@@ -99,11 +112,14 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         self.finish()
     }
 
-    pub(super) fn finish(&mut self) -> Result<()> {
-        self.inner.is_closing.store(true, Ordering::Relaxed);
+    fn finish(&mut self) -> Result<()> {
         if let Some(rebuilding) = self.rebuilding.take() {
-            // If it panicked, shards aren't ready, and nothing is saved.
-            let _ = rebuilding.join();
+            // The one who is told of the progress may be the last who has the store, and would
+            // wait for himself.
+            if !REBUILDS.get() {
+                // If it panicked, shards aren't ready, and nothing is saved.
+                let _ = rebuilding.join();
+            }
         }
         self.inner.save()
     }
@@ -142,6 +158,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         let next = AtomicUsize::new(0);
         let done = Mutex::new(Progress { ready: 0, shards, members: 0 });
         let work = || -> Result<()> {
+            REBUILDS.set(true);
             while !self.is_closing.load(Ordering::Relaxed) {
                 let shard = next.fetch_add(1, Ordering::Relaxed);
                 if shard >= shards {
@@ -184,18 +201,21 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         batch.insert(Keyspace::Meta, CLEAN, number);
         self.backend.write(&batch, Durability::Synced)?;
         self.is_dirty.store(false, Ordering::Release);
-        remove_others(directory, &name);
+        remove_saved(directory, Some(&name));
         Ok(())
     }
 }
 
-/// Removes filters that were saved before; if one stays, it only takes room.
-fn remove_others(directory: &Path, name: &OsString) {
+/// Removes filters that were saved, but for this one, and what is left of one that wasn't saved
+/// to the end. If any stays, it only takes room.
+fn remove_saved(directory: &Path, but: Option<&OsString>) {
     let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let is_old = |path: &PathBuf| {
         path.file_name().is_some_and(|file| {
             let text = file.to_string_lossy();
-            file != name && text.starts_with(PREFIX) && text.ends_with(SUFFIX)
+            let is_saved = text.starts_with(PREFIX) && text.ends_with(SUFFIX);
+            let is_unfinished = text.starts_with(&format!(".{PREFIX}")) && text.ends_with(".tmp");
+            Some(file) != but.map(OsString::as_os_str) && (is_saved || is_unfinished)
         })
     };
     for path in files.map(|file| file.path()).filter(is_old) {
@@ -204,8 +224,10 @@ fn remove_others(directory: &Path, name: &OsString) {
 }
 
 impl<B: Backend, F: SharedFilter> Drop for GuardedStore<B, F> {
-    /// Closes the store as [`close`](Self::close) does, and ignores what goes wrong.
+    /// Closes the store as [`close`](Self::close) does, but waits for nothing, and ignores what
+    /// goes wrong.
     fn drop(&mut self) {
+        self.inner.is_closing.store(true, Ordering::Relaxed);
         let _ = self.finish();
     }
 }

@@ -8,7 +8,7 @@ use crate::filter::SharedFilter;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Keys asked for.
+    /// Keys asked for, to get or to remove them.
     pub lookups: u64,
     /// Of them, those that the filter knew to be absent: visits to the disk saved.
     pub answered_from_memory: u64,

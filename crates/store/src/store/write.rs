@@ -1,8 +1,10 @@
 //! Putting and deleting.
 
 use super::{GuardedStore, Inner};
-use crate::backend::{Backend, BackendError, Batch, Durability, Keyspace, MAX_KEY_BYTES};
-use crate::error::Result;
+use crate::backend::{
+    Backend, BackendError, Batch, Durability, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES,
+};
+use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout;
 use std::mem;
@@ -24,7 +26,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// nothing is read.
     ///
     /// # Errors
-    /// If the key is too long, if the filter is full and can't grow, or if the backend fails.
+    /// If the key or the value is too long, if the filter is full and can't grow, or if the backend fails.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let inner = &self.inner;
         inner.put(&[(key, value)], &[inner.hash(key)], inner.durability)
@@ -108,9 +110,14 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
     }
 
     fn put(&self, pairs: &[(&[u8], &[u8])], hashes: &[Hash], durability: Durability) -> Result<()> {
-        let longest = pairs.iter().map(|(key, _)| layout::member_key_len(key)).max();
-        if let Some(bytes) = longest.filter(|&bytes| bytes > MAX_KEY_BYTES) {
-            return Err(BackendError::KeyTooLong { bytes }.into());
+        // Before the filter has them, and before they are copied.
+        for (key, value) in pairs {
+            if layout::member_key_len(key) > MAX_KEY_BYTES {
+                return Err(StoreError::KeyTooLong { bytes: key.len() });
+            }
+            if value.len() > MAX_VALUE_BYTES {
+                return Err(BackendError::ValueTooLong { bytes: value.len() }.into());
+            }
         }
         let is_there = |at: usize| self.is_there(hashes[at], pairs[at].0);
         self.front.write(self, hashes, is_there, |admitted| {
@@ -155,7 +162,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         if !self.is_dirty.load(Ordering::Acquire) {
             let _one = self.dirtying.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.is_dirty.load(Ordering::Acquire) {
-                super::recover::unname(&self.backend)?;
+                super::recover::unname(&self.backend, self.directory.as_deref())?;
                 self.is_dirty.store(true, Ordering::Release);
             }
         }
