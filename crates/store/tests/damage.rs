@@ -7,7 +7,12 @@ mod common;
 use common::{LAYOUTS, Random, copy_files, options};
 use std::fs;
 use std::path::{Path, PathBuf};
-use twiceshy_store::{BackendError, FjallBackend, GuardedStore, Layout, StoreError};
+use std::sync::Arc;
+use twiceshy_store::backend::Unbounded;
+use twiceshy_store::{
+    Backend, BackendError, Batch, Durability, FjallBackend, GuardedStore, Keyspace, Layout,
+    MemoryBackend, StoreError,
+};
 
 type Store = GuardedStore<FjallBackend>;
 
@@ -144,4 +149,50 @@ fn a_store_is_open_once() {
     check(&open(directory.path(), Layout::Split), 10);
     let merged = options(Layout::Merged).open(directory.path());
     assert!(matches!(merged, Err(StoreError::Layout { found: Layout::Split, .. })));
+}
+
+/// An engine that has lost its journal may have keys that the reverse map lacks, and the other way
+/// round: at no moment is a key missing, and in the end both are right again.
+#[test]
+fn maps_that_differ_are_made_equal() {
+    let backend = Arc::new(MemoryBackend::new());
+    let open = || -> GuardedStore<_> {
+        options(Layout::Split).open_with(Arc::clone(&backend), None).unwrap()
+    };
+    let store = open();
+    store.put_many((0..600).map(|n| (key(n), key(n)))).unwrap();
+    drop(store);
+    let members: Vec<_> = backend
+        .range(Keyspace::Members, (Unbounded, Unbounded))
+        .map(|pair| pair.unwrap().0)
+        .collect();
+    let mut batch = Batch::new();
+    members.iter().step_by(3).for_each(|member| batch.remove(Keyspace::Members, member));
+    (0..600).step_by(7).for_each(|n| batch.remove(Keyspace::Keys, key(n)));
+    backend.write(&batch, Durability::Buffered).unwrap();
+
+    let mut store = open();
+    let check = |store: &GuardedStore<_>| {
+        for n in 0..700 {
+            let is_there = n < 600 && n % 7 > 0;
+            assert_eq!(store.contains(&key(n)).unwrap(), is_there, "{n}");
+        }
+        let keys: Vec<_> = (0..700).map(key).collect();
+        let values = store.get_many(&keys).unwrap();
+        assert_eq!(values.iter().flatten().count(), 600 - 86);
+    };
+    check(&store);
+    store.wait_until_ready().unwrap();
+    check(&store);
+    assert_eq!(store.stats().members, 600 - 86);
+    let count = |space| backend.range(space, (Unbounded, Unbounded)).count();
+    assert_eq!((count(Keyspace::Members), count(Keyspace::Keys)), (600 - 86, 600 - 86));
+    let before = store.stats();
+    check(&store);
+    assert_eq!(store.stats().repeated_false_positives, 0);
+    assert_eq!(store.stats().backend_gets - before.backend_gets, 2 * (600 - 86));
+    for n in (0..600).filter(|n| n % 7 > 0) {
+        assert!(store.delete(&key(n)).unwrap());
+    }
+    assert_eq!((store.stats().members, count(Keyspace::Members)), (0, 0));
 }

@@ -17,8 +17,10 @@ impl<F: SharedFilter> Front<F> {
         hash: Hash,
         look_up: impl FnOnce() -> Result<Option<V>, E>,
     ) -> Result<Option<V>, E> {
+        let is_complete = self.is_complete();
         let is_ready = self.is_ready(hash);
-        if is_ready && !self.contains(hash) {
+        let is_absent = is_ready && !self.contains(hash);
+        if is_absent && is_complete {
             self.counters.add(Count::AnsweredFromMemory, 1);
             return Ok(None);
         }
@@ -26,7 +28,7 @@ impl<F: SharedFilter> Front<F> {
         let value = self.counted(look_up)?;
         if value.is_some() {
             self.counters.add(Count::TruePositives, 1);
-        } else if is_ready {
+        } else if is_ready && !is_absent {
             self.repair(behind, hash);
         } else {
             self.counters.add(Count::Unfiltered, 1);
@@ -36,7 +38,9 @@ impl<F: SharedFilter> Front<F> {
 
     /// Of many hashes, whether to [`get`](Self::get) them; those that needn't are counted.
     pub(crate) fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
-        let ready: Vec<bool> = hashes.iter().map(|&hash| self.is_ready(hash)).collect();
+        let is_complete = self.is_complete();
+        let is_ready = |&hash: &Hash| is_complete && self.is_ready(hash);
+        let ready: Vec<bool> = hashes.iter().map(is_ready).collect();
         self.filter.contains_many(hashes, maybe);
         for (maybe, is_ready) in maybe.iter_mut().zip(ready) {
             *maybe |= !is_ready;
@@ -76,15 +80,17 @@ impl<F: SharedFilter> Front<F> {
         write: impl FnOnce() -> Result<(), E>,
     ) -> Result<bool, E> {
         let locked = self.lock(&[hash]);
+        let is_complete = self.is_complete();
         let is_ready = self.is_ready(hash);
-        if is_ready && !self.filter.contains(hash) {
+        let is_absent = is_ready && !self.filter.contains(hash);
+        if is_absent && is_complete {
             self.counters.add(Count::AnsweredFromMemory, 1);
             return Ok(false);
         }
         self.counters.add(Count::LookedUp, 1);
         if !self.counted(is_there)? {
             drop(locked);
-            if is_ready {
+            if is_ready && !is_absent {
                 self.repair(behind, hash);
             } else {
                 self.counters.add(Count::Unfiltered, 1);
@@ -94,7 +100,8 @@ impl<F: SharedFilter> Front<F> {
         self.counters.add(Count::TruePositives, 1);
         let removed = write();
         // If that failed, it may be there still.
-        if is_ready && (removed.is_err() || self.filter.remove(hash).is_err()) {
+        let is_member = is_ready && !is_absent;
+        if is_member && (removed.is_err() || self.filter.remove(hash).is_err()) {
             self.counters.add(Count::GhostsLeft, 1);
         }
         removed.map(|()| true)

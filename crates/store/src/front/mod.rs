@@ -32,6 +32,9 @@ pub(crate) struct Front<F> {
     /// Which shards of the filter hold all of their members; of the others, anything may be
     /// a member.
     ready: Box<[AtomicBool]>,
+    /// Whether what lists the members is known to list all that are behind: only then a shard
+    /// that is ready is believed.
+    is_complete: AtomicBool,
     stripes: Stripes,
     /// How many shards were built again, perhaps in another size.
     rebuilt: AtomicU64,
@@ -51,6 +54,7 @@ impl<F: SharedFilter> Front<F> {
         Self {
             ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
             filter,
+            is_complete: AtomicBool::new(true),
             stripes: Stripes::new(),
             rebuilt: AtomicU64::new(0),
             mistakes: AtomicUsize::new(0),
@@ -68,6 +72,15 @@ impl<F: SharedFilter> Front<F> {
 
     pub(crate) fn is_all_ready(&self) -> bool {
         self.ready.iter().all(|ready| ready.load(Ordering::Acquire))
+    }
+
+    /// Says whether what lists the members is known to list all.
+    pub(crate) fn set_complete(&self, is_complete: bool) {
+        self.is_complete.store(is_complete, Ordering::Release);
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete.load(Ordering::Acquire)
     }
 
     /// Remembers mistakes that were kept, as many as may be; returns the others.

@@ -2,6 +2,7 @@
 
 mod open;
 mod read;
+mod reconcile;
 mod recover;
 mod scan;
 mod statistics;

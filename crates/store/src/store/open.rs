@@ -200,8 +200,11 @@ impl Options {
             // A new store has no members that the filter could miss.
             None => (F::with_shape(&shape)?, identity.is_new),
         };
+        let front = Front::new(filter, is_ready, self.mistakes_kept, self.repairs);
+        // A filter that was saved, or that is new, is complete.
+        front.set_complete(is_ready || identity.layout == Layout::Merged);
         let inner = Inner {
-            front: Front::new(filter, is_ready, self.mistakes_kept, self.repairs),
+            front,
             backend,
             hasher: KeyedHasher::new(&identity.secret),
             layout: identity.layout,

@@ -9,7 +9,7 @@ use super::{GuardedStore, Inner, Progress};
 use crate::backend::{Backend, Batch, Bytes, Durability, Keyspace, Unbounded};
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
-use crate::layout::{self, CLEAN};
+use crate::layout::{self, CLEAN, Layout};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::panic::resume_unwind;
@@ -89,13 +89,18 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     }
 
     /// Builds the filter again from what is in the backend, shard by shard, while the store is
-    /// used: clears ghosts, and gives remainders the bits back that growing took.
+    /// used: clears ghosts, and gives remainders the bits back that growing took. In the split
+    /// layout it looks for each key in the reverse map, and the other way round, which takes
+    /// longest.
     ///
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn scrub(&self) -> Result<()> {
         // Otherwise the filter that was saved would be back after closing.
         self.inner.dirty()?;
+        if self.inner.layout == Layout::Split {
+            self.inner.reconcile()?;
+        }
         let front = &self.inner.front;
         (0..front.filter.shards())
             .try_for_each(|shard| front.rebuild(&*self.inner, shard, 0).map(|_| ()))
@@ -174,7 +179,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
             }
             Ok(())
         };
-        thread::scope(|scope| {
+        thread::scope(|scope| -> Result<()> {
             // Where there can't be more threads, this one does it all.
             let spawn = |_| Builder::new().name(THREAD.into()).spawn_scoped(scope, work).ok();
             let others: Vec<_> = (1..threads()).filter_map(spawn).collect();
@@ -183,12 +188,17 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
                 rebuilt = rebuilt.and(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             }
             rebuilt
-        })
+        })?;
+        if !self.front.is_complete() && !self.is_closing.load(Ordering::Relaxed) {
+            self.complete()?;
+        }
+        Ok(())
     }
 
     /// Saves the filter, if that is of use, and names it.
     fn save(&self) -> Result<()> {
-        let Some(directory) = self.directory.as_ref().filter(|_| self.front.is_all_ready()) else {
+        let is_done = self.front.is_all_ready() && self.front.is_complete();
+        let Some(directory) = self.directory.as_ref().filter(|_| is_done) else {
             return Ok(self.backend.sync()?);
         };
         if !self.is_dirty.load(Ordering::Acquire) {

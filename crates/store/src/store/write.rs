@@ -133,7 +133,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         })
     }
 
-    fn is_there(&self, hash: Hash, key: &[u8]) -> Result<bool> {
+    pub(super) fn is_there(&self, hash: Hash, key: &[u8]) -> Result<bool> {
         Ok(self.layout.get(&self.backend, hash, key)?.is_some())
     }
 

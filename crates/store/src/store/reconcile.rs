@@ -1,0 +1,91 @@
+//! The two maps of the split layout, should they ever differ.
+//!
+//! They are written together. But if somebody damages the engine's journal, one of them may have
+//! lost what the other has in its tables already; then keys would be missing from a filter that is
+//! built from the reverse map. So a filter that had to be built is not believed before all keys
+//! were seen to be in it.
+
+use super::Inner;
+use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
+use crate::error::Result;
+use crate::filter::SharedFilter;
+use crate::layout;
+use std::sync::atomic::Ordering;
+use twiceshy::Hash;
+
+impl<B: Backend, F: SharedFilter> Inner<B, F> {
+    /// Sees to it that all keys are in the filter. If one isn't, all are looked for in the
+    /// reverse map, too.
+    pub(super) fn complete(&self) -> Result<()> {
+        let mut is_damaged = false;
+        for key in self.keys(Keyspace::Keys) {
+            if self.is_closing.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let key = key?;
+            let hash = self.hash(&key);
+            if !self.front.filter.contains(hash) && self.is_there(hash, &key)? {
+                self.list(hash, &key)?;
+                is_damaged = true;
+            }
+        }
+        if is_damaged {
+            self.reconcile()?;
+        }
+        self.front.set_complete(true);
+        Ok(())
+    }
+
+    /// Looks for each key in the reverse map, and the other way round.
+    pub(super) fn reconcile(&self) -> Result<()> {
+        for key in self.keys(Keyspace::Keys) {
+            let key = key?;
+            let hash = self.hash(&key);
+            if !self.is_listed(hash, &key)? {
+                self.list(hash, &key)?;
+            }
+        }
+        for member in self.keys(Keyspace::Members) {
+            let member = member?;
+            let Some(key) = layout::user_key(&member) else { continue };
+            let hash = self.hash(key);
+            if !self.is_there(hash, key)? {
+                self.unlist(hash, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keys(&self, space: Keyspace) -> impl Iterator<Item = Result<Bytes>> {
+        self.backend.range(space, (Unbounded, Unbounded)).map(|pair| Ok(pair?.0))
+    }
+
+    fn is_listed(&self, hash: Hash, key: &[u8]) -> Result<bool> {
+        Ok(self.backend.get(Keyspace::Members, &layout::member_key(hash, key))?.is_some())
+    }
+
+    /// Puts a key into the reverse map, and into the filter.
+    fn list(&self, hash: Hash, key: &[u8]) -> Result<()> {
+        let is_listed = |_| self.is_listed(hash, key);
+        self.front.write(self, &[hash], is_listed, |_| {
+            // Nobody writes it now. If it is gone, the filter has a ghost.
+            if !self.is_there(hash, key)? {
+                return Ok(());
+            }
+            let mut batch = Batch::new();
+            batch.insert(Keyspace::Members, layout::member_key(hash, key), b"");
+            self.write(&batch, self.durability)
+        })
+    }
+
+    /// Takes out of the reverse map, and out of the filter, what is no key.
+    fn unlist(&self, hash: Hash, key: &[u8]) -> Result<()> {
+        let is_orphan = || Ok(self.is_listed(hash, key)? && !self.is_there(hash, key)?);
+        self.front.remove(self, hash, is_orphan, || {
+            let mut batch = Batch::new();
+            batch.remove(Keyspace::Members, layout::member_key(hash, key));
+            self.write(&batch, self.durability)
+        })?;
+        Ok(())
+    }
+}
