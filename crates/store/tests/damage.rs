@@ -5,13 +5,13 @@
 mod common;
 
 use common::{LAYOUTS, Random, copy_files, options};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 use twiceshy_store::backend::Unbounded;
 use twiceshy_store::{
-    Backend, BackendError, Batch, Durability, FjallBackend, GuardedStore, Keyspace, Layout,
-    MemoryBackend, StoreError,
+    Backend, BackendError, Batch, Durability, FjallBackend, FjallOptions, GuardedStore, Keyspace,
+    Layout, MemoryBackend, StoreError,
 };
 
 type Store = GuardedStore<FjallBackend>;
@@ -195,4 +195,75 @@ fn maps_that_differ_are_made_equal() {
         assert!(store.delete(&key(n)).unwrap());
     }
     assert_eq!((store.stats().members, count(Keyspace::Members)), (0, 0));
+}
+
+fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_all(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
+/// A store that was saved, used again, and has lost a part of its journal, but not of its tables:
+/// what is lost is lost, but all that is there is found.
+#[test]
+fn whatever_is_left_of_a_journal_what_is_there_is_found() {
+    for layout in LAYOUTS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store");
+        let store = || -> Store {
+            let mut engine = FjallOptions::default();
+            engine.memtable_bytes = 16 << 10;
+            let backend = FjallBackend::open(path.join("data"), engine).unwrap();
+            options(layout).open_with(backend, Some(&path)).unwrap()
+        };
+        let first = store();
+        put(&first, 0..50);
+        first.flush().unwrap();
+        first.close().unwrap();
+        let second = store();
+        second.flush().unwrap();
+        put(&second, 50..1500);
+        let [base, copy] = ["base", "copy"].map(|name| directory.path().join(name));
+        // The engine may be changing its files meanwhile.
+        let is_whole = || {
+            copy_all(&path, &base)?;
+            copy_all(&base, &copy)?;
+            let opens = options(layout).open(&copy).is_ok();
+            fs::remove_dir_all(&copy)?;
+            Ok::<_, io::Error>(opens)
+        };
+        while !is_whole().unwrap_or(false) {
+            fs::remove_dir_all(&base).unwrap();
+            let _ = fs::remove_dir_all(&copy);
+        }
+        for percent in [0, 1, 10, 50, 90, 100] {
+            copy_all(&base, &copy).unwrap();
+            for file in fs::read_dir(copy.join("data/fjall")).unwrap() {
+                let file = file.unwrap().path();
+                if file.extension().is_some_and(|end| end == "jnl") {
+                    let bytes = fs::read(&file).unwrap();
+                    let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+                    fs::write(&file, &bytes[..used * percent / 100]).unwrap();
+                }
+            }
+            let mut cut = options(layout).open(&copy).unwrap();
+            for _ in 0..2 {
+                let keys: Vec<_> = cut.iter().map(|pair| pair.unwrap().0).collect();
+                assert!(keys.len() >= 50 && (percent < 100 || keys.len() == 1500));
+                assert!(keys.iter().all(|key| cut.contains(key).unwrap()), "{layout:?} {percent}");
+                cut.wait_until_ready().unwrap();
+            }
+            assert_eq!(cut.stats().members, cut.iter().count() as u64, "{layout:?} {percent}");
+            drop(cut);
+            fs::remove_dir_all(&copy).unwrap();
+        }
+    }
 }
