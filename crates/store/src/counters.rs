@@ -16,6 +16,8 @@ pub(crate) enum Count {
     GhostsCleared,
     MistakesForgotten,
     Unfiltered,
+    /// Puts and deletes.
+    Writes,
     BackendGets,
     BackendScans,
 }

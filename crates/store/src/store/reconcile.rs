@@ -7,6 +7,7 @@
 
 use super::Inner;
 use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
+use crate::counters::Count;
 use crate::error::Result;
 use crate::filter::SharedFilter;
 use crate::layout;
@@ -14,22 +15,26 @@ use std::sync::atomic::Ordering;
 use twiceshy::Hash;
 
 impl<B: Backend, F: SharedFilter> Inner<B, F> {
-    /// Sees to it that all keys are in the filter. If one isn't, all are looked for in the
-    /// reverse map, too.
+    /// Sees to it that all keys are in the filter. If one isn't, or if there are more members than
+    /// keys, all are looked for in the reverse map, too.
     pub(super) fn complete(&self) -> Result<()> {
-        let mut is_damaged = false;
+        let writes = || self.front.counters.get(Count::Writes);
+        let (members, before) = (self.front.filter.len(), writes());
+        let (mut is_damaged, mut keys) = (false, 0);
         for key in self.keys(Keyspace::Keys) {
             if self.is_closing.load(Ordering::Relaxed) {
                 return Ok(());
             }
             let key = key?;
+            keys += 1;
             let hash = self.hash(&key);
             if !self.front.filter.contains(hash) && self.is_there(hash, &key)? {
                 self.list(hash, &key)?;
                 is_damaged = true;
             }
         }
-        if is_damaged {
+        let is_still = writes() == before;
+        if is_damaged || is_still && keys != members {
             self.reconcile()?;
         }
         self.front.set_complete(true);

@@ -4,6 +4,7 @@ use super::{GuardedStore, Inner};
 use crate::backend::{
     Backend, BackendError, Batch, Durability, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES,
 };
+use crate::counters::Count;
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout;
@@ -119,6 +120,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
                 return Err(BackendError::ValueTooLong { bytes: value.len() }.into());
             }
         }
+        self.front.counters.add(Count::Writes, 1);
         let is_there = |at: usize| self.is_there(hashes[at], pairs[at].0);
         self.front.write(self, hashes, is_there, |admitted| {
             let mut batch = self.layout.batch(pairs);
@@ -139,6 +141,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
 
     fn delete(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
+        self.front.counters.add(Count::Writes, 1);
         self.front.remove(
             self,
             hash,
