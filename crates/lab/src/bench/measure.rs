@@ -52,13 +52,13 @@ fn cpu_nanoseconds() -> f64 {
 }
 
 /// Nanoseconds of all threads' CPU time.
-pub(super) fn process_cpu_nanoseconds() -> f64 {
+pub(crate) fn process_cpu_nanoseconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 /// Waits, for a few seconds at most, until no other thread works.
-pub(super) fn settle() {
+pub(crate) fn settle() {
     const WINDOW: Duration = Duration::from_millis(2);
     const IDLE_NANOSECONDS: f64 = 1e5;
     let patience = Instant::now() + Duration::from_secs(5);

@@ -19,15 +19,18 @@
 //! engine that was just opened on the same compacted tables.
 
 mod report;
+mod run;
 mod setup;
+
+pub(crate) use report::median;
+pub(crate) use run::{Run, Spent, Tally, in_turns, insert_in_turns, slices, thousands};
+pub(crate) use setup::{Key, Kind, Setup, Size, key, scan};
 
 use super::measure::{self, positive};
 use super::random::Random;
 use report::Row;
-use setup::{Key, Kind, Setup, key};
-use std::collections::HashSet;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -52,43 +55,19 @@ pub(crate) struct Options {
     json: bool,
 }
 
+impl Options {
+    fn size(&self) -> Size {
+        Size { pairs: self.pairs, cache_bytes: self.cache_bytes, seed: None }
+    }
+}
+
 /// How many of 100 queries are the adversary's.
 const HOSTILE: [u32; 5] = [0, 1, 3, 5, 10];
 
 /// Turns that each contestant has.
 const TURNS: usize = 64;
 
-/// One setup, on its way through all operations.
-struct Run {
-    kind: Kind,
-    directory: tempfile::TempDir,
-    setup: Setup,
-    /// All mistakes so far.
-    mistakes: HashSet<Key>,
-}
-
-/// What came of queries, in several turns.
-#[derive(Default)]
-struct Tally {
-    /// Thousands a second, of each turn.
-    kops: Vec<f64>,
-    gets: u64,
-    scans: u64,
-    distinct: Option<u64>,
-}
-
 impl Run {
-    fn new(kind: Kind, options: &Options) -> Self {
-        let directory = match &options.directory {
-            Some(parent) => tempfile::tempdir_in(parent),
-            None => tempfile::tempdir(),
-        };
-        let directory = directory.expect("room for a directory");
-        let setup =
-            Setup::over(kind.engine(&directory.path().join("data"), options), kind, options);
-        Self { kind, directory, setup, mistakes: HashSet::new() }
-    }
-
     fn row(&self) -> Row {
         Row {
             setup: self.kind.name(),
@@ -105,54 +84,18 @@ impl Run {
         }
     }
 
-    /// Asks for keys that aren't there.
-    fn ask(&mut self, keys: &[Key], tally: &mut Tally) {
-        let scans = self.setup.scans();
-        let start = Instant::now();
-        for key in keys {
-            assert!(!self.setup.contains(key), "nobody put it");
-        }
-        tally.kops.push(thousands(keys.len(), start.elapsed()));
-        tally.scans += self.setup.scans() - scans;
-        let asked = match self.kind {
-            Kind::Nothing => Some(keys.to_vec()),
-            _ => self.setup.asked(),
-        };
-        tally.gets += asked.as_ref().map_or(keys.len(), Vec::len) as u64;
-        tally.distinct = asked.map(|asked| {
-            let new = asked.into_iter().filter(|&key| self.mistakes.insert(key)).count() as u64;
-            tally.distinct.unwrap_or_default() + new
-        });
-    }
-
     /// The median turn counts: whatever interrupts one of them doesn't matter.
     fn asked(&self, op: &'static str, hostile_percent: u32, tally: Tally) -> Row {
         Row {
             op,
             hostile_percent,
-            kops: report::median(tally.kops),
+            kops: median(tally.kops),
             backend_gets: tally.gets,
             backend_scans: tally.scans,
             distinct_mistakes: tally.distinct,
             repeated_mistakes: tally.distinct.map(|distinct| tally.gets - distinct),
             ..self.row()
         }
-    }
-
-    /// What the adversary learns from asking: the keys that went to the disk, or seem to have.
-    fn learn(&mut self, keys: &[Key]) -> Vec<Key> {
-        let mut times: Vec<(Duration, Key)> = Vec::with_capacity(keys.len());
-        for key in keys {
-            let start = Instant::now();
-            self.setup.contains(key);
-            times.push((start.elapsed(), *key));
-        }
-        let learnt = self.setup.asked().unwrap_or_else(|| {
-            times.sort_unstable_by(|a, b| b.cmp(a));
-            times.iter().take(keys.len() / 500 + 1).map(|&(_, key)| key).collect()
-        });
-        self.mistakes.extend(&learnt);
-        learnt
     }
 
     /// All that is asked for.
@@ -179,7 +122,7 @@ impl Run {
             keys
         });
         let mut tallies = HOSTILE.map(|_| Tally::default());
-        let turns = mixtures.each_ref().map(|keys| slices(keys));
+        let turns = mixtures.each_ref().map(|keys| slices(keys, TURNS));
         for (index, turn) in in_turns(HOSTILE.len(), turns[0].len()) {
             self.ask(turns[index][turn], &mut tallies[index]);
         }
@@ -196,14 +139,14 @@ impl Run {
         drop(self.setup);
         let data = directory.path().join("data");
         let open = || {
-            let backend = kind.engine(&data, options);
+            let backend = kind.engine(&data, &options.size());
             measure::settle();
             backend
         };
         let scan = || {
             let backend = open();
             let start = Instant::now();
-            let found = setup::scan(&backend, kind.scanned());
+            let found = scan(&backend, kind.scanned());
             let kops = thousands(found, start.elapsed());
             assert_eq!(found, options.pairs, "all that was put");
             Row { op: "scan", kops, ..row.clone() }
@@ -212,7 +155,7 @@ impl Run {
             let backend = open();
             let start = Instant::now();
             // Nothing was saved: there is no directory for it.
-            let setup = Setup::over(backend, kind, options);
+            let setup = Setup::over(backend, kind, &options.size());
             let kops = thousands(options.pairs, start.elapsed());
             assert_eq!(setup.members(), Some(options.pairs as u64), "all that was put");
             Row { op: "rebuild", kops, ..row.clone() }
@@ -230,24 +173,13 @@ impl Run {
 
 /// All setups insert all members, in turns.
 fn insert_all(runs: &[Run], members: &[Key]) -> Vec<Row> {
-    let mut spent = vec![(Duration::ZERO, 0.0); runs.len()];
-    measure::settle();
-    let turns = slices(members);
-    for (index, turn) in in_turns(runs.len(), turns.len()) {
-        let (time, cpu) = &mut spent[index];
-        let (start, start_cpu) = (Instant::now(), measure::process_cpu_nanoseconds());
-        for key in turns[turn] {
-            runs[index].setup.put(key);
-        }
-        *time += start.elapsed();
-        measure::settle();
-        *cpu += measure::process_cpu_nanoseconds() - start_cpu;
-    }
-    let row = |(run, (time, cpu)): (&Run, (Duration, f64))| {
+    let spent = insert_in_turns(runs, members, TURNS);
+    let row = |(run, turns): (&Run, Vec<Spent>)| {
         run.setup.compact();
+        let cpu: f64 = turns.iter().map(|turn| turn.cpu).sum();
         Row {
             op: "insert",
-            kops: thousands(members.len(), time),
+            kops: thousands(members.len(), turns.iter().map(|turn| turn.time).sum()),
             cpu_us: Some(cpu / 1e3 / members.len() as f64),
             backend_gets: run.setup.asked().map_or(0, |asked| asked.len() as u64),
             ..run.row()
@@ -258,25 +190,10 @@ fn insert_all(runs: &[Run], members: &[Key]) -> Vec<Row> {
     rows
 }
 
-/// Contestants and their turns, one after the other; nobody always comes behind the same one.
-fn in_turns(contestants: usize, turns: usize) -> impl Iterator<Item = (usize, usize)> {
-    let of_turn = move |turn| (0..contestants).map(move |one| ((one + turn) % contestants, turn));
-    (0..turns).flat_map(of_turn)
-}
-
-/// Slices of the same size, at most as many as there are turns.
-fn slices(keys: &[Key]) -> Vec<&[Key]> {
-    keys.chunks(keys.len().div_ceil(TURNS)).collect()
-}
-
-fn thousands(count: usize, time: Duration) -> f64 {
-    count as f64 / time.as_secs_f64() / 1e3
-}
-
 /// All rows of a round, by setups.
 fn one_round(round: usize, options: &Options) -> Vec<Row> {
     let members: Vec<Key> = (0..options.pairs as u64).map(|number| key(number, true)).collect();
-    let runs = Kind::ALL.map(|kind| Run::new(kind, options));
+    let runs = Kind::ALL.map(|kind| Run::new(kind, &options.size(), options.directory.as_deref()));
     let inserted = insert_all(&runs, &members);
     let mut rows = Vec::new();
     for (mut run, inserted) in runs.into_iter().zip(inserted) {
@@ -312,7 +229,7 @@ mod tests {
 
     #[test]
     fn all_begin_with_the_same_memory() {
-        let memory = Kind::ALL.map(|kind| Run::new(kind, &SMALL).setup.memory_bytes());
+        let memory = Kind::ALL.map(|kind| Run::new(kind, &SMALL.size(), None).setup.memory_bytes());
         assert!(memory[0] > SMALL.cache_bytes && memory.iter().all(|&bytes| bytes == memory[0]));
     }
 
@@ -332,15 +249,5 @@ mod tests {
         assert!(of(Kind::Plain).any(|row| row.repeated_mistakes > Some(0)));
         let rebuilt: Vec<_> = rows.iter().filter(|row| row.op == "rebuild").collect();
         assert_eq!(rebuilt.len(), 3);
-    }
-
-    #[test]
-    fn everybody_has_every_turn() {
-        let mut seen: Vec<_> = in_turns(3, 4).collect();
-        assert_eq!(seen[3..6], [(1, 1), (2, 1), (0, 1)]);
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen.len(), 12);
-        assert_eq!(slices(&[[0; 16]; 65]).len(), 33);
     }
 }

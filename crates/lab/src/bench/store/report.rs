@@ -42,7 +42,7 @@ pub(super) fn summary(rounds: &[Vec<Row>]) -> Vec<Row> {
     rows
 }
 
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[(values.len() - 1) / 2]
 }

@@ -1,28 +1,44 @@
 //! The contestants: the engine alone, and behind our filter.
 
 use super::super::random::Random;
-use super::Options;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use twiceshy::Secret;
 use twiceshy_store::backend::{Bounds, Scan, Unbounded};
 use twiceshy_store::{
     Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
-    Keyspace, Layout, MemoryBackend, Options as Store,
+    Keyspace, Layout, MemoryBackend, Options,
 };
 
-pub(super) type Key = [u8; 16];
+pub(crate) type Key = [u8; 16];
 
 /// A key, scattered; those of members and of others differ.
-pub(super) fn key(number: u64, is_member: bool) -> Key {
+pub(crate) fn key(number: u64, is_member: bool) -> Key {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&Random(number).next().to_be_bytes());
     key[8..].copy_from_slice(&(number << 1 | u64::from(is_member)).to_be_bytes());
     key
 }
 
+/// How large a store is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Pairs that the filter is planned for.
+    pub(crate) pairs: usize,
+    /// Bytes of the engine's block cache, beside our filter.
+    pub(crate) cache_bytes: u64,
+    /// What keys are hashed with, so that the same mistakes come again; otherwise at random.
+    pub(crate) seed: Option<u64>,
+}
+
+impl Size {
+    /// Bytes of a pair: key and value.
+    pub(crate) const PAIR_BYTES: u64 = 32;
+}
+
 /// What is before the engine's tables.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
     Nothing,
     /// The engine's own Bloom filters.
     Engine,
@@ -34,10 +50,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 5] =
+    pub(crate) const ALL: [Self; 5] =
         [Self::Nothing, Self::Engine, Self::Plain, Self::Adaptive, Self::Split];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nothing => "none",
             Self::Engine => "engine",
@@ -51,44 +67,47 @@ impl Kind {
         !matches!(self, Self::Nothing | Self::Engine)
     }
 
-    fn store(self, options: &Options) -> Store {
+    fn store(self, size: &Size) -> Options {
         let layout = if self == Self::Split { Layout::Split } else { Layout::Merged };
-        Store::new().capacity(options.pairs).repairs(self != Self::Plain).layout(layout)
+        let options =
+            Options::new().capacity(size.pairs).repairs(self != Self::Plain).layout(layout);
+        let secret = size.seed.map(|seed| Secret::from_bytes(u128::from(seed).to_le_bytes()));
+        secret.map_or(options.clone(), |secret| options.secret(secret))
     }
 
     /// Bytes of the engine's block cache: who has no filter of ours has its memory as cache.
-    fn cache_bytes(self, options: &Options) -> u64 {
+    fn cache_bytes(self, size: &Size) -> u64 {
         if self.is_guarded() {
-            return options.cache_bytes;
+            return size.cache_bytes;
         }
         let store: GuardedStore<MemoryBackend> =
-            Self::Plain.store(options).open_with(MemoryBackend::new(), None).expect("memory");
-        options.cache_bytes + store.stats().filter_bytes
+            Self::Plain.store(size).open_with(MemoryBackend::new(), None).expect("memory");
+        size.cache_bytes + store.stats().filter_bytes
     }
 
     /// The engine in a directory, which remembers nothing of what it was asked before.
-    pub(super) fn engine(self, directory: &Path, options: &Options) -> FjallBackend {
+    pub(crate) fn engine(self, directory: &Path, size: &Size) -> FjallBackend {
         let mut engine = FjallOptions::default();
-        engine.cache_bytes = self.cache_bytes(options);
+        engine.cache_bytes = self.cache_bytes(size);
         engine.memtable_bytes = 4 << 20;
         engine.bloom_filters = self == Self::Engine;
         FjallBackend::open(directory, engine).expect("a directory of its own")
     }
 
     /// The keyspace that the filter is built from, or what the engine alone has.
-    pub(super) fn scanned(self) -> Keyspace {
+    pub(crate) fn scanned(self) -> Keyspace {
         if self.is_guarded() { Keyspace::Members } else { Keyspace::Keys }
     }
 }
 
 /// How many pairs a keyspace has, all read.
-pub(super) fn scan(backend: &FjallBackend, space: Keyspace) -> usize {
+pub(crate) fn scan(backend: &FjallBackend, space: Keyspace) -> usize {
     let pairs = backend.range(space, (Unbounded, Unbounded));
     pairs.inspect(|pair| assert!(pair.is_ok(), "a disk that can be read")).count()
 }
 
 /// A backend that notes what it is asked for.
-pub(super) struct Recording {
+pub(crate) struct Recording {
     backend: FjallBackend,
     asked: Mutex<Vec<Key>>,
 }
@@ -132,7 +151,7 @@ impl Backend for Recording {
 }
 
 /// A store, with or without our filter before it.
-pub(super) enum Setup {
+pub(crate) enum Setup {
     Bare {
         backend: FjallBackend,
         cache_bytes: u64,
@@ -146,19 +165,19 @@ pub(super) enum Setup {
 
 impl Setup {
     /// Opens it; if there is a filter of ours, it is built from what the engine has.
-    pub(super) fn over(backend: FjallBackend, kind: Kind, options: &Options) -> Self {
-        let cache_bytes = kind.cache_bytes(options);
+    pub(crate) fn over(backend: FjallBackend, kind: Kind, size: &Size) -> Self {
+        let cache_bytes = kind.cache_bytes(size);
         if !kind.is_guarded() {
             return Setup::Bare { backend, cache_bytes };
         }
         let recording = Arc::new(Recording { backend, asked: Mutex::default() });
-        let store = kind.store(options).open_with(Arc::clone(&recording), None);
+        let store = kind.store(size).open_with(Arc::clone(&recording), None);
         let mut store: GuardedStore<_> = store.expect("a store");
         store.wait_until_ready().expect("a backend that can be read");
         Setup::Guarded { store: Box::new(store), recording, cache_bytes }
     }
 
-    pub(super) fn put(&self, key: &Key) {
+    pub(crate) fn put(&self, key: &Key) {
         match self {
             Setup::Bare { backend, .. } => {
                 let mut batch = Batch::new();
@@ -169,7 +188,7 @@ impl Setup {
         }
     }
 
-    pub(super) fn contains(&self, key: &Key) -> bool {
+    pub(crate) fn contains(&self, key: &Key) -> bool {
         match self {
             Setup::Bare { backend, .. } => {
                 backend.get(Keyspace::Keys, key).expect("a disk that can be read").is_some()
@@ -178,7 +197,15 @@ impl Setup {
         }
     }
 
-    pub(super) fn scans(&self) -> u64 {
+    /// Slots of the filter in use, as a share of all, if there is one of ours.
+    pub(crate) fn load(&self) -> Option<f64> {
+        match self {
+            Setup::Bare { .. } => None,
+            Setup::Guarded { store, .. } => Some(store.stats().load),
+        }
+    }
+
+    pub(crate) fn scans(&self) -> u64 {
         match self {
             Setup::Bare { .. } => 0,
             Setup::Guarded { store, .. } => store.stats().backend_scans,
@@ -186,7 +213,7 @@ impl Setup {
     }
 
     /// How many members the filter has, if there is one of ours.
-    pub(super) fn members(&self) -> Option<u64> {
+    pub(crate) fn members(&self) -> Option<u64> {
         match self {
             Setup::Bare { .. } => None,
             Setup::Guarded { store, .. } => Some(store.stats().members),
@@ -195,7 +222,7 @@ impl Setup {
 
     /// Bytes of the filter and of the block cache; of the engine's own filters, those that it
     /// pins to memory, of its latest tables, come on top.
-    pub(super) fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         match self {
             Setup::Bare { cache_bytes, .. } => *cache_bytes,
             Setup::Guarded { store, cache_bytes, .. } => store.stats().filter_bytes + cache_bytes,
@@ -203,7 +230,7 @@ impl Setup {
     }
 
     /// What the backend was asked for since this was last asked, if that is known.
-    pub(super) fn asked(&self) -> Option<Vec<Key>> {
+    pub(crate) fn asked(&self) -> Option<Vec<Key>> {
         match self {
             Setup::Bare { .. } => None,
             Setup::Guarded { recording, .. } => {
@@ -213,7 +240,7 @@ impl Setup {
     }
 
     /// Leaves the engine nothing to tidy up.
-    pub(super) fn compact(&self) {
+    pub(crate) fn compact(&self) {
         match self {
             Setup::Bare { backend, .. } => backend.compact().expect("room on the disk"),
             Setup::Guarded { store, .. } => store.compact().expect("room on the disk"),

@@ -1,0 +1,140 @@
+//! A setup on its way through the operations, and the turns in which that is timed.
+
+use super::super::measure;
+use super::setup::{Key, Kind, Setup, Size};
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// One setup, in a directory of its own.
+pub(crate) struct Run {
+    pub(crate) kind: Kind,
+    pub(super) directory: tempfile::TempDir,
+    pub(crate) setup: Setup,
+    /// All mistakes so far.
+    mistakes: HashSet<Key>,
+}
+
+/// What came of queries, in several turns.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Thousands a second, of each turn.
+    pub(crate) kops: Vec<f64>,
+    pub(crate) gets: u64,
+    pub(crate) scans: u64,
+    /// Mistakes that weren't made before, if that is known.
+    pub(crate) distinct: Option<u64>,
+}
+
+/// What a turn of inserts took.
+#[derive(Clone, Copy)]
+pub(crate) struct Spent {
+    pub(crate) count: usize,
+    /// On the clock.
+    pub(crate) time: Duration,
+    /// Nanoseconds of all threads' CPU time: the engine's own work on when the clock has stopped.
+    pub(crate) cpu: f64,
+    /// The load of our filter then, if there is one.
+    pub(crate) load: Option<f64>,
+}
+
+impl Run {
+    /// An empty store, in a temporary directory in `parent` or where such things are.
+    pub(crate) fn new(kind: Kind, size: &Size, parent: Option<&Path>) -> Self {
+        let directory = match parent {
+            Some(parent) => tempfile::tempdir_in(parent),
+            None => tempfile::tempdir(),
+        };
+        let directory = directory.expect("room for a directory");
+        let setup = Setup::over(kind.engine(&directory.path().join("data"), size), kind, size);
+        Self { kind, directory, setup, mistakes: HashSet::new() }
+    }
+
+    /// Asks for keys that aren't there.
+    pub(crate) fn ask(&mut self, keys: &[Key], tally: &mut Tally) {
+        let scans = self.setup.scans();
+        let start = Instant::now();
+        for key in keys {
+            assert!(!self.setup.contains(key), "nobody put it");
+        }
+        tally.kops.push(thousands(keys.len(), start.elapsed()));
+        tally.scans += self.setup.scans() - scans;
+        let asked = match self.kind {
+            Kind::Nothing => Some(keys.to_vec()),
+            _ => self.setup.asked(),
+        };
+        tally.gets += asked.as_ref().map_or(keys.len(), Vec::len) as u64;
+        tally.distinct = asked.map(|asked| {
+            let new = asked.into_iter().filter(|&key| self.mistakes.insert(key)).count() as u64;
+            tally.distinct.unwrap_or_default() + new
+        });
+    }
+
+    /// What the adversary learns from asking: the keys that went to the disk, or seem to have.
+    pub(crate) fn learn(&mut self, keys: &[Key]) -> Vec<Key> {
+        let mut times: Vec<(Duration, Key)> = Vec::with_capacity(keys.len());
+        for key in keys {
+            let start = Instant::now();
+            self.setup.contains(key);
+            times.push((start.elapsed(), *key));
+        }
+        let learnt = self.setup.asked().unwrap_or_else(|| {
+            times.sort_unstable_by(|a, b| b.cmp(a));
+            times.iter().take(keys.len() / 500 + 1).map(|&(_, key)| key).collect()
+        });
+        self.mistakes.extend(&learnt);
+        learnt
+    }
+}
+
+/// All setups insert all members, in so many turns; what each turn of each setup took.
+pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Vec<Vec<Spent>> {
+    let mut spent = vec![Vec::new(); runs.len()];
+    measure::settle();
+    let turns = slices(members, turns);
+    for (index, turn) in in_turns(runs.len(), turns.len()) {
+        let (start, start_cpu) = (Instant::now(), measure::process_cpu_nanoseconds());
+        for key in turns[turn] {
+            runs[index].setup.put(key);
+        }
+        let time = start.elapsed();
+        measure::settle();
+        spent[index].push(Spent {
+            count: turns[turn].len(),
+            time,
+            cpu: measure::process_cpu_nanoseconds() - start_cpu,
+            load: runs[index].setup.load(),
+        });
+    }
+    spent
+}
+
+/// Contestants and their turns, one after the other; nobody always comes behind the same one.
+pub(crate) fn in_turns(contestants: usize, turns: usize) -> impl Iterator<Item = (usize, usize)> {
+    let of_turn = move |turn| (0..contestants).map(move |one| ((one + turn) % contestants, turn));
+    (0..turns).flat_map(of_turn)
+}
+
+/// Slices of the same size, at most as many as there are turns.
+pub(crate) fn slices(keys: &[Key], turns: usize) -> Vec<&[Key]> {
+    keys.chunks(keys.len().div_ceil(turns)).collect()
+}
+
+pub(crate) fn thousands(count: usize, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_has_every_turn() {
+        let mut seen: Vec<_> = in_turns(3, 4).collect();
+        assert_eq!(seen[3..6], [(1, 1), (2, 1), (0, 1)]);
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 12);
+        assert_eq!(slices(&[[0; 16]; 65], 64).len(), 33);
+    }
+}
