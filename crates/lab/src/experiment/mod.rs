@@ -7,6 +7,8 @@ mod adaptivity;
 mod churn;
 mod scale;
 mod space;
+mod stores;
+mod system_inserts;
 
 pub(crate) use scale::{Context, Options as ScaleOptions, progress};
 
@@ -36,7 +38,8 @@ pub(crate) struct Outcome {
 }
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [&Experiment; 3] = [&space::SPACE, &adaptivity::OVER_TIME, &churn::CHURN];
+pub(crate) const ALL: [&Experiment; 4] =
+    [&system_inserts::SYSTEM_INSERTS, &space::SPACE, &adaptivity::OVER_TIME, &churn::CHURN];
 
 impl Experiment {
     /// Does it, and writes down how to do it again.

@@ -1,0 +1,45 @@
+//! What the experiments with stores on a disk have in common.
+
+use super::scale::{Context, Scale};
+use crate::bench::store::{Key, Kind, Size, key};
+use twiceshy_report::Verdict;
+
+/// What every experiment with a store has to admit.
+pub(super) const MEMORY: &str = "All have the same memory: who has no filter of ours has its bytes as block cache. The files \
+     are in the operating system's cache, as far as there is room, so a visit to the disk is \
+     cheaper here than on a machine whose memory is full; visits are counted for that reason.";
+
+/// A store of 90 % of so many slots, with a cache for a share of its pairs.
+pub(super) fn size(context: &Context, slots: usize, cache_percent: u64) -> Size {
+    let pairs = slots / 10 * 9;
+    let cache_bytes = pairs as u64 * Size::PAIR_BYTES * cache_percent / 100;
+    Size { pairs, cache_bytes, seed: Some(context.seed) }
+}
+
+pub(super) fn members(size: &Size) -> Vec<Key> {
+    (0..size.pairs as u64).map(|number| key(number, true)).collect()
+}
+
+pub(super) fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Nothing => "no filter",
+        Kind::Engine => "engine's filter",
+        Kind::Plain => "ours, not adapting",
+        Kind::Adaptive => "ours, adapting",
+        Kind::Split => "ours, split",
+    }
+}
+
+/// Judges by speeds. A run of seconds is too short for that.
+pub(super) fn judge_speeds(context: &Context, claims: &[bool]) -> Verdict {
+    if context.scale == Scale::Seconds { Verdict::Open } else { judge(claims) }
+}
+
+/// All that was claimed was seen, or some of it, or nothing.
+pub(super) fn judge(claims: &[bool]) -> Verdict {
+    match claims.iter().filter(|&&seen| seen).count() {
+        0 => Verdict::Refuted,
+        seen if seen == claims.len() => Verdict::Confirmed,
+        _ => Verdict::Partly,
+    }
+}
