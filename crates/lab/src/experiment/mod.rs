@@ -5,6 +5,7 @@
 
 mod adaptivity;
 mod churn;
+mod reverse_map;
 mod scale;
 mod space;
 mod stores;
@@ -38,8 +39,13 @@ pub(crate) struct Outcome {
 }
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [&Experiment; 4] =
-    [&system_inserts::SYSTEM_INSERTS, &space::SPACE, &adaptivity::OVER_TIME, &churn::CHURN];
+pub(crate) const ALL: [&Experiment; 5] = [
+    &system_inserts::SYSTEM_INSERTS,
+    &reverse_map::REVERSE_MAP,
+    &space::SPACE,
+    &adaptivity::OVER_TIME,
+    &churn::CHURN,
+];
 
 impl Experiment {
     /// Does it, and writes down how to do it again.

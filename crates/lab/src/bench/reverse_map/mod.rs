@@ -43,34 +43,34 @@ use twiceshy::{KeyedHasher, Secret};
 pub(crate) struct Options {
     /// Slots of the filters, as a power of two.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(10..=28))]
-    log2_slots: u32,
+    pub(crate) log2_slots: u32,
     /// Bits of a remainder; a cuckoo filter has three more in a fingerprint, for about as many
     /// mistakes.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(6..=16))]
-    remainder_bits: u32,
+    pub(crate) remainder_bits: u32,
     /// Members as a share of the slots.
     #[arg(long, default_value_t = 0.9, value_parser = measure::load)]
-    load: f64,
+    pub(crate) load: f64,
     /// One JSON object a line instead of a table.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// One line of the result; numbers are per operation.
 #[derive(Debug, Serialize)]
-struct Row {
-    map: &'static str,
-    op: &'static str,
+pub(crate) struct Row {
+    pub(crate) map: &'static str,
+    pub(crate) op: &'static str,
     /// How many operations there were.
-    count: u64,
+    pub(crate) count: u64,
     /// Entries read.
-    reads: f64,
+    pub(crate) reads: f64,
     /// Entries written or removed, the moved ones among them.
-    writes: f64,
+    pub(crate) writes: f64,
     /// Entries that were there before, and got another address.
-    moved: f64,
+    pub(crate) moved: f64,
     /// Different pages of 4 KiB.
-    pages: f64,
+    pub(crate) pages: f64,
     log2_slots: u32,
     load: f64,
 }
@@ -160,7 +160,8 @@ fn check(name: &str, scheme: &dyn Mapped, members: &[Key]) {
     assert!(found == members, "{name}: the keys of the map aren't the members");
 }
 
-fn rows(options: &Options) -> Vec<Row> {
+/// Inserts, adaptations and deletes of each map.
+pub(crate) fn rows(options: &Options) -> Vec<Row> {
     let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
     let &Options { log2_slots, remainder_bits, .. } = options;
     let mut rows = Vec::new();
