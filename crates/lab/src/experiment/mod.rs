@@ -5,6 +5,7 @@
 
 mod adaptivity;
 mod churn;
+mod hostile;
 mod reverse_map;
 mod scale;
 mod space;
@@ -39,9 +40,10 @@ pub(crate) struct Outcome {
 }
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [&Experiment; 5] = [
+pub(crate) const ALL: [&Experiment; 6] = [
     &system_inserts::SYSTEM_INSERTS,
     &reverse_map::REVERSE_MAP,
+    &hostile::HOSTILE,
     &space::SPACE,
     &adaptivity::OVER_TIME,
     &churn::CHURN,

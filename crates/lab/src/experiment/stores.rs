@@ -1,7 +1,8 @@
 //! What the experiments with stores on a disk have in common.
 
 use super::scale::{Context, Scale};
-use crate::bench::store::{Key, Kind, Size, key};
+use crate::bench::measure;
+use crate::bench::store::{Key, Kind, Run, Size, insert_in_turns, key};
 use twiceshy_report::Verdict;
 
 /// What every experiment with a store has to admit.
@@ -20,6 +21,11 @@ pub(super) fn members(size: &Size) -> Vec<Key> {
     (0..size.pairs as u64).map(|number| key(number, true)).collect()
 }
 
+/// Keys that aren't there, one after the other.
+pub(super) fn strangers() -> impl Iterator<Item = Key> {
+    (0u64..).map(|number| key(number, false))
+}
+
 pub(super) fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Nothing => "no filter",
@@ -28,6 +34,23 @@ pub(super) fn name(kind: Kind) -> &'static str {
         Kind::Adaptive => "ours, adapting",
         Kind::Split => "ours, split",
     }
+}
+
+/// New stores with all their members, and nothing left to tidy up.
+pub(super) fn filled<const N: usize>(kinds: [Kind; N], size: &Size) -> [Run; N] {
+    let runs = kinds.map(|kind| Run::new(kind, size, None));
+    insert_in_turns(&runs, &members(size), 1);
+    tidy(&runs);
+    runs
+}
+
+/// Leaves the engines nothing to do, and forgets what they were asked for so far.
+pub(super) fn tidy(runs: &[Run]) {
+    for run in runs {
+        run.setup.compact();
+        run.setup.asked();
+    }
+    measure::settle();
 }
 
 /// Judges by speeds. A run of seconds is too short for that.

@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub(super) backend_gets: u64,
     pub(super) backend_scans: u64,
     /// Keys that weren't there, but looked for in the backend, for the first time and again;
-    /// unknown of the engine's own filter.
+    /// unknown of the engine's own filter, and nobody's without one.
     pub(super) distinct_mistakes: Option<u64>,
     pub(super) repeated_mistakes: Option<u64>,
 }

@@ -59,10 +59,7 @@ impl Run {
         }
         tally.kops.push(thousands(keys.len(), start.elapsed()));
         tally.scans += self.setup.scans() - scans;
-        let asked = match self.kind {
-            Kind::Nothing => Some(keys.to_vec()),
-            _ => self.setup.asked(),
-        };
+        let asked = self.setup.asked();
         tally.gets += asked.as_ref().map_or(keys.len(), Vec::len) as u64;
         tally.distinct = asked.map(|asked| {
             let new = asked.into_iter().filter(|&key| self.mistakes.insert(key)).count() as u64;

@@ -1,0 +1,198 @@
+//! Figure 6: an adversary who repeats what once went to the disk.
+
+use super::stores::{self, name};
+use super::{Context, Experiment, Outcome, progress};
+use crate::bench::store::{Key, Kind, Run, Tally, in_turns, median};
+use indicatif::ProgressBar;
+use twiceshy_report::{Axis, Best, Column, Plot, Series, Table};
+use twiceshy_workloads::key::scatter;
+
+pub(super) const HOSTILE: Experiment = Experiment {
+    name: "hostile",
+    title: "Hostile queries",
+    question: "How fast does a store answer when a few of its queries are an adversary's, who has \
+               noted which keys went to the disk, and does a larger cache help?",
+    paper: "AdaptiveQF, §6.4 and figure 6: with the AdaptiveQF, throughput is the same whatever the \
+            share of hostile queries. Filters that don't adapt get 2 times slower by 1.5 % of \
+            them, and up to 10 times by 10 %, even with a cache for 25 % of the data.",
+    run,
+};
+
+const KINDS: [Kind; 4] = [Kind::Nothing, Kind::Engine, Kind::Plain, Kind::Adaptive];
+const PLAIN: usize = 2;
+const ADAPTIVE: usize = 3;
+
+/// How many of 1000 queries are the adversary's.
+const SHARES: [u64; 5] = [0, 15, 30, 50, 100];
+
+const TURNS: usize = 32;
+
+/// Keys at a time, so that they needn't all be in memory.
+const CHUNK: usize = 1 << 20;
+
+/// What one size of the cache gave.
+struct Trial {
+    cache_percent: u64,
+    /// By setup, and share of hostile queries.
+    seen: Vec<Vec<Seen>>,
+}
+
+struct Seen {
+    /// Queries a second, in the median turn.
+    rate: f64,
+    /// Queries of 1000 that the engine was asked for.
+    visits: f64,
+    /// Of all queries, those that had gone to the disk before, if that is known.
+    repeated: Option<u64>,
+}
+
+/// Asks for strangers, and notes those that went to the disk.
+fn learn(run: &mut Run, strangers: impl Iterator<Item = Key>, count: usize) -> Vec<Key> {
+    let mut strangers = strangers.take(count);
+    let mut learnt = Vec::new();
+    loop {
+        let keys: Vec<Key> = strangers.by_ref().take(CHUNK).collect();
+        if keys.is_empty() {
+            return learnt;
+        }
+        learnt.extend(run.learn(&keys));
+    }
+}
+
+/// The next queries: strangers, some of them replaced by what the adversary has learnt, whom it
+/// asks for in turn.
+fn mixed(
+    strangers: &mut impl Iterator<Item = Key>,
+    learnt: &mut impl Iterator<Item = Key>,
+    share: u64,
+    turn: usize,
+    count: usize,
+) -> Vec<Key> {
+    let is_hostile = |number: usize| scatter((turn * count + number) as u64) % 1000 < share;
+    let next = |number| {
+        let key = if is_hostile(number) { learnt.next() } else { None };
+        // Whoever has learnt nothing asks like everybody.
+        key.or_else(|| strangers.next()).expect("there is no end of strangers")
+    };
+    (0..count).map(next).collect()
+}
+
+fn trial(context: &Context, cache_percent: u64, bar: &ProgressBar) -> Trial {
+    let size = stores::size(context, 1 << context.pick(14, 20, 26), cache_percent);
+    let warm_up = context.pick(30_000, 1 << 20, 100_000_000);
+    let queries = context.pick(8000, 1 << 18, 100_000_000) / TURNS;
+    let mut runs = stores::filled(KINDS, &size);
+    let learnt = runs.each_mut().map(|run| learn(run, stores::strangers(), warm_up));
+    bar.inc(1);
+    let mut hostile = learnt.each_ref().map(|keys| keys.iter().copied().cycle());
+    let mut strangers = KINDS.map(|_| stores::strangers().skip(warm_up));
+    let mut tallies = KINDS.map(|_| SHARES.map(|_| Tally::default()));
+    for (contestant, turn) in in_turns(KINDS.len() * SHARES.len(), TURNS) {
+        let (share, kind) = (contestant / KINDS.len(), contestant % KINDS.len());
+        let next = (&mut strangers[kind], &mut hostile[kind]);
+        let keys = mixed(next.0, next.1, SHARES[share], turn, queries);
+        runs[kind].ask(&keys, &mut tallies[kind][share]);
+    }
+    bar.inc(1);
+    let asked = (TURNS * queries) as f64;
+    let seen = |tally: Tally| Seen {
+        rate: median(tally.kops) * 1e3,
+        visits: tally.gets as f64 / asked * 1e3,
+        repeated: tally.distinct.map(|distinct| tally.gets - distinct),
+    };
+    let seen = tallies.into_iter().map(|shares| shares.into_iter().map(seen).collect());
+    Trial { cache_percent, seen: seen.collect() }
+}
+
+fn plot(trial: &Trial) -> Plot {
+    let mut plot = Plot::lines(
+        format!("Queries with a cache for {} % of the data", trial.cache_percent),
+        Axis::linear("hostile queries", "%").from_zero(),
+        Axis::log10("queries", "op/s").si(),
+    );
+    for (kind, seen) in KINDS.iter().zip(&trial.seen) {
+        let points = SHARES.iter().zip(seen).map(|(&share, seen)| (share as f64 / 10.0, seen.rate));
+        plot = plot.series(Series::new(name(*kind)).points(points));
+    }
+    plot.note("Medians of turns, in which all setups and all shares alternate.")
+}
+
+fn table(trials: &[Trial]) -> Table {
+    let last = SHARES.len() - 1;
+    let mut table = Table::new("Without hostile queries, and with 10 %")
+        .columns([
+            Column::text("before the engine"),
+            Column::text("cache"),
+            Column::decimals("none hostile", "thousands/s", 1),
+            Column::decimals("10 % hostile", "thousands/s", 1),
+            Column::percent("left", 0),
+            Column::decimals("visits, none hostile", "per 1000", 2),
+            Column::decimals("visits, 10 % hostile", "per 1000", 2),
+            Column::decimals("repeated mistakes", "", 0),
+        ])
+        .note(
+            "Without a filter of ours, every query is a visit to the engine; whether its own filter \
+             then spares the disk, it doesn't tell.",
+        )
+        .note(stores::MEMORY);
+    for trial in trials {
+        for (kind, seen) in KINDS.iter().zip(&trial.seen) {
+            table = table.row([
+                name(*kind).into(),
+                format!("{} %", trial.cache_percent).into(),
+                (seen[0].rate / 1e3).into(),
+                (seen[last].rate / 1e3).into(),
+                (seen[last].rate / seen[0].rate).into(),
+                seen[0].visits.into(),
+                seen[last].visits.into(),
+                seen[last].repeated.into(),
+            ]);
+        }
+    }
+    table.highlight(3, Best::Greatest)
+}
+
+fn run(context: &Context) -> Outcome {
+    let caches: &[u64] = context.pick(&[1, 25], &[1, 25], &[1, 3, 6, 12, 25]);
+    let bar = progress("stores, queries", caches.len() * 2);
+    let trials: Vec<Trial> = caches.iter().map(|&cache| trial(context, cache, &bar)).collect();
+    bar.finish_and_clear();
+
+    let last = SHARES.len() - 1;
+    let kept = |trial: &Trial, kind: usize, share: usize| {
+        trial.seen[kind][share].rate / trial.seen[kind][0].rate
+    };
+    let least =
+        trials.iter().map(|trial| kept(trial, ADAPTIVE, last)).fold(f64::INFINITY, f64::min);
+    let repeated: u64 = trials
+        .iter()
+        .flat_map(|trial| &trial.seen[ADAPTIVE])
+        .map(|seen| seen.repeated.unwrap_or_default())
+        .sum();
+    let largest = trials.last().expect("sizes of caches");
+    let slower = |share: usize| 1.0 / kept(largest, PLAIN, share);
+    let visits = |kind: usize| largest.seen[kind][last].visits;
+    Outcome {
+        seen: format!(
+            "Our adapting filter keeps at least {:.0} % of its throughput when 10 % of the queries \
+             are hostile, and repeats {repeated} mistakes. With a cache for {} %, the same filter \
+             without repairs gets {:.1} times slower by 1.5 % and {:.1} times by 10 %; of 1000 \
+             queries, {:.1} then go to the disk, and with repairs {:.1}.",
+            least * 100.0,
+            largest.cache_percent,
+            slower(1),
+            slower(last),
+            visits(PLAIN),
+            visits(ADAPTIVE),
+        ),
+        verdict: stores::judge_speeds(
+            context,
+            &[least >= 0.9 && repeated == 0, slower(1) >= 2.0, slower(last) >= 9.0],
+        ),
+        blocks: trials
+            .iter()
+            .map(|trial| plot(trial).into())
+            .chain([table(&trials).into()])
+            .collect(),
+    }
+}
