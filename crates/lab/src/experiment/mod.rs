@@ -11,6 +11,7 @@ mod scale;
 mod space;
 mod stores;
 mod system_inserts;
+mod traces;
 
 pub(crate) use scale::{Context, Options as ScaleOptions, progress};
 
@@ -40,10 +41,11 @@ pub(crate) struct Outcome {
 }
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [&Experiment; 6] = [
+pub(crate) const ALL: [&Experiment; 7] = [
     &system_inserts::SYSTEM_INSERTS,
     &reverse_map::REVERSE_MAP,
     &hostile::HOSTILE,
+    &traces::TRACES,
     &space::SPACE,
     &adaptivity::OVER_TIME,
     &churn::CHURN,
