@@ -6,6 +6,7 @@
 mod adaptivity;
 mod churn;
 mod hostile;
+mod merged_split;
 mod reverse_map;
 mod scale;
 mod space;
@@ -41,10 +42,11 @@ pub(crate) struct Outcome {
 }
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [&Experiment; 7] = [
+pub(crate) const ALL: [&Experiment; 8] = [
     &system_inserts::SYSTEM_INSERTS,
     &reverse_map::REVERSE_MAP,
     &hostile::HOSTILE,
+    &merged_split::MERGED_SPLIT,
     &traces::TRACES,
     &space::SPACE,
     &adaptivity::OVER_TIME,

@@ -2,7 +2,7 @@
 
 use super::scale::{Context, Scale};
 use crate::bench::measure;
-use crate::bench::store::{Key, Kind, Run, Size, insert_in_turns, key};
+use crate::bench::store::{Key, Kind, Run, Size, Tally, in_turns, insert_in_turns, key};
 use twiceshy_report::Verdict;
 
 /// What every experiment with a store has to admit.
@@ -51,6 +51,27 @@ pub(super) fn tidy(runs: &[Run]) {
         run.setup.asked();
     }
     measure::settle();
+}
+
+/// All setups are asked for the same keys, so many at most, in turns. The keys of one turn are in
+/// memory at a time.
+pub(super) fn ask_in_turns<const N: usize>(
+    runs: &mut [Run; N],
+    mut keys: impl Iterator<Item = Key>,
+    most: usize,
+    turns: usize,
+) -> [Tally; N] {
+    let mut tallies = std::array::from_fn(|_| Tally::default());
+    let mut turn: Vec<Key> = Vec::new();
+    for (index, (kind, _)) in in_turns(N, turns).enumerate() {
+        if index % N == 0 {
+            turn = keys.by_ref().take(most.div_ceil(turns)).collect();
+        }
+        if !turn.is_empty() {
+            runs[kind].ask(&turn, &mut tallies[kind]);
+        }
+    }
+    tallies
 }
 
 /// Judges by speeds. A run of seconds is too short for that.

@@ -1,6 +1,6 @@
 //! Figure 5: inserts into a store while its filter fills.
 
-use super::stores::{self, name};
+use super::stores;
 use super::{Context, Experiment, Outcome, progress};
 use crate::bench::store::{Kind, Run, Spent, insert_in_turns, median};
 use twiceshy_report::{Axis, Best, Column, Plot, Point, Series, Table};
@@ -18,6 +18,10 @@ pub(super) const SYSTEM_INSERTS: Experiment = Experiment {
 
 const KINDS: [Kind; 4] = [Kind::Nothing, Kind::Engine, Kind::Adaptive, Kind::Split];
 const MERGED: usize = 2;
+
+fn name(kind: Kind) -> &'static str {
+    if kind == Kind::Adaptive { "ours, merged" } else { stores::name(kind) }
+}
 
 /// The turns of each kind.
 type Round = Vec<Vec<Spent>>;
@@ -77,7 +81,7 @@ fn run(context: &Context) -> Outcome {
     )
     .note(format!(
         "{} pairs of 32 bytes in {turns} turns; medians of {count} rounds, the bands are the least \
-         and the greatest. The dips are when a memtable is full.",
+         and the greatest.",
         members.len()
     ));
     let mut table = Table::new("All inserts")

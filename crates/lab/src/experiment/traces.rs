@@ -2,7 +2,7 @@
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress};
-use crate::bench::store::{Key, Kind, Run, Tally, in_turns, key, median};
+use crate::bench::store::{Kind, Tally, key, median};
 use std::path::{Path, PathBuf};
 use twiceshy_report::{Axis, Best, Column, Plot, Series, Table};
 use twiceshy_workloads::load::{LoadError, Trace};
@@ -58,7 +58,7 @@ fn blocks(data: &Path) -> Result<Queries, LoadError> {
 struct Seen {
     trace: &'static str,
     queries: usize,
-    tallies: Vec<Tally>,
+    tallies: [Tally; KINDS.len()],
 }
 
 impl Seen {
@@ -74,24 +74,6 @@ impl Seen {
     fn repeated(&self, kind: usize) -> Option<u64> {
         self.tallies[kind].distinct.map(|distinct| self.visits(kind) - distinct)
     }
-}
-
-/// All setups are asked for the same keys, in turns.
-fn ask(runs: &mut [Run], mut queries: Queries, most: usize) -> Seen {
-    let mut tallies: Vec<Tally> = runs.iter().map(|_| Tally::default()).collect();
-    let mut turn: Vec<Key> = Vec::new();
-    let mut asked = 0;
-    for (index, (kind, _)) in in_turns(runs.len(), TURNS).enumerate() {
-        if index % runs.len() == 0 {
-            let numbers = queries.numbers.by_ref().take(most / TURNS);
-            turn = numbers.map(|number| key(number, false)).collect();
-            asked += turn.len();
-        }
-        if !turn.is_empty() {
-            runs[kind].ask(&turn, &mut tallies[kind]);
-        }
-    }
-    Seen { trace: queries.name, queries: asked, tallies }
 }
 
 fn speeds(seen: &[Seen]) -> Table {
@@ -170,9 +152,12 @@ fn run(context: &Context) -> Outcome {
     let seen: Vec<Seen> = traces
         .into_iter()
         .map(|trace| {
-            let seen = ask(&mut runs, trace, most);
+            let mut queries = 0;
+            let keys = trace.numbers.take(most).map(|number| key(number, false));
+            let keys = keys.inspect(|_| queries += 1);
+            let tallies = stores::ask_in_turns(&mut runs, keys, most, TURNS);
             bar.inc(1);
-            seen
+            Seen { trace: trace.name, queries, tallies }
         })
         .filter(|seen| seen.queries > 0)
         .collect();

@@ -1,13 +1,14 @@
 //! The contestants: the engine alone, and behind our filter.
 
 use super::super::random::Random;
+use std::ops::Bound::Included;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use twiceshy::Secret;
 use twiceshy_store::backend::{Bounds, Scan, Unbounded};
 use twiceshy_store::{
     Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
-    Keyspace, Layout, MemoryBackend, Options,
+    Keyspace, Layout, MemoryBackend, Options, StoreError,
 };
 
 pub(crate) type Key = [u8; 16];
@@ -194,6 +195,25 @@ impl Setup {
                 backend.get(Keyspace::Keys, key).expect("a disk that can be read").is_some()
             }
             Setup::Guarded { store, .. } => store.contains(key).expect("a disk that can be read"),
+        }
+    }
+
+    /// How many pairs there are from a key on, all read, but at most so many; nothing if the
+    /// setup has no order of keys.
+    pub(crate) fn count_from(&self, start: &Key, most: usize) -> Option<usize> {
+        let bounds: Bounds<'_> = (Included(start), Unbounded);
+        match self {
+            Setup::Bare { backend, .. } => {
+                let pairs = backend.range(Keyspace::Keys, bounds).take(most);
+                Some(pairs.inspect(|pair| assert!(pair.is_ok(), "a disk that can be read")).count())
+            }
+            Setup::Guarded { store, .. } => {
+                let pairs = match store.range(bounds) {
+                    Err(StoreError::Unordered) => return None,
+                    pairs => pairs.expect("a disk that can be read").take(most),
+                };
+                Some(pairs.inspect(|pair| assert!(pair.is_ok(), "a disk that can be read")).count())
+            }
         }
     }
 
