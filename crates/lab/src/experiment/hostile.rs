@@ -2,7 +2,7 @@
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress};
-use crate::bench::store::{Key, Kind, Run, Tally, in_turns, median};
+use crate::bench::store::{Key, Kind, Tally, in_turns, median};
 use indicatif::ProgressBar;
 use twiceshy_report::{Axis, Best, Column, Plot, Series, Table};
 use twiceshy_workloads::key::scatter;
@@ -27,9 +27,6 @@ const SHARES: [u64; 5] = [0, 15, 30, 50, 100];
 
 const TURNS: usize = 32;
 
-/// Keys at a time, so that they needn't all be in memory.
-const CHUNK: usize = 1 << 20;
-
 /// What one size of the cache gave.
 struct Trial {
     cache_percent: u64,
@@ -44,19 +41,6 @@ struct Seen {
     visits: f64,
     /// Of all queries, those that had gone to the disk before, if that is known.
     repeated: Option<u64>,
-}
-
-/// Asks for strangers, and notes those that went to the disk.
-fn learn(run: &mut Run, strangers: impl Iterator<Item = Key>, count: usize) -> Vec<Key> {
-    let mut strangers = strangers.take(count);
-    let mut learnt = Vec::new();
-    loop {
-        let keys: Vec<Key> = strangers.by_ref().take(CHUNK).collect();
-        if keys.is_empty() {
-            return learnt;
-        }
-        learnt.extend(run.learn(&keys));
-    }
 }
 
 /// The next queries: strangers, some of them replaced by what the adversary has learnt, whom it
@@ -82,7 +66,7 @@ fn trial(context: &Context, cache_percent: u64, bar: &ProgressBar) -> Trial {
     let warm_up = context.pick(30_000, 1 << 20, 100_000_000);
     let queries = context.pick(8000, 1 << 18, 100_000_000) / TURNS;
     let mut runs = stores::filled(KINDS, &size);
-    let learnt = runs.each_mut().map(|run| learn(run, stores::strangers(), warm_up));
+    let learnt = runs.each_mut().map(|run| stores::learn(run, warm_up));
     bar.inc(1);
     let mut hostile = learnt.each_ref().map(|keys| keys.iter().copied().cycle());
     let mut strangers = KINDS.map(|_| stores::strangers().skip(warm_up));
@@ -185,8 +169,9 @@ fn run(context: &Context) -> Outcome {
             visits(PLAIN),
             visits(ADAPTIVE),
         ),
-        verdict: stores::judge_speeds(
+        verdict: stores::judge(
             context,
+            &[],
             &[least >= 0.9 && repeated == 0, slower(1) >= 2.0, slower(last) >= 9.0],
         ),
         blocks: trials

@@ -127,8 +127,9 @@ fn run(context: &Context) -> Outcome {
              {}, are {of_none:.2} times as fast as without a filter.",
             if is_refused { "refuses" } else { "has, too" },
         ),
-        verdict: stores::judge_speeds(
+        verdict: stores::judge(
             context,
+            &[],
             &[inserts >= 0.48, absent >= 0.98, is_refused && has_ranges],
         ),
         blocks: vec![table.highlight(1, Best::Greatest).highlight(2, Best::Greatest).into()],

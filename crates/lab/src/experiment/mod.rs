@@ -5,6 +5,7 @@
 
 mod adaptivity;
 mod churn;
+mod crash;
 mod hostile;
 mod merged_split;
 mod reverse_map;
@@ -42,7 +43,7 @@ pub(crate) struct Outcome {
 }
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [&Experiment; 8] = [
+pub(crate) const ALL: [&Experiment; 9] = [
     &system_inserts::SYSTEM_INSERTS,
     &reverse_map::REVERSE_MAP,
     &hostile::HOSTILE,
@@ -51,6 +52,7 @@ pub(crate) const ALL: [&Experiment; 8] = [
     &space::SPACE,
     &adaptivity::OVER_TIME,
     &churn::CHURN,
+    &crash::CRASH,
 ];
 
 impl Experiment {

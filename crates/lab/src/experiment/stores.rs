@@ -33,6 +33,7 @@ pub(super) fn name(kind: Kind) -> &'static str {
         Kind::Plain => "ours, not adapting",
         Kind::Adaptive => "ours, adapting",
         Kind::Split => "ours, split",
+        Kind::Forgetful => "ours, mistakes not kept",
     }
 }
 
@@ -74,14 +75,28 @@ pub(super) fn ask_in_turns<const N: usize>(
     tallies
 }
 
-/// Judges by speeds. A run of seconds is too short for that.
-pub(super) fn judge_speeds(context: &Context, claims: &[bool]) -> Verdict {
-    if context.scale == Scale::Seconds { Verdict::Open } else { judge(claims) }
+/// The adversary asks for so many strangers, and notes which went to the disk.
+pub(super) fn learn(run: &mut Run, count: usize) -> Vec<Key> {
+    /// Keys at a time, so that they needn't all be in memory.
+    const CHUNK: usize = 1 << 20;
+    let mut strangers = strangers().take(count);
+    let mut learnt = Vec::new();
+    loop {
+        let keys: Vec<Key> = strangers.by_ref().take(CHUNK).collect();
+        if keys.is_empty() {
+            return learnt;
+        }
+        learnt.extend(run.learn(&keys));
+    }
 }
 
-/// All that was claimed was seen, or some of it, or nothing.
-pub(super) fn judge(claims: &[bool]) -> Verdict {
+/// Judges claims by what was counted and by what was timed. A run of seconds is too short for the
+/// latter.
+pub(super) fn judge(context: &Context, counted: &[bool], timed: &[bool]) -> Verdict {
+    let timed = if context.scale == Scale::Seconds { &[] } else { timed };
+    let claims = [counted, timed].concat();
     match claims.iter().filter(|&&seen| seen).count() {
+        _ if claims.is_empty() => Verdict::Open,
         0 => Verdict::Refuted,
         seen if seen == claims.len() => Verdict::Confirmed,
         _ => Verdict::Partly,

@@ -117,7 +117,7 @@ fn run(context: &Context) -> Outcome {
             split * 100.0,
             falls
         ),
-        verdict: stores::judge_speeds(context, &[of_engine >= 0.9, falls >= 0.9]),
+        verdict: stores::judge(context, &[], &[of_engine >= 0.9, falls >= 0.9]),
         blocks: vec![plot.into(), table.highlight(1, Best::Greatest).into()],
     }
 }

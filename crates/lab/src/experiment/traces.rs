@@ -177,7 +177,7 @@ fn run(context: &Context) -> Outcome {
              {fewest:.1} to {most_saved:.1} times fewer go to the disk; {repeated} of them had gone \
              there before."
         ),
-        verdict: stores::judge_speeds(context, &[slowest >= 0.94, fastest >= 1.3]),
+        verdict: stores::judge(context, &[], &[slowest >= 0.94, fastest >= 1.3]),
         blocks: vec![
             plot(&seen).into(),
             speeds(&seen).into(),

@@ -23,7 +23,7 @@ mod run;
 mod setup;
 
 pub(crate) use report::median;
-pub(crate) use run::{Run, Spent, Tally, in_turns, insert_in_turns, slices, thousands};
+pub(crate) use run::{DATA, Run, Spent, Tally, in_turns, insert_in_turns, slices, thousands};
 pub(crate) use setup::{Key, Kind, Setup, Size, key, scan};
 
 use super::measure::{self, positive};
@@ -137,7 +137,7 @@ impl Run {
         let (row, has_filter) = (self.row(), self.setup.members().is_some());
         self.setup.compact();
         drop(self.setup);
-        let data = directory.path().join("data");
+        let data = directory.path().join(DATA);
         let open = || {
             let backend = kind.engine(&data, &options.size());
             measure::settle();

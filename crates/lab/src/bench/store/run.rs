@@ -5,11 +5,17 @@ use super::setup::{Key, Kind, Setup, Size};
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{fs, io};
+use tempfile::TempDir;
+use twiceshy_store::FjallBackend;
+
+/// Where the engine's files are, in the directory of a run.
+pub(crate) const DATA: &str = "data";
 
 /// One setup, in a directory of its own.
 pub(crate) struct Run {
     pub(crate) kind: Kind,
-    pub(super) directory: tempfile::TempDir,
+    pub(super) directory: TempDir,
     pub(crate) setup: Setup,
     /// All mistakes so far.
     mistakes: HashSet<Key>,
@@ -46,8 +52,22 @@ impl Run {
             None => tempfile::tempdir(),
         };
         let directory = directory.expect("room for a directory");
-        let setup = Setup::over(kind.engine(&directory.path().join("data"), size), kind, size);
-        Self { kind, directory, setup, mistakes: HashSet::new() }
+        let engine = kind.engine(&directory.path().join(DATA), size);
+        Self::over(engine, directory, kind, size)
+    }
+
+    /// The store of an engine that is open, in this directory.
+    pub(crate) fn over(engine: FjallBackend, directory: TempDir, kind: Kind, size: &Size) -> Self {
+        Self { kind, directory, setup: Setup::over(engine, kind, size), mistakes: HashSet::new() }
+    }
+
+    /// A copy of the files as they are while the store is open: what is left when the process is
+    /// killed now.
+    pub(crate) fn crash_image(&self) -> TempDir {
+        measure::settle();
+        let image = tempfile::tempdir().expect("room for a directory");
+        copy(&self.directory.path().join(DATA), &image.path().join(DATA)).expect("room for a copy");
+        image
     }
 
     /// Asks for keys that aren't there.
@@ -82,6 +102,19 @@ impl Run {
         self.mistakes.extend(&learnt);
         learnt
     }
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let (entry, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
+        if entry.is_dir() {
+            copy(&entry, &to)?;
+        } else {
+            fs::copy(&entry, &to)?;
+        }
+    }
+    Ok(())
 }
 
 /// All setups insert all members, in so many turns; what each turn of each setup took.

@@ -48,9 +48,12 @@ pub(crate) enum Kind {
     Adaptive,
     /// As `Adaptive`, but the pairs are in key order, and the reverse map is apart.
     Split,
+    /// As `Adaptive`, but only the filter knows the mistakes: hardly any is kept beside it.
+    Forgetful,
 }
 
 impl Kind {
+    /// Those that the benchmark compares.
     pub(crate) const ALL: [Self; 5] =
         [Self::Nothing, Self::Engine, Self::Plain, Self::Adaptive, Self::Split];
 
@@ -61,6 +64,7 @@ impl Kind {
             Self::Plain => "plain",
             Self::Adaptive => "adaptive",
             Self::Split => "split",
+            Self::Forgetful => "forgetful",
         }
     }
 
@@ -70,8 +74,11 @@ impl Kind {
 
     fn store(self, size: &Size) -> Options {
         let layout = if self == Self::Split { Layout::Split } else { Layout::Merged };
-        let options =
+        let mut options =
             Options::new().capacity(size.pairs).repairs(self != Self::Plain).layout(layout);
+        if self == Self::Forgetful {
+            options = options.mistakes_kept(1);
+        }
         let secret = size.seed.map(|seed| Secret::from_bytes(u128::from(seed).to_le_bytes()));
         secret.map_or(options.clone(), |secret| options.secret(secret))
     }
