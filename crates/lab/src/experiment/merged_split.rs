@@ -50,7 +50,7 @@ fn in_slices(runs: &[Run], keys: &[Key], work: impl Fn(&Run, &Key)) -> [f64; 3] 
 
 fn round(context: &Context) -> Round {
     let size = stores::size(context, 1 << context.pick(14, 20, 26), 3);
-    let queries = context.pick(20_000, 1 << 19, 100_000_000);
+    let queries = context.pick(20_000, 1 << 18, 100_000_000);
     let members = stores::members(&size);
     let mut runs = KINDS.map(|kind| Run::new(kind, &size, None));
     let spent = insert_in_turns(&runs, &members, TURNS);

@@ -102,3 +102,18 @@ pub(super) fn judge(context: &Context, counted: &[bool], timed: &[bool]) -> Verd
         _ => Verdict::Partly,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_seconds_judges_no_speeds() {
+        let short = Context::smallest();
+        let long = Context { scale: Scale::Minutes, ..short };
+        assert_eq!(judge(&short, &[], &[true]), Verdict::Open);
+        assert_eq!(judge(&short, &[true], &[false]), Verdict::Confirmed);
+        assert_eq!(judge(&long, &[true], &[false]), Verdict::Partly);
+        assert_eq!(judge(&long, &[], &[false, false]), Verdict::Refuted);
+    }
+}

@@ -59,7 +59,7 @@ fn curve(rounds: &[Round], kind: usize) -> Series {
 }
 
 fn run(context: &Context) -> Outcome {
-    let size = stores::size(context, 1 << context.pick(15, 20, 25), 3);
+    let size = stores::size(context, 1 << context.pick(14, 20, 25), 3);
     let turns = context.pick(15, 60, 90);
     let count = context.pick(1, 3, 1);
     let members = stores::members(&size);
