@@ -6,9 +6,10 @@ use crate::bench::store::{Key, Kind, Run, Size, Tally, in_turns, insert_in_turns
 use twiceshy_report::Verdict;
 
 /// What every experiment with a store has to admit.
-pub(super) const MEMORY: &str = "All have the same memory: who has no filter of ours has its bytes as block cache. The files \
-     are in the operating system's cache, as far as there is room, so a visit to the disk is \
-     cheaper here than on a machine whose memory is full; visits are counted for that reason.";
+pub(super) const MEMORY: &str = "\
+    All have the same memory: who has no filter of ours has its bytes as block cache. The files are \
+    in the operating system's cache, as far as there is room, so a visit to the disk is \
+    cheaper here than on a machine whose memory is full; visits are counted for that reason.";
 
 /// A store of 90 % of so many slots, with a cache for a share of its pairs.
 pub(super) fn size(context: &Context, slots: usize, cache_percent: u64) -> Size {
