@@ -123,8 +123,8 @@ fn plot(last: &[Seen; 3]) -> Plot {
 }
 
 fn run(context: &Context) -> Outcome {
-    let size = stores::size(context, 1 << context.pick(14, 20, 26), 3);
-    let queries = context.pick(50_000, 1 << 21, 100_000_000);
+    let size = stores::size(context, 1 << context.pick(14, 19, 26), 3);
+    let queries = context.pick(50_000, 1 << 20, 100_000_000);
     let count = context.pick(1, 3, 1);
     let bar = progress("stores", count * KINDS.len());
     let rounds: Vec<[Seen; 3]> = (0..count)
