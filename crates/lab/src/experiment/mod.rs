@@ -44,13 +44,13 @@ pub(crate) struct Outcome {
 
 /// All experiments, in the order of the report.
 pub(crate) const ALL: [&Experiment; 9] = [
+    &space::SPACE,
     &system_inserts::SYSTEM_INSERTS,
     &reverse_map::REVERSE_MAP,
     &hostile::HOSTILE,
     &merged_split::MERGED_SPLIT,
-    &traces::TRACES,
-    &space::SPACE,
     &adaptivity::OVER_TIME,
+    &traces::TRACES,
     &churn::CHURN,
     &crash::CRASH,
 ];

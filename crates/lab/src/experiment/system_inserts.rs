@@ -80,7 +80,7 @@ fn run(context: &Context) -> Outcome {
         Axis::linear("inserts", "op/s").si().from_zero(),
     )
     .note(format!(
-        "{} pairs of 32 bytes in {turns} turns; medians of {count} rounds, the bands are the least \
+        "{} pairs of 32 bytes in {turns} turns; medians of the rounds ({count}), the bands are the least \
          and the greatest.",
         members.len()
     ));
