@@ -3,6 +3,7 @@
 use crate::experiment::{self, Experiment};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 use twiceshy_report::Page;
 
 #[derive(clap::Args)]
@@ -34,9 +35,12 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     for (name, value) in facts() {
         page = page.fact(name, value);
     }
-    for experiment in experiment::ALL.iter().filter(is_wanted) {
-        eprintln!("{}", experiment.name);
+    let wanted: Vec<_> = experiment::ALL.iter().filter(is_wanted).collect();
+    for (number, experiment) in (1..).zip(&wanted) {
+        eprintln!("{number} of {}: {}", wanted.len(), experiment.name);
+        let start = Instant::now();
         page = page.section(experiment.section(&context));
+        eprintln!("    took {:.1} s", start.elapsed().as_secs_f64());
     }
     match std::fs::write(&options.out, page.to_html()) {
         Ok(()) => {

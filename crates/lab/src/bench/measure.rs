@@ -72,7 +72,7 @@ pub(crate) fn settle() {
 }
 
 /// What `work` gives, and its nanoseconds.
-pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let start = cpu_nanoseconds();
     let result = work();
     (result, cpu_nanoseconds() - start)

@@ -39,6 +39,16 @@ impl Contestant for Aqf {
         }
     }
 
+    fn insert_each(&mut self, keys: &[u64]) {
+        for key in keys {
+            let hash = self.hasher.hash(key);
+            self.filter.insert(hash).expect("room");
+            if let Some(members) = &mut self.members {
+                members.insert(hash);
+            }
+        }
+    }
+
     fn remove(&mut self, keys: &[u64]) -> bool {
         for key in keys {
             let hash = self.hasher.hash(key);
@@ -56,6 +66,17 @@ impl Contestant for Aqf {
 
     fn count(&self, keys: &[u64]) -> usize {
         keys.iter().filter(|&&key| self.contains(key)).count()
+    }
+
+    fn ask(&mut self, strangers: &[u64]) -> usize {
+        let mut mistakes = 0;
+        for &key in strangers {
+            if self.contains(key) {
+                self.repair(key);
+                mistakes += 1;
+            }
+        }
+        mistakes
     }
 
     fn repair(&mut self, mistake: u64) {

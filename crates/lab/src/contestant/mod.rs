@@ -11,6 +11,11 @@ pub(crate) trait Contestant {
     /// Inserts members; all are different.
     fn insert(&mut self, keys: &[u64]);
 
+    /// Inserts members one by one, as if they came so; all are different.
+    fn insert_each(&mut self, keys: &[u64]) {
+        self.insert(keys);
+    }
+
     /// Removes members; `false` if it can't, and then nothing has changed.
     fn remove(&mut self, keys: &[u64]) -> bool;
 
@@ -21,6 +26,11 @@ pub(crate) trait Contestant {
 
     /// Is told that a key that it contains is no member. Those that don't adapt do nothing.
     fn repair(&mut self, mistake: u64);
+
+    /// Asks for strangers, and repairs what is a mistake; how many were.
+    fn ask(&mut self, strangers: &[u64]) -> usize {
+        self.count(strangers)
+    }
 
     /// Bits of memory.
     fn bits(&self) -> u64;

@@ -1,5 +1,6 @@
 //! Figure 7: false positives and space while a filter learns.
 
+use super::summary::{mean, spread};
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::{Kind, Shape};
 use twiceshy_report::{Axis, Column, Plot, Point, Series, Table, Verdict};
@@ -131,13 +132,4 @@ fn end(kind: Kind, runs: &[Run], late: impl Fn(&Run) -> f64) -> [twiceshy_report
     let rates: Vec<f64> = runs.iter().map(late).collect();
     let (least, greatest) = spread(&rates);
     [kind.name().into(), mean(&rates).into(), least.into(), greatest.into()]
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn spread(values: &[f64]) -> (f64, f64) {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    (least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }

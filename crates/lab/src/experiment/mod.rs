@@ -5,15 +5,24 @@
 
 mod adaptivity;
 mod churn;
+mod climber;
 mod crash;
 mod hostile;
+mod merge_bulk;
 mod merged_split;
+mod micro;
+mod more_bits;
+mod real_lists;
 mod reverse_map;
 mod scale;
 mod space;
 mod stores;
+mod summary;
 mod system_inserts;
+mod threads;
 mod traces;
+mod victim;
+mod whittling;
 
 pub(crate) use scale::{Context, Options as ScaleOptions, progress};
 
@@ -43,15 +52,22 @@ pub(crate) struct Outcome {
 }
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [&Experiment; 9] = [
+pub(crate) const ALL: &[&Experiment] = &[
+    &micro::MICRO,
     &space::SPACE,
+    &threads::THREADS,
     &system_inserts::SYSTEM_INSERTS,
     &reverse_map::REVERSE_MAP,
     &hostile::HOSTILE,
     &merged_split::MERGED_SPLIT,
     &adaptivity::OVER_TIME,
     &traces::TRACES,
+    &real_lists::REAL_LISTS,
     &churn::CHURN,
+    &merge_bulk::MERGE_BULK,
+    &more_bits::MORE_BITS,
+    &whittling::WHITTLING,
+    &climber::CLIMBER,
     &crash::CRASH,
 ];
 
@@ -95,7 +111,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     }
     let mut wanted = Vec::new();
     for name in &options.names {
-        let Some(experiment) = ALL.into_iter().find(|experiment| experiment.name == name) else {
+        let Some(experiment) = ALL.iter().find(|experiment| experiment.name == name) else {
             eprintln!("twiceshy-lab: there is no experiment {name:?}; see `run --list`");
             return ExitCode::from(2);
         };

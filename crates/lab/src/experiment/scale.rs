@@ -2,6 +2,7 @@
 
 use crate::contestant::Shape;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
 
 /// How long it may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -22,25 +23,32 @@ pub(crate) struct Options {
     /// What all that is random begins with.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// A directory of real lists and traces, for the experiment that needs them; if it isn't
+    /// named, the environment's `TWICESHY_DATA` is.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
 }
 
 impl Options {
     pub(crate) fn context(&self) -> Context {
-        Context { scale: self.scale, seed: self.seed }
+        let named = || std::env::var_os("TWICESHY_DATA").map(PathBuf::from);
+        Context { scale: self.scale, seed: self.seed, data: self.data.clone().or_else(named) }
     }
 }
 
 /// What an experiment is given.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
+    /// Where real lists and traces are.
+    pub(crate) data: Option<PathBuf>,
 }
 
 impl Context {
     #[cfg(test)]
     pub(crate) fn smallest() -> Self {
-        Self { scale: Scale::Seconds, seed: 1 }
+        Self { scale: Scale::Seconds, seed: 1, data: None }
     }
 
     /// One of three, by scale.

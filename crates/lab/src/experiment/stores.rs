@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_run_of_seconds_judges_no_speeds() {
         let short = Context::smallest();
-        let long = Context { scale: Scale::Minutes, ..short };
+        let long = Context { scale: Scale::Minutes, ..Context::smallest() };
         assert_eq!(judge(&short, &[], &[true]), Verdict::Open);
         assert_eq!(judge(&short, &[true], &[false]), Verdict::Confirmed);
         assert_eq!(judge(&long, &[true], &[false]), Verdict::Partly);

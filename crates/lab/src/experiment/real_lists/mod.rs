@@ -1,0 +1,188 @@
+//! Figure 7 again, on lists and traces that somebody else has made.
+
+use super::summary::{judge, mean, spread};
+use super::{Context, Experiment, Outcome, progress};
+use crate::contestant::{Kind, Shape};
+use sample::Sample;
+use twiceshy_report::{Axis, Block, Column, Plot, Point, Series, Table, Verdict};
+
+mod sample;
+
+pub(super) const REAL_LISTS: Experiment = Experiment {
+    name: "real-lists",
+    title: "Real lists and traces",
+    question: "How fast do false positives go down when members and queries are real: a list of \
+               blocked domains asked for popular ones, and the blocks that a disk is asked for?",
+    paper: "AdaptiveQF, §6.5 and figure 7, on other data (CAIDA, Shalla): the rate drops at once, \
+            since frequent queries are repaired first, for a negligible space.",
+    run,
+};
+
+const STEPS: usize = 25;
+/// The step from which on the most frequent queries should have been repaired.
+const LATE: usize = STEPS - STEPS / 5;
+/// What repairs may take and still be called negligible, in bits a member.
+const NEGLIGIBLE: f64 = 0.1;
+
+/// What one filter does with a sample.
+struct Run {
+    /// The share of mistakes among the queries of each step.
+    rates: Vec<f64>,
+    /// Bits a member that repairs have added, after each step.
+    added: Vec<f64>,
+}
+
+fn observe(kind: Kind, sample: &Sample, seed: u64) -> Run {
+    let members = sample.members.len() as u64;
+    // So many that the load is the papers'.
+    let shape = Shape { slots: members * 10 / 9 + 1, remainder_bits: 9, seed };
+    let mut filter = kind.build(&shape);
+    filter.insert(&sample.members);
+    let before = filter.used_bits();
+    let mut run = Run { rates: Vec::new(), added: Vec::new() };
+    for step in 0..STEPS {
+        let at = |step| sample.queries.len() * step / STEPS;
+        let asked = &sample.queries[at(step)..at(step + 1)];
+        run.rates.push(filter.ask(asked) as f64 / asked.len().max(1) as f64);
+        run.added.push((filter.used_bits() - before) / members as f64);
+    }
+    run
+}
+
+fn run(context: &Context) -> Outcome {
+    let skipped = |why: String| Outcome {
+        seen: "Nothing: this was skipped, for want of data.".into(),
+        verdict: Verdict::Open,
+        blocks: vec![Block::Text(why)],
+    };
+    let Some(directory) = &context.data else {
+        return skipped(format!(
+            "Skipped: there is no data. Name a directory by `--data DIR`, or in the environment as \
+             `TWICESHY_DATA`, with these files in it: {}.",
+            sample::FILES
+        ));
+    };
+    let queries = context.pick(200_000, 3_000_000, 3_000_000);
+    let samples = match sample::load(directory, queries, context.seed) {
+        Ok(samples) => samples,
+        Err(why) => return skipped(format!("Skipped: {why}. Wanted are {}.", sample::FILES)),
+    };
+    let seeds = context.pick(5, 20, 100);
+    let kinds = [Kind::AqfUntold, Kind::Aqf];
+    let bar = progress("seeds", samples.len() * kinds.len() * seeds);
+    let mut blocks = Vec::new();
+    let mut table = Table::new("Over all queries, mean of seeds")
+        .columns([
+            Column::text("data"),
+            Column::decimals("members", "", 0),
+            Column::decimals("queries", "", 0),
+            Column::decimals("different", "", 0),
+            Column::percent("rate, not adapting", 4),
+            Column::percent("rate, adapting", 4),
+            Column::decimals("added", "bits/member", 4),
+        ])
+        .note("To do it again, name the directory of the data by `--data DIR`.");
+    let (mut seen, mut holds) = (Vec::new(), Vec::new());
+    for sample in &samples {
+        let runs = kinds.map(|kind| {
+            let seed = |seed: usize| {
+                let run = observe(kind, sample, context.seed + seed as u64);
+                bar.inc(1);
+                run
+            };
+            (0..seeds).map(seed).collect::<Vec<_>>()
+        });
+        let [rates, added] = plots(sample, kinds, &runs);
+        blocks.extend([rates.into(), added.into()]);
+        let rate = |runs: &[Run], from: usize| {
+            mean(&runs.iter().map(|run| mean(&run.rates[from..])).collect::<Vec<_>>())
+        };
+        let [untold, told] = runs.each_ref().map(|runs| rate(runs, 0));
+        let [late_untold, late_told] = runs.each_ref().map(|runs| rate(runs, LATE));
+        let space = mean(&runs[1].iter().map(|run| run.added[STEPS - 1]).collect::<Vec<_>>());
+        table = table.row([
+            sample.name.into(),
+            (sample.members.len() as u64).into(),
+            (sample.queries.len() as u64).into(),
+            sample.different().into(),
+            untold.into(),
+            told.into(),
+            space.into(),
+        ]);
+        seen.push(format!(
+            "{}: with repairs, there are {:.1} times fewer mistakes over all queries, and {:.1} \
+             times fewer over the last fifth, for {space:.4} bits a member.",
+            sample.name,
+            untold / told,
+            late_untold / late_told
+        ));
+        holds.extend([late_told <= late_untold / 2.0, space < NEGLIGIBLE]);
+    }
+    bar.finish_and_clear();
+    blocks.push(table.into());
+    Outcome { seen: seen.join(" "), verdict: judge(&holds), blocks }
+}
+
+fn plots(sample: &Sample, kinds: [Kind; 2], runs: &[Vec<Run>; 2]) -> [Plot; 2] {
+    let curve = |kind: Kind, runs: &[Run], value: fn(&Run) -> &Vec<f64>| {
+        let point = |step: usize| {
+            let values: Vec<f64> = runs.iter().map(|run| value(run)[step]).collect();
+            let (least, greatest) = spread(&values);
+            let asked = sample.queries.len() * (step + 1) / STEPS;
+            Point::new(asked as f64, mean(&values)).spread(least, greatest)
+        };
+        Series::new(kind.name()).points((0..STEPS).map(point))
+    };
+    let queries = || Axis::linear("queries", "").si();
+    let title = |what: &str| format!("{}: {what}", sample.name);
+    let note = format!("Means of {} secrets; bands are the least and the greatest.", runs[0].len());
+    let mut rates = Plot::lines(
+        title("mistakes of each step's queries"),
+        queries(),
+        Axis::log10("mistakes per query", ""),
+    )
+    .note(note);
+    for (kind, runs) in kinds.into_iter().zip(runs) {
+        rates = rates.series(curve(kind, runs, |run| &run.rates));
+    }
+    let added = Plot::lines(
+        title("space that repairs have added"),
+        queries(),
+        Axis::linear("added", "bits/member").from_zero(),
+    )
+    .series(curve(kinds[1], &runs[1], |run| &run.added));
+    [rates, added]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::write;
+
+    fn context(data: Option<std::path::PathBuf>) -> Context {
+        Context { data, ..Context::smallest() }
+    }
+
+    #[test]
+    fn a_directory_of_lists_and_traces_is_an_experiment() {
+        let directory = tempfile::tempdir().unwrap();
+        let lines = |format: fn(u64) -> String| (0..2000).map(format).collect::<String>();
+        let path = |name: &str| directory.path().join(name);
+        write(path("blocked-domains.txt"), lines(|n| format!("{n}.bad.example\n"))).unwrap();
+        write(path("popular-origins.txt"), lines(|n| format!("https://{n}.example\n"))).unwrap();
+        let missing = run(&context(Some(directory.path().into())));
+        assert!(matches!(&missing.blocks[..], [Block::Text(why)] if why.contains("block-io")));
+        let trace = "time,op,size,lbn\n".to_owned() + &lines(|n| format!("1,28,512,{}\n", n % 400));
+        write(path("block-io-trace.csv"), trace).unwrap();
+        let outcome = run(&context(Some(directory.path().into())));
+        assert_eq!(outcome.blocks.len(), 5);
+        assert!(outcome.seen.contains("fewer mistakes"), "{}", outcome.seen);
+    }
+
+    #[test]
+    fn without_data_it_is_skipped_and_says_how_to_name_some() {
+        let outcome = run(&context(None));
+        assert_eq!(outcome.verdict, Verdict::Open);
+        assert!(matches!(&outcome.blocks[..], [Block::Text(why)] if why.contains("--data")));
+    }
+}

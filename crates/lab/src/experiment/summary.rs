@@ -1,0 +1,64 @@
+//! Many results in few words.
+
+use twiceshy_report::{Point, Verdict};
+
+pub(super) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The least and the greatest.
+pub(super) fn spread(values: &[f64]) -> (f64, f64) {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+}
+
+/// The mean of ratios: half and double make one.
+pub(super) fn geometric_mean(values: &[f64]) -> f64 {
+    mean(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).exp()
+}
+
+/// Throughput from the nanoseconds that several rounds took for `count` operations. The best
+/// counts: whatever else a machine does only takes time.
+pub(super) fn fastest(x: f64, count: usize, nanoseconds: &[f64]) -> Point {
+    let (least, greatest) = spread(nanoseconds);
+    let rate = |time: f64| count as f64 * 1e9 / time;
+    Point::new(x, rate(least)).spread(rate(greatest), rate(least))
+}
+
+/// The same, where it is the median that counts: a lucky round is no better than the others.
+pub(super) fn typical(x: f64, count: usize, nanoseconds: &[f64]) -> Point {
+    let mut sorted = nanoseconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = count as f64 * 1e9 / sorted[sorted.len() / 2];
+    Point { y: middle, ..fastest(x, count, nanoseconds) }
+}
+
+/// A claim of several parts: which of them hold.
+pub(super) fn judge(holds: &[bool]) -> Verdict {
+    match holds.iter().filter(|&&holds| holds).count() {
+        0 => Verdict::Refuted,
+        all if all == holds.len() => Verdict::Confirmed,
+        _ => Verdict::Partly,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_round_counts_and_all_are_shown() {
+        let point = fastest(0.5, 1000, &[2e6, 1e6, 4e6]);
+        assert_eq!(point, Point::new(0.5, 1e6).spread(0.25e6, 1e6));
+        let point = typical(0.5, 1000, &[2e6, 1e6, 4e6]);
+        assert_eq!(point, Point::new(0.5, 0.5e6).spread(0.25e6, 1e6));
+        assert!((geometric_mean(&[0.5, 2.0]) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_claim_is_confirmed_if_all_of_it_holds() {
+        assert_eq!(judge(&[true, true]), Verdict::Confirmed);
+        assert_eq!(judge(&[true, false]), Verdict::Partly);
+        assert_eq!(judge(&[false]), Verdict::Refuted);
+    }
+}

@@ -1,0 +1,224 @@
+//! Figure 4: how speed grows with threads.
+
+use super::summary::{fastest, judge};
+use super::{Context, Experiment, Outcome, progress};
+use crate::bench::measure::process_cpu_nanoseconds;
+use crate::contestant::{Kind, Shape};
+use std::time::Instant;
+use twiceshy::{
+    AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter, Hash, KeyedHasher, Secret,
+};
+use twiceshy_report::{Axis, Cell, Column, Plot, Point, Series, Table, Verdict};
+use twiceshy_workloads::key::scatter;
+
+pub(super) const THREADS: Experiment = Experiment {
+    name: "threads",
+    title: "Many threads, one filter",
+    question: "How many inserts and lookups a second does one filter do for several threads?",
+    paper: "AdaptiveQF, figure 4: inserts scale almost linearly, from 1 thread to 12. (Lookups \
+            aren't shown there.)",
+    run,
+};
+
+/// What isn't a member.
+const STRANGERS: u64 = 1 << 40;
+/// The share of linear scaling that is called almost linear.
+const ALMOST: f64 = 0.8;
+const SHARED: &str = "AQF, shared";
+const LINEAR: &str = "linear";
+
+/// Those without locks, which one thread has to itself.
+const ALONE: [Kind; 4] = [Kind::AqfUntold, Kind::Qfilter, Kind::Cuckoo, Kind::Bloom];
+
+#[derive(Clone, Copy)]
+enum Op {
+    Insert,
+    Lookup,
+}
+
+const OPS: [Op; 2] = [Op::Insert, Op::Lookup];
+
+/// Nanoseconds on the clock: what several threads take together, no processor's time tells.
+fn on_the_clock(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64
+}
+
+/// Gives each thread its part of the keys; nanoseconds on the clock.
+fn in_threads(threads: usize, keys: &[u64], work: impl Fn(&[u64]) + Sync) -> f64 {
+    on_the_clock(|| {
+        std::thread::scope(|scope| {
+            for part in keys.chunks(keys.len().div_ceil(threads)) {
+                scope.spawn(|| work(part));
+            }
+        });
+    })
+}
+
+fn shared(shape: &Shape) -> ConcurrentAdaptiveQuotientFilter {
+    // Some times as many as threads, so that they seldom meet.
+    let shards = 16 * cores().next_power_of_two();
+    let builder = AdaptiveQuotientFilter::builder().slots(shape.slots);
+    let builder = builder.remainder_bits(shape.remainder_bits).shards(shards);
+    builder.build_concurrent().expect("memory for a filter")
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Nanoseconds by round, of one entrant: inserts, lookups.
+type Times = [Vec<f64>; 2];
+
+/// What all rounds took.
+struct Measured {
+    keys: usize,
+    rounds: usize,
+    /// The shared filter's, by threads from 1 on.
+    together: Vec<Times>,
+    alone: [Times; ALONE.len()],
+    /// Of inserts in all threads: the time, and for how much of it they were on a processor.
+    running: Vec<(f64, f64)>,
+}
+
+impl Measured {
+    /// All at one thread, where spreads would hide each other.
+    fn alone(&self, op: Op) -> [Point; ALONE.len()] {
+        let best = |times: &Times| fastest(1.0, self.keys, &times[op as usize]).y;
+        self.alone.each_ref().map(|times| Point::new(1.0, best(times)))
+    }
+
+    fn curve(&self, op: Op) -> Vec<Point> {
+        let point = |(threads, times): (usize, &Times)| {
+            fastest(threads as f64, self.keys, &times[op as usize])
+        };
+        (1..).zip(&self.together).map(point).collect()
+    }
+
+    fn plot(&self, op: Op) -> Plot {
+        let title = match op {
+            Op::Insert => "Throughput of inserts",
+            Op::Lookup => "Throughput of lookups of strangers",
+        };
+        let curve = self.curve(op);
+        let linear = [1.0, curve.len() as f64].map(|threads| (threads, threads * curve[0].y));
+        let mut plot = Plot::lines(
+            title,
+            Axis::linear("threads", "").from_zero(),
+            Axis::linear("throughput", "op/s").si().from_zero(),
+        )
+        .note(format!(
+            "Best of {} rounds, by the clock on the wall; bands reach down to the worst. Filters \
+             that can't be shared are points at one thread.",
+            self.rounds
+        ))
+        .series(Series::new(SHARED).points(curve))
+        .series(Series::new(LINEAR).points(linear));
+        for (kind, point) in ALONE.iter().zip(self.alone(op)) {
+            plot = plot.series(Series::new(kind.name()).points([point]));
+        }
+        plot
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new("Best of all rounds").columns([
+            Column::text("filter"),
+            Column::decimals("threads", "", 0),
+            Column::decimals("inserts", "M/s", 2),
+            Column::percent("of linear", 0),
+            Column::decimals("lookups", "M/s", 2),
+            Column::percent("of linear", 0),
+        ]);
+        let curves = OPS.map(|op| self.curve(op));
+        for at in 0..self.together.len() {
+            let rates = curves.iter().flat_map(|curve| -> [Cell; 2] {
+                [(curve[at].y / 1e6).into(), of_linear(curve, at).into()]
+            });
+            table = table.row([SHARED.into(), curves[0][at].x.into()].into_iter().chain(rates));
+        }
+        let [inserts, lookups] = OPS.map(|op| self.alone(op));
+        for (at, kind) in ALONE.iter().enumerate() {
+            let [insert, lookup] = [inserts[at], lookups[at]].map(|point| (point.y / 1e6).into());
+            table = table.row([kind.name().into(), 1.0.into(), insert, Cell::Empty, lookup]);
+        }
+        table
+    }
+}
+
+/// What a curve reaches of what it would be if it were a line.
+fn of_linear(curve: &[Point], at: usize) -> f64 {
+    curve[at].y / (curve[0].y * curve[at].x)
+}
+
+fn measure(shape: &Shape, rounds: usize) -> Measured {
+    let members: Vec<u64> = (0..shape.members()).map(scatter).collect();
+    let strangers: Vec<u64> = (STRANGERS..STRANGERS + shape.members()).map(scatter).collect();
+    let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
+    let hash = |key: &u64| -> Hash { hasher.hash(key) };
+    let mut measured = Measured {
+        keys: members.len(),
+        rounds,
+        together: vec![Times::default(); cores()],
+        alone: std::array::from_fn(|_| Times::default()),
+        running: Vec::new(),
+    };
+    let bar = progress("rounds", rounds);
+    for _ in 0..rounds {
+        for (threads, times) in (1..).zip(&mut measured.together) {
+            let filter = shared(shape);
+            let before = process_cpu_nanoseconds();
+            let time = in_threads(threads, &members, |keys| {
+                for key in keys {
+                    filter.insert(hash(key)).expect("room");
+                }
+            });
+            times[0].push(time);
+            if threads == cores() {
+                let busy = process_cpu_nanoseconds() - before;
+                measured.running.push((time, busy / (time * threads as f64)));
+            }
+            assert_eq!(filter.len(), members.len(), "a member is missing");
+            times[1].push(in_threads(threads, &strangers, |keys| {
+                let maybe = keys.iter().filter(|key| filter.contains(hash(key))).count();
+                assert!(maybe < strangers.len() / 4);
+            }));
+        }
+        for (kind, times) in ALONE.iter().zip(&mut measured.alone) {
+            let mut filter = kind.build(shape);
+            times[0].push(on_the_clock(|| filter.insert_each(&members)));
+            times[1].push(on_the_clock(|| assert!(filter.count(&strangers) < members.len() / 4)));
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    measured
+}
+
+fn run(context: &Context) -> Outcome {
+    let shape = Shape { slots: 1 << context.pick(18, 22, 26), ..context.shape() };
+    let measured = measure(&shape, context.pick(3, 7, 5));
+    let [inserts, lookups] = OPS.map(|op| measured.curve(op));
+    let last = inserts.len() - 1;
+    let share = of_linear(&inserts, last);
+    let best = measured.running.iter().min_by(|(one, _), (other, _)| one.total_cmp(other));
+    let running = best.map_or(0.0, |&(_, running)| running);
+    let locks = inserts[0].y / measured.alone(Op::Insert)[0].y;
+    let seen = format!(
+        "With {} threads, inserts reach {:.0} % of what linear scaling would be (the threads were \
+         on a processor for {:.0} % of the time), and lookups {:.0} %. In one thread, the shared \
+         filter does {locks:.2} times as many inserts as the same filter without locks.",
+        inserts.len(),
+        share * 100.0,
+        running * 100.0,
+        of_linear(&lookups, last) * 100.0,
+    );
+    // Of processors that others use, there is nothing to be learnt.
+    let is_open = last == 0 || (share < ALMOST && running < ALMOST);
+    let [insert_plot, lookup_plot] = OPS.map(|op| measured.plot(op));
+    Outcome {
+        seen,
+        verdict: if is_open { Verdict::Open } else { judge(&[share >= ALMOST]) },
+        blocks: vec![insert_plot.into(), lookup_plot.into(), measured.table().into()],
+    }
+}

@@ -1,0 +1,55 @@
+//! A filter in front of a store, as attackers see it.
+
+use crate::contestant::{Contestant, Kind, Shape};
+use twiceshy_workloads::adversary::{Judge, Reply, Victim};
+use twiceshy_workloads::key::scatter;
+
+/// What takes any visit to the disk was a mistake.
+pub(super) const JUDGE: Judge = Judge::new(0);
+
+/// A filter of members, and a disk behind it that is asked when the filter says maybe, and that
+/// tells the filter of its mistakes.
+///
+/// Attackers ask for any of 2^64 keys, so none of them ever asks for a member: what visits the
+/// disk was a mistake.
+pub(super) struct Guarded {
+    pub(super) filter: Box<dyn Contestant>,
+}
+
+impl Guarded {
+    /// Filled to the papers' load.
+    pub(super) fn new(kind: Kind, shape: &Shape) -> Self {
+        let mut filter = kind.build(shape);
+        filter.insert(&(0..shape.members()).map(scatter).collect::<Vec<_>>());
+        Self { filter }
+    }
+}
+
+impl Victim for Guarded {
+    fn ask(&mut self, key: u64) -> Reply {
+        let visits = self.filter.contains(key);
+        if visits {
+            self.filter.repair(key);
+        }
+        Reply { is_found: false, cost: u64::from(visits) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_learns_stops_visiting_the_disk() {
+        let shape = Shape { slots: 1 << 12, remainder_bits: 5, seed: 1 };
+        for kind in Kind::ALL {
+            let mut victim = Guarded::new(kind, &shape);
+            let slow = |victim: &mut Guarded, key: &u64| JUDGE.is_mistake(victim.ask(*key));
+            let keys = (1 << 40..(1 << 40) + 10_000).map(scatter);
+            let mistakes: Vec<u64> = keys.filter(|key| slow(&mut victim, key)).collect();
+            let again = mistakes.iter().filter(|key| slow(&mut victim, key)).count();
+            assert!(mistakes.len() > 50, "{}", kind.name());
+            assert_eq!(again, if kind == Kind::Aqf { 0 } else { mistakes.len() });
+        }
+    }
+}

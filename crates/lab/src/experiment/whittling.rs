@@ -1,0 +1,127 @@
+//! The telescoping filter's adversary, who keeps what was a mistake.
+
+use super::summary::{mean, spread};
+use super::victim::{Guarded, JUDGE};
+use super::{Context, Experiment, Outcome, progress};
+use crate::contestant::{Kind, Shape};
+use twiceshy_report::{Axis, Column, Plot, Point, Series, Table, Verdict};
+use twiceshy_workloads::adversary::{Round, Whittling};
+use twiceshy_workloads::stream::uniform;
+
+pub(super) const WHITTLING: Experiment = Experiment {
+    name: "whittling",
+    title: "An adversary in rounds",
+    question: "Who asks for all queries of a set ten times a round, and keeps those that were \
+               mistakes: is anything left in the end?",
+    paper: "Telescoping filter, §6.1 and figure 4; thesis, figures 6.4 to 6.6: adaptive filters \
+            that fix only so much win while there are up to 10 or 20 queries a member; beyond \
+            that, all that is left are mistakes.",
+    run,
+};
+
+const SUBROUNDS: u32 = 10;
+const ROUNDS: usize = 8;
+/// Queries a member at the beginning.
+const RATIOS: [u64; 5] = [1, 5, 10, 20, 50];
+/// The one whose rounds are shown.
+const SHOWN: usize = 2;
+
+/// All rounds of one game; without queries nothing is asked.
+fn play(kind: Kind, shape: &Shape, ratio: u64) -> [Round; ROUNDS] {
+    let mut victim = Guarded::new(kind, shape);
+    let queries = uniform(u64::MAX, shape.seed).expect("a universe");
+    let queries = queries.take((ratio * shape.members()) as usize).collect();
+    let mut whittling = Whittling::new(queries, SUBROUNDS, JUDGE);
+    std::array::from_fn(|_| whittling.round(&mut victim))
+}
+
+/// By kind, ratio and seed.
+type Games = Vec<Vec<Vec<[Round; ROUNDS]>>>;
+
+fn run(context: &Context) -> Outcome {
+    let shape = Shape { slots: 1 << context.pick(12, 16, 20), ..context.shape() };
+    let seeds = context.pick(2, 5, 10);
+    let bar = progress("games", Kind::ALL.len() * RATIOS.len() * seeds);
+    let game = |kind, ratio, seed: usize| {
+        let rounds = play(kind, &Shape { seed: context.seed + seed as u64, ..shape }, ratio);
+        bar.inc(1);
+        rounds
+    };
+    let games: Games = Kind::ALL
+        .map(|kind| RATIOS.map(|ratio| (0..seeds).map(|seed| game(kind, ratio, seed)).collect()))
+        .map(Vec::from)
+        .into();
+    bar.finish_and_clear();
+
+    let over = |games: &[[Round; ROUNDS]], x: f64, value: &dyn Fn(&[Round; ROUNDS]) -> f64| {
+        let values: Vec<f64> = games.iter().map(value).collect();
+        let (least, greatest) = spread(&values);
+        Point::new(x, mean(&values)).spread(least, greatest)
+    };
+    let members = shape.members() as f64;
+    let mut left = Plot::lines(
+        format!("What is left of {} queries a member", RATIOS[SHOWN]),
+        Axis::linear("round", ""),
+        Axis::log10("queries a member, at its beginning", ""),
+    )
+    .note(format!("Means of {seeds} seeds; bands are the least and the greatest."));
+    let mut rates = Plot::lines(
+        format!("Mistakes of all that is asked, {} queries a member", RATIOS[SHOWN]),
+        Axis::linear("round", ""),
+        Axis::log10("mistakes per query", ""),
+    )
+    .note("In a round without queries there are no mistakes.");
+    let mut last = Plot::lines(
+        format!("Mistakes of all that is asked in round {ROUNDS}"),
+        Axis::log10("queries a member in round 1", ""),
+        Axis::linear("mistakes per query", "").from_zero(),
+    )
+    .note(format!(
+        "All that is left is asked {SUBROUNDS} times. A filter wins where it is at zero: nothing is."
+    ));
+    for (kind, games) in Kind::ALL.iter().zip(&games) {
+        let round = |value: fn(&Round) -> f64, per: f64| {
+            let point = |round: usize| {
+                over(&games[SHOWN], round as f64 + 1.0, &|game| value(&game[round]) / per)
+            };
+            Series::new(kind.name()).points((0..ROUNDS).map(point))
+        };
+        left = left.series(round(|round| round.candidates as f64, members));
+        rates = rates.series(round(|round| round.tally.rate(), 1.0));
+        let ratio = |(&ratio, games): (&u64, &Vec<_>)| {
+            over(games, ratio as f64, &|game| game[ROUNDS - 1].tally.rate())
+        };
+        last = last.series(Series::new(kind.name()).points(RATIOS.iter().zip(games).map(ratio)));
+    }
+
+    let survivors = |kind: Kind, ratio: usize| {
+        let at = Kind::ALL.iter().position(|&other| other == kind).expect("all play");
+        mean(&games[at][ratio].iter().map(|g| g[ROUNDS - 1].survivors as f64).collect::<Vec<_>>())
+    };
+    let mut table = Table::new(format!("Queries left after {ROUNDS} rounds, mean of seeds"))
+        .columns([Column::text("filter")])
+        .columns(RATIOS.map(|ratio| Column::decimals(format!("{ratio} a member"), "", 1)));
+    for kind in Kind::ALL {
+        let cells = (0..RATIOS.len()).map(|ratio| survivors(kind, ratio).into());
+        table = table.row([kind.name().into()].into_iter().chain(cells));
+    }
+    let won = (0..RATIOS.len()).filter(|&ratio| survivors(Kind::Aqf, ratio) == 0.0);
+    let most = won.map(|ratio| RATIOS[ratio]).max().unwrap_or(0);
+    let (told, untold) = (survivors(Kind::Aqf, SHOWN), survivors(Kind::AqfUntold, SHOWN));
+    Outcome {
+        seen: format!(
+            "The adaptive quotient filter wins with up to {most} queries a member, of the {} that \
+             were tried at most: nothing is left after {ROUNDS} rounds. With {} a member, \
+             {told:.0} queries are left in the end, and {untold:.0} if the same filter isn't told \
+             of its mistakes.",
+            RATIOS[RATIOS.len() - 1],
+            RATIOS[SHOWN],
+        ),
+        verdict: match most {
+            20.. => Verdict::Confirmed,
+            1.. => Verdict::Partly,
+            0 => Verdict::Refuted,
+        },
+        blocks: vec![left.into(), rates.into(), last.into(), table.into()],
+    }
+}
