@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use crate::commands::completions::Completions;
+use crate::commands::demo::Demo;
 use crate::commands::filter::FilterCommand;
 use crate::commands::store::StoreCommand;
 use crate::exit::Answer;
@@ -10,6 +11,7 @@ use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
+  twiceshy demo
   twiceshy filter build blocked.txt -o blocked.filter
   zcat access.log.gz | cut -d' ' -f1 | twiceshy filter check blocked.filter - --only maybe
   twiceshy store import users.store users.tsv.zst
@@ -69,6 +71,8 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// See what adapting is worth, in half a minute
+    Demo(Demo),
     /// Key-value stores on a disk, each with a filter in front
     #[command(subcommand, after_help = STORE)]
     Store(StoreCommand),
@@ -82,6 +86,7 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         match self {
+            Self::Demo(command) => command.run(session),
             Self::Store(command) => command.run(session),
             Self::Filter(command) => command.run(session),
             Self::Completions(command) => command.run(session),

@@ -1,9 +1,11 @@
-//! What goes to the standard output: as text, or as JSON.
+//! What goes to the standard output, as text or as JSON, and where files go.
 
 mod report;
+mod target;
 mod text;
 
-pub(crate) use report::Report;
+pub(crate) use report::{Report, grouped, sized};
+pub(crate) use target::Target;
 
 use serde::Serialize;
 use std::io::{self, BufWriter, Stdout, Write};

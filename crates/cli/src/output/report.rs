@@ -115,7 +115,7 @@ impl Serialize for Fact {
 }
 
 /// Digits in groups of three.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.char_indices() {
@@ -128,7 +128,7 @@ fn grouped(number: u64) -> String {
 }
 
 /// Bytes in the unit that suits them.
-fn sized(bytes: u64) -> String {
+pub(crate) fn sized(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1 << 10 {
         return format!("{bytes} bytes");

@@ -1,11 +1,11 @@
 //! `twiceshy filter build`.
 
-use super::file::{LineFilter, Target, load};
+use super::file::{LineFilter, load, save};
 use super::members::Members;
 use super::secret::{Planned, SecretArgs};
 use crate::exit::Answer;
 use crate::input::Encoding;
-use crate::output::Report;
+use crate::output::{Report, Target};
 use crate::progress::Total;
 use crate::session::Session;
 use anyhow::{Context as _, Result};
@@ -75,7 +75,7 @@ impl Build {
         let progress = session.progress("building", Total::Unknown);
         let filter: LineFilter = Keyed::new(size.build(&members)?, secret);
         let with_secret = !self.secret.is_apart();
-        planned.keep(filter.secret(), || target.save(&filter, with_secret))?;
+        planned.keep(filter.secret(), || save(&filter, &target, with_secret))?;
         drop(progress);
 
         let statistics = filter.filter().statistics();

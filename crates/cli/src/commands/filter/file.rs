@@ -1,11 +1,10 @@
 //! Filter files.
 
 use super::secret::SecretArgs;
-use crate::output::{Output, Report};
-use anyhow::{Context as _, Result, anyhow, bail};
-use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use crate::output::Target;
+use anyhow::{Context as _, Result, anyhow};
+use std::fs::File;
+use std::path::Path;
 use twiceshy::{AdaptiveQuotientFilter, Keyed, SnapshotError};
 
 /// A filter of lines.
@@ -36,59 +35,15 @@ pub(super) fn load_unasked(path: &Path) -> Result<(AdaptiveQuotientFilter, bool)
     }
 }
 
-/// Where a filter will be written.
-pub(super) struct Target {
-    path: PathBuf,
-    /// A device or a pipe: it is written to, because putting a file in its place is not what
-    /// anybody means.
-    is_special: bool,
-}
-
-impl Target {
-    /// Looks whether a file can be there, before any work is done for it.
-    pub(super) fn new(path: &Path) -> Result<Self> {
-        let name = || path.display().to_string();
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => {
-                bail!("{}: this is a directory; name a file in it", name())
-            }
-            Ok(metadata) if !metadata.is_file() => Ok(Self { path: path.into(), is_special: true }),
-            // A link is followed, so that it is the file behind it that is replaced.
-            Ok(_) => {
-                Ok(Self { path: fs::canonicalize(path).with_context(name)?, is_special: false })
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Self::new_file(path),
-            Err(error) => Err(error).with_context(name),
-        }
+/// Writes a filter, whole or not at all.
+pub(super) fn save(filter: &LineFilter, target: &Target, with_secret: bool) -> Result<()> {
+    let path = target.path();
+    if target.is_special() {
+        let written = File::options().write(true).open(path).map_err(SnapshotError::from);
+        let save =
+            |file| if with_secret { filter.save_with_secret(file) } else { filter.save(file) };
+        let written = written.and_then(save);
+        return written.with_context(|| path.display().to_string());
     }
-
-    fn new_file(path: &Path) -> Result<Self> {
-        let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let folder = folder.unwrap_or(Path::new("."));
-        fs::metadata(folder).with_context(|| folder.display().to_string())?;
-        if path.is_symlink() {
-            bail!("{}: this is a link that leads nowhere", path.display());
-        }
-        Ok(Self { path: path.into(), is_special: false })
-    }
-
-    /// Tells about a filter that was saved, unless that may have gone the same way as what is
-    /// told: to the standard output.
-    pub(super) fn report(&self, report: &Report, output: &mut Output) -> Result<()> {
-        Ok(if self.is_special { Ok(()) } else { output.report(report) }?)
-    }
-
-    /// Writes a filter, whole or not at all.
-    pub(super) fn save(&self, filter: &LineFilter, with_secret: bool) -> Result<()> {
-        let path = &self.path;
-        if self.is_special {
-            let written = File::options().write(true).open(path).map_err(SnapshotError::from);
-            let save = |file| {
-                if with_secret { filter.save_with_secret(file) } else { filter.save(file) }
-            };
-            let written = written.and_then(save);
-            return written.with_context(|| path.display().to_string());
-        }
-        Ok(if with_secret { filter.save_with_secret_to(path) } else { filter.save_to(path) }?)
-    }
+    Ok(if with_secret { filter.save_with_secret_to(path) } else { filter.save_to(path) }?)
 }

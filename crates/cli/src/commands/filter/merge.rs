@@ -1,9 +1,9 @@
 //! `twiceshy filter merge`.
 
-use super::file::{LineFilter, Target, load};
+use super::file::{LineFilter, load, save};
 use super::secret::SecretArgs;
 use crate::exit::Answer;
-use crate::output::Report;
+use crate::output::{Report, Target};
 use crate::progress::Total;
 use crate::session::Session;
 use anyhow::{Context as _, Result};
@@ -42,7 +42,7 @@ impl Merge {
         let filters = filters.collect::<Result<Vec<_>>>()?;
         let merged = LineFilter::merged(&filters.iter().collect::<Vec<_>>());
         let merged = merged.context("these filters can't be merged")?;
-        target.save(&merged, !self.secret.is_apart())?;
+        save(&merged, &target, !self.secret.is_apart())?;
         drop(progress);
 
         let statistics = merged.filter().statistics();

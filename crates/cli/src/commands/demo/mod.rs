@@ -1,0 +1,94 @@
+//! `twiceshy demo`: what adapting is worth, seen on this machine.
+//!
+//! [`traffic`] says what is asked for, [`subject`] is a store that is asked, [`run`] asks two of
+//! them in turns; [`results`] is what came of it, and [`page`] shows that.
+
+mod page;
+mod results;
+mod run;
+mod subject;
+mod traffic;
+
+use crate::exit::Answer;
+use crate::output::Target;
+use crate::session::Session;
+use anyhow::{Context as _, Result};
+use clap::Args;
+use clap::value_parser;
+use results::Results;
+use std::path::PathBuf;
+
+const HELP: &str = "\
+Examples:
+  twiceshy demo
+  twiceshy demo --keys 100000 --queries 100000 --out small.html
+  twiceshy demo --seed 2 --json | jq .traffic
+
+What is done:
+  Two stores on the disk get the same keys, secret and queries, in turns. One of them repairs the
+  mistakes of its filter, the other doesn't. Three kinds of queries follow each other, so many of
+  each as --queries says:
+
+  skewed   popular keys are asked for more often than others (Zipf's law with exponent 1.5), and
+           one query in ten is for a key that is there
+  probing  an adversary asks for random keys, and notes which of them cost a visit to the disk
+  hostile  as skewed, but one query in ten is the adversary's, who asks for these again
+
+What is counted:
+  A visit is a look at the disk for a key that isn't there, though the engine or the operating
+  system may still have that part of it in memory. It is repeated if the same key has cost one
+  before. With the same seed, counts are the same; times aren't.
+
+The stores are removed afterwards. A million keys take half a gigabyte of the disk for half a
+minute.";
+
+#[derive(Args)]
+#[command(after_long_help = HELP, after_help = "Try `twiceshy demo --help` for what is done.")]
+pub(crate) struct Demo {
+    /// How many keys each store has
+    #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1000..=1 << 32))]
+    keys: u64,
+    /// How many queries of each kind there are
+    #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1000..=1 << 40))]
+    queries: u64,
+    /// What keys, secret and queries follow from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where to write the page; a file that is there is replaced
+    #[arg(long, value_name = "PAGE", default_value = "twiceshy-demo.html")]
+    out: PathBuf,
+    /// Where to put the stores: the system's directory for temporary files if nothing is said
+    #[arg(long)]
+    directory: Option<PathBuf>,
+}
+
+impl Demo {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        let target = Target::new(&self.out)?;
+        let parent = self.directory.clone().unwrap_or_else(std::env::temp_dir);
+        let directory = tempfile::Builder::new().prefix("twiceshy-demo-").tempdir_in(&parent);
+        let directory = directory.with_context(|| parent.display().to_string())?;
+        let results = run::run(self, directory.path(), session)
+            .with_context(|| directory.path().display().to_string())?;
+        target.write(&page::page(&results).to_html())?;
+        self.tell(&results, &target, session)
+    }
+
+    fn tell(&self, results: &Results, target: &Target, session: &mut Session) -> Result<Answer> {
+        let output = &mut session.output;
+        if target.is_special() {
+            // The page may have gone to where this would go.
+        } else if output.is_json() {
+            output.json(&results.told(&self.out))?;
+        } else {
+            output.bytes(page::table(results).to_text(WIDTH).as_bytes())?;
+            output.line(&[b"\n", results.sentence().as_bytes()])?;
+            let page = self.out.display().to_string();
+            output.line(&[b"\nThe curves are in ", page.as_bytes()])?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;

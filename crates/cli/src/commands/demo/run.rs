@@ -1,0 +1,181 @@
+//! Two stores, one of which adapts, asked in turns.
+//!
+//! Turns are short, so that whatever else the machine does hits both alike.
+
+use super::Demo;
+use super::results::{Results, Run, Tally, Traffic};
+use super::subject::{Setting, Subject};
+use super::traffic::{HOSTILE, skewed};
+use crate::progress::{Total, turn_to};
+use crate::session::Session;
+use anyhow::{Error, Result};
+use indicatif::ProgressBar;
+use std::path::Path;
+use std::thread;
+use std::time::Instant;
+use twiceshy_workloads::adversary::{Collector, CollectorConfig, Query, Reply, Victim};
+
+/// Turns of each store, for each kind of traffic.
+const TURNS: u64 = 50;
+
+/// How many queries an adversary has before it can tell what is slow.
+const CALIBRATION: u64 = 255;
+
+pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Results> {
+    let setting = Setting { keys: demo.keys, seed: demo.seed };
+    let progress = session.progress("filling two stores", Total::Items(2 * demo.keys));
+    let bar = progress.bar();
+    let off = Subject::new(&directory.join("off"), setting, false)?;
+    let on = Subject::new(&directory.join("on"), setting, true)?;
+    fill([&off, &on], &bar)?;
+    let mut contest = Contest {
+        disk: off.bytes_on_disk()?,
+        filter: off.filter_bytes(),
+        slice: demo.queries.div_ceil(TURNS) as usize,
+        off: (off, Run::default()),
+        on: (on, Run::default()),
+        bar,
+    };
+    contest.run(demo)?;
+    Ok(Results {
+        keys: demo.keys,
+        queries: demo.queries,
+        seed: demo.seed,
+        disk: contest.disk,
+        cache: setting.cache_bytes(),
+        filter: contest.filter,
+        off: contest.off.1,
+        on: contest.on.1,
+    })
+}
+
+/// Both at once, because that takes longest.
+fn fill(subjects: [&Subject; 2], bar: &ProgressBar) -> Result<()> {
+    thread::scope(|scope| {
+        let threads = subjects.map(|subject| scope.spawn(|| subject.fill(|| bar.inc(1))));
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(filled) => filled,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
+}
+
+struct Contest {
+    off: (Subject, Run),
+    on: (Subject, Run),
+    slice: usize,
+    bar: ProgressBar,
+    disk: u64,
+    filter: u64,
+}
+
+impl Contest {
+    fn run(&mut self, demo: &Demo) -> Result<()> {
+        let Demo { keys, queries, seed, .. } = *demo;
+        let mut others = skewed(keys, seed)?;
+        self.begin("skewed traffic", queries);
+        self.ask(Traffic::Skewed, others.by_ref().take(queries as usize))?;
+
+        self.begin("an adversary learns", queries);
+        let adversary = self.probe(queries, seed)?;
+
+        self.begin("hostile traffic", queries);
+        let mixed = adversary.traffic(others, HOSTILE, seed)?.take(queries as usize);
+        self.ask(Traffic::Hostile, mixed.map(|Query { key, .. }| key))
+    }
+
+    fn begin(&self, task: &'static str, queries: u64) {
+        turn_to(&self.bar, task, Total::Items(queries));
+        self.bar.set_position(0);
+    }
+
+    /// Asks both stores the same.
+    fn ask(&mut self, traffic: Traffic, mut numbers: impl Iterator<Item = u64>) -> Result<()> {
+        let mut is_even = true;
+        loop {
+            let slice: Vec<u64> = numbers.by_ref().take(self.slice).collect();
+            if slice.is_empty() {
+                return Ok(());
+            }
+            // Nobody always comes behind the other.
+            let (first, second) =
+                if is_even { (&mut self.off, &mut self.on) } else { (&mut self.on, &mut self.off) };
+            for (subject, run) in [first, second] {
+                run.push(traffic, subject.ask_all(&slice)?);
+            }
+            self.bar.inc(slice.len() as u64);
+            is_even = !is_even;
+        }
+    }
+
+    /// Has an adversary learn which keys cost a visit to the disk.
+    ///
+    /// It learns from the store that doesn't adapt. The other one is asked the same, and makes
+    /// the same mistakes, but for those that earlier repairs have prevented: so what the
+    /// adversary learns is as much as could be learnt there.
+    fn probe(&mut self, queries: u64, seed: u64) -> Result<Collector> {
+        let warm_up = queries - CALIBRATION;
+        let config = CollectorConfig { warm_up, capacity: queries };
+        let mut probe = Probe {
+            contest: self,
+            asked: Vec::new(),
+            tally: Tally::default(),
+            start: Instant::now(),
+            done: Ok(()),
+        };
+        let collector = Collector::collect(&mut probe, config, seed)?;
+        probe.end_turn()?;
+        probe.done?;
+        Ok(collector)
+    }
+}
+
+/// What an adversary asks. It chooses each key by the answers before, so the adapting store is
+/// asked for the same keys when the other one's turn is over.
+struct Probe<'a> {
+    contest: &'a mut Contest,
+    /// In this turn.
+    asked: Vec<u64>,
+    tally: Tally,
+    start: Instant,
+    done: Result<(), Error>,
+}
+
+impl Probe<'_> {
+    fn ask(&mut self, number: u64) -> Result<bool> {
+        if self.asked.is_empty() {
+            self.start = Instant::now();
+        }
+        self.asked.push(number);
+        let is_mistake = self.contest.off.0.ask(number, &mut self.tally)?;
+        if self.asked.len() == self.contest.slice {
+            self.end_turn()?;
+        }
+        Ok(is_mistake)
+    }
+
+    fn end_turn(&mut self) -> Result<()> {
+        if self.asked.is_empty() {
+            return Ok(());
+        }
+        self.tally.seconds = self.start.elapsed().as_secs_f64();
+        let Contest { off: (_, off), on: (subject, on), bar, .. } = &mut *self.contest;
+        off.push(Traffic::Probing, std::mem::take(&mut self.tally));
+        on.push(Traffic::Probing, subject.ask_all(&self.asked)?);
+        bar.inc(self.asked.len() as u64);
+        self.asked.clear();
+        Ok(())
+    }
+}
+
+impl Victim for Probe<'_> {
+    /// Once something has failed, nothing is asked any more.
+    fn ask(&mut self, number: u64) -> Reply {
+        let asked = if self.done.is_ok() { self.ask(number) } else { Ok(false) };
+        let is_mistake = asked.unwrap_or_else(|error| {
+            self.done = Err(error);
+            false
+        });
+        Reply { is_found: false, cost: u64::from(is_mistake) }
+    }
+}

@@ -1,0 +1,151 @@
+//! A store that is asked, and what that costs it.
+
+use super::results::Tally;
+use anyhow::{Result, ensure};
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use twiceshy::Secret;
+use twiceshy_store::backend::{Bounds, Scan};
+use twiceshy_store::{
+    Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
+    Keyspace, Options,
+};
+use twiceshy_workloads::key::key;
+
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 100;
+
+/// The engine's block cache has a part of the data in so many.
+const CACHE_PART: u64 = 32;
+
+/// What both stores have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Setting {
+    pub(super) keys: u64,
+    pub(super) seed: u64,
+}
+
+impl Setting {
+    pub(super) fn cache_bytes(self) -> u64 {
+        (self.keys * (KEY_BYTES + VALUE_BYTES) as u64 / CACHE_PART).max(64 << 10)
+    }
+
+    /// Without the engine's own filters: ours is there instead.
+    fn engine(self) -> FjallOptions {
+        let mut options = FjallOptions::default();
+        options.cache_bytes = self.cache_bytes();
+        options.bloom_filters = false;
+        options
+    }
+
+    fn store(self) -> Options {
+        let secret = Secret::from_bytes(key(self.seed));
+        Options::new().capacity(self.keys as usize).secret(secret)
+    }
+}
+
+/// A store, and the absent keys that it has looked for on the disk.
+pub(super) struct Subject {
+    setting: Setting,
+    store: GuardedStore<Arc<Counting>>,
+    backend: Arc<Counting>,
+    mistaken: HashSet<u64>,
+}
+
+impl Subject {
+    pub(super) fn new(directory: &Path, setting: Setting, repairs: bool) -> Result<Self> {
+        let backend = FjallBackend::open(directory, setting.engine())?;
+        let backend = Arc::new(Counting { backend, gets: AtomicU64::new(0) });
+        let options = setting.store().repairs(repairs);
+        let mut store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None)?;
+        store.wait_until_ready()?;
+        Ok(Self { setting, store, backend, mistaken: HashSet::new() })
+    }
+
+    /// Puts all keys, and leaves the engine nothing to tidy up while it is measured.
+    pub(super) fn fill(&self, tell: impl Fn()) -> Result<()> {
+        let numbers = (0..self.setting.keys).inspect(|_| tell());
+        self.store.import(numbers.map(|number| {
+            let value: [u8; VALUE_BYTES] = key(number);
+            (key::<KEY_BYTES>(number), value)
+        }))?;
+        Ok(self.store.compact()?)
+    }
+
+    /// Asks for a key, and counts what came of it; whether it was looked for in vain.
+    pub(super) fn ask(&mut self, number: u64, tally: &mut Tally) -> Result<bool> {
+        let before = self.backend.gets.load(Ordering::Relaxed);
+        let is_found = self.store.contains(&key::<KEY_BYTES>(number))?;
+        let is_visited = self.backend.gets.load(Ordering::Relaxed) > before;
+        ensure!(is_found == (number < self.setting.keys), "a wrong answer, for key {number}");
+        let is_mistake = is_visited && !is_found;
+        tally.queries += 1;
+        tally.found += u64::from(is_found);
+        tally.visits += u64::from(is_mistake);
+        tally.repeated += u64::from(is_mistake && !self.mistaken.insert(number));
+        Ok(is_mistake)
+    }
+
+    /// Asks for all of them, and takes the time.
+    pub(super) fn ask_all(&mut self, numbers: &[u64]) -> Result<Tally> {
+        let mut tally = Tally::default();
+        let start = Instant::now();
+        for &number in numbers {
+            self.ask(number, &mut tally)?;
+        }
+        tally.seconds = start.elapsed().as_secs_f64();
+        Ok(tally)
+    }
+
+    pub(super) fn bytes_on_disk(&self) -> Result<u64> {
+        Ok(self.backend.bytes_on_disk()?)
+    }
+
+    pub(super) fn filter_bytes(&self) -> u64 {
+        self.store.stats().filter_bytes
+    }
+}
+
+/// A backend that counts how often it is asked for a key.
+struct Counting {
+    backend: FjallBackend,
+    gets: AtomicU64,
+}
+
+impl Backend for Counting {
+    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        self.backend.get(space, key)
+    }
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        self.backend.range(space, bounds)
+    }
+
+    fn write(&self, batch: &Batch, durability: Durability) -> Result<(), BackendError> {
+        self.backend.write(batch, durability)
+    }
+
+    fn sync(&self) -> Result<(), BackendError> {
+        self.backend.sync()
+    }
+
+    fn flush(&self) -> Result<(), BackendError> {
+        self.backend.flush()
+    }
+
+    fn compact(&self) -> Result<(), BackendError> {
+        self.backend.compact()
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64, BackendError> {
+        self.backend.bytes_on_disk()
+    }
+
+    fn backup(&self, to: &Path) -> Result<(), BackendError> {
+        self.backend.backup(to)
+    }
+}

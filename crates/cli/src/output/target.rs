@@ -1,0 +1,83 @@
+//! Where a file will be written.
+
+use super::{Output, Report};
+use anyhow::{Context as _, Result, bail};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Where a file will be written.
+pub(crate) struct Target {
+    path: PathBuf,
+    /// A device or a pipe: it is written to, because putting a file in its place is not what
+    /// anybody means.
+    is_special: bool,
+}
+
+impl Target {
+    /// Looks whether a file can be there, before any work is done for it.
+    pub(crate) fn new(path: &Path) -> Result<Self> {
+        let name = || path.display().to_string();
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {
+                bail!("{}: this is a directory; name a file in it", name())
+            }
+            Ok(metadata) if !metadata.is_file() => Ok(Self { path: path.into(), is_special: true }),
+            // A link is followed, so that it is the file behind it that is replaced.
+            Ok(_) => {
+                Ok(Self { path: fs::canonicalize(path).with_context(name)?, is_special: false })
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Self::new_file(path),
+            Err(error) => Err(error).with_context(name),
+        }
+    }
+
+    fn new_file(path: &Path) -> Result<Self> {
+        let folder = folder(path);
+        fs::metadata(folder).with_context(|| folder.display().to_string())?;
+        if path.is_symlink() {
+            bail!("{}: this is a link that leads nowhere", path.display());
+        }
+        Ok(Self { path: path.into(), is_special: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn is_special(&self) -> bool {
+        self.is_special
+    }
+
+    /// Tells about what was written, unless that may have gone the same way as what is told: to
+    /// the standard output.
+    pub(crate) fn report(&self, report: &Report, output: &mut Output) -> Result<()> {
+        Ok(if self.is_special { Ok(()) } else { output.report(report) }?)
+    }
+
+    /// Writes a text that everybody may read, whole or not at all.
+    pub(crate) fn write(&self, text: &str) -> Result<()> {
+        let written = if self.is_special {
+            let file = File::options().write(true).open(&self.path);
+            file.and_then(|mut file| file.write_all(text.as_bytes()))
+        } else {
+            self.replace(text)
+        };
+        written.with_context(|| self.path.display().to_string())
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        let mut builder = tempfile::Builder::new();
+        // What the user's mask denies is denied.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut file = builder.prefix(".twiceshy-").tempfile_in(folder(&self.path))?;
+        file.write_all(text.as_bytes())?;
+        file.persist(&self.path)?;
+        Ok(())
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
