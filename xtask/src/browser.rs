@@ -23,13 +23,25 @@ pub(crate) fn run(pages: &[&str]) -> Done {
     let folder = root().join("target/browser");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     if pages.is_empty() {
-        let sample = folder.join("gallery.html");
-        let mut gallery = command(&["cargo", "run", "--package", "twiceshy-report"]);
-        gallery.args(["--example", "gallery", "--"]).arg(&sample);
-        shell::run(gallery)?;
-        return check(&sample, &folder);
+        return check(&gallery(&folder)?, &folder).and_then(|()| check(&demo(&folder)?, &folder));
     }
     pages.iter().try_for_each(|page| check(Path::new(page), &folder))
+}
+
+/// The report's sample page, with all that a page can have.
+fn gallery(folder: &Path) -> Result<PathBuf, String> {
+    let page = folder.join("gallery.html");
+    let mut gallery = command(&["cargo", "run", "--package", "twiceshy-report"]);
+    gallery.args(["--example", "gallery", "--"]).arg(&page);
+    shell::run(gallery).map(|()| page)
+}
+
+/// The page of a small demo.
+fn demo(folder: &Path) -> Result<PathBuf, String> {
+    let page = folder.join("demo.html");
+    let mut demo = command(&["cargo", "run", "--release", "--package", "twiceshy-cli", "--"]);
+    demo.args(["demo", "--keys", "20000", "--queries", "20000", "--out"]).arg(&page);
+    shell::run(demo).map(|()| page)
 }
 
 fn check(page: &Path, folder: &Path) -> Done {

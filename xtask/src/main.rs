@@ -19,8 +19,9 @@ Commands:
   counts                        counts the instructions of each operation, and compares
                                 them with the recorded ones
   browser [PAGE.html]...        shows pages in Chromium, wide and narrow, light and dark, and
-                                checks that all can be read; the report's sample page if
-                                none is named; pictures are in target/browser
+                                checks that all can be read; the report's sample page and
+                                a small demo's if none is named; pictures are in
+                                target/browser
   fuzz [TARGET] [SECONDS]       fuzzes one target, or all of them, for that long each
                                 (60 seconds if nothing is said)
 ";

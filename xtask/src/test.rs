@@ -36,7 +36,6 @@ pub(crate) fn run() -> Done {
         &["cargo", "test", "--workspace", "--all-features"],
         &["cargo", "test", "--workspace", "--benches"],
         &["cargo", "run", "--release", "--example", "dance"],
-        &["cargo", "run", "--release", "--example", "demo", "--", "--quick"],
     ])?;
     run_benchmark("point", "--log2-slots 12 --rounds 1 --queries 10000")?;
     run_benchmark("aqf-ops", "--log2-slots 12 --rounds 1")?;

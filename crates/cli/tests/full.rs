@@ -27,6 +27,7 @@ fn an_output_that_is_full() {
         "store verify store",
         "store rebuild store",
         "completions bash",
+        "demo --keys 1000 --queries 1000 --out page.html",
     ] {
         let run = sandbox.shell(&format!("$T {line} > /dev/full"));
         failed(&run, line, "standard output: No space left on device");
@@ -46,6 +47,7 @@ fn a_device_that_is_full() {
             ("filter build keys -o full", full),
             ("filter build keys -o full --secret-file new", full),
             ("filter merge filter filter -o full", full),
+            ("demo --keys 1000 --queries 1000 --out full", full),
         ],
     );
     assert!(sandbox.path("full").is_symlink());

@@ -19,9 +19,10 @@ fn compare(name: &str, text: &str) {
     assert_eq!(text, expected, "{name} differs; see the top of tests/golden.rs");
 }
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "",
     "completions",
+    "demo",
     "filter",
     "filter build",
     "filter check",

@@ -43,5 +43,5 @@ mod text;
 mod ticks;
 
 pub use page::{Block, Page, Section, Verdict};
-pub use plot::{Axis, Kind, Plot, Point, Reference, Scale, Series};
+pub use plot::{Axis, Kind, Phase, Plot, Point, Reference, Scale, Series};
 pub use table::{Best, Cell, Column, Format, Table};

@@ -20,6 +20,8 @@ pub struct Plot {
     pub series: Vec<Series>,
     /// Values to compare with: a target, a limit.
     pub references: Vec<Reference>,
+    /// Named stretches of `x`, in order; bars have none.
+    pub phases: Vec<Phase>,
 }
 
 /// How a plot is drawn.
@@ -105,6 +107,16 @@ pub struct Reference {
     pub y: f64,
 }
 
+/// A stretch of `x`, up to the next one, in which something was different.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// What it was.
+    pub label: String,
+    /// Where it begins, along `x`.
+    #[serde(deserialize_with = "number_or_null")]
+    pub from: f64,
+}
+
 /// JSON has no word for what is no number, and writes `null`.
 fn number_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<f64, D::Error> {
     Option::deserialize(input).map(|number: Option<f64>| number.unwrap_or(f64::NAN))
@@ -164,6 +176,13 @@ impl Plot {
     #[must_use]
     pub fn reference(mut self, label: impl Into<String>, y: f64) -> Self {
         self.references.push(Reference { label: label.into(), y });
+        self
+    }
+
+    /// Adds a phase, which ends the one before.
+    #[must_use]
+    pub fn phase(mut self, label: impl Into<String>, from: f64) -> Self {
+        self.phases.push(Phase { label: label.into(), from });
         self
     }
 

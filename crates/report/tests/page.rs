@@ -14,7 +14,9 @@ fn a_small_page_is_as_recorded() {
         Point::new(0.1, 9.1e6).spread(8.8e6, 9.2e6),
         Point::new(0.9, 7.2e6).spread(7.0e6, 7.3e6),
     ]))
-    .series(Series::new("QF").points([(0.1, 8.0e6), (0.5, f64::NAN), (0.9, 6.0e6)]));
+    .series(Series::new("QF").points([(0.1, 8.0e6), (0.5, f64::NAN), (0.9, 6.0e6)]))
+    .phase("warm", 0.1)
+    .phase("hot", 0.6);
     let bars = Plot::bars("Space", "filter", ["AQF", "QF"], Axis::linear("space", "bits/key"))
         .series(Series::new("space").bars([12.2, 11.9]));
     let table = Table::new("Space")

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use roxmltree::{Document, ParsingOptions};
 use twiceshy_report::{
-    Axis, Best, Block, Cell, Column, Format, Kind, Page, Plot, Point, Reference, Scale, Section,
-    Series, Table, Verdict,
+    Axis, Best, Block, Cell, Column, Format, Kind, Page, Phase, Plot, Point, Reference, Scale,
+    Section, Series, Table, Verdict,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -74,8 +74,10 @@ fn plot() -> impl Strategy<Value = Plot> {
     let kind =
         prop_oneof![Just(Kind::Lines), Just(Kind::Steps), Just(Kind::Points), Just(Kind::Bars)];
     let reference = (text(), number()).prop_map(|(label, y)| Reference { label, y });
-    (kind, (text(), text()), axis(), axis(), vec(series(), 0..12), vec(reference, 0..3)).prop_map(
-        |(kind, (title, note), x, y, series, references)| Plot {
+    let phase = (text(), number()).prop_map(|(label, from)| Phase { label, from });
+    let lines = (vec(reference, 0..3), vec(phase, 0..3));
+    (kind, (text(), text()), axis(), axis(), vec(series(), 0..12), lines).prop_map(
+        |(kind, (title, note), x, y, series, (references, phases))| Plot {
             title,
             note,
             kind,
@@ -83,6 +85,7 @@ fn plot() -> impl Strategy<Value = Plot> {
             y,
             series,
             references,
+            phases,
         },
     )
 }

@@ -70,6 +70,8 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout
     label::title(out, "start", (0.0, font), font, &y_title);
     label::title(out, "middle", (f64::midpoint(area.left, area.right), below), font, &x_title);
     references(out, plot, &y, &area);
+    let phases = phases(plot, &x, &area);
+    phase_starts(out, &phases, &area);
     for (series, look) in plot.series.iter().zip(looks) {
         let mut runs = Vec::new();
         for run in series.points.split(|point| !is_drawn(plot, point)) {
@@ -78,6 +80,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout
         curve(out, plot.kind, &runs, *look);
     }
     reference_names(out, plot, &y, &area, font);
+    phase_names(out, &phases, &area, font);
     if layout.roomy {
         tips(out, plot, &x, &y);
     }
@@ -126,6 +129,30 @@ fn reference_names(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area, font:
         let above = y.at(reference.y) - font * 0.5;
         let baseline = if above - font < area.top { above + font * 1.9 } else { above };
         label::write(out, "halo", anchor, (x, baseline), &name);
+    }
+}
+
+/// Where phases begin that do so within the area, and what they are.
+fn phases<'a>(plot: &'a Plot, x: &Placed, area: &Area) -> Vec<(f64, &'a str)> {
+    let phases = plot.phases.iter().filter(|phase| has_place(phase.from, plot.x.scale));
+    let phases = phases.map(|phase| (x.at(phase.from), phase.label.as_str()));
+    phases.filter(|(place, _)| (area.left..area.right).contains(place)).collect()
+}
+
+fn phase_starts(out: &mut Markup, phases: &[(f64, &str)], area: &Area) {
+    // There is an axis already where the first one begins.
+    for (place, _) in phases.iter().filter(|(place, _)| *place > area.left + 1.0) {
+        let (top, bottom) = (area.top, area.bottom);
+        draw_reference(out, format_args!("M{place:.1} {bottom:.1}V{top:.1}"));
+    }
+}
+
+/// Names at the top, each in its phase, over the curves.
+fn phase_names(out: &mut Markup, phases: &[(f64, &str)], area: &Area, font: f64) {
+    for (index, (place, name)) in phases.iter().enumerate() {
+        let end = phases.get(index + 1).map_or(area.right, |(next, _)| *next);
+        let name = label::cut(name, font, end - place - 6.0);
+        label::write(out, "halo", "start", (place + 6.0, area.top + font), &name);
     }
 }
 

@@ -81,14 +81,42 @@ impl Demo {
         } else if output.is_json() {
             output.json(&results.told(&self.out))?;
         } else {
-            output.bytes(page::table(results).to_text(WIDTH).as_bytes())?;
-            output.line(&[b"\n", results.sentence().as_bytes()])?;
-            let page = self.out.display().to_string();
-            output.line(&[b"\nThe curves are in ", page.as_bytes()])?;
+            let table = page::table(results).to_text(WIDTH);
+            let page = format!("The curves are in {}", self.out.display());
+            for text in [&table, "", &wrapped(&results.sentence()), "", &page] {
+                output.line(&[text.trim_end().as_bytes()])?;
+            }
         }
         Ok(Answer::Yes)
     }
 }
 
-/// Columns of a terminal.
+/// Letters in a line of a terminal.
 const WIDTH: usize = 80;
+
+/// Text in lines that are not too long.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= WIDTH => line.extend([" ", word]),
+            _ => lines.push(word.into()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_as_long_as_may_be() {
+        let text = "seven letters ".repeat(100);
+        let lines = wrapped(&text);
+        assert!(lines.lines().all(|line| line.len() <= WIDTH));
+        assert!(lines.lines().rev().skip(1).all(|line| line.len() + 8 > WIDTH));
+        assert_eq!(lines.split_whitespace().count(), 200);
+    }
+}

@@ -3,19 +3,19 @@
 use super::results::{Results, Tally, Traffic};
 use super::traffic::{EXPONENT, HOSTILE, PRESENT};
 use crate::output::{grouped, sized};
-use twiceshy_report::{Axis, Cell, Column, Format, Page, Plot, Section, Series, Table};
+use twiceshy_report::{Axis, Cell, Column, Format, Page, Plot, Point, Section, Series, Table};
 
 /// What a person sees at a glance.
 pub(super) fn table(results: &Results) -> Table {
     let mut table = Table::new("").columns([
         Column::text("traffic"),
-        Column::text("adaptation"),
+        Column::text("adapting"),
         Column::decimals("queries", "", 0),
         Column::decimals("disk visits", "", 0),
         Column::decimals("repeated", "", 0),
         Column::decimals("queries/s", "", 0),
-        Column::number("visits", "off/on", Format::Decimals(1)),
-        Column::number("speed", "on/off", Format::Decimals(1)),
+        Column::number("fewer", "times", Format::Significant(2)),
+        Column::number("faster", "times", Format::Significant(2)),
     ]);
     for traffic in Traffic::ALL {
         let [(_, off), (_, on)] = results.runs().map(|(name, run)| (name, run.of(traffic)));
@@ -45,12 +45,15 @@ fn row(traffic: &str, adaptation: &str, tally: Tally, ratios: [Cell; 2]) -> Vec<
 }
 
 pub(super) fn page(results: &Results) -> Page {
+    let mut numbers = table(results);
+    // In the rows of the store that adapts.
+    numbers.highlights = (1..numbers.rows.len()).step_by(2).map(|row| (row, REPEATED)).collect();
     let Results { keys, queries, seed, .. } = *results;
     Page::new("Once bitten, twice shy")
         .lead(format!("{}\n\n{WHAT}", results.sentence()))
         .fact("Keys in each store", grouped(keys))
         .fact("Queries of each kind", grouped(queries))
-        .fact("On the disk", sized(results.disk))
+        .fact("Data in each store", sized(results.data))
         .fact("Cache of the engine", sized(results.cache))
         .fact("Filter, in memory", sized(results.filter))
         .fact("Seed", seed.to_string())
@@ -67,62 +70,92 @@ pub(super) fn page(results: &Results) -> Page {
         )
         .section(
             Section::new("numbers", "All numbers")
-                .block(table(results))
+                .block(numbers)
                 .command(format!("twiceshy demo --keys {keys} --queries {queries} --seed {seed}")),
         )
 }
+
+/// The column of repeated visits.
+const REPEATED: usize = 4;
 
 const WHAT: &str = "\
 Two stores on a disk have the same keys, and a filter each, in memory, that knows most absent keys \
 to be absent. For the others the disk is looked at, in vain. One store tells its filter of such \
 mistakes, which adapts; the other doesn't. Both were asked the same, in turns.";
 
-fn kinds() -> String {
-    format!(
-        "*Skewed* traffic asks for popular keys more often than for others (Zipf's law, exponent \
-         {EXPONENT}); one query in {PRESENT} is for a key that is there. *Probing* is an adversary \
-         who asks for random keys, and notes which of them cost a visit to the disk. *Hostile* \
-         traffic is as skewed, but {:.0} % of it are the adversary's, who asks for these keys \
-         again and again.",
+/// What is asked for.
+fn kinds() -> Table {
+    let skewed = format!(
+        "Popular keys are asked for more often than others (Zipf's law with exponent {EXPONENT}); \
+         one query in {PRESENT} is for a key that is there."
+    );
+    let hostile = format!(
+        "As skewed, but {:.0} % of the queries are the adversary's, who asks for these keys again \
+         and again.",
         HOSTILE * 100.0
-    )
+    );
+    let probing = "An adversary asks for random keys, and notes which cost a visit to the disk.";
+    Table::new("What is asked for")
+        .columns([Column::text("traffic"), Column::text("")])
+        .row([Traffic::Skewed.name().into(), skewed.into()])
+        .row([Traffic::Probing.name().into(), probing.into()])
+        .row([Traffic::Hostile.name().into(), hostile.into()])
 }
 
-/// Points of both stores at the ends of all slices.
-fn curves(results: &Results, value: impl Fn(Tally, Tally) -> f64) -> [Series; 2] {
-    results.runs().map(|(name, run)| {
-        let mut so_far = Tally::default();
-        let points = run.slices().map(|slice| {
-            so_far = [so_far, slice].into_iter().sum();
-            (so_far.queries as f64, value(slice, so_far))
-        });
-        Series::new(format!("adaptation {name}")).points(points.collect::<Vec<_>>())
-    })
+/// The name of a curve.
+fn curve(adaptation: &str) -> Series {
+    Series::new(format!("adapting {adaptation}"))
 }
 
 fn queries() -> Axis {
     Axis::linear("queries so far", "").si().from_zero()
 }
 
-fn when(results: &Results) -> String {
-    let [one, two] = [1, 2].map(|times| grouped(times * results.queries));
-    format!("Skewed traffic up to {one} queries, probing up to {two}, then hostile traffic.")
+/// Says when which traffic began.
+fn with_phases(plot: Plot, results: &Results) -> Plot {
+    Traffic::ALL.into_iter().fold(plot, |plot, traffic| {
+        plot.phase(traffic.name(), (traffic as u64 * results.queries) as f64)
+    })
 }
 
 fn visits(results: &Results) -> Plot {
-    let [off, on] = curves(results, |_, so_far| so_far.visits as f64);
     let visits = Axis::linear("visits so far", "").si().from_zero();
-    Plot::lines("Visits to the disk for absent keys", queries(), visits)
-        .series(off)
-        .series(on)
-        .note(when(results))
+    let plot = Plot::lines("Visits to the disk for absent keys", queries(), visits);
+    let curves = results.runs().map(|(name, run)| {
+        let mut so_far = Tally::default();
+        let points = run.slices().map(|slice| {
+            so_far = [so_far, slice].into_iter().sum();
+            (so_far.queries as f64, so_far.visits as f64)
+        });
+        curve(name).points([(0.0, 0.0)]).points(points.collect::<Vec<_>>())
+    });
+    with_phases(curves.into_iter().fold(plot, Plot::series), results)
 }
 
+/// How many slices make a point: single ones are too short to tell.
+const SLICES: usize = 5;
+
 fn speed(results: &Results) -> Plot {
-    let [off, on] = curves(results, |slice, _| slice.throughput());
     let speed = Axis::linear("queries a second", "").si().from_zero();
-    Plot::lines("Queries answered in a second", queries(), speed)
-        .series(off)
-        .series(on)
-        .note(when(results))
+    let plot = Plot::lines("Queries answered in a second", queries(), speed);
+    let curves = results.runs().map(|(name, run)| {
+        let mut so_far = 0.0;
+        let turns =
+            Traffic::ALL.into_iter().flat_map(|traffic| run.slices_of(traffic).chunks(SLICES));
+        let points = turns.map(|slices| {
+            let sum: Tally = slices.iter().copied().sum();
+            let middle = so_far + sum.queries as f64 / 2.0;
+            so_far += sum.queries as f64;
+            let (least, greatest) = slices
+                .iter()
+                .map(Tally::throughput)
+                .fold((f64::INFINITY, 0.0_f64), |(least, greatest), one| {
+                    (one.min(least), one.max(greatest))
+                });
+            Point::new(middle, sum.throughput()).spread(least, greatest)
+        });
+        curve(name).points(points.collect::<Vec<_>>())
+    });
+    with_phases(curves.into_iter().fold(plot, Plot::series), results)
+        .note(format!("Shaded: from the slowest to the fastest of {SLICES} turns."))
 }

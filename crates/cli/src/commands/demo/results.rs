@@ -73,8 +73,12 @@ impl Run {
         self.slices.iter().flatten().copied()
     }
 
+    pub(super) fn slices_of(&self, traffic: Traffic) -> &[Tally] {
+        &self.slices[traffic as usize]
+    }
+
     pub(super) fn of(&self, traffic: Traffic) -> Tally {
-        self.slices[traffic as usize].iter().copied().sum()
+        self.slices_of(traffic).iter().copied().sum()
     }
 
     pub(super) fn total(&self) -> Tally {
@@ -88,7 +92,7 @@ pub(super) struct Results {
     pub(super) queries: u64,
     pub(super) seed: u64,
     /// Bytes of each.
-    pub(super) disk: u64,
+    pub(super) data: u64,
     pub(super) cache: u64,
     pub(super) filter: u64,
     /// The store that doesn't adapt.
@@ -141,7 +145,7 @@ impl Results {
         Told {
             keys: self.keys,
             seed: self.seed,
-            bytes_on_disk: self.disk,
+            bytes_of_data: self.data,
             bytes_of_cache: self.cache,
             bytes_of_filter: self.filter,
             traffic: traffic.collect(),
@@ -155,7 +159,7 @@ impl Results {
 pub(super) struct Told {
     keys: u64,
     seed: u64,
-    bytes_on_disk: u64,
+    bytes_of_data: u64,
     bytes_of_cache: u64,
     bytes_of_filter: u64,
     traffic: Vec<Measured>,

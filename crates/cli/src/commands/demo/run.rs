@@ -29,7 +29,6 @@ pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Re
     let on = Subject::new(&directory.join("on"), setting, true)?;
     fill([&off, &on], &bar)?;
     let mut contest = Contest {
-        disk: off.bytes_on_disk()?,
         filter: off.filter_bytes(),
         slice: demo.queries.div_ceil(TURNS) as usize,
         off: (off, Run::default()),
@@ -41,7 +40,7 @@ pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Re
         keys: demo.keys,
         queries: demo.queries,
         seed: demo.seed,
-        disk: contest.disk,
+        data: setting.data_bytes(),
         cache: setting.cache_bytes(),
         filter: contest.filter,
         off: contest.off.1,
@@ -65,7 +64,6 @@ struct Contest {
     on: (Subject, Run),
     slice: usize,
     bar: ProgressBar,
-    disk: u64,
     filter: u64,
 }
 

@@ -29,8 +29,12 @@ pub(super) struct Setting {
 }
 
 impl Setting {
+    pub(super) fn data_bytes(self) -> u64 {
+        self.keys * (KEY_BYTES + VALUE_BYTES) as u64
+    }
+
     pub(super) fn cache_bytes(self) -> u64 {
-        (self.keys * (KEY_BYTES + VALUE_BYTES) as u64 / CACHE_PART).max(64 << 10)
+        self.data_bytes() / CACHE_PART
     }
 
     /// Without the engine's own filters: ours is there instead.
@@ -98,10 +102,6 @@ impl Subject {
         }
         tally.seconds = start.elapsed().as_secs_f64();
         Ok(tally)
-    }
-
-    pub(super) fn bytes_on_disk(&self) -> Result<u64> {
-        Ok(self.backend.bytes_on_disk()?)
     }
 
     pub(super) fn filter_bytes(&self) -> u64 {

@@ -1,0 +1,129 @@
+//! `twiceshy demo`, as a user runs it, on little.
+
+mod common;
+
+use common::{Sandbox, all_fail};
+use serde_json::Value;
+use std::fs;
+
+const SMALL: &str = "demo --keys 20000 --queries 20000 --seed 7";
+
+/// All digits as one: times differ from run to run, and so do what they come to.
+fn shape(line: &str) -> String {
+    let words = line.split_whitespace().map(|word| {
+        let is_number = word.starts_with(|letter: char| letter.is_ascii_digit());
+        if is_number { "9" } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_table_a_sentence_and_where_the_page_is() {
+    let sandbox = Sandbox::new();
+    let text = sandbox.yes(&format!("{SMALL} --out page.html"));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let (table, rest) = text.split_once("\n\n").expect("a table, and what follows");
+    let table: Vec<String> = table.lines().map(shape).collect();
+    assert_eq!(table[0], "traffic adapting queries disk visits repeated queries/s fewer faster");
+    for (at, traffic) in ["skewed", "probing", "hostile"].into_iter().enumerate() {
+        assert_eq!(table[3 + 2 * at], format!("{traffic} off 9 9 9 9"));
+        assert!(table[4 + 2 * at].starts_with("on 9 9 9 9"), "{table:?}");
+    }
+    let rest: Vec<&str> = rest.split("\n\n").collect();
+    let sentence = rest[0].replace('\n', " ");
+    assert!(sentence.starts_with("Without adaptation, "), "{sentence}");
+    assert!(sentence.contains("and no key did twice"), "{sentence}");
+    assert_eq!(rest[1], "The curves are in page.html\n");
+    assert_eq!(sandbox.names(), ["page.html"]);
+}
+
+/// What was counted, in each kind of traffic, without and with adaptation.
+fn counts(sandbox: &Sandbox, line: &str) -> Vec<[u64; 4]> {
+    let told: Value = serde_json::from_str(&sandbox.yes(line)).expect("JSON");
+    let count = |measured: &Value, name: &str| measured[name].as_u64().expect("a count");
+    let of =
+        |measured| ["queries", "found", "visits", "repeated"].map(|name| count(measured, name));
+    let measured = told["traffic"].as_array().expect("a list");
+    assert!(measured.iter().all(|one| one["queries_per_second"].as_f64() > Some(0.0)));
+    measured.iter().map(of).collect()
+}
+
+#[test]
+fn who_adapts_repeats_no_mistake() {
+    let sandbox = Sandbox::new();
+    let measured = counts(&sandbox, &format!("{SMALL} --json --out page.html"));
+    assert_eq!(measured.len(), 6);
+    for pair in measured.chunks(2) {
+        let ([queries, found, visits, _], [_, _, fewer, repeated]) = (pair[0], pair[1]);
+        assert_eq!((queries, repeated), (20_000, 0));
+        assert_eq!([queries, found], pair[1][..2]);
+        assert!(fewer <= visits, "{measured:?}");
+    }
+    let [skewed, _, probing, probed, hostile, defended] = measured[..] else { unreachable!() };
+    let share = |found| (1800..2200).contains(&found);
+    assert!(share(skewed[1]) && probing[1] == 0, "{measured:?}");
+    assert!(probed[2] > 0 && probing[3] == 0, "the adversary's are new keys: {measured:?}");
+    // A tenth of the traffic is what it has learnt.
+    assert!(hostile[3] > 1800 && hostile[2] > 10 * defended[2], "{measured:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_counts() {
+    let sandbox = Sandbox::new();
+    let line = "demo --keys 5000 --queries 20000 --json --out page.html --seed";
+    let once = counts(&sandbox, &format!("{line} 3"));
+    assert_eq!(once, counts(&sandbox, &format!("{line} 3")));
+    assert_ne!(once, counts(&sandbox, &format!("{line} 4")));
+}
+
+#[test]
+fn the_page_is_whole_and_well_formed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("page.html", "what was there before");
+    sandbox.yes("demo --keys 2000 --queries 3001 --out page.html");
+    let page = String::from_utf8(sandbox.read("page.html")).unwrap();
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    let document = roxmltree::Document::parse_with_options(&page, options).unwrap();
+    let count = |name| document.descendants().filter(|node| node.tag_name().name() == name).count();
+    assert_eq!(count("section"), 3);
+    // Each plot is drawn for wide and for narrow screens.
+    assert!(count("svg") >= 4);
+    assert!(page.contains("twiceshy demo --keys 2000 --queries 3001 --seed 1"));
+}
+
+#[test]
+fn stores_are_where_they_were_asked_for_and_removed() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("disk")).unwrap();
+    sandbox.yes("demo --keys 1000 --queries 1000 --directory disk --out page.html");
+    assert_eq!(fs::read_dir(sandbox.path("disk")).unwrap().count(), 0);
+    // A page that goes to the standard output is all that goes there.
+    let page = sandbox.shell("$T demo --keys 1000 --queries 1000 --out /dev/stdout | cat");
+    assert!(page.text().starts_with("<!DOCTYPE html>") && page.text().ends_with("</html>\n"));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_a_line() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    sandbox.write("file", "");
+    all_fail(
+        &sandbox,
+        &[
+            ("demo --out folder", "folder: this is a directory; name a file in it"),
+            ("demo --out none/page.html", "none: No such file or directory"),
+            ("demo --directory none", "none: No such file or directory"),
+            ("demo --directory file", "file: Not a directory"),
+        ],
+    );
+    for (line, reason) in [
+        ("demo --keys 10", "'--keys <KEYS>': 10 is not in 1000.."),
+        ("demo --queries many", "'--queries <QUERIES>': invalid digit"),
+        ("demo --seed -1", "unexpected argument '-1'"),
+    ] {
+        let run = sandbox.run(line);
+        assert_eq!(run.code, 2);
+        assert!(run.stderr.contains(reason), "{line}: {}", run.stderr);
+    }
+    assert_eq!(sandbox.names(), ["file", "folder"]);
+}
