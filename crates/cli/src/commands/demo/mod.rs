@@ -46,7 +46,7 @@ minute.";
 #[command(after_long_help = HELP, after_help = "Try `twiceshy demo --help` for what is done.")]
 pub(crate) struct Demo {
     /// How many keys each store has
-    #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1000..=1 << 32))]
+    #[arg(long, default_value_t = 500_000, value_parser = value_parser!(u64).range(1000..=1 << 32))]
     keys: u64,
     /// How many queries of each kind there are
     #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1000..=1 << 40))]
