@@ -39,8 +39,10 @@ What is counted:
   system may still have that part of it in memory. It is repeated if the same key has cost one
   before. With the same seed, counts are the same; times aren't.
 
-The stores are removed afterwards. A million keys take half a gigabyte of the disk for half a
-minute.";
+  How many skewed queries cost one is luck, and so depends on the seed: a key that is taken for
+  one that is there may be popular or not.
+
+The stores are removed afterwards; meanwhile they take half a kilobyte of the disk for each key.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "Try `twiceshy demo --help` for what is done.")]
