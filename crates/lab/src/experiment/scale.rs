@@ -23,7 +23,7 @@ pub(crate) struct Options {
     /// What all that is random begins with.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A directory of real lists and traces, for the experiment that needs them; if it isn't
+    /// A directory of real lists and traces, for the experiments that use them; if it isn't
     /// named, the environment's `TWICESHY_DATA` is.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress};
 use crate::bench::store::{Kind, Tally, key, median};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use twiceshy_report::{Axis, Best, Column, Plot, Series, Table};
 use twiceshy_workloads::load::{LoadError, Trace};
 use twiceshy_workloads::stream::firehose::{ActiveSet, ActiveSetConfig, PowerLaw, PowerLawConfig};
@@ -134,18 +134,14 @@ fn run(context: &Context) -> Outcome {
     let size = stores::size(context, 1 << context.pick(14, 20, 26), 3);
     let most = context.pick(50_000, 1 << 21, 100_000_000);
     let mut traces: Vec<Queries> = made(context.seed).into();
-    let mut notes = vec![
-        "The network's flows stand for CAIDA's packets, which aren't free to pass on; Shalla's list \
-         isn't published any more."
-            .to_owned(),
-    ];
-    let data = std::env::var_os("TWICESHY_DATA").map(PathBuf::from);
-    match data.as_deref().map(blocks) {
+    let mut notes = vec!["The network's flows stand for the paper's captured packets.".to_owned()];
+    match context.data.as_deref().map(blocks) {
         Some(Ok(trace)) => traces.push(trace),
         Some(Err(error)) => notes.push(format!("No real trace: {BLOCKS} can't be read: {error}.")),
-        None => notes.push(format!(
-            "No real trace: `TWICESHY_DATA` names no directory with a {BLOCKS} in it."
-        )),
+        None => {
+            notes
+                .push(format!("No real trace: `--data` names no directory with a {BLOCKS} in it."));
+        }
     }
     let bar = progress("traces", traces.len() + 1);
     let mut runs = stores::filled(KINDS, &size);
