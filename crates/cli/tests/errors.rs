@@ -192,7 +192,7 @@ fn an_impossible_rate() {
 fn keys_that_are_too_long() {
     let sandbox = prepared();
     sandbox.write("long", format!("{}\t1\n", "x".repeat(1 << 16)));
-    let reason = "a key of 65544 bytes is too long";
+    let reason = "a key of 65536 bytes is too long";
     all_fail(&sandbox, &[("store import new long", reason), ("store import store long", reason)]);
     assert_eq!(sandbox.run("store stats store --json").json()["members"], 3);
 }
