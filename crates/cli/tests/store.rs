@@ -105,6 +105,9 @@ fn a_mistake_is_made_once_whenever_it_is_asked() {
     assert_eq!(stats()["mistakes"], first);
     let rebuilt = sandbox.run("store rebuild store --json");
     assert_eq!((rebuilt.code, &rebuilt.json()["members"]), (0, &json!(1000)));
+    // Another filter makes others, but not these.
+    let others = mistakes().unwrap();
+    assert!(others < first / 2, "{others} of {first}");
     assert_eq!(mistakes(), Some(0));
     sandbox.yes("store check store members");
     assert_eq!(stats()["members"], 1000);
@@ -120,7 +123,8 @@ fn a_store_is_verified_and_rebuilt() {
     assert_eq!(sandbox.run("store verify store --json").json(), expected);
     let bits = |line: &str| sandbox.run(line).json()["bits_per_member"].as_f64().unwrap();
     let precise = bits("store rebuild store --rate 0.000001 --json");
-    assert!(bits("store rebuild store --rate 0.1 --json") < precise / 2.0);
+    // The shards are small, and each takes some memory for itself.
+    assert!(bits("store rebuild store --rate 0.1 --json") < 0.7 * precise);
     assert_eq!(sandbox.run("store verify store --json").json(), expected);
     // Without the saved filter, opening builds it.
     for name in std::fs::read_dir(sandbox.path("store")).unwrap() {
