@@ -58,8 +58,8 @@ struct Goal {
 /// Setup, operation and hostile percentage of a row.
 type Measured = (Kind, &'static str, u32);
 
-/// 0.48 of the inserts is what the `AdaptiveQF` paper has left in its split setup; a filter can't
-/// be built faster than its members are read; the rest should hardly be felt.
+/// 0.48 of the inserts is what the `AdaptiveQF` paper has left in its split setup; a filter should
+/// be built as fast as one thread reads its members; the rest should hardly be felt.
 const GOALS: [Goal; 5] = [
     Goal {
         what: "adaptive: 10 % hostile queries / none hostile",
