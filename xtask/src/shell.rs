@@ -11,10 +11,11 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the project").into()
 }
 
-/// A command in the project's folder, from words.
+/// A command in the project's folder, from words. What it builds isn't built upon, so it
+/// needn't leave on the disk what incremental builds go on from.
 pub(crate) fn command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(root());
+    command.args(&words[1..]).current_dir(root()).env("CARGO_INCREMENTAL", "0");
     command
 }
 

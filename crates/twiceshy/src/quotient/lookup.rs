@@ -75,6 +75,23 @@ impl AdaptiveQuotientFilter {
         true
     }
 
+    /// Whether one of the entries from the first of these slots on, as long as they have this
+    /// remainder, covers `scaled`. The last one begins at the last of the slots.
+    #[inline(always)]
+    fn entries_cover(&self, slots: RangeInclusive<u64>, remainder: u64, scaled: Scaled) -> bool {
+        let mut position = *slots.start();
+        while position <= *slots.end() && self.table.value(position) == remainder {
+            position += 1;
+            if self.rest_covers(position, scaled) {
+                return true;
+            }
+            while self.table.continuation(position).is_some() {
+                position += 1;
+            }
+        }
+        false
+    }
+
     /// Whether the entry at `start`, whose counter is at `counter`, is no tombstone, or not
     /// written as it should be.
     fn may_have_members(&self, quotient: u64, start: u64, counter: u64) -> bool {
@@ -155,6 +172,11 @@ impl Routine for LookClosely {
     ) -> bool {
         let scaled = filter.digits.scale(hash);
         let (home, remainder) = filter.home_of::<WIDTH>(scaled);
+        // As of a mistake that was repaired, and is made again and again.
+        if let Some((first, last)) = filter.table.first_equal::<M, WIDTH>(machine, home, remainder)
+        {
+            return filter.entries_cover(first..=last, remainder, scaled);
+        }
         match filter.table.scan_across::<M, WIDTH>(machine, home, remainder).scan() {
             Scan::Absent => false,
             Scan::Present => true,

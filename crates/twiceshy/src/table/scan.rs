@@ -92,6 +92,40 @@ impl QuotientTable {
         Evidence { maybe: (equal | beyond) & run, doubts: run & beyond | extended }
     }
 
+    /// Where the first entry with `remainder` is in the run of the quotient at `place`, and the
+    /// last entry of that run, if all of it is in the block and in view. For a run that
+    /// [`scan`](Self::scan) isn't sure of: some entry in it is longer than its remainder.
+    #[inline(always)]
+    pub(crate) fn first_equal<M: Machine, const WIDTH: u32>(
+        &self,
+        machine: M,
+        place: Place,
+        remainder: u64,
+    ) -> Option<(u64, u64)> {
+        let geometry = self.geometry_of::<WIDTH>();
+        let (block, lane) = (self.block_of(place), place.lane());
+        let occupied = geometry.raw_plane(block, Plane::Occupied);
+        let extensions = geometry.raw_plane(block, Plane::Extension);
+        let spilt = machine.low_bits(stored_spill(block) as u32);
+        let lanes = low_bits(geometry.lanes());
+        let ends = geometry.raw_plane(block, Plane::RunEnd) & lanes & !extensions & !spilt;
+        let here = occupied >> lane & 1;
+        let end = machine.deposit_bit(here << machine.lowest(occupied, lane).count_ones(), ends);
+        let before = ends & end.wrapping_sub(1) | spilt | machine.low_bits(lane);
+        let start = u64::BITS - before.leading_zeros();
+        if end == 0 || end.trailing_zeros() < start {
+            return None;
+        }
+        let last = end.trailing_zeros();
+        let equal = geometry.equal(machine, window(block, geometry.slot_at(start)), remainder);
+        let first = start + equal.trailing_zeros();
+        // What looks equal may be a digit of a longer one, and what is out of view, anything.
+        let is_entry = first <= last && extensions >> first & 1 == 0;
+        let in_view = last - start < geometry.slots_per_window() && last + 1 < geometry.lanes();
+        let at = self.start_of(place.block());
+        (is_entry && in_view).then_some((at + u64::from(first), at + u64::from(last)))
+    }
+
     /// As [`scan`](Self::scan), for a run that may go on in the next block.
     #[inline(always)]
     pub(crate) fn scan_across<M: Machine, const WIDTH: u32>(
