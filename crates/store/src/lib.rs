@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+mod census;
 mod counters;
 mod error;
 mod filter;

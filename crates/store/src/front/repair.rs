@@ -2,6 +2,7 @@
 
 use super::admit::{Room, Tried};
 use super::{Behind, Front};
+use crate::census::Census;
 use crate::counters::Count;
 use crate::filter::SharedFilter;
 use crate::stripes::Locked;
@@ -139,13 +140,13 @@ impl<F: SharedFilter> Front<F> {
     }
 
     /// Builds a shard, whose writers wait meanwhile; for so many more entries, if it is too
-    /// small. Returns how many members it has.
+    /// small. Says which members it has.
     pub(crate) fn rebuild<B: Behind>(
         &self,
         behind: &B,
         shard: usize,
         more: usize,
-    ) -> Result<u64, B::Error> {
+    ) -> Result<Census, B::Error> {
         let hashes = self.filter.shard_hashes(shard);
         let locked = self.stripes.lock([hashes.clone()]);
         self.counters.add(Count::BackendScans, 1);
@@ -157,6 +158,6 @@ impl<F: SharedFilter> Front<F> {
         self.filter.rebuild_shard(shard, capacity, &members, &mistakes)?;
         self.rebuilt.fetch_add(1, Ordering::AcqRel);
         self.ready[shard].store(true, Ordering::Release);
-        Ok(members.len() as u64)
+        Ok(members.into_iter().sum())
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! They are written together. But if somebody damages the engine's journal, one of them may have
 //! lost what the other has in its tables already; then keys would be missing from a filter that is
-//! built from the reverse map. So a filter that had to be built is not believed before all keys
-//! were seen to be in it.
+//! built from the reverse map. So a filter that had to be built is not believed before its members
+//! are known to be the keys: by a census of both, or else, if it was disturbed by writes or finds
+//! a difference, one by one.
 
 use super::Inner;
 use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
+use crate::census::Census;
 use crate::counters::Count;
 use crate::error::Result;
 use crate::filter::SharedFilter;
@@ -15,6 +17,18 @@ use std::sync::atomic::Ordering;
 use twiceshy::Hash;
 
 impl<B: Backend, F: SharedFilter> Inner<B, F> {
+    /// The census of the keys; of some of them, if the store is being closed.
+    pub(super) fn count_keys(&self) -> Result<Census> {
+        let mut census = Census::default();
+        for key in self.keys(Keyspace::Keys) {
+            if self.is_closing.load(Ordering::Relaxed) {
+                break;
+            }
+            census = census + self.hash(&key?).into();
+        }
+        Ok(census)
+    }
+
     /// Sees to it that all keys are in the filter. If one isn't, or if there are more members than
     /// keys, all are looked for in the reverse map, too.
     pub(super) fn complete(&self) -> Result<()> {

@@ -7,6 +7,7 @@
 
 use super::{GuardedStore, Inner, Progress};
 use crate::backend::{Backend, Batch, Bytes, Durability, Keyspace, Unbounded};
+use crate::census::Census;
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout::{self, CLEAN, Layout};
@@ -157,42 +158,50 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         spawned.map_err(StoreError::Thread)
     }
 
-    /// By several threads, because reading takes longest, and each shard is read by itself.
+    /// By several threads, because reading takes longest, and each shard is read by itself. One of
+    /// them takes the census of the keys first, if the shards are to have the same.
     fn rebuild_all(&self, progress: Option<&(dyn Fn(Progress) + Send + Sync)>) -> Result<()> {
         let shards = self.front.filter.shards();
         let next = AtomicUsize::new(0);
-        let done = Mutex::new(Progress { ready: 0, shards, members: 0 });
-        let work = || -> Result<()> {
+        let ready = Mutex::new((0, Census::default()));
+        let is_closing = || self.is_closing.load(Ordering::Relaxed);
+        let build = || -> Result<()> {
             REBUILDS.set(true);
-            while !self.is_closing.load(Ordering::Relaxed) {
+            while !is_closing() {
                 let shard = next.fetch_add(1, Ordering::Relaxed);
                 if shard >= shards {
                     break;
                 }
                 let members = self.front.rebuild(self, shard, 0)?;
-                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                done.ready += 1;
-                done.members += members;
+                let mut ready = ready.lock().unwrap_or_else(PoisonError::into_inner);
+                *ready = (ready.0 + 1, ready.1 + members);
                 if let Some(progress) = progress {
-                    progress(*done);
+                    progress(Progress { ready: ready.0, shards, members: ready.1.members });
                 }
             }
             Ok(())
         };
-        thread::scope(|scope| -> Result<()> {
+        let is_complete = self.front.is_complete();
+        let keys = thread::scope(|scope| -> Result<Option<Census>> {
             // Where there can't be more threads, this one does it all.
-            let spawn = |_| Builder::new().name(THREAD.into()).spawn_scoped(scope, work).ok();
+            let spawn = |_| Builder::new().name(THREAD.into()).spawn_scoped(scope, build).ok();
             let others: Vec<_> = (1..threads()).filter_map(spawn).collect();
-            let mut rebuilt = work();
+            let keys = if is_complete { Ok(None) } else { self.count_keys().map(Some) };
+            let mut rebuilt = build();
             for other in others {
                 rebuilt = rebuilt.and(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             }
-            rebuilt
+            rebuilt.and(keys)
         })?;
-        if !self.front.is_complete() && !self.is_closing.load(Ordering::Relaxed) {
-            self.complete()?;
+        let (_, members) = ready.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if is_complete || is_closing() {
+            Ok(())
+        } else if keys == Some(members) {
+            self.front.set_complete(true);
+            Ok(())
+        } else {
+            self.complete()
         }
-        Ok(())
     }
 
     /// Saves the filter, if that is of use, and names it.
