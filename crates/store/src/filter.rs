@@ -40,6 +40,10 @@ pub trait SharedFilter: Sized + Send + Sync + 'static {
     /// The hashes that a claim of this query would name.
     fn suspects(&self, query: Hash) -> RangeInclusive<Hash>;
 
+    /// How far from a query of a shard, as large as it is now, its suspects may be: not less, and
+    /// not much more. Growing doesn't make it more.
+    fn reach(&self, shard: usize) -> u128;
+
     /// Repairs a mistake: the claim's query is no member, and `members` are all that are in
     /// its interval. What none of them explains is dropped.
     ///
@@ -144,6 +148,12 @@ impl SharedFilter for ConcurrentAdaptiveQuotientFilter {
 
     fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
         self.suspects(query)
+    }
+
+    fn reach(&self, shard: usize) -> u128 {
+        let suspects = self.suspects(*self.shard_hashes(shard).start());
+        // They are equally many everywhere, but for one that rounding may add.
+        suspects.end().as_u128() - suspects.start().as_u128() + 1
     }
 
     fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {

@@ -37,18 +37,23 @@ impl Stripes {
         &self,
         hashes: impl IntoIterator<Item = RangeInclusive<Hash>>,
     ) -> Locked<'_> {
-        let stripes_of = |hashes: RangeInclusive<Hash>| {
-            Self::index(*hashes.start())..=Self::index(*hashes.end())
-        };
-        let mut indices: SmallVec<[usize; 2]> = hashes.into_iter().flat_map(stripes_of).collect();
-        indices.sort_unstable();
-        indices.dedup();
+        let mut indices = SmallVec::<[usize; 2]>::new();
+        for hashes in hashes {
+            for index in Self::index(*hashes.start())..=Self::index(*hashes.end()) {
+                indices.push(index);
+            }
+        }
+        if indices.len() > 1 {
+            indices.sort_unstable();
+            indices.dedup();
+        }
         // A panic elsewhere leaves a set of mistakes, which is all that there is.
-        let lock = |index: usize| {
+        let mut stripes = SmallVec::with_capacity(indices.len());
+        for &index in &indices {
             let stripe = self.stripes[index].lock();
-            (index, stripe.unwrap_or_else(PoisonError::into_inner))
-        };
-        Locked { stripes: indices.into_iter().map(lock).collect() }
+            stripes.push((index, stripe.unwrap_or_else(PoisonError::into_inner)));
+        }
+        Locked { stripes }
     }
 }
 

@@ -397,9 +397,9 @@ fn what_is_too_long_is_refused_before_anything_is_done() {
     for layout in common::LAYOUTS {
         let store: GuardedStore<_> =
             common::options(layout).open_with(MemoryBackend::new(), None).unwrap();
-        let (long, longest) = (vec![1; 65_527], vec![1; 65_526]);
-        assert!(matches!(store.put(&long, b""), Err(StoreError::KeyTooLong { bytes: 65_527 })));
-        assert!(store.put(&long, b"").unwrap_err().to_string().contains("65526"));
+        let (long, longest) = (vec![1; 65_531], vec![1; 65_530]);
+        assert!(matches!(store.put(&long, b""), Err(StoreError::KeyTooLong { bytes: 65_531 })));
+        assert!(store.put(&long, b"").unwrap_err().to_string().contains("65530"));
         // Zeros that nobody touches take no memory.
         let value = vec![0; twiceshy_store::backend::MAX_VALUE_BYTES + 1];
         assert!(store.put_many([(&b"a"[..], &b"1"[..]), (b"b", &value)]).is_err());

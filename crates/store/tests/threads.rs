@@ -474,6 +474,10 @@ impl SharedFilter for Late {
         self.0.suspects(query)
     }
 
+    fn reach(&self, shard: usize) -> u128 {
+        self.0.reach(shard)
+    }
+
     fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
         SharedFilter::adapt(&self.0, claim, members)
     }

@@ -6,13 +6,13 @@ use super::{BackendError, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 
 /// Changes of pairs in any keyspaces, to be made all at once by [`Backend::write`].
 ///
-/// All its bytes are in one buffer, which [`clear`](Self::clear) keeps: neither a small batch nor
-/// one that is used again allocates.
+/// All its bytes are in one buffer, which [`clear`](Self::clear) keeps: a small batch allocates
+/// once, and one that is used again doesn't.
 ///
 /// [`Backend::write`]: super::Backend::write
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    bytes: SmallVec<[u8; 128]>,
+    bytes: Vec<u8>,
     changes: SmallVec<[Entry; 3]>,
     longest_key: usize,
     longest_value: usize,
@@ -42,18 +42,13 @@ struct Entry {
 impl Batch {
     /// One without changes.
     pub const fn new() -> Self {
-        Self {
-            bytes: SmallVec::new_const(),
-            changes: SmallVec::new_const(),
-            longest_key: 0,
-            longest_value: 0,
-        }
+        Self { bytes: Vec::new(), changes: SmallVec::new_const(), longest_key: 0, longest_value: 0 }
     }
 
     /// One without changes, for which there is room.
     pub fn with_capacity(changes: usize, bytes: usize) -> Self {
         Self {
-            bytes: SmallVec::with_capacity(bytes),
+            bytes: Vec::with_capacity(bytes),
             changes: SmallVec::with_capacity(changes),
             ..Self::new()
         }

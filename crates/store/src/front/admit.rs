@@ -71,9 +71,10 @@ impl<F: SharedFilter> Front<F> {
     ) -> Tried<Admitted<'_>, B::Error> {
         let locked = self.lock(hashes);
         let mut is_new = SmallVec::from_elem(false, hashes.len());
-        let (mut new, mut seen) = (SmallVec::<[Hash; 1]>::new(), HashSet::new());
+        let mut new = SmallVec::<[Hash; 1]>::new();
+        let mut seen = (hashes.len() > 1).then(HashSet::new);
         for (at, &hash) in hashes.iter().enumerate() {
-            if hashes.len() > 1 && !seen.insert(hash) {
+            if seen.as_mut().is_some_and(|seen| !seen.insert(hash)) {
                 continue;
             }
             // A shard that isn't ready will be built from what is behind: nobody needs to know.

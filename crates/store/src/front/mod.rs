@@ -36,6 +36,8 @@ pub(crate) struct Front<F> {
     /// that is ready is believed.
     is_complete: AtomicBool,
     stripes: Stripes,
+    /// How far from a query its suspects may be, in any shard; of 2^64.
+    reach: AtomicU64,
     /// How many shards were built again, perhaps in another size.
     rebuilt: AtomicU64,
     mistakes: AtomicUsize,
@@ -53,6 +55,9 @@ impl<F: SharedFilter> Front<F> {
     pub(crate) fn new(filter: F, is_ready: bool, mistakes_kept: usize, repairs: bool) -> Self {
         Self {
             ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
+            reach: AtomicU64::new(
+                (0..filter.shards()).map(|shard| reach(&filter, shard)).max().unwrap_or(0),
+            ),
             filter,
             is_complete: AtomicBool::new(true),
             stripes: Stripes::new(),
@@ -107,14 +112,26 @@ impl<F: SharedFilter> Front<F> {
     fn lock(&self, hashes: &[Hash]) -> Locked<'_> {
         loop {
             let before = self.rebuilt.load(Ordering::Acquire);
-            let suspects = hashes.iter().map(|&hash| self.filter.suspects(hash));
-            let locked = self.stripes.lock(suspects);
+            let reach = u128::from(self.reach.load(Ordering::Relaxed)) << 64;
+            // The suspects themselves would take longer to find.
+            let around = |hash: &Hash| {
+                let hash = hash.as_u128();
+                let (first, last) = (hash.saturating_sub(reach), hash.saturating_add(reach));
+                Hash::from_u128(first)..=Hash::from_u128(last)
+            };
+            let locked = self.stripes.lock(hashes.iter().map(around));
             if self.rebuilt.load(Ordering::Acquire) == before {
                 let mut suspects = hashes.iter().map(|&hash| self.filter.suspects(hash));
                 debug_assert!(suspects.all(|suspects| locked.covers(&suspects)));
                 return locked;
             }
         }
+    }
+
+    /// Says that a shard was built again.
+    fn has_rebuilt(&self, shard: usize) {
+        self.reach.fetch_max(reach(&self.filter, shard), Ordering::Relaxed);
+        self.rebuilt.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
@@ -141,4 +158,9 @@ impl<F: SharedFilter> Front<F> {
             shards: self.ready.len(),
         }
     }
+}
+
+/// How far from a query of a shard its suspects may be, of 2^64, rounded up.
+fn reach(filter: &impl SharedFilter, shard: usize) -> u64 {
+    u64::try_from(filter.reach(shard) >> 64).map_or(u64::MAX, |reach| reach.saturating_add(1))
 }

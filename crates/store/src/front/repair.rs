@@ -156,7 +156,7 @@ impl<F: SharedFilter> Front<F> {
         mistakes.retain(|mistake| members.binary_search(mistake).is_err());
         let capacity = members.len() + mistakes.len() + more;
         self.filter.rebuild_shard(shard, capacity, &members, &mistakes)?;
-        self.rebuilt.fetch_add(1, Ordering::AcqRel);
+        self.has_rebuilt(shard);
         self.ready[shard].store(true, Ordering::Release);
         Ok(members.into_iter().sum())
     }
