@@ -6,8 +6,9 @@ use twiceshy::{AdaptError, BuildError, EntropyError, InsertError, SnapshotError}
 
 /// Why an operation of a store failed.
 ///
-/// What was acknowledged before is not lost, whatever the error. A write that failed is there
-/// or it isn't, as whole as it would have been; asking tells.
+/// What was acknowledged before is not lost, whatever the error. If the backend failed, the batch
+/// that it was to write is there or it isn't, but never a part of it, and only reopening tells
+/// (see [`Backend`](crate::Backend)); if anything else did, it isn't.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

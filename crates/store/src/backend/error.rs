@@ -82,7 +82,8 @@ pub enum BackendError {
 }
 
 impl BackendError {
-    /// Whether the backend has to be opened again before it takes writes.
+    /// Whether the backend has to be opened again before it takes writes. The first failure may
+    /// not say so yet; if the engine can't go on, each write after it does.
     pub fn needs_reopen(&self) -> bool {
         matches!(self, Self::Halted { .. })
     }

@@ -75,8 +75,10 @@ pub type Scan<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> +
 ///   the last change of a key wins.
 /// - When [`write`](Self::write) has returned `Ok`, every later read sees the batch, and it is
 ///   as durable as was asked for; so are all batches before it.
-/// - When it has returned an error, the batch is there or it isn't, and only reopening tells;
-///   but never a part of it.
+/// - A batch that is refused, because a key or a value is too long, changes nothing.
+/// - When a write has failed otherwise, the batch is there or it isn't, but never a part of it,
+///   and only reopening tells: an engine may have it on the disk already, fjall in its journal,
+///   and not show it before that is read again.
 /// - Two gets are two looks: another thread's batch may come between them, or be half visible
 ///   to them while it is written.
 /// - A [`range`](Self::range) gives each pair that is there from its first to its last step
