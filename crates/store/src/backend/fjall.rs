@@ -19,6 +19,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt;
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use ::fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
 use ::fjall::{
-    AbstractTree, Database, KeyspaceCreateOptions, PersistMode, Readable, Slice, Snapshot,
+    AbstractTree, Database, KeyspaceCreateOptions, LsmError, PersistMode, Readable, Slice, Snapshot,
 };
 
 use super::bounds::{is_empty, shortened};
@@ -394,8 +395,20 @@ fn failed(operation: &'static str, path: &Path) -> impl Fn(::fjall::Error) -> Ba
         match error {
             ::fjall::Error::Poisoned => BackendError::Halted { path },
             ::fjall::Error::Locked => BackendError::Locked { path },
-            error => BackendError::Engine { operation, path, source: error.into() },
+            error => BackendError::Engine { operation, path, source: cause(error) },
         }
+    }
+}
+
+/// Why the engine failed, for people: what fjall displays is what it shows debuggers.
+fn cause(error: ::fjall::Error) -> Box<dyn Error + Send + Sync> {
+    match error {
+        ::fjall::Error::Io(error) | ::fjall::Error::Storage(LsmError::Io(error)) => error.into(),
+        ::fjall::Error::InvalidVersion(_)
+        | ::fjall::Error::Storage(LsmError::InvalidVersion(_)) => {
+            "its files are of another version of the engine, or damaged".into()
+        }
+        error => format!("its files are damaged: {error:?}").into(),
     }
 }
 
@@ -403,8 +416,9 @@ fn failed(operation: &'static str, path: &Path) -> impl Fn(::fjall::Error) -> Ba
 fn damaged(directory: &Directory, panic: &(dyn Any + Send)) -> BackendError {
     let message = panic.downcast_ref::<String>().map(String::as_str);
     let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
-    let source = message.unwrap_or("its files are damaged").into();
-    BackendError::Engine { operation: "open", path: directory.path().to_owned(), source }
+    let source = format!("its files are damaged: {}", message.unwrap_or("the engine panicked"));
+    let path = directory.path().to_owned();
+    BackendError::Engine { operation: "open", path, source: source.into() }
 }
 
 /// fjall has no empty key. The keys of only zeros, of which it is one, are less than all
@@ -473,6 +487,31 @@ mod tests {
             .unwrap();
         assert!(error.needs_reopen(), "{error:?}");
         assert!(backend.flush().unwrap_err().needs_reopen());
+    }
+
+    /// What was to be done, and where; and, as its source, why it wasn't.
+    #[test]
+    fn errors_are_for_people() {
+        let told = |damage: fn(&Path)| {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("data");
+            drop(FjallBackend::open(&path, small()).unwrap());
+            damage(&path.join(ENGINE));
+            let error = FjallBackend::open(&path, small()).unwrap_err();
+            assert_eq!(error.to_string(), format!("the engine could not open {}", path.display()));
+            let cause = error.source().unwrap();
+            assert!(cause.source().is_none(), "told once");
+            cause.to_string()
+        };
+        let unreadable = told(|data| {
+            std::fs::remove_file(data.join("version")).unwrap();
+            std::fs::create_dir(data.join("version")).unwrap();
+        });
+        assert!(unreadable.contains("os error"), "{unreadable}");
+        let other = told(|data| std::fs::write(data.join("version"), "FJLx").unwrap());
+        assert!(other.starts_with("its files are of another version"), "{other}");
+        let damaged = told(|data| std::fs::write(data.join("x.jnl"), "").unwrap());
+        assert!(damaged.starts_with("its files are damaged: "), "{damaged}");
     }
 
     #[test]
