@@ -14,7 +14,10 @@ use twiceshy::{AdaptError, BuildError, EntropyError, InsertError, SnapshotError}
 pub enum StoreError {
     /// The backend can't.
     #[error(transparent)]
-    Backend(#[from] BackendError),
+    Backend(BackendError),
+    /// There is no store, and none was to be [created](crate::Options::create).
+    #[error("there is no store")]
+    Missing,
     /// The key can't be stored.
     #[error("a key of {bytes} bytes is too long, the limit is {}", longest_key())]
     KeyTooLong {
@@ -56,6 +59,16 @@ pub enum StoreError {
     /// The operation needs the layout that keeps the order of the keys.
     #[error("only a store of the split layout keeps its keys in order")]
     Unordered,
+}
+
+impl From<BackendError> for StoreError {
+    /// Where an engine has nothing, there is no store.
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::Missing { .. } => Self::Missing,
+            error => Self::Backend(error),
+        }
+    }
 }
 
 fn longest_key() -> usize {

@@ -49,6 +49,11 @@ pub(crate) struct Identity {
     pub(crate) is_new: bool,
 }
 
+/// Whether there is a store in a backend.
+pub(crate) fn is_store(backend: &impl Backend) -> Result<bool> {
+    Ok(backend.get(Keyspace::Meta, STORE)?.is_some())
+}
+
 impl Identity {
     /// That of the store in a backend; a new one, if there is none. If a layout or a secret is
     /// asked for, it must be the store's.

@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tempfile::TempDir;
+use twiceshy::ConcurrentAdaptiveQuotientFilter as Filter;
 use twiceshy_store::backend::{Bound, Excluded, Included, MAX_KEY_BYTES, Result, Scan, Unbounded};
-use twiceshy_store::{Backend, BackendError, Batch, Durability, Keyspace, MemoryBackend};
+use twiceshy_store::{
+    Backend, BackendError, Batch, Durability, Keyspace, MemoryBackend, Options, StoreError,
+};
 
 /// How to open a kind of backend.
 trait Open: Backend + Sized {
@@ -19,6 +22,9 @@ trait Open: Backend + Sized {
     const VIEWS: bool = false;
 
     fn open_at(path: &Path) -> Result<Self>;
+
+    /// The same, but nothing is made.
+    fn open_existing_at(path: &Path) -> Result<Self>;
 }
 
 impl Open for MemoryBackend {
@@ -26,6 +32,10 @@ impl Open for MemoryBackend {
 
     fn open_at(_: &Path) -> Result<Self> {
         Ok(Self::new())
+    }
+
+    fn open_existing_at(path: &Path) -> Result<Self> {
+        Self::open_at(path)
     }
 }
 
@@ -38,6 +48,10 @@ impl Open for twiceshy_store::FjallBackend {
         options.memtable_bytes = 32 << 10;
         Self::open(path, options)
     }
+
+    fn open_existing_at(path: &Path) -> Result<Self> {
+        Self::open_existing(path, twiceshy_store::FjallOptions::default())
+    }
 }
 
 #[cfg(feature = "redb")]
@@ -48,6 +62,10 @@ impl Open for twiceshy_store::RedbBackend {
         let mut options = twiceshy_store::RedbOptions::default();
         options.cache_bytes = 64 << 10;
         Self::open(path, options)
+    }
+
+    fn open_existing_at(path: &Path) -> Result<Self> {
+        Self::open_existing(path, twiceshy_store::RedbOptions::default())
     }
 }
 
@@ -86,6 +104,7 @@ suite! {
     keys_that_are_too_long_are_not_there,
     gets_and_writes_are_in_nobodys_way,
     opened_once_at_a_time,
+    what_is_missing_is_not_made,
     any_batches_ranges_and_reopenings,
 }
 
@@ -569,14 +588,51 @@ fn opened_once_at_a_time<B: Open>() {
     assert!(get(&B::open_at(directory.path()).unwrap(), Keyspace::Meta, "still").is_some());
 }
 
+fn what_is_missing_is_not_made<B: Open>() {
+    if !B::PERSISTENT {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let entries = |path: &Path| std::fs::read_dir(path).unwrap().count();
+    let is_missing = |path: &Path| {
+        let opened = B::open_existing_at(path);
+        assert!(matches!(opened, Err(BackendError::Missing { path: missing }) if missing == path));
+    };
+    let path = directory.path().join("data");
+    is_missing(&path);
+    assert_eq!(entries(directory.path()), 0);
+    let file = directory.path().join("file");
+    std::fs::write(&file, "dear").unwrap();
+    is_missing(&file);
+    std::fs::create_dir(&path).unwrap();
+    is_missing(&path);
+    assert_eq!(entries(&path), 0);
+
+    // There is a backend, but no store in it.
+    drop(B::open_at(&path).unwrap());
+    let backend = B::open_existing_at(&path).unwrap();
+    let saved = directory.path().join("saved");
+    let options = Options::new().create(false);
+    let opened = options.open_with::<_, Filter>(backend, Some(&saved));
+    assert!(matches!(opened, Err(StoreError::Missing)));
+    let backend = B::open_existing_at(&path).unwrap();
+    assert_eq!(contents(&backend), Model::default());
+    assert!(!saved.exists());
+    Options::new().open_with::<_, Filter>(backend, Some(&saved)).unwrap().close().unwrap();
+    let backend = B::open_existing_at(&path).unwrap();
+    options.open_with::<_, Filter>(backend, Some(&saved)).unwrap();
+}
+
 #[cfg(all(feature = "fjall", feature = "redb"))]
 #[test]
 fn one_engine_does_not_open_what_another_made() {
     use twiceshy_store::{FjallBackend, RedbBackend};
     let directory = tempfile::tempdir().unwrap();
     drop(FjallBackend::open_at(directory.path()).unwrap());
-    let Err(error) = RedbBackend::open_at(directory.path()) else { panic!("opened") };
-    assert!(matches!(error, BackendError::Occupied { .. }), "{error}");
+    for open in [RedbBackend::open_at, RedbBackend::open_existing_at] {
+        let Err(error) = open(directory.path()) else { panic!("opened") };
+        assert!(matches!(error, BackendError::Occupied { .. }), "{error}");
+    }
 }
 
 #[derive(Clone, Debug)]

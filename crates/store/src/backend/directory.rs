@@ -37,7 +37,17 @@ impl Directory {
         }
     }
 
-    /// The same, but there may be nothing in it.
+    /// Locks the directory, if an engine has data in it; makes nothing.
+    pub(super) fn open_existing(path: &Path) -> Result<Self> {
+        for engine in FOREIGN {
+            if exists(&path.join(engine))? {
+                return Self::open(path);
+            }
+        }
+        Err(BackendError::Missing { path: path.to_owned() })
+    }
+
+    /// Makes the directory and locks it; there may be nothing in it.
     pub(super) fn open_new(path: &Path) -> Result<Self> {
         // Before there is a lock in it, and again.
         if exists(path)? {
@@ -156,7 +166,11 @@ fn unfinished(engine: &str) -> String {
 }
 
 fn exists(path: &Path) -> Result<bool> {
-    path.try_exists().map_err(io_error("look for", path))
+    match path.try_exists() {
+        // A file has nothing in it.
+        Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(false),
+        exists => exists.map_err(io_error("look for", path)),
+    }
 }
 
 fn remove(path: &Path) -> Result<()> {

@@ -25,6 +25,12 @@ pub enum BackendError {
         /// What was found.
         path: PathBuf,
     },
+    /// There is nothing to open, and nothing was to be made.
+    #[error("{} has no data of an engine in it", path.display())]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
     /// An earlier failure left the engine unsure of its files, so it takes no writes any more.
     #[error(
         "the engine takes no writes since an earlier failure; close {} and open it again",

@@ -124,6 +124,15 @@ impl FjallBackend {
         Self::open_in(Directory::open(path.as_ref())?, options)
     }
 
+    /// As [`open`](Self::open), but makes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`](BackendError::Missing) if there is nothing to open.
+    pub fn open_existing(path: impl AsRef<Path>, options: FjallOptions) -> Result<Self> {
+        Self::open_in(Directory::open_existing(path.as_ref())?, options)
+    }
+
     fn open_in(directory: Directory, options: FjallOptions) -> Result<Self> {
         let fails = failed("open", directory.path());
         let data = directory.data(ENGINE, |path| {

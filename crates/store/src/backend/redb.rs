@@ -69,7 +69,19 @@ impl RedbBackend {
     /// [`Occupied`](BackendError::Occupied) if it is another engine's, and whatever goes wrong
     /// with its file.
     pub fn open(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self> {
-        let directory = Directory::open(path.as_ref())?;
+        Self::open_in(Directory::open(path.as_ref())?, options)
+    }
+
+    /// As [`open`](Self::open), but makes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`](BackendError::Missing) if there is nothing to open.
+    pub fn open_existing(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self> {
+        Self::open_in(Directory::open_existing(path.as_ref())?, options)
+    }
+
+    fn open_in(directory: Directory, options: RedbOptions) -> Result<Self> {
         let data = directory.data(ENGINE, |path| {
             make(path, &options, |_, _| Ok(())).map_err(failed("create", directory.path()))
         })?;

@@ -2,7 +2,7 @@
 
 use super::{GuardedStore, Inner};
 use crate::backend::{Backend, BackendError, Durability};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::filter::{Shape, SharedFilter};
 use crate::front::Front;
 use crate::layout::{self, Identity, Layout};
@@ -27,6 +27,7 @@ pub struct Options {
     capacity: Option<usize>,
     false_positive_rate: Option<f64>,
     shards: Option<usize>,
+    create: bool,
     pub(super) layout: Option<Layout>,
     pub(super) secret: Option<Secret>,
     pub(super) durability: Durability,
@@ -53,6 +54,7 @@ impl Default for Options {
             capacity: None,
             false_positive_rate: None,
             shards: None,
+            create: true,
             layout: None,
             secret: None,
             durability: Durability::default(),
@@ -90,6 +92,27 @@ impl Options {
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
+        self
+    }
+
+    /// Whether a store is created where there is none, as it is unless this says no. Then
+    /// nothing is made, and opening fails with [`Missing`](crate::StoreError::Missing).
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("data");
+    /// use twiceshy_store::{Options, StoreError};
+    /// let existing = Options::new().create(false);
+    /// assert!(matches!(existing.open(&path), Err(StoreError::Missing)));
+    /// assert!(!path.exists());
+    ///
+    /// Options::new().open(&path)?.close()?;
+    /// existing.open(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
         self
     }
 
@@ -155,7 +178,8 @@ impl Options {
         let directory = directory.as_ref();
         // Before there is anything on the disk.
         self.check::<ConcurrentAdaptiveQuotientFilter>(&DEFAULT)?;
-        let backend = FjallBackend::open(directory.join(DATA), FjallOptions::default())?;
+        let open = if self.create { FjallBackend::open } else { FjallBackend::open_existing };
+        let backend = open(directory.join(DATA), FjallOptions::default())?;
         self.open_within(backend, Some(directory), DATA)
     }
 
@@ -178,6 +202,9 @@ impl Options {
         directory: Option<&Path>,
         data: &'static str,
     ) -> Result<GuardedStore<B, F>> {
+        if !self.create && !layout::is_store(&backend)? {
+            return Err(StoreError::Missing);
+        }
         let kept = layout::shape(&backend)?;
         let shape = self.shape(kept.as_ref().unwrap_or(&DEFAULT));
         self.check::<F>(&shape)?;

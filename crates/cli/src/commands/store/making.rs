@@ -1,6 +1,6 @@
 //! A new store, made out of sight: there is all of it or nothing.
 
-use super::open::{DATA, is_store};
+use super::open::DATA;
 use anyhow::{Context as _, Result, bail};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -17,19 +17,15 @@ pub(super) struct Making {
 const HIDDEN: &str = ".twiceshy-making-";
 
 impl Making {
-    /// Begins, unless there is a store already.
-    pub(super) fn begin(directory: &Path) -> Result<Option<Self>> {
+    /// Begins, in a directory that has no store in it.
+    pub(super) fn begin(directory: &Path) -> Result<Self> {
         let name = || directory.display().to_string();
         let is_directory_new = match fs::create_dir(directory) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error).with_context(name),
         };
-        let entries = fs::read_dir(directory).with_context(name)?;
-        if is_store(directory)? {
-            return Ok(None);
-        }
-        for entry in entries {
+        for entry in fs::read_dir(directory).with_context(name)? {
             let file = entry.with_context(name)?.file_name();
             // Others may be making one, too, or have been killed when they were.
             if !file.to_string_lossy().starts_with(HIDDEN) {
@@ -37,7 +33,7 @@ impl Making {
             }
         }
         let hidden = directory.join(format!("{HIDDEN}{}", std::process::id()));
-        Ok(Some(Self { directory: directory.into(), hidden, is_directory_new }))
+        Ok(Self { directory: directory.into(), hidden, is_directory_new })
     }
 
     /// Where it is made.
