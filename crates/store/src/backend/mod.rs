@@ -35,6 +35,7 @@ mod error;
 #[cfg(feature = "fjall")]
 mod fjall;
 mod memory;
+mod observed;
 #[cfg(feature = "redb")]
 mod redb;
 
@@ -46,6 +47,7 @@ pub use bounds::Bounds;
 pub use bytes::Bytes;
 pub use error::BackendError;
 pub use memory::MemoryBackend;
+pub use observed::Observed;
 pub use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 #[cfg(feature = "fjall")]

@@ -8,11 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use twiceshy::Secret;
-use twiceshy_store::backend::{Bounds, Scan};
-use twiceshy_store::{
-    Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
-    Keyspace, Options,
-};
+use twiceshy_store::backend::Observed;
+use twiceshy_store::{FjallBackend, FjallOptions, GuardedStore, Options};
 use twiceshy_workloads::key::key;
 
 const KEY_BYTES: usize = 16;
@@ -54,19 +51,24 @@ impl Setting {
 /// A store, and the absent keys that it has looked for on the disk.
 pub(super) struct Subject {
     setting: Setting,
-    store: GuardedStore<Arc<Counting>>,
-    backend: Arc<Counting>,
+    store: GuardedStore<Observed<FjallBackend>>,
+    /// How often the backend was asked for a key.
+    gets: Arc<AtomicU64>,
     mistaken: HashSet<u64>,
 }
 
 impl Subject {
     pub(super) fn new(directory: &Path, setting: Setting, repairs: bool) -> Result<Self> {
         let backend = FjallBackend::open(directory, setting.engine())?;
-        let backend = Arc::new(Counting { backend, gets: AtomicU64::new(0) });
+        let gets = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&gets);
+        let backend = Observed::new(backend, move |_, _| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
         let options = setting.store().repairs(repairs);
-        let mut store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None)?;
+        let mut store: GuardedStore<_> = options.open_with(backend, None)?;
         store.wait_until_ready()?;
-        Ok(Self { setting, store, backend, mistaken: HashSet::new() })
+        Ok(Self { setting, store, gets, mistaken: HashSet::new() })
     }
 
     /// Puts all keys, and leaves the engine nothing to tidy up while it is measured.
@@ -81,9 +83,9 @@ impl Subject {
 
     /// Asks for a key, and counts what came of it; whether it was looked for in vain.
     pub(super) fn ask(&mut self, number: u64, tally: &mut Tally) -> Result<bool> {
-        let before = self.backend.gets.load(Ordering::Relaxed);
+        let before = self.gets.load(Ordering::Relaxed);
         let is_found = self.store.contains(&key::<KEY_BYTES>(number))?;
-        let is_visited = self.backend.gets.load(Ordering::Relaxed) > before;
+        let is_visited = self.gets.load(Ordering::Relaxed) > before;
         ensure!(is_found == (number < self.setting.keys), "a wrong answer, for key {number}");
         let is_mistake = is_visited && !is_found;
         tally.queries += 1;
@@ -106,46 +108,5 @@ impl Subject {
 
     pub(super) fn filter_bytes(&self) -> u64 {
         self.store.stats().filter_bytes
-    }
-}
-
-/// A backend that counts how often it is asked for a key.
-struct Counting {
-    backend: FjallBackend,
-    gets: AtomicU64,
-}
-
-impl Backend for Counting {
-    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
-        self.gets.fetch_add(1, Ordering::Relaxed);
-        self.backend.get(space, key)
-    }
-
-    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
-        self.backend.range(space, bounds)
-    }
-
-    fn write(&self, batch: &Batch, durability: Durability) -> Result<(), BackendError> {
-        self.backend.write(batch, durability)
-    }
-
-    fn sync(&self) -> Result<(), BackendError> {
-        self.backend.sync()
-    }
-
-    fn flush(&self) -> Result<(), BackendError> {
-        self.backend.flush()
-    }
-
-    fn compact(&self) -> Result<(), BackendError> {
-        self.backend.compact()
-    }
-
-    fn bytes_on_disk(&self) -> Result<u64, BackendError> {
-        self.backend.bytes_on_disk()
-    }
-
-    fn backup(&self, to: &Path) -> Result<(), BackendError> {
-        self.backend.backup(to)
     }
 }

@@ -5,10 +5,10 @@ use std::ops::Bound::Included;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use twiceshy::Secret;
-use twiceshy_store::backend::{Bounds, Scan, Unbounded};
+use twiceshy_store::backend::{Bounds, Observed, Unbounded};
 use twiceshy_store::{
-    Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
-    Keyspace, Layout, MemoryBackend, Options, StoreError,
+    Backend, Batch, Durability, FjallBackend, FjallOptions, GuardedStore, Keyspace, Layout,
+    MemoryBackend, Options, StoreError,
 };
 
 pub(crate) type Key = [u8; 16];
@@ -114,50 +114,6 @@ pub(crate) fn scan(backend: &FjallBackend, space: Keyspace) -> usize {
     pairs.inspect(|pair| assert!(pair.is_ok(), "a disk that can be read")).count()
 }
 
-/// A backend that notes what it is asked for.
-pub(crate) struct Recording {
-    backend: FjallBackend,
-    asked: Mutex<Vec<Key>>,
-}
-
-impl Backend for Recording {
-    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
-        // In the merged layout, a part of the hash is before the key.
-        if let Some(&key) = key.last_chunk() {
-            self.asked.lock().expect("no panic").push(key);
-        }
-        self.backend.get(space, key)
-    }
-
-    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
-        self.backend.range(space, bounds)
-    }
-
-    fn write(&self, batch: &Batch, durability: Durability) -> Result<(), BackendError> {
-        self.backend.write(batch, durability)
-    }
-
-    fn sync(&self) -> Result<(), BackendError> {
-        self.backend.sync()
-    }
-
-    fn flush(&self) -> Result<(), BackendError> {
-        self.backend.flush()
-    }
-
-    fn compact(&self) -> Result<(), BackendError> {
-        self.backend.compact()
-    }
-
-    fn bytes_on_disk(&self) -> Result<u64, BackendError> {
-        self.backend.bytes_on_disk()
-    }
-
-    fn backup(&self, to: &Path) -> Result<(), BackendError> {
-        self.backend.backup(to)
-    }
-}
-
 /// A store, with or without our filter before it.
 pub(crate) enum Setup {
     Bare {
@@ -165,8 +121,9 @@ pub(crate) enum Setup {
         cache_bytes: u64,
     },
     Guarded {
-        store: Box<GuardedStore<Arc<Recording>>>,
-        recording: Arc<Recording>,
+        store: Box<GuardedStore<Observed<FjallBackend>>>,
+        /// What the backend was asked for.
+        asked: Arc<Mutex<Vec<Key>>>,
         cache_bytes: u64,
     },
 }
@@ -178,11 +135,18 @@ impl Setup {
         if !kind.is_guarded() {
             return Setup::Bare { backend, cache_bytes };
         }
-        let recording = Arc::new(Recording { backend, asked: Mutex::default() });
-        let store = kind.store(size).open_with(Arc::clone(&recording), None);
+        let asked = Arc::new(Mutex::default());
+        let noted: Arc<Mutex<Vec<Key>>> = Arc::clone(&asked);
+        let backend = Observed::new(backend, move |_, key| {
+            // In the merged layout, a part of the hash is before the key.
+            if let Some(&key) = key.last_chunk() {
+                noted.lock().expect("no panic").push(key);
+            }
+        });
+        let store = kind.store(size).open_with(backend, None);
         let mut store: GuardedStore<_> = store.expect("a store");
         store.wait_until_ready().expect("a backend that can be read");
-        Setup::Guarded { store: Box::new(store), recording, cache_bytes }
+        Setup::Guarded { store: Box::new(store), asked, cache_bytes }
     }
 
     pub(crate) fn put(&self, key: &Key) {
@@ -260,8 +224,8 @@ impl Setup {
     pub(crate) fn asked(&self) -> Option<Vec<Key>> {
         match self {
             Setup::Bare { .. } => None,
-            Setup::Guarded { recording, .. } => {
-                Some(std::mem::take(&mut *recording.asked.lock().expect("no panic")))
+            Setup::Guarded { asked, .. } => {
+                Some(std::mem::take(&mut *asked.lock().expect("no panic")))
             }
         }
     }

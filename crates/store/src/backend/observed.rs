@@ -1,0 +1,81 @@
+//! A backend that is looked at.
+
+use std::fmt;
+use std::path::Path;
+
+use super::{Backend, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
+
+/// A backend that tells somebody of each key that it is asked for: to count what the filter lets
+/// through, where it arrives.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use twiceshy_store::backend::Observed;
+/// use twiceshy_store::{GuardedStore, MemoryBackend, Options};
+///
+/// let gets = Arc::new(AtomicU64::new(0));
+/// let counter = Arc::clone(&gets);
+/// let backend = Observed::new(MemoryBackend::new(), move |_, _| {
+///     counter.fetch_add(1, Ordering::Relaxed);
+/// });
+/// let store: GuardedStore<_> = Options::new().open_with(backend, None)?;
+/// let before = gets.load(Ordering::Relaxed);
+/// assert_eq!(store.get(b"mallory")?, None);
+/// assert_eq!(gets.load(Ordering::Relaxed), before, "the filter is empty");
+/// # Ok::<(), twiceshy_store::StoreError>(())
+/// ```
+pub struct Observed<B> {
+    inner: B,
+    on_get: OnGet,
+}
+
+type OnGet = Box<dyn Fn(Keyspace, &[u8]) + Send + Sync>;
+
+impl<B> Observed<B> {
+    /// Has each get told to somebody before it is done, by the thread that does it.
+    pub fn new(inner: B, on_get: impl Fn(Keyspace, &[u8]) + Send + Sync + 'static) -> Self {
+        Self { inner, on_get: Box::new(on_get) }
+    }
+}
+
+impl<B: Backend> Backend for Observed<B> {
+    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
+        (self.on_get)(space, key);
+        self.inner.get(space, key)
+    }
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        self.inner.range(space, bounds)
+    }
+
+    fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.inner.write(batch, durability)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.inner.compact()
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64> {
+        self.inner.bytes_on_disk()
+    }
+
+    fn backup(&self, to: &Path) -> Result<()> {
+        self.inner.backup(to)
+    }
+}
+
+impl<B: fmt::Debug> fmt::Debug for Observed<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observed").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
