@@ -4,6 +4,7 @@ mod common;
 
 use common::{Sandbox, lines};
 use serde_json::json;
+use twiceshy_store::{Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace};
 
 /// A store of three pairs.
 fn of_three() -> Sandbox {
@@ -143,8 +144,22 @@ fn a_store_is_verified_and_rebuilt() {
 fn a_filter_that_misses_members_is_found_out() {
     let sandbox = of_three();
     sandbox.expect("store import empty", "", 0);
-    // It is valid, but not this store's.
-    std::fs::copy(saved_filter(&sandbox, "empty"), saved_filter(&sandbox, "store")).unwrap();
+    // It is valid, but not this store's, which is noticed.
+    let swap =
+        || std::fs::copy(saved_filter(&sandbox, "empty"), saved_filter(&sandbox, "store")).unwrap();
+    swap();
+    sandbox.yes("store verify store");
+    // Unless the store was told that it is.
+    swap();
+    let [empty, store] = ["empty", "store"].map(|name| {
+        FjallBackend::open(sandbox.path(name).join("data"), FjallOptions::default()).unwrap()
+    });
+    let [other, own] =
+        [&empty, &store].map(|backend| backend.get(Keyspace::Meta, b"clean").unwrap().unwrap());
+    let mut batch = Batch::new();
+    batch.insert(Keyspace::Meta, "clean", [&own[..16], &other[16..]].concat());
+    store.write(&batch, Durability::Synced).unwrap();
+    drop((empty, store));
     let run = sandbox.run("store verify store --json");
     let expected = json!({"valid": false, "pairs": 3, "not_found": 3, "ghosts": 0});
     assert_eq!((run.code, run.json()), (1, expected));

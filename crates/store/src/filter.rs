@@ -88,7 +88,8 @@ pub trait SharedFilter: Sized + Send + Sync + 'static {
         mistakes: &[Hash],
     ) -> Result<(), BuildError>;
 
-    /// Saves the filter to a file, whole or not at all.
+    /// Saves the filter to a file, whole or not at all. A store knows the file by its length and
+    /// its last 64 bytes, so these should tell it from an older one, as a checksum does.
     ///
     /// # Errors
     /// If it can't be written.

@@ -8,7 +8,7 @@
 //! | `Mistakes` | all 16 bytes of the hash | nothing |
 //! | `Meta` | `store` | format (4 bytes), layout (1 byte), secret (16 bytes) |
 //! | `Meta` | `shape` | of the filter: capacity, false-positive rate (a float), shards (8 bytes each) |
-//! | `Meta` | `clean` | the number under which the filter is saved (16 bytes) |
+//! | `Meta` | `clean` | the number under which the filter is saved (16 bytes), how long the file is (8 bytes), and its end (64 bytes) |
 //!
 //! Numbers are big-endian, so that bytes are in the order of hashes. The key behind the hash
 //! gives back all of it, and keeps apart two keys that share its first bytes. Of these there are

@@ -1,7 +1,8 @@
 //! What survives: the saved filter, or else what it is built from.
 //!
 //! A saved filter is named after a random number, and only the one that the backend names is
-//! used. That name is removed, durably, before anything is written that the filter doesn't
+//! used. With the name it keeps the end of the file, which has a checksum of all of it: an older
+//! file that somebody puts back under the name isn't used either. That name is removed, durably, before anything is written that the filter doesn't
 //! have. So whatever is named is exact, and whatever happened before that is built again from
 //! the members and the mistakes.
 
@@ -13,12 +14,14 @@ use crate::filter::SharedFilter;
 use crate::layout::{self, CLEAN, Layout};
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder, JoinHandle};
-use twiceshy::Secret;
+use twiceshy::{Secret, SnapshotError};
 
 /// The filter that was saved when the store was closed, if nothing was written since.
 ///
@@ -29,12 +32,28 @@ pub(super) fn saved<F: SharedFilter>(
     directory: Option<&Path>,
 ) -> Result<Option<F>> {
     let Some(name) = backend.get(Keyspace::Meta, CLEAN)? else { return Ok(None) };
-    let file = directory.zip(file_name(&name)).map(|(directory, name)| directory.join(name));
-    let filter = file.and_then(|file| F::restore_from(&file).ok());
+    let filter = directory.and_then(|directory| restore(directory, &name));
     if filter.is_none() {
         unname(backend, directory)?;
     }
     Ok(filter)
+}
+
+/// The filter of this name, if it is the one that was saved under it.
+fn restore<F: SharedFilter>(directory: &Path, name: &[u8]) -> Option<F> {
+    let (&number, seal) = name.split_first_chunk()?;
+    let file = directory.join(file_name(number));
+    if read_seal(&file).ok()? == seal { F::restore_from(&file).ok() } else { None }
+}
+
+/// How long a file is, and its end.
+fn read_seal(file: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(file)?;
+    let length = file.metadata()?.len();
+    let mut seal = length.to_be_bytes().to_vec();
+    file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
+    file.take(END_BYTES).read_to_end(&mut seal)?;
+    Ok(seal)
 }
 
 /// Has the backend name no saved filter, from now on and whatever happens. The file goes, too: if
@@ -50,9 +69,8 @@ pub(super) fn unname(backend: &impl Backend, directory: Option<&Path>) -> Result
 }
 
 /// The file of a filter that is saved under a number.
-fn file_name(number: &[u8]) -> Option<OsString> {
-    let number: [u8; 16] = number.try_into().ok()?;
-    Some(format!("{PREFIX}{:032x}{SUFFIX}", u128::from_be_bytes(number)).into())
+fn file_name(number: [u8; 16]) -> OsString {
+    format!("{PREFIX}{:032x}{SUFFIX}", u128::from_be_bytes(number)).into()
 }
 
 /// The name of a thread that builds the filter again.
@@ -67,6 +85,9 @@ thread_local! {
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(4)
 }
+
+/// A snapshot's last line.
+const END_BYTES: u64 = 64;
 
 const PREFIX: &str = "filter-";
 const SUFFIX: &str = ".snapshot";
@@ -214,10 +235,12 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
             return Ok(());
         }
         let number = *Secret::generate()?.expose();
-        let name = file_name(&number).expect("16 bytes");
-        self.front.filter.save_to(&directory.join(&name))?;
+        let name = file_name(number);
+        let file = directory.join(&name);
+        self.front.filter.save_to(&file)?;
+        let seal = read_seal(&file).map_err(SnapshotError::from)?;
         let mut batch = Batch::new();
-        batch.insert(Keyspace::Meta, CLEAN, number);
+        batch.insert(Keyspace::Meta, CLEAN, [&number[..], &seal].concat());
         self.backend.write(&batch, Durability::Synced)?;
         self.is_dirty.store(false, Ordering::Release);
         remove_saved(directory, Some(&name));
