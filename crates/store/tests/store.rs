@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use twiceshy_store::backend::{Excluded, Included, Unbounded};
 use twiceshy_store::{
-    Backend, Bytes, GuardedStore, Layout, MemoryBackend, Options, Statistics, StoreError,
+    Backend, Bytes, GuardedStore, Keyspace, Layout, MemoryBackend, Options, Statistics, StoreError,
 };
 
 type Store = GuardedStore<Arc<dyn Backend>>;
@@ -314,6 +314,30 @@ fn a_tiny_filter_takes_many_at_once() {
         drop(store);
         let store: GuardedStore<_> = options.open_with(backend, None).unwrap();
         assert_eq!(store.stats().mistakes, 20);
+    }
+}
+
+/// Neither in memory nor in the backend.
+#[test]
+fn a_member_is_no_mistake_any_more() {
+    for layout in common::LAYOUTS {
+        let backend = Arc::new(MemoryBackend::new());
+        let store: GuardedStore<_> =
+            common::options(layout).open_with(Arc::clone(&backend), None).unwrap();
+        let kept = || backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)).count() as u64;
+        let put = |n: u16| store.put(&n.to_be_bytes(), b"").unwrap();
+        (0..100).for_each(put);
+        (100..1000_u16).for_each(|n| assert!(!store.contains(&n.to_be_bytes()).unwrap()));
+        let mistakes = store.stats().mistakes;
+        assert!(mistakes > 10 && kept() == mistakes);
+        (100..200).for_each(put);
+        store.put_many((200..1000_u16).map(|n| (n.to_be_bytes(), b""))).unwrap();
+        assert_eq!((store.stats().mistakes, kept()), (0, 0));
+        // What was a mistake once may be one again, for the first time.
+        (0..1000_u16).step_by(2).for_each(|n| assert!(store.delete(&n.to_be_bytes()).unwrap()));
+        (0..1000_u16).step_by(2).for_each(|n| assert!(!store.contains(&n.to_be_bytes()).unwrap()));
+        let stats = store.stats();
+        assert_eq!((stats.mistakes, stats.repeated_false_positives), (kept(), 0));
     }
 }
 
