@@ -9,7 +9,7 @@ use crate::layout::{self, Identity, Layout};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use twiceshy::{ConcurrentAdaptiveQuotientFilter, KeyedHasher, Secret};
+use twiceshy::{KeyedHasher, Secret};
 
 /// Where the default backend is, in the directory of a store.
 #[cfg(feature = "fjall")]
@@ -177,7 +177,7 @@ impl Options {
         use crate::backend::{FjallBackend, FjallOptions};
         let directory = directory.as_ref();
         // Before there is anything on the disk.
-        self.check::<ConcurrentAdaptiveQuotientFilter>(&DEFAULT)?;
+        self.check::<twiceshy::ConcurrentAdaptiveQuotientFilter>(&DEFAULT)?;
         let open = if self.create { FjallBackend::open } else { FjallBackend::open_existing };
         let backend = open(directory.join(DATA), FjallOptions::default())?;
         self.open_within(backend, Some(directory), DATA)
