@@ -54,6 +54,18 @@ pub enum Verdict {
     Open,
 }
 
+impl Verdict {
+    /// As people read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Partly => "partly",
+            Self::Refuted => "not confirmed",
+            Self::Open => "open",
+        }
+    }
+}
+
 /// A piece of evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -122,24 +122,28 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         if options.json {
             println!("{}", serde_json::to_string(&section).expect("plain data"));
         } else {
-            show(&section);
+            println!("{}", text(&section));
         }
     }
     ExitCode::SUCCESS
 }
 
-fn show(section: &Section) {
+/// The evidence, and then the answer, so that it is what stays in sight.
+fn text(section: &Section) -> String {
     const WIDTH: usize = 100;
-    println!("{}\n\n{}\n", section.title, section.question);
-    for block in &section.blocks {
-        match block {
-            Block::Table(table) => println!("{}", table.to_text(WIDTH)),
-            Block::Text(text) => println!("{text}\n"),
-            // For people to look at: in the report.
-            Block::Plot(plot) => println!("[{}: see `twiceshy-lab report`]\n", plot.title),
-        }
-    }
-    println!("Claimed: {}\nSeen: {}\n", section.paper, section.seen);
+    let evidence = section.blocks.iter().map(|block| match block {
+        Block::Table(table) => table.to_text(WIDTH),
+        Block::Text(text) => format!("{text}\n"),
+        // For people to look at: in the report.
+        Block::Plot(plot) => format!("[{}: see `twiceshy-lab report`]\n", plot.title),
+    });
+    let Section { title, question, paper, seen, verdict, .. } = section;
+    let evidence = evidence.collect::<Vec<_>>().join("\n");
+    let verdict = verdict.map_or("none", Verdict::word);
+    format!(
+        "{title}\n\n{question}\n\n{evidence}\n\
+         The paper claims: {paper}\nSeen here: {seen}\nVerdict: {verdict}\n"
+    )
 }
 
 #[cfg(test)]
@@ -152,6 +156,9 @@ mod tests {
         for experiment in ALL {
             let section = experiment.section(&Context::smallest());
             assert!(!section.seen.is_empty() && !section.blocks.is_empty(), "{}", section.id);
+            let word = section.verdict.expect("a verdict").word();
+            let end = format!("{}\nVerdict: {word}\n", section.seen);
+            assert!(text(&section).ends_with(&end), "{}", section.id);
         }
     }
 

@@ -105,13 +105,14 @@ fn experiment(out: &mut Markup, section: &Section, id: &str, looks: &Looks<'_>) 
 
 /// Shows a verdict, or its sign alone.
 fn badge(out: &mut Markup, verdict: Option<Verdict>, in_words: bool) {
-    let (class, sign, word) = match verdict {
-        None => return,
-        Some(Verdict::Confirmed) => ("good", "✓", "confirmed"),
-        Some(Verdict::Partly) => ("fair", "≈", "partly"),
-        Some(Verdict::Refuted) => ("bad", "✗", "not confirmed"),
-        Some(Verdict::Open) => ("fair", "?", "open"),
+    let Some(verdict) = verdict else { return };
+    let (class, sign) = match verdict {
+        Verdict::Confirmed => ("good", "✓"),
+        Verdict::Partly => ("fair", "≈"),
+        Verdict::Refuted => ("bad", "✗"),
+        Verdict::Open => ("fair", "?"),
     };
+    let word = verdict.word();
     if in_words {
         put!(out, " <span class=\"badge {class}\">{sign} {word}</span>");
     } else {
