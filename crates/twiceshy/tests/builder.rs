@@ -159,3 +159,28 @@ fn a_list_of_uneven_hashes_is_given_more_room() {
         filter.validate().unwrap();
     }
 }
+
+#[test]
+fn members_that_share_fingerprints_are_written_once() {
+    use std::cell::Cell;
+    let members: Vec<Hash> = {
+        let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
+        let mut members: Vec<Hash> = (0..10_000u64).map(|key| hasher.hash(&key)).collect();
+        members.sort_unstable();
+        members
+    };
+    for (rate, capacity) in [(0.1, 10_000), (0.001, 10_000), (0.1, 20_000)] {
+        let builder = builder().false_positive_rate(rate).capacity(capacity);
+        let passes = Cell::new(0);
+        let listed = || {
+            passes.set(passes.get() + 1);
+            members.iter().copied()
+        };
+        let filter = builder.build_sorted(listed, std::iter::empty).unwrap();
+        assert_eq!(passes.get(), 1, "{rate}, {capacity}");
+        assert_eq!(filter.parameters(), builder.plan().unwrap().parameters);
+        let statistics = filter.statistics();
+        assert!(statistics.extension_slots > 0, "some share a fingerprint, and are counted");
+        assert!(statistics.fingerprints + statistics.extension_slots <= 10_000);
+    }
+}

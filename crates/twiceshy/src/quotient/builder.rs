@@ -340,13 +340,17 @@ impl Builder {
         let mut extended = 0;
         loop {
             let plan = self.plan_for_members(capacity, extended)?;
-            match AdaptiveQuotientFilter::from_sorted(plan.parameters, members(), mistakes()) {
+            let mut listed = 0;
+            let counted = members().into_iter().inspect(|_| listed += 1);
+            match AdaptiveQuotientFilter::from_sorted(plan.parameters, counted, mistakes()) {
                 Ok(filter) => {
                     // More members than planned for would break the rate, more
-                    // extensions would take the room of later ones.
+                    // extensions would take the room of later ones. Members that share a
+                    // fingerprint leave the slots free that their count takes.
                     let statistics = filter.statistics();
-                    let used = statistics.extension_slots;
                     let fingerprints = statistics.fingerprints as usize;
+                    let shared = listed.min(capacity).saturating_sub(fingerprints) as u64;
+                    let used = statistics.extension_slots.saturating_sub(shared);
                     if fingerprints <= capacity && used <= extended {
                         return Ok(self.with_growth(filter));
                     }

@@ -117,17 +117,9 @@ impl Size {
     fn build(&self, members: &Members) -> Result<AdaptiveQuotientFilter> {
         match self {
             Self::Planned(builder) => {
-                let planned = builder.plan()?.capacity.max(members.len());
-                let builder = builder.clone().capacity(planned);
-                let Parameters { slots, remainder_bits, .. } = builder.plan()?.parameters;
-                // Of exactly the planned size it is built in one pass; members that share
-                // fingerprints are so few that they fit the room for repairs.
-                match exactly(slots, remainder_bits, members) {
-                    Err(BuildError::Full { .. }) => {
-                        Ok(builder.build_sorted(|| members.iter(), std::iter::empty)?)
-                    }
-                    built => Ok(built?),
-                }
+                let capacity = builder.plan()?.capacity.max(members.len());
+                let builder = builder.clone().capacity(capacity);
+                Ok(builder.build_sorted(|| members.iter(), std::iter::empty)?)
             }
             Self::Like { parameters, .. } => {
                 // Each doubling has taken a bit from the remainders, and left the slots as wide.
