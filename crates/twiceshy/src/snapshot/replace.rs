@@ -1,4 +1,4 @@
-//! Replacing a file at once, or not at all.
+//! Replacing a file at once, or not at all; or writing to what is no file.
 
 use super::SnapshotError;
 use std::ffi::OsString;
@@ -16,14 +16,22 @@ pub(super) enum Readers {
     Owner,
 }
 
-/// Writes a file that then takes the place of the one at `path`, if there is one.
+/// Writes a file that then takes the place of the one at `path`, if there is one. Links are
+/// followed. To a device or a pipe it is written: putting a file in its place is not what
+/// anybody means.
 pub(super) fn replace(
     path: &Path,
     readers: Readers,
     write: impl FnOnce(&mut File) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
+    let there = fs::metadata(path).ok();
+    if there.as_ref().is_some_and(|there| !there.is_file() && !there.is_dir()) {
+        return write(&mut OpenOptions::new().write(true).open(path)?);
+    }
+    let followed = if path.is_symlink() { Some(fs::canonicalize(path)?) } else { None };
+    let path = followed.as_deref().unwrap_or(path);
     let before = match readers {
-        Readers::AsBefore => fs::metadata(path).ok().filter(fs::Metadata::is_file),
+        Readers::AsBefore => there.filter(fs::Metadata::is_file),
         Readers::Owner => None,
     };
     // Nobody else may open it before it is known who may.
@@ -151,6 +159,45 @@ mod tests {
         assert_eq!(mode(), 0o640);
         replace(&path, Readers::Owner, |_| Ok(())).unwrap();
         assert_eq!(mode(), 0o600);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_unless_they_lead_nowhere() {
+        use std::os::unix::fs::symlink;
+        let folder = fresh_folder("links");
+        let [file, link, chain, broken] =
+            ["file", "link", "chain", "broken"].map(|name| folder.join(name));
+        fs::write(&file, b"old").unwrap();
+        symlink("file", &link).unwrap();
+        symlink(&link, &chain).unwrap();
+        symlink("nowhere", &broken).unwrap();
+        for path in [&link, &chain] {
+            let text = path.to_str().unwrap().as_bytes();
+            replace(path, Readers::AsBefore, |file| Ok(file.write_all(text)?)).unwrap();
+            assert_eq!(fs::read(&file).unwrap(), text);
+            assert!(path.is_symlink() && !file.is_symlink());
+        }
+        assert!(replace(&broken, Readers::AsBefore, |_| Ok(())).is_err());
+        assert_eq!(names(&folder).len(), 4);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// By a link: if it should ever be replaced, it isn't the device.
+    #[cfg(unix)]
+    #[test]
+    fn devices_and_pipes_are_written_to() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+        let folder = fresh_folder("devices");
+        let null = folder.join("null");
+        symlink("/dev/null", &null).unwrap();
+        for readers in [Readers::AsBefore, Readers::Owner] {
+            replace(&null, readers, |file| Ok(file.write_all(b"new")?)).unwrap();
+        }
+        assert!(null.is_symlink());
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        assert_eq!(names(&folder), ["null"]);
         fs::remove_dir_all(folder).unwrap();
     }
 

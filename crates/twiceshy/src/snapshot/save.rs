@@ -31,7 +31,8 @@ impl AdaptiveQuotientFilter {
     }
 
     /// Writes a [snapshot](crate::snapshot) to a file: after a crash at any moment there is
-    /// the old one or the new one, complete. A link at `path` is replaced, not followed.
+    /// the old one or the new one, complete. A link at `path` is followed, and to what is no file,
+    /// such as `/dev/stdout`, the snapshot is written as it is.
     ///
     /// It is written to a temporary file beside it, `.NAME.….tmp`, which a crash may leave.
     ///

@@ -2,8 +2,7 @@
 
 use super::secret::SecretArgs;
 use crate::output::Target;
-use anyhow::{Context as _, Result, anyhow};
-use std::fs::File;
+use anyhow::{Result, anyhow};
 use std::path::Path;
 use twiceshy::{AdaptiveQuotientFilter, Keyed, SnapshotError};
 
@@ -38,12 +37,5 @@ pub(super) fn load_unasked(path: &Path) -> Result<(AdaptiveQuotientFilter, bool)
 /// Writes a filter, whole or not at all.
 pub(super) fn save(filter: &LineFilter, target: &Target, with_secret: bool) -> Result<()> {
     let path = target.path();
-    if target.is_special() {
-        let written = File::options().write(true).open(path).map_err(SnapshotError::from);
-        let save =
-            |file| if with_secret { filter.save_with_secret(file) } else { filter.save(file) };
-        let written = written.and_then(save);
-        return written.with_context(|| path.display().to_string());
-    }
     Ok(if with_secret { filter.save_with_secret_to(path) } else { filter.save_to(path) }?)
 }
