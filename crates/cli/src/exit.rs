@@ -2,7 +2,8 @@
 
 use crate::output::WriteError;
 use anyhow::{Error, Result};
-use std::io::{ErrorKind, Write as _};
+use clap::error::ErrorKind;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// What a command that could be carried out has to say.
@@ -26,21 +27,36 @@ pub(crate) fn code(answer: Result<Answer>) -> ExitCode {
         Ok(Answer::No) => ExitCode::from(1),
         // Whoever read our output has had enough of it, as `head` has.
         Err(error) if is_unread(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            // If that can't be written either, the code has to do.
-            let _ = writeln!(std::io::stderr(), "twiceshy: {}", one_line(&error));
-            ExitCode::from(2)
-        }
+        Err(error) => failed(&format!("{error:#}")),
     }
 }
 
-fn is_unread(error: &Error) -> bool {
-    error.downcast_ref().is_some_and(|WriteError(error)| error.kind() == ErrorKind::BrokenPipe)
+/// Tells what can't be understood of what was typed, or gives the help that was asked for.
+pub(crate) fn misunderstood(error: &clap::Error) -> ExitCode {
+    let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help || !error.use_stderr() {
+        error.exit();
+    }
+    // What is wrong, what might be meant instead, and what is known without being said.
+    let text = error.to_string();
+    let parts = text.split("\n\n").map(|part| part.trim().trim_start_matches("error: "));
+    let is_told = |part: &&str| !part.starts_with("Usage: ") && !part.starts_with("For more ");
+    let parts: Vec<_> = parts.filter(is_told).collect();
+    failed(&format!("{}; see --help", parts.join("; ")))
 }
 
-/// The error and all its causes. An engine's error may have lines of its own.
-fn one_line(error: &Error) -> String {
-    let text = format!("{error:#}");
+fn failed(reason: &str) -> ExitCode {
+    // If that can't be written either, the code has to do.
+    let _ = writeln!(io::stderr(), "twiceshy: {}", one_line(reason));
+    ExitCode::from(2)
+}
+
+fn is_unread(error: &Error) -> bool {
+    error.downcast_ref().is_some_and(|WriteError(error)| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// An engine's error may have lines of its own.
+fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -52,14 +68,14 @@ mod tests {
     #[test]
     fn all_causes_are_told_in_one_line() {
         let error = anyhow!("deep\n  down").context("higher").context("keys.txt");
-        assert_eq!(one_line(&error), "keys.txt: higher: deep down");
+        assert_eq!(one_line(&format!("{error:#}")), "keys.txt: higher: deep down");
     }
 
     #[test]
     fn only_our_own_broken_pipe_is_quiet() {
-        let broken = || std::io::Error::from(ErrorKind::BrokenPipe);
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(is_unread(&Error::new(WriteError(broken()))));
         assert!(!is_unread(&Error::new(broken())));
-        assert!(!is_unread(&Error::new(WriteError(ErrorKind::StorageFull.into()))));
+        assert!(!is_unread(&Error::new(WriteError(io::ErrorKind::StorageFull.into()))));
     }
 }

@@ -18,7 +18,10 @@ use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::misunderstood(&error),
+    };
     let mut session = session::Session::new(&cli);
     let answer = cli.command.run(&mut session);
     exit::code(answer.and_then(|answer| Ok(session.finish().map(|()| answer)?)))

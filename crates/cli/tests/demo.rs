@@ -114,16 +114,9 @@ fn what_cannot_be_done_is_said_in_a_line() {
             ("demo --out none/page.html", "none: No such file or directory"),
             ("demo --directory none", "none: No such file or directory"),
             ("demo --directory file", "file: Not a directory"),
+            ("demo --keys 10", "'--keys <KEYS>': 10 is not in 1000.."),
+            ("demo --queries many", "'--queries <QUERIES>': invalid digit"),
+            ("demo --seed -1", "'--seed <SEED>': invalid digit"),
         ],
     );
-    for (line, reason) in [
-        ("demo --keys 10", "'--keys <KEYS>': 10 is not in 1000.."),
-        ("demo --queries many", "'--queries <QUERIES>': invalid digit"),
-        ("demo --seed -1", "unexpected argument '-1'"),
-    ] {
-        let run = sandbox.run(line);
-        assert_eq!(run.code, 2);
-        assert!(run.stderr.contains(reason), "{line}: {}", run.stderr);
-    }
-    assert_eq!(sandbox.names(), ["file", "folder"]);
 }

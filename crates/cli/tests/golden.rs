@@ -114,6 +114,30 @@ fn stores_are_told_of_as_before() {
 }
 
 #[test]
+fn what_is_mistyped_is_told_of_as_before() {
+    let text = transcript(
+        &Sandbox::new(),
+        &[
+            "demo --keys -1",
+            "demo --keys 10",
+            "demo --queries 1e6",
+            "demo --seed abc",
+            "filter build keys.txt -o new.filter --rate abc",
+            "filter build keys.txt -o new.filter --rate 2",
+            "filter build keys.txt -o new.filter --capacity -1",
+            "filter build keys.txt -o new.filter --fpr 0.01",
+            "filter build keys.txt --rate 0.01",
+            "filter check keys.filter keys.txt --only perhaps",
+            "store import users.store users.tsv --capacity many",
+            "store import users.store users.tsv --rate nan",
+            "store import users.store users.tsv --layout sideways",
+            "store imprt users.store",
+        ],
+    );
+    compare("mistyped.txt", &text);
+}
+
+#[test]
 fn there_are_completions_for_every_shell() {
     let sandbox = Sandbox::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

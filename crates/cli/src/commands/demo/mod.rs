@@ -49,12 +49,14 @@ The stores are removed afterwards; meanwhile they take half a kilobyte of the di
 pub(crate) struct Demo {
     /// How many keys each store has
     #[arg(long, default_value_t = 500_000, value_parser = value_parser!(u64).range(1000..=1 << 32))]
+    #[arg(allow_negative_numbers = true)]
     keys: u64,
     /// How many queries of each kind there are
     #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1000..=1 << 40))]
+    #[arg(allow_negative_numbers = true)]
     queries: u64,
     /// What keys, secret and queries follow from
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Where to write the page; a file that is there is replaced
     #[arg(long, value_name = "PAGE", default_value = "twiceshy-demo.html")]

@@ -44,7 +44,7 @@ pub(crate) struct Build {
     #[arg(long, conflicts_with = "like", allow_negative_numbers = true)]
     rate: Option<f64>,
     /// Room for so many keys, if there are less now
-    #[arg(long, value_name = "KEYS", conflicts_with = "like")]
+    #[arg(long, value_name = "KEYS", conflicts_with = "like", allow_negative_numbers = true)]
     capacity: Option<usize>,
     /// Take secret and size from this filter, so that both can be merged
     #[arg(long, value_name = "FILTER")]

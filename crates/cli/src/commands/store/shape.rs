@@ -8,7 +8,7 @@ use twiceshy_store::Options;
 #[derive(Args)]
 pub(super) struct ShapeArgs {
     /// How many keys to plan the filter for: a million if nothing is said; it grows by itself
-    #[arg(long, value_name = "KEYS")]
+    #[arg(long, value_name = "KEYS", allow_negative_numbers = true)]
     capacity: Option<usize>,
     /// How often an absent key is looked for on the disk, the first time: 0.002 if nothing is said
     #[arg(long, allow_negative_numbers = true)]
