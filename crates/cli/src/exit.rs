@@ -1,5 +1,6 @@
 //! How it went, for the shell.
 
+use crate::interrupt;
 use crate::output::WriteError;
 use anyhow::{Error, Result};
 use clap::error::ErrorKind;
@@ -22,6 +23,8 @@ impl Answer {
 
 /// Tells what went wrong, in one line, and the exit code.
 pub(crate) fn code(answer: Result<Answer>) -> ExitCode {
+    // What fails because it is being undone isn't told.
+    let _held = interrupt::hold();
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),

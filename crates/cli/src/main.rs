@@ -1,8 +1,8 @@
 //! `twiceshy`, the command line: guarded stores and filter files.
 //!
 //! [`cli`] says what can be typed, [`commands`] does it; [`input`] reads lines, [`output`]
-//! writes answers, [`progress`] keeps a person at a terminal company, and [`exit`] tells the
-//! shell how it went.
+//! writes answers, [`progress`] keeps a person at a terminal company, [`interrupt`] undoes what
+//! they lose patience with, and [`exit`] tells the shell how it went.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod cli;
 mod commands;
 mod exit;
 mod input;
+mod interrupt;
 mod output;
 mod progress;
 mod session;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::misunderstood(&error),
     };
+    interrupt::mind();
     let mut session = session::Session::new(&cli);
     let answer = cli.command.run(&mut session);
     exit::code(answer.and_then(|answer| Ok(session.finish().map(|()| answer)?)))

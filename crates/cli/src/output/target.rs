@@ -1,6 +1,7 @@
 //! Where a file will be written.
 
 use super::{Output, Report};
+use crate::interrupt::{self, Held};
 use anyhow::{Context as _, Result, bail};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
@@ -49,6 +50,11 @@ impl Target {
         self.is_special
     }
 
+    /// Puts interrupts off while a file is written. Not so with a pipe, which may never be read.
+    pub(crate) fn hold(&self) -> Option<Held> {
+        (!self.is_special).then(interrupt::hold)
+    }
+
     /// Tells about what was written, unless that may have gone the same way as what is told: to
     /// the standard output.
     pub(crate) fn report(&self, report: &Report, output: &mut Output) -> Result<()> {
@@ -57,6 +63,7 @@ impl Target {
 
     /// Writes a text that everybody may read, whole or not at all.
     pub(crate) fn write(&self, text: &str) -> Result<()> {
+        let _held = self.hold();
         let written = if self.is_special {
             let file = File::options().write(true).open(&self.path);
             file.and_then(|mut file| file.write_all(text.as_bytes()))

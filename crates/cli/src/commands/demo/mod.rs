@@ -10,13 +10,15 @@ mod subject;
 mod traffic;
 
 use crate::exit::Answer;
+use crate::interrupt::{self, Undo};
 use crate::output::Target;
 use crate::session::Session;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use clap::value_parser;
 use results::Results;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 const HELP: &str = "\
 Examples:
@@ -70,10 +72,11 @@ impl Demo {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let target = Target::new(&self.out)?;
         let parent = self.directory.clone().unwrap_or_else(std::env::temp_dir);
-        let directory = tempfile::Builder::new().prefix("twiceshy-demo-").tempdir_in(&parent);
-        let directory = directory.with_context(|| parent.display().to_string())?;
-        let results = run::run(self, directory.path(), session)
-            .with_context(|| directory.path().display().to_string())?;
+        let (directory, removal) =
+            temporary_in(&parent).with_context(|| parent.display().to_string())?;
+        let results =
+            run::run(self, &directory, session).with_context(|| directory.display().to_string())?;
+        drop(removal);
         target.write(&page::page(&results).to_html())?;
         self.tell(&results, &target, session)
     }
@@ -93,6 +96,14 @@ impl Demo {
         }
         Ok(Answer::Yes)
     }
+}
+
+/// A directory that is removed again.
+fn temporary_in(parent: &Path) -> io::Result<(PathBuf, Undo)> {
+    let mut held = interrupt::hold();
+    let directory = tempfile::Builder::new().prefix("twiceshy-demo-").tempdir_in(parent)?.keep();
+    let removed = directory.clone();
+    Ok((directory, held.undo(move || interrupt::remove(&removed))))
 }
 
 /// Letters in a line of a terminal.

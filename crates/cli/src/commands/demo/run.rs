@@ -6,6 +6,7 @@ use super::Demo;
 use super::results::{Results, Run, Tally, Traffic};
 use super::subject::{Setting, Subject};
 use super::traffic::{HOSTILE, skewed};
+use crate::interrupt;
 use crate::progress::{Total, turn_to};
 use crate::session::Session;
 use anyhow::{Error, Result};
@@ -25,8 +26,11 @@ pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Re
     let setting = Setting { keys: demo.keys, seed: demo.seed };
     let progress = session.progress("filling two stores", Total::Items(2 * demo.keys));
     let bar = progress.bar();
+    // Opening would make what was removed a moment ago.
+    let held = interrupt::hold();
     let off = Subject::new(&directory.join("off"), setting, false)?;
     let on = Subject::new(&directory.join("on"), setting, true)?;
+    drop(held);
     fill([&off, &on], &bar)?;
     let mut contest = Contest {
         filter: off.filter_bytes(),

@@ -75,7 +75,9 @@ impl Build {
         let progress = session.progress("building", Total::Unknown);
         let filter: LineFilter = Keyed::new(size.build(&members)?, secret);
         let with_secret = !self.secret.is_apart();
+        let held = target.hold();
         planned.keep(filter.secret(), || save(&filter, &target, with_secret))?;
+        drop(held);
         drop(progress);
 
         let statistics = filter.filter().statistics();

@@ -42,7 +42,9 @@ impl Merge {
         let filters = filters.collect::<Result<Vec<_>>>()?;
         let merged = LineFilter::merged(&filters.iter().collect::<Vec<_>>());
         let merged = merged.context("these filters can't be merged")?;
+        let held = target.hold();
         save(&merged, &target, !self.secret.is_apart())?;
+        drop(held);
         drop(progress);
 
         let statistics = merged.filter().statistics();

@@ -1,17 +1,18 @@
 //! A new store, made out of sight: there is all of it or nothing.
 
 use super::open::DATA;
+use crate::interrupt::{self, Undo};
 use anyhow::{Context as _, Result, bail};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// A store that is made in a hidden directory within its own, and moved out of it when it is
-/// done. What is removed if that fails is only what nobody else has seen.
+/// done. What is removed if that fails, or is interrupted, is only what nobody else has seen.
 pub(super) struct Making {
     directory: PathBuf,
     hidden: PathBuf,
-    is_directory_new: bool,
+    _removal: Undo,
 }
 
 const HIDDEN: &str = ".twiceshy-making-";
@@ -20,6 +21,7 @@ impl Making {
     /// Begins, in a directory that has no store in it.
     pub(super) fn begin(directory: &Path) -> Result<Self> {
         let name = || directory.display().to_string();
+        let mut held = interrupt::hold();
         let is_directory_new = match fs::create_dir(directory) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
@@ -33,7 +35,15 @@ impl Making {
             }
         }
         let hidden = directory.join(format!("{HIDDEN}{}", std::process::id()));
-        Ok(Self { directory: directory.into(), hidden, is_directory_new })
+        let (removed, parent) = (hidden.clone(), directory.to_path_buf());
+        let removal = held.undo(move || {
+            interrupt::remove(&removed);
+            if is_directory_new {
+                // Does nothing if there is a store in it now.
+                let _ = fs::remove_dir(&parent);
+            }
+        });
+        Ok(Self { directory: directory.into(), hidden, _removal: removal })
     }
 
     /// Where it is made.
@@ -43,6 +53,7 @@ impl Making {
 
     /// Moves the store, which must be closed, to where it belongs.
     pub(super) fn finish(self) -> Result<()> {
+        let _held = interrupt::hold();
         self.publish().with_context(|| self.directory.display().to_string())
     }
 
@@ -55,16 +66,5 @@ impl Making {
             fs::rename(entry.path(), self.directory.join(entry.file_name()))?;
         }
         if cfg!(unix) { File::open(&self.directory)?.sync_all() } else { Ok(()) }
-    }
-}
-
-impl Drop for Making {
-    /// What can't be removed does no harm.
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.hidden);
-        if self.is_directory_new {
-            // Does nothing if there is a store in it now.
-            let _ = fs::remove_dir(&self.directory);
-        }
     }
 }

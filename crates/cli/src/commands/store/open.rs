@@ -1,6 +1,7 @@
 //! Finding, making and opening stores.
 
 use super::making::Making;
+use crate::interrupt;
 use crate::progress::{Total, turn_to};
 use crate::session::Session;
 use anyhow::{Context as _, Result, bail};
@@ -85,7 +86,10 @@ pub(super) fn in_new_or_existing<T>(
     match open(directory, &existing, Filter::Ready, session) {
         Err(StoreError::Missing) => {
             let making = Making::begin(directory)?;
+            // Opening would make what was removed a moment ago.
+            let held = interrupt::hold();
             let store = found(directory, open(making.path(), options, Filter::Ready, session))?;
+            drop(held);
             let done = work(&store, Origin::New)?;
             close(store, making.path(), session)?;
             making.finish()?;
