@@ -88,6 +88,10 @@ impl Run {
     }
 
     /// What the adversary learns from asking: the keys that went to the disk, or seem to have.
+    ///
+    /// It is no `Collector` of the workloads: where visits can't be seen, that one takes what costs
+    /// several times the usual, however many these are, and this one the slowest, so many of each
+    /// 1000.
     pub(crate) fn learn(&mut self, keys: &[Key]) -> Vec<Key> {
         let mut times: Vec<(Duration, Key)> = Vec::with_capacity(keys.len());
         for key in keys {
