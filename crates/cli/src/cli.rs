@@ -27,9 +27,10 @@ JSON:
   {\"hex\": \"…\"}.
 
 Exit codes:
-  0  yes: it is done, it is there, all is well
-  1  no: a key is absent, a check has found something missing
-  2  it could not be done; one line on the standard error says why";
+  0    yes: it is done, it is there, all is well
+  1    no: a key is absent, a check has found something missing
+  2    it could not be done; one line on the standard error says why
+  130  it was interrupted; what was half done is undone";
 
 const STORE: &str = "\
 Examples:
