@@ -188,12 +188,12 @@ pub(crate) fn run(options: &Options) {
         return;
     }
     line(format!(
-        "{:<16} {:<8} {:>10} {:>9} {:>9} {:>9} {:>9}",
+        "{:<18} {:<8} {:>10} {:>9} {:>9} {:>9} {:>9}",
         "map", "op", "count", "reads", "writes", "moved", "pages"
     ));
     for row in rows {
         line(format!(
-            "{:<16} {:<8} {:>10} {:>9.3} {:>9.3} {:>9.3} {:>9.3}",
+            "{:<18} {:<8} {:>10} {:>9.3} {:>9.3} {:>9.3} {:>9.3}",
             row.map, row.op, row.count, row.reads, row.writes, row.moved, row.pages
         ));
     }
