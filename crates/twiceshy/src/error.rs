@@ -146,6 +146,9 @@ pub enum AdaptError {
     /// A listed member has the same hash as the claimed mistake.
     #[error("the claimed mistake is a member, so \"maybe\" was right")]
     IsMember,
+    /// The range is so long that the filter says "maybe" without looking.
+    #[error("the range is too long for the filter; ask for parts of it, or build a better one")]
+    TooLong,
     /// No slots are left for the longer fingerprints.
     #[error(
         "no room to repair a mistake at {:.1} % load; build a larger filter from members and \
@@ -184,6 +187,12 @@ pub enum BuildError {
     /// Too many members have the same fingerprint.
     #[error("more than 2^40 members have the same fingerprint")]
     Uncountable,
+    /// Ranges can't be that long.
+    #[error("ranges of {0} keys are impossible; choose 1 to 2^20")]
+    Range(u64),
+    /// How large a filter for ranges should be was not said, or twice.
+    #[error("give one of capacity and slots")]
+    RangeSize,
     /// There can't be that many slots.
     #[error("{0} slots are impossible; choose 1 to 2^48")]
     Slots(u64),

@@ -9,6 +9,7 @@ mod hash;
 mod keyed;
 mod member;
 mod quotient;
+mod range;
 mod reverse_map;
 pub mod snapshot;
 mod table;
@@ -25,6 +26,9 @@ pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};
 pub use keyed::Keyed;
 pub use member::Member;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
+pub use range::{
+    AdaptiveRangeFilter, RangeAnswer, RangeBuilder, RangeClaim, RangeFilter, RangeKey,
+};
 pub use reverse_map::MemoryMap;
 pub use snapshot::{FrozenFilter, SnapshotError};
 pub use traits::{AdaptiveFilter, Dynamic, Filter, Removable, ReverseMap};

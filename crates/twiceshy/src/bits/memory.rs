@@ -81,8 +81,13 @@ impl Lines {
 
     /// A copy of our own, or `None` if there is no memory for it.
     pub(crate) fn copied(&self) -> Option<Self> {
-        let mut copy = Self::zeroed(self.len())?;
-        copy.bytes_mut().copy_from_slice(&self.bytes()[..self.size]);
+        self.extended(0)
+    }
+
+    /// As [`copied`](Self::copied), with so many zero lines more.
+    pub(crate) fn extended(&self, more: usize) -> Option<Self> {
+        let mut copy = Self::zeroed(self.len().checked_add(more)?)?;
+        copy.bytes_mut()[..self.size].copy_from_slice(&self.bytes()[..self.size]);
         Some(copy)
     }
 
@@ -204,6 +209,12 @@ mod tests {
             }
             let copy = lines.clone();
             assert!((0..count * LINE).all(|at| copy.view(at) == lines.view(at)));
+            let longer = lines.extended(2).unwrap();
+            assert_eq!(
+                (longer.len(), &longer.bytes()[..count * LINE]),
+                (count + 2, &copy.bytes()[..count * LINE])
+            );
+            assert!(longer.bytes()[count * LINE..].iter().all(|&byte| byte == 0));
             lines.clear();
             assert!((0..count).all(|line| lines.view(line * LINE) == &[0; VIEW]));
         }

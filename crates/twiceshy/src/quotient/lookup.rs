@@ -112,22 +112,8 @@ impl AdaptiveQuotientFilter {
     /// are none, an empty range where they would be.
     #[inline(always)]
     pub(super) fn minirun<M: Machine>(&self, machine: M, scaled: Scaled) -> Range<u64> {
-        let table = &self.table;
         let remainder = scaled.leading(self.digits.remainder);
-        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
-        if !table.is_occupied(scaled.quotient) {
-            return walk.position()..walk.position();
-        }
-        let mut start = None;
-        loop {
-            let value = walk.remainder();
-            if value >= remainder && start.is_none() {
-                start = Some(walk.position());
-            }
-            if value > remainder || !walk.advance() {
-                return start.unwrap_or(walk.position())..walk.position();
-            }
-        }
+        self.table.minirun(machine, scaled.quotient, remainder, 0)
     }
 }
 

@@ -351,6 +351,13 @@ impl QuotientTable {
         usize::try_from((slots + 4 * slots.isqrt() + 64).div_ceil(lanes)).ok()
     }
 
+    /// Gives the tail as many lines more as all of the table has in a hundred, for runs that are
+    /// longer than those of uniform hashes; whether there was memory for them.
+    pub(crate) fn lengthen_tail(&mut self) -> bool {
+        let lengthened = self.lines.extended(self.blocks() / 100 + 1);
+        lengthened.map(|lines| self.lines = lines).is_some()
+    }
+
     /// Forgets all runs.
     pub(crate) fn clear(&mut self) {
         self.lines.clear();

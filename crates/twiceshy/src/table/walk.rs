@@ -4,11 +4,38 @@ use super::budget::Budget;
 use super::layout::{Geometry, Place, Plane, QuotientTable, window};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
+use core::ops::Range;
 
 impl QuotientTable {
     /// The first slot of the run of `quotient`, or where it would begin.
     pub(crate) fn run_start<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
         self.walk::<M, 0>(machine, self.place(quotient)).position()
+    }
+
+    /// The slots of the entries of `quotient` that have this remainder, above so many other bits;
+    /// if there are none, an empty range where they would be.
+    #[inline(always)]
+    pub(crate) fn minirun<M: Machine>(
+        &self,
+        machine: M,
+        quotient: u64,
+        remainder: u64,
+        other_bits: u32,
+    ) -> Range<u64> {
+        let mut walk = self.walk::<M, 0>(machine, self.place(quotient));
+        if !self.is_occupied(quotient) {
+            return walk.position()..walk.position();
+        }
+        let mut start = None;
+        loop {
+            let value = walk.remainder() >> other_bits;
+            if value >= remainder && start.is_none() {
+                start = Some(walk.position());
+            }
+            if value > remainder || !walk.advance() {
+                return start.unwrap_or(walk.position())..walk.position();
+            }
+        }
     }
 
     /// Walks through the run of the quotient at `place`, entry by entry; a quotient that

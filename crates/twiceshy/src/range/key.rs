@@ -1,0 +1,149 @@
+//! The types that have an order, and ranges.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
+use std::time::SystemTime;
+
+/// A type whose values are numbers in order, so that there are ranges of them.
+///
+/// The number of a key must grow with the key, and no two keys may share one. Your own type is a
+/// key by way of such a number:
+///
+/// ```
+/// use twiceshy::RangeKey;
+/// #[derive(Clone, Copy)]
+/// struct Millis(u64);
+/// impl RangeKey for Millis {
+///     const BITS: u32 = 64;
+///     fn number(self) -> u128 {
+///         self.0.into()
+///     }
+/// }
+/// ```
+pub trait RangeKey: Copy {
+    /// All numbers have so many bits, at most 128.
+    const BITS: u32;
+
+    /// Its place among all keys.
+    fn number(self) -> u128;
+}
+
+macro_rules! integers {
+    ($($unsigned:ident $signed:ident)*) => {$(
+        impl RangeKey for $unsigned {
+            const BITS: u32 = Self::BITS;
+
+            #[inline]
+            fn number(self) -> u128 {
+                self.into()
+            }
+        }
+
+        /// Negative numbers come first.
+        impl RangeKey for $signed {
+            const BITS: u32 = Self::BITS;
+
+            #[inline]
+            fn number(self) -> u128 {
+                (self.cast_unsigned() ^ Self::MIN.cast_unsigned()).into()
+            }
+        }
+    )*};
+}
+
+integers! { u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 }
+
+/// In the order of [`f64::total_cmp`]: -0 is before 0, and what is no number at both ends.
+impl RangeKey for f64 {
+    const BITS: u32 = 64;
+
+    #[inline]
+    fn number(self) -> u128 {
+        let bits = self.to_bits().cast_signed();
+        // Of negative ones the larger bits are the smaller numbers.
+        let ordered = bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed();
+        ordered.number()
+    }
+}
+
+impl RangeKey for Ipv4Addr {
+    const BITS: u32 = 32;
+
+    #[inline]
+    fn number(self) -> u128 {
+        self.to_bits().into()
+    }
+}
+
+impl RangeKey for Ipv6Addr {
+    const BITS: u32 = 128;
+
+    #[inline]
+    fn number(self) -> u128 {
+        self.to_bits()
+    }
+}
+
+/// Nanoseconds.
+impl RangeKey for Duration {
+    const BITS: u32 = 94;
+
+    #[inline]
+    fn number(self) -> u128 {
+        self.as_nanos()
+    }
+}
+
+/// Nanoseconds since or before 1970.
+impl RangeKey for SystemTime {
+    const BITS: u32 = 96;
+
+    #[inline]
+    fn number(self) -> u128 {
+        const EPOCH: u128 = 1 << 95;
+        match self.duration_since(Self::UNIX_EPOCH) {
+            Ok(since) => EPOCH + since.as_nanos(),
+            Err(before) => EPOCH - before.duration().as_nanos(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cmp::Ordering;
+    use proptest::prelude::*;
+
+    fn keeps_order<K: RangeKey>(a: K, b: K, order: Ordering) {
+        assert_eq!(a.number().cmp(&b.number()), order);
+        assert!([a, b].iter().all(|key| key.number().checked_shr(K::BITS).unwrap_or(0) == 0));
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_keep_the_order(a in any::<u128>(), b in any::<u128>()) {
+            macro_rules! check {
+                ($($unsigned:ident $signed:ident)*) => {$(
+                    let (x, y) = (a as $unsigned, b as $unsigned);
+                    keeps_order(x, y, x.cmp(&y));
+                    let (x, y) = (x.cast_signed(), y.cast_signed());
+                    keeps_order(x, y, x.cmp(&y));
+                )*};
+            }
+            check!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128);
+            let [x, y] = [a, b].map(|bits| f64::from_bits(bits as u64));
+            keeps_order(x, y, x.total_cmp(&y));
+            let [x, y] = [a, b].map(|bits| Ipv4Addr::from(bits as u32));
+            keeps_order(x, y, x.cmp(&y));
+            let [x, y] = [a, b].map(Ipv6Addr::from);
+            keeps_order(x, y, x.cmp(&y));
+            let [x, y] = [a, b].map(|bits| Duration::new(bits as u64 >> 1, (bits >> 100) as u32));
+            keeps_order(x, y, x.cmp(&y));
+            let epoch = SystemTime::UNIX_EPOCH;
+            let [x, y] = [x, y].map(|time| time / 4);
+            keeps_order(epoch + x, epoch + y, x.cmp(&y));
+            keeps_order(epoch - x, epoch - y, y.cmp(&x));
+            keeps_order(epoch + x, epoch - y, (x + y).cmp(&Duration::ZERO));
+        }
+    }
+}

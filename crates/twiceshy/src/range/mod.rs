@@ -1,0 +1,293 @@
+//! Filters that are asked for ranges: "is there a key from a to b?"
+
+mod adapt;
+mod boxes;
+mod builder;
+mod keepsake;
+mod key;
+mod query;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub use adapt::{RangeAnswer, RangeClaim};
+pub use builder::RangeBuilder;
+pub use key::RangeKey;
+
+use crate::claim::Versions;
+use crate::error::{InsertError, RemoveError};
+use crate::{Hash, KeyedHasher};
+use boxes::Boxes;
+use core::fmt;
+use core::ops::RangeBounds;
+use query::{Partitions, Span};
+
+/// A filter that says whether there may be a key in a range: the Memento filter.
+///
+/// It is built for ranges of up to some length R, and answers these within its rate of false
+/// positives, however close they are to its members. Longer ones are answered right, too, with a
+/// rate in proportion to their length.
+///
+/// # How it works
+/// The numbers of all keys are cut into *partitions* of R, rounded up to a power of two. The hash
+/// of a partition is kept as a quotient filter keeps that of a key: a quotient says where, and a
+/// remainder is stored there. Beside it stands what is left of the key, its *memento*; members
+/// that share a fingerprint share a *box*, which has all their mementos. A range touches two
+/// partitions at most, so two boxes are looked at, and only a member of another partition with the
+/// same fingerprint can deceive.
+///
+/// # Papers
+/// - Eslami and Dayan, *Memento Filter* (SIGMOD 2025), as the Aeris paper describes it: partitions
+///   and keepsake boxes. Ours differs in the size, which can be any, in how a box is written, and
+///   in that every partition of a longer range is looked at.
+///
+/// # Examples
+/// ```
+/// use twiceshy::RangeFilter;
+/// let mut filter = RangeFilter::<u64>::builder().capacity(1000).longest_range(32).build()?;
+/// filter.insert(1_000_000)?;
+/// assert!(filter.contains_range(999_990..1_000_010));
+/// assert!(!filter.contains_range(1_000_001..=1_000_030));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RangeFilter<K> {
+    partitions: Partitions<K>,
+    boxes: Boxes,
+}
+
+/// A filter for ranges that never makes the same mistake twice: the Aeris filter.
+///
+/// As a [`RangeFilter`]; but told that a range was empty, and which members are behind the answer,
+/// it splits their boxes, with longer fingerprints, until the range's partitions have none of them.
+///
+/// # Guarantees
+/// - No false negatives. An operation that can't be done returns an error and changes nothing.
+/// - A repaired mistake stays repaired: exactly, as long as no key is inserted whose partition
+///   collides with one of the range's.
+///
+/// # Papers
+/// - Chesetti et al., *Aeris Filter* (SIGMOD 2026). Ours differs in the reverse map, which is any
+///   index by partition hash, and in that an extension is always a whole slot.
+///
+/// # Examples
+/// ```
+/// use twiceshy::{AdaptiveRangeFilter, RangeAnswer};
+/// let builder = AdaptiveRangeFilter::<u64>::builder().capacity(100).longest_range(16);
+/// let mut filter = builder.remainder_bits(2).build_adaptive()?;
+/// let members: Vec<u64> = (0..100).map(|n| n * 1000).collect();
+/// members.iter().try_for_each(|&member| filter.insert(member))?;
+///
+/// // Somewhere between them is a mistake.
+/// let starts = (0..100_000).filter(|start| start % 1000 > 0 && start % 1000 < 980);
+/// let mistake = starts.map(|start| start..start + 16).find(|range| filter.contains_range(range.clone()));
+/// let mistake = mistake.expect("remainders of 2 bits are poor");
+/// let RangeAnswer::Maybe(claim) = filter.check_range(mistake.clone()) else { panic!() };
+/// let suspects = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
+/// filter.adapt(&claim, &suspects.collect::<Vec<_>>())?;
+/// assert!(!filter.contains_range(mistake));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct AdaptiveRangeFilter<K> {
+    filter: RangeFilter<K>,
+    versions: Versions,
+    adaptations: u64,
+}
+
+impl<K: RangeKey> RangeFilter<K> {
+    /// A builder: say how good and how large the filter should be.
+    pub fn builder() -> RangeBuilder<K> {
+        RangeBuilder::new()
+    }
+
+    fn new(hasher: KeyedHasher, boxes: Boxes) -> Self {
+        Self { partitions: Partitions::new(hasher, boxes.spelling().memento_bits), boxes }
+    }
+
+    /// Inserts a member.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    pub fn insert(&mut self, key: K) -> Result<(), InsertError> {
+        self.boxes.insert(self.partitions.spot(key))
+    }
+
+    /// Removes a key that is *known* to be a member: once, if it was inserted more than once. If
+    /// it is none, but can't be told from one, that one is lost.
+    ///
+    /// # Errors
+    /// [`RemoveError::Absent`], if it is certainly no member.
+    pub fn remove(&mut self, key: K) -> Result<(), RemoveError> {
+        self.boxes.remove(self.partitions.spot(key))
+    }
+
+    /// Whether a key may be a member. "No" is certain.
+    pub fn contains(&self, key: K) -> bool {
+        self.contains_range((core::ops::Bound::Included(key), core::ops::Bound::Included(key)))
+    }
+
+    /// Whether a member may be in a range. "No" is certain, and is the answer to a range that
+    /// has no keys at all.
+    pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
+        let Some(span) = self.span(&range) else { return false };
+        if self.is_hopeless(span) {
+            return true;
+        }
+        self.partitions.pieces(span).any(|piece| self.boxes.may_have(&piece))
+    }
+
+    /// The numbers of a range; `None` if it is certainly empty.
+    fn span(&self, range: &impl RangeBounds<K>) -> Option<Span> {
+        Span::of(range).filter(|_| !self.is_empty())
+    }
+
+    /// Whether a span has so many partitions that some box of another is met in one of them,
+    /// but for a chance of e^-64: looking is in vain.
+    fn is_hopeless(&self, span: Span) -> bool {
+        let fingerprints =
+            self.boxes.table().slots() as f64 * f64::from(self.remainder_bits()).exp2();
+        self.partitions.borders(span) as f64 * self.boxes.len() as f64 > 64.0 * fingerprints
+    }
+
+    /// How many members there are, each counted as often as it was inserted.
+    pub fn len(&self) -> usize {
+        self.boxes.len() as usize
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.boxes.len() == 0
+    }
+
+    /// Slots in use, as a share of all.
+    pub fn load(&self) -> f64 {
+        self.boxes.load()
+    }
+
+    /// Bytes of memory that the filter takes.
+    pub fn memory_usage(&self) -> u64 {
+        size_of::<Self>() as u64 + self.boxes.table().bytes()
+    }
+
+    /// The length of the longest range that the rate of false positives holds for.
+    pub fn longest_range(&self) -> u64 {
+        1 << self.boxes.spelling().memento_bits
+    }
+
+    /// Bits of a fingerprint's remainder.
+    pub fn remainder_bits(&self) -> u32 {
+        self.boxes.spelling().digits.remainder
+    }
+
+    /// The hash of a key's partition, by which members are listed.
+    pub fn hash_of(&self, key: K) -> Hash {
+        self.partitions.spot(key).partition
+    }
+}
+
+impl<K: RangeKey> AdaptiveRangeFilter<K> {
+    /// A builder: say how good and how large the filter should be.
+    pub fn builder() -> RangeBuilder<K> {
+        RangeBuilder::new()
+    }
+
+    fn new(filter: RangeFilter<K>) -> Self {
+        let versions = Versions::new(filter.boxes.table().slots());
+        Self { filter, versions, adaptations: 0 }
+    }
+
+    /// Inserts a member.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    pub fn insert(&mut self, key: K) -> Result<(), InsertError> {
+        self.filter.insert(key)?;
+        self.bump(key);
+        Ok(())
+    }
+
+    /// Removes a key that is *known* to be a member; see [`RangeFilter::remove`].
+    ///
+    /// # Errors
+    /// [`RemoveError::Absent`], if it is certainly no member.
+    pub fn remove(&mut self, key: K) -> Result<(), RemoveError> {
+        self.filter.remove(key)?;
+        self.bump(key);
+        Ok(())
+    }
+
+    fn bump(&mut self, key: K) {
+        let scaled = self.filter.boxes.scale(self.filter.hash_of(key));
+        self.versions.bump(scaled.quotient);
+    }
+
+    /// Whether a key may be a member. "No" is certain.
+    pub fn contains(&self, key: K) -> bool {
+        self.filter.contains(key)
+    }
+
+    /// Whether a member may be in a range; see [`RangeFilter::contains_range`].
+    pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
+        self.filter.contains_range(range)
+    }
+
+    /// How many members there are, each counted as often as it was inserted.
+    pub fn len(&self) -> usize {
+        self.filter.len()
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.filter.is_empty()
+    }
+
+    /// Slots in use, as a share of all.
+    pub fn load(&self) -> f64 {
+        self.filter.load()
+    }
+
+    /// Bytes of memory that the filter takes.
+    pub fn memory_usage(&self) -> u64 {
+        self.filter.memory_usage() + self.versions.bytes()
+    }
+
+    /// The length of the longest range that the rate of false positives holds for.
+    pub fn longest_range(&self) -> u64 {
+        self.filter.longest_range()
+    }
+
+    /// Bits of a fingerprint's remainder.
+    pub fn remainder_bits(&self) -> u32 {
+        self.filter.remainder_bits()
+    }
+
+    /// Mistakes repaired since the filter was built.
+    pub fn adaptations(&self) -> u64 {
+        self.adaptations
+    }
+
+    /// The hash of a key's partition, by which members are listed.
+    pub fn hash_of(&self, key: K) -> Hash {
+        self.filter.hash_of(key)
+    }
+}
+
+impl<K: RangeKey> fmt::Debug for RangeFilter<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RangeFilter")
+            .field("len", &self.len())
+            .field("load", &self.load())
+            .field("longest_range", &self.longest_range())
+            .field("remainder_bits", &self.remainder_bits())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: RangeKey> fmt::Debug for AdaptiveRangeFilter<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdaptiveRangeFilter")
+            .field("filter", &self.filter)
+            .field("adaptations", &self.adaptations)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+//! Ranges of keys, cut into pieces by partition.
+
+use super::RangeKey;
+use super::boxes::{Piece, Spot};
+use crate::bits::word::low_bits;
+use crate::{Hash, KeyedHasher};
+use core::marker::PhantomData;
+use core::ops::{Bound, RangeBounds};
+
+/// Which keys share a partition, and the hash of each.
+#[derive(Clone)]
+pub(super) struct Partitions<K> {
+    hasher: KeyedHasher,
+    memento_bits: u32,
+    keys: PhantomData<fn(K)>,
+}
+
+/// All numbers from the first to the last, which isn't less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    first: u128,
+    last: u128,
+}
+
+impl<K: RangeKey> Partitions<K> {
+    pub(super) fn new(hasher: KeyedHasher, memento_bits: u32) -> Self {
+        Self { hasher, memento_bits, keys: PhantomData }
+    }
+
+    #[inline]
+    pub(super) fn spot(&self, key: K) -> Spot {
+        let number = key.number();
+        Spot { partition: self.hash(self.partition(number)), memento: self.memento(number) }
+    }
+
+    #[inline]
+    fn partition(&self, number: u128) -> u128 {
+        number >> self.memento_bits
+    }
+
+    #[inline]
+    fn memento(&self, number: u128) -> u64 {
+        number as u64 & low_bits(self.memento_bits)
+    }
+
+    /// Different partitions have different hashes: these are permutations.
+    #[inline]
+    pub(super) fn hash(&self, partition: u128) -> Hash {
+        if K::BITS <= u64::BITS {
+            self.hasher.hash(&(partition as u64))
+        } else {
+            self.hasher.hash(&partition)
+        }
+    }
+
+    /// How many partitions a span goes through, less one.
+    pub(super) fn borders(&self, span: Span) -> u128 {
+        self.partition(span.last) - self.partition(span.first)
+    }
+
+    /// A span, partition by partition.
+    #[inline]
+    pub(super) fn pieces(&self, span: Span) -> impl Iterator<Item = Piece> {
+        let (first, last) = (self.partition(span.first), self.partition(span.last));
+        (first..=last).map(move |partition| {
+            let start = if partition == first { self.memento(span.first) } else { 0 };
+            let end = if partition == last {
+                self.memento(span.last)
+            } else {
+                low_bits(self.memento_bits)
+            };
+            Piece { partition: self.hash(partition), mementos: start..=end }
+        })
+    }
+}
+
+impl Span {
+    /// The keys within bounds; `None` if there can't be any.
+    pub(super) fn of<K: RangeKey>(range: &impl RangeBounds<K>) -> Option<Self> {
+        let first = match range.start_bound() {
+            Bound::Included(key) => key.number(),
+            Bound::Excluded(key) => key.number().checked_add(1)?,
+            Bound::Unbounded => 0,
+        };
+        let last = match range.end_bound() {
+            Bound::Included(key) => key.number(),
+            Bound::Excluded(key) => key.number().checked_sub(1)?,
+            Bound::Unbounded => u128::MAX >> (u128::BITS - K::BITS),
+        };
+        (first <= last).then_some(Self { first, last })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Secret;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bounds_are_what_rust_says() {
+        let of = |first, last| Some(Span { first, last });
+        assert_eq!(Span::of(&(3u8..7)), of(3, 6));
+        assert_eq!(Span::of(&(3u8..=7)), of(3, 7));
+        assert_eq!(Span::of(&(3u8..)), of(3, 255));
+        assert_eq!(Span::of(&(..=3u8)), of(0, 3));
+        assert_eq!(Span::of::<u128>(&(..)), of(0, u128::MAX));
+        let behind = (Bound::Excluded(3u8), Bound::Unbounded);
+        assert_eq!(Span::of(&behind), of(4, 255));
+        let nothing = [
+            Span::of(&(3u8..3)),
+            Span::of(&(..0u8)),
+            #[expect(clippy::reversed_empty_ranges, reason = "that is asked")]
+            Span::of(&(7u8..=3)),
+            Span::of(&(Bound::Excluded(3u8), Bound::Excluded(4))),
+            Span::of(&(Bound::Excluded(u128::MAX), Bound::Unbounded)),
+        ];
+        assert_eq!(nothing, [None; 5]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_have_the_keys_of_the_range(
+            first in any::<u16>(), length in 0u16..300, key in any::<u16>(), near in any::<bool>(),
+            memento_bits in 0u32..=8,
+        ) {
+            let last = first.saturating_add(length);
+            let key = if near { first.wrapping_sub(9).wrapping_add(key % 330) } else { key };
+            let hasher = KeyedHasher::new(&Secret::from_bytes([1; 16]));
+            let partitions = Partitions::new(hasher, memento_bits);
+            let span = Span::of(&(first..=last)).unwrap();
+            let spot: Spot = partitions.spot(key);
+            let pieces: Vec<Piece> = partitions.pieces(span).collect();
+            prop_assert_eq!(pieces.len() as u128, partitions.borders(span) + 1);
+            let has = |piece: &&Piece| {
+                piece.partition == spot.partition && piece.mementos.contains(&spot.memento)
+            };
+            let found = pieces.iter().filter(has).count();
+            prop_assert_eq!(found, usize::from((first..=last).contains(&key)));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+use super::*;
+use crate::{AdaptError, Secret};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// What is done to a filter, over few keys, so that everything collides.
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u16),
+    Remove(u16),
+    Ask(u16, u16),
+    Repair(u16, u16),
+}
+
+fn op(most: u16) -> impl Strategy<Value = Op> {
+    let key = 0..=most;
+    prop_oneof![
+        4 => key.clone().prop_map(Op::Insert),
+        2 => key.clone().prop_map(Op::Remove),
+        2 => (key.clone(), 0u16..40).prop_map(|(first, length)| Op::Ask(first, length)),
+        4 => (key, 0u16..40).prop_map(|(first, length)| Op::Repair(first, length)),
+    ]
+}
+
+/// Members, and how often each was inserted.
+type Model = BTreeMap<u16, usize>;
+
+fn filter(slots: u64, remainder_bits: u32, longest_range: u64) -> AdaptiveRangeFilter<u16> {
+    AdaptiveRangeFilter::builder()
+        .slots(slots)
+        .remainder_bits(remainder_bits)
+        .longest_range(longest_range)
+        .secret(Secret::from_bytes([9; 16]))
+        .build_adaptive()
+        .unwrap()
+}
+
+fn suspects(filter: &AdaptiveRangeFilter<u16>, claim: &RangeClaim, model: &Model) -> Vec<u16> {
+    let listed = model.iter().filter(|&(&key, _)| claim.is_suspect(filter.hash_of(key)));
+    listed.flat_map(|(&key, &count)| std::iter::repeat_n(key, count)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn it_does_as_an_exact_model_does(
+        slots in 1u64..80, remainder_bits in 1u32..6, range_bits in 0u32..6,
+        ops in prop::collection::vec(op(400), 1..120),
+    ) {
+        let mut filter = filter(slots, remainder_bits, 1 << range_bits);
+        let mut model = Model::new();
+        // Ranges that were repaired, and stay so, until a key comes that collides.
+        let mut repaired: Vec<std::ops::RangeInclusive<u16>> = Vec::new();
+        for op in ops {
+            match op {
+                Op::Insert(key) => {
+                    if filter.insert(key).is_ok() {
+                        *model.entry(key).or_insert(0) += 1;
+                    } else {
+                        prop_assert!(filter.load() > 0.3, "{filter:?}");
+                    }
+                    // Only what collides with it may be back.
+                    let hash = filter.hash_of(key);
+                    repaired.retain(|range| match filter.check_range(range.clone()) {
+                        RangeAnswer::Empty => true,
+                        RangeAnswer::Maybe(claim) => !claim.is_suspect(hash),
+                    });
+                }
+                Op::Remove(key) => {
+                    let is_member = model.contains_key(&key);
+                    if is_member {
+                        filter.remove(key).unwrap();
+                        let count = model.get_mut(&key).unwrap();
+                        *count -= 1;
+                        if *count == 0 {
+                            model.remove(&key);
+                        }
+                    }
+                }
+                Op::Ask(first, length) => {
+                    let range = first..=first.saturating_add(length);
+                    let is_there = model.range(range.clone()).next().is_some();
+                    prop_assert!(filter.contains_range(range.clone()) || !is_there);
+                    prop_assert_eq!(filter.contains_range(range.clone()), filter.check_range(range).is_maybe());
+                }
+                Op::Repair(first, length) => {
+                    let range = first..=first.saturating_add(length);
+                    let is_there = model.range(range.clone()).next().is_some();
+                    if let RangeAnswer::Maybe(claim) = filter.check_range(range.clone()) {
+                        let listed = suspects(&filter, &claim, &model);
+                        match filter.adapt(&claim, &listed) {
+                            Ok(_) => {
+                                prop_assert!(!is_there && !filter.contains_range(range.clone()));
+                                repaired.push(range);
+                            }
+                            Err(AdaptError::IsMember) => prop_assert!(is_there),
+                            Err(AdaptError::TooLong) => {}
+                            Err(AdaptError::Full { load }) => prop_assert!(load > 0.3),
+                            Err(error) => prop_assert!(false, "{error}"),
+                        }
+                    }
+                }
+            }
+            filter.validate().unwrap();
+            prop_assert_eq!(filter.len(), model.values().sum::<usize>());
+            prop_assert!(model.keys().all(|&key| filter.contains(key)));
+            prop_assert!(repaired.iter().all(|range| !filter.contains_range(range.clone())));
+        }
+    }
+
+    /// What is listed wrongly is refused, and nothing changes.
+    #[test]
+    fn wrong_lists_are_refused(keys in prop::collection::btree_set(0u16..2000, 2..60), at in any::<prop::sample::Index>()) {
+        let mut filter = filter(64, 2, 8);
+        let mut model = Model::new();
+        for &key in &keys {
+            if filter.insert(key).is_ok() {
+                model.insert(key, 1);
+            }
+        }
+        let ranges = (0u16..2000).map(|first| first..=first + 7);
+        let empty = ranges.filter(|range| model.range(range.clone()).next().is_none());
+        let claims: Vec<_> = empty
+            .filter_map(|range| match filter.check_range(range.clone()) {
+                RangeAnswer::Maybe(claim) => Some((range, claim)),
+                RangeAnswer::Empty => None,
+            })
+            .collect();
+        prop_assume!(!claims.is_empty());
+        let (range, claim) = at.get(&claims);
+        let right = suspects(&filter, claim, &model);
+        let mut missing = right.clone();
+        missing.pop();
+        let is_unlisted = matches!(filter.adapt(claim, &missing), Err(AdaptError::Unlisted { members: 1 }));
+        prop_assert!(is_unlisted);
+        let twice = [&right[..], &right[..1]].concat();
+        let is_surplus = matches!(filter.adapt(claim, &twice), Err(AdaptError::Surplus { members: 1 }));
+        prop_assert!(is_surplus);
+        let stranger = (0u16..2000).find(|&key| !claim.is_suspect(filter.hash_of(key))).unwrap();
+        let outside = [&right[..], &[stranger]].concat();
+        let is_outside = matches!(filter.adapt(claim, &outside), Err(AdaptError::Outside { .. }));
+        prop_assert!(is_outside);
+        prop_assert!(filter.contains_range(range.clone()) && filter.adaptations() == 0);
+        filter.validate().unwrap();
+        let ghost = filter.adapt_dropping_ghosts(claim, &missing).map(|adaptation| adaptation.ghosts);
+        if ghost == Ok(1) {
+            prop_assert!(!filter.contains_range(range.clone()));
+            prop_assert_eq!(filter.len() + 1, model.len());
+            prop_assert_eq!(filter.adapt(claim, &missing), Err(AdaptError::Stale));
+        }
+        filter.validate().unwrap();
+    }
+}
+
+#[test]
+fn boxes_of_thousands_of_keys_and_of_one_partition() {
+    for longest_range in [1, 1 << 10, 1 << 20] {
+        let mut filter = AdaptiveRangeFilter::<u64>::builder()
+            .slots(8000)
+            .remainder_bits(8)
+            .longest_range(longest_range)
+            .build_adaptive()
+            .unwrap();
+        for key in 0..3000 {
+            filter.insert(u64::MAX - 2 * key).unwrap();
+        }
+        filter.validate().unwrap();
+        assert_eq!(filter.len(), 3000);
+        let all = |filter: &AdaptiveRangeFilter<u64>| {
+            (0..3000).all(|key| filter.contains(u64::MAX - 2 * key))
+        };
+        assert!(all(&filter));
+        if longest_range > 1 {
+            assert!((0..3000).all(|key| !filter.contains(u64::MAX - 2 * key - 1)));
+        }
+        for key in 0..2000 {
+            filter.remove(u64::MAX - 2 * key).unwrap();
+        }
+        filter.validate().unwrap();
+        assert!((2000..3000).all(|key| filter.contains(u64::MAX - 2 * key)));
+    }
+}
+
+#[test]
+fn ends_of_the_universe_and_everything() {
+    let mut filter = RangeFilter::<u64>::builder().slots(100).build().unwrap();
+    assert!(!filter.contains_range(..) && !filter.contains(0));
+    for key in [0, u64::MAX] {
+        filter.insert(key).unwrap();
+        assert!(filter.contains(key) && filter.contains_range(..));
+    }
+    assert!(filter.contains_range(..=0) && filter.contains_range(u64::MAX..));
+    assert!(!filter.contains_range(1..30) && !filter.contains_range(..0));
+    filter.remove(0).unwrap();
+    assert_eq!(filter.remove(0), Err(RemoveError::Absent));
+    assert!(!filter.contains(0) && filter.contains(u64::MAX));
+}
+
+/// Uniform ranges, and such as begin right behind a member.
+#[test]
+fn the_rate_is_kept_wherever_ranges_are() {
+    let members = 20_000u64;
+    let number = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for longest_range in [1u64, 32, 1024] {
+        let rate = 0.01;
+        let builder = RangeFilter::<u64>::builder().capacity(members as usize);
+        let builder = builder.secret(Secret::from_bytes([4; 16]));
+        let mut filter =
+            builder.longest_range(longest_range).false_positive_rate(rate).build().unwrap();
+        (0..members).for_each(|n| filter.insert(number(n)).unwrap());
+        let keys: std::collections::BTreeSet<u64> = (0..members).map(number).collect();
+        let uniform = (0..40_000u64).map(|n| number(n + (1 << 40)));
+        let near = (0..members).map(|n| number(n).wrapping_add(1));
+        for starts in [uniform.collect::<Vec<_>>(), near.collect()] {
+            let ranges =
+                starts.iter().map(|&start| start..=start.saturating_add(longest_range - 1));
+            let empty: Vec<_> =
+                ranges.filter(|range| keys.range(range.clone()).next().is_none()).collect();
+            let maybe =
+                empty.iter().filter(|range| filter.contains_range((*range).clone())).count();
+            assert!(empty.len() > 15_000);
+            let seen = maybe as f64 / empty.len() as f64;
+            assert!(seen < rate, "{seen} at {longest_range}");
+        }
+    }
+}
