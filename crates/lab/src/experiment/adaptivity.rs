@@ -41,7 +41,8 @@ fn observe(kind: Kind, shape: &Shape, queries: usize, sample: usize) -> Run {
     let before = filter.used_bits();
     let mut run = Run { rates: Vec::new(), added: Vec::new() };
     for step in 0..=STEPS {
-        if step > 0 {
+        // To be asked doesn't change a filter that isn't told.
+        if step > 0 && kind != Kind::AqfUntold {
             for query in queried.by_ref().take(queries / STEPS) {
                 if filter.contains(query) {
                     filter.repair(query);
@@ -56,8 +57,8 @@ fn observe(kind: Kind, shape: &Shape, queries: usize, sample: usize) -> Run {
 }
 
 fn run(context: &Context) -> Outcome {
-    let seeds = context.pick(4, 20, 20);
-    let queries = context.pick(50_000, 3_000_000, 3_000_000);
+    let seeds = context.pick(4, 40, 40);
+    let queries = context.pick(50_000, 20_000_000, 20_000_000);
     let sample = context.pick(5_000, 100_000, 1_000_000);
     let kinds = [Kind::AqfUntold, Kind::Aqf];
     let bar = progress("seeds", seeds * kinds.len());
