@@ -98,7 +98,7 @@ impl AdaptiveQuotientFilter {
         home: Place,
         remainder: u64,
     ) -> Result<Inserting, Refused> {
-        match self.table.insert_here::<M, WIDTH>(machine, home, remainder) {
+        match self.table.insert_here::<M, WIDTH>(machine, home, remainder, 0) {
             Inserted::Done => Ok(Inserting::Usual),
             Inserted::At(spot) => {
                 self.insert_at.run(self, (home, spot, remainder))?;

@@ -5,7 +5,7 @@ use crate::bits::machine::{Machine, Operation};
 use crate::error::{InsertError, RemoveError};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{Kind, QuotientTable, Slot, TableFull};
+use crate::table::{Inserted, Kind, QuotientTable, Scan, Slot, TableFull};
 use crate::{Fingerprint, Hash};
 use core::ops::{Range, RangeInclusive};
 
@@ -113,6 +113,17 @@ impl Boxes {
     }
 
     pub(super) fn insert(&mut self, spot: Spot) -> Result<(), InsertError> {
+        let level = self.table.level();
+        if level.run(InsertAlone { boxes: self, spot }) {
+            self.len += 1;
+            return Ok(());
+        }
+        self.insert_among(spot)
+    }
+
+    /// Inserts a member where there may be boxes of its quotient and remainder, or too little
+    /// room.
+    fn insert_among(&mut self, spot: Spot) -> Result<(), InsertError> {
         let shelf = self.shelf(spot.partition);
         let scaled = self.scale(spot.partition);
         let mut boxes = shelf.boxes.clone();
@@ -189,6 +200,47 @@ impl Keepsake {
     }
 }
 
+/// Inserts a member as a box of its own, unless there are boxes of its quotient and remainder;
+/// whether it did.
+struct InsertAlone<'a> {
+    boxes: &'a mut Boxes,
+    spot: Spot,
+}
+
+impl Operation for InsertAlone<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> bool {
+        let Boxes { table, spelling, .. } = self.boxes;
+        let scaled = spelling.digits.scale(self.spot.partition);
+        let remainder = scaled.leading(spelling.digits.remainder);
+        let value = spelling.first(remainder, self.spot.memento);
+        let home = table.home::<0>(scaled.quotient);
+        match table.insert_here::<M, 0>(machine, home, value, spelling.memento_bits) {
+            Inserted::Done => true,
+            Inserted::At(spot) => {
+                table.insert_at::<M, 0>(machine, home, spot, home.next_block(), value).is_ok()
+            }
+            Inserted::Nowhere => {
+                let mut walk = table.walk::<M, 0>(machine, home);
+                if table.is_occupied_at::<0>(home) {
+                    while walk.remainder() >> spelling.memento_bits <= remainder {
+                        if walk.remainder() >> spelling.memento_bits == remainder {
+                            return false;
+                        }
+                        if !walk.advance() {
+                            break;
+                        }
+                    }
+                }
+                let spot = walk.spot();
+                table.insert_at::<M, 0>(machine, home, spot, spot.at, value).is_ok()
+            }
+        }
+    }
+}
+
 struct MayHave<'a> {
     boxes: &'a Boxes,
     piece: &'a Piece,
@@ -201,11 +253,16 @@ impl Operation for MayHave<'_> {
     fn run<M: Machine>(self, machine: M) -> bool {
         let Boxes { table, spelling, .. } = self.boxes;
         let scaled = self.boxes.scale(self.piece.partition);
-        if !table.is_occupied(scaled.quotient) {
-            return false;
-        }
         let remainder = scaled.leading(spelling.digits.remainder);
-        let mut walk = table.walk::<M, 0>(machine, table.home::<0>(scaled.quotient));
+        let home = table.home::<0>(scaled.quotient);
+        let [least, most] = [self.piece.mementos.start(), self.piece.mementos.end()]
+            .map(|&memento| spelling.first(remainder, memento));
+        match table.scan_between::<M, 0>(machine, home, least..=most).scan() {
+            Scan::Absent => return false,
+            Scan::Present => return true,
+            Scan::Unsure => {}
+        }
+        let mut walk = table.walk::<M, 0>(machine, home);
         loop {
             let first = walk.remainder();
             match (first >> spelling.memento_bits).cmp(&remainder) {

@@ -21,9 +21,9 @@ pub(crate) enum Inserted {
 }
 
 impl QuotientTable {
-    /// Inserts an entry that is only a remainder into the run of the quotient at `home`,
-    /// behind all that are smaller, if nothing but `home`'s block has to change, and the run
-    /// has neither extensions nor that remainder.
+    /// Inserts an entry that is only a remainder, above so many other bits, into the run of the
+    /// quotient at `home`, behind all that are smaller, if nothing but `home`'s block has to
+    /// change, and the run has neither extensions nor that remainder.
     ///
     /// Finds the run as a [scan](QuotientTable::scan) does.
     #[inline(always)]
@@ -32,6 +32,7 @@ impl QuotientTable {
         machine: M,
         home: Place,
         value: u64,
+        other_bits: u32,
     ) -> Inserted {
         if self.used >= self.limit {
             return Inserted::Nowhere;
@@ -69,7 +70,8 @@ impl QuotientTable {
         let beyond = !low_bits(geometry.slots_per_window());
         let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
         let slots = window(block, geometry.slot_at(start));
-        let equal = geometry.equal(machine, slots, value);
+        let remainders = !(geometry.lowest * low_bits(other_bits));
+        let equal = geometry.equal(machine, slots & remainders, value & remainders);
         if run & beyond | extended | run & equal != 0 {
             return Inserted::Nowhere;
         }

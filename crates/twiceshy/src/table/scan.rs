@@ -10,6 +10,7 @@
 use super::layout::{Geometry, Place, Plane, QuotientTable, stored_spill, window};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
+use core::ops::RangeInclusive;
 
 /// What a block tells of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,16 @@ impl Evidence {
     }
 }
 
+/// A run as one block shows it.
+struct Here {
+    /// Its first slots.
+    slots: u64,
+    /// A bit for each of its slots: none without a run, all if its end isn't here.
+    run: u64,
+    /// Those of these slots, and of the one behind them, that aren't the first of an entry.
+    extended: u64,
+}
+
 impl QuotientTable {
     /// Asks for the next block, if a run of the quotient at `place` is likely to be there:
     /// if it is one of the last third.
@@ -68,6 +79,35 @@ impl QuotientTable {
         remainder: u64,
     ) -> Evidence {
         let geometry = self.geometry_of::<WIDTH>();
+        let Here { slots, run, extended } = self.run_here::<M, WIDTH>(machine, place);
+        let equal = geometry.equal(machine, slots, remainder);
+        let beyond = !low_bits(geometry.slots_per_window());
+        Evidence { maybe: (equal | beyond) & run, doubts: run & beyond | extended }
+    }
+
+    /// Looks for an entry whose first slot is within bounds in the run of the quotient at `place`.
+    /// What is in the other slots of an entry isn't known: then it is unsure.
+    #[inline(always)]
+    pub(crate) fn scan_between<M: Machine, const WIDTH: u32>(
+        &self,
+        machine: M,
+        place: Place,
+        bounds: RangeInclusive<u64>,
+    ) -> Evidence {
+        let geometry = self.geometry_of::<WIDTH>();
+        let Here { slots, run, extended } = self.run_here::<M, WIDTH>(machine, place);
+        let [least, most] =
+            [bounds.start(), bounds.end()].map(|bound| bound.wrapping_mul(geometry.lowest));
+        let outside = geometry.less(machine, slots, least) | geometry.less(machine, most, slots);
+        let beyond = !low_bits(geometry.slots_per_window());
+        let doubts = run & beyond | extended;
+        Evidence { maybe: !outside & run | doubts, doubts }
+    }
+
+    /// What the block of the quotient at `place` tells of its run.
+    #[inline(always)]
+    fn run_here<M: Machine, const WIDTH: u32>(&self, machine: M, place: Place) -> Here {
+        let geometry = self.geometry_of::<WIDTH>();
         let (block, lane) = (self.block_of(place), place.lane());
         let occupied = geometry.raw_plane(block, Plane::Occupied);
         let extensions = geometry.raw_plane(block, Plane::Extension);
@@ -75,21 +115,19 @@ impl QuotientTable {
         let before = machine.low_bits(lane);
         let lanes = low_bits(geometry.lanes());
         let ends = geometry.raw_plane(block, Plane::RunEnd) & lanes & !extensions & !spilt;
-
         // Zero if the quotient has no run, or one that ends in another block.
         let here = occupied >> lane & 1;
         let end = machine.deposit_bit(here << machine.lowest(occupied, lane).count_ones(), ends);
         // Behind the run before it and the spill, and not before the quotient.
         let start = u64::BITS - (ends & end.wrapping_sub(1) | spilt | before).leading_zeros();
-        // A bit for each slot of the run: none without a run, all if its end isn't here.
         let end = end.wrapping_shr(start);
         let run = end | end.wrapping_sub(here);
-
-        let equal = geometry.equal(machine, window(block, geometry.slot_at(start)), remainder);
-        let beyond = !low_bits(geometry.slots_per_window());
-        // The slot behind the run counts, too; if it isn't here, it may be an extension.
-        let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
-        Evidence { maybe: (equal | beyond) & run, doubts: run & beyond | extended }
+        Here {
+            slots: window(block, geometry.slot_at(start)),
+            run,
+            // The slot behind the run counts, too; if it isn't here, it may be an extension.
+            extended: (extensions | !lanes).wrapping_shr(start) & (run << 1 | run),
+        }
     }
 
     /// Where the first entry with `remainder` is in the run of the quotient at `place`, and the
