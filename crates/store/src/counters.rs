@@ -16,8 +16,6 @@ pub(crate) enum Count {
     GhostsCleared,
     MistakesForgotten,
     Unfiltered,
-    /// Puts and deletes.
-    Writes,
     BackendGets,
     BackendScans,
 }

@@ -18,6 +18,9 @@ pub enum StoreError {
     /// There is no store, and none was to be [created](crate::Options::create).
     #[error("there is no store")]
     Missing,
+    /// The filter isn't built, because that failed before.
+    #[error("the filter couldn't be built, and isn't used; scrub the store, or open it again")]
+    Unready,
     /// The key can't be stored.
     #[error("a key of {bytes} bytes is too long, the limit is {}", longest_key())]
     KeyTooLong {

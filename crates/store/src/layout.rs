@@ -241,7 +241,7 @@ pub(crate) fn members(
         // Bytes that no store has written are nobody's.
         let Some(key) = user_key(&member) else { continue };
         let hash = hasher.hash_bytes(key);
-        if hashes.contains(&hash) {
+        if hashes.contains(&hash) && member.starts_with(&prefix(hash)) {
             members.push(hash);
         }
     }

@@ -12,7 +12,7 @@
 //! let store = Options::new().open(&path)?;
 //! store.put(b"alice", b"1")?;
 //! assert_eq!(store.get(b"alice")?.as_deref(), Some(&b"1"[..]));
-//! assert_eq!(store.get(b"mallory")?, None); // goes to the disk at most once, ever
+//! assert_eq!(store.get(b"mallory")?, None); // goes to the disk once at most
 //! store.close()?;
 //! # Ok(())
 //! # }

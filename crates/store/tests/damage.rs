@@ -6,12 +6,16 @@ mod common;
 
 use common::{LAYOUTS, Random, copy_files, options};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::{fs, io};
-use twiceshy_store::backend::Unbounded;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, mpsc};
+use std::{fs, io, thread};
+use twiceshy::{ConcurrentAdaptiveQuotientFilter, Secret};
+use twiceshy_store::backend::{Bounds, Scan, Unbounded};
+use twiceshy_store::testing::{Fault, FaultyBackend};
 use twiceshy_store::{
-    Backend, BackendError, Batch, Durability, FjallBackend, FjallOptions, GuardedStore, Keyspace,
-    Layout, MemoryBackend, StoreError,
+    Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
+    Keyspace, Layout, MemoryBackend, Options, StoreError,
 };
 
 type Store = GuardedStore<FjallBackend>;
@@ -272,4 +276,197 @@ fn whatever_is_left_of_a_journal_what_is_there_is_found() {
             fs::remove_dir_all(&copy).unwrap();
         }
     }
+}
+
+/// A store in a split layout, so poor that keys are often taken for each other, and where each of
+/// its members is in the reverse map.
+fn poor() -> Options {
+    let secret = Secret::from_bytes([7; 16]);
+    let options = Options::new().capacity(64).false_positive_rate(0.3).shards(1);
+    options.layout(Layout::Split).secret(secret)
+}
+
+fn with_sixty_keys() -> Arc<MemoryBackend> {
+    let backend = Arc::new(MemoryBackend::new());
+    let store: GuardedStore<_> = poor().open_with(Arc::clone(&backend), None).unwrap();
+    (0..60).for_each(|n| store.put(&key(n), b"").unwrap());
+    drop(store);
+    backend
+}
+
+/// Takes a key out of the reverse map.
+fn unlist(backend: &MemoryBackend, number: u32) {
+    let members = backend.range(Keyspace::Members, (Unbounded, Unbounded));
+    let mut members = members.map(|pair| pair.unwrap().0);
+    let member = members.find(|member| member.ends_with(&key(number))).unwrap();
+    let mut batch = Batch::new();
+    batch.remove(Keyspace::Members, member);
+    backend.write(&batch, Durability::Buffered).unwrap();
+}
+
+#[test]
+fn maps_that_lack_equally_many_are_made_equal() {
+    for unlisted in 0..40 {
+        let backend = with_sixty_keys();
+        unlist(&backend, unlisted);
+        let mut batch = Batch::new();
+        batch.remove(Keyspace::Keys, key(40));
+        backend.write(&batch, Durability::Buffered).unwrap();
+        let mut store: GuardedStore<_> = poor().open_with(Arc::clone(&backend), None).unwrap();
+        store.wait_until_ready().unwrap();
+        for n in (0..60).filter(|&n| n != unlisted) {
+            assert_eq!(store.delete(&key(n)).unwrap(), n != 40);
+            assert!(!store.contains(&key(n)).unwrap());
+        }
+        assert!(store.contains(&key(unlisted)).unwrap(), "{unlisted}");
+    }
+}
+
+/// Does something when the keys are read first.
+struct Reading<F> {
+    backend: Arc<MemoryBackend>,
+    is_read: AtomicBool,
+    then: F,
+}
+
+impl<F: Fn() + Send + Sync + 'static> Backend for Reading<F> {
+    fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
+        self.backend.get(space, key)
+    }
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        let pairs = self.backend.range(space, bounds);
+        if space == Keyspace::Keys && !self.is_read.swap(true, SeqCst) {
+            // It has read the first ones, but not the last.
+            return Box::new(pairs.inspect(|pair| {
+                if *pair.as_ref().unwrap().0 == key(0) {
+                    (self.then)();
+                }
+            }));
+        }
+        pairs
+    }
+
+    fn write(&self, batch: &Batch, durability: Durability) -> Result<(), BackendError> {
+        self.backend.write(batch, durability)
+    }
+
+    fn sync(&self) -> Result<(), BackendError> {
+        self.backend.sync()
+    }
+
+    fn flush(&self) -> Result<(), BackendError> {
+        self.backend.flush()
+    }
+
+    fn compact(&self) -> Result<(), BackendError> {
+        self.backend.compact()
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64, BackendError> {
+        self.backend.bytes_on_disk()
+    }
+
+    fn backup(&self, to: &Path) -> Result<(), BackendError> {
+        self.backend.backup(to)
+    }
+}
+
+/// A key that isn't listed isn't in the filter: deleting it must not take another's fingerprint
+/// out, though both maps have the same keys then.
+#[test]
+fn deleting_what_is_not_listed_loses_nobody_else() {
+    if thread::available_parallelism().is_ok_and(|threads| threads.get() == 1) {
+        return; // There, shards are built after the keys were read.
+    }
+    for unlisted in 20..60 {
+        let backend = with_sixty_keys();
+        unlist(&backend, unlisted);
+        let (built, is_built) = mpsc::channel();
+        let (reading, is_reading) = mpsc::channel();
+        let (deleted, is_deleted) = mpsc::channel::<()>();
+        let (built, is_deleted) = (Mutex::new(built), Mutex::new(is_deleted));
+        let then = move || {
+            reading.send(()).unwrap();
+            is_deleted.lock().unwrap().recv().unwrap();
+        };
+        let reading = Reading { backend, is_read: AtomicBool::new(false), then };
+        let options = poor().on_progress(move |_| built.lock().unwrap().send(()).unwrap());
+        let mut store: GuardedStore<_> = options.open_with(reading, None).unwrap();
+        is_reading.recv().unwrap();
+        is_built.recv().unwrap();
+        assert!(store.delete(&key(unlisted)).unwrap());
+        deleted.send(()).unwrap();
+        store.wait_until_ready().unwrap();
+        for n in (0..60).filter(|&n| n != unlisted) {
+            assert!(store.contains(&key(n)).unwrap(), "{n} without {unlisted}");
+        }
+    }
+}
+
+#[test]
+fn what_can_not_be_built_is_not_remembered() {
+    let directory = tempfile::tempdir().unwrap();
+    let impossible = || Options::new().capacity(1 << 50);
+    assert!(matches!(impossible().open(directory.path()), Err(StoreError::Build(_))));
+    let store = Options::new().open(directory.path()).unwrap();
+    store.put(b"key", b"value").unwrap();
+    store.close().unwrap();
+    assert!(matches!(impossible().open(directory.path()), Err(StoreError::Build(_))));
+    let store = Options::new().open(directory.path()).unwrap();
+    assert_eq!(store.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn a_filter_that_was_not_built_is_said_to_be_so_and_can_be() {
+    let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    let options = options(Layout::Split);
+    let store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+    store.put_many((0..60).map(|n| (key(n), key(n)))).unwrap();
+    drop(store);
+    let mut was_seen = false;
+    for n in 0..40 {
+        backend.heal();
+        backend.fail_at(n, Fault::Before);
+        let store =
+            options.open_with::<_, ConcurrentAdaptiveQuotientFilter>(Arc::clone(&backend), None);
+        let Ok(mut store) = store else { continue };
+        let is_ready = store.wait_until_ready().is_ok();
+        backend.heal();
+        if is_ready {
+            continue;
+        }
+        was_seen = true;
+        assert!(matches!(store.wait_until_ready(), Err(StoreError::Unready)));
+        assert!(store.stats().shards_ready < store.stats().shards);
+        store.scrub().unwrap();
+        store.wait_until_ready().unwrap();
+        let before = store.stats().unfiltered;
+        (0..100).for_each(|n| assert_eq!(store.contains(&key(n)).unwrap(), n < 60));
+        assert_eq!(store.stats().unfiltered, before);
+    }
+    backend.heal();
+    assert!(was_seen);
+}
+
+/// What a failed write has left shows when the store is opened again, and the filter must have it.
+#[test]
+fn after_a_failed_write_no_filter_is_saved() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    let open = || -> GuardedStore<_> {
+        options(Layout::Merged).open_with(Arc::clone(&backend), Some(directory.path())).unwrap()
+    };
+    let store = open();
+    store.put(b"key", b"").unwrap();
+    backend.fail_at(0, Fault::Before);
+    assert!(store.put(b"another", b"").is_err());
+    backend.heal();
+    store.close().unwrap();
+    let mut store = open();
+    assert!(store.stats().shards_ready < store.stats().shards || store.stats().backend_scans > 0);
+    store.wait_until_ready().unwrap();
+    assert_eq!(store.stats().members, 1);
+    store.close().unwrap();
+    assert_eq!(open().stats().backend_scans, 0);
 }

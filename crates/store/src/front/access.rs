@@ -28,7 +28,7 @@ impl<F: SharedFilter> Front<F> {
         let value = self.counted(look_up)?;
         if value.is_some() {
             self.counters.add(Count::TruePositives, 1);
-        } else if is_ready && !is_absent {
+        } else if is_ready && !is_absent && is_complete {
             self.repair(behind, hash);
         } else {
             self.counters.add(Count::Unfiltered, 1);
@@ -71,12 +71,14 @@ impl<F: SharedFilter> Front<F> {
     }
 
     /// Removes what is behind, if it is there, before the filter forgets it; whether it was
-    /// there.
+    /// there. What isn't listed as a member isn't in the filter either, where another member may
+    /// have its fingerprint; this is asked if it isn't known that all are.
     pub(crate) fn remove<E>(
         &self,
         behind: &impl Behind,
         hash: Hash,
         is_there: impl FnOnce() -> Result<bool, E>,
+        is_listed: impl FnOnce() -> Result<bool, E>,
         write: impl FnOnce() -> Result<(), E>,
     ) -> Result<bool, E> {
         let locked = self.lock(&[hash]);
@@ -90,7 +92,7 @@ impl<F: SharedFilter> Front<F> {
         self.counters.add(Count::LookedUp, 1);
         if !self.counted(is_there)? {
             drop(locked);
-            if is_ready && !is_absent {
+            if is_ready && !is_absent && is_complete {
                 self.repair(behind, hash);
             } else {
                 self.counters.add(Count::Unfiltered, 1);
@@ -98,9 +100,9 @@ impl<F: SharedFilter> Front<F> {
             return Ok(false);
         }
         self.counters.add(Count::TruePositives, 1);
+        let is_member = is_ready && !is_absent && (is_complete || is_listed()?);
         let removed = write();
         // If that failed, it may be there still.
-        let is_member = is_ready && !is_absent;
         if is_member && (removed.is_err() || self.filter.remove(hash).is_err()) {
             self.counters.add(Count::GhostsLeft, 1);
         }

@@ -15,6 +15,15 @@ pub(super) enum Room<T, E> {
     Needed { hash: Hash, error: E },
 }
 
+impl<T, E> Room<T, E> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Room<U, E> {
+        match self {
+            Self::Enough(done) => Room::Enough(change(done)),
+            Self::Needed { hash, error } => Room::Needed { hash, error },
+        }
+    }
+}
+
 pub(super) type Tried<T, E> = Result<Room<T, E>, E>;
 
 /// Keys that are in the filter, and are to be written behind it; nobody else does anything
@@ -47,8 +56,35 @@ impl<F: SharedFilter> Front<F> {
         is_there: impl Fn(usize) -> Result<bool, B::Error>,
         write: impl FnOnce(&Admitted<'_>) -> Result<T, B::Error>,
     ) -> Result<T, B::Error> {
-        let mut admitted =
-            self.making_room(behind, || self.try_admit(behind, hashes, &is_there))?;
+        let admitted = self.making_room(behind, || self.try_admit(behind, hashes, &is_there))?;
+        self.write_admitted(admitted, hashes, write)
+    }
+
+    /// Writes a key that is wanted, after the filter has it.
+    pub(crate) fn write_if<B: Behind>(
+        &self,
+        behind: &B,
+        hash: Hash,
+        is_wanted: impl Fn() -> Result<bool, B::Error>,
+        write: impl FnOnce() -> Result<(), B::Error>,
+    ) -> Result<(), B::Error> {
+        let admitted = self.making_room(behind, || {
+            let locked = self.lock(&[hash]);
+            if !is_wanted()? {
+                return Ok(Room::Enough(None));
+            }
+            let new = if self.is_ready(hash) { &[hash][..] } else { &[] };
+            Ok(self.admitted(behind, locked, SmallVec::from_elem(true, 1), new).map(Some))
+        })?;
+        admitted.map_or(Ok(()), |admitted| self.write_admitted(admitted, &[hash], |_| write()))
+    }
+
+    fn write_admitted<T, E>(
+        &self,
+        mut admitted: Admitted<'_>,
+        hashes: &[Hash],
+        write: impl FnOnce(&Admitted<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let written = write(&admitted);
         if written.is_err() {
             // Whether they are behind is not known; in the filter they do no harm.
@@ -85,10 +121,20 @@ impl<F: SharedFilter> Front<F> {
                 new.push(hash);
             }
         }
-        Ok(match self.admit(behind, &locked, &new) {
+        Ok(self.admitted(behind, locked, is_new, &new))
+    }
+
+    fn admitted<'a, B: Behind>(
+        &self,
+        behind: &B,
+        locked: Locked<'a>,
+        is_new: SmallVec<[bool; 8]>,
+        new: &[Hash],
+    ) -> Room<Admitted<'a>, B::Error> {
+        match self.admit(behind, &locked, new) {
             Ok(()) => Room::Enough(Admitted { locked, is_new, count: new.len() as u64 }),
             Err((hash, error)) => Room::Needed { hash, error },
-        })
+        }
     }
 
     /// Inserts new members into the filter, all or none, and repairs the mistakes that they

@@ -134,6 +134,12 @@ impl<F: SharedFilter> Front<F> {
         self.rebuilt.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// How many shards are believed.
+    fn shards_ready(&self) -> usize {
+        let ready = self.ready.iter().filter(|ready| ready.load(Ordering::Relaxed));
+        if self.is_complete() { ready.count() } else { 0 }
+    }
+
     pub(crate) fn statistics(&self) -> Statistics {
         let get = |count| self.counters.get(count);
         Statistics {
@@ -154,7 +160,7 @@ impl<F: SharedFilter> Front<F> {
             members: self.filter.len() as u64,
             filter_bytes: self.filter.memory_usage(),
             load: self.filter.load(),
-            shards_ready: self.ready.iter().filter(|ready| ready.load(Ordering::Relaxed)).count(),
+            shards_ready: self.shards_ready(),
             shards: self.ready.len(),
         }
     }

@@ -30,8 +30,11 @@ pub use statistics::Statistics;
 /// # What holds
 /// - A put that was acknowledged is there, a delete is done, whatever happens, as far as the
 ///   durability that was asked for reaches; and the filter never misses a member.
-/// - A mistake that was repaired stays repaired: across deletes and puts, growth, closing and
-///   crashes, as long as it is one of those that are [kept](Options::mistakes_kept).
+/// - A mistake that was repaired stays repaired: across deletes and puts of other keys, growth,
+///   closing and crashes, as long as it is one of those that are [kept](Options::mistakes_kept).
+///   A key that was put, and deleted again, may be a mistake anew, once.
+/// - While the filter is being built, and not [ready](Self::wait_until_ready), whatever it isn't
+///   sure of is asked of the backend.
 /// - All operations take `&self`. Those on one key happen one after the other.
 ///
 /// # How it works
@@ -57,6 +60,8 @@ struct Inner<B, F> {
     /// Whether the saved filter, if any, is not that of the backend any more.
     is_dirty: AtomicBool,
     dirtying: Mutex<()>,
+    /// Whether a write has failed, so that only reopening tells what the backend has.
+    is_doubtful: AtomicBool,
     /// Where the filter is saved.
     directory: Option<PathBuf>,
     /// Where a backup has the backend, in its directory.

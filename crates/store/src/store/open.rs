@@ -177,7 +177,7 @@ impl Options {
         use crate::backend::{FjallBackend, FjallOptions};
         let directory = directory.as_ref();
         // Before there is anything on the disk.
-        self.check::<twiceshy::ConcurrentAdaptiveQuotientFilter>(&DEFAULT)?;
+        twiceshy::ConcurrentAdaptiveQuotientFilter::with_shape(&self.shape(&DEFAULT))?;
         let open = if self.create { FjallBackend::open } else { FjallBackend::open_existing };
         let backend = open(directory.join(DATA), FjallOptions::default())?;
         self.open_within(backend, Some(directory), DATA)
@@ -207,7 +207,10 @@ impl Options {
         }
         let kept = layout::shape(&backend)?;
         let shape = self.shape(kept.as_ref().unwrap_or(&DEFAULT));
-        self.check::<F>(&shape)?;
+        if kept != Some(shape) {
+            // Before it is kept: what can't be built would be in the way for ever.
+            F::with_shape(&shape)?;
+        }
         if let Some(directory) = directory {
             let fails = |source| BackendError::Io {
                 operation: "create",
@@ -238,6 +241,7 @@ impl Options {
             durability: self.durability,
             is_dirty: AtomicBool::new(is_dirty),
             dirtying: Mutex::new(()),
+            is_doubtful: AtomicBool::new(false),
             directory: directory.map(PathBuf::from),
             data,
             is_closing: AtomicBool::new(false),
@@ -256,11 +260,5 @@ impl Options {
             false_positive_rate: self.false_positive_rate.unwrap_or(otherwise.false_positive_rate),
             shards: self.shards.unwrap_or(otherwise.shards),
         }
-    }
-
-    /// Fails if there can't be such a filter, of whatever size.
-    fn check<F: SharedFilter>(&self, otherwise: &Shape) -> Result<()> {
-        F::with_shape(&Shape { capacity: 1, ..self.shape(otherwise) })?;
-        Ok(())
     }
 }

@@ -107,7 +107,11 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
             resume_unwind(panic);
         }
         let error = self.inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner).take();
-        error.map_or(Ok(()), Err)
+        match error {
+            Some(error) => Err(error),
+            None if self.inner.is_ready() => Ok(()),
+            None => Err(StoreError::Unready),
+        }
     }
 
     /// Builds the filter again from what is in the backend, shard by shard, while the store is
@@ -124,8 +128,11 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
             self.inner.reconcile()?;
         }
         let front = &self.inner.front;
-        (0..front.filter.shards())
-            .try_for_each(|shard| front.rebuild(&*self.inner, shard, 0).map(|_| ()))
+        for shard in 0..front.filter.shards() {
+            front.rebuild(&*self.inner, shard, 0)?;
+        }
+        front.set_complete(true);
+        Ok(())
     }
 
     /// Saves the filter, so that the next opening is quick, and closes the store. If the filter
@@ -221,14 +228,21 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
             self.front.set_complete(true);
             Ok(())
         } else {
-            self.complete()
+            self.reconcile()?;
+            self.front.set_complete(!is_closing());
+            Ok(())
         }
+    }
+
+    /// Whether all of the filter answers.
+    fn is_ready(&self) -> bool {
+        self.front.is_all_ready() && self.front.is_complete()
     }
 
     /// Saves the filter, if that is of use, and names it.
     fn save(&self) -> Result<()> {
-        let is_done = self.front.is_all_ready() && self.front.is_complete();
-        let Some(directory) = self.directory.as_ref().filter(|_| is_done) else {
+        let is_exact = self.is_ready() && !self.is_doubtful.load(Ordering::Acquire);
+        let Some(directory) = self.directory.as_ref().filter(|_| is_exact) else {
             return Ok(self.backend.sync()?);
         };
         if !self.is_dirty.load(Ordering::Acquire) {

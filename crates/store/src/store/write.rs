@@ -4,7 +4,6 @@ use super::{GuardedStore, Inner};
 use crate::backend::{
     Backend, BackendError, Batch, Durability, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES,
 };
-use crate::counters::Count;
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout;
@@ -120,7 +119,6 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
                 return Err(BackendError::ValueTooLong { bytes: value.len() }.into());
             }
         }
-        self.front.counters.add(Count::Writes, 1);
         let is_there = |at: usize| self.is_there(hashes[at], pairs[at].0);
         self.front.write(self, hashes, is_there, |admitted| {
             let mut batch = self.layout.batch(pairs);
@@ -141,11 +139,11 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
 
     fn delete(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
-        self.front.counters.add(Count::Writes, 1);
         self.front.remove(
             self,
             hash,
             || self.is_there(hash, key),
+            || self.is_listed(hash, key),
             || {
                 let mut batch = Batch::new();
                 self.layout.remove(&mut batch, hash, key);
@@ -157,7 +155,12 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
     /// Writes to the backend, which has no saved filter then.
     pub(super) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.dirty()?;
-        Ok(self.backend.write(batch, durability)?)
+        let written = self.backend.write(batch, durability);
+        if written.is_err() {
+            // It may be there after reopening all the same, and the filter mustn't be saved.
+            self.is_doubtful.store(true, Ordering::Release);
+        }
+        Ok(written?)
     }
 
     /// Says, the first time, that the saved filter is not to be trusted any more.

@@ -57,7 +57,8 @@ struct Here {
     slots: u64,
     /// A bit for each of its slots: none without a run, all if its end isn't here.
     run: u64,
-    /// Those of these slots, and of the one behind them, that aren't the first of an entry.
+    /// Those of these slots, and of the one behind them, that aren't the first of an entry; if
+    /// there is no run, anything.
     extended: u64,
 }
 
@@ -100,7 +101,8 @@ impl QuotientTable {
             [bounds.start(), bounds.end()].map(|bound| bound.wrapping_mul(geometry.lowest));
         let outside = geometry.less(machine, slots, least) | geometry.less(machine, most, slots);
         let beyond = !low_bits(geometry.slots_per_window());
-        let doubts = run & beyond | extended;
+        // Not if there is no run.
+        let doubts = run & beyond | extended & (run << 1 | run);
         Evidence { maybe: !outside & run | doubts, doubts }
     }
 
@@ -126,7 +128,7 @@ impl QuotientTable {
             slots: window(block, geometry.slot_at(start)),
             run,
             // The slot behind the run counts, too; if it isn't here, it may be an extension.
-            extended: (extensions | !lanes).wrapping_shr(start) & (run << 1 | run),
+            extended: (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1),
         }
     }
 
