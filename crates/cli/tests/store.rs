@@ -189,6 +189,19 @@ fn a_new_store_is_there_when_it_is_whole() {
     assert_eq!(sandbox.yes("store get store alice"), "1");
 }
 
+/// The shell becomes the program, which so has the number of who has left something.
+#[test]
+fn what_a_killed_process_has_left_is_never_opened() {
+    let sandbox = Sandbox::new();
+    sandbox.yes("store put left mallory 1");
+    let line = "mkdir new; cp -r left new/.twiceshy-making-$$; exec $T store put new alice 2";
+    let run = sandbox.shell(line);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    sandbox.no("store get new mallory");
+    assert_eq!(sandbox.yes("store get new alice"), "2");
+    sandbox.yes("store verify new");
+}
+
 #[test]
 fn two_who_make_the_same_store_take_nothing_from_each_other() {
     let sandbox = Sandbox::new();

@@ -34,14 +34,20 @@ impl Making {
                 bail!("{}: this is no store, and not empty; name a new directory", name());
             }
         }
-        let hidden = directory.join(format!("{HIDDEN}{}", std::process::id()));
-        let (removed, parent) = (hidden.clone(), directory.to_path_buf());
-        let removal = held.undo(move || {
-            interrupt::remove(&removed);
+        let parent = directory.to_path_buf();
+        let remove_parent = move || {
             if is_directory_new {
                 // Does nothing if there is a store in it now.
                 let _ = fs::remove_dir(&parent);
             }
+        };
+        // A new one: what others have left there is theirs, and never opened.
+        let hidden = tempfile::Builder::new().prefix(HIDDEN).tempdir_in(directory);
+        let hidden = hidden.inspect_err(|_| remove_parent()).with_context(name)?.keep();
+        let removed = hidden.clone();
+        let removal = held.undo(move || {
+            interrupt::remove(&removed);
+            remove_parent();
         });
         Ok(Self { directory: directory.into(), hidden, _removal: removal })
     }
