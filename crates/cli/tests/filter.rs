@@ -158,6 +158,19 @@ fn the_secret_can_be_kept_apart() {
     sandbox.fails("filter check apart keys --secret-file none", "", "none: there is no such file");
 }
 
+/// The keys are more than a pipe takes: when all are in it, the program has begun.
+#[cfg(unix)]
+#[test]
+fn a_secret_that_somebody_else_writes_meanwhile_stays() {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys", lines("key", 100_000));
+    let line = "(cat keys; echo theirs > secret) | $T filter build -o new --secret-file secret";
+    let run = sandbox.shell(line);
+    common::failed(&run, line, "secret: File exists");
+    assert_eq!(sandbox.read("secret"), b"theirs\n");
+    assert_eq!(sandbox.names(), ["keys", "secret"]);
+}
+
 #[test]
 fn filters_of_one_kind_are_merged() {
     let sandbox = Sandbox::new();

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use twiceshy::Secret;
 
@@ -54,7 +54,10 @@ impl Planned<'_> {
     /// Writes a new secret, and then does what relies on it; if that fails, it is removed again.
     pub(super) fn keep(&self, secret: &Secret, then: impl FnOnce() -> Result<()>) -> Result<()> {
         let Self::New(path) = self else { return then() };
-        let written = write(path, secret).with_context(|| path.display().to_string());
+        let name = || path.display().to_string();
+        // If it is there by now, it is somebody else's, and stays.
+        let mut file = create(path).with_context(name)?;
+        let written = write(&mut file, secret).with_context(name);
         written.and_then(|()| then()).inspect_err(|_| {
             // What went wrong is told; a file that can't be removed tells nothing more.
             let _ = fs::remove_file(path);
@@ -84,18 +87,21 @@ fn parsed(text: &str) -> Option<Secret> {
     Some(Secret::from_bytes(number.to_be_bytes()))
 }
 
-/// Writes a secret to a new file that only its owner can read.
-fn write(path: &Path, secret: &Secret) -> Result<()> {
+/// A new file that only its owner can read.
+fn create(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn write(file: &mut File, secret: &Secret) -> io::Result<()> {
     let mut text = String::with_capacity(33);
     for byte in secret.expose() {
         let _ = write!(text, "{byte:02x}");
     }
     text.push('\n');
-    let mut file = options.open(path)?;
     file.write_all(text.as_bytes())?;
-    Ok(file.sync_all()?)
+    file.sync_all()
 }
