@@ -58,14 +58,24 @@ impl Traffic {
 }
 
 /// What one store was measured to do, a slice of the queries at a time.
-#[derive(Default)]
 pub(super) struct Run {
+    /// Queries of a slice, or more by less than a turn.
+    slice: u64,
     slices: [Vec<Tally>; Traffic::ALL.len()],
 }
 
 impl Run {
-    pub(super) fn push(&mut self, traffic: Traffic, slice: Tally) {
-        self.slices[traffic as usize].push(slice);
+    pub(super) fn new(slice: u64) -> Self {
+        Self { slice, slices: Default::default() }
+    }
+
+    /// A turn, which is a slice or a part of one.
+    pub(super) fn push(&mut self, traffic: Traffic, turn: Tally) {
+        let slices = &mut self.slices[traffic as usize];
+        match slices.last_mut() {
+            Some(last) if last.queries < self.slice => *last = [*last, turn].into_iter().sum(),
+            _ => slices.push(turn),
+        }
     }
 
     /// All slices, in order.

@@ -16,8 +16,11 @@ use std::thread;
 use std::time::Instant;
 use twiceshy_workloads::adversary::{Collector, CollectorConfig, Query, Reply, Victim};
 
-/// Turns of each store, for each kind of traffic.
-const TURNS: u64 = 50;
+/// What is measured of each store, for each kind of traffic, is in so many slices.
+const SLICES: u64 = 50;
+
+/// The longest turn of a store: its queries are in memory, however many there are in a slice.
+const LONGEST_TURN: u64 = 1 << 16;
 
 /// How many queries an adversary has before it can tell what is slow.
 const CALIBRATION: u64 = 255;
@@ -32,11 +35,12 @@ pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Re
     let on = Subject::new(&directory.join("on"), setting, true)?;
     drop(held);
     fill([&off, &on], &bar)?;
+    let slice = demo.queries.div_ceil(SLICES);
     let mut contest = Contest {
         filter: off.filter_bytes(),
-        slice: demo.queries.div_ceil(TURNS) as usize,
-        off: (off, Run::default()),
-        on: (on, Run::default()),
+        turn: slice.min(LONGEST_TURN) as usize,
+        off: (off, Run::new(slice)),
+        on: (on, Run::new(slice)),
         bar,
     };
     contest.run(demo)?;
@@ -66,7 +70,8 @@ fn fill(subjects: [&Subject; 2], bar: &ProgressBar) -> Result<()> {
 struct Contest {
     off: (Subject, Run),
     on: (Subject, Run),
-    slice: usize,
+    /// Queries of a turn.
+    turn: usize,
     bar: ProgressBar,
     filter: u64,
 }
@@ -95,17 +100,17 @@ impl Contest {
     fn ask(&mut self, traffic: Traffic, mut numbers: impl Iterator<Item = u64>) -> Result<()> {
         let mut is_even = true;
         loop {
-            let slice: Vec<u64> = numbers.by_ref().take(self.slice).collect();
-            if slice.is_empty() {
+            let turn: Vec<u64> = numbers.by_ref().take(self.turn).collect();
+            if turn.is_empty() {
                 return Ok(());
             }
             // Nobody always comes behind the other.
             let (first, second) =
                 if is_even { (&mut self.off, &mut self.on) } else { (&mut self.on, &mut self.off) };
             for (subject, run) in [first, second] {
-                run.push(traffic, subject.ask_all(&slice)?);
+                run.push(traffic, subject.ask_all(&turn)?);
             }
-            self.bar.inc(slice.len() as u64);
+            self.bar.inc(turn.len() as u64);
             is_even = !is_even;
         }
     }
@@ -150,7 +155,7 @@ impl Probe<'_> {
         }
         self.asked.push(number);
         let is_mistake = self.contest.off.0.ask(number, &mut self.tally)?;
-        if self.asked.len() == self.contest.slice {
+        if self.asked.len() == self.contest.turn {
             self.end_turn()?;
         }
         Ok(is_mistake)
