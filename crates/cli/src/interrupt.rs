@@ -1,4 +1,4 @@
-//! Ctrl-C: what was begun is undone before the program ends.
+//! Ctrl-C, SIGTERM and SIGHUP: what was begun is undone before the program ends.
 //!
 //! One lock orders it all. Who is interrupted takes it and never lets it go, so that nothing is
 //! begun, finished or told of any more; who holds it isn't interrupted.
@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, process, thread};
 
-/// What shells say of a program that was interrupted: 128, and the number of the signal.
+/// What shells say of a program that was interrupted: 128, and the number of the signal. Which
+/// one it was isn't known, so it is the same for all.
 const INTERRUPTED: i32 = 130;
 
 type Undoing = Box<dyn Fn() + Send>;

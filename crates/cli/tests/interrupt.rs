@@ -27,7 +27,11 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 fn interrupt(child: &Child) {
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    signal(child, "-INT");
+}
+
+fn signal(child: &Child, name: &str) {
+    let killed = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
 }
 
@@ -51,6 +55,36 @@ fn a_demo_removes_its_stores() {
         expect_interrupted(&child.wait_with_output().unwrap());
         assert_eq!(disk(), 0, "after {milliseconds} ms");
         assert_eq!(sandbox.names(), ["disk"]);
+    }
+}
+
+/// It would take days, but not much memory.
+#[test]
+fn a_demo_of_very_many_queries_begins() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("disk")).unwrap();
+    let line = "demo --keys 1000 --queries 1000000000000 --directory disk";
+    let mut child = start(&sandbox, line);
+    wait_until("the stores are there", || {
+        fs::read_dir(sandbox.path("disk")).unwrap().next().is_some()
+    });
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(child.try_wait().unwrap().is_none(), "it is still asking");
+    interrupt(&child);
+    expect_interrupted(&child.wait_with_output().unwrap());
+}
+
+#[test]
+fn who_is_told_to_end_or_loses_the_terminal_tidies_up_as_well() {
+    let sandbox = Sandbox::new();
+    for name in ["-TERM", "-HUP"] {
+        let mut child = start(&sandbox, "store import new");
+        let stdin = child.stdin.take().unwrap();
+        wait_until("it has begun", || sandbox.path("new").exists());
+        signal(&child, name);
+        expect_interrupted(&child.wait_with_output().unwrap());
+        drop(stdin);
+        assert!(sandbox.names().is_empty());
     }
 }
 
