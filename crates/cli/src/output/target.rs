@@ -19,6 +19,9 @@ impl Target {
     /// Looks whether a file can be there, before any work is done for it.
     pub(crate) fn new(path: &Path) -> Result<Self> {
         let name = || path.display().to_string();
+        if path == Path::new("-") {
+            bail!("-: the standard output is /dev/stdout, and a file of that name is ./-");
+        }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
                 bail!("{}: this is a directory; name a file in it", name())
@@ -40,6 +43,14 @@ impl Target {
             bail!("{}: this is a link that leads nowhere", path.display());
         }
         Ok(Self { path: path.into(), is_special: false })
+    }
+
+    /// Refuses to replace what is needed for something else.
+    pub(crate) fn keep_off(&self, path: &Path, what: &str) -> Result<()> {
+        if !self.is_special && is_same(&self.path, path) {
+            bail!("{}: this is {what}, so the output can't go there", path.display());
+        }
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -83,6 +94,14 @@ impl Target {
         file.persist(&self.path)?;
         Ok(())
     }
+}
+
+/// Whether both are one file, also one that isn't there yet.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let in_folder =
+        |path: &Path| Some(fs::canonicalize(folder(path)).ok()?.join(path.file_name()?));
+    let resolved = |path: &Path| fs::canonicalize(path).ok().or_else(|| in_folder(path));
+    resolved(one).is_some_and(|one| Some(one) == resolved(other))
 }
 
 fn folder(path: &Path) -> &Path {

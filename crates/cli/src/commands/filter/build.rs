@@ -4,7 +4,7 @@ use super::file::{LineFilter, load, save};
 use super::members::Members;
 use super::secret::{Planned, SecretArgs};
 use crate::exit::Answer;
-use crate::input::Encoding;
+use crate::input::{Encoding, is_stdin};
 use crate::output::{Report, Target};
 use crate::progress::Total;
 use crate::session::Session;
@@ -60,6 +60,9 @@ impl Build {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let size = self.size()?;
         let target = Target::new(&self.output)?;
+        let mut files = self.keys.iter().filter(|path| !is_stdin(path));
+        files.try_for_each(|path| target.keep_off(path, "an input"))?;
+        self.secret.keep_off(&target)?;
         let planned = match &size {
             Size::Like { .. } => Planned::InFilter,
             Size::Planned(_) => self.secret.read_or_plan()?,

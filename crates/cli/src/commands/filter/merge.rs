@@ -37,6 +37,8 @@ pub(crate) struct Merge {
 impl Merge {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let target = Target::new(&self.output)?;
+        self.filters.iter().try_for_each(|path| target.keep_off(path, "an input"))?;
+        self.secret.keep_off(&target)?;
         let progress = session.progress("merging", Total::Unknown);
         let filters = self.filters.iter().map(|path| load(path, &self.secret));
         let filters = filters.collect::<Result<Vec<_>>>()?;

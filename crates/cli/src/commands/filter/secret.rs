@@ -1,5 +1,6 @@
 //! Secrets in files of their own.
 
+use crate::output::Target;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use std::fmt::Write as _;
@@ -20,6 +21,11 @@ impl SecretArgs {
     /// Whether the secret is kept apart from the filter.
     pub(super) fn is_apart(&self) -> bool {
         self.secret_file.is_some()
+    }
+
+    /// Refuses to write a filter where the secret is or will be.
+    pub(super) fn keep_off(&self, target: &Target) -> Result<()> {
+        self.secret_file.iter().try_for_each(|path| target.keep_off(path, "the secret's file"))
     }
 
     /// The secret in the file, if one was named.
