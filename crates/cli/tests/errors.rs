@@ -168,6 +168,11 @@ fn a_line_that_is_no_pair_is_named() {
     assert!(fs::read_dir(sandbox.path("folder")).unwrap().next().is_none());
     let many = format!("{}end\n", lines("key\t", 100_000));
     sandbox.fails("store import store", many, "pairs were imported, but then: standard input");
+    sandbox.fails("store import store", stdin, " 1 pairs were imported, but then: standard input");
+    assert_eq!(sandbox.yes("store get store dave"), "4");
+    let latin = b"frank\t5\ngrace\t6\n\xff\t7\n";
+    sandbox.fails("store import store", latin, " 2 pairs were imported, but then: standard input");
+    assert_eq!(sandbox.yes("store get store grace"), "6");
     sandbox.fails("store import new - --separator=", "", "an empty separator");
     sandbox.yes("store verify store");
 }
@@ -224,6 +229,13 @@ fn damaged_compression_is_noticed() {
 fn the_standard_input_is_read_once() {
     let reason = "the standard input can be read only once";
     all_fail(&prepared(), &[("filter build - - -o new", reason), ("store import new - -", reason)]);
+}
+
+#[test]
+fn the_standard_output_is_called_by_its_name() {
+    let reason = "-: the standard output is /dev/stdout";
+    let cases = ["filter build keys -o -", "filter merge filter filter -o -", "demo --out -"];
+    all_fail(&prepared(), &cases.map(|line| (line, reason)));
 }
 
 #[test]

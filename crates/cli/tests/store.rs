@@ -224,3 +224,16 @@ fn a_store_keeps_its_layout() {
     assert_eq!(sandbox.yes("store get store c"), "3");
     sandbox.yes("store verify store");
 }
+
+#[test]
+fn a_store_keeps_its_filter_until_it_is_built_again() {
+    let sandbox = of_three();
+    sandbox.write("more", "dave\t4\n");
+    for option in ["--rate 0.01", "--capacity 100"] {
+        let line = format!("store import store more {option}");
+        sandbox.fails(&line, "", "store: --capacity and --rate are for new stores; `store");
+    }
+    sandbox.no("store get store dave");
+    sandbox.yes("store import store more");
+    sandbox.yes("store import new more --rate 0.01 --capacity 100");
+}

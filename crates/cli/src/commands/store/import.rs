@@ -1,6 +1,6 @@
 //! `twiceshy store import`.
 
-use super::open::{Origin, Store, in_new_or_existing};
+use super::open::{Origin, Store, in_new_or_existing, is_there};
 use super::pairs::{Form, Pairs};
 use super::shape::ShapeArgs;
 use crate::exit::Answer;
@@ -23,9 +23,11 @@ A line is a key, a tab and a value; further tabs belong to the value. Of a key t
 the last value counts.
 
 The store is made if there is none, with --capacity, --rate and --layout, and if the import fails
-then, it is gone again. Files are read twice, so that a bad line is found before anything is
-written. The standard input can't be: what comes before a bad line is imported then, if the store
-was there before.";
+or is interrupted then, it is gone again. A store that was there keeps its layout, and `twiceshy
+store rebuild` changes its filter; if the import is interrupted, what was written by then stays.
+
+Files are read twice, so that a bad line is found before anything is written. The standard input
+can't be: what comes before a bad line is imported then, if the store was there before.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -63,6 +65,12 @@ enum LayoutArg {
 impl Import {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let options = self.options()?;
+        if self.shape.is_given() && is_there(&self.store) {
+            let name = self.store.display();
+            bail!(
+                "{name}: --capacity and --rate are for new stores; `store rebuild` changes others"
+            );
+        }
         let form = self.form()?;
         check_stdin_once(&self.files)?;
         self.files.iter().try_for_each(|file| self.check(file, &form, session))?;

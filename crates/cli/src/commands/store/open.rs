@@ -23,6 +23,11 @@ pub(super) enum Filter {
     Ready,
 }
 
+/// Whether there is a store, or what is left of one.
+pub(super) fn is_there(directory: &Path) -> bool {
+    directory.join(DATA).exists()
+}
+
 /// Opens a store that is there.
 pub(super) fn existing(directory: &Path, filter: Filter, session: &Session) -> Result<Store> {
     let options = Options::new().create(false);

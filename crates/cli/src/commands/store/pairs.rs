@@ -25,18 +25,17 @@ impl Form {
     }
 
     /// The pairs of a block.
-    fn pairs(&self, block: &Block, name: &str) -> Result<Vec<Pair>> {
-        let pairs = block.numbered().map(|(number, line)| {
+    fn pairs(&self, block: &Block, name: &str) -> impl Iterator<Item = Result<Pair>> {
+        block.numbered().map(move |(number, line)| {
             let wrong = || anyhow!("{name}: line {number} has no separator; see --separator");
             self.split(line).map(|(key, value)| (key.into(), value.into())).ok_or_else(wrong)
-        });
-        pairs.collect()
+        })
     }
 
     /// Whether all lines are pairs.
     pub(super) fn check(&self, mut lines: Lines) -> Result<()> {
         while let Some(block) = lines.next_block()? {
-            self.pairs(&block, lines.name())?;
+            self.pairs(&block, lines.name()).try_for_each(|pair| pair.map(drop))?;
         }
         Ok(())
     }
@@ -56,9 +55,13 @@ impl<'a> Pairs<'a> {
         Self { lines, form, block: Vec::new().into_iter(), error: None }
     }
 
+    /// The pairs of the next block, or of its beginning, if an error follows.
     fn next_pairs(&mut self) -> Result<Option<Vec<Pair>>> {
         let Some(block) = self.lines.next_block()? else { return Ok(None) };
-        self.form.pairs(&block, self.lines.name()).map(Some)
+        let pairs = self.form.pairs(&block, self.lines.name());
+        Ok(Some(
+            pairs.map_while(|pair| pair.map_err(|error| self.error = Some(error)).ok()).collect(),
+        ))
     }
 }
 
@@ -66,15 +69,17 @@ impl Iterator for Pairs<'_> {
     type Item = Pair;
 
     fn next(&mut self) -> Option<Pair> {
-        while self.error.is_none() {
+        loop {
             if let Some(pair) = self.block.next() {
                 return Some(pair);
+            }
+            if self.error.is_some() {
+                return None;
             }
             match self.next_pairs() {
                 Ok(pairs) => self.block = pairs?.into_iter(),
                 Err(error) => self.error = Some(error),
             }
         }
-        None
     }
 }

@@ -16,6 +16,11 @@ pub(super) struct ShapeArgs {
 }
 
 impl ShapeArgs {
+    /// Whether anything was said.
+    pub(super) fn is_given(&self) -> bool {
+        self.capacity.is_some() || self.rate.is_some()
+    }
+
     /// Refuses what is impossible before anything is on the disk.
     pub(super) fn options(&self) -> Result<Options> {
         let (mut options, mut builder) = (Options::new(), AdaptiveQuotientFilter::builder());
