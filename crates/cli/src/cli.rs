@@ -20,7 +20,7 @@ Examples:
 Lines:
   Files of lines are plain or compressed by gzip or zstd, which is seen from their first
   bytes; `-` is the standard input. A key is a line without its line ending, also an empty
-  one, and must be UTF-8 unless --bytes is given.
+  one, and must be UTF-8 unless --bytes is given; a byte order mark before the first is skipped.
 
 JSON:
   With --json, each report or answer is one line of JSON. What is no UTF-8 is written as
@@ -30,7 +30,8 @@ Exit codes:
   0    yes: it is done, it is there, all is well
   1    no: a key is absent, a check has found something missing
   2    it could not be done; one line on the standard error says why
-  130  it was interrupted; what was half done is undone";
+  130  it was interrupted, by Ctrl-C, SIGTERM or SIGHUP; what was half done is undone, but what
+       `store import` and `store delete` have changed in a store that was there before stays";
 
 const STORE: &str = "\
 Examples:

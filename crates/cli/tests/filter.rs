@@ -186,9 +186,52 @@ fn filters_of_one_kind_are_merged() {
     for name in ["monday", "tuesday", "sunday"] {
         sandbox.yes(&format!("filter verify all.filter --keys {name}"));
     }
-    // In place, too.
-    sandbox.yes("filter merge monday.filter sunday.filter -o monday.filter");
-    sandbox.yes("filter verify monday.filter --keys sunday");
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_key() {
+    let sandbox = of_three();
+    let marked = "\u{feff}alice\nbob\n";
+    assert_eq!(sandbox.expect("filter check filter", marked, 0), "maybe\talice\nmaybe\tbob\n");
+    let zstd = zstd::encode_all(marked.as_bytes(), 1).unwrap();
+    sandbox.expect("filter check filter", zstd, 0);
+    assert_eq!(sandbox.expect("filter check filter", "\u{feff}", 0), "");
+    let bytes = sandbox.expect("filter check filter --bytes", marked, 1);
+    assert_eq!(bytes, "absent\t\u{feff}alice\nmaybe\tbob\n");
+}
+
+#[test]
+fn a_frame_that_is_to_be_skipped_comes_before_the_keys() {
+    let sandbox = of_three();
+    let keys = zstd::encode_all(&b"alice\n"[..], 1).unwrap();
+    for kind in [0x50, 0x5f] {
+        // Its magic number, its length, and what is skipped.
+        let skipped = [kind, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, b'x', b'y', b'z'];
+        let compressed = [&skipped[..], &keys].concat();
+        assert_eq!(sandbox.expect("filter check filter", compressed, 0), "maybe\talice\n");
+    }
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let sandbox = of_three();
+    sandbox.write("secret", "00112233445566778899aabbccddeeff\n");
+    let files = || ["keys", "filter", "secret"].map(|name| sandbox.read(name));
+    let before = files();
+    let (input, secret) = ("this is an input, so the output", "this is the secret's file, so the");
+    common::all_fail(
+        &sandbox,
+        &[
+            ("filter build keys -o keys", input),
+            ("filter build - keys -o ./keys", input),
+            ("filter merge filter filter -o filter", input),
+            ("filter build keys -o new --secret-file new", secret),
+            ("filter build keys -o new --secret-file ./new", secret),
+            ("filter build keys -o secret --secret-file secret", secret),
+            ("filter merge filter filter -o secret --secret-file secret", secret),
+        ],
+    );
+    assert_eq!(files(), before);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Compressed sources, known by their first bytes: the standard input has no name to go by.
+//! What sources are, known by their first bytes: the standard input has no name to go by.
 
 use flate2::read::MultiGzDecoder;
 use std::io::{self, Read};
@@ -6,11 +6,16 @@ use std::io::{self, Read};
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
+/// What some say before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// The source itself, or what it is when it is decompressed.
 pub(super) fn decompressed(mut reader: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let mut magic = Vec::new();
     reader.by_ref().take(ZSTD.len() as u64).read_to_end(&mut magic)?;
-    let (is_gzip, is_zstd) = (magic.starts_with(GZIP), magic.starts_with(ZSTD));
+    let is_gzip = magic.starts_with(GZIP);
+    // A frame that is to be skipped can come first.
+    let is_zstd = magic == ZSTD || matches!(magic[..], [0x50..=0x5f, 0x2a, 0x4d, 0x18]);
     let whole = io::Cursor::new(magic).chain(reader);
     Ok(if is_gzip {
         Box::new(MultiGzDecoder::new(whole))
@@ -19,4 +24,14 @@ pub(super) fn decompressed(mut reader: Box<dyn Read + Send>) -> io::Result<Box<d
     } else {
         Box::new(whole)
     })
+}
+
+/// The source without its byte order mark, if it has one.
+pub(super) fn unmarked(mut reader: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let mut mark = Vec::new();
+    reader.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut mark)?;
+    if mark == BYTE_ORDER_MARK {
+        mark.clear();
+    }
+    Ok(Box::new(io::Cursor::new(mark).chain(reader)))
 }

@@ -7,7 +7,7 @@ pub(crate) use block::Block;
 
 use crate::progress::{Progress, Total};
 use crate::session::Session;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Error, Result, anyhow, bail};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -46,6 +46,8 @@ pub(crate) struct Lines {
     spare: Vec<u8>,
     /// How many lines were read.
     count: u64,
+    /// What is wrong with the line after the last block.
+    error: Option<Error>,
     /// Shown as long as there is something to read.
     progress: Option<Progress>,
 }
@@ -89,10 +91,24 @@ impl Lines {
             Some(progress) => Box::new(progress.bar().wrap_read(reader)),
             None => Box::new(reader),
         };
-        let reader = compressed::decompressed(reader).with_context(|| name.clone())?;
+        let text = compressed::decompressed(reader);
+        let text =
+            if encoding == Encoding::Utf8 { text.and_then(compressed::unmarked) } else { text };
+        let reader = text.with_context(|| name.clone())?;
         let (block_size, longest) = (BLOCK, LONGEST);
-        let (begun, spare, count) = (Vec::new(), Vec::new(), 0);
-        Ok(Self { name, reader, encoding, block_size, longest, begun, spare, count, progress })
+        let (begun, spare, count, error) = (Vec::new(), Vec::new(), 0, None);
+        Ok(Self {
+            name,
+            reader,
+            encoding,
+            block_size,
+            longest,
+            begun,
+            spare,
+            count,
+            error,
+            progress,
+        })
     }
 
     /// What it is called in messages.
@@ -102,18 +118,28 @@ impl Lines {
 
     /// The next lines, or `None` at the end.
     pub(crate) fn next_block(&mut self) -> Result<Option<Block>> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
         let mut buffer = std::mem::take(&mut self.spare);
         let len = self.read_lines(&mut buffer)?;
         if len == 0 {
             self.progress = None;
             return Ok(None);
         }
-        let block = Block { buffer, len, first_line: self.count + 1 };
+        let mut block = Block { buffer, len, first_line: self.count + 1 };
         if self.encoding == Encoding::Utf8
             && let Err(error) = std::str::from_utf8(block.bytes())
         {
-            let line = block.line_at(error.valid_up_to());
-            bail!("{}: line {line} is no UTF-8; --bytes takes lines as they are", self.name);
+            let valid = error.valid_up_to();
+            let (name, line) = (&self.name, block.line_at(valid));
+            let error = anyhow!("{name}: line {line} is no UTF-8; --bytes takes lines as they are");
+            // The lines before it come first.
+            block.len = memchr::memrchr(b'\n', &block.bytes()[..valid]).map_or(0, |end| end + 1);
+            if block.len == 0 {
+                return Err(error);
+            }
+            self.error = Some(error);
         }
         self.count += block.count();
         Ok(Some(block))
