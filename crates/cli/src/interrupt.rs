@@ -18,7 +18,7 @@ type Undoing = Box<dyn Fn() + Send>;
 /// What was begun, in that order, and how it is undone.
 static BEGUN: Mutex<BTreeMap<u64, Undoing>> = Mutex::new(BTreeMap::new());
 
-/// Minds interrupts from now on, unless whoever runs this has them ignored.
+/// Minds interrupts from now on, unless whoever runs this has one of them ignored, as `nohup` has.
 pub(crate) fn mind() {
     // Where that can't be, an interrupt is what it always was.
     let _ = ctrlc::try_set_handler(|| {
