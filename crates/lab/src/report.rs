@@ -27,7 +27,13 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let is_wanted = |experiment: &&&Experiment| {
         options.only.is_empty() || options.only.iter().any(|name| name == experiment.name)
     };
-    let context = options.context.context();
+    let context = match options.context.context() {
+        Ok(context) => context,
+        Err(why) => {
+            eprintln!("twiceshy-lab: {why}");
+            return ExitCode::from(2);
+        }
+    };
     let mut page = Page::new("Twiceshy: what adaptive filters are worth").lead(
         "Each experiment asks what a paper claims, and shows what we see on this machine, also \
          where we lose. Every figure can be had again by the command below it.",

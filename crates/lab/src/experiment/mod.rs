@@ -86,6 +86,12 @@ impl Experiment {
     }
 }
 
+/// An error with its causes, which it doesn't tell by itself.
+fn why(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |why, cause| format!("{why}: {cause}"))
+}
+
 /// `twiceshy-lab run`: one experiment, or several.
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -117,8 +123,15 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         };
         wanted.push(experiment);
     }
+    let context = match options.context.context() {
+        Ok(context) => context,
+        Err(why) => {
+            eprintln!("twiceshy-lab: {why}");
+            return ExitCode::from(2);
+        }
+    };
     for experiment in wanted {
-        let section = experiment.section(&options.context.context());
+        let section = experiment.section(&context);
         if options.json {
             println!("{}", serde_json::to_string(&section).expect("plain data"));
         } else {

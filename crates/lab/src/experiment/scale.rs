@@ -30,9 +30,15 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn context(&self) -> Context {
+    /// Fails if a directory of data is named that isn't there: who names one doesn't want what
+    /// needs it skipped.
+    pub(crate) fn context(&self) -> Result<Context, String> {
         let named = || std::env::var_os("TWICESHY_DATA").map(PathBuf::from);
-        Context { scale: self.scale, seed: self.seed, data: self.data.clone().or_else(named) }
+        let data = self.data.clone().or_else(named);
+        if let Some(missing) = data.as_ref().filter(|data| !data.is_dir()) {
+            return Err(format!("there is no directory of data {}", missing.display()));
+        }
+        Ok(Context { scale: self.scale, seed: self.seed, data })
     }
 }
 
@@ -80,4 +86,16 @@ pub(crate) fn progress(what: &'static str, steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:24} {bar:40} {pos}/{len} {eta}");
     let bar = ProgressBar::new(steps as u64).with_message(what);
     bar.with_style(style.expect("a template of known keys"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_is_named_must_be_there() {
+        let here = |data: &str| Options { scale: Scale::Seconds, seed: 1, data: Some(data.into()) };
+        assert!(here("src").context().is_ok());
+        assert!(here("no/such").context().unwrap_err().contains("no/such"));
+    }
 }

@@ -1,5 +1,6 @@
 //! Members and queries from files.
 
+use super::super::why;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use twiceshy::{KeyedHasher, Secret};
@@ -44,7 +45,7 @@ fn read<T>(
     let paths = ["", ".gz", ".zst"].map(|end| directory.join(format!("{name}{end}")));
     let path: Option<&PathBuf> = paths.iter().find(|path| path.exists());
     let path = path.ok_or_else(|| format!("there is no file `{name}`"))?;
-    read(path).map_err(|error| format!("`{name}`: {error}"))
+    read(path).map_err(|error| format!("`{name}`: {}", why(&error)))
 }
 
 /// The keys of a file's lines, without what some of them begin with, each once.
