@@ -53,6 +53,8 @@ pub struct Axis {
     pub zero: bool,
     /// Whether the unit takes prefixes: 5,000,000 op/s are 5 Mop/s.
     pub si: bool,
+    /// Whether the ticks of a linear axis are whole: there is no half a thread.
+    pub whole: bool,
     /// The names of 0, 1, 2…, for bars.
     pub categories: Vec<String>,
 }
@@ -218,6 +220,13 @@ impl Axis {
     #[must_use]
     pub fn from_zero(mut self) -> Self {
         self.zero = true;
+        self
+    }
+
+    /// Has no ticks but whole ones, if it is linear.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.whole = true;
         self
     }
 

@@ -17,15 +17,22 @@ pub(crate) fn has_place(value: f64, scale: Scale) -> bool {
 pub(crate) fn ticks(low: f64, high: f64, scale: Scale, at_most: usize) -> Vec<f64> {
     debug_assert!(low <= high && at_most >= 5);
     match scale {
-        Scale::Linear => linear(low, high, at_most),
+        Scale::Linear => linear(low, high, at_most, i32::MIN),
         Scale::Log10 => log10(low, high, at_most),
         Scale::Log2 => log2(low, high, at_most),
     }
 }
 
-fn linear(low: f64, high: f64, at_most: usize) -> Vec<f64> {
+/// The same for a linear axis of what can only be counted: whole values, of which there may be but
+/// two.
+pub(crate) fn whole_ticks(low: f64, high: f64, at_most: usize) -> Vec<f64> {
+    linear(low, high, at_most, 0)
+}
+
+/// Ticks whose distance has at least this power of ten.
+fn linear(low: f64, high: f64, at_most: usize, least: i32) -> Vec<f64> {
     let (low, high) = widened(low, high);
-    let mut exponent = ((high - low) / at_most as f64).log10().floor() as i32;
+    let mut exponent = (((high - low) / at_most as f64).log10().floor() as i32).max(least);
     loop {
         for round in [1.0, 2.0, 5.0] {
             let step = Step { round, exponent };
@@ -86,7 +93,7 @@ fn log10(low: f64, high: f64, at_most: usize) -> Vec<f64> {
     let to = one_two_five.iter().position(|tick| *tick >= high);
     let enough = &one_two_five[from..=to.unwrap_or(one_two_five.len() - 1)];
     match enough.len() {
-        0..3 => linear(low, high, at_most),
+        0..3 => linear(low, high, at_most, i32::MIN),
         count if count <= at_most => enough.to_vec(),
         _ => powers(10.0, first, last, at_most),
     }
@@ -222,6 +229,8 @@ mod tests {
             [2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]
         );
         assert_eq!(ticks(1.0, 12.0, Scale::Log2, 7), [1.0, 2.0, 4.0, 8.0, 16.0]);
+        assert_eq!(whole_ticks(0.0, 2.0, 9), [0.0, 1.0, 2.0]);
+        assert_eq!(whole_ticks(0.0, 12.0, 7), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
         assert_eq!(linear_labels(&[0.0, 0.25, 0.5]), ["0.00", "0.25", "0.50"]);
         assert_eq!(log_labels(&[1e-5, 1e-4, 1e-3], Scale::Log10, false), ["10⁻⁵", "10⁻⁴", "10⁻³"]);
         assert_eq!(log_labels(&[2e5, 5e5, 1e6], Scale::Log10, true), ["200k", "500k", "1M"]);

@@ -110,7 +110,7 @@ impl Measured {
         let linear = [1.0, curve.len() as f64].map(|threads| (threads, threads * curve[0].y));
         let mut plot = Plot::lines(
             title,
-            Axis::linear("threads", "").from_zero(),
+            Axis::linear("threads", "").from_zero().whole(),
             Axis::linear("throughput", "op/s").si().from_zero(),
         )
         .note(format!(

@@ -1,7 +1,7 @@
 //! An axis in pixels.
 
 use super::label;
-use crate::ticks::{linear_labels, log_labels, ticks};
+use crate::ticks::{linear_labels, log_labels, ticks, whole_ticks};
 use crate::{Axis, Scale, number};
 
 /// How many ticks a horizontal axis has at most, with and without much room.
@@ -48,8 +48,12 @@ impl<'a> Numbers<'a> {
     ) -> Self {
         // Without a value, or with nothing but zeros, any range will do.
         let (low, high) = range.unwrap_or((1.0, 100.0));
-        let values = ticks(low, high, axis.scale, at_most);
         let log = axis.scale != Scale::Linear;
+        let values = if axis.whole && !log {
+            whole_ticks(low, high, at_most)
+        } else {
+            ticks(low, high, axis.scale, at_most)
+        };
         let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
         // A short unit that takes prefixes is written with them.
         let with_labels = log && axis.si && (1..=2).contains(&axis.unit.chars().count());

@@ -52,7 +52,9 @@ pub struct Churn<Q> {
     members: Vec<u64>,
     newest: u64,
     asked: u64,
-    /// The next query before which members are replaced.
+    /// How often members have been replaced.
+    churns: u64,
+    /// The next query before which they are.
     due: u64,
     burst: Range<usize>,
     /// The newcomer at a place whose old member has just been removed.
@@ -81,13 +83,14 @@ impl<Q: Iterator<Item = u64>> Churn<Q> {
             members: (FIRST_MEMBER..newest).collect(),
             newest,
             asked: 0,
+            churns: 0,
             due: 0,
             burst: 0..0,
             arriving: None,
             random: random(seed, "churn"),
         };
-        churn.due = churn.interval();
-        some("the number of queries between churns", churn.due)?;
+        some("the number of queries between churns", churn.interval() as u64)?;
+        churn.due = churn.next_due();
         Ok(churn)
     }
 
@@ -96,8 +99,13 @@ impl<Q: Iterator<Item = u64>> Churn<Q> {
         &self.members
     }
 
-    fn interval(&self) -> u64 {
-        (self.config.queries as f64 * self.config.every) as u64
+    fn interval(&self) -> f64 {
+        self.config.queries as f64 * self.config.every
+    }
+
+    /// Rounded from the whole, not summed up, so that churns are as many as they should be.
+    fn next_due(&self) -> u64 {
+        (self.interval() * (self.churns + 1) as f64).round() as u64
     }
 
     /// Removes a random member that isn't new, and lets another one arrive.
@@ -135,7 +143,8 @@ impl<Q: Iterator<Item = u64>> Iterator for Churn<Q> {
             return None;
         }
         if self.asked == self.due {
-            self.due += self.interval();
+            self.churns += 1;
+            self.due = self.next_due();
             self.burst = 0..(self.members.len() as f64 * self.config.replaced) as usize;
             return self.next();
         }
@@ -167,6 +176,13 @@ mod tests {
             rest = &rest[1400..];
         }
         assert_eq!(asks(rest), 1000);
+    }
+
+    #[test]
+    fn churns_are_spread_evenly_where_the_work_has_no_tenths() {
+        let config = ChurnConfig { members: 1, queries: 15, replaced: 1.0, ..SMALL };
+        let events = Churn::new(config, 0.., 1).unwrap();
+        assert_eq!(events.filter(|event| matches!(event, Event::Remove(_))).count(), 9);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Flows {
 pub struct FlowsConfig {
     /// How many flows are open at a time.
     pub open: u32,
-    /// The exponent of the law of sizes, `P(packets > x) = x^-tail`; smaller is heavier.
+    /// The exponent of the law of sizes, `P(packets >= x) = x^-tail`; smaller is heavier.
     pub tail: f64,
     /// The most packets of a flow: without a limit, the mean of a sample would mean nothing.
     pub most: u64,

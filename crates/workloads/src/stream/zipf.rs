@@ -18,8 +18,9 @@ use crate::random::random;
 /// Floats have 53 bits. Far out they can't tell the curve from the histogram any more, but there
 /// the two differ by less than one part in 2^40, so nothing is rejected. Where two floats are more
 /// than one number apart, the lowest bits are filled in evenly, which is right but for one part in
-/// 2^31: in a universe of 2^64 every number can occur, and the probability to draw one that is
-/// coarser than that is below 2^-20.
+/// 2^31. With exponents up to about 1.3, every number of a universe of 2^64 can occur so. With greater
+/// ones, floats are too far apart even for that, for the exponent 1.5 from about 2^42 on: out there,
+/// some numbers never occur, but the probability to get that far is below 2^-20.
 #[derive(Clone, Copy, Debug)]
 pub struct Zipf {
     universe: u64,
