@@ -55,6 +55,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All, from the best.
+    pub(crate) const ALL: [Self; 4] = [Self::Confirmed, Self::Partly, Self::Refuted, Self::Open];
+
     /// As people read it.
     pub fn word(self) -> &'static str {
         match self {

@@ -67,7 +67,25 @@ fn contents(out: &mut Markup, page: &Page, ids: &[String]) {
         badge(out, section.verdict, false);
         put!(out, "</li>\n");
     }
-    put!(out, "</ol>\n</nav>\n");
+    put!(out, "</ol>\n");
+    if page.sections.iter().any(|section| section.verdict.is_some()) {
+        legend(out);
+    }
+    put!(out, "</nav>\n");
+}
+
+/// What the signs mean.
+fn legend(out: &mut Markup) {
+    put!(out, "<p class=\"note\">");
+    for (number, verdict) in Verdict::ALL.into_iter().enumerate() {
+        let (class, sign) = sign(verdict);
+        let apart = if number == 0 { "" } else { "; " };
+        put!(out, "{apart}<span class=\"sign {class}\">{sign}</span> {}", verdict.word());
+        if verdict == Verdict::Open {
+            put!(out, ": too short or too noisy to judge");
+        }
+    }
+    put!(out, "</p>\n");
 }
 
 fn experiment(out: &mut Markup, section: &Section, id: &str, looks: &Looks<'_>) {
@@ -103,15 +121,20 @@ fn experiment(out: &mut Markup, section: &Section, id: &str, looks: &Looks<'_>) 
     put!(out, "</section>\n");
 }
 
-/// Shows a verdict, or its sign alone.
-fn badge(out: &mut Markup, verdict: Option<Verdict>, in_words: bool) {
-    let Some(verdict) = verdict else { return };
-    let (class, sign) = match verdict {
+/// A verdict's class, and its sign.
+fn sign(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
         Verdict::Confirmed => ("good", "✓"),
         Verdict::Partly => ("fair", "≈"),
         Verdict::Refuted => ("bad", "✗"),
         Verdict::Open => ("fair", "?"),
-    };
+    }
+}
+
+/// Shows a verdict, or its sign alone.
+fn badge(out: &mut Markup, verdict: Option<Verdict>, in_words: bool) {
+    let Some(verdict) = verdict else { return };
+    let (class, sign) = sign(verdict);
     let word = verdict.word();
     if in_words {
         put!(out, " <span class=\"badge {class}\">{sign} {word}</span>");
@@ -142,6 +165,13 @@ fn ids(sections: &[Section]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn contents_explain_their_signs() {
+        let section = |id| Section::new(id, "").verdict(Verdict::Open);
+        let page = ["a", "b", "c"].map(section).into_iter().fold(Page::new(""), Page::section);
+        assert!(page.to_html().contains("?</span> open: too short or too noisy to judge"));
+    }
 
     #[test]
     fn ids_are_valid_and_different() {
