@@ -1,6 +1,7 @@
 //! Table 5: inserting one by one, merging, and building from what is sorted.
 
-use super::summary::{judge, spread};
+use super::stores;
+use super::summary::spread;
 use super::{Context, Experiment, Outcome, progress};
 use crate::bench::measure::timed;
 use crate::contestant::Shape;
@@ -141,7 +142,7 @@ fn run(context: &Context) -> Outcome {
             sorted * 100.0,
             best(5) / best(0) * 100.0
         ),
-        verdict: judge(&[merging >= 13.0, sorted <= 0.71]),
+        verdict: stores::judge(context, &[], &[merging >= 13.0, sorted <= 0.71]),
         blocks: vec![plot.into(), table.into()],
     }
 }

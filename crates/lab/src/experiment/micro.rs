@@ -1,6 +1,7 @@
 //! Figure 3: how fast filters are while they fill.
 
-use super::summary::{fastest, geometric_mean, judge, typical};
+use super::stores;
+use super::summary::{fastest, geometric_mean, typical};
 use super::{Context, Experiment, Outcome, progress};
 use crate::bench::measure::timed;
 use crate::contestant::{Contestant, Kind, Shape};
@@ -164,11 +165,11 @@ fn run(context: &Context) -> Outcome {
             ratios[3],
             Kind::ALL.len(),
         ),
-        verdict: judge(&[
-            ratios[0] >= 0.95,
-            ratios[1..].iter().all(|&ratio| ratio >= 0.95),
-            cuckoo_rank == 1,
-        ]),
+        verdict: stores::judge(
+            context,
+            &[],
+            &[ratios[0] >= 0.95, ratios[1..].iter().all(|&ratio| ratio >= 0.95), cuckoo_rank == 1],
+        ),
         blocks: plots.map(Into::into).into_iter().chain([table(overall).into()]).collect(),
     }
 }
