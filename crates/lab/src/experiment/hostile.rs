@@ -66,10 +66,10 @@ fn trial(context: &Context, cache_percent: u64, bar: &ProgressBar) -> Trial {
     let warm_up = context.pick(20_000, 1 << 19, 100_000_000);
     let queries = context.pick(6400, 1 << 17, 100_000_000) / TURNS;
     let mut runs = stores::filled(KINDS, &size);
-    let learnt = runs.each_mut().map(|run| stores::learn(run, warm_up));
+    let learnt = runs.each_mut().map(|run| stores::learn(run, warm_up, context.seed));
     bar.inc(1);
     let mut hostile = learnt.each_ref().map(|keys| keys.iter().copied().cycle());
-    let mut strangers = KINDS.map(|_| stores::strangers().skip(warm_up));
+    let mut strangers = KINDS.map(|_| stores::strangers(context.seed).skip(warm_up));
     let mut tallies = KINDS.map(|_| SHARES.map(|_| Tally::default()));
     for (contestant, turn) in in_turns(KINDS.len() * SHARES.len(), TURNS) {
         let (share, kind) = (contestant / KINDS.len(), contestant % KINDS.len());
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn the_adversary_has_its_share_and_asks_for_all_it_knows() {
         let learnt = [[1; 16], [2; 16]];
-        let mut strangers = stores::strangers();
+        let mut strangers = stores::strangers(1);
         let mut hostile = learnt.iter().copied().cycle();
         let keys = mixed(&mut strangers, &mut hostile, 100, 0, 10_000);
         let count = |wanted: Key| keys.iter().filter(|key| **key == wanted).count();

@@ -61,8 +61,12 @@ fn round(context: &Context) -> Round {
     let inserts = [inserts(0), inserts(MERGED), inserts(SPLIT)];
     stores::tidy(&runs);
 
-    let tallies =
-        stores::ask_in_turns(&mut runs, stores::strangers().take(queries), queries, TURNS);
+    let tallies = stores::ask_in_turns(
+        &mut runs,
+        stores::strangers(context.seed).take(queries),
+        queries,
+        TURNS,
+    );
     let asked = &members[..members.len().min(queries)];
     let found = in_slices(&runs, asked, |run, key| assert!(run.setup.contains(key), "a member"));
 

@@ -78,8 +78,13 @@ fn others(rows: &[Row]) -> Table {
 }
 
 fn run(context: &Context) -> Outcome {
-    let options =
-        Options { log2_slots: context.pick(14, 20, 24), remainder_bits: 9, load: 0.9, json: false };
+    let options = Options {
+        log2_slots: context.pick(14, 20, 24),
+        remainder_bits: 9,
+        load: 0.9,
+        seed: context.seed,
+        json: false,
+    };
     let rows = reverse_map::rows(&options);
     let of = |map: &str, op: &str| {
         rows.iter().find(|row| row.map == map && row.op == op).expect("all are counted")

@@ -4,6 +4,7 @@ use super::scale::{Context, Scale};
 use crate::bench::measure;
 use crate::bench::store::{Key, Kind, Run, Size, Tally, in_turns, insert_in_turns, key};
 use twiceshy_report::Verdict;
+use twiceshy_workloads::key::scatter;
 
 /// What every experiment with a store has to admit.
 pub(super) const MEMORY: &str = "\
@@ -23,8 +24,8 @@ pub(super) fn members(size: &Size) -> Vec<Key> {
 }
 
 /// Keys that aren't there, one after the other.
-pub(super) fn strangers() -> impl Iterator<Item = Key> {
-    (0u64..).map(|number| key(number, false))
+pub(super) fn strangers(seed: u64) -> impl Iterator<Item = Key> {
+    (0..).map(move |number| key(scatter(seed).wrapping_add(number), false))
 }
 
 pub(super) fn name(kind: Kind) -> &'static str {
@@ -77,10 +78,10 @@ pub(super) fn ask_in_turns<const N: usize>(
 }
 
 /// The adversary asks for so many strangers, and notes which went to the disk.
-pub(super) fn learn(run: &mut Run, count: usize) -> Vec<Key> {
+pub(super) fn learn(run: &mut Run, count: usize, seed: u64) -> Vec<Key> {
     /// Keys at a time, so that they needn't all be in memory.
     const CHUNK: usize = 1 << 20;
-    let mut strangers = strangers().take(count);
+    let mut strangers = strangers(seed).take(count);
     let mut learnt = Vec::new();
     loop {
         let keys: Vec<Key> = strangers.by_ref().take(CHUNK).collect();

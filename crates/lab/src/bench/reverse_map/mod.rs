@@ -52,6 +52,9 @@ pub(crate) struct Options {
     /// Members as a share of the slots.
     #[arg(long, default_value_t = 0.9, value_parser = measure::load)]
     pub(crate) load: f64,
+    /// What the keys begin with.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
     /// One JSON object a line instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
@@ -104,7 +107,7 @@ const DELETED: usize = 8;
 /// Keys that are all different, members and others.
 fn keys(options: &Options) -> (Vec<Key>, Vec<Key>) {
     let count = ((1u64 << options.log2_slots) as f64 * options.load) as u64;
-    let mut random = Random(3);
+    let mut random = Random(options.seed);
     let mut key = |number| Key::from(random.next()) << 64 | Key::from(number);
     let members = (0..count).map(&mut key).collect();
     (members, (count..2 * count).map(key).collect())
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     fn options(log2_slots: u32, remainder_bits: u32) -> Options {
-        Options { log2_slots, remainder_bits, load: 0.9, json: true }
+        Options { log2_slots, remainder_bits, load: 0.9, seed: 1, json: true }
     }
 
     /// `rows` checks the maps; short remainders make long miniruns.
