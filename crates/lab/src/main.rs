@@ -5,6 +5,7 @@ mod bench;
 mod contestant;
 mod count;
 mod experiment;
+mod output;
 mod report;
 
 use clap::{Parser, Subcommand};
@@ -65,8 +66,12 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Store(options)) => bench::store::run(&options),
         Command::Bench(Bench::ReverseMap(options)) => bench::reverse_map::run(&options),
         Command::Count { op } => count::run(op),
-        Command::Run(options) => return experiment::run(&options),
-        Command::Report(options) => return report::run(&options),
+        Command::Run(options) => return ended(experiment::run(&options)),
+        Command::Report(options) => return ended(report::run(&options)),
     }
     ExitCode::SUCCESS
+}
+
+fn ended(result: Result<(), ExitCode>) -> ExitCode {
+    result.err().unwrap_or(ExitCode::SUCCESS)
 }

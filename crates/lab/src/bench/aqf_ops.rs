@@ -2,6 +2,7 @@
 
 use super::measure::{self, Common, Rates, timed};
 use serde::Serialize;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 use twiceshy::{
@@ -336,19 +337,19 @@ fn latencies(work: &Work) -> Vec<(&'static str, f64, Vec<f64>)> {
 }
 
 fn print(options: &Common, rows: &[Row]) {
+    let mut out = std::io::stdout().lock();
+    let mut line = |text: String| writeln!(out, "{text}").is_ok();
     if options.json {
-        for row in rows {
-            println!("{}", serde_json::to_string(row).expect("plain numbers"));
-        }
+        rows.iter().all(|row| line(serde_json::to_string(row).expect("plain numbers")));
         return;
     }
-    println!(
+    line(format!(
         "{:<26} {:>8} {:>8} {:>6} {:>8} {:>8} {:>9} {:>11}",
         "op", "M/s", "median", "GB/s", "p50 ns", "p99 ns", "p99.9 ns", "max ns"
-    );
+    ));
     for row in rows {
         let number = measure::number;
-        println!(
+        line(format!(
             "{:<26} {:>8} {:>8} {:>6} {:>8} {:>8} {:>9} {:>11}",
             row.op,
             number(row.mops, 2),
@@ -358,6 +359,6 @@ fn print(options: &Common, rows: &[Row]) {
             number(row.p99_ns, 0),
             number(row.p999_ns, 0),
             number(row.max_ns, 0),
-        );
+        ));
     }
 }

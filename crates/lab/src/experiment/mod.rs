@@ -26,6 +26,7 @@ mod whittling;
 
 pub(crate) use scale::{Context, Options as ScaleOptions, progress};
 
+use crate::output::{failure, print};
 use std::process::ExitCode;
 use twiceshy_report::{Block, Section, Verdict};
 
@@ -71,6 +72,9 @@ pub(crate) const ALL: &[&Experiment] = &[
     &crash::CRASH,
 ];
 
+/// Those that use real lists and traces, if there are some.
+const WITH_DATA: [&str; 2] = [traces::TRACES.name, real_lists::REAL_LISTS.name];
+
 impl Experiment {
     /// Does it, and writes down how to do it again.
     pub(crate) fn section(&self, context: &Context) -> Section {
@@ -80,7 +84,7 @@ impl Experiment {
             .paper(self.paper)
             .seen(outcome.seen)
             .verdict(outcome.verdict)
-            .command(context.command(self.name));
+            .command(context.command(self.name, WITH_DATA.contains(&self.name)));
         section.blocks = outcome.blocks;
         section
     }
@@ -108,37 +112,30 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(options: &Options) -> ExitCode {
+pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     if options.list {
         for experiment in ALL {
-            println!("{:<20}{}", experiment.name, experiment.question);
+            print(format_args!("{:<20}{}", experiment.name, experiment.question))?;
         }
-        return ExitCode::SUCCESS;
+        return Ok(());
     }
     let mut wanted = Vec::new();
     for name in &options.names {
         let Some(experiment) = ALL.iter().find(|experiment| experiment.name == name) else {
-            eprintln!("twiceshy-lab: there is no experiment {name:?}; see `run --list`");
-            return ExitCode::from(2);
+            return Err(failure(format_args!("there is no experiment {name:?}; see `run --list`")));
         };
         wanted.push(experiment);
     }
-    let context = match options.context.context() {
-        Ok(context) => context,
-        Err(why) => {
-            eprintln!("twiceshy-lab: {why}");
-            return ExitCode::from(2);
-        }
-    };
+    let context = options.context.context().map_err(failure)?;
     for experiment in wanted {
         let section = experiment.section(&context);
         if options.json {
-            println!("{}", serde_json::to_string(&section).expect("plain data"));
+            print(serde_json::to_string(&section).expect("plain data"))?;
         } else {
-            println!("{}", text(&section));
+            print(text(&section))?;
         }
     }
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 /// The evidence, and then the answer, so that it is what stays in sight.

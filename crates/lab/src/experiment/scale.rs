@@ -72,12 +72,18 @@ impl Context {
     }
 
     /// What to type to see it again.
-    pub(crate) fn command(&self, name: &str) -> String {
-        let scale = self.pick("seconds", "minutes", "paper");
+    pub(crate) fn command(&self, name: &str, uses_data: bool) -> String {
+        let data = if uses_data && self.data.is_some() { " --data DIR" } else { "" };
         format!(
-            "cargo run --release -p twiceshy-lab -- run {name} --scale {scale} --seed {}",
+            "cargo run --release -p twiceshy-lab -- run {name} --scale {} --seed {}{data}",
+            self.scale_name(),
             self.seed
         )
+    }
+
+    /// The scale, as it is typed.
+    pub(crate) fn scale_name(&self) -> &'static str {
+        self.pick("seconds", "minutes", "paper")
     }
 }
 
@@ -96,6 +102,8 @@ mod tests {
     fn data_that_is_named_must_be_there() {
         let here = |data: &str| Options { scale: Scale::Seconds, seed: 1, data: Some(data.into()) };
         assert!(here("src").context().is_ok());
+        let context = here("src").context().unwrap();
+        assert!(context.command("traces", true).ends_with("--seed 1 --data DIR"));
         assert!(here("no/such").context().unwrap_err().contains("no/such"));
     }
 }
