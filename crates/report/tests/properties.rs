@@ -51,14 +51,15 @@ fn table() -> impl Strategy<Value = Table> {
 
 fn axis() -> impl Strategy<Value = Axis> {
     let scale = prop_oneof![Just(Scale::Linear), Just(Scale::Log10), Just(Scale::Log2)];
-    let flags = (any::<bool>(), any::<bool>());
+    let flags = any::<(bool, bool, bool)>();
     (text(), text(), scale, flags, vec(text(), 0..3)).prop_map(
-        |(label, unit, scale, (zero, si), categories)| Axis {
+        |(label, unit, scale, (zero, si, whole), categories)| Axis {
             label,
             unit,
             scale,
             zero,
             si,
+            whole,
             categories,
         },
     )
