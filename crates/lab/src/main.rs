@@ -75,3 +75,13 @@ fn main() -> ExitCode {
 fn ended(result: Result<(), ExitCode>) -> ExitCode {
     result.err().unwrap_or(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn options_fit_together() {
+        super::Arguments::command().debug_assert();
+    }
+}

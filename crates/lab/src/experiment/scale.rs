@@ -16,6 +16,8 @@ pub(crate) enum Scale {
 }
 
 #[derive(clap::Args)]
+// Its group would be called as that of the options around it.
+#[group(skip)]
 pub(crate) struct Options {
     /// How large.
     #[arg(long, value_enum, default_value_t = Scale::Seconds)]
