@@ -5,7 +5,7 @@ use super::entry::Entry;
 use crate::bits::machine::{Machine, Operation};
 use crate::error::{AdaptError, RemoveError};
 use crate::hash::Scaled;
-use crate::table::{Slot, TableFull};
+use crate::table::TableFull;
 use crate::{Claim, Hash, Member};
 use core::ops::Range;
 
@@ -75,8 +75,7 @@ impl AdaptiveQuotientFilter {
         let slots = self.slots_of(entries.iter().copied());
         let range = minirun.slots.clone();
         let (old, new) = (range.end - range.start, slots.len() as u64);
-        let quotient = minirun.quotient;
-        self.table.level().run(Rewrite { filter: self, quotient, range, slots: &slots })?;
+        self.table.rewrite(minirun.quotient, range, &slots)?;
         self.extra_slots -= old - minirun.entries.len() as u64;
         self.extra_slots += new - entries.len() as u64;
         Ok(())
@@ -167,20 +166,5 @@ impl Operation for FindMinirun<'_> {
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Range<u64> {
         self.filter.minirun(machine, self.scaled)
-    }
-}
-
-struct Rewrite<'a> {
-    filter: &'a mut AdaptiveQuotientFilter,
-    quotient: u64,
-    range: Range<u64>,
-    slots: &'a [Slot],
-}
-
-impl Operation for Rewrite<'_> {
-    type Output = Result<(), TableFull>;
-    #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Self::Output {
-        self.filter.table.replace(machine, self.quotient, self.range, self.slots)
     }
 }

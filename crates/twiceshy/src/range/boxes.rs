@@ -95,11 +95,7 @@ impl Boxes {
             boxes.iter().flat_map(|keepsake| self.spelling.slots(keepsake)).collect();
         let (quotient, range) = (shelf.quotient, &shelf.slots);
         let needed = self.table.used() + slots.len() as u64 - (range.end - range.start);
-        let level = self.table.level();
-        while level
-            .run(Replace { boxes: self, quotient, range: range.clone(), slots: &slots })
-            .is_err()
-        {
+        while self.table.rewrite(quotient, range.clone(), &slots).is_err() {
             // If it is only that long boxes don't fit where they belong, there is a way.
             if needed > self.table.slots() || !self.table.lengthen_tail() {
                 return Err(TableFull);
@@ -317,21 +313,5 @@ impl Operation for Find<'_> {
         let Boxes { table, spelling, .. } = self.boxes;
         let remainder = self.scaled.leading(spelling.digits.remainder);
         table.minirun(machine, self.scaled.quotient, remainder, spelling.memento_bits)
-    }
-}
-
-struct Replace<'a> {
-    boxes: &'a mut Boxes,
-    quotient: u64,
-    range: Range<u64>,
-    slots: &'a [Slot],
-}
-
-impl Operation for Replace<'_> {
-    type Output = Result<(), TableFull>;
-
-    #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Self::Output {
-        self.boxes.table.replace(machine, self.quotient, self.range, self.slots)
     }
 }

@@ -2,10 +2,20 @@
 
 use super::TableFull;
 use super::layout::{Kind, Place, Plane, QuotientTable, Slot};
-use crate::bits::machine::Machine;
+use crate::bits::machine::{Machine, Operation};
 use core::ops::Range;
 
 impl QuotientTable {
+    /// As [`replace`](Self::replace), on this machine.
+    pub(crate) fn rewrite(
+        &mut self,
+        quotient: u64,
+        range: Range<u64>,
+        slots: &[Slot],
+    ) -> Result<(), TableFull> {
+        self.level().run(Rewrite { table: self, quotient, range, slots })
+    }
+
     /// Replaces the slots `range` of the run of `quotient` by `slots`; all or
     /// nothing.
     ///
@@ -122,5 +132,21 @@ impl QuotientTable {
             head = head.before(lanes);
         }
         head
+    }
+}
+
+struct Rewrite<'a> {
+    table: &'a mut QuotientTable,
+    quotient: u64,
+    range: Range<u64>,
+    slots: &'a [Slot],
+}
+
+impl Operation for Rewrite<'_> {
+    type Output = Result<(), TableFull>;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> Self::Output {
+        self.table.replace(machine, self.quotient, self.range, self.slots)
     }
 }
