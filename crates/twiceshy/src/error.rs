@@ -295,12 +295,30 @@ pub enum MergeError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrowError {
+    /// The filter wasn't built to grow.
+    #[error("the filter has a fixed size; build it as an expandable one, or anew with its members")]
+    Fixed,
     /// Remainders have one bit only.
     #[error("no bit would be left for remainders; resize the filter with its members")]
     NoRemainder,
     /// The larger filter could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+}
+
+/// Why a filter could not grow with members that were listed. Nothing has changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RejuvenateError<E> {
+    /// Members could not be listed.
+    #[error("the members of a fingerprint could not be listed")]
+    List(#[source] E),
+    /// What was listed is not what the filter has.
+    #[error("what was listed is not what the filter has")]
+    Members(#[source] AdaptError),
+    /// The larger filter could not be built.
+    #[error(transparent)]
+    Grow(#[from] GrowError),
 }
 
 /// A structure breaks one of its own invariants: a bug, or corrupted memory.

@@ -53,7 +53,10 @@ impl Fingerprint {
     /// All hashes that have this fingerprint, or `None` if it is no hash's.
     pub(crate) fn checked_hashes(&self) -> Option<RangeInclusive<Hash>> {
         let first = first_hash_at(self.quotient, self.prefix, self.slots)?;
-        let (next, carry) = self.prefix.overflowing_add(1 << (128 - self.bits));
+        let (next, carry) = match self.bits {
+            0 => (0, true),
+            bits => self.prefix.overflowing_add(1 << (128 - bits)),
+        };
         let behind = first_hash_at(self.quotient + u64::from(carry), next, self.slots);
         let last = behind.map_or(Hash::MAX, |hash| Hash::from_u128(hash.as_u128() - 1));
         (first <= last).then_some(first..=last)
@@ -116,7 +119,8 @@ impl Fingerprint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digits {
     pub(crate) slots: u64,
-    /// Bits of a remainder: as many as a slot has, or fewer, where a table was doubled.
+    /// Bits of a remainder: as many as a slot has, or fewer, where a table was doubled; none, if
+    /// that was done often.
     pub(crate) remainder: u32,
     /// Bits of a slot.
     pub(crate) width: u32,
@@ -155,7 +159,7 @@ impl Digits {
     #[inline(always)]
     pub(crate) fn digit(self, fraction: u128, index: u32) -> u64 {
         match index {
-            0 => (fraction >> (128 - self.remainder)) as u64,
+            0 => fraction.unbounded_shr(128 - self.remainder) as u64,
             _ => ((fraction << self.bits(index)) >> (128 - self.width)) as u64,
         }
     }
@@ -171,7 +175,7 @@ impl Digits {
         let (mut fraction, mut count) = (0, 0);
         for digit in digits {
             fraction |= match count {
-                0 => u128::from(digit) << (128 - self.remainder),
+                0 => u128::from(digit).unbounded_shl(128 - self.remainder),
                 _ => (u128::from(digit) << (128 - self.width)) >> self.bits(count),
             };
             count += 1;
@@ -212,13 +216,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn widths() -> impl Strategy<Value = (u32, u32)> {
-        (1u32..=56).prop_flat_map(|width| (Just(width), 1..=width))
+        (1u32..=56).prop_flat_map(|width| (Just(width), 0..=width))
     }
 
     proptest! {
         #[test]
         fn hashes_are_exactly_the_covered_ones(
-            hash in any::<u128>(), slots in 1u64..1 << 48, bits in 1u32..=128
+            hash in any::<u128>(), slots in 1u64..1 << 48, bits in 0u32..=128
         ) {
             let hash = Hash::from_u128(hash);
             let fingerprint = Fingerprint::of(Scaled::new(hash, slots), bits, slots);
@@ -236,7 +240,7 @@ mod tests {
 
         #[test]
         fn what_is_of_a_hash_has_hashes(
-            quotient: u64, prefix: u128, slots in 1u64..1 << 48, bits in 1u32..=128
+            quotient: u64, prefix: u128, slots in 1u64..1 << 48, bits in 0u32..=128
         ) {
             let prefix = prefix & high_bits_128(bits);
             let fingerprint = Fingerprint { slots, quotient: quotient % slots, prefix, bits };

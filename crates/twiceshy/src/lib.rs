@@ -19,7 +19,7 @@ pub use claim::{Adaptation, Answer, Claim};
 pub use concurrent::ConcurrentAdaptiveQuotientFilter;
 pub use error::{
     AdaptError, BuildError, EntropyError, GrowError, InsertError, InsertManyError, Invalid,
-    MergeError, RemoveError, ValueError,
+    MergeError, RejuvenateError, RemoveError, ValueError,
 };
 pub use fingerprint::Fingerprint;
 pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};
@@ -27,7 +27,7 @@ pub use keyed::Keyed;
 pub use member::Member;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
 pub use range::{
-    AdaptiveRangeFilter, RangeAnswer, RangeBuilder, RangeClaim, RangeFilter, RangeKey,
+    AdaptiveRangeFilter, RangeAnswer, RangeBuilder, RangeClaim, RangeFilter, RangeKey, RangePlan,
 };
 pub use reverse_map::MemoryMap;
 pub use snapshot::{FrozenFilter, SnapshotError};

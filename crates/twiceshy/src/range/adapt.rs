@@ -1,5 +1,6 @@
 //! Repairing a range that was a mistake.
 
+use super::account::Account;
 use super::boxes::{Boxes, Piece, Shelf, Spot};
 use super::keepsake::Keepsake;
 use super::{AdaptiveRangeFilter, RangeKey};
@@ -69,12 +70,13 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         if filter.is_hopeless(span) {
             return RangeAnswer::Maybe(RangeClaim { parts: Vec::new(), is_hopeless: true });
         }
-        let pieces = filter.partitions.pieces(span).filter(|piece| filter.boxes.may_have(piece));
+        let boxes = &filter.boxes;
+        let pieces = filter.partitions.pieces(span).filter(|piece| boxes.may_have(piece));
         let parts: Vec<Part> = pieces
-            .map(|piece| Part {
-                cell: filter.boxes.cell(piece.partition),
-                version: self.versions.at(filter.boxes.scale(piece.partition).quotient),
-                piece,
+            .map(|piece| {
+                let scaled = boxes.scale(piece.partition);
+                let cell = boxes.cell(scaled, boxes.age_around(scaled));
+                Part { cell, version: self.versions.at(scaled.quotient), piece }
             })
             .collect();
         if parts.is_empty() {
@@ -137,18 +139,18 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         }
 
         let mut adaptation = Adaptation { lengthened: 0, ghosts: 0 };
-        let mut undone: Vec<(Hash, Vec<Keepsake>)> = Vec::new();
+        let mut undone: Vec<Shelf> = Vec::new();
         let mut changed = Vec::new();
         for part in &claim.parts {
-            let shelf = boxes.shelf(part.piece.partition);
-            let repaired = boxes.repair(&shelf, part, &members, ghosts);
+            let partition = part.piece.partition;
+            let shelf = boxes.shelf(partition);
+            let repaired = boxes.repair(&shelf, &part.piece, &members, ghosts);
             let repaired = repaired.and_then(|repaired| {
-                if repaired.boxes == shelf.boxes {
-                    return Ok(repaired);
+                if repaired.boxes != shelf.boxes {
+                    let replaced = boxes.replace(&shelf, &repaired.boxes);
+                    replaced.map_err(|TableFull| AdaptError::Full { load: boxes.load() })?;
+                    undone.push(shelf);
                 }
-                let replaced = boxes.replace(&shelf, &repaired.boxes);
-                replaced.map_err(|TableFull| AdaptError::Full { load: boxes.load() })?;
-                undone.push((part.piece.partition, shelf.boxes));
                 Ok(repaired)
             });
             match repaired {
@@ -156,13 +158,13 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
                     adaptation.lengthened += repaired.lengthened;
                     adaptation.ghosts += repaired.ghosts;
                     if repaired.ghosts > 0 {
-                        changed.push(boxes.scale(part.piece.partition).quotient);
+                        changed.push(boxes.scale(partition).quotient);
                     }
                 }
                 Err(error) => {
-                    for (partition, before) in undone.into_iter().rev() {
-                        let shelf = boxes.shelf(partition);
-                        boxes.replace(&shelf, &before).expect("there was room for it");
+                    for before in undone.into_iter().rev() {
+                        let now = boxes.shelf_now(&before);
+                        boxes.replace(&now, &before.boxes).expect("there was room for it");
                     }
                     return Err(error);
                 }
@@ -183,99 +185,37 @@ struct Repaired {
 }
 
 impl Boxes {
-    /// The boxes of a shelf, with the one that covers a part of a mistake split, so that no other
-    /// partition's memento is in that part.
+    /// The boxes of a shelf, spelt anew: young ones, that were old, and longer ones, so that none
+    /// that covers the piece has a memento in it.
     fn repair(
         &self,
         shelf: &Shelf,
-        part: &Part,
+        piece: &Piece,
         members: &[Spot],
         ghosts: Ghosts,
     ) -> Result<Repaired, AdaptError> {
-        let Part { piece, cell, .. } = part;
-        let first = members.partition_point(|spot| spot.partition < *cell.hashes().start());
-        let members = &members[first..];
-        let members = &members[..members.partition_point(|spot| cell.covers(spot.partition))];
+        let members = within(members, &shelf.cell);
+        let account = Account::new(self.spelling, &shelf.boxes, members)?;
+        if account.unlisted > 0 && ghosts == Ghosts::Refuse {
+            return Err(AdaptError::Unlisted { members: account.unlisted });
+        }
         let query = self.scale(piece.partition);
-        let mut repaired = Repaired { boxes: Vec::new(), lengthened: 0, ghosts: 0 };
-        let mut explained = 0;
-        for keepsake in &shelf.boxes {
-            let owners = members.iter().filter(|spot| keepsake.covers(self.scale(spot.partition)));
-            let owners: Vec<Spot> = owners.copied().collect();
-            explained += owners.len();
-            let mut listed: Vec<u64> = owners.iter().map(|spot| spot.memento).collect();
-            listed.sort_unstable();
-            let (unlisted, surplus) = differences(&keepsake.mementos, &listed);
-            if surplus > 0 {
-                return Err(AdaptError::Surplus { members: surplus });
+        let digits = self.spelling.digits;
+        let needed = |spot: &Spot, keepsake: &Keepsake| {
+            if !keepsake.covers(query) || !piece.mementos.contains(&spot.memento) {
+                return Ok(None);
             }
-            if unlisted > 0 && ghosts == Ghosts::Refuse {
-                return Err(AdaptError::Unlisted { members: unlisted });
-            }
-            repaired.ghosts += unlisted;
-            let is_wrong = |spot: &&Spot| piece.mementos.contains(&spot.memento);
-            let to_tell_apart = |spot: &Spot| {
-                let digits = self.spelling().digits;
-                digits.to_tell_apart(self.scale(spot.partition), query).ok_or(AdaptError::IsMember)
-            };
-            let digits = if keepsake.covers(query) {
-                owners.iter().filter(is_wrong).map(to_tell_apart).max_by_key(|digits| {
-                    // Errors first.
-                    digits.as_ref().map_or(u32::MAX, |&digits| digits)
-                })
-            } else {
-                None
-            };
-            let Some(digits) = digits.transpose()? else {
-                if !listed.is_empty() {
-                    let mementos = listed;
-                    repaired.boxes.push(Keepsake { mementos, ..keepsake.clone() });
-                }
-                continue;
-            };
-            // All of them, so that no fingerprint is a prefix of another; members are in order.
-            let before = repaired.boxes.len();
-            for spot in owners {
-                let fingerprint =
-                    self.spelling().digits.fingerprint(self.scale(spot.partition), digits);
-                let mementos = vec![spot.memento];
-                match repaired.boxes[before..].last_mut() {
-                    Some(last) if last.fingerprint == fingerprint => last.mementos.extend(mementos),
-                    _ => repaired.boxes.push(Keepsake { fingerprint, mementos }),
-                }
-            }
-            let split = &mut repaired.boxes[before..];
-            for keepsake in &mut *split {
-                keepsake.mementos.sort_unstable();
-            }
-            repaired.lengthened += split.len();
-        }
-        match (members.len() - explained) as u64 {
-            0 => Ok(repaired),
-            surplus => Err(AdaptError::Surplus { members: surplus }),
-        }
+            let needed = digits.to_tell_apart(self.scale(spot.partition), query);
+            needed.map(Some).ok_or(AdaptError::IsMember)
+        };
+        let (boxes, lengthened) = account.settle(self.spelling, needed)?;
+        Ok(Repaired { boxes, lengthened, ghosts: account.unlisted })
     }
 }
 
-/// How many of `stored` are not `listed`, and the other way round; both are sorted.
-fn differences(stored: &[u64], listed: &[u64]) -> (u64, u64) {
-    let (mut shared, mut others) = (0, listed.iter().copied().peekable());
-    for &memento in stored {
-        while others.next_if(|&other| other < memento).is_some() {}
-        shared += usize::from(others.next_if_eq(&memento).is_some());
-    }
-    ((stored.len() - shared) as u64, (listed.len() - shared) as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_differ_by_what_one_has_more_often() {
-        assert_eq!(differences(&[1, 2, 2, 5], &[1, 2, 2, 5]), (0, 0));
-        assert_eq!(differences(&[1, 2, 2, 5], &[2, 3, 5, 5]), (2, 2));
-        assert_eq!(differences(&[], &[7]), (0, 1));
-        assert_eq!(differences(&[7, 7], &[]), (2, 0));
-    }
+/// Those of some members, which are in order, whose partitions are in a cell.
+fn within<'a>(members: &'a [Spot], cell: &Fingerprint) -> &'a [Spot] {
+    let first = members.partition_point(|spot| spot.partition < *cell.hashes().start());
+    let members = &members[first..];
+    &members[..members.partition_point(|spot| cell.covers(spot.partition))]
 }

@@ -2,10 +2,8 @@
 
 use super::keepsake::{Keepsake, Spelling};
 use crate::bits::machine::{Machine, Operation};
-use crate::error::{InsertError, RemoveError};
-use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{Inserted, Kind, QuotientTable, Scan, Slot, TableFull};
+use crate::table::{Kind, QuotientTable, Slot, Stored, TableFull};
 use crate::{Fingerprint, Hash};
 use core::ops::{Range, RangeInclusive};
 
@@ -23,42 +21,37 @@ pub(super) struct Piece {
     pub(super) mementos: RangeInclusive<u64>,
 }
 
-/// Boxes in a table, sorted by fingerprint; none is a prefix of another, so that at most one
-/// covers a partition.
+/// Boxes in a table, sorted by heading and fingerprint. Of those with one heading, no fingerprint
+/// is a prefix of another; so at most one of each age covers a partition.
+///
+/// A member is in one of the boxes that cover it. Which one can't be told, if more of them have
+/// its memento, and need not be: intervals of hashes either contain each other or have nothing in
+/// common, so what is taken for the deepest box that covers it leaves the others enough.
 #[derive(Clone)]
 pub(super) struct Boxes {
-    table: QuotientTable,
-    spelling: Spelling,
+    pub(super) table: QuotientTable,
+    pub(super) spelling: Spelling,
     /// Members, each as often as it was inserted.
-    len: u64,
+    pub(super) len: u64,
+    /// No box is older.
+    pub(super) oldest: u32,
 }
 
-/// The boxes of one quotient and remainder, and where they are.
+/// All boxes whose remainders begin alike, and where they are.
 pub(super) struct Shelf {
-    quotient: u64,
+    /// All partitions that may be in these boxes, and in no others.
+    pub(super) cell: Fingerprint,
+    /// The age of remainders as long as what they have in common.
+    age: u32,
     slots: Range<u64>,
     pub(super) boxes: Vec<Keepsake>,
 }
 
 impl Boxes {
     /// No boxes, or `None` if there is no memory for such a table.
-    pub(super) fn new(slots: u64, remainder_bits: u32, memento_bits: u32) -> Option<Self> {
-        let width = remainder_bits + memento_bits;
-        let digits = Digits { slots, remainder: remainder_bits, width };
-        let table = QuotientTable::new(slots, width)?;
-        Some(Self { table, spelling: Spelling { digits, memento_bits }, len: 0 })
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.len
-    }
-
-    pub(super) fn spelling(&self) -> Spelling {
-        self.spelling
-    }
-
-    pub(super) fn table(&self) -> &QuotientTable {
-        &self.table
+    pub(super) fn new(spelling: Spelling) -> Option<Self> {
+        let table = QuotientTable::new(spelling.digits.slots, spelling.digits.width)?;
+        Some(Self { table, spelling, len: 0, oldest: 0 })
     }
 
     pub(super) fn load(&self) -> f64 {
@@ -69,94 +62,58 @@ impl Boxes {
         self.spelling.digits.scale(partition)
     }
 
-    /// Whether a member may be in a piece.
-    pub(super) fn may_have(&self, piece: &Piece) -> bool {
-        self.table.level().run(MayHave { boxes: self, piece })
-    }
-
-    /// All partitions that can't be told from this one without repairs.
-    pub(super) fn cell(&self, partition: Hash) -> Fingerprint {
-        self.spelling.digits.fingerprint(self.scale(partition), 1)
-    }
-
-    /// The boxes that have a partition's quotient and remainder.
+    /// The boxes that may cover a partition, and all that may have members which these may have.
     pub(super) fn shelf(&self, partition: Hash) -> Shelf {
         let scaled = self.scale(partition);
-        let slots = self.table.level().run(Find { boxes: self, scaled });
-        let quotient = scaled.quotient;
-        let boxes = self.table.entries(slots.clone());
-        let boxes = boxes.map(|slots| self.read(quotient, slots).expect("a valid table")).collect();
-        Shelf { quotient, slots, boxes }
+        self.shelf_of(scaled, self.age_around(scaled))
+    }
+
+    /// The greatest age of the boxes whose remainders cover a partition; 0 if there are none.
+    pub(super) fn age_around(&self, scaled: Scaled) -> u32 {
+        if self.oldest == 0 { 0 } else { self.table.level().run(AgeAround { boxes: self, scaled }) }
+    }
+
+    /// The partitions that share all of a remainder of that age with one.
+    pub(super) fn cell(&self, scaled: Scaled, age: u32) -> Fingerprint {
+        self.spelling.digits_at(age).fingerprint(scaled, 1)
+    }
+
+    /// The boxes whose fingerprints begin with as much of a partition's remainder as one of that
+    /// age has.
+    pub(super) fn shelf_of(&self, scaled: Scaled, age: u32) -> Shelf {
+        let mut slots = self.table.level().run(Find { boxes: self, scaled, age });
+        let mut boxes = Vec::new();
+        for entry in self.table.entries(slots.clone()) {
+            let keepsake = self.read(scaled.quotient, entry.clone()).expect("a valid table");
+            if keepsake.age > age {
+                // It looks alike, but it is what is behind its remainder that does.
+                slots.start = entry.end;
+            } else {
+                boxes.push(keepsake);
+            }
+        }
+        Shelf { cell: self.cell(scaled, age), age, slots, boxes }
+    }
+
+    /// What has become of a shelf.
+    pub(super) fn shelf_now(&self, before: &Shelf) -> Shelf {
+        let Shelf { cell, age, .. } = before;
+        self.shelf_of(Scaled { quotient: cell.quotient(), fraction: cell.prefix() }, *age)
     }
 
     /// Puts other boxes, in order, in place of a shelf's.
     pub(super) fn replace(&mut self, shelf: &Shelf, boxes: &[Keepsake]) -> Result<(), TableFull> {
         let slots: Vec<Slot> =
             boxes.iter().flat_map(|keepsake| self.spelling.slots(keepsake)).collect();
-        let (quotient, range) = (shelf.quotient, &shelf.slots);
+        let range = &shelf.slots;
         let needed = self.table.used() + slots.len() as u64 - (range.end - range.start);
-        while self.table.rewrite(quotient, range.clone(), &slots).is_err() {
+        while self.table.rewrite(shelf.cell.quotient(), range.clone(), &slots).is_err() {
             // If it is only that long boxes don't fit where they belong, there is a way.
             if needed > self.table.slots() || !self.table.lengthen_tail() {
                 return Err(TableFull);
             }
         }
-        let members = |boxes: &[Keepsake]| -> u64 {
-            boxes.iter().map(|keepsake| keepsake.mementos.len() as u64).sum()
-        };
         self.len = self.len - members(&shelf.boxes) + members(boxes);
-        Ok(())
-    }
-
-    pub(super) fn insert(&mut self, spot: Spot) -> Result<(), InsertError> {
-        let level = self.table.level();
-        if level.run(InsertAlone { boxes: self, spot }) {
-            self.len += 1;
-            return Ok(());
-        }
-        self.insert_among(spot)
-    }
-
-    /// Inserts a member where there may be boxes of its quotient and remainder, or too little
-    /// room.
-    fn insert_among(&mut self, spot: Spot) -> Result<(), InsertError> {
-        let shelf = self.shelf(spot.partition);
-        let scaled = self.scale(spot.partition);
-        let mut boxes = shelf.boxes.clone();
-        if let Some(keepsake) = boxes.iter_mut().find(|keepsake| keepsake.covers(scaled)) {
-            keepsake.add(spot.memento);
-        } else {
-            // As long as it takes to tell it from each neighbour, so that these cover no more
-            // and no less than before.
-            let digits = boxes.iter().map(|keepsake| self.to_tell_apart(scaled, keepsake));
-            let fingerprint = self.spelling.digits.fingerprint(scaled, digits.max().unwrap_or(1));
-            let at = boxes.partition_point(|keepsake| keepsake.fingerprint < fingerprint);
-            boxes.insert(at, Keepsake { fingerprint, mementos: vec![spot.memento] });
-        }
-        let replaced = self.replace(&shelf, &boxes);
-        replaced.map_err(|TableFull| InsertError::Full { load: self.load() })
-    }
-
-    /// How many digits of a partition a box, which doesn't cover it, lacks.
-    fn to_tell_apart(&self, scaled: Scaled, keepsake: &Keepsake) -> u32 {
-        let quotient = scaled.quotient;
-        let other = Scaled { quotient, fraction: keepsake.fingerprint.prefix() };
-        let digits = self.spelling.digits.to_tell_apart(scaled, other);
-        digits.expect("a box that doesn't cover it")
-    }
-
-    pub(super) fn remove(&mut self, spot: Spot) -> Result<(), RemoveError> {
-        let shelf = self.shelf(spot.partition);
-        let scaled = self.scale(spot.partition);
-        let mut boxes = shelf.boxes.clone();
-        let at = boxes.iter().position(|keepsake| keepsake.covers(scaled));
-        let at = at.ok_or(RemoveError::Absent)?;
-        let mementos = &mut boxes[at].mementos;
-        mementos.remove(mementos.binary_search(&spot.memento).map_err(|_| RemoveError::Absent)?);
-        if mementos.is_empty() {
-            boxes.remove(at);
-        }
-        self.replace(&shelf, &boxes).expect("it takes less room");
         Ok(())
     }
 
@@ -164,16 +121,21 @@ impl Boxes {
     /// be.
     pub(super) fn read(&self, quotient: u64, slots: Range<u64>) -> Option<Keepsake> {
         let (table, spelling) = (&self.table, self.spelling);
-        let mut behind = slots.clone().skip(1);
-        let end = behind.find(|&slot| table.kind(slot) == Kind::Counter).unwrap_or(slots.end);
-        if end - slots.start > spelling.digits.most().into() {
+        let first = table.value(slots.start);
+        let age = spelling.age(first);
+        if age > spelling.greatest_age() {
             return None;
         }
-        let first = table.value(slots.start);
-        let remainder = first >> spelling.memento_bits;
-        let digits =
+        let digits = spelling.digits_at(age);
+        let mut behind = slots.clone().skip(1);
+        let end = behind.find(|&slot| table.kind(slot) == Kind::Counter).unwrap_or(slots.end);
+        if end - slots.start > digits.most().into() {
+            return None;
+        }
+        let remainder = first >> spelling.bits_behind(age);
+        let spelt =
             core::iter::once(remainder).chain((slots.start + 1..end).map(|at| table.value(at)));
-        let fingerprint = spelling.digits.spell(quotient, digits);
+        let fingerprint = digits.spell(quotient, spelt);
         let mut mementos = vec![spelling.memento(first)];
         let mut cells = spelling.cells((end..slots.end).map(|at| table.value(at)));
         mementos.extend(cells.by_ref());
@@ -181,128 +143,55 @@ impl Boxes {
         let is_spelt = cells.ends_blank()
             && spelling.slots_of_cells(others) == slots.end - end
             && (end..slots.end).all(|at| table.kind(at) == Kind::Counter);
-        is_spelt.then_some(Keepsake { fingerprint, mementos })
+        is_spelt.then_some(Keepsake { fingerprint, age, mementos })
+    }
+
+    /// All boxes, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Keepsake> {
+        let read = |Stored { quotient, slots, .. }| self.read(quotient, slots);
+        self.table.stored().map(move |stored| read(stored).expect("a valid table"))
     }
 }
 
-impl Keepsake {
-    pub(super) fn covers(&self, scaled: Scaled) -> bool {
-        self.fingerprint.covers_scaled(scaled)
-    }
-
-    fn add(&mut self, memento: u64) {
-        let at = self.mementos.partition_point(|&other| other < memento);
-        self.mementos.insert(at, memento);
-    }
+/// How many members these boxes have.
+pub(super) fn members(boxes: &[Keepsake]) -> u64 {
+    boxes.iter().map(|keepsake| keepsake.mementos.len() as u64).sum()
 }
 
-/// Inserts a member as a box of its own, unless there are boxes of its quotient and remainder;
-/// whether it did.
-struct InsertAlone<'a> {
-    boxes: &'a mut Boxes,
-    spot: Spot,
-}
-
-impl Operation for InsertAlone<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> bool {
-        let Boxes { table, spelling, .. } = self.boxes;
-        let scaled = spelling.digits.scale(self.spot.partition);
-        let remainder = scaled.leading(spelling.digits.remainder);
-        let value = spelling.first(remainder, self.spot.memento);
-        let home = table.home::<0>(scaled.quotient);
-        match table.insert_here::<M, 0>(machine, home, value, spelling.memento_bits) {
-            Inserted::Done => true,
-            Inserted::At(spot) => {
-                table.insert_at::<M, 0>(machine, home, spot, home.next_block(), value).is_ok()
-            }
-            Inserted::Nowhere => {
-                let mut walk = table.walk::<M, 0>(machine, home);
-                if table.is_occupied_at::<0>(home) {
-                    while walk.remainder() >> spelling.memento_bits <= remainder {
-                        if walk.remainder() >> spelling.memento_bits == remainder {
-                            return false;
-                        }
-                        if !walk.advance() {
-                            break;
-                        }
-                    }
-                }
-                let spot = walk.spot();
-                table.insert_at::<M, 0>(machine, home, spot, spot.at, value).is_ok()
-            }
-        }
-    }
-}
-
-struct MayHave<'a> {
+struct AgeAround<'a> {
     boxes: &'a Boxes,
-    piece: &'a Piece,
+    scaled: Scaled,
 }
 
-impl Operation for MayHave<'_> {
-    type Output = bool;
+impl Operation for AgeAround<'_> {
+    type Output = u32;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> bool {
+    fn run<M: Machine>(self, machine: M) -> u32 {
         let Boxes { table, spelling, .. } = self.boxes;
-        let scaled = self.boxes.scale(self.piece.partition);
-        let remainder = scaled.leading(spelling.digits.remainder);
-        let home = table.home::<0>(scaled.quotient);
-        let [least, most] = [self.piece.mementos.start(), self.piece.mementos.end()]
-            .map(|&memento| spelling.first(remainder, memento));
-        match table.scan_between::<M, 0>(machine, home, least..=most).scan() {
-            Scan::Absent => return false,
-            Scan::Present => return true,
-            Scan::Unsure => {}
+        let remainder = self.scaled.leading(spelling.digits.remainder);
+        let home = table.home::<0>(self.scaled.quotient);
+        if !table.is_occupied_at::<0>(home) {
+            return 0;
         }
         let mut walk = table.walk::<M, 0>(machine, home);
+        let mut greatest = 0;
         loop {
             let first = walk.remainder();
-            match (first >> spelling.memento_bits).cmp(&remainder) {
-                core::cmp::Ordering::Greater => return false,
-                core::cmp::Ordering::Equal => {
-                    let covered = self.boxes.continues(walk.position(), scaled);
-                    if let Some(cells) = covered {
-                        let others = spelling
-                            .cells((cells..).map_while(|at| Some(table.continuation(at)?.value)));
-                        let mut all = core::iter::once(spelling.memento(first)).chain(others);
-                        return all.any(|memento| self.piece.mementos.contains(&memento));
-                    }
-                }
-                core::cmp::Ordering::Less => {}
+            if spelling.begins_with(first, remainder) {
+                greatest = greatest.max(spelling.age(first));
             }
             if !walk.advance() {
-                return false;
+                return greatest;
             }
         }
-    }
-}
-
-impl Boxes {
-    /// If the rest of the fingerprint of the box at `start` covers a partition: where its cells
-    /// begin.
-    #[inline(always)]
-    fn continues(&self, start: u64, scaled: Scaled) -> Option<u64> {
-        let mut at = start + 1;
-        while let Some(Slot { value, kind: Kind::Extension }) = self.table.continuation(at) {
-            let index = (at - start) as u32;
-            if !self.spelling.digits.has(index)
-                || value != self.spelling.digits.digit(scaled.fraction, index)
-            {
-                return None;
-            }
-            at += 1;
-        }
-        Some(at)
     }
 }
 
 struct Find<'a> {
     boxes: &'a Boxes,
     scaled: Scaled,
+    age: u32,
 }
 
 impl Operation for Find<'_> {
@@ -311,7 +200,8 @@ impl Operation for Find<'_> {
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Range<u64> {
         let Boxes { table, spelling, .. } = self.boxes;
-        let remainder = self.scaled.leading(spelling.digits.remainder);
-        table.minirun(machine, self.scaled.quotient, remainder, spelling.memento_bits)
+        let remainder = spelling.digits_at(self.age).digit(self.scaled.fraction, 0);
+        let behind = spelling.bits_behind(self.age);
+        table.minirun(machine, self.scaled.quotient, remainder, behind)
     }
 }

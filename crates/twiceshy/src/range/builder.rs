@@ -1,15 +1,15 @@
 //! How good and how large a filter for ranges should be.
 
 use super::boxes::Boxes;
-use super::keepsake::MOST_MEMENTO_BITS;
+use super::keepsake::{MOST_MEMENTO_BITS, Spelling};
 use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
 use crate::error::BuildError;
-use crate::table::{SLOTS, WIDTHS};
+use crate::table::{QuotientTable, SLOTS, WIDTHS};
 use crate::{KeyedHasher, Secret};
 use core::marker::PhantomData;
 
 /// The share of slots that a filter is planned to use.
-const PLANNED_LOAD: f64 = 0.95;
+pub(super) const PLANNED_LOAD: f64 = 0.95;
 
 const DEFAULT_RATE: f64 = 0.001;
 const DEFAULT_RANGE: u64 = 32;
@@ -19,13 +19,28 @@ const DEFAULT_RANGE: u64 = 32;
 /// - How good: [`false_positive_rate`](Self::false_positive_rate) (0.1 % if nothing is said) or
 ///   [`remainder_bits`](Self::remainder_bits), for ranges of up to
 ///   [`longest_range`](Self::longest_range) keys (32, if nothing is said).
-/// - How large: one of [`capacity`](Self::capacity) and [`slots`](Self::slots).
+/// - How large: one of [`capacity`](Self::capacity) and [`slots`](Self::slots), for good, or to
+///   begin with, if it is [`expandable`](Self::expandable).
 /// - The [`secret`](Self::secret) that partitions are hashed with; a new one, if nothing is said.
+///
+/// What comes of it can be seen before it is built:
+/// ```
+/// use twiceshy::RangeFilter;
+/// let builder = RangeFilter::<u64>::builder().false_positive_rate(1.0 / 512.0).capacity(1_000_000);
+/// let plan = builder.clone().plan()?;
+/// assert_eq!((plan.remainder_bits, plan.memento_bits), (10, 5));
+/// assert!(plan.bits_per_key < 19.7);
+/// let plan = builder.expandable().plan()?;
+/// assert_eq!((plan.remainder_bits, plan.memento_bits), (13, 5));
+/// assert!(plan.bits_per_key < 24.6);
+/// # Ok::<(), twiceshy::BuildError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RangeBuilder<K> {
     rate: Option<f64>,
     remainder_bits: Option<u32>,
     longest_range: u64,
+    expandable: bool,
     capacity: Option<usize>,
     slots: Option<u64>,
     secret: Option<Secret>,
@@ -38,6 +53,7 @@ impl<K: RangeKey> RangeBuilder<K> {
             rate: None,
             remainder_bits: None,
             longest_range: DEFAULT_RANGE,
+            expandable: false,
             capacity: None,
             slots: None,
             secret: None,
@@ -82,6 +98,15 @@ impl<K: RangeKey> RangeBuilder<K> {
         self
     }
 
+    /// A filter that grows: it doubles its slots when 95 % of them are used, and its rate holds
+    /// however often it does. That takes a bit more of every member, and remainders that are
+    /// longer by log₂ log₂(1/rate) bits, about.
+    #[must_use]
+    pub fn expandable(mut self) -> Self {
+        self.expandable = true;
+        self
+    }
+
     /// What partitions are hashed with.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
@@ -89,11 +114,11 @@ impl<K: RangeKey> RangeBuilder<K> {
         self
     }
 
-    /// Builds a filter that doesn't adapt.
+    /// What the filter will be.
     ///
     /// # Errors
     /// If there can't be such a filter.
-    pub fn build(self) -> Result<RangeFilter<K>, BuildError> {
+    pub fn plan(&self) -> Result<RangePlan, BuildError> {
         let memento_bits = self.memento_bits()?;
         let remainder_bits = self.planned_remainder_bits(memento_bits)?;
         let slots = match (self.capacity, self.slots) {
@@ -104,9 +129,33 @@ impl<K: RangeKey> RangeBuilder<K> {
         if !SLOTS.contains(&slots) {
             return Err(BuildError::Slots(slots));
         }
+        let expandable = self.expandable;
+        let width = Spelling::new(slots, remainder_bits, memento_bits, expandable).digits.width;
+        let bytes = QuotientTable::bytes_for(slots, width);
+        let memory = bytes.ok_or(BuildError::Memory { slots, remainder_bits })?;
+        let bits_per_key = 8.0 * memory as f64 / (slots as f64 * PLANNED_LOAD);
+        let capacity = (slots as f64 * PLANNED_LOAD) as u64;
+        Ok(RangePlan {
+            slots,
+            capacity,
+            remainder_bits,
+            memento_bits,
+            expandable,
+            expected_rate: expected_rate(remainder_bits, expandable),
+            memory,
+            bits_per_key,
+        })
+    }
+
+    /// Builds a filter that doesn't adapt.
+    ///
+    /// # Errors
+    /// If there can't be such a filter.
+    pub fn build(self) -> Result<RangeFilter<K>, BuildError> {
+        let RangePlan { slots, remainder_bits, memento_bits, expandable, .. } = self.plan()?;
         let secret = self.secret.map_or_else(Secret::generate, Ok)?;
-        let boxes = Boxes::new(slots, remainder_bits, memento_bits);
-        let boxes = boxes.ok_or(BuildError::Memory { slots, remainder_bits })?;
+        let spelling = Spelling::new(slots, remainder_bits, memento_bits, expandable);
+        let boxes = Boxes::new(spelling).ok_or(BuildError::Memory { slots, remainder_bits })?;
         Ok(RangeFilter::new(KeyedHasher::new(&secret), boxes))
     }
 
@@ -127,8 +176,9 @@ impl<K: RangeKey> RangeBuilder<K> {
         Ok(keys.next_power_of_two().ilog2().min(K::BITS - 1))
     }
 
-    /// Two boxes are looked at, at worst, and a full table meets one of 2^r of them.
+    /// As few bits as the rate allows.
     fn planned_remainder_bits(&self, memento_bits: u32) -> Result<u32, BuildError> {
+        let most = WIDTHS.end() - memento_bits - u32::from(self.expandable);
         let bits = match (self.remainder_bits, self.rate) {
             (Some(_), Some(_)) => return Err(BuildError::RateAndRemainderBits),
             (Some(bits), None) => bits,
@@ -137,13 +187,45 @@ impl<K: RangeKey> RangeBuilder<K> {
                 if !(rate > 0.0 && rate < 1.0) {
                     return Err(BuildError::Rate(rate));
                 }
-                ((PLANNED_LOAD / rate).log2().ceil().max(0.0) as u32).saturating_add(1)
+                let suffices = |bits: &u32| expected_rate(*bits, self.expandable) <= rate;
+                (1..=most).find(suffices).ok_or(BuildError::Rate(rate))?
             }
         };
-        let most = WIDTHS.end() - memento_bits;
         if bits == 0 || bits > most {
             return Err(BuildError::RemainderBits(bits));
         }
         Ok(bits)
     }
+}
+
+/// How often an empty range is a mistake, at worst: if it touches two partitions, and the filter
+/// is as full as planned.
+fn expected_rate(remainder_bits: u32, expandable: bool) -> f64 {
+    // A young box is met once in 2^r. Of those of age a there are half as many as of the age
+    // before, and each is met twice as often; the last ones have no bits, and there are as many.
+    let kinds = if expandable { f64::from(remainder_bits + 2) / 2.0 } else { 1.0 };
+    2.0 * PLANNED_LOAD * kinds / f64::from(remainder_bits).exp2()
+}
+
+/// What a [`RangeBuilder`] will build.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RangePlan {
+    /// The slots of its table.
+    pub slots: u64,
+    /// The members that it is planned for, if each is alone in its partition; to begin with, if
+    /// it is expandable.
+    pub capacity: u64,
+    /// Bits of a fingerprint's remainder.
+    pub remainder_bits: u32,
+    /// Bits of a member's place in its partition.
+    pub memento_bits: u32,
+    /// Whether it grows.
+    pub expandable: bool,
+    /// How often an empty range is a mistake, at worst.
+    pub expected_rate: f64,
+    /// Bytes of its table.
+    pub memory: u64,
+    /// Bits that each member takes, if there are as many as planned.
+    pub bits_per_key: f64,
 }

@@ -1,10 +1,14 @@
 //! Filters that are asked for ranges: "is there a key from a to b?"
 
+mod account;
 mod adapt;
 mod boxes;
 mod builder;
+mod change;
+mod grow;
 mod keepsake;
 mod key;
+mod lookup;
 mod query;
 mod validate;
 
@@ -12,7 +16,7 @@ mod validate;
 mod tests;
 
 pub use adapt::{RangeAnswer, RangeClaim};
-pub use builder::RangeBuilder;
+pub use builder::{RangeBuilder, RangePlan};
 pub use key::RangeKey;
 
 use crate::claim::Versions;
@@ -101,7 +105,7 @@ impl<K: RangeKey> RangeFilter<K> {
     }
 
     fn new(hasher: KeyedHasher, boxes: Boxes) -> Self {
-        Self { partitions: Partitions::new(hasher, boxes.spelling().memento_bits), boxes }
+        Self { partitions: Partitions::new(hasher, boxes.spelling.memento_bits), boxes }
     }
 
     /// Inserts a member.
@@ -109,6 +113,7 @@ impl<K: RangeKey> RangeFilter<K> {
     /// # Errors
     /// If there is no room for it.
     pub fn insert(&mut self, key: K) -> Result<(), InsertError> {
+        self.grow_in_time();
         self.boxes.insert(self.partitions.spot(key))
     }
 
@@ -145,18 +150,18 @@ impl<K: RangeKey> RangeFilter<K> {
     /// but for a chance of e^-64: looking is in vain.
     fn is_hopeless(&self, span: Span) -> bool {
         let fingerprints =
-            self.boxes.table().slots() as f64 * f64::from(self.remainder_bits()).exp2();
-        self.partitions.borders(span) as f64 * self.boxes.len() as f64 > 64.0 * fingerprints
+            self.boxes.table.slots() as f64 * f64::from(self.remainder_bits()).exp2();
+        self.partitions.borders(span) as f64 * self.boxes.len as f64 > 64.0 * fingerprints
     }
 
     /// How many members there are, each counted as often as it was inserted.
     pub fn len(&self) -> usize {
-        self.boxes.len() as usize
+        self.boxes.len as usize
     }
 
     /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
-        self.boxes.len() == 0
+        self.boxes.len == 0
     }
 
     /// Slots in use, as a share of all.
@@ -166,17 +171,17 @@ impl<K: RangeKey> RangeFilter<K> {
 
     /// Bytes of memory that the filter takes.
     pub fn memory_usage(&self) -> u64 {
-        size_of::<Self>() as u64 + self.boxes.table().bytes()
+        size_of::<Self>() as u64 + self.boxes.table.bytes()
     }
 
     /// The length of the longest range that the rate of false positives holds for.
     pub fn longest_range(&self) -> u64 {
-        1 << self.boxes.spelling().memento_bits
+        1 << self.boxes.spelling.memento_bits
     }
 
     /// Bits of a fingerprint's remainder.
     pub fn remainder_bits(&self) -> u32 {
-        self.boxes.spelling().digits.remainder
+        self.boxes.spelling.digits.remainder
     }
 
     /// The hash of a key's partition, by which members are listed.
@@ -192,7 +197,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     }
 
     fn new(filter: RangeFilter<K>) -> Self {
-        let versions = Versions::new(filter.boxes.table().slots());
+        let versions = Versions::new(filter.boxes.table.slots());
         Self { filter, versions, adaptations: 0 }
     }
 
@@ -201,7 +206,8 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// # Errors
     /// If there is no room for it.
     pub fn insert(&mut self, key: K) -> Result<(), InsertError> {
-        self.filter.insert(key)?;
+        self.grow_in_time();
+        self.filter.boxes.insert(self.filter.partitions.spot(key))?;
         self.bump(key);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The invariants of a filter, all checked.
 
 use super::boxes::Boxes;
+use super::keepsake::Keepsake;
 use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
-use crate::Fingerprint;
 use crate::error::Invalid;
 
 impl<K: RangeKey> RangeFilter<K> {
@@ -27,12 +27,12 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
 }
 
 impl Boxes {
-    fn validate(&self) -> Result<(), Invalid> {
-        let (table, spelling) = (self.table(), self.spelling());
+    pub(super) fn validate(&self) -> Result<(), Invalid> {
+        let Self { table, spelling, .. } = self;
         let mut members = 0u64;
         // No slot is taken for granted: each may be part of a box.
         let plain = table.validate(0, |run| {
-            let mut before: Option<Fingerprint> = None;
+            let mut before: Option<Keepsake> = None;
             for slots in table.entries(run.slots) {
                 let start = slots.start;
                 let Some(keepsake) = self.read(run.quotient, slots.clone()) else {
@@ -45,23 +45,26 @@ impl Boxes {
                 if !is_spelt || !fingerprint.is_of_a_hash() {
                     return Err(Invalid(format!("{fingerprint:?} is no hash's")));
                 }
+                if keepsake.age > self.oldest {
+                    return Err(Invalid(format!("{fingerprint:?} is older than all")));
+                }
                 if !keepsake.mementos.is_sorted() {
                     return Err(Invalid(format!(
                         "mementos of the box at {start} are out of order"
                     )));
                 }
-                if before
-                    .is_some_and(|before| before >= fingerprint || before.covers_all(&fingerprint))
-                {
-                    return Err(Invalid(format!("{fingerprint:?} is behind {before:?}")));
-                }
-                before = Some(fingerprint);
                 members = members.saturating_add(keepsake.mementos.len() as u64);
+                if let Some(before) = before.replace(keepsake.clone()) {
+                    let (is, was) = (spelling.order(&keepsake), spelling.order(&before));
+                    if is <= was || is.0 == was.0 && was.1.covers_all(&is.1) {
+                        return Err(Invalid(format!("{is:?} is behind {was:?}")));
+                    }
+                }
             }
             Ok(())
         })?;
-        if members.saturating_add(plain) != self.len() {
-            return Err(Invalid(format!("there are {members} members, not {}", self.len())));
+        if members.saturating_add(plain) != self.len {
+            return Err(Invalid(format!("there are {members} members, not {}", self.len)));
         }
         Ok(())
     }

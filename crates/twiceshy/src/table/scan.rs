@@ -106,6 +106,26 @@ impl QuotientTable {
         Evidence { maybe: !outside & run | doubts, doubts }
     }
 
+    /// As [`scan_between`](Self::scan_between), for an entry whose first slot `is_wanted`.
+    #[inline(always)]
+    pub(crate) fn scan_where<M: Machine, const WIDTH: u32>(
+        &self,
+        machine: M,
+        place: Place,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Evidence {
+        let geometry = self.geometry_of::<WIDTH>();
+        let Here { slots, run, extended } = self.run_here::<M, WIDTH>(machine, place);
+        let mut wanted = 0;
+        for index in 0..geometry.slots_per_window() {
+            let slot = slots >> (index * geometry.width()) & low_bits(geometry.width());
+            wanted |= u64::from(is_wanted(slot)) << index;
+        }
+        let beyond = !low_bits(geometry.slots_per_window());
+        let doubts = run & beyond | extended & (run << 1 | run);
+        Evidence { maybe: wanted & run | doubts, doubts }
+    }
+
     /// What the block of the quotient at `place` tells of its run.
     #[inline(always)]
     fn run_here<M: Machine, const WIDTH: u32>(&self, machine: M, place: Place) -> Here {

@@ -19,6 +19,8 @@ pub(crate) struct TableWriter<'a> {
     slots: [u64; 9],
     /// Where the last remainder is, if there is more of its entry in a later block.
     last_before: Option<Place>,
+    /// Whether a tail that is too short gets longer.
+    lengthens: bool,
 }
 
 /// What is known of the block at hand, and of the block of the quotient at hand.
@@ -61,7 +63,12 @@ impl<'a> TableWriter<'a> {
     pub(crate) fn new(table: &'a mut QuotientTable) -> Self {
         debug_assert_eq!(table.used(), 0);
         let hand = Hand { room: table.room(0), last: BEFORE, ..Hand::default() };
-        Self { table, hand, slots: [0; 9], last_before: None }
+        Self { table, hand, slots: [0; 9], last_before: None, lengthens: false }
+    }
+
+    /// As [`new`](Self::new), for runs that may be longer than those of uniform hashes.
+    pub(crate) fn lengthening(table: &'a mut QuotientTable) -> Self {
+        Self { lengthens: true, ..Self::new(table) }
     }
 
     /// Appends an entry to the run of `quotient`, which must not be less than the one
@@ -120,7 +127,7 @@ impl<'a> TableWriter<'a> {
 
     /// Appends a slot to the last entry.
     fn push_more(&mut self, value: u64, kind: Kind) -> Result<(), TableFull> {
-        if self.hand.lane >= self.hand.room {
+        if self.is_out_of_room() {
             let Hand { block, last, .. } = self.hand;
             self.write_block();
             if last != BEFORE {
@@ -146,12 +153,23 @@ impl<'a> TableWriter<'a> {
         if home.block() != self.hand.home_block {
             self.end_homes(home.block());
         }
-        let Hand { block, lane, room, .. } = self.hand;
-        if lane >= room || home.block() > block {
+        let Hand { block, .. } = self.hand;
+        if home.block() > block || self.is_out_of_room() {
             self.write_block();
             self.enter(home.block().max(block + 1))?;
         }
         Ok(())
+    }
+
+    /// Whether the block at hand is full. The last block of a table has one slot more as soon as
+    /// it isn't the last any more.
+    fn is_out_of_room(&mut self) -> bool {
+        let Hand { block, lane, room, .. } = self.hand;
+        let is_last = block + 1 == self.table.blocks();
+        if lane >= room && self.lengthens && is_last && self.table.lengthen_tail() {
+            self.hand.room = self.table.room(block);
+        }
+        lane >= self.hand.room
     }
 
     /// Writes the occupied bits of the block of the quotient at hand, and the spills from
