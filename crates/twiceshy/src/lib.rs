@@ -12,6 +12,7 @@ mod quotient;
 mod range;
 mod reverse_map;
 pub mod snapshot;
+mod sorting;
 mod table;
 mod traits;
 
@@ -27,7 +28,8 @@ pub use keyed::Keyed;
 pub use member::Member;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
 pub use range::{
-    AdaptiveRangeFilter, RangeAnswer, RangeBuilder, RangeClaim, RangeFilter, RangeKey, RangePlan,
+    AdaptiveRangeFilter, RangeAnswer, RangeBuilder, RangeClaim, RangeEntry, RangeFilter, RangeKey,
+    RangePlan,
 };
 pub use reverse_map::MemoryMap;
 pub use snapshot::{FrozenFilter, SnapshotError};

@@ -71,7 +71,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
             return RangeAnswer::Maybe(RangeClaim { parts: Vec::new(), is_hopeless: true });
         }
         let boxes = &filter.boxes;
-        let pieces = filter.partitions.pieces(span).filter(|piece| boxes.may_have(piece));
+        let pieces = filter.partitions.pieces(span).filter(|&piece| boxes.may_have(piece));
         let parts: Vec<Part> = pieces
             .map(|piece| {
                 let scaled = boxes.scale(piece.partition);
@@ -202,7 +202,7 @@ impl Boxes {
         let query = self.scale(piece.partition);
         let digits = self.spelling.digits;
         let needed = |spot: &Spot, keepsake: &Keepsake| {
-            if !keepsake.covers(query) || !piece.mementos.contains(&spot.memento) {
+            if !keepsake.covers(query) || !piece.has(spot.memento) {
                 return Ok(None);
             }
             let needed = digits.to_tell_apart(self.scale(spot.partition), query);

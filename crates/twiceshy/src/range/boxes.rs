@@ -5,7 +5,7 @@ use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
 use crate::table::{Kind, QuotientTable, Slot, Stored, TableFull};
 use crate::{Fingerprint, Hash};
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 
 /// Where a member is: the hash of its partition, and its place in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,10 +15,17 @@ pub(super) struct Spot {
 }
 
 /// Part of a query: some places in one partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) partition: Hash,
-    pub(super) mementos: RangeInclusive<u64>,
+    pub(super) least: u64,
+    pub(super) most: u64,
+}
+
+impl Piece {
+    pub(super) fn has(&self, memento: u64) -> bool {
+        (self.least..=self.most).contains(&memento)
+    }
 }
 
 /// Boxes in a table, sorted by heading and fingerprint. Of those with one heading, no fingerprint

@@ -114,6 +114,16 @@ impl<K: RangeKey> RangeBuilder<K> {
         self
     }
 
+    /// Whether a size was asked for.
+    pub(super) fn is_sized(&self) -> bool {
+        self.capacity.is_some() || self.slots.is_some()
+    }
+
+    pub(super) fn with_slots(mut self, slots: u64) -> Self {
+        (self.capacity, self.slots) = (None, Some(slots));
+        self
+    }
+
     /// What the filter will be.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use super::keepsake::Keepsake;
 use crate::bits::machine::{Machine, Operation};
 use crate::error::{InsertError, RemoveError};
 use crate::hash::Scaled;
-use crate::table::{Inserted, TableFull};
+use crate::table::{Inserted, TableFull, with_range_width};
 
 impl Boxes {
     pub(super) fn insert(&mut self, spot: Spot) -> Result<(), InsertError> {
@@ -86,20 +86,27 @@ impl Operation for InsertAlone<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
+        with_range_width!(self.boxes.table.width(), WIDTH => self.run_with::<M, WIDTH>(machine))
+    }
+}
+
+impl InsertAlone<'_> {
+    #[inline(always)]
+    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> bool {
         let Boxes { table, spelling, .. } = self.boxes;
         let scaled = spelling.digits.scale(self.spot.partition);
         let remainder = scaled.leading(spelling.digits.remainder);
         let value = spelling.first(remainder, self.spot.memento);
-        let home = table.home::<0>(scaled.quotient);
-        match table.insert_here::<M, 0>(machine, home, value, spelling.memento_bits) {
+        let home = table.home::<WIDTH>(scaled.quotient);
+        match table.insert_here::<M, WIDTH>(machine, home, value, spelling.memento_bits) {
             Inserted::Done => true,
             Inserted::At(spot) => {
-                table.insert_at::<M, 0>(machine, home, spot, home.next_block(), value).is_ok()
+                table.insert_at::<M, WIDTH>(machine, home, spot, home.next_block(), value).is_ok()
             }
             Inserted::Nowhere => {
-                let mut walk = table.walk::<M, 0>(machine, home);
+                let mut walk = table.walk::<M, WIDTH>(machine, home);
                 let heading = spelling.heading(remainder, 0);
-                if table.is_occupied_at::<0>(home) {
+                if table.is_occupied_at::<WIDTH>(home) {
                     while walk.remainder() >> spelling.memento_bits <= heading {
                         if walk.remainder() >> spelling.memento_bits == heading {
                             return false;
@@ -110,7 +117,7 @@ impl Operation for InsertAlone<'_> {
                     }
                 }
                 let spot = walk.spot();
-                table.insert_at::<M, 0>(machine, home, spot, spot.at, value).is_ok()
+                table.insert_at::<M, WIDTH>(machine, home, spot, spot.at, value).is_ok()
             }
         }
     }

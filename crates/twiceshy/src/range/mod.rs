@@ -4,6 +4,7 @@ mod account;
 mod adapt;
 mod boxes;
 mod builder;
+mod bulk;
 mod change;
 mod grow;
 mod keepsake;
@@ -21,10 +22,11 @@ pub use key::RangeKey;
 
 use crate::claim::Versions;
 use crate::error::{InsertError, RemoveError};
-use crate::{Hash, KeyedHasher};
+use crate::{Fingerprint, Hash, KeyedHasher};
 use boxes::Boxes;
 use core::fmt;
 use core::ops::RangeBounds;
+use keepsake::Keepsake;
 use query::{Partitions, Span};
 
 /// A filter that says whether there may be a key in a range: the Memento filter.
@@ -98,6 +100,16 @@ pub struct AdaptiveRangeFilter<K> {
     adaptations: u64,
 }
 
+/// A box: what a filter keeps of the members whose partitions share a fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RangeEntry {
+    /// The first bits of the hashes of their partitions.
+    pub fingerprint: Fingerprint,
+    /// Their places in their partitions, in order.
+    pub mementos: Vec<u64>,
+}
+
 impl<K: RangeKey> RangeFilter<K> {
     /// A builder: say how good and how large the filter should be.
     pub fn builder() -> RangeBuilder<K> {
@@ -134,11 +146,7 @@ impl<K: RangeKey> RangeFilter<K> {
     /// Whether a member may be in a range. "No" is certain, and is the answer to a range that
     /// has no keys at all.
     pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
-        let Some(span) = self.span(&range) else { return false };
-        if self.is_hopeless(span) {
-            return true;
-        }
-        self.partitions.pieces(span).any(|piece| self.boxes.may_have(&piece))
+        self.contains_short_range(&range)
     }
 
     /// The numbers of a range; `None` if it is certainly empty.
@@ -152,6 +160,13 @@ impl<K: RangeKey> RangeFilter<K> {
         let fingerprints =
             self.boxes.table.slots() as f64 * f64::from(self.remainder_bits()).exp2();
         self.partitions.borders(span) as f64 * self.boxes.len as f64 > 64.0 * fingerprints
+    }
+
+    /// All boxes, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = RangeEntry> {
+        self.boxes
+            .iter()
+            .map(|Keepsake { fingerprint, mementos, .. }| RangeEntry { fingerprint, mementos })
     }
 
     /// How many members there are, each counted as often as it was inserted.
@@ -235,6 +250,11 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// Whether a member may be in a range; see [`RangeFilter::contains_range`].
     pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
         self.filter.contains_range(range)
+    }
+
+    /// All boxes, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = RangeEntry> {
+        self.filter.iter()
     }
 
     /// How many members there are, each counted as often as it was inserted.

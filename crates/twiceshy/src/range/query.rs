@@ -69,8 +69,23 @@ impl<K: RangeKey> Partitions<K> {
             } else {
                 low_bits(self.memento_bits)
             };
-            Piece { partition: self.hash(partition), mementos: start..=end }
+            Piece { partition: self.hash(partition), least: start, most: end }
         })
+    }
+
+    /// The two pieces of a span that has no more; twice the same, if it has one.
+    #[inline(always)]
+    pub(super) fn pair(&self, span: Span) -> Option<[Piece; 2]> {
+        let [first, last] = [span.first, span.last].map(|number| self.partition(number));
+        let [least, most] = [span.first, span.last].map(|number| self.memento(number));
+        match last - first {
+            0 => Some([Piece { partition: self.hash(first), least, most }; 2]),
+            1 => Some([
+                Piece { partition: self.hash(first), least, most: low_bits(self.memento_bits) },
+                Piece { partition: self.hash(last), least: 0, most },
+            ]),
+            _ => None,
+        }
     }
 }
 
@@ -133,8 +148,13 @@ mod tests {
             let pieces: Vec<Piece> = partitions.pieces(span).collect();
             prop_assert_eq!(pieces.len() as u128, partitions.borders(span) + 1);
             let has = |piece: &&Piece| {
-                piece.partition == spot.partition && piece.mementos.contains(&spot.memento)
+                piece.partition == spot.partition && piece.has(spot.memento)
             };
+            let pair = partitions.pair(span);
+            prop_assert_eq!(pair.is_some(), pieces.len() < 3);
+            if let Some([one, other]) = pair {
+                prop_assert_eq!([Some(&one), Some(&other)], [pieces.first(), pieces.last()]);
+            }
             let found = pieces.iter().filter(has).count();
             prop_assert_eq!(found, usize::from((first..=last).contains(&key)));
         }

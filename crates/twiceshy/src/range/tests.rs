@@ -171,6 +171,31 @@ proptest! {
         run(builder.build_adaptive().unwrap(), ops, expandable)?;
     }
 
+    /// Many at once are answered, and inserted, as one by one.
+    #[test]
+    fn many_are_as_one_by_one(
+        keys in prop::collection::vec(0u16..3000, 0..200), remainder_bits in 1u32..20,
+        range_bits in 0u32..8, expandable in any::<bool>(),
+        starts in prop::collection::vec((0u16..3000, 0u16..300), 0..70),
+    ) {
+        let builder = builder(256, remainder_bits, 1 << range_bits);
+        let builder = if expandable { builder.expandable() } else { builder };
+        let mut one_by_one = builder.clone().build().unwrap();
+        keys.iter().for_each(|&key| one_by_one.insert(key).unwrap());
+        let filter = builder.build_from(&keys).unwrap();
+        filter.validate().unwrap();
+        prop_assert!(filter.iter().eq(one_by_one.iter()));
+        let members: usize = filter.iter().map(|entry| entry.mementos.len()).sum();
+        prop_assert_eq!((members, filter.len()), (keys.len(), keys.len()));
+        let ranges: Vec<_> =
+            starts.iter().map(|&(start, length)| start..start.saturating_add(length)).collect();
+        let mut maybe = vec![true; 3];
+        filter.contains_ranges(&ranges, &mut maybe);
+        let expected: Vec<bool> =
+            ranges.iter().map(|range| filter.contains_range(range.clone())).collect();
+        prop_assert_eq!(maybe, expected);
+    }
+
     /// What is listed wrongly is refused, and nothing changes.
     #[test]
     fn wrong_lists_are_refused(keys in prop::collection::btree_set(0u16..2000, 2..60), at in any::<prop::sample::Index>()) {
@@ -242,6 +267,60 @@ fn boxes_of_thousands_of_keys_and_of_one_partition() {
         filter.validate().unwrap();
         assert!((2000..3000).all(|key| filter.contains(u64::MAX - 2 * key)));
     }
+}
+
+#[test]
+fn a_size_that_nobody_named_is_found() {
+    // All in one box, or each alone.
+    for keys in [(0..5000u64).collect::<Vec<_>>(), (0..5000).map(|key| key << 40).collect()] {
+        let builder = RangeFilter::<u64>::builder().longest_range(1 << 16);
+        let filter = builder.clone().build_from(&keys).unwrap();
+        assert!(keys.iter().all(|&key| filter.contains(key)));
+        filter.validate().unwrap();
+        let refused = builder.slots(100).build_from(&keys);
+        assert!(matches!(refused, Err(crate::BuildError::Full { slots: 100 })));
+    }
+}
+
+/// The rate that is asked for holds through growth, if fingerprints that ran out of bits are
+/// made anew.
+#[test]
+fn the_rate_holds_however_often_a_filter_grows() {
+    let number = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let rate = 1.0 / 32.0;
+    let builder = RangeFilter::<u64>::builder().slots(256).expandable();
+    let builder = builder.secret(Secret::from_bytes([5; 16])).false_positive_rate(rate);
+    let mut filter = builder.build().unwrap();
+    let mut by_hash: BTreeMap<Hash, u64> = BTreeMap::new();
+    for n in 0..1 << 17 {
+        if filter.load() >= 0.94 {
+            let maybe = (0..20_000).filter(|&n| {
+                let start = number(n + (1 << 40));
+                filter.contains_range(start..start.saturating_add(32))
+            });
+            let seen = maybe.count() as f64 / 20_000.0;
+            assert!(seen <= rate, "{seen} of {} members", filter.len());
+            let list = |hashes| Ok::<_, ()>(by_hash.range(hashes).map(|(_, &key)| key).collect());
+            filter = filter.doubled_listing(list).unwrap();
+        }
+        filter.insert(number(n)).unwrap();
+        by_hash.insert(filter.hash_of(number(n)), number(n));
+    }
+    assert!(filter.doubled().is_err());
+    filter.validate().unwrap();
+    assert!((0..1 << 17).all(|n| filter.contains(number(n))));
+}
+
+#[test]
+fn an_expandable_filter_grows_by_itself_as_long_as_it_can() {
+    let builder = RangeFilter::<u64>::builder().slots(64).remainder_bits(3).expandable();
+    let mut filter = builder.build().unwrap();
+    let inserted = (0u64..).take_while(|key| filter.insert(key << 20).is_ok()).count() as u64;
+    // Three doublings, and no bit left.
+    assert!((505..=512).contains(&inserted), "{inserted}");
+    assert!((0..inserted).all(|key| filter.contains(key << 20)));
+    assert!(matches!(filter.doubled(), Err(GrowError::NoRemainder)));
+    filter.validate().unwrap();
 }
 
 #[test]

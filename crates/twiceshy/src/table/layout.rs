@@ -107,6 +107,15 @@ macro_rules! with_width {
 }
 pub(crate) use with_width;
 
+/// As [`with_width`], for what is common where slots have mementos, too.
+macro_rules! with_range_width {
+    ($width:expr, $constant:ident => $body:expr) => {
+        crate::table::with_width!(@ $width, $constant => $body;
+            9 10 11 12 13 14 15 16 17 18 19 20 21)
+    };
+}
+pub(crate) use with_range_width;
+
 /// The bytes of a block, and the first of the next.
 pub(super) type Block = [u8; VIEW];
 

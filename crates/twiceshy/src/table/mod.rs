@@ -56,9 +56,11 @@ mod write;
 mod tests;
 
 pub(crate) use insert::Inserted;
-pub(crate) use layout::{Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS, with_width};
+pub(crate) use layout::{
+    Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS, with_range_width, with_width,
+};
 pub(crate) use read::{BlockReader, First, Reader, Stored};
-pub(crate) use scan::Scan;
+pub(crate) use scan::{Evidence, Scan};
 pub(crate) use walk::Spot;
 pub(crate) use write::TableWriter;
 
