@@ -181,7 +181,9 @@ proptest! {
         let builder = builder(256, remainder_bits, 1 << range_bits);
         let builder = if expandable { builder.expandable() } else { builder };
         let mut one_by_one = builder.clone().build().unwrap();
-        keys.iter().for_each(|&key| one_by_one.insert(key).unwrap());
+        for &key in &keys {
+            one_by_one.insert(key).unwrap();
+        }
         let filter = builder.build_from(&keys).unwrap();
         filter.validate().unwrap();
         prop_assert!(filter.iter().eq(one_by_one.iter()));
@@ -315,7 +317,7 @@ fn the_rate_holds_however_often_a_filter_grows() {
 fn an_expandable_filter_grows_by_itself_as_long_as_it_can() {
     let builder = RangeFilter::<u64>::builder().slots(64).remainder_bits(3).expandable();
     let mut filter = builder.build().unwrap();
-    let inserted = (0u64..).take_while(|key| filter.insert(key << 20).is_ok()).count() as u64;
+    let inserted = (0..10_000u64).take_while(|key| filter.insert(key << 20).is_ok()).count() as u64;
     // Three doublings, and no bit left.
     assert!((505..=512).contains(&inserted), "{inserted}");
     assert!((0..inserted).all(|key| filter.contains(key << 20)));
