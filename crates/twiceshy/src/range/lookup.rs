@@ -1,14 +1,23 @@
 //! Asking boxes, for one range or for many.
 
 use super::boxes::{Boxes, Piece};
+use super::keepsake::Spelling;
 use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
-use crate::table::{Evidence, Kind, Place, Slot, with_range_width};
+use crate::table::{Kind, Place, Scan, Slot, Wanted, Window, with_range_width};
 use core::ops::RangeBounds;
 
 /// How many ranges are begun at once.
 const GROUP: usize = 16;
+
+/// A group of ranges whose lines were asked for.
+#[derive(Clone, Copy, Default)]
+struct Begun {
+    probes: [[Probe; 2]; GROUP],
+    /// Those that have more than two pieces, or none: one bit for each.
+    others: u32,
+}
 
 impl<K: RangeKey> RangeFilter<K> {
     /// Answers for many ranges: `maybe` is cleared and then has one answer per range, as of
@@ -33,23 +42,37 @@ impl<K: RangeKey> RangeFilter<K> {
         ranges: &[R],
         maybe: &mut [bool],
     ) {
-        let begin = |range: &R| self.pair(range).map(|pieces| self.boxes.begin::<WIDTH>(pieces));
-        let mut begun: [Option<[Probe; 2]>; GROUP] = [None; GROUP];
-        let mut groups = ranges.chunks(GROUP);
-        for (probes, range) in begun.iter_mut().zip(groups.next().unwrap_or_default()) {
-            *probes = begin(range);
-        }
-        for (number, group) in ranges.chunks(GROUP).enumerate() {
-            let arrived = begun;
-            for (probes, range) in begun.iter_mut().zip(groups.next().unwrap_or_default()) {
-                *probes = begin(range);
+        let (groups, rest) = ranges.as_chunks::<GROUP>();
+        let mut begun = [Begun::default(); 2];
+        // Behind the last group there is nothing to begin, and before the first nothing to ask.
+        for number in 0..=groups.len() {
+            let [even, odd] = &mut begun;
+            let (coming, arrived) = if number % 2 == 0 { (even, odd) } else { (odd, even) };
+            if let Some(group) = groups.get(number) {
+                coming.others = 0;
+                for (lane, range) in group.iter().enumerate() {
+                    match self.pair(range) {
+                        Some([one, other]) => {
+                            let probes = &mut coming.probes[lane];
+                            probes[0] = self.boxes.begin::<WIDTH>(one);
+                            probes[1] = self.boxes.begin::<WIDTH>(other);
+                        }
+                        None => coming.others |= 1 << lane,
+                    }
+                }
             }
-            for (lane, range) in group.iter().enumerate() {
-                maybe[number * GROUP + lane] = match arrived[lane] {
-                    Some(probes) => self.boxes.answer::<M, WIDTH>(machine, probes),
-                    None => self.contains_range_of_any_length(range),
+            let Some(before) = number.checked_sub(1) else { continue };
+            for (lane, (range, probes)) in groups[before].iter().zip(&arrived.probes).enumerate() {
+                let answer = self.boxes.ask::<M, WIDTH>(machine, *probes);
+                let is_other = arrived.others >> lane & 1 == 1;
+                maybe[before * GROUP + lane] = match answer {
+                    Some(answer) if !is_other => answer,
+                    _ => self.contains_range_of_any_length(range),
                 };
             }
+        }
+        for (range, maybe) in rest.iter().zip(&mut maybe[groups.len() * GROUP..]) {
+            *maybe = self.contains_short_range(range);
         }
     }
 
@@ -95,13 +118,31 @@ impl<K: RangeKey, R: RangeBounds<K>> Operation for ContainsRanges<'_, K, R> {
     }
 }
 
-/// A piece, and where its boxes are.
-#[derive(Clone, Copy)]
+/// Where the boxes of a piece are, and what they must have: a remainder that covers its partition,
+/// and a memento within bounds.
+#[derive(Clone, Copy, Default)]
 struct Probe {
-    scaled: Scaled,
     place: Place,
+    remainder: u64,
     least: u64,
     most: u64,
+}
+
+/// A probe, for boxes that are written like this.
+#[derive(Clone, Copy)]
+struct Wants(Spelling, Probe);
+
+impl Wanted for Wants {
+    #[inline(always)]
+    fn of<M: Machine>(self, machine: M, window: Window) -> u64 {
+        let Self(spelling, Probe { remainder, least, most, .. }) = self;
+        if spelling.has_ages {
+            window.such_as(|first| spelling.shows(first, remainder, least, most))
+        } else {
+            let (least, most) = (spelling.first(remainder, least), spelling.first(remainder, most));
+            window.between(machine, least..=most)
+        }
+    }
 }
 
 impl Boxes {
@@ -113,80 +154,128 @@ impl Boxes {
     /// Whether a member may be in one of two pieces.
     #[inline]
     pub(super) fn may_have_either(&self, pieces: [Piece; 2]) -> bool {
-        self.table.level().run(MayHave { boxes: self, pieces })
+        let maybe = self.table.level().run(MayHave { boxes: self, pieces });
+        maybe.unwrap_or_else(|| self.look_closely(pieces))
     }
 
-    /// Finds the lines of two pieces, and asks for them.
+    /// Finds the line of a piece, and asks for it.
     #[inline(always)]
-    fn begin<const WIDTH: u32>(&self, pieces: [Piece; 2]) -> [Probe; 2] {
-        pieces.map(|Piece { partition, least, most }| {
-            let scaled = self.scale(partition);
-            let place = self.table.home::<WIDTH>(scaled.quotient);
-            self.table.prefetch(place);
-            Probe { scaled, place, least, most }
-        })
+    fn begin<const WIDTH: u32>(&self, piece: Piece) -> Probe {
+        let Piece { partition, least, most } = piece;
+        let scaled = self.scale(partition);
+        let place = self.table.home::<WIDTH>(scaled.quotient);
+        self.table.prefetch(place);
+        self.table.prefetch_across::<WIDTH>(place);
+        Probe { place, remainder: scaled.leading(self.spelling.digits.remainder), least, most }
     }
 
+    /// Whether a member may be in one of two pieces, by what their lines tell; `None` if these
+    /// don't tell enough.
     #[inline(always)]
-    fn answer<M: Machine, const WIDTH: u32>(&self, machine: M, probes: [Probe; 2]) -> bool {
-        let [first, second] =
-            probes.map(|probe| self.evidence::<M, WIDTH>(machine, &probe).flags());
-        if first.0 | second.0 {
-            return true;
-        }
-        first.1 && self.look_closely(machine, &probes[0])
-            || second.1 && self.look_closely(machine, &probes[1])
-    }
-
-    /// What the line of a probe tells.
-    #[inline(always)]
-    fn evidence<M: Machine, const WIDTH: u32>(&self, machine: M, probe: &Probe) -> Evidence {
+    fn ask<M: Machine, const WIDTH: u32>(&self, machine: M, probes: [Probe; 2]) -> Option<bool> {
         let Self { table, spelling, .. } = self;
-        let Probe { scaled, place, least, most } = *probe;
-        let remainder = scaled.leading(spelling.digits.remainder);
-        if spelling.has_ages {
-            let shows = |first| spelling.shows(first, remainder, least, most);
-            table.scan_where::<M, WIDTH>(machine, place, shows)
-        } else {
-            let [least, most] = [least, most].map(|memento| spelling.first(remainder, memento));
-            table.scan_between::<M, WIDTH>(machine, place, least..=most)
+        let [one, other] = probes;
+        let first = table.scan_for::<M, WIDTH>(machine, one.place, Wants(*spelling, one)).flags();
+        let second =
+            table.scan_for::<M, WIDTH>(machine, other.place, Wants(*spelling, other)).flags();
+        if !(first.1 | second.1) {
+            return Some(first.0 | second.0);
+        }
+        let ask_across = |probe, (present, unsure)| {
+            if unsure {
+                table.level().run(AskAcross::<WIDTH> { boxes: self, probe })
+            } else {
+                Some(present)
+            }
+        };
+        match (ask_across(one, first), ask_across(other, second)) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (Some(false), Some(false)) => Some(false),
+            _ => None,
         }
     }
 
-    /// Looks through the run of a probe.
-    #[inline(never)]
-    fn look_closely<M: Machine>(&self, machine: M, probe: &Probe) -> bool {
-        let Self { table, spelling, .. } = self;
-        let remainder = probe.scaled.leading(spelling.digits.remainder);
-        let mut walk = table.walk::<M, 0>(machine, probe.place);
-        loop {
-            let first = walk.remainder();
-            if spelling.begins_with(first, remainder) && self.has(walk.position(), first, probe) {
-                return true;
-            }
-            if !walk.advance() {
-                return false;
-            }
-        }
+    /// Whether a member may be in one of two pieces, of which their lines don't tell enough.
+    #[cold]
+    fn look_closely(&self, pieces: [Piece; 2]) -> bool {
+        let [one, other] = pieces;
+        let level = self.table.level();
+        level.run(LookClosely { boxes: self, piece: one })
+            || level.run(LookClosely { boxes: self, piece: other })
     }
 
-    /// Whether the box at `start`, whose remainder covers a probe's partition, covers it and has
+    /// Whether the box at `start`, whose remainder covers a piece's partition, covers it and has
     /// one of its mementos.
     #[inline(always)]
-    fn has(&self, start: u64, first: u64, probe: &Probe) -> bool {
+    fn has(&self, start: u64, first: u64, scaled: Scaled, piece: Piece) -> bool {
         let Self { table, spelling, .. } = self;
         let digits = spelling.digits_at(spelling.age(first));
         let mut at = start + 1;
         while let Some(Slot { value, kind: Kind::Extension }) = table.continuation(at) {
             let index = (at - start) as u32;
-            if !digits.has(index) || value != digits.digit(probe.scaled.fraction, index) {
+            if !digits.has(index) || value != digits.digit(scaled.fraction, index) {
                 return false;
             }
             at += 1;
         }
         let others = spelling.cells((at..).map_while(|at| Some(table.continuation(at)?.value)));
         let mut all = core::iter::once(spelling.memento(first)).chain(others);
-        all.any(|memento| (probe.least..=probe.most).contains(&memento))
+        all.any(|memento| piece.has(memento))
+    }
+}
+
+/// As [`Boxes::ask`], for one probe whose run may go on in the next line.
+struct AskAcross<'a, const WIDTH: u32> {
+    boxes: &'a Boxes,
+    probe: Probe,
+}
+
+impl<const WIDTH: u32> Operation for AskAcross<'_, WIDTH> {
+    type Output = Option<bool>;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> Option<bool> {
+        let Self { boxes: Boxes { table, spelling, .. }, probe } = self;
+        let wants = Wants(*spelling, probe);
+        match table.scan_across_for::<M, WIDTH>(machine, probe.place, wants).scan() {
+            Scan::Absent => Some(false),
+            Scan::Present => Some(true),
+            Scan::Unsure => None,
+        }
+    }
+}
+
+/// Looks through the run of a piece.
+struct LookClosely<'a> {
+    boxes: &'a Boxes,
+    piece: Piece,
+}
+
+impl Operation for LookClosely<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> bool {
+        let Self { boxes, piece } = self;
+        let Boxes { table, spelling, .. } = boxes;
+        let scaled = boxes.scale(piece.partition);
+        let remainder = scaled.leading(spelling.digits.remainder);
+        let place = table.home::<0>(scaled.quotient);
+        if !table.is_occupied_at::<0>(place) {
+            return false;
+        }
+        let mut walk = table.walk::<M, 0>(machine, place);
+        loop {
+            let first = walk.remainder();
+            if spelling.begins_with(first, remainder)
+                && boxes.has(walk.position(), first, scaled, piece)
+            {
+                return true;
+            }
+            if !walk.advance() {
+                return false;
+            }
+        }
     }
 }
 
@@ -196,13 +285,13 @@ struct MayHave<'a> {
 }
 
 impl Operation for MayHave<'_> {
-    type Output = bool;
+    type Output = Option<bool>;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> bool {
-        let Self { boxes, pieces } = self;
+    fn run<M: Machine>(self, machine: M) -> Option<bool> {
+        let Self { boxes, pieces: [one, other] } = self;
         with_range_width!(boxes.table.width(), WIDTH => {
-            boxes.answer::<M, WIDTH>(machine, boxes.begin::<WIDTH>(pieces))
+            boxes.ask::<M, WIDTH>(machine, [boxes.begin::<WIDTH>(one), boxes.begin::<WIDTH>(other)])
         })
     }
 }

@@ -76,8 +76,8 @@ impl<K: RangeKey> Partitions<K> {
     /// The two pieces of a span that has no more; twice the same, if it has one.
     #[inline(always)]
     pub(super) fn pair(&self, span: Span) -> Option<[Piece; 2]> {
-        let [first, last] = [span.first, span.last].map(|number| self.partition(number));
-        let [least, most] = [span.first, span.last].map(|number| self.memento(number));
+        let (first, last) = (self.partition(span.first), self.partition(span.last));
+        let (least, most) = (self.memento(span.first), self.memento(span.last));
         match last - first {
             0 => Some([Piece { partition: self.hash(first), least, most }; 2]),
             1 => Some([

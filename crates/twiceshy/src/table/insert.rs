@@ -142,10 +142,16 @@ impl Geometry {
     /// bit for each.
     #[inline(always)]
     pub(super) fn less<M: Machine>(self, machine: M, values: u64, slots: u64) -> u64 {
+        machine.pack(!self.not_less(values, slots), self.highest)
+    }
+
+    /// Which of `values`, whole slots of a window, are not less than the slots of another: the
+    /// highest bit of each. Other bits may be anything.
+    #[inline(always)]
+    pub(super) fn not_less(self, values: u64, slots: u64) -> u64 {
         // Without their highest bits, and one set there to borrow from, the slots don't
         // interfere; where the highest bits differ, they decide.
         let not_less = (values | self.highest).wrapping_sub(slots & !self.highest);
-        let less_or_equal = values & !slots | !(values ^ slots) & not_less;
-        machine.pack(!less_or_equal, self.highest)
+        values & !slots | !(values ^ slots) & not_less
     }
 }

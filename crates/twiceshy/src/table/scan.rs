@@ -62,6 +62,14 @@ struct Here {
     extended: u64,
 }
 
+/// A run as two blocks show it.
+struct Across {
+    here: Here,
+    next: Here,
+    /// Not zero if that is not all of it.
+    crowded: u64,
+}
+
 impl QuotientTable {
     /// Asks for the next block, if a run of the quotient at `place` is likely to be there:
     /// if it is one of the last third.
@@ -86,44 +94,35 @@ impl QuotientTable {
         Evidence { maybe: (equal | beyond) & run, doubts: run & beyond | extended }
     }
 
-    /// Looks for an entry whose first slot is within bounds in the run of the quotient at `place`.
-    /// What is in the other slots of an entry isn't known: then it is unsure.
+    /// Looks for an entry whose first slot is wanted in the run of the quotient at `place`. What
+    /// is in the other slots of an entry isn't known: then it is unsure.
     #[inline(always)]
-    pub(crate) fn scan_between<M: Machine, const WIDTH: u32>(
+    pub(crate) fn scan_for<M: Machine, const WIDTH: u32>(
         &self,
         machine: M,
         place: Place,
-        bounds: RangeInclusive<u64>,
+        wanted: impl Wanted,
     ) -> Evidence {
         let geometry = self.geometry_of::<WIDTH>();
-        let Here { slots, run, extended } = self.run_here::<M, WIDTH>(machine, place);
-        let [least, most] =
-            [bounds.start(), bounds.end()].map(|bound| bound.wrapping_mul(geometry.lowest));
-        let outside = geometry.less(machine, slots, least) | geometry.less(machine, most, slots);
-        let beyond = !low_bits(geometry.slots_per_window());
-        // Not if there is no run.
-        let doubts = run & beyond | extended & (run << 1 | run);
-        Evidence { maybe: !outside & run | doubts, doubts }
+        self.run_here::<M, WIDTH>(machine, place).evidence(machine, geometry, wanted)
     }
 
-    /// As [`scan_between`](Self::scan_between), for an entry whose first slot `is_wanted`.
+    /// As [`scan_for`](Self::scan_for), for a run that may go on in the next block.
     #[inline(always)]
-    pub(crate) fn scan_where<M: Machine, const WIDTH: u32>(
+    pub(crate) fn scan_across_for<M: Machine, const WIDTH: u32>(
         &self,
         machine: M,
         place: Place,
-        is_wanted: impl Fn(u64) -> bool,
+        wanted: impl Wanted,
     ) -> Evidence {
         let geometry = self.geometry_of::<WIDTH>();
-        let Here { slots, run, extended } = self.run_here::<M, WIDTH>(machine, place);
-        let mut wanted = 0;
-        for index in 0..geometry.slots_per_window() {
-            let slot = slots >> (index * geometry.width()) & low_bits(geometry.width());
-            wanted |= u64::from(is_wanted(slot)) << index;
+        let Across { here, next, crowded } = self.run_across::<M, WIDTH>(machine, place);
+        let here = here.evidence(machine, geometry, wanted);
+        let next = next.evidence(machine, geometry, wanted);
+        Evidence {
+            maybe: here.maybe | next.maybe | crowded,
+            doubts: here.doubts | next.doubts | crowded,
         }
-        let beyond = !low_bits(geometry.slots_per_window());
-        let doubts = run & beyond | extended & (run << 1 | run);
-        Evidence { maybe: wanted & run | doubts, doubts }
     }
 
     /// What the block of the quotient at `place` tells of its run.
@@ -195,6 +194,20 @@ impl QuotientTable {
         remainder: u64,
     ) -> Evidence {
         let geometry = self.geometry_of::<WIDTH>();
+        let Across { here, next, crowded } = self.run_across::<M, WIDTH>(machine, place);
+        let beyond = !low_bits(geometry.slots_per_window());
+        Evidence {
+            maybe: (geometry.equal(machine, here.slots, remainder) | beyond) & here.run
+                | (geometry.equal(machine, next.slots, remainder) | beyond) & next.run
+                | crowded,
+            doubts: (here.run | next.run) & beyond | here.extended | next.extended | crowded,
+        }
+    }
+
+    /// What the block of the quotient at `place` and the next one tell of its run.
+    #[inline(always)]
+    fn run_across<M: Machine, const WIDTH: u32>(&self, machine: M, place: Place) -> Across {
+        let geometry = self.geometry_of::<WIDTH>();
         let (block, next) = (self.block_of(place), self.block_of(place.next_block()));
         let (lanes, lane) = (low_bits(geometry.lanes()), place.lane());
         let occupied = geometry.raw_plane(block, Plane::Occupied);
@@ -221,21 +234,69 @@ impl QuotientTable {
         let next_end = next_end.wrapping_shr(next_start);
         let next_run = next_end | next_end.wrapping_sub(across);
 
-        let equal = |block, start| {
-            geometry.equal(machine, window(block, geometry.slot_at(start)), remainder)
-        };
-        let beyond = !low_bits(geometry.slots_per_window());
-        // Runs of earlier blocks may end in the next one, too: that is not looked at here.
-        let crowded = here & u64::from(spill > geometry.lanes());
-        let extensions = extensions | next_extensions << geometry.lanes();
-        let extended = extensions.wrapping_shr(start) & (run << 1 | 1)
-            | (next_extensions | !lanes).wrapping_shr(next_start) & (next_run << 1 | across);
-        Evidence {
-            maybe: (equal(block, start) | beyond) & run
-                | (equal(next, next_start) | beyond) & next_run
-                | crowded,
-            doubts: (run | next_run) & beyond | extended | crowded,
+        let extended =
+            (extensions | next_extensions << geometry.lanes()).wrapping_shr(start) & (run << 1 | 1);
+        let next_extended =
+            (next_extensions | !lanes).wrapping_shr(next_start) & (next_run << 1 | across);
+        Across {
+            here: Here { slots: window(block, geometry.slot_at(start)), run, extended },
+            next: Here {
+                slots: window(next, geometry.slot_at(next_start)),
+                run: next_run,
+                extended: next_extended,
+            },
+            // Runs of earlier blocks may end in the next one, too: that is not looked at here.
+            crowded: here & u64::from(spill > geometry.lanes()),
         }
+    }
+}
+
+/// Says which slots are wanted. No closure: that isn't compiled for the machine.
+pub(crate) trait Wanted: Copy {
+    /// Of a window, one bit for each slot.
+    fn of<M: Machine>(self, machine: M, window: Window) -> u64;
+}
+
+/// The first slots of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    geometry: Geometry,
+    slots: u64,
+}
+
+impl Window {
+    /// Those within bounds.
+    #[inline(always)]
+    pub(crate) fn between<M: Machine>(self, machine: M, bounds: RangeInclusive<u64>) -> u64 {
+        let Self { geometry, slots } = self;
+        let least = bounds.start().wrapping_mul(geometry.lowest);
+        let most = bounds.end().wrapping_mul(geometry.lowest);
+        let within = geometry.not_less(slots, least) & geometry.not_less(most, slots);
+        machine.pack(within, geometry.highest)
+    }
+
+    /// Those of which that is true.
+    #[inline(always)]
+    pub(crate) fn such_as(self, is_such: impl Fn(u64) -> bool) -> u64 {
+        let Self { geometry, slots } = self;
+        let mut such = 0;
+        for index in 0..geometry.slots_per_window() {
+            let slot = slots >> (index * geometry.width()) & low_bits(geometry.width());
+            such |= u64::from(is_such(slot)) << index;
+        }
+        such
+    }
+}
+
+impl Here {
+    #[inline(always)]
+    fn evidence<M: Machine>(self, machine: M, geometry: Geometry, wanted: impl Wanted) -> Evidence {
+        let Self { slots, run, extended } = self;
+        let beyond = !low_bits(geometry.slots_per_window());
+        // Not if there is no run.
+        let doubts = run & beyond | extended & (run << 1 | run);
+        let wanted = wanted.of(machine, Window { geometry, slots });
+        Evidence { maybe: wanted & run | doubts, doubts }
     }
 }
 
