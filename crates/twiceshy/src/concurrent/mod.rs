@@ -16,8 +16,8 @@ use crate::{
     AdaptiveQuotientFilter, Builder, Entry, Filter, Hash, HashScheme, Parameters, Statistics,
 };
 use core::fmt;
-use shard::Shard;
-use sharding::Sharding;
+pub(crate) use shard::Shard;
+pub(crate) use sharding::Sharding;
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// An [`AdaptiveQuotientFilter`] that many threads use at once: every operation takes
@@ -68,7 +68,7 @@ use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 /// ```
 pub struct ConcurrentAdaptiveQuotientFilter {
     sharding: Sharding,
-    shards: Box<[Shard]>,
+    shards: Box<[Shard<AdaptiveQuotientFilter>]>,
     hash: HashScheme,
 }
 
@@ -195,7 +195,7 @@ impl ConcurrentAdaptiveQuotientFilter {
 
     /// Bytes that so many shards take besides their filters.
     fn overhead(shards: usize) -> u64 {
-        size_of::<Self>() as u64 + shards as u64 * Shard::OVERHEAD
+        size_of::<Self>() as u64 + shards as u64 * Shard::<AdaptiveQuotientFilter>::OVERHEAD
     }
 
     /// What each shard is made of, in hash order: shards that have grown have more slots,

@@ -1,21 +1,19 @@
 //! A filter behind a lock.
 
-use crate::AdaptiveQuotientFilter;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// One shard. It is as long as the pairs of lines that processors fetch, so that locking
 /// one doesn't take the line of another away.
 #[repr(align(128))]
-pub(super) struct Shard {
-    filter: RwLock<AdaptiveQuotientFilter>,
+pub(crate) struct Shard<F> {
+    filter: RwLock<F>,
 }
 
-impl Shard {
+impl<F> Shard<F> {
     /// Bytes that a shard takes besides its filter.
-    pub(super) const OVERHEAD: u64 =
-        (size_of::<Self>() - size_of::<AdaptiveQuotientFilter>()) as u64;
+    pub(crate) const OVERHEAD: u64 = (size_of::<Self>() - size_of::<F>()) as u64;
 
-    pub(super) fn new(filter: AdaptiveQuotientFilter) -> Self {
+    pub(crate) fn new(filter: F) -> Self {
         Self { filter: RwLock::new(filter) }
     }
 
@@ -25,13 +23,13 @@ impl Shard {
     /// changes it. Should there be a bug all the same, one thread's panic is no reason to
     /// deny all others their lookups: a poisoned lock is used like any other.
     #[inline]
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, AdaptiveQuotientFilter> {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, F> {
         self.filter.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The filter, to be changed.
     #[inline]
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, AdaptiveQuotientFilter> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, F> {
         self.filter.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -39,7 +37,7 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Hash;
+    use crate::{AdaptiveQuotientFilter, Hash};
 
     #[test]
     fn a_panic_of_one_thread_leaves_the_shard_usable() {

@@ -14,45 +14,45 @@ use crate::{Fingerprint, Hash};
 /// and the fractions behind them are the same. So each fingerprint of a shard is one of the
 /// whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sharding {
+pub(crate) struct Sharding {
     bits: u32,
 }
 
 impl Sharding {
     /// The most shards: the slots of all of them together are still a 64-bit number.
-    pub(super) const MOST: usize = 1 << 12;
+    pub(crate) const MOST: usize = 1 << 12;
 
     /// So many shards, or up to twice as many: a power of two, at most
     /// [`MOST`](Self::MOST).
-    pub(super) fn at_least(shards: usize) -> Self {
+    pub(crate) fn at_least(shards: usize) -> Self {
         Self { bits: shards.next_power_of_two().ilog2() }
     }
 
-    pub(super) fn shards(self) -> usize {
+    pub(crate) fn shards(self) -> usize {
         1 << self.bits
     }
 
     /// Where a hash belongs.
     #[inline(always)]
-    pub(super) fn shard(self, hash: Hash) -> usize {
+    pub(crate) fn shard(self, hash: Hash) -> usize {
         hash.as_u128().unbounded_shr(128 - self.bits) as usize
     }
 
     /// What a hash is in its shard.
     #[inline(always)]
-    pub(super) fn inner(self, hash: Hash) -> Hash {
+    pub(crate) fn inner(self, hash: Hash) -> Hash {
         Hash::from_u128(hash.as_u128() << self.bits)
     }
 
     /// What a shard's hash is in the whole.
-    pub(super) fn outer(self, shard: usize, inner: Hash) -> Hash {
+    pub(crate) fn outer(self, shard: usize, inner: Hash) -> Hash {
         let first = (shard as u128).unbounded_shl(128 - self.bits);
         Hash::from_u128(first | inner.as_u128() >> self.bits)
     }
 
     /// What a shard's fingerprint is in the whole.
     #[inline(always)]
-    pub(super) fn outer_fingerprint(self, shard: usize, inner: Fingerprint) -> Fingerprint {
+    pub(crate) fn outer_fingerprint(self, shard: usize, inner: Fingerprint) -> Fingerprint {
         inner.within(shard as u64, self.bits)
     }
 }

@@ -23,15 +23,19 @@ pub enum RangeAnswer {
 /// the versions of the filter where that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeClaim {
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     /// Whether the range is so long that it isn't looked at.
     is_hopeless: bool,
 }
 
+/// A piece that may have a member, in a filter or in a shard of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
-    piece: Piece,
+pub(super) struct Part {
+    pub(super) shard: usize,
+    pub(super) piece: Piece,
+    /// All partitions that can be behind it, in the filter or shard, and in the whole.
     cell: Fingerprint,
+    pub(super) suspects: Fingerprint,
     version: Version,
 }
 
@@ -46,17 +50,40 @@ impl RangeClaim {
     /// Intervals of hashes. To repair a mistake, list all members whose
     /// [partition's hash](AdaptiveRangeFilter::hash_of) is in one of them.
     pub fn suspects(&self) -> impl Iterator<Item = RangeInclusive<Hash>> {
-        self.parts.iter().map(|part| part.cell.hashes())
+        self.parts.iter().map(|part| part.suspects.hashes())
     }
 
     /// Whether a member of this [hash](AdaptiveRangeFilter::hash_of) is to be listed.
     pub fn is_suspect(&self, hash: Hash) -> bool {
-        self.parts.iter().any(|part| part.cell.covers(hash))
+        self.parts.iter().any(|part| part.suspects.covers(hash))
     }
 }
 
+impl RangeAnswer {
+    /// What is said of a range that isn't looked at.
+    pub(super) fn hopeless() -> Self {
+        Self::Maybe(RangeClaim { parts: Vec::new(), is_hopeless: true })
+    }
+
+    /// What is said if these are the parts that may have a member.
+    pub(super) fn of(parts: Vec<Part>) -> Self {
+        if parts.is_empty() {
+            return Self::Empty;
+        }
+        Self::Maybe(RangeClaim { parts, is_hopeless: false })
+    }
+}
+
+impl RangeClaim {
+    /// That something can be done about it.
+    pub(super) fn is_repairable(&self) -> Result<(), AdaptError> {
+        if self.is_hopeless { Err(AdaptError::TooLong) } else { Ok(()) }
+    }
+}
+
+/// What becomes of mementos that nobody listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ghosts {
+pub(super) enum Ghosts {
     Refuse,
     Drop,
 }
@@ -68,21 +95,21 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         let filter = &self.filter;
         let Some(span) = filter.span(&range) else { return RangeAnswer::Empty };
         if filter.is_hopeless(span) {
-            return RangeAnswer::Maybe(RangeClaim { parts: Vec::new(), is_hopeless: true });
+            return RangeAnswer::hopeless();
         }
-        let boxes = &filter.boxes;
-        let pieces = filter.partitions.pieces(span).filter(|&piece| boxes.may_have(piece));
-        let parts: Vec<Part> = pieces
-            .map(|piece| {
-                let scaled = boxes.scale(piece.partition);
-                let cell = boxes.cell(scaled, boxes.age_around(scaled));
-                Part { cell, version: self.versions.at(scaled.quotient), piece }
-            })
-            .collect();
-        if parts.is_empty() {
-            return RangeAnswer::Empty;
-        }
-        RangeAnswer::Maybe(RangeClaim { parts, is_hopeless: false })
+        let parts = filter.partitions.pieces(span).filter_map(|piece| self.part(piece));
+        RangeAnswer::of(parts.collect())
+    }
+
+    /// What can be claimed of a piece, if a member may be in it.
+    pub(super) fn part(&self, piece: Piece) -> Option<Part> {
+        let boxes = &self.filter.boxes;
+        boxes.may_have(piece).then(|| {
+            let scaled = boxes.scale(piece.partition);
+            let cell = boxes.cell(scaled, boxes.age_around(scaled));
+            let version = self.versions.at(scaled.quotient);
+            Part { shard: 0, piece, cell, suspects: cell, version }
+        })
     }
 
     /// Repairs a mistake: there is no member in the claim's range, and `members` are *all* members
@@ -121,27 +148,35 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         members: &[K],
         ghosts: Ghosts,
     ) -> Result<Adaptation, AdaptError> {
-        if claim.is_hopeless {
-            return Err(AdaptError::TooLong);
-        }
+        claim.is_repairable()?;
+        let spots = members.iter().map(|&key| self.filter.partitions.spot(key)).collect();
+        self.adapt_parts(&claim.parts, spots, ghosts)
+    }
+
+    /// Repairs what these parts claim, in one go.
+    pub(super) fn adapt_parts(
+        &mut self,
+        parts: &[Part],
+        mut members: Vec<Spot>,
+        ghosts: Ghosts,
+    ) -> Result<Adaptation, AdaptError> {
         let boxes = &mut self.filter.boxes;
         let is_stale = |part: &Part| {
             part.version != self.versions.at(boxes.scale(part.piece.partition).quotient)
         };
-        if claim.parts.iter().any(is_stale) {
+        if parts.iter().any(is_stale) {
             return Err(AdaptError::Stale);
         }
-        let mut members: Vec<Spot> =
-            members.iter().map(|&key| self.filter.partitions.spot(key)).collect();
         members.sort_unstable();
-        if let Some(outside) = members.iter().find(|spot| !claim.is_suspect(spot.partition)) {
+        let is_suspect = |spot: &Spot| parts.iter().any(|part| part.cell.covers(spot.partition));
+        if let Some(outside) = members.iter().find(|spot| !is_suspect(spot)) {
             return Err(AdaptError::Outside { member: outside.partition });
         }
 
         let mut adaptation = Adaptation { lengthened: 0, ghosts: 0 };
         let mut undone: Vec<Shelf> = Vec::new();
         let mut changed = Vec::new();
-        for part in &claim.parts {
+        for part in parts {
             let partition = part.piece.partition;
             let shelf = boxes.shelf(partition);
             let repaired = boxes.repair(&shelf, &part.piece, &members, ghosts);

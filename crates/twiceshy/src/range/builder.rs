@@ -43,7 +43,8 @@ pub struct RangeBuilder<K> {
     expandable: bool,
     capacity: Option<usize>,
     slots: Option<u64>,
-    secret: Option<Secret>,
+    pub(super) shards: Option<usize>,
+    pub(super) secret: Option<Secret>,
     keys: PhantomData<fn(K)>,
 }
 
@@ -56,6 +57,7 @@ impl<K: RangeKey> RangeBuilder<K> {
             expandable: false,
             capacity: None,
             slots: None,
+            shards: None,
             secret: None,
             keys: PhantomData,
         }
@@ -117,6 +119,10 @@ impl<K: RangeKey> RangeBuilder<K> {
     /// Whether a size was asked for.
     pub(super) fn is_sized(&self) -> bool {
         self.capacity.is_some() || self.slots.is_some()
+    }
+
+    pub(super) fn has_capacity(&self) -> bool {
+        self.capacity.is_some()
     }
 
     pub(super) fn with_slots(mut self, slots: u64) -> Self {

@@ -19,7 +19,7 @@ use core::ops::RangeInclusive;
 
 /// Which boxes are spelt anew.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rejuvenate {
+pub(super) enum Rejuvenate {
     /// Those that have run out of bits, and those that share their quotient.
     Exhausted,
     All,
@@ -87,7 +87,7 @@ impl<K: RangeKey> RangeFilter<K> {
         }
     }
 
-    fn with(&self, boxes: Boxes) -> Self {
+    pub(super) fn with(&self, boxes: Boxes) -> Self {
         Self { partitions: self.partitions.clone(), boxes }
     }
 
@@ -152,7 +152,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         Ok(self.succeeded_by(self.filter.rejuvenated(members)?))
     }
 
-    fn succeeded_by(&self, filter: RangeFilter<K>) -> Self {
+    pub(super) fn succeeded_by(&self, filter: RangeFilter<K>) -> Self {
         Self { adaptations: self.adaptations, ..Self::new(filter) }
     }
 
@@ -169,10 +169,15 @@ impl Boxes {
     /// Whether it is time to grow, and nobody need be asked.
     #[inline]
     fn is_due(&self) -> bool {
-        self.oldest < self.spelling.greatest_age() && self.load() >= PLANNED_LOAD
+        self.oldest < self.spelling.greatest_age() && self.is_full()
     }
 
-    fn doubled<E>(
+    /// Whether it is as full as it should be.
+    pub(super) fn is_full(&self) -> bool {
+        self.load() >= PLANNED_LOAD
+    }
+
+    pub(super) fn doubled<E>(
         &self,
         rejuvenate: Rejuvenate,
         mut list: impl FnMut(Fingerprint) -> Result<Vec<Spot>, E>,

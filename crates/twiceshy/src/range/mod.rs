@@ -6,6 +6,7 @@ mod boxes;
 mod builder;
 mod bulk;
 mod change;
+mod concurrent;
 mod grow;
 mod keepsake;
 mod key;
@@ -18,12 +19,13 @@ mod tests;
 
 pub use adapt::{RangeAnswer, RangeClaim};
 pub use builder::{RangeBuilder, RangePlan};
+pub use concurrent::ConcurrentAdaptiveRangeFilter;
 pub use key::RangeKey;
 
 use crate::claim::Versions;
 use crate::error::{InsertError, RemoveError};
 use crate::{Fingerprint, Hash, KeyedHasher};
-use boxes::Boxes;
+use boxes::{Boxes, Spot};
 use core::fmt;
 use core::ops::RangeBounds;
 use keepsake::Keepsake;
@@ -157,9 +159,14 @@ impl<K: RangeKey> RangeFilter<K> {
     /// Whether a span has so many partitions that some box of another is met in one of them,
     /// but for a chance of e^-64: looking is in vain.
     fn is_hopeless(&self, span: Span) -> bool {
+        self.partitions.borders(span) as f64 > 64.0 * self.rarity()
+    }
+
+    /// Partitions among which one is met by chance, on average.
+    fn rarity(&self) -> f64 {
         let fingerprints =
             self.boxes.table.slots() as f64 * f64::from(self.remainder_bits()).exp2();
-        self.partitions.borders(span) as f64 * self.boxes.len as f64 > 64.0 * fingerprints
+        fingerprints / self.boxes.len as f64
     }
 
     /// All boxes, in the order of the table.
@@ -221,10 +228,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// # Errors
     /// If there is no room for it.
     pub fn insert(&mut self, key: K) -> Result<(), InsertError> {
-        self.grow_in_time();
-        self.filter.boxes.insert(self.filter.partitions.spot(key))?;
-        self.bump(key);
-        Ok(())
+        self.insert_spot(self.filter.partitions.spot(key))
     }
 
     /// Removes a key that is *known* to be a member; see [`RangeFilter::remove`].
@@ -232,14 +236,24 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// # Errors
     /// [`RemoveError::Absent`], if it is certainly no member.
     pub fn remove(&mut self, key: K) -> Result<(), RemoveError> {
-        self.filter.remove(key)?;
-        self.bump(key);
+        self.remove_spot(self.filter.partitions.spot(key))
+    }
+
+    fn insert_spot(&mut self, spot: Spot) -> Result<(), InsertError> {
+        self.grow_in_time();
+        self.filter.boxes.insert(spot)?;
+        self.bump(spot);
         Ok(())
     }
 
-    fn bump(&mut self, key: K) {
-        let scaled = self.filter.boxes.scale(self.filter.hash_of(key));
-        self.versions.bump(scaled.quotient);
+    fn remove_spot(&mut self, spot: Spot) -> Result<(), RemoveError> {
+        self.filter.boxes.remove(spot)?;
+        self.bump(spot);
+        Ok(())
+    }
+
+    fn bump(&mut self, spot: Spot) {
+        self.versions.bump(self.filter.boxes.scale(spot.partition).quotient);
     }
 
     /// Whether a key may be a member. "No" is certain.
