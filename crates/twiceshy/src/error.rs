@@ -190,6 +190,9 @@ pub enum BuildError {
     /// Ranges can't be that long.
     #[error("ranges of {0} keys are impossible; choose 1 to 2^20")]
     Range(u64),
+    /// No filter for ranges can be planned for that load, or it is one that grows.
+    #[error("a load of {0} is impossible; choose 0.5 to 0.99, and none for a filter that grows")]
+    Load(f64),
     /// How large a filter for ranges should be was not said, or twice.
     #[error("give one of capacity and slots")]
     RangeSize,

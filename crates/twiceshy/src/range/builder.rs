@@ -41,6 +41,7 @@ pub struct RangeBuilder<K> {
     remainder_bits: Option<u32>,
     longest_range: u64,
     expandable: bool,
+    load: Option<f64>,
     capacity: Option<usize>,
     slots: Option<u64>,
     pub(super) shards: Option<usize>,
@@ -55,6 +56,7 @@ impl<K: RangeKey> RangeBuilder<K> {
             remainder_bits: None,
             longest_range: DEFAULT_RANGE,
             expandable: false,
+            load: None,
             capacity: None,
             slots: None,
             shards: None,
@@ -109,6 +111,15 @@ impl<K: RangeKey> RangeBuilder<K> {
         self
     }
 
+    /// The share of slots that a filter of fixed size is planned to use, 0.5 to 0.99; 0.95, if
+    /// nothing is said. The fuller it is, the smaller, and the slower: above 0.95 most lookups
+    /// need more than a line, and inserts move more and more.
+    #[must_use]
+    pub fn planned_load(mut self, load: f64) -> Self {
+        self.load = Some(load);
+        self
+    }
+
     /// What partitions are hashed with.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
@@ -136,9 +147,10 @@ impl<K: RangeKey> RangeBuilder<K> {
     /// If there can't be such a filter.
     pub fn plan(&self) -> Result<RangePlan, BuildError> {
         let memento_bits = self.memento_bits()?;
-        let remainder_bits = self.planned_remainder_bits(memento_bits)?;
+        let load = self.load()?;
+        let remainder_bits = self.planned_remainder_bits(memento_bits, load)?;
         let slots = match (self.capacity, self.slots) {
-            (Some(members), None) => (members as f64 / PLANNED_LOAD).ceil().max(1.0) as u64,
+            (Some(members), None) => (members as f64 / load).ceil().max(1.0) as u64,
             (None, Some(slots)) => slots,
             _ => return Err(BuildError::RangeSize),
         };
@@ -149,15 +161,15 @@ impl<K: RangeKey> RangeBuilder<K> {
         let width = Spelling::new(slots, remainder_bits, memento_bits, expandable).digits.width;
         let bytes = QuotientTable::bytes_for(slots, width);
         let memory = bytes.ok_or(BuildError::Memory { slots, remainder_bits })?;
-        let bits_per_key = 8.0 * memory as f64 / (slots as f64 * PLANNED_LOAD);
-        let capacity = (slots as f64 * PLANNED_LOAD) as u64;
+        let bits_per_key = 8.0 * memory as f64 / (slots as f64 * load);
+        let capacity = (slots as f64 * load) as u64;
         Ok(RangePlan {
             slots,
             capacity,
             remainder_bits,
             memento_bits,
             expandable,
-            expected_rate: expected_rate(remainder_bits, expandable),
+            expected_rate: expected_rate(remainder_bits, expandable, load),
             memory,
             bits_per_key,
         })
@@ -183,6 +195,14 @@ impl<K: RangeKey> RangeBuilder<K> {
         Ok(AdaptiveRangeFilter::new(self.build()?))
     }
 
+    fn load(&self) -> Result<f64, BuildError> {
+        match self.load {
+            None => Ok(PLANNED_LOAD),
+            Some(load) if !self.expandable && (0.5..=0.99).contains(&load) => Ok(load),
+            Some(load) => Err(BuildError::Load(load)),
+        }
+    }
+
     fn memento_bits(&self) -> Result<u32, BuildError> {
         let keys = self.longest_range;
         if keys == 0 || keys > 1 << MOST_MEMENTO_BITS {
@@ -193,7 +213,7 @@ impl<K: RangeKey> RangeBuilder<K> {
     }
 
     /// As few bits as the rate allows.
-    fn planned_remainder_bits(&self, memento_bits: u32) -> Result<u32, BuildError> {
+    fn planned_remainder_bits(&self, memento_bits: u32, load: f64) -> Result<u32, BuildError> {
         let most = WIDTHS.end() - memento_bits - u32::from(self.expandable);
         let bits = match (self.remainder_bits, self.rate) {
             (Some(_), Some(_)) => return Err(BuildError::RateAndRemainderBits),
@@ -203,7 +223,7 @@ impl<K: RangeKey> RangeBuilder<K> {
                 if !(rate > 0.0 && rate < 1.0) {
                     return Err(BuildError::Rate(rate));
                 }
-                let suffices = |bits: &u32| expected_rate(*bits, self.expandable) <= rate;
+                let suffices = |bits: &u32| expected_rate(*bits, self.expandable, load) <= rate;
                 (1..=most).find(suffices).ok_or(BuildError::Rate(rate))?
             }
         };
@@ -216,11 +236,11 @@ impl<K: RangeKey> RangeBuilder<K> {
 
 /// How often an empty range is a mistake, at worst: if it touches two partitions, and the filter
 /// is as full as planned.
-fn expected_rate(remainder_bits: u32, expandable: bool) -> f64 {
+fn expected_rate(remainder_bits: u32, expandable: bool, load: f64) -> f64 {
     // A young box is met once in 2^r. Of those of age a there are half as many as of the age
     // before, and each is met twice as often; the last ones have no bits, and there are as many.
     let kinds = if expandable { f64::from(remainder_bits + 2) / 2.0 } else { 1.0 };
-    2.0 * PLANNED_LOAD * kinds / f64::from(remainder_bits).exp2()
+    2.0 * load * kinds / f64::from(remainder_bits).exp2()
 }
 
 /// What a [`RangeBuilder`] will build.

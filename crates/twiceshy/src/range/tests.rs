@@ -325,6 +325,20 @@ fn an_expandable_filter_grows_by_itself_as_long_as_it_can() {
     filter.validate().unwrap();
 }
 
+/// What the papers' filters take for 2^-9: 18.0 bits a key without repairs, 19.1 with.
+#[test]
+fn plans_say_what_a_key_takes() {
+    let builder = || RangeFilter::<u64>::builder().remainder_bits(9).capacity(1 << 22);
+    assert!(builder().plan().unwrap().bits_per_key < 18.7);
+    let full = builder().planned_load(0.985).plan().unwrap();
+    assert!(full.bits_per_key < 18.0 && full.expected_rate < 0.004, "{full:?}");
+    for load in [0.4, 1.0, f64::NAN] {
+        assert!(matches!(builder().planned_load(load).plan(), Err(crate::BuildError::Load(_))));
+    }
+    let growing = builder().planned_load(0.9).expandable().plan();
+    assert!(matches!(growing, Err(crate::BuildError::Load(_))));
+}
+
 #[test]
 fn ends_of_the_universe_and_everything() {
     let mut filter = RangeFilter::<u64>::builder().slots(100).build().unwrap();
