@@ -61,49 +61,70 @@ impl<'a> Account<'a> {
         Ok(Self { members, boxes: owned.into_iter().flatten().collect(), unlisted })
     }
 
-    /// New boxes for all members, spelt anew: each fingerprint has no fewer digits than the one
-    /// that it comes from, and as many as `needed` says of a member and its old box, if it says
-    /// so; and how many partitions have got more.
+    /// New boxes for all members, spelt anew: each fingerprint has as many digits as `needed` says
+    /// of a member, its old box, and the digits of that, or more; and how many partitions have
+    /// more than before.
     pub(super) fn settle(
         &self,
         spelling: Spelling,
-        needed: impl Fn(&Spot, &Keepsake) -> Result<Option<u32>, AdaptError>,
+        needed: impl Fn(&Spot, &Keepsake, u32) -> Result<u32, AdaptError>,
     ) -> Result<(Vec<Keepsake>, usize), AdaptError> {
-        let digits = spelling.digits;
-        let mut tenants: Vec<Tenant> = Vec::new();
+        let mut counts = Vec::new();
         let mut before = Vec::new();
         for (spot, keepsake) in self.members.iter().zip(&self.boxes) {
             let had = spelling.digits_at(keepsake.age).count(&keepsake.fingerprint);
-            let needed = needed(spot, keepsake)?.unwrap_or(had).max(had);
-            let scaled = digits.scale(spot.partition);
-            match tenants.last_mut() {
-                Some(last) if last.scaled == scaled => {
-                    last.digits = last.digits.max(needed);
-                    last.mementos.push(spot.memento);
-                }
-                _ => {
-                    tenants.push(Tenant { scaled, digits: needed, mementos: vec![spot.memento] });
-                    before.push(had);
-                }
-            }
+            counts.push(needed(spot, keepsake, had)?);
+            before.push(had);
         }
-        tell_apart(digits, &mut tenants);
-        let longer = tenants.iter().zip(before).filter(|(tenant, had)| tenant.digits > *had);
-        let longer = longer.count();
-
-        let mut boxes: Vec<Keepsake> = Vec::new();
-        for Tenant { scaled, digits: count, mementos } in tenants {
-            let fingerprint = digits.fingerprint(scaled, count);
-            match boxes.last_mut() {
-                Some(last) if last.fingerprint == fingerprint => last.mementos.extend(mementos),
-                _ => boxes.push(Keepsake { fingerprint, age: 0, mementos }),
-            }
-        }
-        for keepsake in &mut boxes {
-            keepsake.mementos.sort_unstable();
-        }
-        Ok((boxes, longer))
+        let tenants = tenants(spelling.digits, self.members, &counts);
+        let firsts = self.members.chunk_by(|one, next| one.partition == next.partition);
+        let had = firsts.scan(0, |at, chunk| {
+            let had = before[*at];
+            *at += chunk.len();
+            Some(had)
+        });
+        let longer = tenants.iter().zip(had).filter(|(tenant, had)| tenant.digits > *had).count();
+        Ok((boxes(spelling.digits, tenants), longer))
     }
+}
+
+/// Boxes for members, which are in order, whose fingerprints have so many digits each, or more.
+pub(super) fn settle(spelling: Spelling, members: &[Spot], digits: &[u32]) -> Vec<Keepsake> {
+    boxes(spelling.digits, tenants(spelling.digits, members, digits))
+}
+
+/// The partitions of members, with as many digits as each of these needs, and as it takes for no
+/// fingerprint to be a prefix of another.
+fn tenants(digits: Digits, members: &[Spot], needed: &[u32]) -> Vec<Tenant> {
+    let mut tenants: Vec<Tenant> = Vec::new();
+    for (spot, &needed) in members.iter().zip(needed) {
+        let scaled = digits.scale(spot.partition);
+        match tenants.last_mut() {
+            Some(last) if last.scaled == scaled => {
+                last.digits = last.digits.max(needed);
+                last.mementos.push(spot.memento);
+            }
+            _ => tenants.push(Tenant { scaled, digits: needed, mementos: vec![spot.memento] }),
+        }
+    }
+    tell_apart(digits, &mut tenants);
+    tenants
+}
+
+/// The boxes of partitions: one for all that share a fingerprint.
+fn boxes(digits: Digits, tenants: Vec<Tenant>) -> Vec<Keepsake> {
+    let mut boxes: Vec<Keepsake> = Vec::new();
+    for Tenant { scaled, digits: count, mementos } in tenants {
+        let fingerprint = digits.fingerprint(scaled, count);
+        match boxes.last_mut() {
+            Some(last) if last.fingerprint == fingerprint => last.mementos.extend(mementos),
+            _ => boxes.push(Keepsake { fingerprint, age: 0, mementos }),
+        }
+    }
+    for keepsake in &mut boxes {
+        keepsake.mementos.sort_unstable();
+    }
+    boxes
 }
 
 /// Lengthens fingerprints until none is a prefix of another. Whom one covers are its neighbours,

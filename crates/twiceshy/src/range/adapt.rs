@@ -4,7 +4,7 @@ use super::account::Account;
 use super::boxes::{Boxes, Piece, Shelf, Spot};
 use super::keepsake::Keepsake;
 use super::{AdaptiveRangeFilter, RangeKey};
-use crate::claim::Version;
+use crate::claim::{Version, Versions};
 use crate::error::AdaptError;
 use crate::table::TableFull;
 use crate::{Adaptation, Fingerprint, Hash};
@@ -56,6 +56,13 @@ impl RangeClaim {
     /// Whether a member of this [hash](AdaptiveRangeFilter::hash_of) is to be listed.
     pub fn is_suspect(&self, hash: Hash) -> bool {
         self.parts.iter().any(|part| part.suspects.covers(hash))
+    }
+}
+
+impl Part {
+    /// Whether nothing came or went since it was claimed.
+    pub(super) fn is_current(&self, boxes: &Boxes, versions: &Versions) -> bool {
+        self.version == versions.at(boxes.scale(self.piece.partition).quotient)
     }
 }
 
@@ -161,10 +168,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         ghosts: Ghosts,
     ) -> Result<Adaptation, AdaptError> {
         let boxes = &mut self.filter.boxes;
-        let is_stale = |part: &Part| {
-            part.version != self.versions.at(boxes.scale(part.piece.partition).quotient)
-        };
-        if parts.iter().any(is_stale) {
+        if parts.iter().any(|part| !part.is_current(boxes, &self.versions)) {
             return Err(AdaptError::Stale);
         }
         members.sort_unstable();
@@ -236,12 +240,12 @@ impl Boxes {
         }
         let query = self.scale(piece.partition);
         let digits = self.spelling.digits;
-        let needed = |spot: &Spot, keepsake: &Keepsake| {
+        let needed = |spot: &Spot, keepsake: &Keepsake, had: u32| {
             if !keepsake.covers(query) || !piece.has(spot.memento) {
-                return Ok(None);
+                return Ok(had);
             }
             let needed = digits.to_tell_apart(self.scale(spot.partition), query);
-            needed.map(Some).ok_or(AdaptError::IsMember)
+            Ok(needed.ok_or(AdaptError::IsMember)?.max(had))
         };
         let (boxes, lengthened) = account.settle(self.spelling, needed)?;
         Ok(Repaired { boxes, lengthened, ghosts: account.unlisted })
@@ -249,7 +253,7 @@ impl Boxes {
 }
 
 /// Those of some members, which are in order, whose partitions are in a cell.
-fn within<'a>(members: &'a [Spot], cell: &Fingerprint) -> &'a [Spot] {
+pub(super) fn within<'a>(members: &'a [Spot], cell: &Fingerprint) -> &'a [Spot] {
     let first = members.partition_point(|spot| spot.partition < *cell.hashes().start());
     let members = &members[first..];
     &members[..members.partition_point(|spot| cell.covers(spot.partition))]

@@ -239,7 +239,7 @@ impl Boxes {
         if account.unlisted > 0 {
             return Err(AdaptError::Unlisted { members: account.unlisted });
         }
-        let (boxes, _) = account.settle(spelling, |_, _| Ok(None))?;
+        let (boxes, _) = account.settle(spelling, |_, _, had| Ok(had))?;
         Ok(boxes)
     }
 }

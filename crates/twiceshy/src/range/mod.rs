@@ -12,6 +12,7 @@ mod keepsake;
 mod key;
 mod lookup;
 mod query;
+mod shrink;
 mod validate;
 
 #[cfg(test)]
