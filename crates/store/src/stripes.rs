@@ -10,25 +10,20 @@ use std::ops::{Bound, RangeInclusive};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use twiceshy::Hash;
 
-/// Intervals, equally long.
-pub(crate) struct Stripes {
-    stripes: Box<[Mutex<Stripe>]>,
-}
-
-#[derive(Default)]
-struct Stripe {
-    mistakes: BTreeSet<Hash>,
+/// Intervals, equally long, each with its mistakes.
+pub(crate) struct Stripes<M = BTreeSet<Hash>> {
+    stripes: Box<[Mutex<M>]>,
 }
 
 const BITS: u32 = 12;
 
-impl Stripes {
+fn index(hash: Hash) -> usize {
+    (hash.as_u128() >> (128 - BITS)) as usize
+}
+
+impl<M: Default> Stripes<M> {
     pub(crate) fn new() -> Self {
         Self { stripes: (0..1 << BITS).map(|_| Mutex::default()).collect() }
-    }
-
-    fn index(hash: Hash) -> usize {
-        (hash.as_u128() >> (128 - BITS)) as usize
     }
 
     /// Locks all stripes that have hashes in some intervals. In ascending order, always: nobody
@@ -36,10 +31,10 @@ impl Stripes {
     pub(crate) fn lock(
         &self,
         hashes: impl IntoIterator<Item = RangeInclusive<Hash>>,
-    ) -> Locked<'_> {
+    ) -> Locked<'_, M> {
         let mut indices = SmallVec::<[usize; 2]>::new();
         for hashes in hashes {
-            for index in Self::index(*hashes.start())..=Self::index(*hashes.end()) {
+            for index in index(*hashes.start())..=index(*hashes.end()) {
                 indices.push(index);
             }
         }
@@ -58,15 +53,15 @@ impl Stripes {
 }
 
 /// Stripes that are held.
-pub(crate) struct Locked<'a> {
+pub(crate) struct Locked<'a, M = BTreeSet<Hash>> {
     /// By index.
-    stripes: SmallVec<[(usize, MutexGuard<'a, Stripe>); 2]>,
+    stripes: SmallVec<[(usize, MutexGuard<'a, M>); 2]>,
 }
 
-impl Locked<'_> {
+impl<M> Locked<'_, M> {
     /// Whether all of an interval is held.
     pub(crate) fn covers(&self, hashes: &RangeInclusive<Hash>) -> bool {
-        let mut indices = Stripes::index(*hashes.start())..=Stripes::index(*hashes.end());
+        let mut indices = index(*hashes.start())..=index(*hashes.end());
         indices.all(|index| self.position(index).is_ok())
     }
 
@@ -74,41 +69,54 @@ impl Locked<'_> {
         self.stripes.binary_search_by_key(&index, |(index, _)| *index)
     }
 
-    fn stripe(&mut self, hash: Hash) -> &mut Stripe {
-        let position = self.position(Stripes::index(hash)).expect("a stripe that is held");
+    /// The mistakes in the stripe of a hash, which is held.
+    pub(crate) fn stripe(&self, hash: Hash) -> &M {
+        let position = self.position(index(hash)).expect("a stripe that is held");
+        &self.stripes[position].1
+    }
+
+    pub(crate) fn stripe_mut(&mut self, hash: Hash) -> &mut M {
+        let position = self.position(index(hash)).expect("a stripe that is held");
         &mut self.stripes[position].1
     }
 
+    /// The mistakes in the stripes of an interval, which are held.
+    pub(crate) fn stripes(&self, hashes: &RangeInclusive<Hash>) -> impl Iterator<Item = &M> {
+        let indices = index(*hashes.start())..=index(*hashes.end());
+        let within = self.stripes.iter().filter(move |(index, _)| indices.contains(index));
+        within.map(|(_, mistakes)| &**mistakes)
+    }
+}
+
+impl Locked<'_> {
     /// The mistakes in an interval that is held, in order.
     pub(crate) fn mistakes(&self, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
-        let indices = Stripes::index(*hashes.start())..=Stripes::index(*hashes.end());
-        let within = self.stripes.iter().filter(|(index, _)| indices.contains(index));
-        within.flat_map(|(_, stripe)| stripe.mistakes.range(hashes.clone())).copied().collect()
+        let stripes = self.stripes(hashes);
+        stripes.flat_map(|mistakes| mistakes.range(hashes.clone())).copied().collect()
     }
 
     /// Whether it was new.
     pub(crate) fn insert_mistake(&mut self, mistake: Hash) -> bool {
-        self.stripe(mistake).mistakes.insert(mistake)
+        self.stripe_mut(mistake).insert(mistake)
     }
 
     /// Whether it was there.
     pub(crate) fn remove_mistake(&mut self, mistake: Hash) -> bool {
-        self.stripe(mistake).mistakes.remove(&mistake)
+        self.stripe_mut(mistake).remove(&mistake)
     }
 
     pub(crate) fn has_mistake(&self, mistake: Hash) -> bool {
-        let position = self.position(Stripes::index(mistake)).expect("a stripe that is held");
-        self.stripes[position].1.mistakes.contains(&mistake)
+        self.stripe(mistake).contains(&mistake)
     }
 
     /// Whether there are any mistakes in what is held.
     pub(crate) fn has_mistakes(&self) -> bool {
-        self.stripes.iter().any(|(_, stripe)| !stripe.mistakes.is_empty())
+        self.stripes.iter().any(|(_, mistakes)| !mistakes.is_empty())
     }
 
     /// Forgets a mistake in the stripe of this one: another one, if there is another.
     pub(crate) fn evict(&mut self, mistake: Hash) -> Hash {
-        let mistakes = &mut self.stripe(mistake).mistakes;
+        let mistakes = self.stripe_mut(mistake);
         let behind = (Bound::Excluded(mistake), Bound::Unbounded);
         let other = mistakes.range(behind).next().or(mistakes.first());
         let other = other.copied().unwrap_or(mistake);
@@ -127,7 +135,7 @@ mod tests {
 
     #[test]
     fn intervals_are_held_whole_and_their_mistakes_found() {
-        let stripes = Stripes::new();
+        let stripes: Stripes = Stripes::new();
         let mut locked =
             stripes.lock([at(5, 9)..=at(6, 3), at(5, 0)..=at(5, 1), at(9, 0)..=at(9, 0)]);
         assert!(locked.covers(&(at(5, 0)..=at(6, 7))) && locked.covers(&(at(9, 1)..=at(9, 2))));

@@ -28,8 +28,8 @@ pub use keyed::Keyed;
 pub use member::Member;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
 pub use range::{
-    AdaptiveRangeFilter, ConcurrentAdaptiveRangeFilter, RangeAnswer, RangeBuilder, RangeClaim,
-    RangeEntry, RangeFilter, RangeKey, RangePlan,
+    AdaptiveRangeFilter, ConcurrentAdaptiveRangeFilter, Partitions, RangeAnswer, RangeBuilder,
+    RangeClaim, RangeEntry, RangeFilter, RangeKey, RangePlan,
 };
 pub use reverse_map::MemoryMap;
 pub use snapshot::{FrozenFilter, SnapshotError};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::{Backend, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
 
-/// A backend that tells somebody of each key that it is asked for: to count what the filter lets
-/// through, where it arrives.
+/// A backend that tells somebody of each key that it is asked for, and of each range: to count
+/// what the filter lets through, where it arrives.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -28,14 +28,26 @@ use super::{Backend, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
 pub struct Observed<B> {
     inner: B,
     on_get: OnGet,
+    on_range: OnRange,
 }
 
 type OnGet = Box<dyn Fn(Keyspace, &[u8]) + Send + Sync>;
+type OnRange = Box<dyn Fn(Keyspace, Bounds<'_>) + Send + Sync>;
 
 impl<B> Observed<B> {
     /// Has each get told to somebody before it is done, by the thread that does it.
     pub fn new(inner: B, on_get: impl Fn(Keyspace, &[u8]) + Send + Sync + 'static) -> Self {
-        Self { inner, on_get: Box::new(on_get) }
+        Self { inner, on_get: Box::new(on_get), on_range: Box::new(|_, _| {}) }
+    }
+
+    /// Has each range told to somebody, too, before it is scanned.
+    #[must_use]
+    pub fn on_range(
+        mut self,
+        on_range: impl Fn(Keyspace, Bounds<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_range = Box::new(on_range);
+        self
     }
 }
 
@@ -46,6 +58,7 @@ impl<B: Backend> Backend for Observed<B> {
     }
 
     fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        (self.on_range)(space, bounds);
         self.inner.range(space, bounds)
     }
 

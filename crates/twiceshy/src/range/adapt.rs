@@ -119,6 +119,14 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         })
     }
 
+    /// The hashes that a claim of this key would name: all partitions that can't be told from its
+    /// own without repairs.
+    pub fn suspects(&self, key: K) -> RangeInclusive<Hash> {
+        let boxes = &self.filter.boxes;
+        let scaled = boxes.scale(self.filter.hash_of(key));
+        boxes.cell(scaled, boxes.age_around(scaled)).hashes()
+    }
+
     /// Repairs a mistake: there is no member in the claim's range, and `members` are *all* members
     /// that are [suspects](RangeClaim::suspects), in any order, each as often as it was inserted.
     /// Afterwards the filter answers "empty" to the range.

@@ -1,6 +1,7 @@
 //! The types that have an order, and ranges.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
+use core::ops::{Bound, RangeBounds, RangeInclusive};
 use core::time::Duration;
 use std::time::SystemTime;
 
@@ -26,6 +27,21 @@ pub trait RangeKey: Copy {
 
     /// Its place among all keys.
     fn number(self) -> u128;
+
+    /// The numbers of the keys within bounds; `None` if there can't be any.
+    fn numbers(range: &impl RangeBounds<Self>) -> Option<RangeInclusive<u128>> {
+        let first = match range.start_bound() {
+            Bound::Included(key) => key.number(),
+            Bound::Excluded(key) => key.number().checked_add(1)?,
+            Bound::Unbounded => 0,
+        };
+        let last = match range.end_bound() {
+            Bound::Included(key) => key.number(),
+            Bound::Excluded(key) => key.number().checked_sub(1)?,
+            Bound::Unbounded => u128::MAX >> (u128::BITS - Self::BITS),
+        };
+        (first <= last).then_some(first..=last)
+    }
 }
 
 macro_rules! integers {

@@ -22,6 +22,7 @@ pub use adapt::{RangeAnswer, RangeClaim};
 pub use builder::{RangeBuilder, RangePlan};
 pub use concurrent::ConcurrentAdaptiveRangeFilter;
 pub use key::RangeKey;
+pub use query::Partitions;
 
 use crate::claim::Versions;
 use crate::error::{InsertError, RemoveError};
@@ -30,7 +31,7 @@ use boxes::{Boxes, Spot};
 use core::fmt;
 use core::ops::RangeBounds;
 use keepsake::Keepsake;
-use query::{Partitions, Span};
+use query::Span;
 
 /// A filter that says whether there may be a key in a range: the Memento filter.
 ///
@@ -199,7 +200,7 @@ impl<K: RangeKey> RangeFilter<K> {
 
     /// The length of the longest range that the rate of false positives holds for.
     pub fn longest_range(&self) -> u64 {
-        1 << self.boxes.spelling.memento_bits
+        self.partitions.longest_range()
     }
 
     /// Bits of a fingerprint's remainder.
@@ -209,7 +210,12 @@ impl<K: RangeKey> RangeFilter<K> {
 
     /// The hash of a key's partition, by which members are listed.
     pub fn hash_of(&self, key: K) -> Hash {
-        self.partitions.spot(key).partition
+        self.partitions.hash_of(key)
+    }
+
+    /// How keys are cut into partitions, and these are hashed.
+    pub fn partitions(&self) -> &Partitions<K> {
+        &self.partitions
     }
 }
 
@@ -310,6 +316,11 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// The hash of a key's partition, by which members are listed.
     pub fn hash_of(&self, key: K) -> Hash {
         self.filter.hash_of(key)
+    }
+
+    /// How keys are cut into partitions, and these are hashed.
+    pub fn partitions(&self) -> &Partitions<K> {
+        self.filter.partitions()
     }
 }
 

@@ -4,12 +4,16 @@ use super::RangeKey;
 use super::boxes::{Piece, Spot};
 use crate::bits::word::low_bits;
 use crate::{Hash, KeyedHasher};
+use core::fmt;
 use core::marker::PhantomData;
-use core::ops::{Bound, RangeBounds};
+use core::ops::RangeBounds;
 
 /// Which keys share a partition, and the hash of each.
+///
+/// It is the same for all filters of one secret and one [longest range](Self::longest_range), so
+/// that what lists members by hash needn't have the filter at hand.
 #[derive(Clone)]
-pub(super) struct Partitions<K> {
+pub struct Partitions<K> {
     hasher: KeyedHasher,
     memento_bits: u32,
     keys: PhantomData<fn(K)>,
@@ -25,6 +29,17 @@ pub(super) struct Span {
 impl<K: RangeKey> Partitions<K> {
     pub(super) fn new(hasher: KeyedHasher, memento_bits: u32) -> Self {
         Self { hasher, memento_bits, keys: PhantomData }
+    }
+
+    /// The keys of a partition: the length of the longest range that is planned for.
+    pub fn longest_range(&self) -> u64 {
+        1 << self.memento_bits
+    }
+
+    /// The hash of a key's partition.
+    #[inline]
+    pub fn hash_of(&self, key: K) -> Hash {
+        self.hash(self.partition(key.number()))
     }
 
     #[inline]
@@ -45,7 +60,7 @@ impl<K: RangeKey> Partitions<K> {
 
     /// Different partitions have different hashes: these are permutations.
     #[inline]
-    pub(super) fn hash(&self, partition: u128) -> Hash {
+    fn hash(&self, partition: u128) -> Hash {
         if K::BITS <= u64::BITS {
             self.hasher.hash(&(partition as u64))
         } else {
@@ -89,20 +104,22 @@ impl<K: RangeKey> Partitions<K> {
     }
 }
 
+impl<K> fmt::Debug for Partitions<K> {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partitions")
+            .field("memento_bits", &self.memento_bits)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Span {
     /// The keys within bounds; `None` if there can't be any.
     pub(super) fn of<K: RangeKey>(range: &impl RangeBounds<K>) -> Option<Self> {
-        let first = match range.start_bound() {
-            Bound::Included(key) => key.number(),
-            Bound::Excluded(key) => key.number().checked_add(1)?,
-            Bound::Unbounded => 0,
-        };
-        let last = match range.end_bound() {
-            Bound::Included(key) => key.number(),
-            Bound::Excluded(key) => key.number().checked_sub(1)?,
-            Bound::Unbounded => u128::MAX >> (u128::BITS - K::BITS),
-        };
-        (first <= last).then_some(Self { first, last })
+        K::numbers(range).map(|numbers| {
+            let (first, last) = numbers.into_inner();
+            Self { first, last }
+        })
     }
 }
 
@@ -110,6 +127,7 @@ impl Span {
 mod tests {
     use super::*;
     use crate::Secret;
+    use core::ops::Bound;
     use proptest::prelude::*;
 
     #[test]
