@@ -1,5 +1,6 @@
 //! What a store counts, without its threads waiting for each other.
 
+use crate::store::Statistics;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What is counted.
@@ -44,8 +45,34 @@ impl Counters {
         self.copies[copy()].0[count as usize].fetch_add(by, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self, count: Count) -> u64 {
+    fn get(&self, count: Count) -> u64 {
         self.copies.iter().map(|copy| copy.0[count as usize].load(Ordering::Relaxed)).sum()
+    }
+
+    /// What was counted; of the filter it says that it is empty, in one shard.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let get = |count| self.get(count);
+        Statistics {
+            lookups: get(Count::AnsweredFromMemory) + get(Count::LookedUp),
+            answered_from_memory: get(Count::AnsweredFromMemory),
+            true_positives: get(Count::TruePositives),
+            false_positives: get(Count::FalsePositives),
+            repeated_false_positives: get(Count::RepeatedFalsePositives),
+            unfiltered: get(Count::Unfiltered),
+            repairs: get(Count::Repairs),
+            repairs_failed: get(Count::RepairsFailed),
+            ghosts_left: get(Count::GhostsLeft),
+            ghosts_cleared: get(Count::GhostsCleared),
+            mistakes: 0,
+            mistakes_forgotten: get(Count::MistakesForgotten),
+            backend_gets: get(Count::BackendGets),
+            backend_scans: get(Count::BackendScans),
+            members: 0,
+            filter_bytes: 0,
+            load: 0.0,
+            shards_ready: 1,
+            shards: 1,
+        }
     }
 }
 

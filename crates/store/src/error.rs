@@ -50,6 +50,9 @@ pub enum StoreError {
         /// What was asked for.
         wanted: Layout,
     },
+    /// The store is of another kind than was asked for.
+    #[error("the store is of another kind: it {0}")]
+    Kind(String),
     /// The store has another secret than was asked for.
     #[error("the store's secret is another one")]
     Secret,

@@ -5,21 +5,26 @@
 //! | `Members`, merged | first 4 bytes of the hash, key | value |
 //! | `Members`, split | first 4 bytes of the hash, key | nothing |
 //! | `Keys`, split | key | value |
+//! | `Members`, ranges | first 4 bytes of the partition's hash, number | nothing |
+//! | `Keys`, ranges | number | value |
 //! | `Mistakes` | all 16 bytes of the hash | nothing |
-//! | `Meta` | `store` | format (4 bytes), layout (1 byte), secret (16 bytes) |
+//! | `Mistakes`, ranges | first number that isn't there | last number of its partition that isn't there either, nor any between |
+//! | `Meta` | `store` | format (4 bytes), layout (1 byte), secret (16 bytes); ranges: bits of a number (1 byte), numbers of a partition (8 bytes) |
 //! | `Meta` | `shape` | of the filter: capacity, false-positive rate (a float), shards (8 bytes each) |
 //! | `Meta` | `clean` | the number under which the filter is saved (16 bytes), how long the file is (8 bytes), and its end (64 bytes) |
 //!
 //! Numbers are big-endian, so that bytes are in the order of hashes. The key behind the hash
 //! gives back all of it, and keeps apart two keys that share its first bytes. Of these there are
 //! as many as tell apart what a repair scans: of 2^32 members it reads one more than it needs, and
-//! in exchange keys of 16 bytes stay within the 20 that the engine keeps without a pointer.
+//! in exchange keys of 16 bytes stay within the 20 that the engine keeps without a pointer. The
+//! numbers of ranges have as many bytes as it takes for their bits.
 
 use crate::backend::{
     Backend, Batch, Bounds, Bytes, Durability, Excluded, Included, Keyspace, Unbounded,
 };
 use crate::error::{Result, StoreError};
 use crate::filter::Shape;
+use std::fmt;
 use std::ops::RangeInclusive;
 use twiceshy::{Hash, KeyedHasher, Secret};
 
@@ -41,9 +46,37 @@ pub(crate) const CLEAN: &[u8] = b"clean";
 /// The version of all this.
 const FORMAT: u32 = 2;
 
+/// What a store keeps, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A [`GuardedStore`](crate::GuardedStore).
+    Points(Layout),
+    /// A [`RangeStore`](crate::RangeStore).
+    Ranges(Numbers),
+}
+
+/// Which numbers a store of ranges keeps, and how many of them are a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) key_bits: u32,
+    /// A power of two.
+    pub(crate) longest_range: u64,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Points(_) => write!(f, "keeps any keys, for single lookups"),
+            Self::Ranges(Numbers { key_bits, longest_range }) => {
+                write!(f, "keeps keys of {key_bits} bits, for ranges of up to {longest_range}")
+            }
+        }
+    }
+}
+
 /// What a store was created with.
 pub(crate) struct Identity {
-    pub(crate) layout: Layout,
+    pub(crate) kind: Kind,
     pub(crate) secret: Secret,
     /// Whether it was created just now, and is empty.
     pub(crate) is_new: bool,
@@ -55,36 +88,27 @@ pub(crate) fn is_store(backend: &impl Backend) -> Result<bool> {
 }
 
 impl Identity {
-    /// That of the store in a backend; a new one, if there is none. If a layout or a secret is
+    /// That of the store in a backend; a new one of this kind, if there is none. If a secret is
     /// asked for, it must be the store's.
-    pub(crate) fn of(
-        backend: &impl Backend,
-        layout: Option<Layout>,
-        secret: Option<&Secret>,
-    ) -> Result<Self> {
+    pub(crate) fn of(backend: &impl Backend, kind: Kind, secret: Option<&Secret>) -> Result<Self> {
         let identity = match backend.get(Keyspace::Meta, STORE)? {
             Some(bytes) => Self::from_bytes(&bytes)?,
-            None => Self::create(backend, layout.unwrap_or_default(), secret)?,
+            None => Self::create(backend, kind, secret)?,
         };
         if secret.is_some_and(|secret| secret.expose() != identity.secret.expose()) {
             return Err(StoreError::Secret);
         }
-        match layout {
-            Some(layout) if layout != identity.layout => {
-                Err(StoreError::Layout { found: identity.layout, wanted: layout })
-            }
-            _ => Ok(identity),
-        }
+        Ok(identity)
     }
 
-    fn create(backend: &impl Backend, layout: Layout, secret: Option<&Secret>) -> Result<Self> {
+    fn create(backend: &impl Backend, kind: Kind, secret: Option<&Secret>) -> Result<Self> {
         for space in [Keyspace::Members, Keyspace::Keys, Keyspace::Mistakes] {
             if backend.range(space, (Unbounded, Unbounded)).next().transpose()?.is_some() {
                 return Err(StoreError::Format("it has data, but no secret".into()));
             }
         }
         let secret = secret.map_or_else(Secret::generate, |secret| Ok(secret.clone()))?;
-        let identity = Self { layout, secret, is_new: true };
+        let identity = Self { kind, secret, is_new: true };
         let mut batch = Batch::new();
         batch.insert(Keyspace::Meta, STORE, identity.to_bytes());
         backend.write(&batch, Durability::Synced)?;
@@ -93,12 +117,26 @@ impl Identity {
         Ok(identity)
     }
 
+    /// The layout of a store of points; if one is asked for, it must be the store's.
+    pub(crate) fn layout(&self, wanted: Option<Layout>) -> Result<Layout> {
+        match (self.kind, wanted) {
+            (Kind::Points(found), Some(wanted)) if found != wanted => {
+                Err(StoreError::Layout { found, wanted })
+            }
+            (Kind::Points(layout), _) => Ok(layout),
+            (Kind::Ranges(_), _) => Err(StoreError::Kind(self.kind.to_string())),
+        }
+    }
+
     fn to_bytes(&self) -> Vec<u8> {
-        let layout = match self.layout {
-            Layout::Merged => 0,
-            Layout::Split => 1,
+        let (layout, rest) = match self.kind {
+            Kind::Points(Layout::Merged) => (0, Vec::new()),
+            Kind::Points(Layout::Split) => (1, Vec::new()),
+            Kind::Ranges(Numbers { key_bits, longest_range }) => {
+                (2, [&[key_bits as u8][..], &longest_range.to_be_bytes()].concat())
+            }
         };
-        [&FORMAT.to_be_bytes()[..], &[layout], self.secret.expose()].concat()
+        [&FORMAT.to_be_bytes()[..], &[layout], self.secret.expose(), &rest].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
@@ -108,14 +146,24 @@ impl Identity {
         if format != FORMAT {
             return Err(wrong(&format!("its format is {format}, not {FORMAT}")));
         }
-        let [layout, secret @ ..] = rest else { return Err(wrong("it has no layout")) };
-        let layout = match layout {
-            0 => Layout::Merged,
-            1 => Layout::Split,
-            other => return Err(wrong(&format!("there is no layout {other}"))),
+        let [layout, rest @ ..] = rest else { return Err(wrong("it has no layout")) };
+        let short = || wrong("its secret isn't 16 bytes");
+        let (&secret, rest) = rest.split_first_chunk().ok_or_else(short)?;
+        let kind = match (layout, rest) {
+            (0, []) => Kind::Points(Layout::Merged),
+            (1, []) => Kind::Points(Layout::Split),
+            (0 | 1, _) => return Err(short()),
+            (2, [key_bits, longest_range @ ..]) => Kind::Ranges(Numbers {
+                key_bits: u32::from(*key_bits),
+                longest_range: longest_range
+                    .try_into()
+                    .map(u64::from_be_bytes)
+                    .map_err(|_| wrong("its longest range isn't 8 bytes"))?,
+            }),
+            (2, []) => return Err(wrong("its keys have no length")),
+            (other, _) => return Err(wrong(&format!("there is no layout {other}"))),
         };
-        let secret = secret.try_into().map_err(|_| wrong("its secret isn't 16 bytes"))?;
-        Ok(Self { layout, secret: Secret::from_bytes(secret), is_new: false })
+        Ok(Self { kind, secret: Secret::from_bytes(secret), is_new: false })
     }
 }
 
@@ -173,7 +221,7 @@ pub(crate) fn mistake(key: &[u8]) -> Option<Hash> {
     key.try_into().ok().map(|bytes| Hash::from_u128(u128::from_be_bytes(bytes)))
 }
 
-fn prefix(hash: Hash) -> [u8; PREFIX] {
+pub(crate) fn prefix(hash: Hash) -> [u8; PREFIX] {
     *hash.as_u128().to_be_bytes().first_chunk().expect("4 of 16 bytes")
 }
 
@@ -231,21 +279,34 @@ pub(crate) fn members(
     hasher: &KeyedHasher,
     hashes: &RangeInclusive<Hash>,
 ) -> Result<Vec<Hash>> {
+    let read = |key: &[u8]| Some((hasher.hash_bytes(key), ()));
+    let members = listed(backend, hashes, read).map(|member| Ok(member?.0));
+    let mut members = members.collect::<Result<Vec<Hash>>>()?;
+    // In order, but for those that share their first bytes.
+    members.sort_unstable();
+    Ok(members)
+}
+
+/// The members in an interval of hashes, with their hashes, as they are read from the keys. In
+/// order, but for those that share the first bytes of their hashes.
+pub(crate) fn listed<M>(
+    backend: &impl Backend,
+    hashes: &RangeInclusive<Hash>,
+    read: impl Fn(&[u8]) -> Option<(Hash, M)>,
+) -> impl Iterator<Item = Result<(Hash, M)>> {
     let first = prefix(*hashes.start());
     let behind = u32::from_be_bytes(prefix(*hashes.end())).checked_add(1).map(u32::to_be_bytes);
     let end = behind.as_ref().map_or(Unbounded, |behind| Excluded(&behind[..]));
     let bounds: Bounds<'_> = (Included(&first[..]), end);
-    let mut members = Vec::new();
-    for pair in backend.range(Keyspace::Members, bounds) {
-        let (member, _) = pair?;
+    let hashes = hashes.clone();
+    backend.range(Keyspace::Members, bounds).filter_map(move |pair| {
+        let member = match pair {
+            Ok((member, _)) => member,
+            Err(error) => return Some(Err(error.into())),
+        };
         // Bytes that no store has written are nobody's.
-        let Some(key) = user_key(&member) else { continue };
-        let hash = hasher.hash_bytes(key);
-        if hashes.contains(&hash) && member.starts_with(&prefix(hash)) {
-            members.push(hash);
-        }
-    }
-    // In order, but for those that share their first bytes.
-    members.sort_unstable();
-    Ok(members)
+        let (hash, read) = read(user_key(&member)?)?;
+        let is_listed = hashes.contains(&hash) && member.starts_with(&prefix(hash));
+        is_listed.then_some(Ok((hash, read)))
+    })
 }

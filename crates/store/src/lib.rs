@@ -1,8 +1,9 @@
 //! An embedded key-value store that goes to the disk at most once per mistake.
 //!
 //! [`GuardedStore`] is a key-value store with an adaptive filter in front; a [`Backend`] is the
-//! ordered map on a disk, or in memory, that it stands on. [`Guard`] is the filter alone, in
-//! front of a database that you have already.
+//! ordered map on a disk, or in memory, that it stands on. [`RangeStore`] is the same for keys that
+//! are numbers, and for ranges of them. [`Guard`] is the filter alone, in front of a database that
+//! you have already.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,6 +31,7 @@ mod guard;
 mod layout;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod ranges;
 mod store;
 mod stripes;
 #[doc(hidden)]
@@ -44,4 +46,5 @@ pub use error::{Result, StoreError};
 pub use filter::{Shape, SharedFilter};
 pub use guard::{Guard, GuardBuilder, GuardError, Guarded, hash_column};
 pub use layout::Layout;
+pub use ranges::{RangeOptions, RangePairs, RangeStore, StoredKey};
 pub use store::{GuardedStore, Options, Pairs, Progress, Statistics};

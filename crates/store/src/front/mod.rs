@@ -141,27 +141,14 @@ impl<F: SharedFilter> Front<F> {
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        let get = |count| self.counters.get(count);
         Statistics {
-            lookups: get(Count::AnsweredFromMemory) + get(Count::LookedUp),
-            answered_from_memory: get(Count::AnsweredFromMemory),
-            true_positives: get(Count::TruePositives),
-            false_positives: get(Count::FalsePositives),
-            repeated_false_positives: get(Count::RepeatedFalsePositives),
-            unfiltered: get(Count::Unfiltered),
-            repairs: get(Count::Repairs),
-            repairs_failed: get(Count::RepairsFailed),
-            ghosts_left: get(Count::GhostsLeft),
-            ghosts_cleared: get(Count::GhostsCleared),
             mistakes: self.mistakes.load(Ordering::Relaxed) as u64,
-            mistakes_forgotten: get(Count::MistakesForgotten),
-            backend_gets: get(Count::BackendGets),
-            backend_scans: get(Count::BackendScans),
             members: self.filter.len() as u64,
             filter_bytes: self.filter.memory_usage(),
             load: self.filter.load(),
             shards_ready: self.shards_ready(),
             shards: self.ready.len(),
+            ..self.counters.statistics()
         }
     }
 }

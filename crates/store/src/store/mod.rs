@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use twiceshy::{ConcurrentAdaptiveQuotientFilter, Hash, KeyedHasher};
 
+#[cfg(feature = "fjall")]
+pub(crate) use open::DATA;
 pub use open::{Options, Progress};
 pub use scan::Pairs;
 pub use statistics::Statistics;

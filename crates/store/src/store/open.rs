@@ -5,7 +5,7 @@ use crate::backend::{Backend, BackendError, Durability};
 use crate::error::{Result, StoreError};
 use crate::filter::{Shape, SharedFilter};
 use crate::front::Front;
-use crate::layout::{self, Identity, Layout};
+use crate::layout::{self, Identity, Kind, Layout};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use twiceshy::{KeyedHasher, Secret};
 
 /// Where the default backend is, in the directory of a store.
 #[cfg(feature = "fjall")]
-const DATA: &str = "data";
+pub(crate) const DATA: &str = "data";
 
 /// What the filter of a new store is like.
 const DEFAULT: Shape = Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 };
@@ -219,7 +219,9 @@ impl Options {
             };
             std::fs::create_dir_all(directory).map_err(fails)?;
         }
-        let identity = Identity::of(&backend, self.layout, self.secret.as_ref())?;
+        let kind = Kind::Points(self.layout.unwrap_or_default());
+        let identity = Identity::of(&backend, kind, self.secret.as_ref())?;
+        let layout = identity.layout(self.layout)?;
         if kept != Some(shape) {
             layout::keep_shape(&backend, &shape)?;
         }
@@ -232,12 +234,12 @@ impl Options {
         };
         let front = Front::new(filter, is_ready, self.mistakes_kept, self.repairs);
         // A filter that was saved, or that is new, is complete.
-        front.set_complete(is_ready || identity.layout == Layout::Merged);
+        front.set_complete(is_ready || layout == Layout::Merged);
         let inner = Inner {
             front,
             backend,
             hasher: KeyedHasher::new(&identity.secret),
-            layout: identity.layout,
+            layout,
             durability: self.durability,
             is_dirty: AtomicBool::new(is_dirty),
             dirtying: Mutex::new(()),

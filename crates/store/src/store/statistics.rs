@@ -8,9 +8,9 @@ use crate::filter::SharedFilter;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Keys asked for, to get or to remove them.
+    /// Keys asked for, to get or to remove them, and ranges of keys.
     pub lookups: u64,
-    /// Of them, those that the filter knew to be absent: visits to the disk saved.
+    /// Of them, those that the filter knew to be absent, or empty: visits to the disk saved.
     pub answered_from_memory: u64,
     /// Those that were there.
     pub true_positives: u64,
@@ -18,7 +18,8 @@ pub struct Statistics {
     pub false_positives: u64,
     /// Of these, those that had been repaired before.
     pub repeated_false_positives: u64,
-    /// Those that weren't there, asked while the filter was being built.
+    /// Those that weren't there, asked while the filter was being built, and ranges that are too
+    /// long for it.
     pub unfiltered: u64,
     /// Mistakes repaired, those that a new member brought back among them.
     pub repairs: u64,

@@ -1,0 +1,230 @@
+//! Keys that are numbers, on the disk and back.
+
+use smallvec::SmallVec;
+use std::marker::PhantomData;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
+use std::time::{Duration, SystemTime};
+use twiceshy::RangeKey;
+
+/// A key that a [`RangeStore`](crate::RangeStore) keeps: its number can be turned back into it.
+///
+/// ```
+/// use twiceshy::RangeKey;
+/// use twiceshy_store::StoredKey;
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// struct Millis(u64);
+/// impl RangeKey for Millis {
+///     const BITS: u32 = 64;
+///     fn number(self) -> u128 {
+///         self.0.into()
+///     }
+/// }
+/// impl StoredKey for Millis {
+///     fn from_number(number: u128) -> Option<Self> {
+///         number.try_into().ok().map(Self)
+///     }
+/// }
+/// assert_eq!(Millis::from_number(Millis(7).number()), Some(Millis(7)));
+/// ```
+pub trait StoredKey: RangeKey {
+    /// The key of a number; `None` if no key has it.
+    fn from_number(number: u128) -> Option<Self>;
+}
+
+macro_rules! integers {
+    ($($unsigned:ident $signed:ident)*) => {$(
+        impl StoredKey for $unsigned {
+            fn from_number(number: u128) -> Option<Self> {
+                number.try_into().ok()
+            }
+        }
+
+        impl StoredKey for $signed {
+            fn from_number(number: u128) -> Option<Self> {
+                let number = $unsigned::try_from(number).ok()?;
+                Some((number ^ Self::MIN.cast_unsigned()).cast_signed())
+            }
+        }
+    )*};
+}
+
+integers! { u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 }
+
+impl StoredKey for f64 {
+    fn from_number(number: u128) -> Option<Self> {
+        let ordered = i64::from_number(number)?;
+        let bits = ordered ^ ((ordered >> 63).cast_unsigned() >> 1).cast_signed();
+        Some(Self::from_bits(bits.cast_unsigned()))
+    }
+}
+
+impl StoredKey for Ipv4Addr {
+    fn from_number(number: u128) -> Option<Self> {
+        u32::from_number(number).map(Self::from_bits)
+    }
+}
+
+impl StoredKey for Ipv6Addr {
+    fn from_number(number: u128) -> Option<Self> {
+        Some(Self::from_bits(number))
+    }
+}
+
+impl StoredKey for Duration {
+    fn from_number(number: u128) -> Option<Self> {
+        const SECOND: u128 = 1_000_000_000;
+        let seconds = (number / SECOND).try_into().ok()?;
+        Some(Self::new(seconds, (number % SECOND) as u32))
+    }
+}
+
+impl StoredKey for SystemTime {
+    fn from_number(number: u128) -> Option<Self> {
+        const EPOCH: u128 = 1 << 95;
+        match number.checked_sub(EPOCH) {
+            Some(since) => Self::UNIX_EPOCH.checked_add(Duration::from_number(since)?),
+            None => Self::UNIX_EPOCH.checked_sub(Duration::from_number(EPOCH - number)?),
+        }
+    }
+}
+
+/// The number of a key, whether or not there is such a key: what the filter is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Number<K>(u128, PhantomData<fn() -> K>);
+
+impl<K: RangeKey> Number<K> {
+    pub(super) fn new(number: u128) -> Self {
+        Self(number, PhantomData)
+    }
+
+    /// As it is stored: big-endian, in as many bytes as it takes for all keys.
+    pub(super) fn to_bytes(self) -> SmallVec<[u8; 16]> {
+        let unused = 16 - K::BITS.div_ceil(8) as usize;
+        SmallVec::from_slice(&self.0.to_be_bytes()[unused..])
+    }
+
+    /// `None` if no number is stored like this.
+    pub(super) fn from_bytes(stored: &[u8]) -> Option<Self> {
+        if stored.len() != K::BITS.div_ceil(8) as usize {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        bytes[16 - stored.len()..].copy_from_slice(stored);
+        let number = u128::from_be_bytes(bytes);
+        (number.checked_shr(K::BITS).unwrap_or(0) == 0).then(|| Self::new(number))
+    }
+}
+
+impl<K: RangeKey> RangeKey for Number<K> {
+    const BITS: u32 = K::BITS;
+
+    fn number(self) -> u128 {
+        self.0
+    }
+}
+
+/// All numbers from the first to the last, which isn't less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) first: u128,
+    pub(super) last: u128,
+}
+
+impl Span {
+    pub(super) fn one(number: u128) -> Self {
+        Self { first: number, last: number }
+    }
+
+    pub(super) fn contains(self, number: u128) -> bool {
+        (self.first..=self.last).contains(&number)
+    }
+
+    /// For the filter.
+    pub(super) fn numbers<K: RangeKey>(self) -> RangeInclusive<Number<K>> {
+        Number::new(self.first)..=Number::new(self.last)
+    }
+
+    /// How many partitions it goes through.
+    pub(super) fn partitions(self, memento_bits: u32) -> u128 {
+        ((self.last >> memento_bits) - (self.first >> memento_bits)).saturating_add(1)
+    }
+
+    /// It, partition by partition.
+    pub(super) fn pieces(self, memento_bits: u32) -> impl Iterator<Item = Self> {
+        let mementos = (1 << memento_bits) - 1;
+        ((self.first >> memento_bits)..=(self.last >> memento_bits)).map(move |partition| {
+            let start = partition << memento_bits;
+            Self { first: self.first.max(start), last: self.last.min(start | mementos) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fmt::Debug;
+
+    fn comes_back<K: StoredKey + PartialEq + Debug>(key: K) {
+        let number: Number<K> = Number::new(key.number());
+        let stored = number.to_bytes();
+        let read: Number<K> = Number::from_bytes(&stored).unwrap();
+        assert_eq!(K::from_number(read.number()), Some(key));
+        assert!(Number::<K>::from_bytes(&stored[1..]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn keys_come_back_from_their_numbers(bits in any::<u128>()) {
+            macro_rules! check {
+                ($($unsigned:ident $signed:ident)*) => {$(
+                    comes_back(bits as $unsigned);
+                    comes_back((bits as $unsigned).cast_signed());
+                )*};
+            }
+            check!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128);
+            let float = f64::from_bits(bits as u64);
+            let number: Number<f64> = Number::new(float.number());
+            prop_assert_eq!(f64::from_number(number.number()).unwrap().to_bits(), bits as u64);
+            comes_back(Ipv4Addr::from(bits as u32));
+            comes_back(Ipv6Addr::from(bits));
+            let time = Duration::new(bits as u64, (bits >> 100) as u32 % 1_000_000_000);
+            comes_back(time);
+            let time = time / 8;
+            comes_back(SystemTime::UNIX_EPOCH + time);
+            comes_back(SystemTime::UNIX_EPOCH - time);
+        }
+
+        #[test]
+        fn stored_numbers_keep_the_order(a in any::<u64>(), b in any::<u64>()) {
+            let bytes = |key| Number::<u64>::new(u128::from(key)).to_bytes();
+            prop_assert_eq!(bytes(a).cmp(&bytes(b)), a.cmp(&b));
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_none() {
+        assert_eq!(u8::from_number(256), None);
+        assert_eq!(i8::from_number(256), None);
+        assert_eq!(Duration::from_number(u128::MAX), None);
+        assert_eq!(SystemTime::from_number(u128::MAX), None);
+        assert!(Number::<Duration>::from_bytes(&[u8::MAX; 12]).is_none(), "more than 94 bits");
+    }
+
+    #[test]
+    fn pieces_end_where_partitions_do() {
+        let pieces = |first, last, bits| -> Vec<(u128, u128)> {
+            let span = Span { first, last };
+            let pieces: Vec<_> = span.pieces(bits).map(|span| (span.first, span.last)).collect();
+            assert_eq!(pieces.len() as u128, span.partitions(bits));
+            pieces
+        };
+        assert_eq!(pieces(3, 9, 2), [(3, 3), (4, 7), (8, 9)]);
+        assert_eq!(pieces(5, 6, 2), [(5, 6)]);
+        assert_eq!(pieces(5, 6, 0), [(5, 5), (6, 6)]);
+        let max = u128::MAX;
+        assert_eq!(pieces(max - 4, max, 2), [(max - 4, max - 4), (max - 3, max)]);
+        assert_eq!(Span { first: 0, last: max }.partitions(0), max);
+    }
+}

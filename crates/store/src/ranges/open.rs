@@ -1,0 +1,234 @@
+//! Opening a store of ranges.
+
+use super::{Current, Filter, Number, RangeStore, StoredKey};
+use crate::backend::{Backend, Durability};
+use crate::counters::Counters;
+use crate::error::{Result, StoreError};
+use crate::filter::Shape;
+use crate::layout::{self, Identity, Kind, Numbers};
+use crate::stripes::Stripes;
+#[cfg(feature = "fjall")]
+use std::path::Path;
+use std::sync::RwLock;
+use std::sync::atomic::AtomicUsize;
+use twiceshy::{AdaptiveRangeFilter, BuildError, Secret};
+
+/// What the filter of a new store is like.
+const DEFAULT: Shape = Shape { capacity: 1 << 20, false_positive_rate: 0.001, shards: 1 };
+const DEFAULT_RANGE: u64 = 32;
+
+/// How a [`RangeStore`] is opened.
+///
+/// What a store was created with, its longest range and its secret, it keeps. It also remembers
+/// what its filter is to be like, unless that is said anew; the rest may be another each time.
+#[derive(Clone)]
+pub struct RangeOptions {
+    capacity: Option<usize>,
+    false_positive_rate: Option<f64>,
+    longest_range: Option<u64>,
+    create: bool,
+    secret: Option<Secret>,
+    durability: Durability,
+    mistakes_kept: usize,
+    repairs: bool,
+}
+
+impl Default for RangeOptions {
+    fn default() -> Self {
+        Self {
+            capacity: None,
+            false_positive_rate: None,
+            longest_range: None,
+            create: true,
+            secret: None,
+            durability: Durability::default(),
+            mistakes_kept: 1 << 20,
+            repairs: true,
+        }
+    }
+}
+
+impl RangeOptions {
+    /// For a new store, a million members at first, ranges of up to 32 keys, and 0.1 % false
+    /// positives; for any, writes that survive a kill, and a million mistakes kept.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many members to plan the filter for; it grows by itself, if there are more.
+    #[must_use]
+    pub fn capacity(mut self, members: usize) -> Self {
+        self.capacity = Some(members);
+        self
+    }
+
+    /// How often an empty range, of the longest that is planned for, is looked for on the disk the
+    /// first time.
+    #[must_use]
+    pub fn false_positive_rate(mut self, rate: f64) -> Self {
+        self.false_positive_rate = Some(rate);
+        self
+    }
+
+    /// The keys of the longest range that the rate is to hold for, from 1 to 2^20; a power of two,
+    /// or the next one is taken. For a store that is there, it must be its own. Each doubling takes
+    /// a bit of memory for every member.
+    #[must_use]
+    pub fn longest_range(mut self, keys: u64) -> Self {
+        self.longest_range = Some(keys);
+        self
+    }
+
+    /// Whether a store is created where there is none, as it is unless this says no; see
+    /// [`Options::create`](crate::Options::create).
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// What partitions are hashed with; see [`Options::secret`](crate::Options::secret).
+    #[must_use]
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// What an acknowledged write survives.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How many mistakes are remembered, at least 1, about 70 bytes of memory each: a range of up
+    /// to the longest that is planned for is one or two. One that is forgotten may cost a visit to
+    /// the disk once more, when the filter is built again or a member comes that it collides with.
+    #[must_use]
+    pub fn mistakes_kept(mut self, mistakes: usize) -> Self {
+        self.mistakes_kept = mistakes;
+        self
+    }
+
+    /// Whether mistakes are repaired, as they are unless this says no; to see what that is worth.
+    #[must_use]
+    pub fn repairs(mut self, repairs: bool) -> Self {
+        self.repairs = repairs;
+        self
+    }
+
+    /// Opens the store in a directory, or creates it, with the default backend.
+    ///
+    /// # Errors
+    /// If it is open already, is no store of this kind, or can't be read or written.
+    #[cfg(feature = "fjall")]
+    pub fn open<K: StoredKey>(
+        &self,
+        directory: impl AsRef<Path>,
+    ) -> Result<RangeStore<K, crate::backend::FjallBackend>> {
+        use crate::backend::{FjallBackend, FjallOptions};
+        // Before there is anything on the disk.
+        self.filter::<K>(&self.shape(&DEFAULT), None)?;
+        let open = if self.create { FjallBackend::open } else { FjallBackend::open_existing };
+        let backend = open(directory.as_ref().join(crate::store::DATA), FjallOptions::default())?;
+        self.open_within(backend, crate::store::DATA)
+    }
+
+    /// Opens the store in a backend, or creates it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with<K: StoredKey, B: Backend>(&self, backend: B) -> Result<RangeStore<K, B>> {
+        self.open_within(backend, "")
+    }
+
+    fn open_within<K: StoredKey, B: Backend>(
+        &self,
+        backend: B,
+        data: &'static str,
+    ) -> Result<RangeStore<K, B>> {
+        if !self.create && !layout::is_store(&backend)? {
+            return Err(StoreError::Missing);
+        }
+        let kept = layout::shape(&backend)?;
+        let shape = self.shape(kept.as_ref().unwrap_or(&DEFAULT));
+        // Before anything is kept: what can't be built would be in the way for ever.
+        let wanted = numbers(&self.filter::<K>(&shape, None)?);
+        let identity = Identity::of(&backend, Kind::Ranges(wanted), self.secret.as_ref())?;
+        let found = match identity.kind {
+            Kind::Ranges(found) if found.key_bits == wanted.key_bits => found,
+            other => return Err(StoreError::Kind(other.to_string())),
+        };
+        if self.longest_range.is_some() && found != wanted {
+            return Err(StoreError::Kind(identity.kind.to_string()));
+        }
+        let filter = self.filter(&shape, Some((found.longest_range, &identity.secret)))?;
+        if numbers(&filter) != found {
+            return Err(StoreError::Format("its longest range is impossible".into()));
+        }
+        if kept != Some(shape) {
+            layout::keep_shape(&backend, &shape)?;
+        }
+        let partitions = filter.partitions().clone();
+        let store = RangeStore {
+            backend,
+            filter: RwLock::new(Current { filter, capacity: shape.capacity, generation: 0 }),
+            stripes: Stripes::new(),
+            mistakes: AtomicUsize::new(0),
+            mistakes_kept: self.mistakes_kept.max(1),
+            partitions,
+            shape,
+            secret: identity.secret,
+            durability: self.durability,
+            repairs: self.repairs,
+            counters: Counters::new(),
+            data,
+        };
+        // A new store has no members that the filter could miss.
+        if !identity.is_new {
+            store.load_mistakes()?;
+            store.recover()?;
+        }
+        Ok(store)
+    }
+
+    /// What is asked for, and otherwise what was.
+    fn shape(&self, otherwise: &Shape) -> Shape {
+        Shape {
+            capacity: self.capacity.unwrap_or(otherwise.capacity),
+            false_positive_rate: self.false_positive_rate.unwrap_or(otherwise.false_positive_rate),
+            shards: otherwise.shards,
+        }
+    }
+
+    /// An empty filter: as the store's, if there is one, or as is asked for.
+    fn filter<K: StoredKey>(
+        &self,
+        shape: &Shape,
+        store: Option<(u64, &Secret)>,
+    ) -> Result<Filter<K>, BuildError> {
+        let asked = self.longest_range.unwrap_or(DEFAULT_RANGE);
+        let unused = Secret::from_bytes([0; 16]);
+        let (longest_range, secret) = store.unwrap_or((asked, &unused));
+        empty(shape, shape.capacity, longest_range, secret)
+    }
+}
+
+/// A filter without members.
+pub(super) fn empty<K: StoredKey>(
+    shape: &Shape,
+    capacity: usize,
+    longest_range: u64,
+    secret: &Secret,
+) -> Result<Filter<K>, BuildError> {
+    AdaptiveRangeFilter::<Number<K>>::builder()
+        .capacity(capacity)
+        .false_positive_rate(shape.false_positive_rate)
+        .longest_range(longest_range)
+        .secret(secret.clone())
+        .build_adaptive()
+}
+
+fn numbers<K: StoredKey>(filter: &Filter<K>) -> Numbers {
+    Numbers { key_bits: K::BITS, longest_range: filter.longest_range() }
+}

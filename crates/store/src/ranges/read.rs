@@ -1,0 +1,143 @@
+//! Asking.
+
+use super::key::Span;
+use super::repair::stored;
+use super::{MOST_PARTITIONS, Number, RangeStore, StoredKey};
+use crate::backend::{Backend, Bytes, Included, Keyspace, Scan, Unbounded};
+use crate::counters::Count;
+use crate::error::{Result, StoreError};
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+use twiceshy::RangeKey;
+
+impl<K: StoredKey, B: Backend> RangeStore<K, B> {
+    /// Whether there is no key in a range.
+    ///
+    /// # Errors
+    /// If the backend fails. A repair that fails doesn't fail the question: it is
+    /// [counted](crate::Statistics).
+    pub fn range_is_empty(&self, range: impl RangeBounds<K>) -> Result<bool> {
+        self.range(range)?.next().transpose().map(|pair| pair.is_none())
+    }
+
+    /// The pairs whose keys are in a range, in order from either end.
+    ///
+    /// # Errors
+    /// As [`range_is_empty`](Self::range_is_empty).
+    pub fn range(&self, range: impl RangeBounds<K>) -> Result<RangePairs<'_, K>> {
+        let Some(span) = K::numbers(&range) else { return Ok(RangePairs::none()) };
+        let (first, last) = span.into_inner();
+        let span = Span { first, last };
+        let pairs = self.guarded(span, || {
+            self.counters.add(Count::BackendScans, 1);
+            let [first, last] = [first, last].map(stored::<K>);
+            let bounds = (Included(first.as_ref()), Included(last.as_ref()));
+            let mut rest = self.backend.range(Keyspace::Keys, bounds);
+            let first = rest.next().transpose()?;
+            Ok(first.map(|first| RangePairs { first: Some(first), rest, keys: PhantomData }))
+        })?;
+        Ok(pairs.unwrap_or_else(RangePairs::none))
+    }
+
+    /// All pairs, in order from either end.
+    pub fn iter(&self) -> RangePairs<'_, K> {
+        let rest = self.backend.range(Keyspace::Keys, (Unbounded, Unbounded));
+        RangePairs { first: None, rest, keys: PhantomData }
+    }
+
+    /// The value of a key, if it is there.
+    ///
+    /// # Errors
+    /// As [`range_is_empty`](Self::range_is_empty).
+    pub fn get(&self, key: K) -> Result<Option<Bytes>> {
+        let number = key.number();
+        self.guarded(Span::one(number), || self.look_up(number))
+    }
+
+    /// Whether a key is there.
+    ///
+    /// # Errors
+    /// As [`range_is_empty`](Self::range_is_empty).
+    pub fn contains(&self, key: K) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    pub(super) fn look_up(&self, number: u128) -> Result<Option<Bytes>> {
+        self.counters.add(Count::BackendGets, 1);
+        Ok(self.backend.get(Keyspace::Keys, stored::<K>(number).as_ref())?)
+    }
+
+    /// What the backend has in a span, which isn't asked if the filter knows better.
+    fn guarded<T>(
+        &self,
+        span: Span,
+        look_up: impl FnOnce() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let is_long = span.partitions(self.memento_bits()) > MOST_PARTITIONS;
+        if !is_long && !self.filter().filter.contains_range(span.numbers()) {
+            self.counters.add(Count::AnsweredFromMemory, 1);
+            return Ok(None);
+        }
+        self.counters.add(Count::LookedUp, 1);
+        let found = look_up()?;
+        if found.is_some() {
+            self.counters.add(Count::TruePositives, 1);
+        } else if is_long {
+            self.counters.add(Count::Unfiltered, 1);
+        } else {
+            self.repair(span);
+        }
+        Ok(found)
+    }
+}
+
+impl<'a, K: StoredKey, B: Backend> IntoIterator for &'a RangeStore<K, B> {
+    type Item = Result<(K, Bytes)>;
+    type IntoIter = RangePairs<'a, K>;
+
+    fn into_iter(self) -> RangePairs<'a, K> {
+        self.iter()
+    }
+}
+
+/// Pairs of a [`RangeStore`], in order from either end.
+pub struct RangePairs<'a, K> {
+    /// What was read to see whether there is anything.
+    first: Option<(Bytes, Bytes)>,
+    rest: Scan<'a>,
+    keys: PhantomData<fn() -> K>,
+}
+
+impl<K: StoredKey> RangePairs<'_, K> {
+    fn none() -> Self {
+        Self { first: None, rest: Box::new(std::iter::empty()), keys: PhantomData }
+    }
+
+    fn read((key, value): (Bytes, Bytes)) -> Result<(K, Bytes)> {
+        let key = Number::<K>::from_bytes(&key).and_then(|number| K::from_number(number.number()));
+        let key = key.ok_or_else(|| StoreError::Format("a key is no number".into()))?;
+        Ok((key, value))
+    }
+}
+
+impl<K: StoredKey> Iterator for RangePairs<'_, K> {
+    type Item = Result<(K, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let pair = match self.first.take() {
+            Some(first) => Ok(first),
+            None => self.rest.next()?,
+        };
+        Some(pair.map_err(StoreError::from).and_then(Self::read))
+    }
+}
+
+impl<K: StoredKey> DoubleEndedIterator for RangePairs<'_, K> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let pair = match self.rest.next_back() {
+            Some(pair) => pair,
+            None => Ok(self.first.take()?),
+        };
+        Some(pair.map_err(StoreError::from).and_then(Self::read))
+    }
+}

@@ -1,0 +1,151 @@
+//! Repairing mistakes, and keeping them.
+
+use super::build::{Room, adapt};
+use super::key::Span;
+use super::{Mistakes, Number, RangeStore, StoredKey};
+use crate::backend::{Backend, Batch, Keyspace, Unbounded};
+use crate::counters::Count;
+use crate::error::Result;
+use crate::layout;
+use crate::stripes::Locked;
+use std::cell::Cell;
+use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
+use twiceshy::{AdaptError, Hash, RangeAnswer, RangeKey};
+
+impl<K: StoredKey, B: Backend> RangeStore<K, B> {
+    /// Repairs what was "maybe" and empty, if it still is so, and remembers it.
+    pub(super) fn repair(&self, span: Span) {
+        if !self.repairs {
+            self.counters.add(Count::FalsePositives, 1);
+            return;
+        }
+        let is_known = Cell::new(false);
+        if self.making_room(|| self.try_repair(span, &is_known)).is_err() {
+            self.counters.add(Count::RepairsFailed, 1);
+        }
+    }
+
+    /// `is_known` tells the next try that it is a mistake: a larger filter may not make it, but it
+    /// must be remembered all the same.
+    fn try_repair(&self, span: Span, is_known: &Cell<bool>) -> Result<Room<()>> {
+        let mut locked = self.lock(span);
+        let is_kept = {
+            let mut pieces = self.pieces(span).map(|piece| (self.hash(piece.first), piece));
+            pieces.all(|(hash, piece)| locked.stripe(hash).has(hash, piece))
+        };
+        let answer = self.filter().filter.check_range(span.numbers());
+        if let RangeAnswer::Maybe(claim) = answer {
+            let members = self.members(claim.suspects())?;
+            if members.iter().any(|member| span.contains(member.number())) {
+                return Ok(Room::Enough(()));
+            }
+            is_known.set(true);
+            // By a claim of this moment: nobody writes to what is held, but a write beside it may
+            // share its version.
+            match adapt(&mut self.filter_mut().filter, span, &members) {
+                Ok(ghosts) => self.counters.add(Count::GhostsCleared, ghosts),
+                Err(AdaptError::TooLong) => {
+                    self.counters.add(Count::Unfiltered, 1);
+                    return Ok(Room::Enough(()));
+                }
+                Err(error) => return Ok(Room::Needed(error.into())),
+            }
+        } else if !is_known.get() && is_kept {
+            // Another repair came in between.
+            return Ok(Room::Enough(()));
+        }
+        self.counters.add(Count::FalsePositives, 1);
+        self.counters.add(Count::Repairs, 1);
+        if is_kept {
+            self.counters.add(Count::RepeatedFalsePositives, 1);
+        }
+        self.remember(&mut locked, span)?;
+        Ok(Room::Enough(()))
+    }
+
+    /// The members in an interval of hashes, and their hashes.
+    pub(super) fn listed(
+        &self,
+        hashes: &RangeInclusive<Hash>,
+    ) -> impl Iterator<Item = Result<(Hash, Number<K>)>> {
+        layout::listed(&self.backend, hashes, |key| {
+            let number = Number::from_bytes(key)?;
+            Some((self.partitions.hash_of(number), number))
+        })
+    }
+
+    /// The members in intervals of hashes, of which some may be the same, but none overlap.
+    pub(super) fn members(
+        &self,
+        hashes: impl Iterator<Item = RangeInclusive<Hash>>,
+    ) -> Result<Vec<Number<K>>> {
+        let mut hashes: Vec<_> = hashes.collect();
+        hashes.sort_unstable_by_key(|hashes| *hashes.start());
+        hashes.dedup();
+        self.counters.add(Count::BackendScans, hashes.len() as u64);
+        let listed = hashes.iter().flat_map(|hashes| self.listed(hashes));
+        listed.map(|member| Ok(member?.1)).collect()
+    }
+
+    /// Keeps a mistake, so that it is repaired whenever the filter is built again, or a member
+    /// comes that it would collide with.
+    fn remember(&self, locked: &mut Locked<'_, Mistakes>, span: Span) -> Result<()> {
+        let mut batch = Batch::new();
+        for piece in self.pieces(span) {
+            self.keep(locked.stripe_mut(self.hash(piece.first)), piece, &mut batch);
+        }
+        // Even those that are here already: a write that failed may have left them here alone.
+        Ok(self.backend.write(&batch, self.durability)?)
+    }
+
+    fn keep(&self, mistakes: &mut Mistakes, piece: Span, batch: &mut Batch) {
+        let partition = self.hash(piece.first);
+        let inserted = mistakes.insert(partition, piece);
+        for taken in &inserted.taken {
+            batch.remove(Keyspace::Mistakes, stored::<K>(taken.first));
+        }
+        let Span { first, last } = inserted.whole;
+        batch.insert(Keyspace::Mistakes, stored::<K>(first), stored::<K>(last));
+        self.mistakes.fetch_add(1, Ordering::Relaxed);
+        self.mistakes.fetch_sub(inserted.taken.len(), Ordering::Relaxed);
+        if self.mistakes.load(Ordering::Relaxed) > self.mistakes_kept
+            && let Some(forgotten) = mistakes.evict(partition, first)
+        {
+            batch.remove(Keyspace::Mistakes, stored::<K>(forgotten.first));
+            self.mistakes.fetch_sub(1, Ordering::Relaxed);
+            self.counters.add(Count::MistakesForgotten, 1);
+        }
+    }
+
+    /// Remembers the mistakes that were kept, as many as may be.
+    pub(super) fn load_mistakes(&self) -> Result<()> {
+        let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
+        let mut batch = Batch::new();
+        for pair in self.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)) {
+            let (first, last) = pair?;
+            let [start, end] = [&first, &last].map(|bytes| Number::<K>::from_bytes(bytes));
+            // What no store has written is no mistake.
+            let (Some(start), Some(end)) = (start, end) else { continue };
+            let piece = Span { first: start.number(), last: end.number() };
+            if piece.first > piece.last || self.pieces(piece).nth(1).is_some() {
+                continue;
+            }
+            if self.mistakes.load(Ordering::Relaxed) >= self.mistakes_kept {
+                batch.remove(Keyspace::Mistakes, &first);
+                self.counters.add(Count::MistakesForgotten, 1);
+                continue;
+            }
+            let hash = self.hash(piece.first);
+            let inserted = locked.stripe_mut(hash).insert(hash, piece);
+            self.mistakes.fetch_add(1, Ordering::Relaxed);
+            self.mistakes.fetch_sub(inserted.taken.len(), Ordering::Relaxed);
+        }
+        if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(&batch, self.durability)?) }
+    }
+}
+
+/// A number as it is on the disk.
+pub(super) fn stored<K: StoredKey>(number: u128) -> impl AsRef<[u8]> {
+    Number::<K>::new(number).to_bytes()
+}

@@ -1,0 +1,60 @@
+//! A store whose visits to the disk are counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use twiceshy::Secret;
+use twiceshy_store::backend::Observed;
+use twiceshy_store::{Backend, Keyspace, RangeOptions, RangeStore, StoredKey};
+
+/// So bad a filter that most empty ranges are mistakes at first.
+pub(crate) fn options() -> RangeOptions {
+    RangeOptions::new().capacity(8).false_positive_rate(0.5).longest_range(4)
+}
+
+/// The same hashes each time.
+pub(crate) fn always() -> RangeOptions {
+    options().secret(Secret::from_bytes([7; 16]))
+}
+
+pub(crate) struct Watched<K: StoredKey, B: Backend> {
+    options: RangeOptions,
+    backend: Arc<Observed<B>>,
+    visits: Arc<AtomicU64>,
+    store: Option<RangeStore<K, Arc<Observed<B>>>>,
+}
+
+impl<K: StoredKey, B: Backend> Watched<K, B> {
+    pub(crate) fn open(options: RangeOptions, backend: B) -> Self {
+        let visits = Arc::new(AtomicU64::new(0));
+        let count = |visits: &Arc<AtomicU64>, space| {
+            if space == Keyspace::Keys {
+                visits.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let (of_gets, of_ranges) = (Arc::clone(&visits), Arc::clone(&visits));
+        let backend = Observed::new(backend, move |space, _| count(&of_gets, space))
+            .on_range(move |space, _| count(&of_ranges, space));
+        let backend = Arc::new(backend);
+        let store = Some(options.open_with(Arc::clone(&backend)).unwrap());
+        Self { options, backend, visits, store }
+    }
+
+    pub(crate) fn store(&self) -> &RangeStore<K, Arc<Observed<B>>> {
+        self.store.as_ref().unwrap()
+    }
+
+    pub(crate) fn reopen(&mut self) {
+        drop(self.store.take());
+        self.store = Some(self.options.open_with(Arc::clone(&self.backend)).unwrap());
+    }
+
+    /// How often the keys were visited for something, and what came of it.
+    pub(crate) fn visits<T>(
+        &self,
+        ask: impl FnOnce(&RangeStore<K, Arc<Observed<B>>>) -> T,
+    ) -> (u64, T) {
+        let before = self.visits.load(Ordering::Relaxed);
+        let answer = ask(self.store());
+        (self.visits.load(Ordering::Relaxed) - before, answer)
+    }
+}
