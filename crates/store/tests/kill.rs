@@ -8,25 +8,17 @@
 mod common;
 
 use common::Random;
+use common::child::{CHILD_ENGINE, CHILD_FIRST, CHILD_PATH, STALLED, cycles_and_seed, spawn_child};
 use std::collections::BTreeMap;
 use std::env;
-use std::io::{BufRead, BufReader, Write, stdout};
+use std::io::{Write, stdout};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use twiceshy_store::backend::{Change, Result, Unbounded};
 use twiceshy_store::{Backend, Batch, Durability, Keyspace};
-
-/// Longer than this no write and no opening may take, even on a busy machine.
-const STALLED: Duration = Duration::from_secs(30);
-
-/// What the child finds in its environment.
-const CHILD_ENGINE: &str = "TWICESHY_KILL_ENGINE";
-const CHILD_PATH: &str = "TWICESHY_KILL_PATH";
-const CHILD_FIRST: &str = "TWICESHY_KILL_FIRST";
 
 #[cfg(feature = "fjall")]
 #[test]
@@ -102,40 +94,6 @@ fn child() {
             return;
         }
     }
-}
-
-/// Runs a test of this file in a process of its own; gives what it says that it wrote.
-fn spawn_child(test: &str, engine: &str, path: &Path, first: u64) -> (Child, Receiver<String>) {
-    let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", test, "--test-threads=1", "--nocapture"])
-        .env(CHILD_ENGINE, engine)
-        .env(CHILD_PATH, path)
-        .env(CHILD_FIRST, first.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (sender, acknowledged) = channel();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    thread::spawn(move || {
-        for line in lines.map_while(std::result::Result::ok) {
-            // The test harness writes lines, too.
-            if let Some((_, written)) = line.split_once("wrote ") {
-                // Once the parent has what it waits for, it may have gone.
-                let _ = sender.send(written.to_owned());
-            }
-        }
-    });
-    (child, acknowledged)
-}
-
-fn cycles_and_seed() -> (u64, u64) {
-    let cycles = env::var("TWICESHY_KILL_CYCLES").map_or(10, |n| n.parse().unwrap());
-    let seed = env::var("TWICESHY_SEED").map_or_else(
-        |_| SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
-        |seed| seed.parse().unwrap(),
-    );
-    println!("TWICESHY_SEED={seed}");
-    (cycles, seed)
 }
 
 fn kill_again_and_again(engine: &str) {

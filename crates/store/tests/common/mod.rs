@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "not by each of them")]
 
+pub mod child;
+
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;

@@ -1,1 +1,171 @@
-//! Later.
+//! The backend fails at each operation of a script, one after the other: what was acknowledged is
+//! there, what was not is whole or absent, and no range is empty that has a key.
+
+use crate::watched::always;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use twiceshy_store::backend::Unbounded;
+use twiceshy_store::testing::{Fault, FaultyBackend};
+use twiceshy_store::{Backend, Keyspace, MemoryBackend, RangeStore, Result};
+
+type Faulty = Arc<FaultyBackend<MemoryBackend>>;
+
+/// The keys of the script.
+const KEYS: u64 = 60;
+
+enum Step {
+    Put(u64, u8),
+    Delete(u64),
+    /// Asks for all ranges of so many keys.
+    Ask(u64),
+    Scrub,
+    Reopen,
+}
+
+/// Members, mistakes between them, members that collide with these, growth, mistakes that become
+/// members and are mistakes again.
+fn script() -> Vec<Step> {
+    use Step::*;
+    let mut script: Vec<Step> = (0..6).map(|n| Put(n * 9, 1)).collect();
+    script.extend([Put(9, 2), Ask(3), Delete(18), Put(18, 3), Put(20, 4), Ask(1), Reopen]);
+    script.extend([Delete(20), Delete(55), Ask(5), Put(27, 5), Delete(0), Put(0, 6), Scrub]);
+    script.extend((0..8).map(|n| Put(n * 7 + 1, 7)));
+    script.extend([Ask(4), Reopen, Delete(36), Ask(2)]);
+    script
+}
+
+struct Known {
+    backend: Faulty,
+    longest_range: u64,
+    store: Option<RangeStore<u64, Faulty>>,
+    /// What a key may be worth; of one that isn't here, that is nothing.
+    possible: BTreeMap<u64, BTreeSet<Option<u8>>>,
+}
+
+impl Known {
+    /// Opens it, if it isn't open.
+    fn store(&mut self) -> Result<&RangeStore<u64, Faulty>> {
+        if self.store.is_none() {
+            let options = always().longest_range(self.longest_range);
+            self.store = Some(options.open_with(Arc::clone(&self.backend))?);
+        }
+        Ok(self.store.as_ref().unwrap())
+    }
+
+    fn possible(&mut self, key: u64) -> &mut BTreeSet<Option<u8>> {
+        self.possible.entry(key).or_insert_with(|| BTreeSet::from([None]))
+    }
+
+    fn wrote(&mut self, key: u64, value: Option<u8>, is_acknowledged: bool) {
+        let possible = self.possible(key);
+        if is_acknowledged {
+            possible.clear();
+        }
+        possible.insert(value);
+    }
+
+    fn ask(&mut self, length: u64) -> Result<()> {
+        for first in 0..=KEYS - length {
+            let keys = first..first + length;
+            let pairs: Vec<_> = self.store()?.range(keys.clone())?.collect::<Result<_>>()?;
+            let found: BTreeMap<u64, u8> =
+                pairs.into_iter().map(|(key, value)| (key, value[0])).collect();
+            for key in keys.clone() {
+                let value = found.get(&key).copied();
+                let possible = self.possible(key);
+                assert!(possible.contains(&value), "{key} is {value:?}, not of {possible:?}");
+                *possible = BTreeSet::from([value]);
+            }
+            assert_eq!(self.store()?.range_is_empty(keys)?, found.is_empty());
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Result<()> {
+        match *step {
+            Step::Put(key, value) => {
+                let done = self.store()?.put(key, &[value]);
+                self.wrote(key, Some(value), done.is_ok());
+                done
+            }
+            Step::Delete(key) => {
+                let done = self.store()?.delete(key);
+                self.wrote(key, None, done.is_ok());
+                done.map(drop)
+            }
+            Step::Ask(length) => self.ask(length),
+            Step::Scrub => self.store()?.scrub(),
+            Step::Reopen => {
+                self.store = None;
+                self.store().map(drop)
+            }
+        }
+    }
+
+    /// Nothing fails any more: all is as it should be, and what is a mistake now is made once.
+    fn check(&mut self) {
+        self.ask(1).unwrap();
+        self.ask(3).unwrap();
+        let store = self.store().unwrap();
+        store.validate().unwrap();
+        let before = store.stats();
+        self.ask(1).unwrap();
+        self.ask(3).unwrap();
+        let after = self.store().unwrap().stats();
+        assert_eq!(after.false_positives, before.false_positives, "a mistake again");
+        // The two maps are the same, and no mistake has a member.
+        let keys = |space| {
+            let pairs = self.backend.range(space, (Unbounded, Unbounded));
+            pairs.map(|pair| pair.unwrap()).collect::<Vec<_>>()
+        };
+        let number = |bytes: &[u8]| u64::from_be_bytes(*bytes.last_chunk().unwrap());
+        let there: BTreeSet<u64> =
+            keys(Keyspace::Keys).iter().map(|(key, _)| number(key)).collect();
+        let listed: BTreeSet<u64> =
+            keys(Keyspace::Members).iter().map(|(member, _)| number(member)).collect();
+        assert_eq!(there, listed);
+        for (first, last) in keys(Keyspace::Mistakes) {
+            assert!(there.range(number(&first)..=number(&last)).next().is_none());
+        }
+    }
+}
+
+fn run(longest_range: u64, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) -> Known {
+    let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    plan(&backend);
+    let mut known = Known { backend, longest_range, store: None, possible: BTreeMap::new() };
+    for step in script() {
+        // It is said what failed; the next step may be fine.
+        let _ = known.step(&step);
+    }
+    known
+}
+
+#[test]
+fn whatever_fails_nothing_is_lost() {
+    // Ranges of several partitions, and several ranges in one.
+    for longest_range in [1, 4] {
+        let mut known = run(longest_range, |_| {});
+        let stats = known.store().unwrap().stats();
+        assert_eq!((stats.repairs_failed, stats.ghosts_left), (0, 0));
+        assert!(stats.mistakes > 1, "the filter is too good for this test");
+        let operations = known.backend.operations();
+        known.check();
+        for fault in [Fault::Before, Fault::After] {
+            for n in 0..operations {
+                fail(longest_range, |backend| backend.fail_at(n, fault));
+                if n % 8 == 0 {
+                    fail(longest_range, |backend| backend.fail_from(n, fault));
+                }
+            }
+        }
+    }
+}
+
+fn fail(longest_range: u64, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
+    let mut known = run(longest_range, plan);
+    known.backend.heal();
+    known.check();
+    known.store = None;
+    known.check();
+}

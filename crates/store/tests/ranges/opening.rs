@@ -1,1 +1,204 @@
-//! Later.
+//! Opening: what is refused, and what is found again.
+
+use crate::watched::{always, options};
+use std::sync::Arc;
+use twiceshy::Secret;
+use twiceshy_store::backend::Unbounded;
+use twiceshy_store::{
+    Backend, Batch, Durability, GuardedStore, Keyspace, MemoryBackend, Options, RangeOptions,
+    RangeStore, StoreError,
+};
+
+type Shared = Arc<MemoryBackend>;
+
+fn open(options: &RangeOptions, backend: &Shared) -> Result<RangeStore<u64, Shared>, StoreError> {
+    options.open_with(Arc::clone(backend))
+}
+
+fn keys(backend: &Shared, space: Keyspace) -> Vec<Vec<u8>> {
+    backend.range(space, (Unbounded, Unbounded)).map(|pair| pair.unwrap().0.to_vec()).collect()
+}
+
+#[test]
+fn the_two_kinds_of_store_refuse_each_other() {
+    let ranges = Shared::default();
+    open(&options(), &ranges).unwrap().put(7, b"1").unwrap();
+    let points = Options::new()
+        .open_with::<_, twiceshy::ConcurrentAdaptiveQuotientFilter>(Arc::clone(&ranges), None);
+    let error = points.err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "the store is of another kind: it keeps keys of 64 bits, for ranges of up to 4"
+    );
+
+    let points = Shared::default();
+    let store: GuardedStore<_> = Options::new().open_with(Arc::clone(&points), None).unwrap();
+    store.put(b"alice", b"1").unwrap();
+    drop(store);
+    let before = keys(&points, Keyspace::Meta);
+    let error = open(&options(), &points).err().unwrap();
+    assert!(matches!(error, StoreError::Kind(_)), "{error}");
+    assert_eq!(keys(&points, Keyspace::Meta), before);
+    // Each opens its own, still.
+    let store: GuardedStore<_> = Options::new().open_with(points, None).unwrap();
+    assert!(store.contains(b"alice").unwrap());
+    assert!(open(&options(), &ranges).unwrap().contains(7).unwrap());
+}
+
+#[test]
+fn a_store_keeps_its_keys_its_longest_range_and_its_secret() {
+    let backend = Shared::default();
+    open(&always(), &backend).unwrap().put(7, b"1").unwrap();
+    let other_keys = always().open_with::<u32, _>(Arc::clone(&backend));
+    assert!(matches!(other_keys.err().unwrap(), StoreError::Kind(_)));
+    let other_range = open(&always().longest_range(8), &backend);
+    assert!(matches!(other_range.err().unwrap(), StoreError::Kind(_)));
+    let other_secret = open(&always().secret(Secret::from_bytes([8; 16])), &backend);
+    assert!(matches!(other_secret.err().unwrap(), StoreError::Secret));
+    // Three are rounded up to four, and who asks for nothing gets what there is.
+    assert!(open(&always().longest_range(3), &backend).unwrap().contains(7).unwrap());
+    let store = open(&RangeOptions::new(), &backend).unwrap();
+    assert!(store.contains(7).unwrap());
+    assert_eq!(store.longest_range(), 4);
+}
+
+#[test]
+fn what_cant_be_built_is_refused_before_anything_is_written() {
+    let backend = Shared::default();
+    for impossible in [
+        options().longest_range(0),
+        options().longest_range(1 << 21),
+        options().false_positive_rate(0.0),
+        options().false_positive_rate(f64::NAN),
+        options().create(false),
+    ] {
+        assert!(open(&impossible, &backend).is_err());
+        assert!(Keyspace::ALL.iter().all(|&space| keys(&backend, space).is_empty()));
+    }
+    let missing = open(&options().create(false), &backend);
+    assert!(matches!(missing.err().unwrap(), StoreError::Missing));
+}
+
+#[test]
+fn data_without_a_secret_is_no_store() {
+    let backend = Shared::default();
+    let mut batch = Batch::new();
+    batch.insert(Keyspace::Keys, [0; 8], "1");
+    backend.write(&batch, Durability::Synced).unwrap();
+    assert!(matches!(open(&options(), &backend).err().unwrap(), StoreError::Format(_)));
+}
+
+/// The maps are written together, but a damaged journal may part them.
+#[test]
+fn maps_that_differ_are_reconciled() {
+    let backend = Shared::default();
+    let store = open(&always(), &backend).unwrap();
+    (0..200).for_each(|n| store.put(n * 100, b"1").unwrap());
+    for n in 0..200 {
+        assert!(store.range_is_empty(n * 100 + 1..n * 100 + 5).unwrap());
+    }
+    let mistakes = store.stats().mistakes;
+    assert!(mistakes > 20);
+    drop(store);
+    let mut batch = Batch::new();
+    // Every third isn't listed, every fifth is listed but isn't there.
+    for member in keys(&backend, Keyspace::Members) {
+        let n = u64::from_be_bytes(*member.last_chunk().unwrap()) / 100;
+        if n.is_multiple_of(3) {
+            batch.remove(Keyspace::Members, member);
+        } else if n.is_multiple_of(5) {
+            batch.remove(Keyspace::Keys, (n * 100).to_be_bytes());
+        }
+    }
+    backend.write(&batch, Durability::Synced).unwrap();
+
+    let store = open(&always(), &backend).unwrap();
+    let is_there = |n: u64| n.is_multiple_of(3) || !n.is_multiple_of(5);
+    for n in 0..200 {
+        assert_eq!(store.contains(n * 100).unwrap(), is_there(n), "{n}");
+        assert!(store.range_is_empty(n * 100 + 1..n * 100 + 5).unwrap());
+        assert_eq!(store.delete(n * 100).unwrap(), is_there(n));
+        store.put(n * 100, b"2").unwrap();
+    }
+    assert_eq!(store.stats().members, 200);
+    assert_eq!(keys(&backend, Keyspace::Members).len(), 200);
+    store.validate().unwrap();
+}
+
+#[test]
+fn bytes_that_no_store_has_written_do_no_harm() {
+    let backend = Shared::default();
+    let store = open(&always(), &backend).unwrap();
+    (0..50).for_each(|n| store.put(n * 100, b"1").unwrap());
+    drop(store);
+    let mut batch = Batch::new();
+    for junk in [&b""[..], b"abc", &[0xff; 12], &[7; 40]] {
+        batch.insert(Keyspace::Members, junk, "junk");
+        batch.insert(Keyspace::Mistakes, junk, "junk");
+    }
+    // The wrong way round, of two partitions, and with a member in it.
+    for (first, last) in [(9u64, 8u64), (3, 4), (500, 501)] {
+        batch.insert(Keyspace::Mistakes, first.to_be_bytes(), last.to_be_bytes());
+    }
+    batch.insert(Keyspace::Keys, "no number", "junk");
+    backend.write(&batch, Durability::Synced).unwrap();
+
+    let store = open(&always(), &backend).unwrap();
+    for n in 0..50 {
+        assert!(store.contains(n * 100).unwrap());
+        assert!(store.range_is_empty(n * 100 + 1..n * 100 + 5).unwrap());
+    }
+    (0..50).for_each(|n| store.put(n * 100 + 7, b"2").unwrap());
+    store.scrub().unwrap();
+    assert!((0..50).all(|n| !store.range_is_empty(n * 100..=n * 100 + 1).unwrap()));
+    assert!(store.iter().any(|pair| matches!(pair, Err(StoreError::Format(_)))));
+}
+
+#[test]
+fn a_store_with_a_broken_identity_is_refused() {
+    let backend = Shared::default();
+    drop(open(&always(), &backend).unwrap());
+    let identity = backend.get(Keyspace::Meta, b"store").unwrap().unwrap().to_vec();
+    let mut broken: Vec<Vec<u8>> = (0..identity.len()).map(|n| identity[..n].to_vec()).collect();
+    broken.push([&identity[..], &[0]].concat());
+    for (at, value) in [(0, 9), (4, 3), (4, 1), (21, 0), (21, 255), (29, 3)] {
+        let mut other = identity.clone();
+        other[at] = value;
+        broken.push(other);
+    }
+    for bytes in broken {
+        let mut batch = Batch::new();
+        batch.insert(Keyspace::Meta, "store", &bytes);
+        backend.write(&batch, Durability::Synced).unwrap();
+        assert!(open(&RangeOptions::new(), &backend).is_err(), "{bytes:?}");
+    }
+}
+
+#[cfg(feature = "fjall")]
+#[test]
+fn a_directory_and_its_backup_can_be_opened() {
+    use std::net::Ipv4Addr;
+    let directory = tempfile::tempdir().unwrap();
+    let [path, copy] = ["store", "copy"].map(|name| directory.path().join(name));
+    let store = options().open::<Ipv4Addr>(&path).unwrap();
+    let address = |n: u8| Ipv4Addr::new(10, 0, n, 1);
+    (0..100).for_each(|n| store.put(address(n), &[n]).unwrap());
+    store.flush().unwrap();
+    store.compact().unwrap();
+    assert!(store.bytes_on_disk().unwrap() > 0);
+    store.backup(&copy).unwrap();
+    store.delete(address(7)).unwrap();
+    store.close().unwrap();
+    for (path, members) in [(path, 99), (copy, 100)] {
+        let store = RangeOptions::new().open::<Ipv4Addr>(path).unwrap();
+        assert_eq!(store.stats().members, members);
+        let network = Ipv4Addr::new(10, 0, 0, 0)..=Ipv4Addr::new(10, 0, 255, 255);
+        let pairs: Vec<_> = store.range(network).unwrap().map(Result::unwrap).collect();
+        assert_eq!(pairs.len() as u64, members);
+        assert!(pairs.iter().all(|(key, value)| address(value[0]) == *key));
+    }
+    let nowhere = directory.path().join("nowhere");
+    let missing = RangeOptions::new().create(false).open::<u64>(&nowhere);
+    assert!(matches!(missing.err().unwrap(), StoreError::Missing));
+    assert!(!nowhere.exists());
+}

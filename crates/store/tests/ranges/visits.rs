@@ -1,1 +1,208 @@
-//! Later.
+//! An empty range goes to the disk at most once, ever.
+
+use crate::common::Random;
+use crate::watched::{Watched, always};
+use std::ops::Range;
+use twiceshy_store::backend::Unbounded;
+use twiceshy_store::{Backend, Keyspace, MemoryBackend, RangeOptions};
+
+const MEMBERS: u64 = 60;
+
+/// Members a thousand apart, at different places in their partitions.
+fn member(n: u64) -> u64 {
+    n * 1001
+}
+
+/// A range between two members, as long as is planned for, or a bit longer.
+fn empty_range(random: &mut Random) -> Range<u64> {
+    let first = member(random.below(MEMBERS)) + 1 + random.below(980);
+    first..first + 1 + random.below(12)
+}
+
+struct Known {
+    watched: Watched<u64, MemoryBackend>,
+    mistakes: Vec<Range<u64>>,
+}
+
+impl Known {
+    /// Members, and ranges that were visited.
+    fn new(options: RangeOptions) -> Self {
+        let watched = Watched::open(options, MemoryBackend::new());
+        (0..MEMBERS).for_each(|n| watched.store().put(member(n), b"1").unwrap());
+        let mut random = Random(1);
+        let mut mistakes = Vec::new();
+        for _ in 0..400 {
+            let range = empty_range(&mut random);
+            let (visits, is_empty) =
+                watched.visits(|store| store.range_is_empty(range.clone()).unwrap());
+            assert!(is_empty && visits <= 1);
+            if visits == 1 {
+                mistakes.push(range);
+            }
+        }
+        assert!(mistakes.len() > 20, "the filter is too good for this test");
+        Self { watched, mistakes }
+    }
+
+    /// None of the mistakes is made again, by whatever question.
+    fn check(&self) {
+        for range in &self.mistakes {
+            let ask = |store: &twiceshy_store::RangeStore<u64, _>| {
+                assert!(store.range_is_empty(range.clone()).unwrap());
+                assert!(store.range(range.clone()).unwrap().next().is_none());
+                for key in range.clone() {
+                    assert_eq!(store.get(key).unwrap(), None);
+                    assert!(!store.delete(key).unwrap());
+                }
+            };
+            assert_eq!(self.watched.visits(ask).0, 0, "{range:?} is visited again");
+        }
+        let stats = self.watched.store().stats();
+        assert_eq!((stats.repeated_false_positives, stats.repairs_failed), (0, 0));
+    }
+}
+
+#[test]
+fn a_mistake_is_made_once() {
+    Known::new(always()).check();
+}
+
+#[test]
+fn not_again_after_reopening() {
+    let mut known = Known::new(always());
+    for _ in 0..3 {
+        known.watched.reopen();
+        known.check();
+    }
+}
+
+#[test]
+fn not_again_after_growth() {
+    let known = Known::new(always());
+    let bytes = known.watched.store().stats().filter_bytes;
+    for n in 0..5000 {
+        known.watched.store().put(1 << 40 | n << 10, b"2").unwrap();
+    }
+    assert!(known.watched.store().stats().filter_bytes > 4 * bytes, "it hasn't grown");
+    known.check();
+}
+
+#[test]
+fn not_again_after_all_members_went_and_came_back() {
+    let known = Known::new(always());
+    let store = known.watched.store();
+    for n in 0..MEMBERS {
+        assert!(store.delete(member(n)).unwrap());
+        known.check();
+        store.put(member(n), b"3").unwrap();
+        known.check();
+    }
+    // All at once, too, in another order.
+    (0..MEMBERS).for_each(|n| assert!(store.delete(member(n)).unwrap()));
+    known.check();
+    (0..MEMBERS).rev().for_each(|n| store.put(member(n), b"4").unwrap());
+    known.check();
+    assert!(store.stats().repairs > store.stats().false_positives, "none came back");
+}
+
+#[test]
+fn a_key_that_comes_into_a_mistake_leaves_the_parts_beside_it() {
+    let mut known = Known::new(always());
+    let store = known.watched.store();
+    let mut parts = Vec::new();
+    for range in std::mem::take(&mut known.mistakes) {
+        let middle = range.start + (range.end - range.start) / 2;
+        store.put(middle, b"5").unwrap();
+        assert!(!store.range_is_empty(range.clone()).unwrap());
+        parts.extend([range.start..middle, middle + 1..range.end]);
+    }
+    parts.retain(|part| store.iter().all(|pair| !part.contains(&pair.unwrap().0)));
+    known.mistakes = parts;
+    known.check();
+    known.watched.reopen();
+    known.check();
+}
+
+#[test]
+fn so_many_mistakes_are_kept_and_no_more() {
+    for most in [1, 7] {
+        let mut known = Known::new(always().mistakes_kept(most));
+        let kept = |known: &Known| known.watched.store().stats().mistakes;
+        assert!(kept(&known) <= most as u64);
+        // Cut one in two, where there may be no room for both.
+        let range = known.mistakes.last().unwrap().clone();
+        known.watched.store().put(range.start + (range.end - range.start) / 2, b"6").unwrap();
+        assert!(kept(&known) <= most as u64);
+        known.watched.reopen();
+        assert!(kept(&known) <= most as u64);
+        assert!((1..=most as u64).contains(&kept(&known)));
+        known.watched.store().scrub().unwrap();
+        (0..MEMBERS).for_each(|n| assert!(known.watched.store().contains(member(n)).unwrap()));
+    }
+}
+
+#[test]
+fn fewer_are_kept_if_that_is_asked_for_later() {
+    let backend = std::sync::Arc::new(MemoryBackend::new());
+    let open = |most| {
+        let options = always().mistakes_kept(most);
+        options.open_with::<u64, _>(std::sync::Arc::clone(&backend)).unwrap()
+    };
+    let store = open(1000);
+    (0..MEMBERS).for_each(|n| store.put(member(n), b"1").unwrap());
+    let mut random = Random(1);
+    (0..400).for_each(|_| assert!(store.range_is_empty(empty_range(&mut random)).unwrap()));
+    let on_disk = || backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)).count() as u64;
+    assert_eq!(store.stats().mistakes, on_disk());
+    assert!(on_disk() > 20);
+    drop(store);
+    let store = open(9);
+    assert_eq!((store.stats().mistakes, on_disk()), (9, 9));
+}
+
+#[test]
+fn ranges_that_are_too_long_are_visited_each_time_and_not_kept() {
+    let watched: Watched<u64, _> = Watched::open(always(), MemoryBackend::new());
+    watched.store().put(5, b"1").unwrap();
+    for range in [1000..2000, 6..u64::MAX, 1 << 40..1 << 41] {
+        for _ in 0..2 {
+            let (visits, is_empty) =
+                watched.visits(|store| store.range_is_empty(range.clone()).unwrap());
+            assert!(is_empty);
+            assert_eq!(visits, 1, "{range:?}");
+        }
+    }
+    let stats = watched.store().stats();
+    assert_eq!((stats.unfiltered, stats.mistakes, stats.lookups), (6, 0, 6));
+    assert!(!watched.store().range_is_empty(..).unwrap());
+}
+
+#[test]
+fn ranges_without_keys_are_nobodys_business() {
+    let watched: Watched<u64, _> = Watched::open(always(), MemoryBackend::new());
+    watched.store().put(5, b"1").unwrap();
+    let (visits, ()) = watched.visits(|store| {
+        assert!(store.range_is_empty(5..5).unwrap());
+        assert!(store.range_is_empty(..0).unwrap());
+        #[expect(clippy::reversed_empty_ranges, reason = "that is asked")]
+        let reversed = 9..=3;
+        assert!(store.range(reversed).unwrap().next().is_none());
+    });
+    assert_eq!(visits, 0);
+}
+
+#[test]
+fn without_repairs_mistakes_are_repeated() {
+    let watched = Watched::open(always().repairs(false), MemoryBackend::new());
+    (0..MEMBERS).for_each(|n| watched.store().put(member(n), b"1").unwrap());
+    let mut visits = [0, 0];
+    for visits in &mut visits {
+        let mut random = Random(1);
+        for _ in 0..200 {
+            let range = empty_range(&mut random);
+            *visits += watched.visits(|store| store.range_is_empty(range).unwrap()).0;
+        }
+    }
+    assert!(visits[0] > 20 && visits[0] == visits[1]);
+    assert_eq!(watched.store().stats().mistakes, 0);
+}

@@ -8,7 +8,7 @@ use twiceshy_store::{Backend, Keyspace, RangeOptions, RangeStore, StoredKey};
 
 /// So bad a filter that most empty ranges are mistakes at first.
 pub(crate) fn options() -> RangeOptions {
-    RangeOptions::new().capacity(8).false_positive_rate(0.5).longest_range(4)
+    RangeOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4)
 }
 
 /// The same hashes each time.
