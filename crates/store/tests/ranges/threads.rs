@@ -54,7 +54,7 @@ fn everybody_finds_his_own_and_nobody_repeats_a_mistake() {
                     assert!(!store.range_is_empty(span).unwrap());
                 }
                 // Nobody's: mistakes, that all repair at once.
-                let far = 1 << 30 | random.below(500) * 3;
+                let far = (1 << 30) + random.below(500) * 3;
                 assert!(store.range_is_empty(far..far + 3).unwrap());
             }
             own
@@ -124,7 +124,9 @@ fn no_mistake_is_made_again_while_members_come_and_go() {
                 }
             })
         });
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        for writer in writers {
+            writer.join().unwrap();
+        }
         is_over.store(true, Ordering::Relaxed);
     });
     let after = store.stats();
