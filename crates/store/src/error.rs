@@ -27,6 +27,12 @@ pub enum StoreError {
         /// Its length.
         bytes: usize,
     },
+    /// A key of a store of ranges isn't as short as its type says.
+    #[error("a key's number has more than {bits} bits, which is what its type says")]
+    Number {
+        /// What it says.
+        bits: u32,
+    },
     /// There is no room in the filter, and it can't grow.
     #[error("the filter takes no more members")]
     Filter(#[from] InsertError),

@@ -18,6 +18,20 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("data");
+//! use std::net::Ipv4Addr;
+//! use twiceshy_store::RangeOptions;
+//! let hosts = RangeOptions::new().longest_range(256).open::<Ipv4Addr>(&path)?;
+//! hosts.put(Ipv4Addr::new(192, 0, 2, 7), b"printer")?;
+//! let network = Ipv4Addr::new(198, 51, 100, 0)..=Ipv4Addr::new(198, 51, 100, 255);
+//! assert!(hosts.range_is_empty(network)?); // goes to the disk once at most
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -35,9 +35,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub(super) fn recover(&self) -> Result<()> {
         let locked = self.stripes.lock([ALL]);
         let keys = self.count_keys()?;
-        if self.rebuild(&locked, keys.members as usize)? != keys {
+        // With room for some more, so that it needn't grow at once.
+        let needed = keys.members as usize + self.mistakes.load(Ordering::Relaxed);
+        let capacity = self.shape.capacity.max(needed + needed / 4);
+        if self.rebuild(&locked, capacity)? != keys {
             self.reconcile()?;
-            self.rebuild(&locked, keys.members as usize)?;
+            self.rebuild(&locked, capacity)?;
         }
         Ok(())
     }
@@ -50,7 +53,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub fn scrub(&self) -> Result<()> {
         let locked = self.stripes.lock([ALL]);
         self.reconcile()?;
-        self.rebuild(&locked, 0)?;
+        let capacity = self.filter().capacity;
+        self.rebuild(&locked, capacity)?;
         Ok(())
     }
 
@@ -93,10 +97,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
 
     /// Builds the filter for so many members, or more, while the old one answers. Says which there
     /// are.
-    fn rebuild(&self, locked: &Locked<'_, Mistakes>, members: usize) -> Result<Census> {
-        let mistakes = self.mistakes.load(Ordering::Relaxed);
-        let needed = members.saturating_add(mistakes);
-        let mut capacity = self.filter().capacity.max(needed.saturating_add(needed / 4));
+    fn rebuild(&self, locked: &Locked<'_, Mistakes>, mut capacity: usize) -> Result<Census> {
         loop {
             let mut filter = self.empty(capacity)?;
             match self.fill(&mut filter, locked)? {

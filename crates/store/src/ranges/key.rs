@@ -1,9 +1,10 @@
 //! Keys that are numbers, on the disk and back.
 
+use crate::error::{Result, StoreError};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::ops::RangeInclusive;
+use std::ops::{RangeBounds, RangeInclusive};
 use std::time::{Duration, SystemTime};
 use twiceshy::RangeKey;
 
@@ -112,7 +113,7 @@ impl<K: RangeKey> Number<K> {
         let mut bytes = [0; 16];
         bytes[16 - stored.len()..].copy_from_slice(stored);
         let number = u128::from_be_bytes(bytes);
-        (number.checked_shr(K::BITS).unwrap_or(0) == 0).then(|| Self::new(number))
+        is_short::<K>(number).then(|| Self::new(number))
     }
 }
 
@@ -124,6 +125,11 @@ impl<K: RangeKey> RangeKey for Number<K> {
     }
 }
 
+/// Whether a number has no more bits than the type says.
+fn is_short<K: RangeKey>(number: u128) -> bool {
+    number.checked_shr(K::BITS).unwrap_or(0) == 0
+}
+
 /// All numbers from the first to the last, which isn't less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
@@ -132,8 +138,23 @@ pub(super) struct Span {
 }
 
 impl Span {
-    pub(super) fn one(number: u128) -> Self {
-        Self { first: number, last: number }
+    /// Of one key; fails if that isn't what its type says.
+    pub(super) fn one<K: RangeKey>(key: K) -> Result<Self> {
+        Self { first: key.number(), last: key.number() }.checked::<K>()
+    }
+
+    /// Of the keys within bounds; `None` if there can't be any.
+    pub(super) fn of<K: RangeKey>(range: &impl RangeBounds<K>) -> Result<Option<Self>> {
+        let span = K::numbers(range).map(|numbers| {
+            let (first, last) = numbers.into_inner();
+            Self { first, last }
+        });
+        span.map(Self::checked::<K>).transpose()
+    }
+
+    /// Longer numbers would be stored as other ones.
+    fn checked<K: RangeKey>(self) -> Result<Self> {
+        if is_short::<K>(self.last) { Ok(self) } else { Err(StoreError::Number { bits: K::BITS }) }
     }
 
     pub(super) fn contains(self, number: u128) -> bool {
@@ -210,6 +231,27 @@ mod tests {
         assert_eq!(Duration::from_number(u128::MAX), None);
         assert_eq!(SystemTime::from_number(u128::MAX), None);
         assert!(Number::<Duration>::from_bytes(&[u8::MAX; 12]).is_none(), "more than 94 bits");
+    }
+
+    /// A type that says less than the truth.
+    #[derive(Clone, Copy)]
+    struct Liar(u128);
+
+    impl RangeKey for Liar {
+        const BITS: u32 = 8;
+
+        fn number(self) -> u128 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_too_long_are_refused() {
+        assert!(Span::one(Liar(255)).is_ok() && Span::one(Liar(256)).is_err());
+        assert!(Span::of(&(Liar(3)..Liar(256))).is_ok());
+        assert!(Span::of(&(Liar(3)..=Liar(256))).is_err());
+        assert_eq!(Span::of(&(Liar(5)..)).unwrap(), Some(Span { first: 5, last: 255 }));
+        assert_eq!(Span::of(&(Liar(5)..Liar(5))).unwrap(), None);
     }
 
     #[test]

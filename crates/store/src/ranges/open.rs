@@ -147,6 +147,7 @@ impl RangeOptions {
         backend: B,
         data: &'static str,
     ) -> Result<RangeStore<K, B>> {
+        const { assert!(K::BITS > 0 && K::BITS <= 128, "keys have 1 to 128 bits") }
         if !self.create && !layout::is_store(&backend)? {
             return Err(StoreError::Missing);
         }

@@ -25,12 +25,10 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// # Errors
     /// As [`range_is_empty`](Self::range_is_empty).
     pub fn range(&self, range: impl RangeBounds<K>) -> Result<RangePairs<'_, K>> {
-        let Some(span) = K::numbers(&range) else { return Ok(RangePairs::none()) };
-        let (first, last) = span.into_inner();
-        let span = Span { first, last };
+        let Some(span) = Span::of(&range)? else { return Ok(RangePairs::none()) };
         let pairs = self.guarded(span, || {
             self.counters.add(Count::BackendScans, 1);
-            let [first, last] = [first, last].map(stored::<K>);
+            let [first, last] = [span.first, span.last].map(stored::<K>);
             let bounds = (Included(first.as_ref()), Included(last.as_ref()));
             let mut rest = self.backend.range(Keyspace::Keys, bounds);
             let first = rest.next().transpose()?;
@@ -50,8 +48,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// # Errors
     /// As [`range_is_empty`](Self::range_is_empty).
     pub fn get(&self, key: K) -> Result<Option<Bytes>> {
-        let number = key.number();
-        self.guarded(Span::one(number), || self.look_up(number))
+        let span = Span::one(key)?;
+        self.guarded(span, || self.look_up(span.first))
     }
 
     /// Whether a key is there.

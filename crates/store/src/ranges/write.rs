@@ -29,8 +29,9 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         if value.len() > MAX_VALUE_BYTES {
             return Err(BackendError::ValueTooLong { bytes: value.len() }.into());
         }
-        let number = key.number();
-        let Admitted { mut locked, is_new } = self.making_room(|| self.try_admit(number))?;
+        let span = Span::one(key)?;
+        let number = span.first;
+        let Admitted { mut locked, is_new } = self.making_room(|| self.try_admit(span))?;
         let partition = self.hash(number);
         let mistake = locked.stripe(partition).around(partition, number);
         let mut batch = Batch::new();
@@ -62,8 +63,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// # Errors
     /// If the backend fails.
     pub fn delete(&self, key: K) -> Result<bool> {
-        let number = key.number();
-        let span = Span::one(number);
+        let span = Span::one(key)?;
+        let number = span.first;
         let locked = self.lock(span);
         if !self.filter().filter.contains_range(span.numbers()) {
             self.counters.add(Count::AnsweredFromMemory, 1);
@@ -88,14 +89,14 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(removed.map(|()| true)?)
     }
 
-    fn try_admit(&self, number: u128) -> Result<Room<Admitted<'_>>> {
-        let locked = self.lock(Span::one(number));
-        let maybe = self.filter().filter.contains(Number::new(number));
-        let is_new = !maybe || self.look_up(number)?.is_none();
+    fn try_admit(&self, span: Span) -> Result<Room<Admitted<'_>>> {
+        let locked = self.lock(span);
+        let maybe = self.filter().filter.contains_range(span.numbers());
+        let is_new = !maybe || self.look_up(span.first)?.is_none();
         if !is_new {
             return Ok(Room::Enough(Admitted { locked, is_new }));
         }
-        Ok(match self.admit(&locked, number)? {
+        Ok(match self.admit(&locked, span.first)? {
             Room::Enough(()) => Room::Enough(Admitted { locked, is_new }),
             Room::Needed(error) => Room::Needed(error),
         })
