@@ -37,6 +37,7 @@
 
 pub mod backend;
 mod census;
+mod chunk;
 mod counters;
 mod error;
 mod filter;

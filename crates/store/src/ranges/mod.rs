@@ -1,5 +1,6 @@
 //! The guarded store of ranges.
 
+mod admit;
 mod build;
 mod key;
 mod mistakes;
@@ -119,7 +120,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 
     /// A span, partition by partition.
-    fn pieces(&self, span: Span) -> impl Iterator<Item = Span> + use<K, B> {
+    fn pieces(&self, span: Span) -> impl Iterator<Item = Span> + Clone + use<K, B> {
         span.pieces(self.memento_bits())
     }
 
@@ -127,14 +128,14 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.partitions.longest_range().ilog2()
     }
 
-    /// Holds all partitions that the filter could confuse with those of a span: until that is
+    /// Holds all partitions that the filter could confuse with those of some numbers: until that is
     /// dropped, nobody else writes or repairs there, and the filter is not built again.
-    fn lock(&self, span: Span) -> Locked<'_, Mistakes> {
+    fn lock(&self, numbers: impl IntoIterator<Item = u128> + Clone) -> Locked<'_, Mistakes> {
         loop {
             let current = self.filter();
             let generation = current.generation;
-            let pieces = self.pieces(span);
-            let suspects = pieces.map(|piece| current.filter.suspects(Number::new(piece.first)));
+            let numbers = numbers.clone().into_iter();
+            let suspects = numbers.map(|number| current.filter.suspects(Number::new(number)));
             let suspects: SmallVec<[_; 2]> = suspects.collect();
             drop(current);
             let locked = self.stripes.lock(suspects);

@@ -2,6 +2,7 @@
 
 use super::build::{Room, adapt};
 use super::key::Span;
+use super::mistakes::Inserted;
 use super::{Mistakes, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, Batch, Keyspace, Unbounded};
 use crate::counters::Count;
@@ -29,7 +30,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// `is_known` tells the next try that it is a mistake: a larger filter may not make it, but it
     /// must be remembered all the same.
     fn try_repair(&self, span: Span, is_known: &Cell<bool>) -> Result<Room<()>> {
-        let mut locked = self.lock(span);
+        let mut locked = self.lock(self.pieces(span).map(|piece| piece.first));
         let is_kept = {
             let mut pieces = self.pieces(span).map(|piece| (self.hash(piece.first), piece));
             pieces.all(|(hash, piece)| locked.stripe(hash).has(hash, piece))
@@ -101,14 +102,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
 
     fn keep(&self, mistakes: &mut Mistakes, piece: Span, batch: &mut Batch) {
         let partition = self.hash(piece.first);
-        let inserted = mistakes.insert(partition, piece);
+        let inserted = self.insert_mistake(mistakes, piece);
         for taken in &inserted.taken {
             batch.remove(Keyspace::Mistakes, stored::<K>(taken.first));
         }
         let Span { first, last } = inserted.whole;
         batch.insert(Keyspace::Mistakes, stored::<K>(first), stored::<K>(last));
-        self.mistakes.fetch_add(1, Ordering::Relaxed);
-        self.mistakes.fetch_sub(inserted.taken.len(), Ordering::Relaxed);
         if self.mistakes.load(Ordering::Relaxed) > self.mistakes_kept
             && let Some(forgotten) = mistakes.evict(partition, first)
         {
@@ -116,6 +115,13 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             self.mistakes.fetch_sub(1, Ordering::Relaxed);
             self.counters.add(Count::MistakesForgotten, 1);
         }
+    }
+
+    pub(super) fn insert_mistake(&self, mistakes: &mut Mistakes, piece: Span) -> Inserted {
+        let inserted = mistakes.insert(self.hash(piece.first), piece);
+        self.mistakes.fetch_add(1, Ordering::Relaxed);
+        self.mistakes.fetch_sub(inserted.taken.len(), Ordering::Relaxed);
+        inserted
     }
 
     /// Remembers the mistakes that were kept, as many as may be.
@@ -136,10 +142,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 self.counters.add(Count::MistakesForgotten, 1);
                 continue;
             }
-            let hash = self.hash(piece.first);
-            let inserted = locked.stripe_mut(hash).insert(hash, piece);
-            self.mistakes.fetch_add(1, Ordering::Relaxed);
-            self.mistakes.fetch_sub(inserted.taken.len(), Ordering::Relaxed);
+            self.insert_mistake(locked.stripe_mut(self.hash(piece.first)), piece);
         }
         if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(&batch, self.durability)?) }
     }

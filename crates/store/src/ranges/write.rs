@@ -1,22 +1,16 @@
 //! Putting and deleting.
 
-use super::build::{Room, adapt, insert};
+use super::admit::Admitted;
 use super::key::Span;
 use super::repair::stored;
 use super::{Mistakes, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, BackendError, Batch, Keyspace, MAX_VALUE_BYTES};
+use crate::chunk::WRITTEN;
 use crate::counters::Count;
 use crate::error::Result;
 use crate::layout;
-use crate::stripes::Locked;
 use std::sync::atomic::Ordering;
-
-/// A key that is in the filter, and is to be written to the backend; nobody else does anything
-/// near it meanwhile.
-struct Admitted<'a> {
-    locked: Locked<'a, Mistakes>,
-    is_new: bool,
-}
+use twiceshy::Hash;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// Gives a key a value, whether or not it has one. If the filter says that it has none, nothing
@@ -26,34 +20,55 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// If the value is too long, if there is no memory for a larger filter, or if the backend
     /// fails.
     pub fn put(&self, key: K, value: &[u8]) -> Result<()> {
-        if value.len() > MAX_VALUE_BYTES {
+        self.put_chunk(&[(Span::one(key)?.first, value)])
+    }
+
+    /// Gives many keys values, in batches; each of these is written whole or not at all. Of a key
+    /// that comes twice, the last value counts.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); the batches before are written then.
+    pub fn put_many<V: AsRef<[u8]>>(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        let bytes = |(_, value): &(K, V)| value.as_ref().len();
+        WRITTEN.of(pairs, bytes, |chunk| {
+            let mut numbered = Vec::with_capacity(chunk.len());
+            for (key, value) in &chunk {
+                numbered.push((Span::one(*key)?.first, value.as_ref()));
+            }
+            self.put_chunk(&numbered)
+        })
+    }
+
+    fn put_chunk(&self, pairs: &[(u128, &[u8])]) -> Result<()> {
+        // Before the filter has them, and before they are copied.
+        if let Some((_, value)) = pairs.iter().find(|(_, value)| value.len() > MAX_VALUE_BYTES) {
             return Err(BackendError::ValueTooLong { bytes: value.len() }.into());
         }
-        let span = Span::one(key)?;
-        let number = span.first;
-        let Admitted { mut locked, is_new } = self.making_room(|| self.try_admit(span))?;
-        let partition = self.hash(number);
-        let mistake = locked.stripe(partition).around(partition, number);
+        let numbers: Vec<u128> = pairs.iter().map(|&(number, _)| number).collect();
+        let admitted = self.making_room(|| self.try_admit(&numbers))?;
+        let Admitted { mut locked, is_new, count } = admitted;
         let mut batch = Batch::new();
-        let bytes = Number::<K>::new(number).to_bytes();
-        batch.insert(Keyspace::Keys, &bytes, value);
-        if is_new {
-            batch.insert(Keyspace::Members, layout::member_key(partition, &bytes), b"");
-        }
-        let parts = self.cut(mistake, number, &mut batch);
-        if let Err(error) = self.backend.write(&batch, self.durability) {
-            // Whether it is there is not known; in the filter it does no harm.
-            self.counters.add(Count::GhostsLeft, u64::from(is_new));
-            return Err(error.into());
-        }
-        if let Some(mistake) = mistake {
-            let mistakes = locked.stripe_mut(partition);
-            mistakes.remove(partition, mistake.first);
-            self.mistakes.fetch_add(parts.len(), Ordering::Relaxed);
-            self.mistakes.fetch_sub(1, Ordering::Relaxed);
-            for part in parts {
-                mistakes.insert(partition, part);
+        let mut cut: Vec<(Hash, Span)> = Vec::new();
+        for (&(number, value), is_new) in pairs.iter().zip(is_new) {
+            let partition = self.hash(number);
+            let bytes = Number::<K>::new(number).to_bytes();
+            batch.insert(Keyspace::Keys, &bytes, value);
+            if is_new {
+                batch.insert(Keyspace::Members, layout::member_key(partition, &bytes), b"");
             }
+            let mistakes = locked.stripe_mut(partition);
+            if let Some(mistake) = mistakes.around(partition, number) {
+                self.cut(mistakes, mistake, number, &mut batch);
+                cut.push((partition, mistake));
+            }
+        }
+        if let Err(error) = self.backend.write(&batch, self.durability) {
+            // Whether they are there is not known; in the filter they do no harm.
+            self.counters.add(Count::GhostsLeft, count);
+            for (partition, mistake) in cut {
+                self.insert_mistake(locked.stripe_mut(partition), mistake);
+            }
+            return Err(error.into());
         }
         Ok(())
     }
@@ -65,7 +80,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub fn delete(&self, key: K) -> Result<bool> {
         let span = Span::one(key)?;
         let number = span.first;
-        let locked = self.lock(span);
+        let locked = self.lock([number]);
         if !self.filter().filter.contains_range(span.numbers()) {
             self.counters.add(Count::AnsweredFromMemory, 1);
             return Ok(false);
@@ -89,62 +104,16 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(removed.map(|()| true)?)
     }
 
-    fn try_admit(&self, span: Span) -> Result<Room<Admitted<'_>>> {
-        let locked = self.lock(span);
-        let maybe = self.filter().filter.contains_range(span.numbers());
-        let is_new = !maybe || self.look_up(span.first)?.is_none();
-        if !is_new {
-            return Ok(Room::Enough(Admitted { locked, is_new }));
-        }
-        Ok(match self.admit(&locked, span.first)? {
-            Room::Enough(()) => Room::Enough(Admitted { locked, is_new }),
-            Room::Needed(error) => Room::Needed(error),
-        })
-    }
-
-    /// Inserts a new member into the filter, and repairs the mistakes that it brings back, before
-    /// anybody can make them.
-    fn admit(&self, locked: &Locked<'_, Mistakes>, number: u128) -> Result<Room<()>> {
-        let newcomer = Number::<K>::new(number);
-        let suspects = self.filter().filter.suspects(newcomer);
-        let threatened = locked.stripes(&suspects).flat_map(|known| known.within(&suspects));
-        let threatened: Vec<Span> = threatened.filter(|span| !span.contains(number)).collect();
-        let mut members = Vec::new();
-        if !threatened.is_empty() {
-            members = self.members([suspects].into_iter())?;
-            members.push(newcomer);
-        }
-        let filter = &mut self.filter_mut().filter;
-        if let Err(error) = insert(filter, newcomer) {
-            return Ok(Room::Needed(error.into()));
-        }
-        for mistake in threatened {
-            let is_back = filter.contains_range(mistake.numbers());
-            match adapt(filter, mistake, &members) {
-                Ok(ghosts) => {
-                    self.counters.add(Count::GhostsCleared, ghosts);
-                    self.counters.add(Count::Repairs, u64::from(is_back));
-                }
-                Err(error) => {
-                    // It is there: nobody else may remove it meanwhile.
-                    let _ = filter.remove(newcomer);
-                    return Ok(Room::Needed(error.into()));
-                }
-            }
-        }
-        Ok(Room::Enough(()))
-    }
-
-    /// What is left of a mistake when a number in it becomes a member. Says so on the disk.
-    fn cut(&self, mistake: Option<Span>, number: u128, batch: &mut Batch) -> Vec<Span> {
-        let Some(mistake) = mistake else { return Vec::new() };
+    /// Leaves of a mistake what is beside a number that becomes a member, here and on the disk.
+    fn cut(&self, mistakes: &mut Mistakes, mistake: Span, number: u128, batch: &mut Batch) {
+        mistakes.remove(self.hash(number), mistake.first);
+        self.mistakes.fetch_sub(1, Ordering::Relaxed);
         batch.remove(Keyspace::Mistakes, stored::<K>(mistake.first));
-        // One more, if there is room for it.
+        // Both parts, if there is room for one more.
         let room = self.mistakes_kept.saturating_sub(self.mistakes.load(Ordering::Relaxed));
-        let parts: Vec<Span> = mistake.without(number).take(room + 1).collect();
-        for part in &parts {
+        for part in mistake.without(number).take(room) {
+            self.insert_mistake(mistakes, part);
             batch.insert(Keyspace::Mistakes, stored::<K>(part.first), stored::<K>(part.last));
         }
-        parts
     }
 }

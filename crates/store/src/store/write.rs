@@ -4,21 +4,14 @@ use super::{GuardedStore, Inner};
 use crate::backend::{
     Backend, BackendError, Batch, Durability, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES,
 };
+use crate::chunk::{Chunk, WRITTEN};
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout;
-use std::mem;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use twiceshy::Hash;
 
-/// How much is done at once: so many pairs, or fewer if they have so many bytes.
-struct Chunk {
-    pairs: usize,
-    bytes: usize,
-}
-
-const WRITTEN: Chunk = Chunk { pairs: 1 << 10, bytes: 4 << 20 };
 const SORTED: Chunk = Chunk { pairs: 1 << 18, bytes: 64 << 20 };
 
 impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
@@ -43,7 +36,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     ) -> Result<()> {
         let inner = &self.inner;
         let pairs = pairs.into_iter().map(|(key, value)| (inner.hash(key.as_ref()), key, value));
-        WRITTEN.of(pairs, |chunk| inner.put_chunk(&chunk, inner.durability))
+        WRITTEN.of(pairs, bytes, |chunk| inner.put_chunk(&chunk, inner.durability))
     }
 
     /// As [`put_many`](Self::put_many), for as many pairs as there may be, in any order: sorts
@@ -60,10 +53,10 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         let mut count = 0;
         let pairs = pairs.into_iter().inspect(|_| count += 1);
         let pairs = pairs.map(|(key, value)| (inner.hash(key.as_ref()), key, value));
-        SORTED.of(pairs, |mut sorted| {
+        SORTED.of(pairs, bytes, |mut sorted| {
             // Stable, so that of a key that comes twice the last value counts.
             sorted.sort_by_key(|&(hash, ..)| hash);
-            WRITTEN.of(sorted, |chunk| inner.put_chunk(&chunk, Durability::Buffered))
+            WRITTEN.of(sorted, bytes, |chunk| inner.put_chunk(&chunk, Durability::Buffered))
         })?;
         self.sync()?;
         Ok(count)
@@ -78,24 +71,9 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     }
 }
 
-impl Chunk {
-    /// Does something with all pairs, chunk by chunk.
-    fn of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        pairs: impl IntoIterator<Item = (Hash, K, V)>,
-        mut work: impl FnMut(Vec<(Hash, K, V)>) -> Result<()>,
-    ) -> Result<()> {
-        let (mut chunk, mut bytes) = (Vec::new(), 0);
-        for pair in pairs {
-            bytes += pair.1.as_ref().len() + pair.2.as_ref().len();
-            chunk.push(pair);
-            if chunk.len() >= self.pairs || bytes >= self.bytes {
-                work(mem::take(&mut chunk))?;
-                bytes = 0;
-            }
-        }
-        if chunk.is_empty() { Ok(()) } else { work(chunk) }
-    }
+/// How long a pair is.
+fn bytes<K: AsRef<[u8]>, V: AsRef<[u8]>>((_, key, value): &(Hash, K, V)) -> usize {
+    key.as_ref().len() + value.as_ref().len()
 }
 
 impl<B: Backend, F: SharedFilter> Inner<B, F> {
@@ -173,30 +151,5 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_have_so_many_pairs_or_so_many_bytes() {
-        let pairs = |lengths: &[usize]| {
-            let pair = |&length: &usize| (Hash::MIN, vec![0; length], []);
-            lengths.iter().map(pair).collect::<Vec<(Hash, Vec<u8>, [u8; 0])>>()
-        };
-        let chunks = |lengths: &[usize]| {
-            let mut chunks = Vec::new();
-            let note = |chunk: Vec<_>| {
-                chunks.push(chunk.len());
-                Ok(())
-            };
-            Chunk { pairs: 3, bytes: 10 }.of(pairs(lengths), note).unwrap();
-            chunks
-        };
-        assert_eq!(chunks(&[]), []);
-        assert_eq!(chunks(&[1, 1, 1, 1]), [3, 1]);
-        assert_eq!(chunks(&[4, 6, 1, 20, 1]), [2, 2, 1]);
     }
 }

@@ -15,6 +15,7 @@ const KEYS: u64 = 60;
 
 enum Step {
     Put(u64, u8),
+    PutMany(&'static [u64], u8),
     Delete(u64),
     /// Asks for all ranges of so many keys.
     Ask(u64),
@@ -30,7 +31,7 @@ fn script() -> Vec<Step> {
     script.extend([Put(9, 2), Ask(3), Delete(18), Put(18, 3), Put(20, 4), Ask(1), Reopen]);
     script.extend([Delete(20), Delete(55), Ask(5), Put(27, 5), Delete(0), Put(0, 6), Scrub]);
     script.extend((0..8).map(|n| Put(n * 7 + 1, 7)));
-    script.extend([Ask(4), Reopen, Delete(36), Ask(2)]);
+    script.extend([Ask(4), PutMany(&[3, 4, 31, 58, 4], 8), Reopen, Delete(36), Ask(2)]);
     script
 }
 
@@ -86,6 +87,20 @@ impl Known {
             Step::Put(key, value) => {
                 let done = self.store()?.put(key, &[value]);
                 self.wrote(key, Some(value), done.is_ok());
+                done
+            }
+            Step::PutMany(keys, value) => {
+                let done = self.store()?.put_many(keys.iter().map(|&key| (key, [value])));
+                let is_acknowledged = done.is_ok();
+                keys.iter().for_each(|&key| self.wrote(key, Some(value), is_acknowledged));
+                // Whole or not at all.
+                let store = self.store()?;
+                let values: Result<Vec<_>> = keys.iter().map(|&key| store.get(key)).collect();
+                if let Ok(values) = values {
+                    let written = values.iter().flatten().filter(|found| found[0] == value);
+                    let written = written.count();
+                    assert!(written == 0 || written == values.len());
+                }
                 done
             }
             Step::Delete(key) => {

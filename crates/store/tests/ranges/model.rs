@@ -10,6 +10,7 @@ use twiceshy_store::{Backend, MemoryBackend, StoredKey};
 #[derive(Clone, Debug)]
 enum Op {
     Put(u8, u8),
+    PutMany(Vec<(u8, u8)>),
     Delete(u8),
     Get(u8),
     IsEmpty(u8, u8),
@@ -24,6 +25,7 @@ fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let length = || prop_oneof![8 => 0u8..8, 1 => any::<u8>()];
     let op = prop_oneof![
         6 => (key(), any::<u8>()).prop_map(|(key, value)| Op::Put(key, value)),
+        1 => prop::collection::vec((key(), any::<u8>()), 0..8).prop_map(Op::PutMany),
         4 => key().prop_map(Op::Delete),
         3 => key().prop_map(Op::Get),
         8 => (key(), length()).prop_map(|(key, more)| Op::IsEmpty(key, key.saturating_add(more))),
@@ -55,6 +57,13 @@ impl<K: StoredKey + PartialEq + Debug, B: Backend> Pair<K, B> {
                 self.watched.store().put(key(n), &[value]).unwrap();
                 self.model.insert(n, value);
                 self.known.remove(&n);
+            }
+            Op::PutMany(ref pairs) => {
+                let pairs = pairs.iter();
+                self.model.extend(pairs.clone().copied());
+                pairs.clone().for_each(|(n, _)| drop(self.known.remove(n)));
+                let pairs = pairs.map(|&(n, value)| (key(n), [value]));
+                self.watched.store().put_many(pairs).unwrap();
             }
             Op::Delete(n) => {
                 let removed = self.model.remove(&n).is_some();

@@ -28,8 +28,14 @@ fn everybody_finds_his_own_and_nobody_repeats_a_mistake() {
             for round in 0..ROUNDS {
                 let mine = key(me, random.below(OWN));
                 let value = round.to_be_bytes();
-                match random.below(4) {
-                    0 | 1 => {
+                match random.below(5) {
+                    0 => {
+                        let many = (0..random.below(6)).map(|_| key(me, random.below(OWN)));
+                        let many: Vec<u64> = many.collect();
+                        store.put_many(many.iter().map(|&key| (key, value))).unwrap();
+                        own.extend(many.into_iter().map(|key| (key, value)));
+                    }
+                    1 | 2 => {
                         store.put(mine, &value).unwrap();
                         own.insert(mine, value);
                     }

@@ -206,3 +206,27 @@ fn without_repairs_mistakes_are_repeated() {
     assert!(visits[0] > 20 && visits[0] == visits[1]);
     assert_eq!(watched.store().stats().mistakes, 0);
 }
+
+/// Some of a batch's keys bring mistakes back, others come into them.
+#[test]
+fn not_again_after_batches() {
+    let mut known = Known::new(always());
+    let store = known.watched.store();
+    (0..MEMBERS).for_each(|n| assert!(store.delete(member(n)).unwrap()));
+    let middle = |range: &Range<u64>| range.start + (range.end - range.start) / 2;
+    let inside: Vec<u64> = known.mistakes.iter().step_by(3).map(middle).collect();
+    let pairs = (0..MEMBERS).map(member).chain(inside.iter().copied()).map(|key| (key, b"7"));
+    store.put_many(pairs).unwrap();
+    let parts = known.mistakes.iter().flat_map(|range| {
+        let mut keys: Vec<u64> = inside.iter().copied().filter(|key| range.contains(key)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let starts = std::iter::once(range.start).chain(keys.iter().map(|key| key + 1));
+        let ends = keys.iter().copied().chain([range.end]);
+        starts.zip(ends).map(|(start, end)| start..end).collect::<Vec<_>>()
+    });
+    known.mistakes = parts.collect();
+    known.check();
+    known.watched.reopen();
+    known.check();
+}
