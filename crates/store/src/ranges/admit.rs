@@ -32,7 +32,7 @@ struct Threatened<K> {
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// Has the filter take all keys that it doesn't have yet, or none.
     pub(super) fn try_admit(&self, numbers: &[u128]) -> Result<Room<Admitted<'_>>> {
-        let locked = self.lock(numbers.iter().copied());
+        let locked = self.lock(numbers);
         let mut is_new = vec![false; numbers.len()];
         let mut new = Vec::new();
         let mut seen = HashSet::new();

@@ -172,7 +172,7 @@ impl Span {
     }
 
     /// It, partition by partition.
-    pub(super) fn pieces(self, memento_bits: u32) -> impl Iterator<Item = Self> + Clone {
+    pub(super) fn pieces(self, memento_bits: u32) -> impl Iterator<Item = Self> {
         let mementos = (1 << memento_bits) - 1;
         ((self.first >> memento_bits)..=(self.last >> memento_bits)).map(move |partition| {
             let start = partition << memento_bits;

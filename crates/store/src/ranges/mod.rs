@@ -120,7 +120,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 
     /// A span, partition by partition.
-    fn pieces(&self, span: Span) -> impl Iterator<Item = Span> + Clone + use<K, B> {
+    fn pieces(&self, span: Span) -> impl Iterator<Item = Span> + use<K, B> {
         span.pieces(self.memento_bits())
     }
 
@@ -130,13 +130,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
 
     /// Holds all partitions that the filter could confuse with those of some numbers: until that is
     /// dropped, nobody else writes or repairs there, and the filter is not built again.
-    fn lock(&self, numbers: impl IntoIterator<Item = u128> + Clone) -> Locked<'_, Mistakes> {
+    fn lock(&self, numbers: &[u128]) -> Locked<'_, Mistakes> {
         loop {
             let current = self.filter();
             let generation = current.generation;
-            let numbers = numbers.clone().into_iter();
-            let suspects = numbers.map(|number| current.filter.suspects(Number::new(number)));
-            let suspects: SmallVec<[_; 2]> = suspects.collect();
+            let suspects = |&number: &u128| current.filter.suspects(Number::new(number));
+            let suspects: SmallVec<[_; 2]> = numbers.iter().map(suspects).collect();
             drop(current);
             let locked = self.stripes.lock(suspects);
             if self.filter().generation == generation {

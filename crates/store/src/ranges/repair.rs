@@ -9,6 +9,7 @@ use crate::counters::Count;
 use crate::error::Result;
 use crate::layout;
 use crate::stripes::Locked;
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -30,7 +31,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// `is_known` tells the next try that it is a mistake: a larger filter may not make it, but it
     /// must be remembered all the same.
     fn try_repair(&self, span: Span, is_known: &Cell<bool>) -> Result<Room<()>> {
-        let mut locked = self.lock(self.pieces(span).map(|piece| piece.first));
+        let firsts: SmallVec<[u128; 2]> = self.pieces(span).map(|piece| piece.first).collect();
+        let mut locked = self.lock(&firsts);
         let is_kept = {
             let mut pieces = self.pieces(span).map(|piece| (self.hash(piece.first), piece));
             pieces.all(|(hash, piece)| locked.stripe(hash).has(hash, piece))

@@ -80,7 +80,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub fn delete(&self, key: K) -> Result<bool> {
         let span = Span::one(key)?;
         let number = span.first;
-        let locked = self.lock([number]);
+        let locked = self.lock(&[number]);
         if !self.filter().filter.contains_range(span.numbers()) {
             self.counters.add(Count::AnsweredFromMemory, 1);
             return Ok(false);
