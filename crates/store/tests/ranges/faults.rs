@@ -92,7 +92,9 @@ impl Known {
             Step::PutMany(keys, value) => {
                 let done = self.store()?.put_many(keys.iter().map(|&key| (key, [value])));
                 let is_acknowledged = done.is_ok();
-                keys.iter().for_each(|&key| self.wrote(key, Some(value), is_acknowledged));
+                for &key in keys {
+                    self.wrote(key, Some(value), is_acknowledged);
+                }
                 // Whole or not at all.
                 let store = self.store()?;
                 let values: Result<Vec<_>> = keys.iter().map(|&key| store.get(key)).collect();
@@ -180,4 +182,31 @@ fn fail(plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
     known.check();
     known.store = None;
     known.check();
+}
+
+/// Whether the key has come is not known: what was known to be empty stays so until it is.
+#[test]
+fn a_put_that_fails_cuts_no_mistake() {
+    let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    let store: RangeStore<u64, _> = always().open_with(Arc::clone(&backend)).unwrap();
+    (0..50).for_each(|n| store.put(n * 1001, b"1").unwrap());
+    let first = (0..500).map(|n| n * 100 + 4).find(|&first| {
+        let before = store.stats().mistakes;
+        store.range_is_empty(first..first + 3).unwrap() && store.stats().mistakes > before
+    });
+    let first = first.expect("the filter is too good for this test");
+    let mistakes = store.stats().mistakes;
+    // What is read before the write, if anything, fails first.
+    for n in 0.. {
+        backend.fail_at(n, Fault::Before);
+        let put = store.put(first + 1, b"2");
+        backend.heal();
+        if put.is_ok() {
+            break;
+        }
+        assert_eq!(store.stats().mistakes, mistakes);
+        assert!(store.range_is_empty(first..first + 3).unwrap());
+    }
+    assert_eq!(store.stats().mistakes, mistakes + 1, "one before it, and one behind");
+    assert!(!store.range_is_empty(first..first + 3).unwrap());
 }
