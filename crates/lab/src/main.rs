@@ -45,6 +45,10 @@ enum Bench {
     ///
     /// Example: twiceshy-lab bench point --log2-slots 22
     Point(bench::point::Options),
+    /// Filters for ranges: inserts of uniform u64 keys, and ranges without one.
+    ///
+    /// Example: twiceshy-lab bench range --log2-slots 22 --range 32
+    Range(bench::range::Options),
     /// What else the adaptive quotient filter does: building, merging, removing, growing.
     ///
     /// Example: twiceshy-lab bench aqf-ops --log2-slots 22
@@ -62,6 +66,7 @@ enum Bench {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Bench(Bench::Point(options)) => bench::point::run(&options),
+        Command::Bench(Bench::Range(options)) => return ended(bench::range::run(&options)),
         Command::Bench(Bench::AqfOps(options)) => bench::aqf_ops::run(&options),
         Command::Bench(Bench::Store(options)) => bench::store::run(&options),
         Command::Bench(Bench::ReverseMap(options)) => bench::reverse_map::run(&options),

@@ -1,6 +1,5 @@
 //! The physical limit of a lookup: one random cache line per key.
 
-use super::adapters::Work;
 use crate::arch::{Line, Lines, prefetch};
 use twiceshy::Hash;
 
@@ -25,8 +24,7 @@ impl Limit {
     }
 
     /// One load per key, eight keys at a time, `distance` keys ahead.
-    pub(super) fn touch(&self, work: &Work, distance: usize) -> usize {
-        let hashes = &work.stranger_hashes;
+    pub(super) fn touch(&self, hashes: &[Hash], distance: usize) -> usize {
         let ahead = distance.min(hashes.len());
         for hash in &hashes[..ahead] {
             prefetch(self.line(*hash));

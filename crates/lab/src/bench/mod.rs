@@ -6,6 +6,7 @@ mod limit;
 pub(crate) mod measure;
 pub(crate) mod point;
 mod random;
+pub(crate) mod range;
 pub(crate) mod reverse_map;
 pub(crate) mod store;
 

@@ -2,6 +2,7 @@
 
 mod aqf;
 mod peers;
+pub(crate) mod range;
 
 use aqf::Aqf;
 use peers::Peer;

@@ -1,0 +1,244 @@
+//! Filters that are asked for ranges, in benchmarks and experiments. To add one is to write one
+//! adapter, and to list it here.
+
+mod grafite;
+mod ours;
+mod truncated;
+
+use grafite::Grafite;
+use ours::{Aeris, Memento};
+use std::ops::RangeInclusive;
+use truncated::Truncated;
+use twiceshy_workloads::key::scatter;
+
+/// What is asked: is there a member from the first to the last?
+pub(crate) type Keys = RangeInclusive<u64>;
+
+/// A filter of `u64` keys that is asked for ranges.
+pub(crate) trait RangeContestant {
+    /// Inserts members one by one, as if they came so; all are different.
+    fn insert_each(&mut self, keys: &[u64]);
+
+    /// Is built anew of all its members, in order; all are different.
+    fn bulk(&mut self, sorted: &[u64]);
+
+    fn contains(&self, range: &Keys) -> bool;
+
+    /// How many of these may have a member; nothing is dispatched for each range.
+    fn count(&self, ranges: &[Keys]) -> usize;
+
+    /// Asks for ranges without a member, and repairs what is a mistake; how many were.
+    fn ask(&mut self, empty: &[Keys]) -> usize {
+        self.count(empty)
+    }
+
+    /// Is told that a range has no member. Those that don't adapt do nothing.
+    fn repair(&mut self, _mistake: &Keys) {}
+
+    /// Bits of memory.
+    fn bits(&self) -> u64;
+}
+
+/// How large and how good a filter is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RangeShape {
+    /// Slots of our filters.
+    pub(crate) slots: u64,
+    pub(crate) members: u64,
+    /// The keys of a range, at most.
+    pub(crate) longest_range: u64,
+    /// Bits of a remainder; others have the rate of this, or the memory.
+    pub(crate) remainder_bits: u32,
+    /// What keys are hashed with.
+    pub(crate) seed: u64,
+}
+
+impl RangeShape {
+    /// Filled to the papers' load.
+    pub(crate) fn new(slots: u64, longest_range: u64, remainder_bits: u32, seed: u64) -> Self {
+        Self { slots, members: slots * 9 / 10, longest_range, remainder_bits, seed }
+    }
+
+    /// The members, uniform and in order; with another seed, they are others.
+    pub(crate) fn sorted_members(&self) -> Vec<u64> {
+        let first = scatter(self.seed);
+        let members = (0..self.members).map(|number| scatter(first.wrapping_add(number)));
+        let mut members: Vec<u64> = members.collect();
+        members.sort_unstable();
+        members
+    }
+}
+
+/// Whether one of the members, which are in order, is in a range.
+pub(crate) fn has_member(sorted: &[u64], range: &Keys) -> bool {
+    let at = sorted.partition_point(|member| member < range.start());
+    sorted.get(at).is_some_and(|member| member <= range.end())
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangeOp {
+    /// Members one by one.
+    Insert,
+    /// All members at once, in order.
+    Bulk,
+    /// Ranges without a member, one by one.
+    Negative,
+}
+
+impl RangeOp {
+    pub(crate) const ALL: [Self; 3] = [Self::Insert, Self::Bulk, Self::Negative];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::Bulk => "bulk",
+            Self::Negative => "range_negative",
+        }
+    }
+}
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangeKind {
+    /// The filter that doesn't adapt.
+    Memento,
+    /// The filter that adapts, with its reverse map.
+    Aeris,
+    /// The same without a reverse map, so that it can't be told of its mistakes.
+    AerisUntold,
+    /// The crate `grafite`. Its hash function is random, and has no seed.
+    Grafite,
+    /// A set of the keys' first bits, of the crate `fst`, in place of `SuRF`.
+    FstTruncated,
+}
+
+impl RangeKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memento => "Memento",
+            Self::Aeris => "Aeris",
+            Self::AerisUntold => "Aeris, not adapting",
+            Self::Grafite => "Grafite",
+            Self::FstTruncated => "truncated keys (fst)",
+        }
+    }
+
+    pub(crate) fn can(self, op: RangeOp) -> bool {
+        let is_static = matches!(self, Self::Grafite | Self::FstTruncated);
+        match op {
+            RangeOp::Insert => !is_static,
+            RangeOp::Bulk => is_static,
+            RangeOp::Negative => true,
+        }
+    }
+
+    /// An empty filter, or why there can't be one.
+    pub(crate) fn empty(self, shape: &RangeShape) -> Result<Box<dyn RangeContestant>, String> {
+        Ok(match self {
+            Self::Memento => Box::new(Memento::new(shape)?),
+            Self::Aeris => Box::new(Aeris::new(shape, true)?),
+            Self::AerisUntold => Box::new(Aeris::new(shape, false)?),
+            Self::Grafite => Box::new(Grafite::new(shape)?),
+            // The memory of ours is what it may take.
+            Self::FstTruncated => Box::new(Truncated::new(Memento::new(shape)?.bits())),
+        })
+    }
+
+    /// A filter with members, which are in order.
+    pub(crate) fn filled(
+        self,
+        shape: &RangeShape,
+        sorted: &[u64],
+    ) -> Result<Box<dyn RangeContestant>, String> {
+        let mut filter = self.empty(shape)?;
+        if self.can(RangeOp::Bulk) {
+            filter.bulk(sorted);
+        } else {
+            filter.insert_each(sorted);
+        }
+        Ok(filter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [RangeKind; 5] = [
+        RangeKind::Memento,
+        RangeKind::Aeris,
+        RangeKind::AerisUntold,
+        RangeKind::Grafite,
+        RangeKind::FstTruncated,
+    ];
+
+    fn strangers(members: &[u64], length: u64, count: u64) -> Vec<Keys> {
+        let ranges = (1 << 40..).map(scatter).map(|first| first..=first.saturating_add(length - 1));
+        ranges.filter(|range| !has_member(members, range)).take(count as usize).collect()
+    }
+
+    #[test]
+    fn a_member_is_seen_from_both_ends_of_a_range() {
+        let members = [10, 20, 30];
+        for range in [10..=10, 5..=10, 30..=40, 11..=20, 0..=u64::MAX] {
+            assert!(has_member(&members, &range));
+        }
+        for range in [0..=9, 11..=19, 31..=u64::MAX] {
+            assert!(!has_member(&members, &range));
+        }
+    }
+
+    #[test]
+    fn no_contestant_loses_a_member_and_all_have_their_rate_and_space() {
+        for length in [1, 32, 1024] {
+            let shape = RangeShape::new(1 << 13, length, 9, 1);
+            let members = shape.sorted_members();
+            let strangers = strangers(&members, length, 100_000);
+            let space = RangeKind::Memento.empty(&shape).unwrap().bits() as f64;
+            for kind in ALL {
+                let filter = kind.filled(&shape, &members).unwrap();
+                let around = |&member: &u64| {
+                    let first = member - scatter(member) % length;
+                    first..=first.saturating_add(length - 1)
+                };
+                let around: Vec<Keys> = members.iter().map(around).collect();
+                assert_eq!(filter.count(&around), members.len(), "{}", kind.name());
+                let rate = filter.count(&strangers) as f64 / strangers.len() as f64;
+                let most = if kind == RangeKind::FstTruncated { 0.5 } else { 2.0 / 512.0 };
+                assert!(rate > 0.0 && rate < most, "{}, {length}: {rate}", kind.name());
+                assert!(filter.bits() as f64 <= 1.1 * space, "{}, {length}", kind.name());
+                assert!(filter.contains(&around[7]));
+            }
+        }
+    }
+
+    /// Who asks again for what was a mistake gets nothing out of it, if the filter learns.
+    #[test]
+    fn only_who_learns_repeats_nothing() {
+        let shape = RangeShape::new(1 << 12, 32, 6, 1);
+        let members = shape.sorted_members();
+        let strangers = strangers(&members, 32, 10_000);
+        for kind in ALL {
+            let mut filter = kind.filled(&shape, &members).unwrap();
+            let mut left = strangers.clone();
+            left.retain(|range| filter.contains(range));
+            let mistakes = left.len();
+            assert!(mistakes > 50, "{}: {mistakes}", kind.name());
+            assert!(filter.ask(&left) <= mistakes);
+            left.retain(|range| filter.contains(range));
+            let wanted = if kind == RangeKind::Aeris { 0 } else { mistakes };
+            assert_eq!(left.len(), wanted, "{}", kind.name());
+            let members: Vec<Keys> = members.iter().map(|&member| member..=member).collect();
+            assert_eq!(filter.count(&members), members.len(), "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let shape = RangeShape::new(1 << 12, 1 << 21, 9, 1);
+        assert!(RangeKind::Memento.empty(&shape).err().unwrap().contains("2^20"));
+        let shape = RangeShape::new(1 << 40, 1 << 20, 9, 1);
+        assert!(RangeKind::Grafite.empty(&shape).err().unwrap().contains("Grafite"));
+    }
+}

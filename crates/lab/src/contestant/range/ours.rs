@@ -1,0 +1,122 @@
+//! The Memento and the Aeris filter, the latter with the reverse map that it needs.
+
+use super::{Keys, RangeContestant, RangeShape};
+use std::collections::BTreeSet;
+use twiceshy::{
+    AdaptError, AdaptiveRangeFilter, Hash, RangeAnswer, RangeBuilder, RangeFilter, Secret,
+};
+
+fn builder(shape: &RangeShape) -> RangeBuilder<u64> {
+    let mut secret = [0; 16];
+    secret[..8].copy_from_slice(&shape.seed.to_le_bytes());
+    RangeFilter::builder()
+        .slots(shape.slots)
+        .longest_range(shape.longest_range)
+        .remainder_bits(shape.remainder_bits)
+        .secret(Secret::from_bytes(secret))
+}
+
+pub(super) struct Memento {
+    filter: RangeFilter<u64>,
+}
+
+impl Memento {
+    pub(super) fn new(shape: &RangeShape) -> Result<Self, String> {
+        let filter = builder(shape).build().map_err(|error| error.to_string())?;
+        Ok(Self { filter })
+    }
+}
+
+impl RangeContestant for Memento {
+    fn insert_each(&mut self, keys: &[u64]) {
+        for &key in keys {
+            self.filter.insert(key).expect("room");
+        }
+    }
+
+    fn bulk(&mut self, _: &[u64]) {
+        unreachable!("members come one by one");
+    }
+
+    fn contains(&self, range: &Keys) -> bool {
+        self.filter.contains_range(range.clone())
+    }
+
+    fn count(&self, ranges: &[Keys]) -> usize {
+        ranges.iter().filter(|range| self.contains(range)).count()
+    }
+
+    fn bits(&self) -> u64 {
+        self.filter.memory_usage() * 8
+    }
+}
+
+pub(super) struct Aeris {
+    filter: AdaptiveRangeFilter<u64>,
+    /// The members, by partition hash: the reverse map. Who isn't told of mistakes has none.
+    members: Option<BTreeSet<(Hash, u64)>>,
+}
+
+impl Aeris {
+    pub(super) fn new(shape: &RangeShape, adapts: bool) -> Result<Self, String> {
+        let filter = builder(shape).build_adaptive().map_err(|error| error.to_string())?;
+        Ok(Self { filter, members: adapts.then(BTreeSet::new) })
+    }
+}
+
+impl RangeContestant for Aeris {
+    fn insert_each(&mut self, keys: &[u64]) {
+        for &key in keys {
+            self.filter.insert(key).expect("room");
+            if let Some(members) = &mut self.members {
+                members.insert((self.filter.hash_of(key), key));
+            }
+        }
+    }
+
+    fn bulk(&mut self, _: &[u64]) {
+        unreachable!("members come one by one");
+    }
+
+    fn contains(&self, range: &Keys) -> bool {
+        self.filter.contains_range(range.clone())
+    }
+
+    fn count(&self, ranges: &[Keys]) -> usize {
+        ranges.iter().filter(|range| self.contains(range)).count()
+    }
+
+    fn ask(&mut self, empty: &[Keys]) -> usize {
+        let mut mistakes = 0;
+        for range in empty {
+            if self.contains(range) {
+                self.repair(range);
+                mistakes += 1;
+            }
+        }
+        mistakes
+    }
+
+    fn repair(&mut self, mistake: &Keys) {
+        let Some(members) = &self.members else { return };
+        let RangeAnswer::Maybe(claim) = self.filter.check_range(mistake.clone()) else { return };
+        let mut suspects: Vec<(Hash, u64)> = Vec::new();
+        for hashes in claim.suspects() {
+            let hashes = (*hashes.start(), 0)..=(*hashes.end(), u64::MAX);
+            suspects.extend(members.range(hashes));
+        }
+        // A range's partitions may have the same fingerprint.
+        suspects.sort_unstable();
+        suspects.dedup();
+        let suspects: Vec<u64> = suspects.into_iter().map(|(_, member)| member).collect();
+        match self.filter.adapt(&claim, &suspects) {
+            // A full filter keeps its mistakes.
+            Ok(_) | Err(AdaptError::Full { .. }) => {}
+            Err(error) => panic!("all suspects are listed: {error}"),
+        }
+    }
+
+    fn bits(&self) -> u64 {
+        self.filter.memory_usage() * 8
+    }
+}

@@ -1,0 +1,121 @@
+//! The first bits of each key, in a set of the crate `fst`: a trie whose equal ends are shared.
+//!
+//! It stands for `SuRF`, of which there is no crate: as that, it knows where keys begin, and not
+//! where they end. It isn't succinct, though, and pays more for each bit.
+
+use super::{Keys, RangeContestant};
+use fst::{IntoStreamer, Set, SetBuilder, Streamer};
+
+/// Bits of a letter of the trie: with more, nodes are large; with less, there are many.
+const LETTER_BITS: u32 = 4;
+const LETTERS: usize = (u64::BITS / LETTER_BITS) as usize;
+
+pub(super) struct Truncated {
+    /// What it may take.
+    most_bits: u64,
+    prefix_bits: Option<u32>,
+    set: Set<Vec<u8>>,
+}
+
+/// The first bits of a key, as a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Word {
+    letters: [u8; LETTERS],
+    len: usize,
+}
+
+impl Word {
+    fn new(key: u64, prefix_bits: u32) -> Self {
+        let kept = key >> (u64::BITS - prefix_bits) << (u64::BITS - prefix_bits);
+        let letter = |at: usize| {
+            let shift = u64::BITS - (at as u32 + 1) * LETTER_BITS;
+            (kept >> shift) as u8 & ((1 << LETTER_BITS) - 1)
+        };
+        let len = prefix_bits.div_ceil(LETTER_BITS) as usize;
+        Self { letters: std::array::from_fn(letter), len }
+    }
+
+    fn letters(&self) -> &[u8] {
+        &self.letters[..self.len]
+    }
+}
+
+impl Truncated {
+    pub(super) fn new(most_bits: u64) -> Self {
+        Self { most_bits, prefix_bits: None, set: Set::default() }
+    }
+
+    /// The longest prefixes that there is room for. Those that hardly tell members apart always
+    /// have it.
+    fn fitting(&self, sorted: &[u64]) -> u32 {
+        let fits =
+            |bits: &u32| set(sorted, *bits).as_fst().as_bytes().len() as u64 * 8 <= self.most_bits;
+        let fewest = sorted.len().max(8).ilog2() - 2;
+        (fewest..=u64::BITS).take_while(fits).last().unwrap_or(fewest)
+    }
+}
+
+fn set(sorted: &[u64], prefix_bits: u32) -> Set<Vec<u8>> {
+    let mut builder = SetBuilder::memory();
+    for &key in sorted {
+        // A word again is no error, and changes nothing.
+        builder.insert(Word::new(key, prefix_bits).letters()).expect("words in order");
+    }
+    builder.into_set()
+}
+
+impl RangeContestant for Truncated {
+    fn insert_each(&mut self, _: &[u64]) {
+        unreachable!("a static filter");
+    }
+
+    /// How long prefixes can be is found out the first time.
+    fn bulk(&mut self, sorted: &[u64]) {
+        let prefix_bits = self.prefix_bits.unwrap_or_else(|| self.fitting(sorted));
+        self.prefix_bits = Some(prefix_bits);
+        self.set = set(sorted, prefix_bits);
+    }
+
+    fn contains(&self, range: &Keys) -> bool {
+        let Some(bits) = self.prefix_bits else { return false };
+        let [first, last] = [range.start(), range.end()].map(|&key| Word::new(key, bits));
+        let words = self.set.range().ge(first.letters()).le(last.letters());
+        words.into_stream().next().is_some()
+    }
+
+    fn count(&self, ranges: &[Keys]) -> usize {
+        ranges.iter().filter(|range| self.contains(range)).count()
+    }
+
+    fn bits(&self) -> u64 {
+        self.set.as_fst().as_bytes().len() as u64 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twiceshy_workloads::key::scatter;
+
+    #[test]
+    fn words_are_in_the_order_of_keys_and_have_their_first_bits() {
+        assert_eq!(Word::new(0xabcd << 48, 16).letters(), [0xa, 0xb, 0xc, 0xd]);
+        assert_eq!(Word::new(0xabcd << 48, 13).letters(), [0xa, 0xb, 0xc, 0x8]);
+        assert_eq!(Word::new(u64::MAX, 64).letters(), [0xf; 16]);
+        assert!(Word::new(u64::MAX / 2, 9).letters() < Word::new(u64::MAX / 2 + 1, 9).letters());
+    }
+
+    #[test]
+    fn prefixes_are_as_long_as_there_is_room_for() {
+        let mut members: Vec<u64> = (0..1000).map(scatter).collect();
+        members.sort_unstable();
+        let mut roomy = Truncated::new(u64::MAX);
+        roomy.bulk(&members);
+        assert_eq!(roomy.prefix_bits, Some(64));
+        let mut close = Truncated::new(16_000);
+        close.bulk(&members);
+        assert!(close.bits() <= 16_000);
+        let longer = set(&members, close.prefix_bits.unwrap() + 1);
+        assert!(longer.as_fst().as_bytes().len() * 8 > 16_000);
+    }
+}
