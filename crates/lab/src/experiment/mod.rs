@@ -12,6 +12,9 @@ mod merge_bulk;
 mod merged_split;
 mod micro;
 mod more_bits;
+mod range_adversary;
+mod range_fpr;
+mod range_speed;
 mod real_lists;
 mod reverse_map;
 mod scale;
@@ -70,6 +73,9 @@ pub(crate) const ALL: &[&Experiment] = &[
     &whittling::WHITTLING,
     &climber::CLIMBER,
     &crash::CRASH,
+    &range_fpr::RANGE_FPR,
+    &range_speed::RANGE_SPEED,
+    &range_adversary::RANGE_ADVERSARY,
 ];
 
 /// Those that use real lists and traces, if there are some.

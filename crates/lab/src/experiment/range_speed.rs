@@ -1,0 +1,166 @@
+//! Aeris, figures 10 and 11: how fast filters for ranges are.
+
+use super::stores;
+use super::summary::fastest;
+use super::{Context, Experiment, Outcome, progress};
+use crate::bench::measure::timed;
+use crate::contestant::range::{Keys, RangeKind, RangeOp, RangeShape};
+use twiceshy_report::{Axis, Best, Cell, Column, Plot, Point, Series, Table};
+use twiceshy_workloads::key::scatter;
+use twiceshy_workloads::member::{Endpoints, Ranges};
+
+pub(super) const RANGE_SPEED: Experiment = Experiment {
+    name: "range-speed",
+    title: "Ranges: speed",
+    question: "How many ranges a second does each filter answer on one core, in memory, and how \
+               fast is it filled, one by one and at once?",
+    paper: "Aeris, §5.2, figures 10 and 11: it answers as many ranges as the fastest, Memento and \
+            Grafite, and is filled as fast as the others, at once and one by one.",
+    run,
+};
+
+const KINDS: [RangeKind; 5] = [
+    RangeKind::Aeris,
+    RangeKind::AerisUntold,
+    RangeKind::Memento,
+    RangeKind::Grafite,
+    RangeKind::FstTruncated,
+];
+const LENGTHS: [u64; 3] = [1, 32, 1024];
+const EXPONENT: f64 = 1.5;
+const ROUNDS: u64 = 5;
+
+/// Nanoseconds by filter, length and operation, and round.
+type Times = [[[Vec<f64>; RangeOp::ALL.len()]; LENGTHS.len()]; KINDS.len()];
+
+/// One round with ranges of one length: all filters do one operation, then all do the next.
+fn round(shape: &RangeShape, at: usize, queries: usize, times: &mut Times) {
+    let sorted = shape.sorted_members();
+    let mut members = sorted.clone();
+    members.sort_by_key(|&member| scatter(member));
+    let (length, seed) = (shape.longest_range, shape.seed);
+    let ranges = Ranges::new(&sorted, Endpoints::CORRELATED, length, EXPONENT, seed);
+    let ranges: Vec<Keys> = ranges.expect("a law").take(queries).collect();
+    let empty = |kind: RangeKind| kind.empty(shape).expect("memory for a filter");
+    let mut filters = KINDS.map(empty);
+    for (op_at, op) in RangeOp::ALL.into_iter().enumerate() {
+        for ((kind, filter), times) in KINDS.iter().zip(&mut filters).zip(&mut *times) {
+            if !kind.can(op) {
+                continue;
+            }
+            let time = match op {
+                RangeOp::Insert => timed(|| filter.insert_each(&members)).1,
+                RangeOp::Bulk => {
+                    // The first time, some have to find out how to do it.
+                    filter.bulk(&sorted);
+                    timed(|| filter.bulk(&sorted)).1
+                }
+                RangeOp::Negative => timed(|| filter.ask(&ranges)).1,
+            };
+            times[at][op_at].push(time);
+        }
+    }
+}
+
+fn title(op: RangeOp) -> &'static str {
+    match op {
+        RangeOp::Insert => "Inserts, one by one",
+        RangeOp::Bulk => "Members, all at once and in order",
+        RangeOp::Negative => "Empty ranges close to members",
+    }
+}
+
+fn note(op: RangeOp) -> &'static str {
+    match op {
+        RangeOp::Insert => {
+            "The filter that adapts also keeps its members in a sorted set, its reverse map, which \
+             the paper leaves out. Grafite and the truncated keys are static."
+        }
+        RangeOp::Bulk => "Truncated keys are as long as there is room for, which is known before.",
+        RangeOp::Negative => "Zipf 1.5. The filter that adapts does so while it is measured.",
+    }
+}
+
+fn run(context: &Context) -> Outcome {
+    let slots = 1 << context.pick(13, 20, 26);
+    let queries = context.pick(10_000, 1_000_000, 200_000_000);
+    let mut times = Times::default();
+    let bar = progress("rounds", ROUNDS as usize * LENGTHS.len());
+    for seed in context.seed..context.seed + ROUNDS {
+        for (at, length) in LENGTHS.into_iter().enumerate() {
+            round(&RangeShape::new(slots, length, 9, seed), at, queries, &mut times);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+
+    let members = RangeShape::new(slots, 1, 9, 1).members as usize;
+    let speed = |kind: usize, at: usize, op: usize| -> Option<Point> {
+        let count = if RangeOp::ALL[op] == RangeOp::Negative { queries } else { members };
+        let times = &times[kind][at][op];
+        (!times.is_empty()).then(|| fastest(at as f64, count, times))
+    };
+    let plots = RangeOp::ALL.into_iter().enumerate().map(|(op_at, op)| {
+        let mut plot = Plot::bars(
+            title(op),
+            "keys of a range",
+            LENGTHS.map(|length| length.to_string()),
+            Axis::linear("throughput", "op/s").si().from_zero(),
+        )
+        .note(format!(
+            "The best of {ROUNDS} rounds; whiskers reach down to the worst. Filters take turns. {}",
+            note(op)
+        ));
+        for (kind, name) in KINDS.map(RangeKind::name).into_iter().enumerate() {
+            let points: Vec<Point> =
+                (0..LENGTHS.len()).filter_map(|at| speed(kind, at, op_at)).collect();
+            if !points.is_empty() {
+                plot = plot.series(Series::new(name).points(points));
+            }
+        }
+        plot
+    });
+    let blocks = plots.map(Into::into).chain([table(speed).into()]).collect();
+
+    // At the worst length, beside the best of the others.
+    let worst = |op: RangeOp, ours: RangeKind, others: &[RangeKind]| {
+        let op = RangeOp::ALL.iter().position(|&other| other == op).expect("all are measured");
+        let rate = |kind: RangeKind, at: usize| {
+            let kind = KINDS.iter().position(|&other| other == kind).expect("all run");
+            speed(kind, at, op).map_or(0.0, |point| point.y)
+        };
+        let best = |at: usize| others.iter().map(|&other| rate(other, at)).fold(0.0, f64::max);
+        (0..LENGTHS.len()).map(|at| rate(ours, at) / best(at)).fold(f64::INFINITY, f64::min)
+    };
+    let query =
+        worst(RangeOp::Negative, RangeKind::Aeris, &[RangeKind::Memento, RangeKind::Grafite]);
+    let insert = worst(RangeOp::Insert, RangeKind::AerisUntold, &[RangeKind::Memento]);
+    Outcome {
+        seen: format!(
+            "At the worst of three lengths, the Aeris filter answers {query:.2} times as many \
+             ranges as the faster of Memento and Grafite, while it adapts, and does {insert:.2} \
+             times as many inserts as Memento, without the reverse map."
+        ),
+        verdict: stores::judge(context, &[], &[query >= 0.95, insert >= 0.95]),
+        blocks,
+    }
+}
+
+fn table(speed: impl Fn(usize, usize, usize) -> Option<Point>) -> Table {
+    let columns = LENGTHS.into_iter().flat_map(|length| {
+        RangeOp::ALL.map(|op| Column::decimals(format!("{} {length}", op.name()), "M/s", 2))
+    });
+    let mut table = Table::new("Millions a second, by operation and keys of a range")
+        .columns([Column::text("filter")])
+        .columns(columns);
+    for (kind, name) in KINDS.map(RangeKind::name).into_iter().enumerate() {
+        let cells = (0..LENGTHS.len()).flat_map(|at| {
+            let speed = &speed;
+            let rate = move |op| Cell::from(speed(kind, at, op).map(|point| point.y / 1e6));
+            (0..RangeOp::ALL.len()).map(rate)
+        });
+        table = table.row([name.into()].into_iter().chain(cells));
+    }
+    let columns = 1..=LENGTHS.len() * RangeOp::ALL.len();
+    columns.fold(table, |table, column| table.highlight(column, Best::Greatest))
+}
