@@ -83,7 +83,7 @@ fn trial(
     (place, endpoints): (&'static str, Endpoints),
     bar: &ProgressBar,
 ) -> Trial {
-    let seeds = context.pick(2, 24, 8);
+    let seeds = context.pick(2, 16, 8);
     let queries = context.pick(10_000, 300_000, 200_000_000);
     let shape = RangeShape::new(1 << context.pick(13, 17, 26), length, 0, context.seed);
     let shapes = shapes(shape, context.pick(4, 2, 1));
@@ -150,7 +150,7 @@ fn table(trials: &[Trial]) -> Table {
 
 fn run(context: &Context) -> Outcome {
     let cases = ENDPOINTS.iter().flat_map(|&place| LENGTHS.map(|length| (length, place)));
-    let bar = progress("seeds", LENGTHS.len() * ENDPOINTS.len() * context.pick(2, 24, 8));
+    let bar = progress("seeds", LENGTHS.len() * ENDPOINTS.len() * context.pick(2, 16, 8));
     let trials: Vec<Trial> =
         cases.map(|(length, place)| trial(context, length, place, &bar)).collect();
     bar.finish_and_clear();

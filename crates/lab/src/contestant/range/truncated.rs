@@ -25,14 +25,16 @@ struct Word {
 }
 
 impl Word {
+    /// The last letter is a whole one, the first may have fewer bits: so the space grows evenly
+    /// with the bits.
     fn new(key: u64, prefix_bits: u32) -> Self {
-        let kept = key >> (u64::BITS - prefix_bits) << (u64::BITS - prefix_bits);
-        let letter = |at: usize| {
-            let shift = u64::BITS - (at as u32 + 1) * LETTER_BITS;
-            (kept >> shift) as u8 & ((1 << LETTER_BITS) - 1)
-        };
+        let prefix = key >> (u64::BITS - prefix_bits);
         let len = prefix_bits.div_ceil(LETTER_BITS) as usize;
-        Self { letters: std::array::from_fn(letter), len }
+        let mut letters = [0; LETTERS];
+        for (at, letter) in letters[..len].iter_mut().rev().enumerate() {
+            *letter = (prefix >> (at as u32 * LETTER_BITS)) as u8 & ((1 << LETTER_BITS) - 1);
+        }
+        Self { letters, len }
     }
 
     fn letters(&self) -> &[u8] {
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn words_are_in_the_order_of_keys_and_have_their_first_bits() {
         assert_eq!(Word::new(0xabcd << 48, 16).letters(), [0xa, 0xb, 0xc, 0xd]);
-        assert_eq!(Word::new(0xabcd << 48, 13).letters(), [0xa, 0xb, 0xc, 0x8]);
+        assert_eq!(Word::new(0xabcd << 48, 13).letters(), [0x1, 0x5, 0x7, 0x9]);
         assert_eq!(Word::new(u64::MAX, 64).letters(), [0xf; 16]);
         assert!(Word::new(u64::MAX / 2, 9).letters() < Word::new(u64::MAX / 2 + 1, 9).letters());
     }
