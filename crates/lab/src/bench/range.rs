@@ -99,7 +99,10 @@ impl Work {
     }
 
     fn count(&self, op: RangeOp) -> usize {
-        if op == RangeOp::Negative { self.ranges.len() } else { self.members.len() }
+        match op {
+            RangeOp::Insert | RangeOp::Bulk => self.members.len(),
+            RangeOp::Negative | RangeOp::NegativeMany => self.ranges.len(),
+        }
     }
 
     /// Nanoseconds of all inserts into the quotient filter.
@@ -120,12 +123,13 @@ struct Entrant {
     filter: Box<dyn RangeContestant>,
     /// Nanoseconds by operation and round.
     times: [Vec<f64>; RangeOp::ALL.len()],
+    maybe: Vec<bool>,
 }
 
 impl Entrant {
     fn new(name: &'static str, kind: RangeKind, work: &Work) -> Result<Self, String> {
         let filter = kind.filled(&work.shape, &work.sorted)?;
-        Ok(Self { name, kind, filter, times: Default::default() })
+        Ok(Self { name, kind, filter, times: Default::default(), maybe: Vec::new() })
     }
 
     fn run(&mut self, op: RangeOp, work: &Work) -> Result<f64, String> {
@@ -136,6 +140,9 @@ impl Entrant {
             }
             RangeOp::Bulk => timed(|| self.filter.bulk(&work.sorted)).1,
             RangeOp::Negative => timed(|| self.filter.count(&work.ranges)).1,
+            RangeOp::NegativeMany => {
+                timed(|| self.filter.count_many(&work.ranges, &mut self.maybe)).1
+            }
         };
         Ok(time)
     }

@@ -16,14 +16,21 @@ fn builder(shape: &RangeShape) -> RangeBuilder<u64> {
         .secret(Secret::from_bytes(secret))
 }
 
+/// How many ranges of a batch may have a member.
+fn count_true(maybe: &[bool]) -> usize {
+    maybe.iter().filter(|&&maybe| maybe).count()
+}
+
 pub(super) struct Memento {
+    builder: RangeBuilder<u64>,
     filter: RangeFilter<u64>,
 }
 
 impl Memento {
     pub(super) fn new(shape: &RangeShape) -> Result<Self, String> {
-        let filter = builder(shape).build().map_err(|error| error.to_string())?;
-        Ok(Self { filter })
+        let builder = builder(shape);
+        let filter = builder.clone().build().map_err(|error| error.to_string())?;
+        Ok(Self { builder, filter })
     }
 }
 
@@ -34,8 +41,8 @@ impl RangeContestant for Memento {
         }
     }
 
-    fn bulk(&mut self, _: &[u64]) {
-        unreachable!("members come one by one");
+    fn bulk(&mut self, sorted: &[u64]) {
+        self.filter = self.builder.clone().build_from(sorted).expect("room");
     }
 
     fn contains(&self, range: &Keys) -> bool {
@@ -46,12 +53,18 @@ impl RangeContestant for Memento {
         ranges.iter().filter(|range| self.contains(range)).count()
     }
 
+    fn count_many(&self, ranges: &[Keys], maybe: &mut Vec<bool>) -> usize {
+        self.filter.contains_ranges(ranges, maybe);
+        count_true(maybe)
+    }
+
     fn bits(&self) -> u64 {
         self.filter.memory_usage() * 8
     }
 }
 
 pub(super) struct Aeris {
+    builder: RangeBuilder<u64>,
     filter: AdaptiveRangeFilter<u64>,
     /// The members, by partition hash: the reverse map. Who isn't told of mistakes has none.
     members: Option<BTreeSet<(Hash, u64)>>,
@@ -59,8 +72,9 @@ pub(super) struct Aeris {
 
 impl Aeris {
     pub(super) fn new(shape: &RangeShape, adapts: bool) -> Result<Self, String> {
-        let filter = builder(shape).build_adaptive().map_err(|error| error.to_string())?;
-        Ok(Self { filter, members: adapts.then(BTreeSet::new) })
+        let builder = builder(shape);
+        let filter = builder.clone().build_adaptive().map_err(|error| error.to_string())?;
+        Ok(Self { builder, filter, members: adapts.then(BTreeSet::new) })
     }
 }
 
@@ -74,8 +88,11 @@ impl RangeContestant for Aeris {
         }
     }
 
-    fn bulk(&mut self, _: &[u64]) {
-        unreachable!("members come one by one");
+    fn bulk(&mut self, sorted: &[u64]) {
+        self.filter = self.builder.clone().build_adaptive_from(sorted).expect("room");
+        if let Some(members) = &mut self.members {
+            *members = sorted.iter().map(|&key| (self.filter.hash_of(key), key)).collect();
+        }
     }
 
     fn contains(&self, range: &Keys) -> bool {
@@ -84,6 +101,11 @@ impl RangeContestant for Aeris {
 
     fn count(&self, ranges: &[Keys]) -> usize {
         ranges.iter().filter(|range| self.contains(range)).count()
+    }
+
+    fn count_many(&self, ranges: &[Keys], maybe: &mut Vec<bool>) -> usize {
+        self.filter.contains_ranges(ranges, maybe);
+        count_true(maybe)
     }
 
     fn ask(&mut self, empty: &[Keys]) -> usize {
