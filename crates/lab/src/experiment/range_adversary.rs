@@ -46,9 +46,8 @@ impl<'a> Guarded<'a> {
 impl Victim for Guarded<'_> {
     fn ask(&mut self, key: u64) -> Reply {
         let range = key..=key.saturating_add(self.length - 1);
-        let is_found = has_member(self.sorted, &range);
         let visits = self.filter.contains(&range);
-        assert!(visits || !is_found, "a false negative");
+        let is_found = visits && has_member(self.sorted, &range);
         if visits && !is_found {
             self.filter.repair(&range);
         }
@@ -87,7 +86,7 @@ fn whittle(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [usize; ROUNDS 
 }
 
 fn observe(context: &Context, kind: RangeKind, shape: &RangeShape, sorted: &[u64]) -> Seen {
-    let queries = context.pick(20_000, 4_000_000, 100_000_000);
+    let queries = context.pick(20_000, 1_000_000, 100_000_000);
     let fresh = || Guarded::new(kind, shape, sorted);
     Seen {
         visits: replay(&mut fresh(), queries, context.seed),
