@@ -6,7 +6,7 @@ use super::adapt::{Ghosts, Part, RangeAnswer, RangeClaim};
 use super::boxes::{Piece, Spot};
 use super::grow::Rejuvenate;
 use super::query::{Partitions, Span};
-use super::{AdaptiveRangeFilter, RangeBuilder, RangeKey};
+use super::{AdaptiveRangeFilter, MOST_PARTITIONS, RangeBuilder, RangeKey};
 use crate::concurrent::{Shard, Sharding};
 use crate::error::{AdaptError, BuildError, InsertError, Invalid, RejuvenateError, RemoveError};
 use crate::{Adaptation, Fingerprint, Hash, KeyedHasher, Secret};
@@ -282,7 +282,8 @@ impl<K: RangeKey> ConcurrentAdaptiveRangeFilter<K> {
         if chance == 0.0 {
             return Outlook::Certain(false);
         }
-        if borders as f64 * chance > 64.0 { Outlook::Certain(true) } else { Outlook::Open }
+        let is_hopeless = borders >= MOST_PARTITIONS || borders as f64 * chance > 64.0;
+        if is_hopeless { Outlook::Certain(true) } else { Outlook::Open }
     }
 
     fn shard_of(&self, key: K) -> (RwLockWriteGuard<'_, AdaptiveRangeFilter<K>>, Spot) {

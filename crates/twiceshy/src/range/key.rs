@@ -22,13 +22,14 @@ use std::time::SystemTime;
 /// }
 /// ```
 pub trait RangeKey: Copy {
-    /// All numbers have so many bits, at most 128.
+    /// All numbers have so many bits, 1 to 128.
     const BITS: u32;
 
     /// Its place among all keys.
     fn number(self) -> u128;
 
     /// The numbers of the keys within bounds; `None` if there can't be any.
+    #[inline]
     fn numbers(range: &impl RangeBounds<Self>) -> Option<RangeInclusive<u128>> {
         let first = match range.start_bound() {
             Bound::Included(key) => key.number(),

@@ -33,11 +33,15 @@ use core::ops::RangeBounds;
 use keepsake::Keepsake;
 use query::Span;
 
+/// Of a range that has more partitions, it is said that there may be a member without looking:
+/// that would take milliseconds.
+const MOST_PARTITIONS: u128 = 1 << 16;
+
 /// A filter that says whether there may be a key in a range: the Memento filter.
 ///
 /// It is built for ranges of up to some length R, and answers these within its rate of false
 /// positives, however close they are to its members. Longer ones are answered right, too, with a
-/// rate in proportion to their length.
+/// rate in proportion to their length; and with "maybe", if they are more than 2^16 times as long.
 ///
 /// # How it works
 /// The numbers of all keys are cut into *partitions* of R, rounded up to a power of two. The hash
@@ -159,9 +163,10 @@ impl<K: RangeKey> RangeFilter<K> {
     }
 
     /// Whether a span has so many partitions that some box of another is met in one of them,
-    /// but for a chance of e^-64: looking is in vain.
+    /// but for a chance of e^-64, so that looking is in vain; or that it takes too long.
     fn is_hopeless(&self, span: Span) -> bool {
-        self.partitions.borders(span) as f64 > 64.0 * self.rarity()
+        let borders = self.partitions.borders(span);
+        borders >= MOST_PARTITIONS || borders as f64 > 64.0 * self.rarity()
     }
 
     /// Partitions among which one is met by chance, on average.

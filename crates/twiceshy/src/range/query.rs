@@ -28,6 +28,7 @@ pub(super) struct Span {
 
 impl<K: RangeKey> Partitions<K> {
     pub(super) fn new(hasher: KeyedHasher, memento_bits: u32) -> Self {
+        const { assert!(K::BITS >= 1 && K::BITS <= 128, "numbers of keys have 1 to 128 bits") };
         Self { hasher, memento_bits, keys: PhantomData }
     }
 
