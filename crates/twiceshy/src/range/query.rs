@@ -51,7 +51,11 @@ impl<K: RangeKey> Partitions<K> {
 
     #[inline]
     fn partition(&self, number: u128) -> u128 {
-        number >> self.memento_bits
+        if K::BITS <= u64::BITS {
+            (number as u64 >> self.memento_bits).into()
+        } else {
+            number >> self.memento_bits
+        }
     }
 
     #[inline]
