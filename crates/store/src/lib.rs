@@ -47,6 +47,7 @@ mod layout;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod ranges;
+mod saved;
 mod store;
 mod stripes;
 #[doc(hidden)]

@@ -13,8 +13,8 @@ use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::front::{Behind, Front};
 use crate::layout::{self, Layout};
+use crate::saved::Saved;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -59,13 +59,7 @@ struct Inner<B, F> {
     hasher: KeyedHasher,
     layout: Layout,
     durability: Durability,
-    /// Whether the saved filter, if any, is not that of the backend any more.
-    is_dirty: AtomicBool,
-    dirtying: Mutex<()>,
-    /// Whether a write has failed, so that only reopening tells what the backend has.
-    is_doubtful: AtomicBool,
-    /// Where the filter is saved.
-    directory: Option<PathBuf>,
+    saved: Saved,
     /// Where a backup has the backend, in its directory.
     data: &'static str,
     is_closing: AtomicBool,

@@ -1,12 +1,13 @@
 //! Opening a store.
 
 use super::{GuardedStore, Inner};
-use crate::backend::{Backend, BackendError, Durability};
+use crate::backend::{Backend, Durability};
 use crate::error::{Result, StoreError};
 use crate::filter::{Shape, SharedFilter};
 use crate::front::Front;
 use crate::layout::{self, Identity, Kind, Layout};
-use std::path::{Path, PathBuf};
+use crate::saved::{self, Saved};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use twiceshy::{KeyedHasher, Secret};
@@ -212,12 +213,7 @@ impl Options {
             F::with_shape(&shape)?;
         }
         if let Some(directory) = directory {
-            let fails = |source| BackendError::Io {
-                operation: "create",
-                path: directory.to_owned(),
-                source,
-            };
-            std::fs::create_dir_all(directory).map_err(fails)?;
+            saved::create_directory(directory)?;
         }
         let kind = Kind::Points(self.layout.unwrap_or_default());
         let identity = Identity::of(&backend, kind, self.secret.as_ref())?;
@@ -225,9 +221,8 @@ impl Options {
         if kept != Some(shape) {
             layout::keep_shape(&backend, &shape)?;
         }
-        let saved = super::recover::saved(&backend, directory)?;
-        let is_dirty = saved.is_none();
-        let (filter, is_ready) = match saved {
+        let (saved, filter) = Saved::open(&backend, directory, F::restore_from)?;
+        let (filter, is_ready) = match filter {
             Some(filter) => (filter, true),
             // A new store has no members that the filter could miss.
             None => (F::with_shape(&shape)?, identity.is_new),
@@ -241,10 +236,7 @@ impl Options {
             hasher: KeyedHasher::new(&identity.secret),
             layout,
             durability: self.durability,
-            is_dirty: AtomicBool::new(is_dirty),
-            dirtying: Mutex::new(()),
-            is_doubtful: AtomicBool::new(false),
-            directory: directory.map(PathBuf::from),
+            saved,
             data,
             is_closing: AtomicBool::new(false),
             rebuild_error: Mutex::new(None),

@@ -1,77 +1,17 @@
 //! What survives: the saved filter, or else what it is built from.
-//!
-//! A saved filter is named after a random number, and only the one that the backend names is
-//! used. With the name it keeps the end of the file, which has a checksum of all of it: an older
-//! file that somebody puts back under the name isn't used either. That name is removed, durably, before anything is written that the filter doesn't
-//! have. So whatever is named is exact, and whatever happened before that is built again from
-//! the members and the mistakes.
 
 use super::{GuardedStore, Inner, Progress};
-use crate::backend::{Backend, Batch, Bytes, Durability, Keyspace, Unbounded};
+use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
 use crate::census::Census;
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
-use crate::layout::{self, CLEAN, Layout};
+use crate::layout::{self, Layout};
 use std::cell::Cell;
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder, JoinHandle};
-use twiceshy::{Secret, SnapshotError};
-
-/// The filter that was saved when the store was closed, if nothing was written since.
-///
-/// One that is named but can't be used loses its name at once, durably: it may be readable
-/// again next time, when it isn't exact any more.
-pub(super) fn saved<F: SharedFilter>(
-    backend: &impl Backend,
-    directory: Option<&Path>,
-) -> Result<Option<F>> {
-    let Some(name) = backend.get(Keyspace::Meta, CLEAN)? else { return Ok(None) };
-    let filter = directory.and_then(|directory| restore(directory, &name));
-    if filter.is_none() {
-        unname(backend, directory)?;
-    }
-    Ok(filter)
-}
-
-/// The filter of this name, if it is the one that was saved under it.
-fn restore<F: SharedFilter>(directory: &Path, name: &[u8]) -> Option<F> {
-    let (&number, seal) = name.split_first_chunk()?;
-    let file = directory.join(file_name(number));
-    if read_seal(&file).ok()? == seal { F::restore_from(&file).ok() } else { None }
-}
-
-/// How long a file is, and its end.
-fn read_seal(file: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(file)?;
-    let length = file.metadata()?.len();
-    let mut seal = length.to_be_bytes().to_vec();
-    file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
-    file.take(END_BYTES).read_to_end(&mut seal)?;
-    Ok(seal)
-}
-
-/// Has the backend name no saved filter, from now on and whatever happens. The file goes, too: if
-/// somebody damages the engine's journal, the name may be back.
-pub(super) fn unname(backend: &impl Backend, directory: Option<&Path>) -> Result<()> {
-    let mut batch = Batch::new();
-    batch.remove(Keyspace::Meta, CLEAN);
-    backend.write(&batch, Durability::Synced)?;
-    if let Some(directory) = directory {
-        remove_saved(directory, None);
-    }
-    Ok(())
-}
-
-/// The file of a filter that is saved under a number.
-fn file_name(number: [u8; 16]) -> OsString {
-    format!("{PREFIX}{:032x}{SUFFIX}", u128::from_be_bytes(number)).into()
-}
 
 /// The name of a thread that builds the filter again.
 const THREAD: &str = "twiceshy-rebuild";
@@ -85,12 +25,6 @@ thread_local! {
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(4)
 }
-
-/// A snapshot's last line.
-const END_BYTES: u64 = 64;
-
-const PREFIX: &str = "filter-";
-const SUFFIX: &str = ".snapshot";
 
 type OnProgress = Option<Arc<dyn Fn(Progress) + Send + Sync>>;
 
@@ -123,7 +57,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn scrub(&self) -> Result<()> {
         // Otherwise the filter that was saved would be back after closing.
-        self.inner.dirty()?;
+        self.inner.saved.dirty(&self.inner.backend)?;
         if self.inner.layout == Layout::Split {
             self.inner.reconcile()?;
         }
@@ -239,43 +173,9 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         self.front.is_all_ready() && self.front.is_complete()
     }
 
-    /// Saves the filter, if that is of use, and names it.
     fn save(&self) -> Result<()> {
-        let is_exact = self.is_ready() && !self.is_doubtful.load(Ordering::Acquire);
-        let Some(directory) = self.directory.as_ref().filter(|_| is_exact) else {
-            return Ok(self.backend.sync()?);
-        };
-        if !self.is_dirty.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let number = *Secret::generate()?.expose();
-        let name = file_name(number);
-        let file = directory.join(&name);
-        self.front.filter.save_to(&file)?;
-        let seal = read_seal(&file).map_err(SnapshotError::from)?;
-        let mut batch = Batch::new();
-        batch.insert(Keyspace::Meta, CLEAN, [&number[..], &seal].concat());
-        self.backend.write(&batch, Durability::Synced)?;
-        self.is_dirty.store(false, Ordering::Release);
-        remove_saved(directory, Some(&name));
-        Ok(())
-    }
-}
-
-/// Removes filters that were saved, but for this one, and what is left of one that wasn't saved
-/// to the end. If any stays, it only takes room.
-fn remove_saved(directory: &Path, but: Option<&OsString>) {
-    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_old = |path: &PathBuf| {
-        path.file_name().is_some_and(|file| {
-            let text = file.to_string_lossy();
-            let is_saved = text.starts_with(PREFIX) && text.ends_with(SUFFIX);
-            let is_unfinished = text.starts_with(&format!(".{PREFIX}")) && text.ends_with(".tmp");
-            Some(file) != but.map(OsString::as_os_str) && (is_saved || is_unfinished)
-        })
-    };
-    for path in files.map(|file| file.path()).filter(is_old) {
-        let _ = std::fs::remove_file(path);
+        let save = |file: &Path| self.front.filter.save_to(file);
+        self.saved.save(&self.backend, self.is_ready(), save)
     }
 }
 

@@ -8,8 +8,6 @@ use crate::chunk::{Chunk, WRITTEN};
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
 use crate::layout;
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 use twiceshy::Hash;
 
 const SORTED: Chunk = Chunk { pairs: 1 << 18, bytes: 64 << 20 };
@@ -132,24 +130,6 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
 
     /// Writes to the backend, which has no saved filter then.
     pub(super) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.dirty()?;
-        let written = self.backend.write(batch, durability);
-        if written.is_err() {
-            // It may be there after reopening all the same, and the filter mustn't be saved.
-            self.is_doubtful.store(true, Ordering::Release);
-        }
-        Ok(written?)
-    }
-
-    /// Says, the first time, that the saved filter is not to be trusted any more.
-    pub(super) fn dirty(&self) -> Result<()> {
-        if !self.is_dirty.load(Ordering::Acquire) {
-            let _one = self.dirtying.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.is_dirty.load(Ordering::Acquire) {
-                super::recover::unname(&self.backend, self.directory.as_deref())?;
-                self.is_dirty.store(true, Ordering::Release);
-            }
-        }
-        Ok(())
+        self.saved.write(&self.backend, batch, durability)
     }
 }
