@@ -2,8 +2,8 @@
 
 use crate::shell::{self, Done, command, install, output, root};
 
-pub(crate) const TARGETS: [&str; 5] =
-    ["operations", "constructor", "snapshot", "concurrent", "pcap"];
+pub(crate) const TARGETS: [&str; 7] =
+    ["operations", "constructor", "snapshot", "concurrent", "pcap", "range", "range_snapshot"];
 
 /// Coverage counters and traced comparisons, in the crates under test.
 const COVERAGE: &str = "-Cpasses=sancov-module \

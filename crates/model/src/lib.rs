@@ -5,5 +5,7 @@
 
 pub mod concurrent;
 pub mod quotient;
+pub mod range;
+pub mod range_snapshot;
 pub mod script;
 pub mod snapshot;

@@ -185,6 +185,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
             return Err(AdaptError::Outside { member: outside.partition });
         }
 
+        let load = boxes.load();
         let mut adaptation = Adaptation { lengthened: 0, ghosts: 0 };
         let mut undone: Vec<Shelf> = Vec::new();
         let mut changed = Vec::new();
@@ -195,7 +196,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
             let repaired = repaired.and_then(|repaired| {
                 if repaired.boxes != shelf.boxes {
                     let replaced = boxes.replace(&shelf, &repaired.boxes);
-                    replaced.map_err(|TableFull| AdaptError::Full { load: boxes.load() })?;
+                    replaced.map_err(|TableFull| AdaptError::Full { load })?;
                     undone.push(shelf);
                 }
                 Ok(repaired)

@@ -3,7 +3,7 @@
 use super::keepsake::{Keepsake, Spelling};
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
-use crate::table::{Kind, QuotientTable, Slot, Stored, TableFull};
+use crate::table::{Budget, Kind, QuotientTable, Slot, Stored, TableFull};
 use crate::{Fingerprint, Hash};
 use core::ops::Range;
 
@@ -42,6 +42,8 @@ pub(super) struct Boxes {
     pub(super) len: u64,
     /// No box is older.
     pub(super) oldest: u32,
+    /// How far a lookup goes: to the end, unless nobody has validated the table.
+    pub(super) budget: Budget,
 }
 
 /// All boxes whose remainders begin alike, and where they are.
@@ -58,7 +60,7 @@ impl Boxes {
     /// No boxes, or `None` if there is no memory for such a table.
     pub(super) fn new(spelling: Spelling) -> Option<Self> {
         let table = QuotientTable::new(spelling.digits.slots, spelling.digits.width)?;
-        Some(Self { table, spelling, len: 0, oldest: 0 })
+        Some(Self { table, spelling, len: 0, oldest: 0, budget: Budget::ENDLESS })
     }
 
     pub(super) fn load(&self) -> f64 {
@@ -127,6 +129,16 @@ impl Boxes {
     /// The box in these slots of the run of `quotient`; `None` if it isn't written as it should
     /// be.
     pub(super) fn read(&self, quotient: u64, slots: Range<u64>) -> Option<Keepsake> {
+        let Label { fingerprint, age, end } = self.label(quotient, slots.clone())?;
+        let (table, spelling) = (&self.table, self.spelling);
+        let mut mementos = vec![spelling.memento(table.value(slots.start))];
+        mementos.extend(spelling.cells((end..slots.end).map(|at| table.value(at))));
+        Some(Keepsake { fingerprint, age, mementos })
+    }
+
+    /// What is written on the box in these slots of the run of `quotient`; `None` if it isn't as
+    /// it should be.
+    pub(super) fn label(&self, quotient: u64, slots: Range<u64>) -> Option<Label> {
         let (table, spelling) = (&self.table, self.spelling);
         let first = table.value(slots.start);
         let age = spelling.age(first);
@@ -142,15 +154,7 @@ impl Boxes {
         let remainder = first >> spelling.bits_behind(age);
         let spelt =
             core::iter::once(remainder).chain((slots.start + 1..end).map(|at| table.value(at)));
-        let fingerprint = digits.spell(quotient, spelt);
-        let mut mementos = vec![spelling.memento(first)];
-        let mut cells = spelling.cells((end..slots.end).map(|at| table.value(at)));
-        mementos.extend(cells.by_ref());
-        let others = mementos.len() as u64 - 1;
-        let is_spelt = cells.ends_blank()
-            && spelling.slots_of_cells(others) == slots.end - end
-            && (end..slots.end).all(|at| table.kind(at) == Kind::Counter);
-        is_spelt.then_some(Keepsake { fingerprint, age, mementos })
+        Some(Label { fingerprint: digits.spell(quotient, spelt), age, end })
     }
 
     /// All boxes, in order.
@@ -158,6 +162,14 @@ impl Boxes {
         let read = |Stored { quotient, slots, .. }| self.read(quotient, slots);
         self.table.stored().map(move |stored| read(stored).expect("a valid table"))
     }
+}
+
+/// What is written on a box.
+pub(super) struct Label {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) age: u32,
+    /// Where its cells begin.
+    pub(super) end: u64,
 }
 
 /// How many members these boxes have.

@@ -3,9 +3,9 @@
 use super::boxes::Boxes;
 use super::keepsake::{MOST_MEMENTO_BITS, Spelling};
 use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
+use crate::Secret;
 use crate::error::BuildError;
 use crate::table::{QuotientTable, SLOTS, WIDTHS};
-use crate::{KeyedHasher, Secret};
 use core::marker::PhantomData;
 
 /// The share of slots that a filter is planned to use.
@@ -184,7 +184,7 @@ impl<K: RangeKey> RangeBuilder<K> {
         let secret = self.secret.map_or_else(Secret::generate, Ok)?;
         let spelling = Spelling::new(slots, remainder_bits, memento_bits, expandable);
         let boxes = Boxes::new(spelling).ok_or(BuildError::Memory { slots, remainder_bits })?;
-        Ok(RangeFilter::new(KeyedHasher::new(&secret), boxes))
+        Ok(RangeFilter::new(secret, boxes))
     }
 
     /// Builds a filter that adapts.

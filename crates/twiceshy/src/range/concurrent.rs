@@ -9,7 +9,7 @@ use super::query::{Partitions, Span};
 use super::{AdaptiveRangeFilter, MOST_PARTITIONS, RangeBuilder, RangeKey};
 use crate::concurrent::{Shard, Sharding};
 use crate::error::{AdaptError, BuildError, InsertError, Invalid, RejuvenateError, RemoveError};
-use crate::{Adaptation, Fingerprint, Hash, KeyedHasher, Secret};
+use crate::{Adaptation, Fingerprint, Hash, Secret};
 use core::fmt;
 use core::ops::{Bound, RangeBounds, RangeInclusive};
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -91,7 +91,7 @@ impl<K: RangeKey> RangeBuilder<K> {
         let each = self.with_slots((share + slack).ceil() as u64).secret(secret.clone());
         let build = || Ok(Shard::new(each.clone().build_adaptive()?));
         let shards = (0..sharding.shards()).map(|_| build()).collect::<Result<_, BuildError>>()?;
-        let partitions = Partitions::new(KeyedHasher::new(&secret), plan.memento_bits);
+        let partitions = Partitions::new(secret, plan.memento_bits);
         Ok(ConcurrentAdaptiveRangeFilter { partitions, sharding, shards })
     }
 }

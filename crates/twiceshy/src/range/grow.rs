@@ -255,7 +255,7 @@ pub(super) struct BoxWriter<'a> {
 impl<'a> BoxWriter<'a> {
     /// Into a table that is empty, and is no table until it is [finished](Self::finish).
     pub(super) fn new(boxes: &'a mut Boxes) -> Self {
-        let Boxes { table, spelling, len, oldest } = boxes;
+        let Boxes { table, spelling, len, oldest, .. } = boxes;
         // Where members are close to each other, runs may be longer than those of uniform hashes.
         Self { writer: TableWriter::lengthening(table), spelling: *spelling, len, oldest }
     }

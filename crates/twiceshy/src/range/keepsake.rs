@@ -132,9 +132,9 @@ impl Spelling {
     }
 
     /// Boxes are sorted by this.
-    pub(super) fn order(self, keepsake: &Keepsake) -> (u64, Fingerprint) {
-        let remainder = self.digits_at(keepsake.age).digit(keepsake.fingerprint.prefix(), 0);
-        (self.heading(remainder, keepsake.age), keepsake.fingerprint)
+    pub(super) fn order(self, fingerprint: Fingerprint, age: u32) -> (u64, Fingerprint) {
+        let remainder = self.digits_at(age).digit(fingerprint.prefix(), 0);
+        (self.heading(remainder, age), fingerprint)
     }
 
     /// The slots of a box.
@@ -216,8 +216,8 @@ impl<I: Iterator<Item = u64>> Iterator for Cells<I> {
 
 impl<I: Iterator<Item = u64>> Cells<I> {
     /// Whether nothing but zeros is left.
-    pub(super) fn ends_blank(self) -> bool {
-        self.bits == 0 && self.slots.sum::<u64>() == 0
+    pub(super) fn ends_blank(mut self) -> bool {
+        self.bits == 0 && self.slots.all(|slot| slot == 0)
     }
 }
 

@@ -1,11 +1,14 @@
 //! Asking boxes, for one range or for many.
+//!
+//! All that leads to an answer goes through tables that hold anything, unlike what changes them: at
+//! worst the answer is wrong.
 
 use super::boxes::{Boxes, Piece};
 use super::keepsake::Spelling;
 use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
-use crate::table::{Kind, Place, Scan, Slot, Wanted, Window, with_range_width};
+use crate::table::{Budget, Kind, Place, Scan, Slot, Wanted, Window, with_range_width};
 use core::ops::RangeBounds;
 
 /// How many ranges are begun at once.
@@ -67,7 +70,7 @@ impl<K: RangeKey> RangeFilter<K> {
                 let is_other = arrived.others >> lane & 1 == 1;
                 maybe[before * GROUP + lane] = match answer {
                     Some(answer) if !is_other => answer,
-                    _ => self.contains_range_of_any_length(range),
+                    _ => self.contains_short_range(range),
                 };
             }
         }
@@ -79,8 +82,13 @@ impl<K: RangeKey> RangeFilter<K> {
     /// As [`contains_range`](Self::contains_range).
     pub(super) fn contains_range_of_any_length(&self, range: &impl RangeBounds<K>) -> bool {
         let Some(span) = self.span(range) else { return false };
-        self.is_hopeless(span)
-            || self.partitions.pieces(span).any(|piece| self.boxes.may_have(piece))
+        if self.is_hopeless(span) {
+            return true;
+        }
+        let boxes = &self.boxes;
+        let mut budget = boxes.budget.of_many(self.partitions.borders(span) as u64 + 1);
+        let mut pieces = self.partitions.pieces(span);
+        pieces.any(|piece| boxes.may_have_within([piece; 2], &mut budget))
     }
 
     /// As [`contains_range`](Self::contains_range), quickly for a short one.
@@ -153,9 +161,15 @@ impl Boxes {
 
     /// Whether a member may be in one of two pieces.
     #[inline]
-    pub(super) fn may_have_either(&self, pieces: [Piece; 2]) -> bool {
+    fn may_have_either(&self, pieces: [Piece; 2]) -> bool {
+        self.may_have_within(pieces, &mut { self.budget })
+    }
+
+    /// As [`may_have_either`](Self::may_have_either), as far as a budget allows.
+    #[inline]
+    fn may_have_within(&self, pieces: [Piece; 2], budget: &mut Budget) -> bool {
         let maybe = self.table.level().run(MayHave { boxes: self, pieces });
-        maybe.unwrap_or_else(|| self.look_closely(pieces))
+        maybe.unwrap_or_else(|| self.look_closely(pieces, budget))
     }
 
     /// Finds the line of a piece, and asks for it.
@@ -197,19 +211,29 @@ impl Boxes {
 
     /// Whether a member may be in one of two pieces, of which their lines don't tell enough.
     #[cold]
-    fn look_closely(&self, pieces: [Piece; 2]) -> bool {
-        let [one, other] = pieces;
+    fn look_closely(&self, [one, other]: [Piece; 2], budget: &mut Budget) -> bool {
         let level = self.table.level();
-        level.run(LookClosely { boxes: self, piece: one })
-            || level.run(LookClosely { boxes: self, piece: other })
+        level.run(LookClosely { boxes: self, piece: one, budget })
+            || level.run(LookClosely { boxes: self, piece: other, budget })
     }
 
     /// Whether the box at `start`, whose remainder covers a piece's partition, covers it and has
-    /// one of its mementos.
+    /// one of its mementos; or may, if it isn't written as it should be, or goes on too far.
     #[inline(always)]
-    fn has(&self, start: u64, first: u64, scaled: Scaled, piece: Piece) -> bool {
+    fn has(
+        &self,
+        start: u64,
+        first: u64,
+        scaled: Scaled,
+        piece: Piece,
+        budget: &mut Budget,
+    ) -> bool {
         let Self { table, spelling, .. } = self;
-        let digits = spelling.digits_at(spelling.age(first));
+        let age = spelling.age(first);
+        if age > spelling.greatest_age() {
+            return true;
+        }
+        let digits = spelling.digits_at(age);
         let mut at = start + 1;
         while let Some(Slot { value, kind: Kind::Extension }) = table.continuation(at) {
             let index = (at - start) as u32;
@@ -218,9 +242,10 @@ impl Boxes {
             }
             at += 1;
         }
-        let others = spelling.cells((at..).map_while(|at| Some(table.continuation(at)?.value)));
-        let mut all = core::iter::once(spelling.memento(first)).chain(others);
-        all.any(|memento| piece.has(memento))
+        let others = table.continuations(at, budget).map(|slot| slot.value);
+        piece.has(spelling.memento(first))
+            || spelling.cells(others).any(|memento| piece.has(memento))
+            || budget.is_spent()
     }
 }
 
@@ -245,10 +270,12 @@ impl<const WIDTH: u32> Operation for AskAcross<'_, WIDTH> {
     }
 }
 
-/// Looks through the run of a piece.
+/// Looks through the run of a piece. Where the table is no valid one, and the run is nowhere or
+/// goes on too far, a member may be there.
 struct LookClosely<'a> {
     boxes: &'a Boxes,
     piece: Piece,
+    budget: &'a mut Budget,
 }
 
 impl Operation for LookClosely<'_> {
@@ -256,7 +283,7 @@ impl Operation for LookClosely<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
-        let Self { boxes, piece } = self;
+        let Self { boxes, piece, budget } = self;
         let Boxes { table, spelling, .. } = boxes;
         let scaled = boxes.scale(piece.partition);
         let remainder = scaled.leading(spelling.digits.remainder);
@@ -264,16 +291,17 @@ impl Operation for LookClosely<'_> {
         if !table.is_occupied_at::<0>(place) {
             return false;
         }
-        let mut walk = table.walk::<M, 0>(machine, place);
+        let Some(mut walk) = table.try_walk::<M, 0>(machine, place, *budget) else { return true };
         loop {
-            let first = walk.remainder();
+            let (start, first) = (walk.position(), walk.remainder());
             if spelling.begins_with(first, remainder)
-                && boxes.has(walk.position(), first, scaled, piece)
+                && boxes.has(start, first, scaled, piece, walk.budget())
             {
                 return true;
             }
             if !walk.advance() {
-                return false;
+                *budget = *walk.budget();
+                return walk.is_lost();
             }
         }
     }

@@ -11,6 +11,7 @@ mod grow;
 mod keepsake;
 mod key;
 mod lookup;
+mod parts;
 mod query;
 mod shrink;
 mod validate;
@@ -22,11 +23,12 @@ pub use adapt::{RangeAnswer, RangeClaim};
 pub use builder::{RangeBuilder, RangePlan};
 pub use concurrent::ConcurrentAdaptiveRangeFilter;
 pub use key::RangeKey;
+pub(crate) use parts::RangeShape;
 pub use query::Partitions;
 
 use crate::claim::Versions;
 use crate::error::{InsertError, RemoveError};
-use crate::{Fingerprint, Hash, KeyedHasher};
+use crate::{Fingerprint, Hash, Secret};
 use boxes::{Boxes, Spot};
 use core::fmt;
 use core::ops::RangeBounds;
@@ -124,8 +126,8 @@ impl<K: RangeKey> RangeFilter<K> {
         RangeBuilder::new()
     }
 
-    fn new(hasher: KeyedHasher, boxes: Boxes) -> Self {
-        Self { partitions: Partitions::new(hasher, boxes.spelling.memento_bits), boxes }
+    fn new(secret: Secret, boxes: Boxes) -> Self {
+        Self { partitions: Partitions::new(secret, boxes.spelling.memento_bits), boxes }
     }
 
     /// Inserts a member.
@@ -221,6 +223,12 @@ impl<K: RangeKey> RangeFilter<K> {
     /// How keys are cut into partitions, and these are hashed.
     pub fn partitions(&self) -> &Partitions<K> {
         &self.partitions
+    }
+
+    /// The secret that partitions are hashed with; to be kept where the filter is, or where
+    /// members are listed by their hashes.
+    pub fn secret(&self) -> &Secret {
+        self.partitions.secret()
     }
 }
 
@@ -326,6 +334,11 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// How keys are cut into partitions, and these are hashed.
     pub fn partitions(&self) -> &Partitions<K> {
         self.filter.partitions()
+    }
+
+    /// The secret that partitions are hashed with; see [`RangeFilter::secret`].
+    pub fn secret(&self) -> &Secret {
+        self.filter.secret()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::RangeKey;
 use super::boxes::{Piece, Spot};
 use crate::bits::word::low_bits;
-use crate::{Hash, KeyedHasher};
+use crate::{Hash, KeyedHasher, Secret};
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::RangeBounds;
@@ -15,6 +15,7 @@ use core::ops::RangeBounds;
 #[derive(Clone)]
 pub struct Partitions<K> {
     hasher: KeyedHasher,
+    secret: Secret,
     memento_bits: u32,
     keys: PhantomData<fn(K)>,
 }
@@ -27,9 +28,13 @@ pub(super) struct Span {
 }
 
 impl<K: RangeKey> Partitions<K> {
-    pub(super) fn new(hasher: KeyedHasher, memento_bits: u32) -> Self {
+    pub(super) fn new(secret: Secret, memento_bits: u32) -> Self {
         const { assert!(K::BITS >= 1 && K::BITS <= 128, "numbers of keys have 1 to 128 bits") };
-        Self { hasher, memento_bits, keys: PhantomData }
+        Self { hasher: KeyedHasher::new(&secret), secret, memento_bits, keys: PhantomData }
+    }
+
+    pub(super) fn secret(&self) -> &Secret {
+        &self.secret
     }
 
     /// The keys of a partition: the length of the longest range that is planned for.
@@ -131,7 +136,6 @@ impl Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Secret;
     use core::ops::Bound;
     use proptest::prelude::*;
 
@@ -164,8 +168,7 @@ mod tests {
         ) {
             let last = first.saturating_add(length);
             let key = if near { first.wrapping_sub(9).wrapping_add(key % 330) } else { key };
-            let hasher = KeyedHasher::new(&Secret::from_bytes([1; 16]));
-            let partitions = Partitions::new(hasher, memento_bits);
+            let partitions = Partitions::new(Secret::from_bytes([1; 16]), memento_bits);
             let span = Span::of(&(first..=last)).unwrap();
             let spot: Spot = partitions.spot(key);
             let pieces: Vec<Piece> = partitions.pieces(span).collect();

@@ -64,6 +64,16 @@ pub enum SnapshotError {
         /// Bytes of its table.
         bytes: u64,
     },
+    /// It is that of a filter of other keys.
+    #[error(
+        "the filter's keys have {found} bits, and these have {expected}; restore it with the type of its keys"
+    )]
+    KeyBits {
+        /// Bits of the filter's keys.
+        found: u32,
+        /// Bits of the keys that were asked for.
+        expected: u32,
+    },
     /// It was saved without the secret.
     #[error("the snapshot was saved without the secret; restore it with the secret given")]
     NoSecret,

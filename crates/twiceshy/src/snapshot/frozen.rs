@@ -1,11 +1,11 @@
 //! A snapshot, read where it is.
 
 use super::error::{SnapshotError, at};
-use super::header::{self, Header};
-use super::restore::{check_behind, checked_secret, validated};
-use super::save::table_checksum;
+use super::header::Header;
+use super::restore::validated;
+use super::sections::check_mark;
 use crate::bits::map;
-use crate::bits::memory::{LINE, Lines, Source};
+use crate::bits::memory::{LINE, Source};
 use crate::{AdaptiveQuotientFilter, Filter, Hash, HashScheme, Parameters, Secret, Statistics};
 use core::fmt;
 use std::fs::File;
@@ -72,15 +72,8 @@ impl FrozenFilter {
     }
 
     fn of(source: Arc<dyn Source>) -> Result<Self, SnapshotError> {
-        let bytes = source.bytes();
-        let (header, found) = (Header::read(bytes)?, bytes.len() as u64);
-        let expected = header.total_size();
-        if found > expected {
-            return Err(SnapshotError::TooLong { expected });
-        }
-        let lines = Lines::shared(Arc::clone(&source), header::SIZE, header.lines);
-        let lines = lines.filter(|_| found == expected);
-        let lines = lines.ok_or(SnapshotError::Truncated { found, expected })?;
+        let header = Header::read(source.bytes())?;
+        let lines = header.sections.lines_in(&source)?;
         let filter = AdaptiveQuotientFilter::from_parts(header.parameters, header.tally, lines);
         let filter = filter.expect("as many lines as the header says");
         Ok(Self { filter, header, source })
@@ -131,7 +124,7 @@ impl FrozenFilter {
     /// file only as far as they were touched, and until the system needs them.
     pub fn memory_usage(&self) -> u64 {
         let beside = self.filter.memory_usage() - (self.filter.lines().len() * LINE) as u64;
-        beside + size_of::<Header>() as u64 + self.header.total_size()
+        beside + size_of::<Header>() as u64 + self.header.sections.total_size()
     }
 
     /// What the filter holds, and what adapting has cost, as the header says.
@@ -145,25 +138,13 @@ impl FrozenFilter {
     /// # Errors
     /// What [`restore`](AdaptiveQuotientFilter::restore) would find wrong with the snapshot.
     pub fn verify(&self) -> Result<(), SnapshotError> {
-        let section = self.filter.lines().bytes();
-        if crc32fast::hash(section) != self.header.table_checksum {
-            return Err(SnapshotError::Checksum { section: "table" });
-        }
-        check_behind(&section[section.len() - LINE..])?;
-        self.verify_secret()?;
+        self.header.sections.verify(&*self.source, self.filter.lines())?;
         Ok(self.filter.validate()?)
-    }
-
-    fn verify_secret(&self) -> Result<(), SnapshotError> {
-        let Some(checksum) = self.header.secret_checksum else { return Ok(()) };
-        let section = self.source.bytes().last_chunk();
-        let section = section.ok_or(SnapshotError::Checksum { section: "secret" })?;
-        checked_secret(section, checksum, self.header.mark).map(drop)
     }
 
     /// Whether the secret is the one that the snapshot was saved with, as far as it tells.
     pub(super) fn check_secret(&self, secret: &Secret) -> Result<(), SnapshotError> {
-        check_mark(self.header.mark, secret)
+        check_mark(self.header.sections.mark, secret)
     }
 
     /// A copy in memory that can be changed, [verified](Self::verify). Like a filter that was
@@ -173,20 +154,9 @@ impl FrozenFilter {
     /// # Errors
     /// As [`verify`](Self::verify), or if there is no memory for it.
     pub fn to_filter(&self) -> Result<AdaptiveQuotientFilter, SnapshotError> {
-        // The copy is what is verified: the original could change in between.
-        let memory = SnapshotError::Memory { bytes: self.header.table_size() };
-        let lines = self.filter.lines().copied().ok_or(memory)?;
-        if table_checksum(&lines.bytes()[..lines.len() * LINE]) != self.header.table_checksum {
-            return Err(SnapshotError::Checksum { section: "table" });
-        }
-        self.verify_secret()?;
+        let lines = self.header.sections.copied(&*self.source, self.filter.lines())?;
         validated(&self.header, lines)
     }
-}
-
-/// Whether a secret has that mark; 0 is anyone's.
-pub(super) fn check_mark(mark: u64, secret: &Secret) -> Result<(), SnapshotError> {
-    if mark == 0 || mark == secret.mark() { Ok(()) } else { Err(SnapshotError::OtherSecret) }
 }
 
 impl Filter for FrozenFilter {

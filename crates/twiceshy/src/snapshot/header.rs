@@ -1,6 +1,7 @@
 //! The header: read and written as the [module](super) says.
 
 use super::SnapshotError;
+use super::sections::{Sections, checksum_of, header_of, put};
 use crate::bits::memory::LINE;
 use crate::quotient::{GROWTH_LOADS, Tally};
 use crate::{AdaptiveQuotientFilter, HashScheme, Parameters};
@@ -20,6 +21,8 @@ pub(super) enum Kind {
     Filter,
     /// A concurrent filter.
     Shards,
+    /// A filter for ranges.
+    Ranges,
 }
 
 impl Kind {
@@ -27,6 +30,7 @@ impl Kind {
         match self {
             Self::Filter => *b"\x89TWSHY\r\n",
             Self::Shards => *b"\x89TWSHC\r\n",
+            Self::Ranges => *b"\x89TWSHR\r\n",
         }
     }
 
@@ -40,27 +44,28 @@ impl Kind {
         if begins_as(self) {
             return Ok(());
         }
-        Err(match self {
-            Self::Filter if begins_as(Self::Shards) => {
-                SnapshotError::OtherKind { found: "a concurrent filter" }
-            }
-            Self::Shards if begins_as(Self::Filter) => {
-                SnapshotError::OtherKind { found: "a filter that isn't concurrent" }
-            }
-            _ => SnapshotError::NotASnapshot,
-        })
+        let other =
+            [Self::Filter, Self::Shards, Self::Ranges].into_iter().find(|&kind| begins_as(kind));
+        Err(other.map_or(SnapshotError::NotASnapshot, |kind| SnapshotError::OtherKind {
+            found: kind.name(self),
+        }))
+    }
+
+    /// What it is called by who has expected another kind.
+    fn name(self, expected: Self) -> &'static str {
+        match (self, expected) {
+            (Self::Filter, Self::Shards) => "a filter that isn't concurrent",
+            (Self::Filter, _) => "a filter for single keys",
+            (Self::Shards, _) => "a concurrent filter",
+            (Self::Ranges, _) => "a filter for ranges",
+        }
     }
 }
 
-/// Flags: whether there is a secret section.
-const SECRET: u32 = 1;
-
 /// Counts stay far from overflow, whatever is counted later.
-const MOST: u64 = 1 << 62;
+pub(super) const MOST: u64 = 1 << 62;
 
 mod offset {
-    pub(super) const VERSION: usize = 8;
-    pub(super) const FLAGS: usize = 12;
     pub(super) const SLOTS: usize = 16;
     pub(super) const REMAINDER_BITS: usize = 24;
     pub(super) const SLOT_BITS: usize = 28;
@@ -70,57 +75,31 @@ mod offset {
     pub(super) const EXTRA_SLOTS: usize = 48;
     pub(super) const USED: usize = 56;
     pub(super) const ADAPTATIONS: usize = 64;
-    pub(super) const LINES: usize = 72;
-    pub(super) const MARK: usize = 80;
     pub(super) const GROWTH: usize = 88;
     pub(super) const RESERVED: usize = 96;
-    pub(super) const TABLE_CHECKSUM: usize = 116;
-    pub(super) const SECRET_CHECKSUM: usize = 120;
-    pub(super) const CHECKSUM: usize = 124;
+    pub(super) const BEHIND: usize = 116;
 }
 
-/// What a snapshot says of itself.
+/// What a snapshot of a filter says of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Header {
     pub(super) parameters: Parameters,
     pub(super) tally: Tally,
-    /// Lines of the table, without the one behind them.
-    pub(super) lines: usize,
-    /// The mark of the secret; 0 if it isn't known.
-    pub(super) mark: u64,
-    pub(super) table_checksum: u32,
-    /// Of the secret section, if there is one.
-    pub(super) secret_checksum: Option<u32>,
+    pub(super) sections: Sections,
 }
 
 impl Header {
-    /// Bytes of the table section.
-    pub(super) fn table_size(&self) -> u64 {
-        (self.lines as u64 + 1) * LINE as u64
-    }
-
-    /// Bytes of the whole snapshot.
-    pub(super) fn total_size(&self) -> u64 {
-        let secret = if self.secret_checksum.is_some() { SECRET_SIZE } else { 0 };
-        (SIZE + secret) as u64 + self.table_size()
-    }
-
     pub(super) fn to_bytes(&self) -> [u8; SIZE] {
         let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = self.parameters;
         let Tally { len, extra_slots, used, adaptations, growth } = self.tally;
         let mut bytes = [0; SIZE];
-        bytes[..offset::VERSION].copy_from_slice(&Kind::Filter.magic());
         for (at, number) in [
-            (offset::VERSION, VERSION),
-            (offset::FLAGS, if self.secret_checksum.is_some() { SECRET } else { 0 }),
             (offset::REMAINDER_BITS, remainder_bits),
             (offset::SLOT_BITS, slot_bits),
             (offset::VALUE_BITS, value_bits),
             (offset::HASH, code_of(hash)),
-            (offset::TABLE_CHECKSUM, self.table_checksum),
-            (offset::SECRET_CHECKSUM, self.secret_checksum.unwrap_or(0)),
         ] {
-            bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+            put(&mut bytes, at, number.to_le_bytes());
         }
         for (at, number) in [
             (offset::SLOTS, slots),
@@ -128,45 +107,25 @@ impl Header {
             (offset::EXTRA_SLOTS, extra_slots),
             (offset::USED, used),
             (offset::ADAPTATIONS, adaptations),
-            (offset::LINES, self.lines as u64),
-            (offset::MARK, self.mark),
             (offset::GROWTH, growth.map_or(0, f64::to_bits)),
         ] {
-            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+            put(&mut bytes, at, number.to_le_bytes());
         }
-        let checksum = crc32fast::hash(&bytes[..offset::CHECKSUM]);
-        bytes[offset::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+        self.sections.seal(Kind::Filter, 0, &mut bytes);
         bytes
     }
 
-    /// What the last bytes of the header are: different headers seldom have the same. A checksum
-    /// of whole headers would be no use, because behind its own checksum any header's is the same.
+    /// What the last bytes of the header are: different headers seldom have the same.
     pub(super) fn checksum(&self) -> u32 {
-        number(&self.to_bytes()[offset::CHECKSUM..]) as u32
+        checksum_of(&self.to_bytes())
     }
 
     /// Reads the header of a snapshot that begins with these bytes: as many as there are,
     /// or [`SIZE`] and any others.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        Kind::Filter.check(bytes)?;
-        // Before anything else, because another version may have another header.
-        if let Some(version) = bytes.get(offset::VERSION..offset::FLAGS) {
-            match number(version) as u32 {
-                VERSION => {}
-                found => return Err(SnapshotError::Version { found }),
-            }
-        }
-        let found = bytes.len() as u64;
-        let truncated = SnapshotError::Truncated { found, expected: SIZE as u64 };
-        Self::of(bytes.first_chunk().ok_or(truncated)?)
-    }
-
-    fn of(bytes: &[u8; SIZE]) -> Result<Self, SnapshotError> {
+        let bytes = header_of(Kind::Filter, bytes)?;
         let long = |at| number(&bytes[at..at + 8]);
         let short = |at| number(&bytes[at..at + 4]) as u32;
-        if short(offset::CHECKSUM) != crc32fast::hash(&bytes[..offset::CHECKSUM]) {
-            return Err(SnapshotError::Checksum { section: "header" });
-        }
         let parameters = Parameters {
             slots: long(offset::SLOTS),
             remainder_bits: short(offset::REMAINDER_BITS),
@@ -183,36 +142,27 @@ impl Header {
             growth: Some(long(offset::GROWTH)).filter(|&bits| bits != 0).map(f64::from_bits),
         };
         check_tally(tally, parameters.slots)?;
-        let reserved = &bytes[offset::RESERVED..offset::TABLE_CHECKSUM];
-        let (flags, secret_checksum) = (short(offset::FLAGS), short(offset::SECRET_CHECKSUM));
-        let has_secret = flags == SECRET;
-        if flags & !SECRET != 0 || reserved.iter().any(|&byte| byte != 0) {
-            return Err(impossible("it says what version 1 knows nothing of"));
-        }
-        if !has_secret && secret_checksum != 0 {
-            return Err(impossible("there is a checksum of a secret, but none"));
-        }
-        if has_secret && long(offset::MARK) == 0 {
-            return Err(impossible("there is a secret, but no mark of it"));
-        }
-        let stored = long(offset::LINES);
-        let memory = || SnapshotError::Memory { bytes: stored.saturating_mul(LINE as u64) };
+        let (sections, flags) = Sections::read(bytes)?;
+        check_unknown(flags, &bytes[offset::RESERVED..offset::BEHIND])?;
+        let stored = sections.lines;
+        let memory = || SnapshotError::Memory { bytes: sections.table_size() };
         let lines = AdaptiveQuotientFilter::lines_for(parameters).ok_or_else(memory)?;
-        if stored != lines as u64 {
+        if stored != lines {
             return Err(SnapshotError::Header(format!(
                 "{} slots of {} bits take {lines} lines, not {stored}",
                 parameters.slots, parameters.slot_bits
             )));
         }
-        Ok(Self {
-            parameters,
-            tally,
-            lines,
-            mark: long(offset::MARK),
-            table_checksum: short(offset::TABLE_CHECKSUM),
-            secret_checksum: has_secret.then_some(secret_checksum),
-        })
+        Ok(Self { parameters, tally, sections })
     }
+}
+
+/// Checks that nothing is said that this version doesn't know.
+pub(super) fn check_unknown(flags: u32, reserved: &[u8]) -> Result<(), SnapshotError> {
+    if flags == 0 && reserved.iter().all(|&byte| byte == 0) {
+        return Ok(());
+    }
+    Err(impossible("it says what version 1 knows nothing of"))
 }
 
 /// A little-endian number of at most 8 bytes.

@@ -1,9 +1,9 @@
 //! Snapshots of filters for keys.
 
 use super::error::{SnapshotError, at};
-use super::frozen::check_mark;
 use super::restore::{Loaded, read, read_from};
-use super::save::{Telling, write, write_to};
+use super::save::{write, write_to};
+use super::sections::{Telling, check_mark};
 use crate::{AdaptiveQuotientFilter, FrozenFilter, Key, Keyed, Secret};
 use core::borrow::Borrow;
 use std::io::{Read, Write};

@@ -5,10 +5,12 @@
 //!   or not at all. What is restored is validated, so that it can be changed.
 //!   So it is with a concurrent filter
 //!   ([`save`](ConcurrentAdaptiveQuotientFilter::save),
-//!   [`restore`](ConcurrentAdaptiveQuotientFilter::restore)), in a format of its own.
+//!   [`restore`](ConcurrentAdaptiveQuotientFilter::restore)), in a format of its own, and with
+//!   filters for ranges ([`RangeFilter::save`], [`AdaptiveRangeFilter::save`]), which share one.
 //! - A [`FrozenFilter`] answers from bytes where they are, in a memory map for example, at
-//!   once. It trusts nothing: if they were tampered with, its answers are wrong at worst.
-//! - With the feature `serde`, filters are (de)serialised as the bytes of their snapshots.
+//!   once. It trusts nothing: if they were tampered with, its answers are wrong at worst. So does
+//!   a [`FrozenRangeFilter`].
+//! - With the feature `serde`, filters of hashes are (de)serialised as the bytes of their snapshots.
 //!
 //! ```
 //! use twiceshy::{AdaptiveQuotientFilter, FrozenFilter, Hash};
@@ -85,7 +87,6 @@
 //!
 //! What the planes mean is in the source of the table (`src/table/mod.rs`), how entries are
 //! spelt in slots in that of the filter (`src/quotient/entry.rs`).
-
 //!
 //! # Format of concurrent filters, version 1
 //! A line, the snapshots of all shards, in hash order and each as above, and another line. So all
@@ -110,21 +111,56 @@
 //! Bits of a value, and the load at which shards double, are the same in all shards. Slots, and
 //! the bits of slots and remainders, need not be. The secret is never in it, nor a mark of it:
 //! whoever keeps the snapshot keeps the secret elsewhere, and knows that they belong together.
+//!
+//! # Format of filters for ranges, version 1
+//! As that of filters, with another header. It is the same for filters that adapt and that don't:
+//! one can be restored as the other.
+//!
+//! | byte | size | |
+//! | ---: | ---: | --- |
+//! | 0 | 8 | magic: `89 54 57 53 48 52 0d 0a`, "\x89TWSHR\r\n" |
+//! | 8 | 4 | version: 1 |
+//! | 12 | 4 | flags: bit 0, a secret section follows the table; bit 1, boxes have ages; the others are 0 |
+//! | 16 | 8 | slots |
+//! | 24 | 4 | bits of a remainder, *r* |
+//! | 28 | 4 | bits of a slot: *r* + *m*, and one more if there are ages |
+//! | 32 | 4 | bits of a memento, *m*: at most 20, and fewer than a key has |
+//! | 36 | 4 | hash scheme, as above |
+//! | 40 | 8 | members, each as often as it was inserted |
+//! | 48 | 4 | bits of a key, [`RangeKey::BITS`] |
+//! | 52 | 4 | no box is older: at most *r*, and 0 without ages |
+//! | 56 | 8 | used slots |
+//! | 64 | 8 | repairs; 0 of a filter that doesn't adapt |
+//! | 72 | 8 | lines of the table, *n* |
+//! | 80 | 8 | mark of the secret, as above |
+//! | 88 | 28 | 0 |
+//! | 116 | 12 | checksums, as above |
+//! | 128 | | table section, and secret section, if there is one, as above |
+//!
+//! A table may have more lines than above, up to three times as many: its tail is lengthened where
+//! boxes are long. How boxes are written in slots is in the source (`src/range/keepsake.rs`).
+//! Members are hashed by their partitions: the number of the key without its last *m* bits, as 8
+//! bytes, or as 16 if keys have more than 64 bits.
 
 mod error;
 mod frozen;
 mod header;
 mod keyed;
-
+mod range;
 mod replace;
 mod restore;
 mod save;
+mod sections;
 #[cfg(feature = "serde")]
 mod serde;
 mod shards;
 
 pub use error::SnapshotError;
 pub use frozen::FrozenFilter;
+pub use range::FrozenRangeFilter;
 
 #[cfg(doc)]
-use crate::{AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter};
+use crate::{
+    AdaptiveQuotientFilter, AdaptiveRangeFilter, ConcurrentAdaptiveQuotientFilter, RangeFilter,
+    RangeKey,
+};

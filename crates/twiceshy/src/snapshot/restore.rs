@@ -1,10 +1,9 @@
 //! Reading a snapshot into a filter that can be changed.
 
 use super::error::{SnapshotError, at};
-use super::frozen::check_mark;
-use super::header::{self, Header, SECRET_SIZE};
+use super::header::{Header, SECRET_SIZE, SIZE};
+use super::sections::{Sections, check_behind, checked_secret};
 use crate::bits::memory::{LINE, Lines};
-use crate::error::Invalid;
 use crate::{AdaptiveQuotientFilter, Secret};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -91,33 +90,49 @@ impl<R: Read> Input<R> {
     }
 
     pub(super) fn read_header(&mut self) -> Result<Header, SnapshotError> {
+        self.read_header_by(Header::read)
+    }
+
+    /// Reads a header of any kind.
+    pub(super) fn read_header_by<H>(
+        &mut self,
+        read: impl FnOnce(&[u8]) -> Result<H, SnapshotError>,
+    ) -> Result<H, SnapshotError> {
         let start = self.found;
-        let mut bytes = [0; header::SIZE];
+        let mut bytes = [0; SIZE];
         let found = self.read_some(&mut bytes)?;
-        Header::read(&bytes[..found]).map_err(|error| error.behind(start))
+        read(&bytes[..found]).map_err(|error| error.behind(start))
     }
 
     /// Reads what follows a header.
     pub(super) fn read_behind(&mut self, header: &Header) -> Result<Loaded, SnapshotError> {
-        let expected = self.found - header::SIZE as u64 + header.total_size();
-        let lines = self.read_table(header, expected)?;
-        let secret = self.read_secret(header, expected)?;
+        let (lines, secret) = self.read_sections(&header.sections)?;
         let filter = validated(header, lines)?;
-        Ok(Loaded { filter, mark: header.mark, secret })
+        Ok(Loaded { filter, mark: header.sections.mark, secret })
+    }
+
+    /// Reads the sections that follow a header of any kind.
+    pub(super) fn read_sections(
+        &mut self,
+        sections: &Sections,
+    ) -> Result<(Lines, Option<Secret>), SnapshotError> {
+        let expected = self.found - SIZE as u64 + sections.total_size();
+        let lines = self.read_table(sections, expected)?;
+        Ok((lines, self.read_secret(sections, expected)?))
     }
 
     /// However large the header says that the table is, its memory is touched only as far
     /// as there is something to be written to it.
-    fn read_table(&mut self, header: &Header, expected: u64) -> Result<Lines, SnapshotError> {
-        let memory = SnapshotError::Memory { bytes: header.table_size() };
-        let mut lines = Lines::zeroed(header.lines).ok_or(memory)?;
+    fn read_table(&mut self, sections: &Sections, expected: u64) -> Result<Lines, SnapshotError> {
+        let memory = SnapshotError::Memory { bytes: sections.table_size() };
+        let mut lines = Lines::zeroed(sections.lines).ok_or(memory)?;
         let mut checksum = crc32fast::Hasher::new();
         let mut behind = [0; LINE];
         for piece in lines.bytes_mut().chunks_mut(PIECE).chain([&mut behind[..]]) {
             self.fill(piece, expected)?;
             checksum.update(piece);
         }
-        if checksum.finalize() != header.table_checksum {
+        if checksum.finalize() != sections.table_checksum {
             return Err(SnapshotError::Checksum { section: "table" });
         }
         check_behind(&behind)?;
@@ -126,13 +141,13 @@ impl<R: Read> Input<R> {
 
     fn read_secret(
         &mut self,
-        header: &Header,
+        sections: &Sections,
         expected: u64,
     ) -> Result<Option<Secret>, SnapshotError> {
-        let Some(checksum) = header.secret_checksum else { return Ok(None) };
+        let Some(checksum) = sections.secret_checksum else { return Ok(None) };
         let mut section = Zeroizing::new([0; SECRET_SIZE]);
         self.fill(&mut *section, expected)?;
-        checked_secret(&section, checksum, header.mark).map(Some)
+        checked_secret(&section, checksum, sections.mark).map(Some)
     }
 
     /// Fills a buffer from a snapshot that is as long as `expected`.
@@ -157,32 +172,6 @@ impl<R: Read> Input<R> {
         self.found += done as u64;
         Ok(done)
     }
-}
-
-/// The secret in a section, which has that checksum and that mark.
-pub(super) fn checked_secret(
-    section: &[u8; SECRET_SIZE],
-    checksum: u32,
-    mark: u64,
-) -> Result<Secret, SnapshotError> {
-    if crc32fast::hash(section) != checksum {
-        return Err(SnapshotError::Checksum { section: "secret" });
-    }
-    let (secret, behind) = section.split_first_chunk().expect("more bytes than a secret's");
-    if behind.iter().any(|&byte| byte != 0) {
-        return Err(Invalid("the bytes behind the secret aren't zero".into()).into());
-    }
-    let secret = Secret::from_bytes(*secret);
-    check_mark(mark, &secret)?;
-    Ok(secret)
-}
-
-/// Checks the line behind a table.
-pub(super) fn check_behind(line: &[u8]) -> Result<(), SnapshotError> {
-    if line.iter().all(|&byte| byte == 0) {
-        return Ok(());
-    }
-    Err(Invalid("the line behind the table isn't zero".into()).into())
 }
 
 /// The filter of a header and lines, all invariants checked.

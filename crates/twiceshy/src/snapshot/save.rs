@@ -1,25 +1,16 @@
 //! Writing a snapshot.
 
 use super::error::{SnapshotError, at};
-use super::header::{Header, SECRET_SIZE};
+use super::header::Header;
 use super::replace::{Readers, replace};
+use super::sections::{Sections, Telling};
 use crate::bits::memory::{LINE, Lines};
 use crate::quotient::Tally;
-use crate::{AdaptiveQuotientFilter, Parameters, Secret};
+use crate::{AdaptiveQuotientFilter, Parameters};
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use zeroize::Zeroizing;
-
-/// What a snapshot tells of the secret.
-#[derive(Clone, Copy)]
-pub(super) enum Telling<'a> {
-    Nothing,
-    /// Its mark: whether another is the same.
-    Mark(&'a Secret),
-    /// The secret itself.
-    All(&'a Secret),
-}
 
 impl AdaptiveQuotientFilter {
     /// Writes a [snapshot](crate::snapshot), without the secret.
@@ -60,11 +51,20 @@ pub(super) fn write_to(
     telling: Telling<'_>,
     path: &Path,
 ) -> Result<(), SnapshotError> {
+    replace_by(telling, path, |file| write(filter, telling, file))
+}
+
+/// Writes the file at `path`, which will tell so much of the secret, at once or not at all.
+pub(super) fn replace_by(
+    telling: Telling<'_>,
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<(), SnapshotError>,
+) -> Result<(), SnapshotError> {
     let readers = match telling {
         Telling::All(_) => Readers::Owner,
         _ => Readers::AsBefore,
     };
-    at(path, |path| replace(path, readers, |file| write(filter, telling, file)))
+    at(path, |path| replace(path, readers, write))
 }
 
 pub(super) fn write(
@@ -101,40 +101,11 @@ impl<'a> Image<'a> {
     pub(super) fn write(
         &self,
         telling: Telling<'_>,
-        mut writer: impl Write,
+        writer: impl Write,
     ) -> Result<Header, SnapshotError> {
-        let table = &self.lines.bytes()[..self.lines.len() * LINE];
-        let mut secret = Zeroizing::new([0; SECRET_SIZE]);
-        let (mark, has_secret) = match telling {
-            Telling::Nothing => (0, false),
-            Telling::Mark(secret) => (secret.mark(), false),
-            Telling::All(told) => {
-                secret[..told.expose().len()].copy_from_slice(told.expose());
-                (told.mark(), true)
-            }
-        };
-        let header = Header {
-            parameters: self.parameters,
-            tally: self.tally,
-            lines: self.lines.len(),
-            mark,
-            table_checksum: table_checksum(table),
-            secret_checksum: has_secret.then(|| crc32fast::hash(&*secret)),
-        };
-        writer.write_all(&header.to_bytes())?;
-        writer.write_all(table)?;
-        writer.write_all(&[0; LINE])?;
-        if has_secret {
-            writer.write_all(&*secret)?;
-        }
+        let sections = Sections::of(&self.lines, telling);
+        let header = Header { parameters: self.parameters, tally: self.tally, sections };
+        Sections::write(&header.to_bytes(), &self.lines, telling, writer)?;
         Ok(header)
     }
-}
-
-/// The checksum of the section of a table: its lines, and one of zeros.
-pub(super) fn table_checksum(table: &[u8]) -> u32 {
-    let mut checksum = crc32fast::Hasher::new();
-    checksum.update(table);
-    checksum.update(&[0; LINE]);
-    checksum.finalize()
 }

@@ -4,7 +4,8 @@ use super::error::{SnapshotError, at};
 use super::header::{Kind, code_of, impossible, number, scheme_of};
 use super::replace::{Readers, replace};
 use super::restore::Input;
-use super::save::{Image, Telling};
+use super::save::Image;
+use super::sections::Telling;
 use crate::bits::memory::LINE;
 use crate::error::Invalid;
 use crate::{
@@ -60,7 +61,7 @@ impl ConcurrentAdaptiveQuotientFilter {
             let image = self.with_shard(shard, Image::copied)?;
             let header = image.write(Telling::Nothing, &mut writer)?;
             list.update(&header.checksum().to_le_bytes());
-            size += header.total_size();
+            size += header.sections.total_size();
         }
         writer.write_all(&end_line(size, list.finalize()))?;
         writer.flush()?;
@@ -214,7 +215,7 @@ fn read_shard(
 ) -> Result<AdaptiveQuotientFilter, SnapshotError> {
     let header = input.read_header()?;
     list.update(&header.checksum().to_le_bytes());
-    if header.mark != 0 || header.secret_checksum.is_some() {
+    if header.sections.mark != 0 || header.sections.secret_checksum.is_some() {
         return Err(impossible("it tells of a secret, which no shard does"));
     }
     let Parameters { value_bits, hash: of_shard, .. } = header.parameters;

@@ -8,14 +8,25 @@ const BLOCKS: u64 = 1 << 16;
 const PASSES: u64 = 8;
 
 /// The blocks that may still be looked at.
-#[derive(Clone, Copy)]
-pub(super) struct Budget(u64);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget(u64);
 
 impl Budget {
     /// For tables that are valid, where every search ends.
-    pub(super) const ENDLESS: Self = Self(u64::MAX);
+    pub(crate) const ENDLESS: Self = Self(u64::MAX);
     /// For one lookup in any table.
-    pub(super) const LOOKUP: Self = Self(BLOCKS * PASSES);
+    pub(crate) const LOOKUP: Self = Self(BLOCKS * PASSES);
+
+    /// The same for so many lookups, of which few need go far.
+    pub(crate) fn of_many(self, lookups: u64) -> Self {
+        Self(self.0.saturating_add(lookups.saturating_mul(PASSES)))
+    }
+
+    /// Whether nothing more may be looked at.
+    #[inline(always)]
+    pub(crate) fn is_spent(self) -> bool {
+        self.0 == 0
+    }
 
     /// Looks at one more block, or gives up.
     #[inline(always)]

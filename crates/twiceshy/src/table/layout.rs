@@ -339,11 +339,11 @@ impl QuotientTable {
         Some(Self { slots, geometry: Geometry::of(width), lines, used: 0, limit: slots, level })
     }
 
-    /// A table of that shape that is in `lines`, or `None` if they aren't as many as it has.
+    /// A table of that shape that is in `lines`, or `None` if they are fewer than it has.
     /// What they hold is not looked at: it may be no table, until it is
     /// [validated](Self::validate).
     pub(crate) fn over(lines: Lines, slots: u64, width: u32, used: u64) -> Option<Self> {
-        let fits = Self::blocks_for(slots, width)? == lines.len();
+        let fits = Self::blocks_for(slots, width)? <= lines.len();
         let (geometry, level) = (Geometry::of(width), Level::detect());
         fits.then_some(Self { slots, geometry, lines, used, limit: slots, level })
     }

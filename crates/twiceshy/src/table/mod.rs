@@ -55,6 +55,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use budget::Budget;
 pub(crate) use insert::Inserted;
 pub(crate) use layout::{
     Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS, with_range_width, with_width,

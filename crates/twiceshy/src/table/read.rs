@@ -1,5 +1,6 @@
 //! Reading a table in order, block by block.
 
+use super::budget::Budget;
 use super::layout::{Plane, QuotientTable, Slot, stored_spill, with_width};
 use super::locate::Clusters;
 use crate::bits::machine::{Machine, Operation};
@@ -51,6 +52,22 @@ impl QuotientTable {
     pub(crate) fn continuation(&self, position: u64) -> Option<Slot> {
         let goes_on = position <= self.end() && self.is_extension(position);
         goes_on.then(|| Slot { value: self.value(position), kind: self.kind(position) })
+    }
+
+    /// The slots from `position` on where an entry goes on; in any table, as far as a budget
+    /// allows.
+    #[inline(always)]
+    pub(crate) fn continuations(
+        &self,
+        position: u64,
+        budget: &mut Budget,
+    ) -> impl Iterator<Item = Slot> {
+        (position..).map_while(|position| {
+            if self.place(position).lane() == 0 {
+                budget.spend()?;
+            }
+            self.continuation(position)
+        })
     }
 
     /// The entries in `slots`, which are whole ones: each one's slots.

@@ -56,8 +56,9 @@ impl QuotientTable {
         self.try_walk::<M, WIDTH>(machine, place, Budget::LOOKUP)
     }
 
+    /// As [`cautious_walk`](Self::cautious_walk), as far as a budget allows.
     #[inline(always)]
-    fn try_walk<M: Machine, const WIDTH: u32>(
+    pub(crate) fn try_walk<M: Machine, const WIDTH: u32>(
         &self,
         machine: M,
         place: Place,
@@ -150,6 +151,12 @@ impl Walk<'_> {
     #[inline(always)]
     pub(crate) fn is_lost(&self) -> bool {
         self.lost
+    }
+
+    /// How far the walk may still go.
+    #[inline(always)]
+    pub(crate) fn budget(&mut self) -> &mut Budget {
+        &mut self.budget
     }
 
     /// Goes on to the first slot that isn't an extension, from one block to the next if

@@ -1,0 +1,427 @@
+//! What a filter for ranges must do: a map of members, and scripts that drive both side by side.
+
+use arbitrary::{Result, Unstructured};
+use core::fmt::Debug;
+use core::iter::repeat_n;
+use core::ops::RangeInclusive;
+use std::collections::BTreeMap;
+use twiceshy::{
+    AdaptError, AdaptiveRangeFilter, FrozenRangeFilter, GrowError, Hash, InsertError, RangeAnswer,
+    RangeClaim, RangeFilter, RangeKey, RejuvenateError, RemoveError, Secret,
+};
+
+/// Keys that scripts can count.
+pub trait Number: RangeKey + Ord + Debug {
+    /// The low bits of a number.
+    fn of(number: u128) -> Self;
+}
+
+macro_rules! numbers {
+    ($($number:ident)*) => {$(
+        impl Number for $number {
+            fn of(number: u128) -> Self {
+                number as Self
+            }
+        }
+    )*};
+}
+
+numbers! { u16 u64 u128 }
+
+/// Keys, and how often each was inserted.
+#[derive(Clone, Debug)]
+pub struct Members<K>(BTreeMap<K, usize>);
+
+impl<K> Default for Members<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Number> Members<K> {
+    /// One more.
+    pub fn insert(&mut self, key: K) {
+        *self.0.entry(key).or_default() += 1;
+    }
+
+    /// One less; whether there was one.
+    pub fn remove(&mut self, key: K) -> bool {
+        let Some(count) = self.0.get_mut(&key) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.0.remove(&key);
+        }
+        true
+    }
+
+    /// Whether one of them is in a range.
+    pub fn any_in(&self, range: &RangeInclusive<K>) -> bool {
+        self.0.range(range.clone()).next().is_some()
+    }
+
+    /// Those of which that is true, each as often as it was inserted.
+    fn such_as(&self, is_such: impl Fn(K) -> bool) -> Vec<K> {
+        let such = self.0.iter().filter(|&(&key, _)| is_such(key));
+        such.flat_map(|(&key, &count)| repeat_n(key, count)).collect()
+    }
+
+    /// Those that are behind a claim, each as often as it was inserted.
+    pub fn suspects(&self, filter: &AdaptiveRangeFilter<K>, claim: &RangeClaim) -> Vec<K> {
+        self.such_as(|key| claim.is_suspect(filter.hash_of(key)))
+    }
+
+    /// Those whose hashes are in an interval, in the order of these.
+    fn listed(&self, filter: &AdaptiveRangeFilter<K>, hashes: &RangeInclusive<Hash>) -> Vec<K> {
+        let mut listed = self.such_as(|key| hashes.contains(&filter.hash_of(key)));
+        listed.sort_by_key(|&key| filter.hash_of(key));
+        listed
+    }
+
+    fn len(&self) -> usize {
+        self.0.values().sum()
+    }
+}
+
+/// The filter that a script drives, and its few keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Home slots.
+    pub slots: u64,
+    /// Bits of a remainder.
+    pub remainder_bits: u32,
+    /// Keys of the longest range.
+    pub longest_range: u64,
+    /// Whether the filter grows.
+    pub expandable: bool,
+    /// The first key.
+    pub first: u128,
+    /// How many keys there are.
+    pub keys: u64,
+    /// How far they are from each other.
+    pub step: u128,
+}
+
+impl Shape {
+    fn any(bytes: &mut Unstructured<'_>) -> Result<Self> {
+        let longest_range: u64 = 1 << bytes.int_in_range(0..=20)?;
+        let keys = bytes.int_in_range(1..=400)?;
+        let most_remainder_bits = if bytes.ratio(1, 4)? { 30 } else { 5 };
+        let step =
+            *bytes.choose(&[1, 3, longest_range / 4 + 1, longest_range, 5 * longest_range])?;
+        let before_last = u128::from(keys - 1) * u128::from(step);
+        Ok(Self {
+            slots: match bytes.int_in_range(0..=2)? {
+                0 => bytes.int_in_range(1..=10)?,
+                1 => bytes.int_in_range(1..=80)?,
+                _ => bytes.int_in_range(1..=300)?,
+            },
+            remainder_bits: bytes.int_in_range(1..=most_remainder_bits)?,
+            longest_range,
+            expandable: bytes.arbitrary()?,
+            // From 0 on, up to the last of all, through both, or anywhere.
+            first: match bytes.int_in_range(0..=3)? {
+                0 => 0,
+                1 => u128::MAX - before_last,
+                2 => u128::MAX - before_last / 2,
+                _ => bytes.arbitrary()?,
+            },
+            keys,
+            step: step.into(),
+        })
+    }
+
+    fn secret() -> Secret {
+        Secret::from_bytes([9; 16])
+    }
+
+    fn filter<K: Number>(&self) -> AdaptiveRangeFilter<K> {
+        let builder = AdaptiveRangeFilter::builder()
+            .slots(self.slots)
+            .remainder_bits(self.remainder_bits)
+            .longest_range(self.longest_range)
+            .secret(Self::secret());
+        let builder = if self.expandable { builder.expandable() } else { builder };
+        builder.build_adaptive().expect("a possible shape")
+    }
+}
+
+/// Drives a filter of any shape, for keys of any width, by the operations that `bytes` spell.
+///
+/// # Panics
+/// If filter and model disagree.
+pub fn drive(bytes: &[u8]) {
+    let mut bytes = Unstructured::new(bytes);
+    let Ok(shape) = Shape::any(&mut bytes) else { return };
+    match bytes.int_in_range(0..=3) {
+        Ok(0) => drive_shape::<u16>(shape, &mut bytes),
+        Ok(1) => drive_shape::<u128>(shape, &mut bytes),
+        _ => drive_shape::<u64>(shape, &mut bytes),
+    }
+}
+
+fn drive_shape<K: Number>(shape: Shape, bytes: &mut Unstructured<'_>) {
+    let mut stage = Stage::<K> {
+        shape,
+        filter: shape.filter(),
+        members: Members::default(),
+        ghosts: Members::default(),
+        repaired: Vec::new(),
+    };
+    while !bytes.is_empty() && stage.step(bytes).is_ok() {
+        stage.check();
+    }
+}
+
+/// A filter and what it is to know.
+struct Stage<K> {
+    shape: Shape,
+    filter: AdaptiveRangeFilter<K>,
+    members: Members<K>,
+    /// What was inserted, but is not listed.
+    ghosts: Members<K>,
+    /// Ranges that were mistakes, and stay repaired until a key comes that collides.
+    repaired: Vec<RangeInclusive<K>>,
+}
+
+impl<K: Number> Stage<K> {
+    fn check(&self) {
+        self.filter.validate().expect("a valid filter");
+        assert_eq!(self.filter.len(), self.members.len() + self.ghosts.len());
+        for members in [&self.members, &self.ghosts] {
+            assert!(members.0.keys().all(|&key| self.filter.contains(key)), "a false negative");
+        }
+        for range in &self.repaired {
+            assert!(!self.filter.contains_range(range.clone()), "the mistake {range:?} is back");
+        }
+    }
+
+    fn key(&self, bytes: &mut Unstructured<'_>) -> Result<K> {
+        let index = bytes.int_in_range(0..=self.shape.keys - 1)?;
+        let more = self.shape.step.wrapping_mul(index.into());
+        Ok(K::of(self.shape.first.wrapping_add(more)))
+    }
+
+    /// A range that begins at or near a key, short or long.
+    fn range(&self, bytes: &mut Unstructured<'_>) -> Result<RangeInclusive<K>> {
+        let longest = u128::from(self.shape.longest_range);
+        let last_of_all = u128::MAX >> (u128::BITS - K::BITS);
+        let near = bytes.int_in_range(0..=2)?;
+        let first = self.key(bytes)?.number().saturating_add(near).min(last_of_all);
+        let length = match bytes.int_in_range(0..=7)? {
+            0 => 1,
+            1..=4 => bytes.int_in_range(1..=longest)?,
+            5 => longest,
+            6 => bytes.int_in_range(1..=30 * longest)?,
+            _ => bytes.arbitrary::<u128>()? >> bytes.int_in_range(0..=127u32)?,
+        };
+        let last = first.saturating_add(length.max(1) - 1).min(last_of_all);
+        Ok(K::of(first)..=K::of(last))
+    }
+
+    fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        match bytes.int_in_range(0..=31)? {
+            0..=9 => {
+                let is_ghost = bytes.ratio(1, 12)?;
+                self.insert(self.key(bytes)?, is_ghost);
+            }
+            10..=13 => {
+                let key = self.key(bytes)?;
+                self.remove(key);
+            }
+            14..=15 => {
+                let range = self.range(bytes)?;
+                self.ask(&range);
+            }
+            16..=25 => {
+                let range = self.range(bytes)?;
+                self.repair(range, bytes.ratio(1, 3)?);
+            }
+            26 => self.double(),
+            27 => self.double_listing(),
+            28 => self.rejuvenate(),
+            29 => self.restore(bytes.arbitrary()?),
+            30 => {
+                let ranges = (0..20).map(|_| self.range(bytes)).collect::<Result<Vec<_>>>()?;
+                self.ask_frozen(&ranges);
+            }
+            _ => {
+                let count = bytes.int_in_range(0..=70)?;
+                let ranges = (0..count).map(|_| self.range(bytes)).collect::<Result<Vec<_>>>()?;
+                self.ask_many(&ranges);
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, key: K, is_ghost: bool) {
+        match self.filter.insert(key) {
+            Ok(()) if is_ghost => self.ghosts.insert(key),
+            Ok(()) => self.members.insert(key),
+            Err(InsertError::Full { load }) => self.must_be_load(load),
+            Err(error) => panic!("{error}"),
+        }
+        // Only what collides with it may be back, and what is too long among so many members.
+        let (filter, hash) = (&self.filter, self.filter.hash_of(key));
+        let longest = u128::from(filter.longest_range());
+        self.repaired.retain(|range| match filter.check_range(range.clone()) {
+            RangeAnswer::Empty => true,
+            RangeAnswer::Maybe(claim) if claim.suspects().next().is_none() => {
+                assert!(range.end().number() - range.start().number() >= longest);
+                false
+            }
+            RangeAnswer::Maybe(claim) => !claim.is_suspect(hash),
+        });
+    }
+
+    fn remove(&mut self, key: K) {
+        if self.members.remove(key) {
+            self.filter.remove(key).expect("a member");
+        } else if !self.filter.contains(key) {
+            assert_eq!(self.filter.remove(key), Err(RemoveError::Absent));
+        }
+    }
+
+    /// No is certain, and however it is asked, the answer is the same.
+    fn ask(&self, range: &RangeInclusive<K>) -> bool {
+        let maybe = self.filter.contains_range(range.clone());
+        let is_there = self.members.any_in(range) || self.ghosts.any_in(range);
+        assert!(maybe || !is_there, "a false negative in {range:?}");
+        assert_eq!(maybe, self.filter.check_range(range.clone()).is_maybe());
+        maybe
+    }
+
+    fn ask_many(&self, ranges: &[RangeInclusive<K>]) {
+        let ranges = [ranges, &self.repaired[..]].concat();
+        let mut maybe = vec![true; 3];
+        self.filter.contains_ranges(&ranges, &mut maybe);
+        assert!(maybe.into_iter().eq(ranges.iter().map(|range| self.ask(range))));
+    }
+
+    fn repair(&mut self, range: RangeInclusive<K>, drops_ghosts: bool) {
+        let RangeAnswer::Maybe(claim) = self.filter.check_range(range.clone()) else { return };
+        let listed = self.members.suspects(&self.filter, &claim);
+        let ghosts = self.ghosts.suspects(&self.filter, &claim);
+        let adapted = if drops_ghosts {
+            self.filter.adapt_dropping_ghosts(&claim, &listed)
+        } else {
+            self.filter.adapt(&claim, &listed)
+        };
+        match adapted {
+            Ok(adaptation) => {
+                assert!(!self.members.any_in(&range), "a member is lost");
+                assert_eq!(adaptation.ghosts, ghosts.len() as u64);
+                assert!(drops_ghosts || ghosts.is_empty());
+                assert!(ghosts.into_iter().all(|ghost| self.ghosts.remove(ghost)));
+                assert!(!self.filter.contains_range(range.clone()), "not repaired");
+                self.repaired.push(range);
+            }
+            Err(AdaptError::IsMember) => assert!(self.members.any_in(&range)),
+            Err(AdaptError::Unlisted { members }) => {
+                assert!(!drops_ghosts && members > 0 && members <= ghosts.len() as u64);
+            }
+            Err(AdaptError::TooLong) => assert!(claim.suspects().next().is_none()),
+            Err(AdaptError::Full { load }) => self.must_be_load(load),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn must_be_load(&self, load: f64) {
+        assert!((load - self.filter.load()).abs() < f64::EPSILON);
+    }
+
+    /// Not for ever.
+    fn is_large(&self) -> bool {
+        self.filter.memory_usage() > 1 << 15
+    }
+
+    fn double(&mut self) {
+        if self.is_large() {
+            return;
+        }
+        match self.filter.doubled() {
+            Ok(doubled) => self.filter = doubled,
+            Err(GrowError::Fixed) => assert!(!self.shape.expandable),
+            // Of a box that was doubled as often as it had bits, only whole slots are left.
+            Err(GrowError::NoRemainder) => {
+                let memento_bits = self.filter.longest_range().ilog2();
+                let width = self.shape.remainder_bits + 1 + memento_bits;
+                let mut boxes = self.filter.iter();
+                assert!(boxes.any(|entry| entry.fingerprint.bits().is_multiple_of(width)));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn double_listing(&mut self) {
+        if self.is_large() {
+            return;
+        }
+        let list = |hashes| Ok::<_, ()>(self.members.listed(&self.filter, &hashes));
+        let doubled = self.filter.doubled_listing(list);
+        self.succeed(doubled);
+    }
+
+    fn rejuvenate(&mut self) {
+        if self.is_large() {
+            return;
+        }
+        let all = self.members.listed(&self.filter, &(Hash::MIN..=Hash::MAX));
+        let doubled = self.filter.rejuvenated(all);
+        assert!(doubled.is_err() || self.ghosts.len() == 0);
+        self.succeed(doubled);
+    }
+
+    fn succeed<E: Debug>(
+        &mut self,
+        doubled: core::result::Result<AdaptiveRangeFilter<K>, RejuvenateError<E>>,
+    ) {
+        match doubled {
+            Ok(doubled) => self.filter = doubled,
+            Err(RejuvenateError::Grow(GrowError::Fixed)) => assert!(!self.shape.expandable),
+            Err(RejuvenateError::Members(AdaptError::Unlisted { members })) => {
+                assert!(members > 0 && members <= self.ghosts.len() as u64);
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
+    fn saved(&self) -> Vec<u8> {
+        let mut snapshot = Vec::new();
+        self.filter.save(&mut snapshot).expect("memory takes all");
+        snapshot
+    }
+
+    /// What is restored is the same; also by way of a filter that doesn't adapt.
+    fn restore(&mut self, by_plain: bool) {
+        let mut snapshot = self.saved();
+        let repairs = self.filter.adaptations();
+        if by_plain {
+            let plain = RangeFilter::<K>::restore(&snapshot[..], Shape::secret());
+            let plain = plain.expect("what was saved");
+            snapshot.clear();
+            plain.save(&mut snapshot).expect("memory takes all");
+        }
+        let restored = AdaptiveRangeFilter::restore(&snapshot[..], Shape::secret());
+        let restored = restored.expect("what was saved");
+        assert!(restored.iter().eq(self.filter.iter()));
+        assert_eq!(restored.adaptations(), if by_plain { 0 } else { repairs });
+        self.filter = restored;
+    }
+
+    fn ask_frozen(&self, ranges: &[RangeInclusive<K>]) {
+        let frozen = FrozenRangeFilter::<K>::open(self.saved(), Shape::secret());
+        let frozen = frozen.expect("what was saved");
+        frozen.verify().expect("what was saved");
+        assert_eq!(frozen.len(), self.filter.len());
+        assert!(self.members.0.keys().all(|&key| frozen.contains(key)));
+        let ranges = [ranges, &self.repaired[..]].concat();
+        let mut maybe = Vec::new();
+        frozen.contains_ranges(&ranges, &mut maybe);
+        for (range, maybe) in ranges.iter().zip(maybe) {
+            assert_eq!(maybe, self.ask(range));
+            assert_eq!(maybe, frozen.contains_range(range.clone()));
+        }
+        let copy = frozen.to_adaptive_filter().expect("what was saved");
+        assert!(copy.iter().eq(self.filter.iter()));
+    }
+}

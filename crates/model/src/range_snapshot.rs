@@ -1,0 +1,161 @@
+//! Snapshots of filters for ranges that nobody saved: any bytes are one, or become one.
+
+use crate::range::Number;
+use crate::snapshot::{HEADER, seal};
+use arbitrary::{Result, Unstructured};
+use core::ops::RangeInclusive;
+use twiceshy::{
+    AdaptiveRangeFilter, FrozenRangeFilter, RangeAnswer, RangeFilter, Secret, SnapshotError,
+};
+
+const FLAGS_AT: usize = 12;
+const MARK_AT: usize = 80;
+
+/// The secret that all of them are read with.
+pub fn secret() -> Secret {
+    Secret::from_bytes([9; 16])
+}
+
+/// Takes bytes for a snapshot: as they are, sealed, or changes of one that was saved.
+///
+/// # Panics
+/// If what is read from it is no valid filter, or if two ways of reading it disagree.
+pub fn drive(bytes: &[u8]) {
+    let Some((mode, rest)) = bytes.split_first() else { return };
+    match mode % 4 {
+        0 => read_any(rest),
+        1 => {
+            let mut sealed = rest.to_vec();
+            seal(&mut sealed);
+            read_any(&sealed);
+        }
+        _ => {
+            if let Ok(changed) = changed(&mut Unstructured::new(rest)) {
+                read_any(&changed);
+            }
+        }
+    }
+}
+
+/// Reads a snapshot as one of keys of each width.
+fn read_any(bytes: &[u8]) {
+    read::<u16>(bytes);
+    read::<u64>(bytes);
+    read::<u128>(bytes);
+}
+
+/// A snapshot of a filter, with some bytes of its table or header changed, sealed.
+fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    if bytes.ratio(1, 3)? { changed_of::<u16>(bytes) } else { changed_of::<u64>(bytes) }
+}
+
+fn changed_of<K: Number>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let most_remainder_bits = if bytes.ratio(1, 4)? { 35 } else { 6 };
+    let builder = AdaptiveRangeFilter::<K>::builder()
+        .slots(bytes.int_in_range(1..=300)?)
+        .remainder_bits(bytes.int_in_range(1..=most_remainder_bits)?)
+        .longest_range(1 << bytes.int_in_range(0..=20)?)
+        .secret(secret());
+    let builder = if bytes.arbitrary()? { builder.expandable() } else { builder };
+    let mut filter = builder.build_adaptive().expect("a small filter");
+    // Near each other, so that boxes are long.
+    let spread = bytes.int_in_range(0..=60)?;
+    let mut inserted = Vec::new();
+    for _ in 0..bytes.int_in_range(0..=400)? {
+        let key = K::of((bytes.arbitrary::<u64>()? >> spread).into());
+        if filter.insert(key).is_ok() {
+            inserted.push(key);
+        }
+        if let RangeAnswer::Maybe(claim) = filter.check_range(K::of(key.number() ^ 1)..=key) {
+            let suspects = inserted.iter().filter(|&&key| claim.is_suspect(filter.hash_of(key)));
+            let suspects: Vec<K> = suspects.copied().collect();
+            let _ = filter.adapt(&claim, &suspects);
+        }
+    }
+    let mut snapshot = Vec::new();
+    filter.save(&mut snapshot).expect("memory takes all");
+    for _ in 0..bytes.int_in_range(0..=20)? {
+        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
+        snapshot[at] ^= bytes.arbitrary::<u8>()?;
+    }
+    // Slots that all go on, or that all are nothing, and other long stretches.
+    if bytes.ratio(1, 6)? {
+        let (from, to) = (
+            bytes.int_in_range(HEADER..=snapshot.len())?,
+            bytes.int_in_range(HEADER..=snapshot.len())?,
+        );
+        let byte = bytes.arbitrary()?;
+        snapshot[from.min(to)..from.max(to)].fill(byte);
+    }
+    seal(&mut snapshot);
+    Ok(snapshot)
+}
+
+/// Reads a snapshot in every way, asks it, and compares.
+///
+/// # Panics
+/// As [`drive`].
+pub fn read<K: Number>(bytes: &[u8]) {
+    let restored = AdaptiveRangeFilter::<K>::restore(bytes, secret());
+    assert_eq!(restored.is_ok(), RangeFilter::<K>::restore(bytes, secret()).is_ok());
+    let frozen = match FrozenRangeFilter::<K>::open(bytes.to_vec(), secret()) {
+        Ok(frozen) => frozen,
+        Err(error) => {
+            let too_long = matches!(error, SnapshotError::TooLong { .. });
+            assert!(restored.is_err() || too_long, "refused, but restored: {error}");
+            return;
+        }
+    };
+    assert!(format!("{frozen:?}").contains("load"), "its statistics can be shown");
+    let queries = queries::<K>(frozen.longest_range());
+    let mut maybe = Vec::new();
+    frozen.contains_ranges(&queries, &mut maybe);
+    for (query, &maybe) in queries.iter().zip(&maybe) {
+        assert_eq!(frozen.contains_range(query.clone()), maybe);
+    }
+    let verified = frozen.verify();
+    assert_eq!(verified.is_ok(), restored.is_ok(), "{verified:?}, but {restored:?}");
+    assert_eq!(verified.is_ok(), frozen.to_filter().is_ok());
+    let Ok(mut filter) = restored else { return };
+    filter.validate().expect("it was validated");
+    let members: usize = filter.iter().map(|entry| entry.mementos.len()).sum();
+    assert_eq!((filter.len(), members), (frozen.len(), members));
+    for (query, &maybe) in queries.iter().zip(&maybe) {
+        assert_eq!(filter.contains_range(query.clone()), maybe);
+    }
+    // Saved again, it has the mark of the secret and not the secret.
+    if bytes[FLAGS_AT] & 1 == 0 && bytes[MARK_AT..MARK_AT + 8] != [0; 8] {
+        let mut saved = Vec::new();
+        filter.save(&mut saved).expect("memory takes all");
+        assert_eq!(saved, bytes, "another than was restored");
+    }
+    for query in queries.iter().take(40) {
+        let (key, before) = (*query.start(), filter.len());
+        if filter.insert(key).is_ok() {
+            assert!(filter.contains(key) && filter.len() == before + 1);
+            filter.remove(key).expect("a member");
+        }
+    }
+    filter.validate().expect("valid after changes");
+    assert_eq!(filter.len(), frozen.len());
+}
+
+/// Ranges of all lengths, from all over.
+fn queries<K: Number>(longest: u64) -> Vec<RangeInclusive<K>> {
+    let last_of_all = u128::MAX >> (u128::BITS - K::BITS);
+    let longest = u128::from(longest);
+    let starts = (0..32u64).flat_map(|number| {
+        let scattered = u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let number = u128::from(number);
+        [number, number * longest, last_of_all - number * longest % last_of_all, scattered]
+    });
+    let lengths = [1, longest, 2 * longest + 1, 90 * longest, u128::MAX];
+    starts
+        .flat_map(|start| {
+            let first = start & last_of_all;
+            lengths.map(|length| {
+                K::of(first)..=K::of(first.saturating_add(length - 1).min(last_of_all))
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,299 @@
+//! Snapshots of filters for ranges: what is saved comes back, and what was changed is noticed or
+//! harmless.
+
+use super::number;
+use proptest::prelude::*;
+use std::path::Path;
+use twiceshy::{
+    AdaptiveQuotientFilter, AdaptiveRangeFilter, ConcurrentAdaptiveQuotientFilter,
+    FrozenRangeFilter, RangeAnswer, RangeFilter, RangeKey, Secret, SnapshotError,
+};
+use twiceshy_model::range_snapshot::{drive, read, secret};
+use twiceshy_model::snapshot::{HEADER, seal};
+
+const LINE: usize = 64;
+const FLAGS_AT: usize = 12;
+const SLOTS_AT: usize = 16;
+const MEMENTO_BITS_AT: usize = 32;
+const LEN_AT: usize = 40;
+const KEY_BITS_AT: usize = 48;
+const OLDEST_AT: usize = 52;
+const LINES_AT: usize = 72;
+const RESERVED_AT: usize = 88;
+
+/// A filter of members that are near each other or not, grown and repaired.
+fn worn(slots: u64, remainder_bits: u32, expandable: bool) -> AdaptiveRangeFilter<u64> {
+    let builder = AdaptiveRangeFilter::builder().slots(slots).remainder_bits(remainder_bits);
+    let builder = builder.longest_range(16).secret(secret());
+    let builder = if expandable { builder.expandable() } else { builder };
+    let mut filter: AdaptiveRangeFilter<u64> = builder.build_adaptive().unwrap();
+    let members: Vec<u64> =
+        (0..slots / 2).map(|n| if n % 3 == 0 { 5 * n } else { number(n) }).collect();
+    for (index, &member) in members.iter().enumerate() {
+        filter.insert(member).unwrap();
+        for stranger in (0..4).map(|n| number(4 * index as u64 + n + 1_000_000)) {
+            let range = stranger..=stranger.saturating_add(15);
+            if let RangeAnswer::Maybe(claim) = filter.check_range(range) {
+                let known = members[..=index].iter().copied();
+                let suspects = known.filter(|&key| claim.is_suspect(filter.hash_of(key)));
+                filter.adapt(&claim, &suspects.collect::<Vec<_>>()).unwrap();
+            }
+        }
+        if expandable && index == slots as usize / 4 {
+            filter = filter.doubled().unwrap();
+        }
+    }
+    assert!(filter.adaptations() > 0);
+    filter.validate().unwrap();
+    filter
+}
+
+fn saved<K: RangeKey>(filter: &AdaptiveRangeFilter<K>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    filter.save(&mut bytes).unwrap();
+    bytes
+}
+
+fn restored(bytes: &[u8]) -> Result<AdaptiveRangeFilter<u64>, SnapshotError> {
+    AdaptiveRangeFilter::restore(bytes, secret())
+}
+
+/// What is said to a snapshot that was changed, and sealed again.
+fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
+    let mut changed = bytes.to_vec();
+    change(&mut changed);
+    seal(&mut changed);
+    read::<u64>(&changed);
+    restored(&changed).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_saved_comes_back() {
+    for (slots, remainder_bits, expandable) in
+        [(1, 1, false), (60, 3, true), (500, 3, false), (500, 7, true), (3000, 20, true)]
+    {
+        let filter = if slots == 1 {
+            let builder = AdaptiveRangeFilter::builder().slots(1).remainder_bits(1);
+            builder.secret(secret()).build_adaptive().unwrap()
+        } else {
+            worn(slots, remainder_bits.min(8), expandable)
+        };
+        let bytes = saved(&filter);
+        read::<u64>(&bytes);
+        let back = restored(&bytes).unwrap();
+        assert_eq!((back.len(), back.adaptations()), (filter.len(), filter.adaptations()));
+        assert!(back.iter().eq(filter.iter()));
+        assert_eq!(saved(&back), bytes);
+        let plain = RangeFilter::<u64>::restore(&bytes[..], secret()).unwrap();
+        assert!(plain.iter().eq(filter.iter()));
+        let mut of_plain = Vec::new();
+        plain.save(&mut of_plain).unwrap();
+        assert!(restored(&of_plain).unwrap().iter().eq(filter.iter()));
+        let frozen = FrozenRangeFilter::<u64>::open(bytes, secret()).unwrap();
+        frozen.verify().unwrap();
+        assert_eq!(saved(&frozen.to_adaptive_filter().unwrap()), saved(&filter));
+        assert_eq!(frozen.hash_of(7), filter.hash_of(7));
+        assert_eq!(frozen.remainder_bits(), filter.remainder_bits());
+    }
+}
+
+/// Boxes that are longer than tails are for.
+#[test]
+fn a_table_whose_tail_was_lengthened_comes_back() {
+    let builder = RangeFilter::<u64>::builder().slots(2000).remainder_bits(8).longest_range(1);
+    let lengthened = (0..200).find_map(|key| {
+        let mut filter = builder.clone().secret(secret()).build().unwrap();
+        let before = filter.memory_usage();
+        (0..9000).for_each(|_| filter.insert(key).unwrap());
+        (filter.memory_usage() > before).then_some(filter)
+    });
+    let lengthened = lengthened.expect("a key near the end of the table");
+    let mut bytes = Vec::new();
+    lengthened.save(&mut bytes).unwrap();
+    read::<u64>(&bytes);
+    assert!(
+        RangeFilter::<u64>::restore(&bytes[..], secret()).unwrap().iter().eq(lengthened.iter())
+    );
+}
+
+#[test]
+fn another_secret_width_or_kind_is_refused() {
+    let filter = worn(100, 4, false);
+    let bytes = saved(&filter);
+    let other = Secret::from_bytes([1; 16]);
+    let error = RangeFilter::<u64>::restore(&bytes[..], other.clone()).unwrap_err();
+    assert!(matches!(error, SnapshotError::OtherSecret));
+    let error = FrozenRangeFilter::<u64>::open(bytes.clone(), other).unwrap_err();
+    assert!(matches!(error, SnapshotError::OtherSecret));
+    let error = RangeFilter::<u32>::restore(&bytes[..], secret()).unwrap_err();
+    assert!(matches!(error, SnapshotError::KeyBits { found: 64, expected: 32 }), "{error}");
+    assert!(FrozenRangeFilter::<u128>::open(bytes.clone(), secret()).is_err());
+    assert!(RangeFilter::<f64>::restore(&bytes[..], secret()).is_ok());
+
+    let error = AdaptiveQuotientFilter::restore(&bytes[..]).unwrap_err();
+    assert!(error.to_string().contains("filter for ranges"), "{error}");
+    let error = ConcurrentAdaptiveQuotientFilter::restore(&bytes[..]).unwrap_err();
+    assert!(error.to_string().contains("filter for ranges"), "{error}");
+    let mut of_keys = Vec::new();
+    AdaptiveQuotientFilter::builder().slots(9).build().unwrap().save(&mut of_keys).unwrap();
+    let error = restored(&of_keys).unwrap_err();
+    assert!(error.to_string().contains("single keys"), "{error}");
+    let mut of_shards = Vec::new();
+    let concurrent = AdaptiveQuotientFilter::builder().slots(9).build_concurrent().unwrap();
+    concurrent.save(&mut of_shards).unwrap();
+    assert!(restored(&of_shards).unwrap_err().to_string().contains("concurrent"));
+    assert!(matches!(restored(b"GIF89a").unwrap_err(), SnapshotError::NotASnapshot));
+}
+
+#[test]
+fn every_change_and_every_cut_is_noticed() {
+    let mut bytes = Vec::new();
+    worn(60, 4, true).save_with_secret(&mut bytes).unwrap();
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << (at % 8);
+        assert!(restored(&changed).is_err(), "byte {at}");
+        let frozen = FrozenRangeFilter::<u64>::open(changed, secret());
+        assert!(frozen.is_err() || frozen.unwrap().verify().is_err(), "byte {at}");
+        assert!(restored(&bytes[..at]).is_err(), "cut at {at}");
+        assert!(FrozenRangeFilter::<u64>::open(bytes[..at].to_vec(), secret()).is_err());
+    }
+    let longer = [&bytes[..], &[0]].concat();
+    assert!(restored(&longer).is_ok(), "it is read up to its end");
+    let frozen = FrozenRangeFilter::<u64>::open(longer, secret());
+    assert!(matches!(frozen, Err(SnapshotError::TooLong { .. })));
+}
+
+#[test]
+fn headers_that_say_what_cannot_be_are_refused() {
+    let bytes = saved(&worn(100, 4, true));
+    let put = |at: usize, number: u64| {
+        move |bytes: &mut [u8]| bytes[at..at + 8].copy_from_slice(&number.to_le_bytes())
+    };
+    let lines = u64::from_le_bytes(bytes[LINES_AT..LINES_AT + 8].try_into().unwrap());
+    // As many lines as a tail can have are taken, if they are there.
+    let longer = |more: u64| {
+        let mut longer = bytes.clone();
+        longer.resize(longer.len() + LINE * more as usize, 0);
+        put(LINES_AT, lines + more)(&mut longer);
+        seal(&mut longer);
+        read::<u64>(&longer);
+        restored(&longer).map(|filter| filter.len())
+    };
+    assert_eq!(longer(2 * lines).unwrap(), restored(&bytes).unwrap().len());
+    assert!(longer(2 * lines + 1).unwrap_err().to_string().contains("lines"));
+    assert!(refused(&bytes, put(LINES_AT, lines - 1)).contains("lines"));
+    assert!(refused(&bytes, put(LINES_AT, lines + 1)).contains("of"));
+    refused(&bytes, put(LINES_AT, u64::MAX));
+    // A large filter, of which nothing comes.
+    assert!(refused(&bytes, put(SLOTS_AT, 1 << 40)).contains("lines"));
+    refused(&bytes, |bytes| {
+        put(SLOTS_AT, 1 << 28)(bytes);
+        put(LINES_AT, 1 << 24)(bytes);
+    });
+    for (at, wrong) in
+        [(SLOTS_AT, 0), (SLOTS_AT, u64::MAX), (MEMENTO_BITS_AT, 21), (KEY_BITS_AT, 4)]
+    {
+        let message = refused(&bytes, |bytes| {
+            let size = if at == SLOTS_AT { 8 } else { 4 };
+            bytes[at..at + size].copy_from_slice(&wrong.to_le_bytes()[..size]);
+        });
+        assert!(message.contains("such sizes"), "{message}");
+    }
+    assert!(refused(&bytes, |bytes| bytes[OLDEST_AT] = 5).contains("such sizes"));
+    assert!(refused(&bytes, |bytes| bytes[OLDEST_AT] = 0).contains("older"));
+    assert!(refused(&bytes, |bytes| bytes[SLOTS_AT + 8] ^= 1).contains("wide"));
+    assert!(refused(&bytes, |bytes| bytes[FLAGS_AT] ^= 4).contains("knows nothing"));
+    assert!(refused(&bytes, |bytes| bytes[RESERVED_AT] = 1).contains("knows nothing"));
+    assert!(refused(&bytes, |bytes| bytes[LEN_AT] ^= 1).contains("members"));
+    assert!(refused(&bytes, put(LEN_AT, u64::MAX)).contains("counted"));
+}
+
+/// A slot of zeros is a box, but not where boxes have ages.
+#[test]
+fn boxes_without_age_are_refused() {
+    for expandable in [false, true] {
+        let builder = AdaptiveRangeFilter::<u64>::builder().slots(30).remainder_bits(5);
+        let builder = if expandable { builder.expandable() } else { builder };
+        let filter = builder.longest_range(1).secret(secret()).build_adaptive().unwrap();
+        let mut bytes = saved(&filter);
+        // The run of the first quotient, of one slot: the first bits of two planes of 56 lanes.
+        bytes[HEADER + 1] |= 1;
+        bytes[HEADER + 8] |= 1;
+        bytes[LEN_AT] = 1;
+        bytes[LEN_AT + 16] = 1;
+        seal(&mut bytes);
+        read::<u64>(&bytes);
+        assert_eq!(restored(&bytes).is_err(), expandable, "{:?}", restored(&bytes));
+    }
+}
+
+/// Every slot of the table goes on, or ends a run, or both.
+#[test]
+fn tables_of_nonsense_are_asked() {
+    for expandable in [false, true] {
+        let bytes = saved(&worn(400, 5, expandable));
+        for byte in [0x55, 0xaa, 0x0f, 0x80, 0xff] {
+            let mut nonsense = bytes.clone();
+            let end = nonsense.len() - LINE;
+            nonsense[HEADER..end].fill(byte);
+            seal(&mut nonsense);
+            read::<u64>(&nonsense);
+            let frozen = FrozenRangeFilter::<u64>::open(nonsense, secret()).unwrap();
+            assert!(frozen.verify().is_err());
+            frozen.contains_range(0..1 << 14);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..4000)) {
+        drive(&bytes);
+    }
+}
+
+#[test]
+fn files_are_replaced_mapped_and_restored() {
+    let folder = std::env::temp_dir().join(format!("twiceshy-ranges-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("filter");
+    let (old, new) = (worn(200, 4, false), worn(300, 4, true));
+    old.save_to(&path).unwrap();
+    let mapped = FrozenRangeFilter::<u64>::map(&path, secret()).unwrap();
+    new.save_with_secret_to(&path).unwrap();
+    // What was mapped before stays as it was.
+    assert_eq!(saved(&mapped.to_adaptive_filter().unwrap()), saved(&old));
+    let back = AdaptiveRangeFilter::<u64>::restore_with_secret_from(&path).unwrap();
+    assert_eq!(saved(&back), saved(&new));
+    assert_eq!(back.secret().expose(), secret().expose());
+    RangeFilter::<u64>::restore_with_secret_from(&path).unwrap();
+    RangeFilter::<u64>::restore_from(&path, secret()).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    back.save_to(&path).unwrap();
+    let error = AdaptiveRangeFilter::<u64>::restore_with_secret_from(&path).unwrap_err();
+    assert!(matches!(error.cause(), SnapshotError::NoSecret));
+    assert!(error.to_string().contains("filter: "), "{error}");
+    let error = FrozenRangeFilter::<u64>::map(&path, Secret::from_bytes([0; 16])).unwrap_err();
+    assert!(matches!(error.cause(), SnapshotError::OtherSecret));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// If the file is missing, it is written, to be looked at and kept.
+#[test]
+fn version_1_is_read_and_written_for_ever() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1-ranges.twiceshy");
+    let bytes = saved(&worn(60, 4, true));
+    let Ok(kept) = std::fs::read(&path) else {
+        std::fs::write(&path, &bytes).unwrap();
+        panic!("the file was missing, and is written now");
+    };
+    read::<u64>(&kept);
+    assert!(kept == bytes, "it would be written differently today");
+}
