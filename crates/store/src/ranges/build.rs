@@ -181,7 +181,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             if self.backend.get(Keyspace::Members, &member)?.is_none() {
                 let mut batch = Batch::new();
                 batch.insert(Keyspace::Members, member, b"");
-                self.backend.write(&batch, self.durability)?;
+                self.write(&batch)?;
             }
         }
         for pair in self.backend.range(Keyspace::Members, (Unbounded, Unbounded)) {
@@ -190,7 +190,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             if self.backend.get(Keyspace::Keys, key)?.is_none() {
                 let mut batch = Batch::new();
                 batch.remove(Keyspace::Members, &member);
-                self.backend.write(&batch, self.durability)?;
+                self.write(&batch)?;
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ mod write;
 use crate::backend::{Backend, Durability};
 use crate::counters::Counters;
 use crate::filter::Shape;
+use crate::saved::Saved;
 use crate::stripes::{Locked, Stripes};
 use key::{Number, Span};
 use mistakes::Mistakes;
@@ -51,7 +52,8 @@ pub use read::RangePairs;
 /// is known of one partition is joined. A key that would bring some of it back is told apart in
 /// the same moment in which the filter gets it, so that nobody sees the mistake.
 ///
-/// The filter lives in memory. Opening builds it from the reverse map, in one pass.
+/// The filter lives in memory. It is saved when the store is closed, and loaded when it is opened, if
+/// nothing was written since; otherwise opening builds it from the reverse map, in one pass.
 ///
 /// # Examples
 /// ```
@@ -82,6 +84,7 @@ pub struct RangeStore<K: StoredKey, B: Backend> {
     shape: Shape,
     secret: Secret,
     durability: Durability,
+    saved: Saved,
     /// Whether mistakes are repaired.
     repairs: bool,
     counters: Counters,

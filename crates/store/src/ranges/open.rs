@@ -6,8 +6,8 @@ use crate::counters::Counters;
 use crate::error::{Result, StoreError};
 use crate::filter::Shape;
 use crate::layout::{self, Identity, Kind, Numbers};
+use crate::saved::{self, Saved};
 use crate::stripes::Stripes;
-#[cfg(feature = "fjall")]
 use std::path::Path;
 use std::sync::RwLock;
 use std::sync::atomic::AtomicUsize;
@@ -130,21 +130,28 @@ impl RangeOptions {
         // Before there is anything on the disk.
         self.filter::<K>(&self.shape(&DEFAULT), None)?;
         let open = if self.create { FjallBackend::open } else { FjallBackend::open_existing };
-        let backend = open(directory.as_ref().join(crate::store::DATA), FjallOptions::default())?;
-        self.open_within(backend, crate::store::DATA)
+        let directory = directory.as_ref();
+        let backend = open(directory.join(crate::store::DATA), FjallOptions::default())?;
+        self.open_within(backend, Some(directory), crate::store::DATA)
     }
 
-    /// Opens the store in a backend, or creates it.
+    /// Opens the store in a backend, or creates it. Its filter is saved in a directory, which is
+    /// made if need be; without one, opening always builds it again.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_with<K: StoredKey, B: Backend>(&self, backend: B) -> Result<RangeStore<K, B>> {
-        self.open_within(backend, "")
+    pub fn open_with<K: StoredKey, B: Backend>(
+        &self,
+        backend: B,
+        directory: Option<&Path>,
+    ) -> Result<RangeStore<K, B>> {
+        self.open_within(backend, directory, "")
     }
 
     fn open_within<K: StoredKey, B: Backend>(
         &self,
         backend: B,
+        directory: Option<&Path>,
         data: &'static str,
     ) -> Result<RangeStore<K, B>> {
         const { assert!(K::BITS > 0 && K::BITS <= 128, "keys have 1 to 128 bits") }
@@ -170,10 +177,26 @@ impl RangeOptions {
         if kept != Some(shape) {
             layout::keep_shape(&backend, &shape)?;
         }
+        if let Some(directory) = directory {
+            saved::create_directory(directory)?;
+        }
+        let restore = |file: &Path| Filter::<K>::restore_from(file, identity.secret.clone());
+        let (saved, restored) = Saved::open(&backend, directory, restore)?;
+        // What is asked for now may be another than what was.
+        let is_as_asked = |restored: &Filter<K>| {
+            numbers(restored) == found && restored.remainder_bits() == filter.remainder_bits()
+        };
+        if restored.as_ref().is_some_and(|restored| !is_as_asked(restored)) {
+            saved.dirty(&backend)?;
+        }
+        let restored = restored.filter(is_as_asked);
+        let is_ready = restored.is_some() || identity.is_new;
         let partitions = filter.partitions().clone();
+        let filter = restored.unwrap_or(filter);
+        let capacity = filter.capacity();
         let store = RangeStore {
             backend,
-            filter: RwLock::new(Current { filter, capacity: shape.capacity, generation: 0 }),
+            filter: RwLock::new(Current { filter, capacity, generation: 0 }),
             stripes: Stripes::new(),
             mistakes: AtomicUsize::new(0),
             mistakes_kept: self.mistakes_kept.max(1),
@@ -181,13 +204,14 @@ impl RangeOptions {
             shape,
             secret: identity.secret,
             durability: self.durability,
+            saved,
             repairs: self.repairs,
             counters: Counters::new(),
             data,
         };
+        store.load_mistakes()?;
         // A new store has no members that the filter could miss.
-        if !identity.is_new {
-            store.load_mistakes()?;
+        if !is_ready {
             store.recover()?;
         }
         Ok(store)

@@ -99,7 +99,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             self.keep(locked.stripe_mut(self.hash(piece.first)), piece, &mut batch);
         }
         // Even those that are here already: a write that failed may have left them here alone.
-        Ok(self.backend.write(&batch, self.durability)?)
+        self.write(&batch)
     }
 
     fn keep(&self, mistakes: &mut Mistakes, piece: Span, batch: &mut Batch) {
@@ -146,6 +146,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             }
             self.insert_mistake(locked.stripe_mut(self.hash(piece.first)), piece);
         }
+        // The saved filter, if any, has them repaired, and is as good as before.
         if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(&batch, self.durability)?) }
     }
 }

@@ -75,11 +75,23 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.filter().filter.validate()
     }
 
-    /// Closes the store: what was written survives a power cut then.
+    /// Saves the filter, so that the next opening is quick, and closes the store: what was written
+    /// survives a power cut then. Dropping the store does the same, but says nothing if it fails.
     ///
     /// # Errors
-    /// If the backend fails; what was acknowledged is as durable as was asked for, all the same.
+    /// If anything can't be written; nothing is lost then, and the next opening builds the filter
+    /// again.
     pub fn close(self) -> Result<()> {
-        self.sync()
+        self.save()
+    }
+
+    fn save(&self) -> Result<()> {
+        self.saved.save(&self.backend, true, |file| self.filter().filter.save_to(file))
+    }
+}
+
+impl<K: StoredKey, B: Backend> Drop for RangeStore<K, B> {
+    fn drop(&mut self) {
+        let _ = self.save();
     }
 }

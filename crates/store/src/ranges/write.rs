@@ -62,13 +62,13 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 cut.push((partition, mistake));
             }
         }
-        if let Err(error) = self.backend.write(&batch, self.durability) {
+        if let Err(error) = self.write(&batch) {
             // Whether they are there is not known; in the filter they do no harm.
             self.counters.add(Count::GhostsLeft, count);
             for (partition, mistake) in cut {
                 self.insert_mistake(locked.stripe_mut(partition), mistake);
             }
-            return Err(error.into());
+            return Err(error);
         }
         Ok(())
     }
@@ -96,12 +96,17 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let mut batch = Batch::new();
         batch.remove(Keyspace::Keys, &bytes);
         batch.remove(Keyspace::Members, layout::member_key(self.hash(number), &bytes));
-        let removed = self.backend.write(&batch, self.durability);
+        let removed = self.write(&batch);
         // If that failed, it may be there still.
         if removed.is_err() || self.filter_mut().filter.remove(Number::new(number)).is_err() {
             self.counters.add(Count::GhostsLeft, 1);
         }
-        Ok(removed.map(|()| true)?)
+        removed.map(|()| true)
+    }
+
+    /// Writes to the backend, which has no saved filter then.
+    pub(super) fn write(&self, batch: &Batch) -> Result<()> {
+        self.saved.write(&self.backend, batch, self.durability)
     }
 
     /// Leaves of a mistake what is beside a number that becomes a member, here and on the disk.

@@ -48,7 +48,7 @@ impl Known {
         if self.store.is_none() {
             // Ranges of several partitions, and several ranges in one.
             let options = always().longest_range(2);
-            self.store = Some(options.open_with(Arc::clone(&self.backend))?);
+            self.store = Some(options.open_with(Arc::clone(&self.backend), None)?);
         }
         Ok(self.store.as_ref().unwrap())
     }
@@ -188,7 +188,7 @@ fn fail(plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
 #[test]
 fn a_put_that_fails_cuts_no_mistake() {
     let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
-    let store: RangeStore<u64, _> = always().open_with(Arc::clone(&backend)).unwrap();
+    let store: RangeStore<u64, _> = always().open_with(Arc::clone(&backend), None).unwrap();
     (0..50).for_each(|n| store.put(n * 1001, b"1").unwrap());
     let first = (0..500).map(|n| n * 100 + 4).find(|&first| {
         let before = store.stats().mistakes;

@@ -47,9 +47,9 @@ fn open(path: &Path) -> Store {
     // Memtables are sealed, flushed and compacted all the time.
     fjall.memtable_bytes = 64 << 10;
     fjall.cache_bytes = 256 << 10;
-    let backend = FjallBackend::open(path, fjall).unwrap();
+    let backend = FjallBackend::open(path.join("data"), fjall).unwrap();
     let options = RangeOptions::new().capacity(100).false_positive_rate(0.2).longest_range(8);
-    options.open_with(backend).unwrap()
+    options.open_with(backend, Some(path)).unwrap()
 }
 
 /// The child: no test of its own, so it does nothing unless it is asked to.

@@ -1,9 +1,11 @@
 //! Opening: what is refused, and what is found again.
 
 use crate::watched::{always, options};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::Secret;
-use twiceshy_store::backend::Unbounded;
+use twiceshy_store::backend::{Observed, Unbounded};
 use twiceshy_store::{
     Backend, Batch, Durability, GuardedStore, Keyspace, MemoryBackend, Options, RangeOptions,
     RangeStore, StoreError,
@@ -12,7 +14,7 @@ use twiceshy_store::{
 type Shared = Arc<MemoryBackend>;
 
 fn open(options: &RangeOptions, backend: &Shared) -> Result<RangeStore<u64, Shared>, StoreError> {
-    options.open_with(Arc::clone(backend))
+    options.open_with(Arc::clone(backend), None)
 }
 
 fn keys(backend: &Shared, space: Keyspace) -> Vec<Vec<u8>> {
@@ -49,7 +51,7 @@ fn the_two_kinds_of_store_refuse_each_other() {
 fn a_store_keeps_its_keys_its_longest_range_and_its_secret() {
     let backend = Shared::default();
     open(&always(), &backend).unwrap().put(7, b"1").unwrap();
-    let other_keys = always().open_with::<u32, _>(Arc::clone(&backend));
+    let other_keys = always().open_with::<u32, _>(Arc::clone(&backend), None);
     assert!(matches!(other_keys.err().unwrap(), StoreError::Kind(_)));
     let other_range = open(&always().longest_range(8), &backend);
     assert!(matches!(other_range.err().unwrap(), StoreError::Kind(_)));
@@ -152,6 +154,84 @@ fn bytes_that_no_store_has_written_do_no_harm() {
     store.scrub().unwrap();
     assert!((0..50).all(|n| !store.range_is_empty(n * 100..=n * 100 + 1).unwrap()));
     assert!(store.iter().any(|pair| matches!(pair, Err(StoreError::Format(_)))));
+}
+
+/// What is on the disk besides the backend.
+fn saved(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn a_filter_that_was_saved_is_used_as_long_as_it_is_true() {
+    let directory = tempfile::tempdir().unwrap();
+    let scans = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&scans);
+    let backend = Observed::new(MemoryBackend::new(), |_, _| {}).on_range(move |space, _| {
+        if space == Keyspace::Members {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let backend = Arc::new(backend);
+    let open = |options: &RangeOptions| -> (u64, RangeStore<u64, _>) {
+        let before = scans.load(Ordering::Relaxed);
+        let store = options.open_with(Arc::clone(&backend), Some(directory.path())).unwrap();
+        (scans.load(Ordering::Relaxed) - before, store)
+    };
+    let ranges = || (0..200u64).map(|n| n * 50 + 10..n * 50 + 14);
+    let check = |store: &RangeStore<u64, _>, members: u64| {
+        store.validate().unwrap();
+        assert_eq!(store.stats().members, members);
+        assert!((0..members).all(|n| store.contains(n * 100).unwrap()));
+        assert!(ranges().all(|range| store.range_is_empty(range).unwrap()));
+    };
+
+    let (_, store) = open(&always());
+    (0..100).for_each(|n| store.put(n * 100, b"1").unwrap());
+    check(&store, 100);
+    // A filter that grows may be wrong about others than before.
+    let mut before = 0;
+    while store.stats().false_positives > before {
+        before = store.stats().false_positives;
+        check(&store, 100);
+    }
+    assert!(before > 20);
+    store.close().unwrap();
+    let old = saved(directory.path());
+    assert_eq!(old.len(), 1);
+    let old = (old[0].clone(), std::fs::read(&old[0]).unwrap());
+
+    let (scanned, store) = open(&always());
+    assert_eq!(scanned, 0);
+    check(&store, 100);
+    assert_eq!(store.stats().false_positives, 0);
+    // What is written from now on, the saved filter doesn't know.
+    store.put(100 * 100, b"1").unwrap();
+    assert!(saved(directory.path()).is_empty());
+    std::mem::forget(store);
+    let (scanned, store) = open(&always());
+    assert!(scanned > 0);
+    check(&store, 101);
+    // One that was saved but not changed is still there, whoever drops the store.
+    drop(store);
+    let newer = saved(directory.path());
+    drop(open(&always()).1);
+    assert_eq!(saved(directory.path()), newer);
+    // An older one under the name of the newer is not taken for it, nor is a damaged one.
+    for bytes in [old.1.clone(), vec![0; 1000]] {
+        std::fs::write(&saved(directory.path())[0], bytes).unwrap();
+        let (scanned, store) = open(&always());
+        assert!(scanned > 0);
+        check(&store, 101);
+    }
+    std::fs::write(&old.0, &old.1).unwrap();
+    // Nor one that is worse than what is asked for.
+    let (scanned, store) = open(&always().false_positive_rate(0.01));
+    assert!(scanned > 0);
+    check(&store, 101);
+    drop(store);
+    let (scanned, store) = open(&always().false_positive_rate(0.01));
+    assert_eq!(scanned, 0);
+    check(&store, 101);
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn fewer_are_kept_if_that_is_asked_for_later() {
     let backend = std::sync::Arc::new(MemoryBackend::new());
     let open = |most| {
         let options = always().mistakes_kept(most);
-        options.open_with::<u64, _>(std::sync::Arc::clone(&backend)).unwrap()
+        options.open_with::<u64, _>(std::sync::Arc::clone(&backend), None).unwrap()
     };
     let store = open(1000);
     (0..MEMBERS).for_each(|n| store.put(member(n), b"1").unwrap());

@@ -35,7 +35,7 @@ impl<K: StoredKey, B: Backend> Watched<K, B> {
         let backend = Observed::new(backend, move |space, _| count(&of_gets, space))
             .on_range(move |space, _| count(&of_ranges, space));
         let backend = Arc::new(backend);
-        let store = Some(options.open_with(Arc::clone(&backend)).unwrap());
+        let store = Some(options.open_with(Arc::clone(&backend), None).unwrap());
         Self { options, backend, visits, store }
     }
 
@@ -45,7 +45,7 @@ impl<K: StoredKey, B: Backend> Watched<K, B> {
 
     pub(crate) fn reopen(&mut self) {
         drop(self.store.take());
-        self.store = Some(self.options.open_with(Arc::clone(&self.backend)).unwrap());
+        self.store = Some(self.options.open_with(Arc::clone(&self.backend), None).unwrap());
     }
 
     /// How often the keys were visited for something, and what came of it.

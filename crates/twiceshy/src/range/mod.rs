@@ -200,6 +200,11 @@ impl<K: RangeKey> RangeFilter<K> {
         self.boxes.load()
     }
 
+    /// How many members fill 95 % of the slots, if each is alone in its partition.
+    pub fn capacity(&self) -> usize {
+        (self.boxes.table.slots() as f64 * builder::PLANNED_LOAD) as usize
+    }
+
     /// Bytes of memory that the filter takes.
     pub fn memory_usage(&self) -> u64 {
         size_of::<Self>() as u64 + self.boxes.table.bytes()
@@ -304,6 +309,11 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// Slots in use, as a share of all.
     pub fn load(&self) -> f64 {
         self.filter.load()
+    }
+
+    /// How many members fill 95 % of the slots, if each is alone in its partition.
+    pub fn capacity(&self) -> usize {
+        self.filter.capacity()
     }
 
     /// Bytes of memory that the filter takes.
