@@ -6,8 +6,8 @@ use core::iter::repeat_n;
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use twiceshy::{
-    AdaptError, AdaptiveRangeFilter, FrozenRangeFilter, GrowError, Hash, InsertError, RangeAnswer,
-    RangeClaim, RangeFilter, RangeKey, RejuvenateError, RemoveError, Secret,
+    AdaptError, AdaptiveRangeFilter, Fingerprint, FrozenRangeFilter, GrowError, Hash, InsertError,
+    RangeAnswer, RangeClaim, RangeFilter, RangeKey, RejuvenateError, RemoveError, Secret,
 };
 
 /// Keys that scripts can count.
@@ -341,15 +341,19 @@ impl<K: Number> Stage<K> {
         match self.filter.doubled() {
             Ok(doubled) => self.filter = doubled,
             Err(GrowError::Fixed) => assert!(!self.shape.expandable),
-            // Of a box that was doubled as often as it had bits, only whole slots are left.
             Err(GrowError::NoRemainder) => {
-                let memento_bits = self.filter.longest_range().ilog2();
-                let width = self.shape.remainder_bits + 1 + memento_bits;
                 let mut boxes = self.filter.iter();
-                assert!(boxes.any(|entry| entry.fingerprint.bits().is_multiple_of(width)));
+                assert!(boxes.any(|entry| self.may_have_left(0, entry.fingerprint)));
             }
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// Whether an expandable filter may have so many bits of a box's remainder left: extensions
+    /// are whole slots, unless all bits are used.
+    fn may_have_left(&self, bits: u32, fingerprint: Fingerprint) -> bool {
+        let width = self.shape.remainder_bits + 1 + self.filter.longest_range().ilog2();
+        fingerprint.bits() == 128 || fingerprint.bits() % width == bits
     }
 
     fn double_listing(&mut self) {
@@ -367,7 +371,11 @@ impl<K: Number> Stage<K> {
         }
         let all = self.members.listed(&self.filter, &(Hash::MIN..=Hash::MAX));
         let doubled = self.filter.rejuvenated(all);
-        assert!(doubled.is_err() || self.ghosts.len() == 0);
+        if let Ok(young) = &doubled {
+            assert!(self.ghosts.len() == 0);
+            let bits = self.shape.remainder_bits;
+            assert!(young.iter().all(|entry| self.may_have_left(bits, entry.fingerprint)));
+        }
         self.succeed(doubled);
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::table::Budget;
 use crate::{AdaptError, GrowError, Secret};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -368,6 +369,19 @@ fn plans_say_what_a_key_takes() {
     }
     let growing = builder().planned_load(0.9).expandable().plan();
     assert!(matches!(growing, Err(crate::BuildError::Load(_))));
+}
+
+/// In a table that nobody has validated, a box without end is left, and may have anything.
+#[test]
+fn cautious_lookups_give_up() {
+    let mut filter =
+        RangeFilter::<u64>::builder().slots(4000).longest_range(1 << 12).build().unwrap();
+    (0..3000).for_each(|key| filter.insert(key).unwrap());
+    assert!(!filter.contains(3500) && !filter.contains_range(3000..5000));
+    filter.boxes.budget = Budget::of(3);
+    assert!(filter.contains(3500) && filter.contains_range(3000..5000));
+    // Many lookups have more together.
+    assert!(!filter.contains_range(3000..3000 + (100 << 12)));
 }
 
 #[test]

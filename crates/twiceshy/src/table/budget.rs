@@ -17,6 +17,11 @@ impl Budget {
     /// For one lookup in any table.
     pub(crate) const LOOKUP: Self = Self(BLOCKS * PASSES);
 
+    #[cfg(test)]
+    pub(crate) fn of(blocks: u64) -> Self {
+        Self(blocks)
+    }
+
     /// The same for so many lookups, of which few need go far.
     pub(crate) fn of_many(self, lookups: u64) -> Self {
         Self(self.0.saturating_add(lookups.saturating_mul(PASSES)))
