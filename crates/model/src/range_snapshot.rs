@@ -140,7 +140,7 @@ pub fn read<K: Number>(bytes: &[u8]) {
     assert_eq!(filter.len(), frozen.len());
 }
 
-/// Ranges of all lengths, from all over.
+/// Ranges of many lengths, from all over.
 fn queries<K: Number>(longest: u64) -> Vec<RangeInclusive<K>> {
     let last_of_all = u128::MAX >> (u128::BITS - K::BITS);
     let longest = u128::from(longest);
@@ -149,13 +149,11 @@ fn queries<K: Number>(longest: u64) -> Vec<RangeInclusive<K>> {
         let number = u128::from(number);
         [number, number * longest, last_of_all - number * longest % last_of_all, scattered]
     });
-    let lengths = [1, longest, 2 * longest + 1, 90 * longest, u128::MAX];
-    starts
-        .flat_map(|start| {
-            let first = start & last_of_all;
-            lengths.map(|length| {
-                K::of(first)..=K::of(first.saturating_add(length - 1).min(last_of_all))
-            })
-        })
-        .collect()
+    let lengths = [1, longest, 2 * longest + 1, 90 * longest];
+    let range = |start: u128, length: u128| {
+        let first = start & last_of_all;
+        K::of(first)..=K::of(first.saturating_add(length - 1).min(last_of_all))
+    };
+    let short = starts.flat_map(|start| lengths.map(|length| range(start, length)));
+    short.chain([range(0, u128::MAX), range(last_of_all / 2, u128::MAX)]).collect()
 }

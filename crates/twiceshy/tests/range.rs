@@ -34,7 +34,9 @@ fn the_adversary_has_nothing_left_after_a_round() {
         let plain: RangeFilter<u64> = builder.clone().build_from(&members).unwrap();
         let mut filter = builder.build_adaptive_from(&members).unwrap();
         let mut model = Members::default();
-        members.iter().for_each(|&member| model.insert(member));
+        for &member in &members {
+            model.insert(member);
+        }
 
         let mut seen = Vec::new();
         for n in 0..8000 {
