@@ -88,7 +88,7 @@ impl<K: RangeKey> RangeFilter<K> {
         let boxes = &self.boxes;
         let mut budget = boxes.budget.of_many(self.partitions.borders(span) as u64 + 1);
         let mut pieces = self.partitions.pieces(span);
-        pieces.any(|piece| boxes.may_have_within([piece; 2], &mut budget))
+        pieces.any(|piece| boxes.may_have_within(piece, &mut budget))
     }
 
     /// As [`contains_range`](Self::contains_range), quickly for a short one.
@@ -162,14 +162,14 @@ impl Boxes {
     /// Whether a member may be in one of two pieces.
     #[inline]
     fn may_have_either(&self, pieces: [Piece; 2]) -> bool {
-        self.may_have_within(pieces, &mut { self.budget })
+        let maybe = self.table.level().run(MayHave { boxes: self, pieces });
+        maybe.unwrap_or_else(|| self.look_closely(pieces, &mut { self.budget }))
     }
 
-    /// As [`may_have_either`](Self::may_have_either), as far as a budget allows.
-    #[inline]
-    fn may_have_within(&self, pieces: [Piece; 2], budget: &mut Budget) -> bool {
-        let maybe = self.table.level().run(MayHave { boxes: self, pieces });
-        maybe.unwrap_or_else(|| self.look_closely(pieces, budget))
+    /// As [`may_have`](Self::may_have), as far as a budget allows.
+    fn may_have_within(&self, piece: Piece, budget: &mut Budget) -> bool {
+        let maybe = self.table.level().run(MayHave { boxes: self, pieces: [piece; 2] });
+        maybe.unwrap_or_else(|| self.look_closely([piece; 2], budget))
     }
 
     /// Finds the line of a piece, and asks for it.
