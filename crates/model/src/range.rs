@@ -226,7 +226,11 @@ impl<K: Number> Stage<K> {
             }
             10..=13 => {
                 let key = self.key(bytes)?;
-                self.remove(key);
+                if bytes.ratio(1, 3)? {
+                    self.remove_listed(key);
+                } else {
+                    self.remove(key);
+                }
             }
             14..=15 => {
                 let range = self.range(bytes)?;
@@ -278,6 +282,25 @@ impl<K: Number> Stage<K> {
             self.filter.remove(key).expect("a member");
         } else if !self.filter.contains(key) {
             assert_eq!(self.filter.remove(key), Err(RemoveError::Absent));
+        }
+    }
+
+    /// With all that are near; what is repaired stays so.
+    fn remove_listed(&mut self, key: K) {
+        let RangeAnswer::Maybe(claim) = self.filter.check_range(key..=key) else { return };
+        let listed = self.members.suspects(&self.filter, &claim);
+        let ghosts = self.ghosts.suspects(&self.filter, &claim).len() as u64;
+        match self.filter.remove_listed(&claim, key, &listed, &self.repaired) {
+            Ok(()) => {
+                assert!(ghosts == 0 && self.members.remove(key), "{key:?} is no member");
+                let again = self.filter.remove_listed(&claim, key, &listed, &self.repaired);
+                assert_eq!(again, Err(RemoveError::Stale));
+            }
+            Err(RemoveError::Absent) => assert!(!listed.contains(&key)),
+            // A ghost may be taken for a member, and a member for none then.
+            Err(RemoveError::Unlisted { members }) => assert!(members <= ghosts),
+            Err(RemoveError::Full { load }) => self.must_be_load(load),
+            Err(error) => panic!("{error}"),
         }
     }
 

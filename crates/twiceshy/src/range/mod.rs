@@ -80,7 +80,8 @@ pub struct RangeFilter<K> {
 /// # Guarantees
 /// - No false negatives. An operation that can't be done returns an error and changes nothing.
 /// - A repaired mistake stays repaired: exactly, as long as no key is inserted whose partition
-///   collides with one of the range's.
+///   collides with one of the range's. (A range that is longer than the longest that was planned
+///   for may become too long to be looked at when the filter gets fuller.)
 ///
 /// # Papers
 /// - Chesetti et al., *Aeris Filter* (SIGMOD 2026). Ours differs in the reverse map, which is any
