@@ -264,15 +264,10 @@ impl<K: Number> Stage<K> {
             Err(InsertError::Full { load }) => self.must_be_load(load),
             Err(error) => panic!("{error}"),
         }
-        // Only what collides with it may be back, and what is too long among so many members.
+        // Only what collides with it may be back.
         let (filter, hash) = (&self.filter, self.filter.hash_of(key));
-        let longest = u128::from(filter.longest_range());
         self.repaired.retain(|range| match filter.check_range(range.clone()) {
             RangeAnswer::Empty => true,
-            RangeAnswer::Maybe(claim) if claim.suspects().next().is_none() => {
-                assert!(range.end().number() - range.start().number() >= longest);
-                false
-            }
             RangeAnswer::Maybe(claim) => !claim.is_suspect(hash),
         });
     }

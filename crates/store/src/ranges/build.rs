@@ -68,11 +68,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 Room::Enough(done) => return Ok(done),
                 Room::Needed(error) => error,
             };
-            if tries == TRIES {
+            // A filter that is full is larger the next time; until there is no memory for it.
+            tries += u32::from(!is_full(&error));
+            if tries > TRIES {
                 return Err(error);
             }
             self.grow(generation, &error)?;
-            tries += 1;
         }
     }
 
@@ -86,12 +87,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         if !is_current {
             return Ok(());
         }
-        let is_full = matches!(
-            error,
-            StoreError::Filter(InsertError::Full { .. })
-                | StoreError::Repair(AdaptError::Full { .. })
-        );
-        self.rebuild(&locked, if is_full { capacity.saturating_mul(2) } else { capacity })?;
+        self.rebuild(&locked, if is_full(error) { doubled(capacity) } else { capacity })?;
         Ok(())
     }
 
@@ -107,7 +103,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                     *current = Current { filter, capacity, generation };
                     return Ok(census);
                 }
-                Room::Needed(_) => capacity = capacity.saturating_mul(2),
+                Room::Needed(error) if is_full(&error) => capacity = doubled(capacity),
+                Room::Needed(error) => return Err(error),
             }
         }
     }
@@ -195,6 +192,17 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         }
         Ok(())
     }
+}
+
+fn is_full(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Filter(InsertError::Full { .. }) | StoreError::Repair(AdaptError::Full { .. })
+    )
+}
+
+fn doubled(capacity: usize) -> usize {
+    capacity.max(1).saturating_mul(2)
 }
 
 /// Inserts a member, if there is room.

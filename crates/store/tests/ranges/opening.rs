@@ -156,6 +156,27 @@ fn bytes_that_no_store_has_written_do_no_harm() {
     assert!(store.iter().any(|pair| matches!(pair, Err(StoreError::Format(_)))));
 }
 
+/// However small it was planned, the filter has room for all.
+#[test]
+fn a_store_that_was_planned_for_nothing_grows() {
+    for capacity in [0, 1, 50] {
+        let store = open(&always().capacity(capacity), &Shared::default()).unwrap();
+        store.put(7, b"1").unwrap();
+        store.put(1 << 30, b"1").unwrap();
+        store.put_many((1..1025u64).map(|n| (n << 20, b"2"))).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 1..5u64 {
+                let store = &store;
+                scope.spawn(move || {
+                    store.put_many((0..1024).map(|n| ((n << 20) + thread * 50, b"3"))).unwrap();
+                });
+            }
+        });
+        assert_eq!(store.stats().members, 1 + 1024 + 4 * 1024);
+        store.validate().unwrap();
+    }
+}
+
 /// What is on the disk besides the backend.
 fn saved(directory: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().path()).collect()

@@ -3,7 +3,7 @@
 use super::account::Account;
 use super::boxes::{Boxes, Piece, Shelf, Spot};
 use super::keepsake::Keepsake;
-use super::{AdaptiveRangeFilter, RangeKey};
+use super::{AdaptiveRangeFilter, MOST_REPAIRED, RangeKey};
 use crate::claim::{Version, Versions};
 use crate::error::AdaptError;
 use crate::table::TableFull;
@@ -24,7 +24,7 @@ pub enum RangeAnswer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeClaim {
     pub(super) parts: Vec<Part>,
-    /// Whether the range is so long that it isn't looked at.
+    /// Whether the range is so long that it isn't repaired.
     is_hopeless: bool,
 }
 
@@ -67,7 +67,7 @@ impl Part {
 }
 
 impl RangeAnswer {
-    /// What is said of a range that isn't looked at.
+    /// What is said of a range that isn't repaired.
     pub(super) fn hopeless() -> Self {
         Self::Maybe(RangeClaim { parts: Vec::new(), is_hopeless: true })
     }
@@ -101,8 +101,9 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     pub fn check_range(&self, range: impl RangeBounds<K>) -> RangeAnswer {
         let filter = &self.filter;
         let Some(span) = filter.span(&range) else { return RangeAnswer::Empty };
-        if filter.is_hopeless(span) {
-            return RangeAnswer::hopeless();
+        if filter.partitions.borders(span) >= MOST_REPAIRED {
+            let is_maybe = filter.contains_range_of_any_length(&range);
+            return if is_maybe { RangeAnswer::hopeless() } else { RangeAnswer::Empty };
         }
         let parts = filter.partitions.pieces(span).filter_map(|piece| self.part(piece));
         RangeAnswer::of(parts.collect())

@@ -82,6 +82,10 @@ impl<K: RangeKey> RangeBuilder<K> {
 
     /// The keys of the longest range that the rate is to hold for, 1 to 2^20; a power of two, or
     /// the next one is taken. Each doubling takes a bit of every member.
+    ///
+    /// Members that are in one partition share a box, which each insert or removal there writes
+    /// anew: where there are thousands in one, build the filter [at once](Self::build_from), or
+    /// plan for shorter ranges.
     #[must_use]
     pub fn longest_range(mut self, keys: u64) -> Self {
         self.longest_range = keys;
@@ -130,6 +134,11 @@ impl<K: RangeKey> RangeBuilder<K> {
     /// Whether a size was asked for.
     pub(super) fn is_sized(&self) -> bool {
         self.capacity.is_some() || self.slots.is_some()
+    }
+
+    /// Whether it may become larger than what was asked for.
+    pub(super) fn is_expandable(&self) -> bool {
+        self.expandable
     }
 
     pub(super) fn has_capacity(&self) -> bool {
@@ -240,7 +249,7 @@ fn expected_rate(remainder_bits: u32, expandable: bool, load: f64) -> f64 {
     // A young box is met once in 2^r. Of those of age a there are half as many as of the age
     // before, and each is met twice as often; the last ones have no bits, and there are as many.
     let kinds = if expandable { f64::from(remainder_bits + 2) / 2.0 } else { 1.0 };
-    2.0 * load * kinds / f64::from(remainder_bits).exp2()
+    (2.0 * load * kinds / f64::from(remainder_bits).exp2()).min(1.0)
 }
 
 /// What a [`RangeBuilder`] will build.

@@ -11,13 +11,14 @@ use crate::table::TableFull;
 
 impl<K: RangeKey> RangeBuilder<K> {
     /// A filter of these members, in any order; written in one pass, several times as fast as
-    /// inserting them. If nothing was said of its size, it is what they need.
+    /// inserting them. If nothing was said of its size, or if it is expandable, it is what they
+    /// need.
     ///
     /// # Errors
     /// If there can't be such a filter, or if they don't fit a size that was asked for.
     pub fn build_from(mut self, members: &[K]) -> Result<RangeFilter<K>, BuildError> {
-        let asked = self.is_sized();
-        if !asked {
+        let is_fixed = self.is_sized() && !self.is_expandable();
+        if !self.is_sized() {
             self = self.capacity(members.len());
         }
         loop {
@@ -28,10 +29,11 @@ impl<K: RangeKey> RangeBuilder<K> {
                 return Ok(filter);
             }
             // Boxes that cover several members may take more slots than these are.
-            if asked {
+            if is_fixed {
                 return Err(BuildError::Full { slots });
             }
-            self = self.with_slots(slots + slots / 8 + 1);
+            let more = if self.is_expandable() { slots } else { slots / 8 + 1 };
+            self = self.with_slots(slots + more);
         }
     }
 

@@ -6,7 +6,7 @@ use super::adapt::{Ghosts, Part, RangeAnswer, RangeClaim};
 use super::boxes::{Piece, Spot};
 use super::grow::Rejuvenate;
 use super::query::{Partitions, Span};
-use super::{AdaptiveRangeFilter, MOST_PARTITIONS, RangeBuilder, RangeKey};
+use super::{AdaptiveRangeFilter, MOST_PARTITIONS, MOST_REPAIRED, RangeBuilder, RangeKey};
 use crate::concurrent::{Shard, Sharding};
 use crate::error::{AdaptError, BuildError, InsertError, Invalid, RejuvenateError, RemoveError};
 use crate::{Adaptation, Fingerprint, Hash, Secret};
@@ -55,14 +55,6 @@ pub struct ConcurrentAdaptiveRangeFilter<K> {
     shards: Box<[Shard<AdaptiveRangeFilter<K>>]>,
 }
 
-/// What is known of a range before looking.
-enum Outlook {
-    /// Nothing.
-    Open,
-    /// Whether there may be a member in it.
-    Certain(bool),
-}
-
 impl<K: RangeKey> RangeBuilder<K> {
     /// The shards of a concurrent filter, 1 to 4096, rounded up to a power of two; four for each
     /// thread that the machine runs at once if nothing is said.
@@ -73,7 +65,9 @@ impl<K: RangeKey> RangeBuilder<K> {
     }
 
     /// Builds a filter for many threads. Slots or capacity are those of all shards together;
-    /// chance spreads members unevenly, so a capacity is planned with some slack.
+    /// chance spreads members unevenly, so a capacity is planned with some slack. Members of one
+    /// partition are all in one shard: where many of them are close to each other, shards are less
+    /// even, and it had better be [`expandable`](Self::expandable).
     ///
     /// # Errors
     /// If there can't be such a filter, or not so many shards.
@@ -123,23 +117,26 @@ impl<K: RangeKey> ConcurrentAdaptiveRangeFilter<K> {
     /// Whether a member may be in a range; see [`RangeFilter::contains_range`].
     pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
         let Some(span) = Span::of(&range) else { return false };
-        match self.outlook(span) {
-            Outlook::Certain(is_maybe) => is_maybe,
-            Outlook::Open => self.partitions.pieces(span).any(|piece| {
-                let (shard, piece) = self.read(piece);
-                shard.filter.boxes.may_have(piece)
-            }),
+        self.may_have(span)
+    }
+
+    fn may_have(&self, span: Span) -> bool {
+        if self.partitions.borders(span) >= MOST_PARTITIONS {
+            return !self.is_empty();
         }
+        self.partitions.pieces(span).any(|piece| {
+            let (shard, piece) = self.read(piece);
+            shard.filter.boxes.may_have(piece)
+        })
     }
 
     /// As [`contains_range`](Self::contains_range), but "maybe" carries a claim, which can be
     /// used to repair the filter if it was a mistake, by any thread.
     pub fn check_range(&self, range: impl RangeBounds<K>) -> RangeAnswer {
         let Some(span) = Span::of(&range) else { return RangeAnswer::Empty };
-        match self.outlook(span) {
-            Outlook::Certain(true) => return RangeAnswer::hopeless(),
-            Outlook::Certain(false) => return RangeAnswer::Empty,
-            Outlook::Open => {}
+        if self.partitions.borders(span) >= MOST_REPAIRED {
+            let is_maybe = self.may_have(span);
+            return if is_maybe { RangeAnswer::hopeless() } else { RangeAnswer::Empty };
         }
         let parts = self.partitions.pieces(span).filter_map(|outer| {
             let number = self.sharding.shard(outer.partition);
@@ -267,23 +264,6 @@ impl<K: RangeKey> ConcurrentAdaptiveRangeFilter<K> {
     /// Says which invariant is broken.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.shards.iter().try_for_each(|shard| shard.read().validate())
-    }
-
-    /// What can be said of a span before looking: of one that has very many partitions,
-    /// something.
-    fn outlook(&self, span: Span) -> Outlook {
-        let borders = self.partitions.borders(span);
-        if borders <= 1 {
-            return Outlook::Open;
-        }
-        // Each shard has its share of the span's partitions.
-        let chances = self.shards.iter().map(|shard| 1.0 / shard.read().filter.rarity());
-        let chance = chances.sum::<f64>() / self.shards.len() as f64;
-        if chance == 0.0 {
-            return Outlook::Certain(false);
-        }
-        let is_hopeless = borders >= MOST_PARTITIONS || borders as f64 * chance > 64.0;
-        if is_hopeless { Outlook::Certain(true) } else { Outlook::Open }
     }
 
     fn shard_of(&self, key: K) -> (RwLockWriteGuard<'_, AdaptiveRangeFilter<K>>, Spot) {

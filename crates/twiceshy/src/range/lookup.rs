@@ -5,7 +5,7 @@
 
 use super::boxes::{Boxes, Piece};
 use super::keepsake::Spelling;
-use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
+use super::{AdaptiveRangeFilter, MOST_PARTITIONS, RangeFilter, RangeKey};
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
 use crate::table::{Budget, Kind, Place, Scan, Slot, Wanted, Window, with_range_width};
@@ -82,7 +82,7 @@ impl<K: RangeKey> RangeFilter<K> {
     /// As [`contains_range`](Self::contains_range).
     pub(super) fn contains_range_of_any_length(&self, range: &impl RangeBounds<K>) -> bool {
         let Some(span) = self.span(range) else { return false };
-        if self.is_hopeless(span) {
+        if self.partitions.borders(span) >= MOST_PARTITIONS {
             return true;
         }
         let boxes = &self.boxes;

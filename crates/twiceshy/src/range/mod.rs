@@ -39,6 +39,9 @@ use query::Span;
 /// that would take milliseconds.
 const MOST_PARTITIONS: u128 = 1 << 16;
 
+/// A range that has more partitions is not repaired: it is wrong in many of them.
+const MOST_REPAIRED: u128 = 1 << 10;
+
 /// A filter that says whether there may be a key in a range: the Memento filter.
 ///
 /// It is built for ranges of up to some length R, and answers these within its rate of false
@@ -163,20 +166,6 @@ impl<K: RangeKey> RangeFilter<K> {
     /// The numbers of a range; `None` if it is certainly empty.
     fn span(&self, range: &impl RangeBounds<K>) -> Option<Span> {
         Span::of(range).filter(|_| !self.is_empty())
-    }
-
-    /// Whether a span has so many partitions that some box of another is met in one of them,
-    /// but for a chance of e^-64, so that looking is in vain; or that it takes too long.
-    fn is_hopeless(&self, span: Span) -> bool {
-        let borders = self.partitions.borders(span);
-        borders >= MOST_PARTITIONS || borders as f64 > 64.0 * self.rarity()
-    }
-
-    /// Partitions among which one is met by chance, on average.
-    fn rarity(&self) -> f64 {
-        let fingerprints =
-            self.boxes.table.slots() as f64 * f64::from(self.remainder_bits()).exp2();
-        fingerprints / self.boxes.len as f64
     }
 
     /// All boxes, in the order of the table.

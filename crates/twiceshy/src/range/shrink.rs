@@ -4,7 +4,7 @@ use super::account::{self, Account};
 use super::adapt::{RangeClaim, within};
 use super::boxes::{Boxes, Piece, Shelf, Spot};
 use super::query::Span;
-use super::{AdaptiveRangeFilter, RangeKey};
+use super::{AdaptiveRangeFilter, MOST_REPAIRED, RangeKey};
 use crate::error::{AdaptError, RemoveError};
 use crate::table::TableFull;
 use core::ops::RangeBounds;
@@ -53,9 +53,8 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
             members.iter().map(|&key| filter.partitions.spot(key)).collect();
         members.sort_unstable();
         let shelf = filter.boxes.shelf(spot.partition);
-        // Ranges that aren't looked at weren't repaired.
         let spans = mistakes.iter().filter_map(|range| Span::of(range));
-        let spans = spans.filter(|&span| !filter.is_hopeless(span));
+        let spans = spans.filter(|&span| filter.partitions.borders(span) < MOST_REPAIRED);
         let pieces = spans.flat_map(|span| filter.partitions.pieces(span));
         let pieces: Vec<Piece> =
             pieces.filter(|piece| shelf.cell.covers(piece.partition)).collect();

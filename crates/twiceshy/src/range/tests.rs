@@ -127,6 +127,39 @@ fn boxes_of_thousands_of_keys_and_of_one_partition() {
     }
 }
 
+/// However full the filter becomes, a long range is not forgotten.
+#[test]
+fn a_long_range_that_was_repaired_stays_so() {
+    let builder = AdaptiveRangeFilter::<u64>::builder().slots(100).remainder_bits(4);
+    let builder = builder.longest_range(1).secret(Secret::from_bytes([7; 16]));
+    let mut filter = builder.build_adaptive().unwrap();
+    let members: Vec<u64> = (0..20).map(|n| 1_000_000_000 + n * 1000).collect();
+    for &member in &members {
+        filter.insert(member).unwrap();
+    }
+    let suspects = |filter: &AdaptiveRangeFilter<u64>, claim: &RangeClaim| -> Vec<u64> {
+        members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key))).collect()
+    };
+    let range = 0..1000;
+    let RangeAnswer::Maybe(claim) = filter.check_range(range.clone()) else { panic!("luck") };
+    let listed = suspects(&filter, &claim);
+    filter.adapt(&claim, &listed).unwrap();
+    for _ in 0..40 {
+        filter.insert(members[0]).unwrap();
+        assert!(
+            !filter.contains_range(range.clone()) && !filter.check_range(range.clone()).is_maybe()
+        );
+    }
+    (0..40).for_each(|_| filter.remove(members[0]).unwrap());
+    let RangeAnswer::Maybe(claim) = filter.check_range(members[0]..=members[0]) else { panic!() };
+    let listed = suspects(&filter, &claim);
+    filter.remove_listed(&claim, members[0], &listed, &[range.clone()]).unwrap();
+    assert!(!filter.contains_range(range));
+    let too_long = filter.check_range(0..5000);
+    let RangeAnswer::Maybe(claim) = too_long else { panic!("luck") };
+    assert_eq!(filter.adapt(&claim, &[]), Err(AdaptError::TooLong));
+}
+
 #[test]
 fn a_size_that_nobody_named_is_found() {
     // All in one box, or each alone.
@@ -135,6 +168,8 @@ fn a_size_that_nobody_named_is_found() {
         let filter = builder.clone().build_from(&keys).unwrap();
         assert!(keys.iter().all(|&key| filter.contains(key)));
         filter.validate().unwrap();
+        let grown = builder.clone().slots(100).expandable().build_from(&keys).unwrap();
+        assert!(keys.iter().all(|&key| grown.contains(key)));
         let refused = builder.slots(100).build_from(&keys);
         assert!(matches!(refused, Err(crate::BuildError::Full { slots: 100 })));
     }
