@@ -57,6 +57,10 @@ enum Bench {
     ///
     /// Example: twiceshy-lab bench store --pairs 1000000
     Store(bench::store::Options),
+    /// The same for a store that is asked for ranges.
+    ///
+    /// Example: twiceshy-lab bench range-store --range 32
+    RangeStore(bench::range_store::Options),
     /// What keeping a reverse map takes, ours and the papers': entries and pages, counted.
     ///
     /// Example: twiceshy-lab bench reverse-map --log2-slots 20
@@ -69,6 +73,9 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Range(options)) => return ended(bench::range::run(&options)),
         Command::Bench(Bench::AqfOps(options)) => bench::aqf_ops::run(&options),
         Command::Bench(Bench::Store(options)) => bench::store::run(&options),
+        Command::Bench(Bench::RangeStore(options)) => {
+            return ended(bench::range_store::run(&options));
+        }
         Command::Bench(Bench::ReverseMap(options)) => bench::reverse_map::run(&options),
         Command::Count { op } => count::run(op),
         Command::Run(options) => return ended(experiment::run(&options)),

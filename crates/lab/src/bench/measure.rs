@@ -71,6 +71,49 @@ pub(crate) fn settle() {
     }
 }
 
+/// Bytes that went between this process and the operating system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Traffic {
+    /// Read from files, also where the system had them in memory.
+    pub(crate) read: u64,
+    /// Read from the disk itself.
+    pub(crate) from_disk: u64,
+    pub(crate) written: u64,
+}
+
+impl Traffic {
+    /// All so far, of all threads; nothing where the system doesn't tell.
+    pub(crate) fn so_far() -> Self {
+        std::fs::read_to_string("/proc/self/io")
+            .map_or_else(|_| Self::default(), |io| Self::of(&io))
+    }
+
+    fn of(io: &str) -> Self {
+        let number = |name: &str| {
+            let mut values = io.lines().filter_map(|line| line.strip_prefix(name));
+            values.next().and_then(|value| value.trim().parse().ok()).unwrap_or_default()
+        };
+        Self { read: number("rchar:"), from_disk: number("read_bytes:"), written: number("wchar:") }
+    }
+
+    /// What came after another.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            read: self.read - before.read,
+            from_disk: self.from_disk - before.from_disk,
+            written: self.written - before.written,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, more: Self) {
+        self.read += more.read;
+        self.from_disk += more.from_disk;
+        self.written += more.written;
+    }
+}
+
 /// What `work` gives, and its nanoseconds.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let start = cpu_nanoseconds();
@@ -106,4 +149,20 @@ pub(super) fn hide_round() {
 /// A number in a table; a dash if there is none.
 pub(super) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "–".into(), |value| format!("{value:.digits$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_is_what_the_system_tells() {
+        let told = "rchar: 70\nwchar: 8\nsyscr: 2\nread_bytes: 4096\nwrite_bytes: 1\n";
+        let traffic = Traffic { read: 70, from_disk: 4096, written: 8 };
+        assert_eq!(Traffic::of(told), traffic);
+        assert_eq!(Traffic::of("nothing that is known"), Traffic::default());
+        let mut sum = traffic;
+        sum += traffic;
+        assert_eq!(sum.since(traffic), traffic);
+    }
 }

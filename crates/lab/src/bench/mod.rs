@@ -7,6 +7,7 @@ pub(crate) mod measure;
 pub(crate) mod point;
 mod random;
 pub(crate) mod range;
+pub(crate) mod range_store;
 pub(crate) mod reverse_map;
 pub(crate) mod store;
 

@@ -2,10 +2,9 @@
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress};
-use crate::bench::store::{Key, Kind, Tally, in_turns, median};
+use crate::bench::store::{Kind, Tally, in_turns, median, mixed};
 use indicatif::ProgressBar;
 use twiceshy_report::{Axis, Best, Column, Plot, Series, Table};
-use twiceshy_workloads::key::scatter;
 
 pub(super) const HOSTILE: Experiment = Experiment {
     name: "hostile",
@@ -41,24 +40,6 @@ struct Seen {
     visits: f64,
     /// Of all queries, those that had gone to the disk before, if that is known.
     repeated: Option<u64>,
-}
-
-/// The next queries: strangers, some of them replaced by what the adversary has learnt, whom it
-/// asks for in turn.
-fn mixed(
-    strangers: &mut impl Iterator<Item = Key>,
-    learnt: &mut impl Iterator<Item = Key>,
-    share: u64,
-    turn: usize,
-    count: usize,
-) -> Vec<Key> {
-    let is_hostile = |number: usize| scatter((turn * count + number) as u64) % 1000 < share;
-    let next = |number| {
-        let key = if is_hostile(number) { learnt.next() } else { None };
-        // Whoever has learnt nothing asks like everybody.
-        key.or_else(|| strangers.next()).expect("there is no end of strangers")
-    };
-    (0..count).map(next).collect()
 }
 
 fn trial(context: &Context, cache_percent: u64, bar: &ProgressBar) -> Trial {
@@ -195,6 +176,7 @@ fn run(context: &Context) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::store::Key;
 
     #[test]
     fn the_adversary_has_its_share_and_asks_for_all_it_knows() {

@@ -23,7 +23,9 @@ mod run;
 mod setup;
 
 pub(crate) use report::median;
-pub(crate) use run::{DATA, Run, Spent, Tally, in_turns, insert_in_turns, slices, thousands};
+pub(crate) use run::{
+    DATA, Run, Spent, Tally, in_turns, insert_in_turns, mixed, slices, thousands,
+};
 pub(crate) use setup::{Key, Kind, Setup, Size, key, scan};
 
 use super::measure::{self, positive};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 use tempfile::TempDir;
 use twiceshy_store::FjallBackend;
+use twiceshy_workloads::key::scatter;
 
 /// Where the engine's files are, in the directory of a run.
 pub(crate) const DATA: &str = "data";
@@ -147,6 +148,24 @@ pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Ve
 pub(crate) fn in_turns(contestants: usize, turns: usize) -> impl Iterator<Item = (usize, usize)> {
     let of_turn = move |turn| (0..contestants).map(move |one| ((one + turn) % contestants, turn));
     (0..turns).flat_map(of_turn)
+}
+
+/// The next queries: strangers, some of them replaced by what the adversary has learnt, which
+/// it asks for in turn; so many of 1000.
+pub(crate) fn mixed<T>(
+    strangers: &mut impl Iterator<Item = T>,
+    learnt: &mut impl Iterator<Item = T>,
+    share: u64,
+    turn: usize,
+    count: usize,
+) -> Vec<T> {
+    let is_hostile = |number: usize| scatter((turn * count + number) as u64) % 1000 < share;
+    let next = |number| {
+        let known = if is_hostile(number) { learnt.next() } else { None };
+        // Whoever has learnt nothing asks like everybody.
+        known.or_else(|| strangers.next()).expect("there is no end of strangers")
+    };
+    (0..count).map(next).collect()
 }
 
 /// Slices of the same size, at most as many as there are turns.

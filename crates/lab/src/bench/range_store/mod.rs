@@ -1,0 +1,199 @@
+//! `twiceshy-lab bench range-store`: what an adaptive filter for ranges is worth before a store
+//! on a disk.
+//!
+//! The stores are as in `bench store`: all have the same memory, are compacted before they are
+//! asked, and take turns, a slice at a time. The store that adapts has a reverse map on its disk,
+//! and writes down its mistakes; what that takes is in its figures.
+
+mod run;
+mod setup;
+
+pub(crate) use run::{SHARES, Seen, Tally, Work, play};
+pub(crate) use setup::{Kind, Size};
+
+use super::measure::{Traffic, positive};
+use crate::contestant::range::RangeShape;
+use crate::output::print;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Pairs of 512 bytes, 8 of them key.
+    #[arg(long, default_value_t = 1 << 18, value_parser = positive)]
+    pairs: usize,
+    /// Keys of each range.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    range: u64,
+    /// Queries with each share of hostile ones, and before, to learn from.
+    #[arg(long, default_value_t = 1 << 19, value_parser = positive)]
+    queries: usize,
+    /// Bytes of the engine's block cache, beside our filter.
+    #[arg(long, default_value_t = 1 << 20)]
+    cache_bytes: u64,
+    /// The false-positive rate that all filters are planned for, as a power of one half.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=16))]
+    rate_bits: u32,
+    /// Where to put the stores; they are removed afterwards.
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// One JSON object a line instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Turns that each contestant has.
+const TURNS: usize = 64;
+
+/// One line of the result.
+#[derive(Serialize)]
+struct Row {
+    setup: &'static str,
+    range: u64,
+    hostile_percent: f64,
+    /// Thousands a second, on the clock, in the median turn.
+    kops: f64,
+    /// Beside the same setup without hostile queries.
+    kept: f64,
+    /// Ranges that the disk was asked for, of 1000.
+    visits: f64,
+    /// Intervals of the reverse map that were read, for 1000 queries.
+    listed: f64,
+    repeated_mistakes: u64,
+    traffic: Traffic,
+    filter_bytes: u64,
+    /// Of the filter and of the block cache.
+    memory_bytes: u64,
+    disk_bytes: u64,
+    /// Of our filter, behind the last query.
+    load: Option<f64>,
+}
+
+impl Seen {
+    fn rows(&self, range: u64) -> impl Iterator<Item = Row> {
+        let calm = self.shares[0].kops();
+        SHARES.iter().zip(&self.shares).map(move |(&share, tally)| Row {
+            setup: self.kind.name(),
+            range,
+            hostile_percent: share as f64 / 10.0,
+            kops: tally.kops(),
+            kept: tally.kops() / calm,
+            visits: tally.of_1000(tally.visits),
+            listed: tally.of_1000(tally.listed),
+            repeated_mistakes: tally.repeated,
+            traffic: tally.traffic,
+            filter_bytes: self.filter_bytes,
+            memory_bytes: self.memory_bytes,
+            disk_bytes: self.disk_bytes,
+            load: self.load.map(|[_, after]| after),
+        })
+    }
+}
+
+fn rows(options: &Options) -> Vec<Row> {
+    let &Options { pairs, range, queries, cache_bytes, rate_bits, .. } = options;
+    let shape = RangeShape::new((pairs as u64 * 10).div_ceil(9), range, rate_bits, 1);
+    let work = Work { warm_up: queries, queries: queries.div_ceil(TURNS), turns: TURNS };
+    let seen = play(&Size { shape, cache_bytes }, &work, options.directory.as_deref());
+    seen.iter().flat_map(|seen| seen.rows(range)).collect()
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
+    let rows = rows(options);
+    if options.json {
+        return rows
+            .iter()
+            .try_for_each(|row| print(serde_json::to_string(row).expect("plain data")));
+    }
+    print(format_args!(
+        "{:<14} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "setup",
+        "hostile %",
+        "k/s",
+        "kept",
+        "visits ‰",
+        "listed ‰",
+        "repeated",
+        "MiB read",
+        "filter",
+        "MiB disk"
+    ))?;
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    for row in &rows {
+        print(format_args!(
+            "{:<14} {:>9} {:>9.1} {:>6.2} {:>9.2} {:>9.2} {:>9} {:>9.1} {:>9.2} {:>9.1}",
+            row.setup,
+            row.hostile_percent,
+            row.kops,
+            row.kept,
+            row.visits,
+            row.listed,
+            row.repeated_mistakes,
+            mib(row.traffic.read),
+            mib(row.filter_bytes),
+            mib(row.disk_bytes),
+        ))?;
+    }
+    const AT_LEAST: f64 = 0.95;
+    let adaptive = rows.iter().filter(|row| row.setup == Kind::Adaptive.name());
+    let kept = adaptive.last().map_or(0.0, |row| row.kept);
+    let verdict = if kept >= AT_LEAST { "reached" } else { "missed" };
+    print(format_args!(
+        "\nadaptive: 10 % hostile queries / none hostile, at least {AT_LEAST:.2}, seen {kept:.2}: {verdict}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(range: u64) -> Options {
+        Options {
+            pairs: 2000,
+            range,
+            queries: 6000,
+            cache_bytes: 1 << 20,
+            rate_bits: 6,
+            directory: None,
+            json: true,
+        }
+    }
+
+    #[test]
+    fn who_adapts_repeats_nothing_and_all_have_the_same_memory() {
+        for range in [1, 32] {
+            let rows = rows(&options(range));
+            assert_eq!(rows.len(), Kind::ALL.len() * SHARES.len());
+            for row in &rows {
+                let is_adaptive = row.setup == Kind::Adaptive.name();
+                let is_hostile = row.hostile_percent > 0.0;
+                assert_eq!(row.repeated_mistakes > 0, is_hostile && !is_adaptive, "{}", row.setup);
+                // The others let all that is hostile through.
+                let least = if is_adaptive { 0.0 } else { row.hostile_percent * 8.0 };
+                assert!(row.visits > least, "{}: {}", row.setup, row.visits);
+                assert_eq!(row.listed > 0.0, is_adaptive, "{}", row.setup);
+                assert_eq!(row.memory_bytes, rows[0].memory_bytes, "{}", row.setup);
+            }
+            // Its reverse map.
+            assert!(rows[0].disk_bytes > rows[SHARES.len()].disk_bytes);
+        }
+    }
+
+    /// Before anybody learns, they are the same filter.
+    #[test]
+    fn the_store_makes_the_mistakes_of_its_filter_without_repairs() {
+        let shape = RangeShape::new(2000, 32, 6, 1);
+        let work = Work { warm_up: 4000, queries: 1, turns: 1 };
+        let seen = play(&Size { shape, cache_bytes: 1 << 20 }, &work, None);
+        let [adaptive, memento] = [&seen[0].warm_up, &seen[1].warm_up];
+        assert!(memento.visits > 20 && adaptive.visits <= memento.visits);
+        assert!(adaptive.visits > memento.visits * 9 / 10);
+        assert!(
+            seen[0]
+                .load
+                .is_some_and(|[before, after]| (before - 0.9).abs() < 0.01 && after > before)
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! The paper's game: an adversary notes which empty ranges went to the disk, and mixes them into
+//! everybody's queries.
+
+use super::setup::{Asked, Kind, Setup, Size};
+use crate::bench::measure::{self, Traffic};
+use crate::bench::store::{in_turns, median, mixed, thousands};
+use crate::contestant::range::has_member;
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Instant;
+use tempfile::TempDir;
+use twiceshy_workloads::key::scatter;
+
+/// How many of 1000 queries are the adversary's.
+pub(crate) const SHARES: [u64; 4] = [0, 10, 50, 100];
+
+/// How much is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Queries from which the adversary learns.
+    pub(crate) warm_up: usize,
+    /// Queries of each turn.
+    pub(crate) queries: usize,
+    /// Turns that each setup has with each share of hostile queries.
+    pub(crate) turns: usize,
+}
+
+/// What came of queries, in several turns.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) queries: u64,
+    /// Thousands a second, of each turn.
+    kops: Vec<f64>,
+    /// Ranges that the disk was asked for.
+    pub(crate) visits: u64,
+    /// Of these, those that it had been asked for before.
+    pub(crate) repeated: u64,
+    /// Intervals of the reverse map that were read.
+    pub(crate) listed: u64,
+    pub(crate) traffic: Traffic,
+}
+
+impl Tally {
+    /// Thousands a second, in the median turn: whatever interrupts one doesn't matter.
+    pub(crate) fn kops(&self) -> f64 {
+        median(self.kops.clone())
+    }
+
+    /// Of 1000 queries.
+    pub(crate) fn of_1000(&self, count: u64) -> f64 {
+        count as f64 * 1e3 / self.queries as f64
+    }
+}
+
+/// What was seen of a setup.
+pub(crate) struct Seen {
+    pub(crate) kind: Kind,
+    pub(crate) warm_up: Tally,
+    /// By share of hostile queries.
+    pub(crate) shares: [Tally; SHARES.len()],
+    /// Of our filter, before the first query and behind the last.
+    pub(crate) load: Option<[f64; 2]>,
+    /// Mistakes kept in memory.
+    pub(crate) mistakes: u64,
+    pub(crate) filter_bytes: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) disk_bytes: u64,
+}
+
+/// A setup in a directory of its own, which is asked.
+struct Run {
+    setup: Setup,
+    length: u64,
+    /// All mistakes so far, by their first keys.
+    mistakes: HashSet<u64>,
+    _directory: TempDir,
+}
+
+impl Run {
+    fn new(kind: Kind, size: &Size, sorted: &[u64], parent: Option<&Path>) -> Self {
+        let directory = parent.map_or_else(tempfile::tempdir, tempfile::tempdir_in);
+        let directory = directory.expect("room for a directory");
+        let setup = Setup::new(kind, directory.path(), size, sorted);
+        let length = size.shape.longest_range;
+        Self { setup, length, mistakes: HashSet::new(), _directory: directory }
+    }
+
+    /// Asks for empty ranges, by their first keys; which went to the disk.
+    fn ask(&mut self, firsts: &[u64], tally: &mut Tally) -> Vec<u64> {
+        let before = Traffic::so_far();
+        let start = Instant::now();
+        for &first in firsts {
+            assert!(self.setup.is_empty(&(first..=first + (self.length - 1))), "nobody put it");
+        }
+        tally.kops.push(thousands(firsts.len(), start.elapsed()));
+        tally.traffic += Traffic::so_far().since(before);
+        let Asked { ranges, listed } = self.setup.asked();
+        tally.queries += firsts.len() as u64;
+        tally.visits += ranges.len() as u64;
+        tally.repeated +=
+            ranges.iter().filter(|&&first| !self.mistakes.insert(first)).count() as u64;
+        tally.listed += listed;
+        ranges
+    }
+
+    /// The adversary asks like everybody, and notes which ranges went to the disk.
+    fn learn(&mut self, mut strangers: impl Iterator<Item = u64>, tally: &mut Tally) -> Vec<u64> {
+        /// Ranges at a time, so that they needn't all be in memory.
+        const CHUNK: usize = 1 << 20;
+        let mut learnt = Vec::new();
+        loop {
+            let firsts: Vec<u64> = strangers.by_ref().take(CHUNK).collect();
+            if firsts.is_empty() {
+                return learnt;
+            }
+            learnt.extend(self.ask(&firsts, tally));
+        }
+    }
+}
+
+/// The first keys of ranges that have no key of these.
+fn strangers(size: &Size, sorted: &[u64]) -> impl Iterator<Item = u64> {
+    let length = size.shape.longest_range;
+    let numbers = (1 << 40..).map(move |number| scatter(size.shape.seed.wrapping_add(number)));
+    let firsts = numbers.filter(move |&first| first <= u64::MAX - length);
+    firsts.filter(move |&first| !has_member(sorted, &(first..=first + (length - 1))))
+}
+
+/// All setups in turns, with all shares of hostile queries.
+pub(crate) fn play(size: &Size, work: &Work, parent: Option<&Path>) -> Vec<Seen> {
+    let sorted = size.shape.sorted_members();
+    let mut runs = Kind::ALL.map(|kind| Run::new(kind, size, &sorted, parent));
+    measure::settle();
+    let before = runs.each_ref().map(|run| run.setup.load());
+    let mut warm_ups = Kind::ALL.map(|_| Tally::default());
+    let mut learnt = Vec::new();
+    for (run, tally) in runs.iter_mut().zip(&mut warm_ups) {
+        learnt.push(run.learn(strangers(size, &sorted).take(work.warm_up), tally));
+    }
+    let mut hostile: Vec<_> = learnt.iter().map(|firsts| firsts.iter().copied().cycle()).collect();
+    let mut others = Kind::ALL.map(|_| strangers(size, &sorted).skip(work.warm_up));
+    let mut tallies = Kind::ALL.map(|_| SHARES.map(|_| Tally::default()));
+    for (contestant, turn) in in_turns(Kind::ALL.len() * SHARES.len(), work.turns) {
+        let (share, kind) = (contestant / Kind::ALL.len(), contestant % Kind::ALL.len());
+        let next = (&mut others[kind], &mut hostile[kind]);
+        let firsts = mixed(next.0, next.1, SHARES[share], turn, work.queries);
+        runs[kind].ask(&firsts, &mut tallies[kind][share]);
+    }
+    let each = Kind::ALL.into_iter().zip(&runs).zip(before).zip(warm_ups.into_iter().zip(tallies));
+    let seen = each.map(|(((kind, run), before), (warm_up, shares))| Seen {
+        kind,
+        warm_up,
+        shares,
+        load: before.zip(run.setup.load()).map(Into::into),
+        mistakes: run.setup.mistakes(),
+        filter_bytes: run.setup.filter_bytes(),
+        memory_bytes: run.setup.memory_bytes(),
+        disk_bytes: run.setup.bytes_on_disk(),
+    });
+    seen.collect()
+}

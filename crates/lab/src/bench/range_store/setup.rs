@@ -1,0 +1,231 @@
+//! The contestants: a store whose keys are in order, behind filters for ranges.
+
+use crate::contestant::range::{Keys, RangeContestant, RangeKind, RangeShape};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use twiceshy::Secret;
+use twiceshy_store::backend::{Bounds, Included, Observed};
+use twiceshy_store::{
+    Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace, MemoryBackend, RangeOptions,
+    RangeStore,
+};
+use twiceshy_workloads::key;
+
+/// Bytes of a value, as in the paper.
+const VALUE_BYTES: usize = 504;
+
+/// How large a store is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Of the filters; the bits of a remainder are those of the rate that all are planned for.
+    pub(crate) shape: RangeShape,
+    /// Bytes of the engine's block cache, beside our filter.
+    pub(crate) cache_bytes: u64,
+}
+
+impl Size {
+    /// Bytes of a pair: key and value.
+    pub(crate) const PAIR_BYTES: u64 = 8 + VALUE_BYTES as u64;
+
+    /// An empty store that adapts.
+    fn store<B: Backend>(&self, backend: B) -> RangeStore<u64, B> {
+        let RangeShape { slots, longest_range, remainder_bits, seed, .. } = self.shape;
+        RangeOptions::new()
+            // It plans to use 95 % of the slots.
+            .capacity((slots as f64 * 0.95) as usize)
+            .false_positive_rate(f64::from(remainder_bits).exp2().recip())
+            .longest_range(longest_range)
+            .secret(Secret::from_bytes(u128::from(seed).to_le_bytes()))
+            .open_with(backend)
+            .expect("a new store")
+    }
+}
+
+/// What is before the keys on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Our store: the Aeris filter, and a reverse map beside the keys.
+    Adaptive,
+    /// The same filter without repairs, so without a reverse map.
+    Memento,
+    Grafite,
+    /// Truncated keys, with the memory of `Memento`.
+    Truncated,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Adaptive, Self::Memento, Self::Grafite, Self::Truncated];
+
+    /// As it is typed.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Adaptive => "adaptive",
+            Self::Memento => "memento",
+            Self::Grafite => "grafite",
+            Self::Truncated => "fst-truncated",
+        }
+    }
+
+    /// A filter that doesn't adapt.
+    fn filter(self, size: &Size, sorted: &[u64]) -> Option<Box<dyn RangeContestant>> {
+        // A range touches two partitions, so that ours need one bit more than the rate has.
+        let remainder_bits = size.shape.remainder_bits + 1;
+        let ours = RangeShape { remainder_bits, ..size.shape };
+        let (kind, shape) = match self {
+            Self::Adaptive => return None,
+            Self::Memento => (RangeKind::Memento, ours),
+            Self::Grafite => (RangeKind::Grafite, size.shape),
+            Self::Truncated => (RangeKind::FstTruncated, ours),
+        };
+        Some(kind.filled(&shape, sorted).expect("memory for a filter"))
+    }
+}
+
+/// A store with all its keys.
+pub(crate) struct Setup {
+    guard: Guard,
+    asked: Arc<Mutex<Asked>>,
+    cache_bytes: u64,
+}
+
+type Disk = Observed<FjallBackend>;
+
+enum Guard {
+    Store(Box<RangeStore<u64, Disk>>),
+    Filter { filter: Box<dyn RangeContestant>, disk: Disk },
+}
+
+/// What the disk was asked for.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// The first keys of ranges that a filter said "maybe" to.
+    pub(crate) ranges: Vec<u64>,
+    /// Intervals of the reverse map.
+    pub(crate) listed: u64,
+}
+
+impl Setup {
+    /// In a directory, with keys, which are in order. All have the same memory: what a filter takes
+    /// less than our store's is cache.
+    pub(crate) fn new(kind: Kind, directory: &Path, size: &Size, sorted: &[u64]) -> Self {
+        let filter = kind.filter(size, sorted);
+        let ours = size.store(MemoryBackend::new()).stats().filter_bytes;
+        let taken = filter.as_ref().map_or(ours, |filter| filter.bits() / 8);
+        let cache_bytes = (size.cache_bytes + ours).saturating_sub(taken);
+        let asked = Arc::default();
+        let disk = observed(engine(directory, cache_bytes), &asked);
+        let guard = match filter {
+            None => Guard::Store(Box::new(size.store(disk))),
+            Some(filter) => Guard::Filter { filter, disk },
+        };
+        let setup = Self { guard, asked, cache_bytes };
+        setup.fill(sorted);
+        setup.asked();
+        setup
+    }
+
+    /// Leaves the engine nothing to tidy up.
+    fn fill(&self, sorted: &[u64]) {
+        let done = match &self.guard {
+            Guard::Store(store) => {
+                store.put_many(sorted.iter().map(|&key| (key, value(key)))).expect("room");
+                store.compact().map_err(|error| error.to_string())
+            }
+            Guard::Filter { disk, .. } => {
+                for keys in sorted.chunks(1024) {
+                    let mut batch = Batch::new();
+                    for key in keys {
+                        batch.insert(Keyspace::Keys, key.to_be_bytes(), value(*key));
+                    }
+                    disk.write(&batch, Durability::Buffered).expect("room on the disk");
+                }
+                disk.compact().map_err(|error| error.to_string())
+            }
+        };
+        done.expect("room on the disk");
+    }
+
+    /// Whether there is no key in a range.
+    pub(crate) fn is_empty(&self, range: &Keys) -> bool {
+        match &self.guard {
+            Guard::Store(store) => {
+                store.range_is_empty(range.clone()).expect("a disk that can be read")
+            }
+            Guard::Filter { filter, disk } => !filter.contains(range) || has_none(disk, range),
+        }
+    }
+
+    /// What the disk was asked for since this was last asked.
+    pub(crate) fn asked(&self) -> Asked {
+        std::mem::take(&mut *self.asked.lock().expect("no panic"))
+    }
+
+    /// Slots of our filter in use, as a share of all.
+    pub(crate) fn load(&self) -> Option<f64> {
+        match &self.guard {
+            Guard::Store(store) => Some(store.stats().load),
+            Guard::Filter { .. } => None,
+        }
+    }
+
+    /// Mistakes that are kept in memory, for when the filter is built again.
+    pub(crate) fn mistakes(&self) -> u64 {
+        match &self.guard {
+            Guard::Store(store) => store.stats().mistakes,
+            Guard::Filter { .. } => 0,
+        }
+    }
+
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        match &self.guard {
+            Guard::Store(store) => store.stats().filter_bytes,
+            Guard::Filter { filter, .. } => filter.bits() / 8,
+        }
+    }
+
+    /// Bytes of the filter and of the block cache.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.filter_bytes() + self.cache_bytes
+    }
+
+    pub(crate) fn bytes_on_disk(&self) -> u64 {
+        match &self.guard {
+            Guard::Store(store) => store.bytes_on_disk().expect("a disk that can be read"),
+            Guard::Filter { disk, .. } => disk.bytes_on_disk().expect("a disk that can be read"),
+        }
+    }
+}
+
+fn value(key: u64) -> [u8; VALUE_BYTES] {
+    key::key(key)
+}
+
+fn engine(directory: &Path, cache_bytes: u64) -> FjallBackend {
+    let mut options = FjallOptions::default();
+    options.cache_bytes = cache_bytes;
+    options.memtable_bytes = 4 << 20;
+    FjallBackend::open(directory, options).expect("a directory of its own")
+}
+
+fn observed(engine: FjallBackend, asked: &Arc<Mutex<Asked>>) -> Disk {
+    let asked = Arc::clone(asked);
+    Observed::new(engine, |_, _| {}).on_range(move |space, (first, _)| {
+        let mut asked = asked.lock().expect("no panic");
+        match (space, first) {
+            (Keyspace::Keys, Included(first)) => {
+                let first = first.try_into().expect("keys of 8 bytes");
+                asked.ranges.push(u64::from_be_bytes(first));
+            }
+            (Keyspace::Members, _) => asked.listed += 1,
+            _ => {}
+        }
+    })
+}
+
+fn has_none(disk: &Disk, range: &Keys) -> bool {
+    let [first, last] = [range.start(), range.end()].map(|key| key.to_be_bytes());
+    let bounds: Bounds<'_> = (Included(&first), Included(&last));
+    let pair = disk.range(Keyspace::Keys, bounds).next();
+    pair.transpose().expect("a disk that can be read").is_none()
+}
