@@ -13,7 +13,9 @@ mod merged_split;
 mod micro;
 mod more_bits;
 mod range_adversary;
+mod range_expansion;
 mod range_fpr;
+mod range_hostile;
 mod range_speed;
 mod real_lists;
 mod reverse_map;
@@ -76,6 +78,8 @@ pub(crate) const ALL: &[&Experiment] = &[
     &range_fpr::RANGE_FPR,
     &range_speed::RANGE_SPEED,
     &range_adversary::RANGE_ADVERSARY,
+    &range_hostile::RANGE_HOSTILE,
+    &range_expansion::RANGE_EXPANSION,
 ];
 
 /// Those that use real lists and traces, if there are some.

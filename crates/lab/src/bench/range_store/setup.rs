@@ -205,6 +205,8 @@ fn engine(directory: &Path, cache_bytes: u64) -> FjallBackend {
     let mut options = FjallOptions::default();
     options.cache_bytes = cache_bytes;
     options.memtable_bytes = 4 << 20;
+    // As little as may be of what is on the disk twice.
+    options.journal_bytes = 64 << 20;
     FjallBackend::open(directory, options).expect("a directory of its own")
 }
 

@@ -1,0 +1,316 @@
+//! Aeris, figure 8: a filter that doubles eight times, and where it reads its members.
+
+mod disk;
+mod growing;
+
+use super::stores::judge;
+use super::summary::spread;
+use super::{Context, Experiment, Outcome, progress};
+use crate::bench::measure::Traffic;
+use crate::bench::store::{in_turns, median};
+use crate::contestant::range::{Keys, has_member};
+use disk::Disk;
+use growing::{Filter, Growing, LENGTH, Setting, Way};
+use indicatif::ProgressBar;
+use std::time::Instant;
+use twiceshy::{RangeFilter, Secret};
+use twiceshy_report::{Axis, Best, Column, Plot, Point, Series, Table};
+use twiceshy_workloads::key::scatter;
+
+pub(super) const RANGE_EXPANSION: Experiment = Experiment {
+    name: "range-expansion",
+    title: "Ranges: growing",
+    question: "A filter doubles 8 times while keys come: how long does that take, by where it reads \
+               what it has forgotten, and does its rate of false positives hold?",
+    paper: "Aeris, §5.1 and figure 8: the Aeris filter, which makes anew only what has run out of \
+            bits, takes 3 times less for all doublings than Memento, which then reads all keys with \
+            their values; making all anew from the reverse map takes 1.47 times as long as Memento, \
+            and has the lowest rate. All stay below 2^-3, with remainders of 5 and 4 bits.",
+    run,
+};
+
+const DOUBLINGS: usize = 8;
+
+/// It doubles itself when 95 % are used, which nobody would time.
+const LOAD: f64 = 0.9;
+
+/// The first is the paper's.
+const SETTINGS: [Setting; 4] = [
+    Setting { rate_bits: 3, remainder_bits: Some([5, 4]) },
+    Setting { rate_bits: 3, remainder_bits: None },
+    Setting { rate_bits: 6, remainder_bits: None },
+    Setting { rate_bits: 9, remainder_bits: None },
+];
+const PAPER: usize = 0;
+/// From here on, the rate is to hold.
+const HELD: usize = 2;
+
+const WAYS: usize = Way::ALL.len();
+const SELECTIVE: usize = 0;
+const FULL: usize = 1;
+const MEMENTO: usize = 2;
+const EVERY_TIME: usize = 3;
+
+const READING: &str = "\
+    Each doubling is timed several times, all filters in turns, by an engine that was just opened on \
+    compacted tables, with a block cache for 1 % of the data. The files are in the operating \
+    system's cache, as far as there is room: reading all keys is cheaper here than from a disk, and \
+    so is looking for single ones. What was read is counted for that reason.";
+
+/// What was seen of a filter.
+#[derive(Default)]
+struct Seen {
+    /// Seconds of each doubling, as far as it could.
+    seconds: Vec<f64>,
+    /// Bytes that they read.
+    read: u64,
+    /// When it was full, at first and after each doubling.
+    rates: Vec<f64>,
+    /// Bits of memory a member, then.
+    bits: Vec<f64>,
+}
+
+impl Seen {
+    fn total(&self) -> f64 {
+        self.seconds.iter().sum()
+    }
+
+    fn worst_rate(&self) -> f64 {
+        spread(&self.rates).1
+    }
+}
+
+/// The filters of all settings, and the disk behind them.
+struct Course {
+    first_slots: u64,
+    keys: Vec<u64>,
+    disk: Disk,
+    /// By setting, and way.
+    growing: Vec<Growing>,
+    seen: Vec<Seen>,
+    /// Without a key.
+    ranges: Vec<Keys>,
+}
+
+impl Course {
+    fn new(first_slots: u64, queries: usize, seed: u64) -> Self {
+        let number = |number: u64| scatter(scatter(seed).wrapping_add(number));
+        let members = filled(first_slots << DOUBLINGS);
+        let keys: Vec<u64> = (0..members as u64).map(number).collect();
+        let mut sorted = keys.clone();
+        sorted.sort_unstable();
+        let firsts = (1 << 40..).map(number).filter(|&first| first <= u64::MAX - LENGTH);
+        let ranges = firsts.map(|first| first..=first + (LENGTH - 1));
+        let ranges = ranges.filter(|range| !has_member(&sorted, range)).take(queries).collect();
+        let of_setting =
+            |setting| Way::ALL.map(|way| Growing::new(way, setting, first_slots, seed)).into_iter();
+        let growing: Vec<Growing> = SETTINGS.iter().flat_map(of_setting).collect();
+        // All have the same, whatever their bits.
+        let secret = Secret::from_bytes(u128::from(seed).to_le_bytes());
+        let like = RangeFilter::builder().slots(1).longest_range(LENGTH).secret(secret).build();
+        let disk = Disk::new(members, like.expect("a small filter").partitions().clone());
+        let seen = growing.iter().map(|_| Seen::default()).collect();
+        Self { first_slots, keys, disk, growing, seen, ranges }
+    }
+
+    /// Inserts what is there before and after so many doublings, and looks.
+    fn fill(&mut self, doublings: usize) {
+        let before =
+            doublings.checked_sub(1).map_or(0, |before| filled(self.first_slots << before));
+        let new = &self.keys[before..filled(self.first_slots << doublings)];
+        self.disk.write(new);
+        for (growing, seen) in self.growing.iter_mut().zip(&mut self.seen) {
+            growing.insert(new);
+            seen.rates.extend(growing.rate(&self.ranges));
+            seen.bits.extend(growing.bits_per_key());
+        }
+    }
+
+    /// Doubles all, in turns.
+    fn double(&mut self, doublings: usize, turns: usize) {
+        let slots = self.first_slots << (doublings + 1);
+        let mut doubled: Vec<Option<Filter>> = self.growing.iter().map(|_| None).collect();
+        let mut times = vec![Vec::new(); self.growing.len()];
+        for (at, turn) in in_turns(self.growing.len(), turns) {
+            let disk = self.disk.open();
+            let before = Traffic::so_far();
+            let start = Instant::now();
+            doubled[at] = self.growing[at].doubled(slots, &disk);
+            times[at].push(start.elapsed().as_secs_f64());
+            if turn == 0 {
+                self.seen[at].read += Traffic::so_far().since(before).read;
+            }
+        }
+        for (at, doubled) in doubled.into_iter().enumerate() {
+            if doubled.is_some() {
+                self.seen[at].seconds.push(median(std::mem::take(&mut times[at])));
+            }
+            self.growing[at].become_doubled(doubled);
+        }
+    }
+
+    fn run(mut self, turns: usize, bar: &ProgressBar) -> Vec<Seen> {
+        for doublings in 0..=DOUBLINGS {
+            self.fill(doublings);
+            if doublings < DOUBLINGS {
+                self.double(doublings, turns);
+            }
+            bar.inc(1);
+        }
+        self.seen
+    }
+}
+
+/// The members of so many slots.
+fn filled(slots: u64) -> usize {
+    (slots as f64 * LOAD) as usize
+}
+
+fn time_plot(setting: &Setting, seen: &[Seen]) -> Plot {
+    let mut plot = Plot::lines(
+        format!("Time to double ({})", setting.name()),
+        Axis::linear("doubling", "").whole(),
+        Axis::log10("time", "s"),
+    );
+    for (way, seen) in Way::ALL.iter().zip(seen) {
+        let points = seen.seconds.iter().enumerate();
+        let points = points.map(|(at, &seconds)| Point::new((at + 1) as f64, seconds));
+        plot = plot.series(Series::new(way.name()).points(points));
+    }
+    plot
+}
+
+fn rate_plot(setting: &Setting, seen: &[Seen]) -> Plot {
+    let mut plot = Plot::lines(
+        format!("False positives of a growing filter ({})", setting.name()),
+        Axis::linear("doublings", "").whole(),
+        Axis::log10("false-positive rate", ""),
+    )
+    .reference("planned", setting.rate())
+    .note(format!(
+        "Ranges of {LENGTH} anywhere, whenever the filter is full again: no moment is worse. Who \
+         reads nothing ends when the first members have no bit left."
+    ));
+    for (way, seen) in Way::ALL.iter().zip(seen) {
+        let points = seen.rates.iter().enumerate().map(|(at, &rate)| Point::new(at as f64, rate));
+        plot = plot.series(Series::new(way.name()).points(points));
+    }
+    plot
+}
+
+fn table(seen: &[Seen]) -> Table {
+    let mut table = Table::new(format!("{DOUBLINGS} doublings"))
+        .columns([
+            Column::text("rate planned, bits"),
+            Column::text("filter"),
+            Column::decimals("doublings", "", 0),
+            Column::decimals("in all", "ms", 2),
+            Column::decimals("slowest", "ms", 2),
+            Column::decimals("read", "MB", 2),
+            Column::decimals("worst rate", "%", 3),
+            Column::decimals("of the planned", "times", 2),
+            Column::decimals("space", "bits/member", 2),
+        ])
+        .note("The rate and the space are those of full filters.");
+    for (setting, seen) in SETTINGS.iter().zip(seen.chunks(WAYS)) {
+        for (way, seen) in Way::ALL.iter().zip(seen) {
+            table = table.row([
+                setting.name().into(),
+                way.name().into(),
+                (seen.seconds.len() as u64).into(),
+                (seen.total() * 1e3).into(),
+                (spread(&seen.seconds).1 * 1e3).into(),
+                (seen.read as f64 / 1e6).into(),
+                (seen.worst_rate() * 100.0).into(),
+                (seen.worst_rate() / setting.rate()).into(),
+                spread(&seen.bits[seen.bits.len() - 1..]).1.into(),
+            ]);
+        }
+    }
+    table.highlight(3, Best::Least)
+}
+
+fn run(context: &Context) -> Outcome {
+    let first_slots = context.pick(1 << 5, 1 << 12, 100_000_000 >> DOUBLINGS);
+    let queries = context.pick(20_000, 1_000_000, 10_000_000);
+    let bar = progress("doublings", DOUBLINGS + 1);
+    let course = Course::new(first_slots, queries, context.seed);
+    let seen = course.run(context.pick(1, 3, 3), &bar);
+    bar.finish_and_clear();
+
+    let of = |setting: usize, way: usize| &seen[setting * WAYS + way];
+    let slower = |way: usize| of(PAPER, way).total() / of(PAPER, SELECTIVE).total();
+    let share =
+        |setting: usize, way: usize| of(setting, way).worst_rate() / SETTINGS[setting].rate();
+    let held: Vec<f64> = (HELD..SETTINGS.len()).map(|setting| share(setting, SELECTIVE)).collect();
+    let (_, worst) = spread(&held);
+    let rises = of(PAPER, WAYS - 1);
+    Outcome {
+        seen: format!(
+            "As the paper ran it, Memento takes {:.2} times as long for all doublings as Aeris, \
+             reading all keys every time {:.1} times, and making all anew from the reverse map {:.1} \
+             times; Aeris reads {:.1} MB, Memento {:.1} MB. The worst rate of Aeris is then {:.2} \
+             times the planned 2^-3, with our own bits {:.2} times, and at 2^-6 and 2^-9 at most \
+             {worst:.2} times. A Memento filter that reads nothing goes from {:.1} to {:.1} % in {} \
+             doublings, and can do no more.",
+            slower(MEMENTO),
+            slower(EVERY_TIME),
+            slower(FULL),
+            of(PAPER, SELECTIVE).read as f64 / 1e6,
+            of(PAPER, MEMENTO).read as f64 / 1e6,
+            share(PAPER, SELECTIVE),
+            share(PAPER + 1, SELECTIVE),
+            rises.rates[0] * 100.0,
+            rises.worst_rate() * 100.0,
+            rises.seconds.len(),
+        ),
+        verdict: judge(
+            context,
+            &[
+                worst <= 1.0,
+                share(PAPER, SELECTIVE) <= 1.0,
+                share(PAPER, FULL) < share(PAPER, SELECTIVE),
+            ],
+            &[slower(MEMENTO) >= 3.0, slower(EVERY_TIME) >= 3.0 && slower(FULL) >= 3.0],
+        ),
+        blocks: SETTINGS
+            .iter()
+            .zip(seen.chunks(WAYS))
+            .flat_map(|(setting, seen)| {
+                [time_plot(setting, seen).into(), rate_plot(setting, seen).into()]
+            })
+            .chain([table(&seen).into(), READING.into()])
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody loses a member; who reads goes all the way, and who reads nothing as far as its
+    /// bits.
+    #[test]
+    fn all_ways_lead_to_a_filter_of_all_members() {
+        let mut course = Course::new(8, 1000, 1);
+        for doublings in 0..DOUBLINGS {
+            course.fill(doublings);
+            course.double(doublings, 1);
+            for growing in &course.growing {
+                let members = &course.keys[..filled(8 << doublings)];
+                assert!(members.iter().all(|&key| growing.has(key)), "{}", growing.way.name());
+            }
+        }
+        let doublings =
+            |setting: usize, way: usize| course.seen[setting * WAYS + way].seconds.len();
+        for setting in 0..SETTINGS.len() {
+            assert!((0..WAYS - 1).all(|way| doublings(setting, way) == DOUBLINGS));
+        }
+        // As many as the bits of its remainders.
+        assert_eq!(doublings(PAPER, WAYS - 1), 4);
+        assert_eq!(doublings(SETTINGS.len() - 1, WAYS - 1), DOUBLINGS);
+        // Who has bits left needs no disk.
+        let [young, old] = [SETTINGS.len() - 1, PAPER].map(|at| course.seen[at * WAYS].read);
+        assert!(old > 2 * young, "{old} and {young}");
+    }
+}
