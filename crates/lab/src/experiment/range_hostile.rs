@@ -32,9 +32,9 @@ const MEMORY: &str = "\
     All have the same memory: what a filter takes less than our store's is block cache. The files \
     are in the operating system's cache, as far as there is room, so a visit to the disk is cheaper \
     here than on a machine whose memory is full; visits are counted for that reason, and are exact. \
-    Ours are not only its mistakes: for each it also reads an interval of its reverse map, or two, \
-    and writes the mistake down. Truncated keys, with the memory of Memento, are too short to tell \
-    much, and are slow before anybody is hostile.";
+    For each mistake, ours also reads an interval of its reverse map, or two, and writes the \
+    mistake down; that is in its times and bytes. Truncated keys, with the memory of Memento, are \
+    too short to tell much, and are slow before anybody is hostile.";
 
 fn name(kind: Kind) -> &'static str {
     match kind {
@@ -56,14 +56,14 @@ struct Trial {
 impl Trial {
     fn new(context: &Context, length: u64, cache_percent: u64) -> Self {
         // In a hurry, a higher rate of mistakes: it takes fewer queries to see the difference.
-        let rate_bits = context.pick(7, 9, 9);
+        let rate_bits = context.pick(6, 9, 9);
         let slots = context.pick(1 << 12, 1 << 18, 111_111_111);
         let shape = RangeShape::new(slots, length, rate_bits, context.seed);
         let cache_bytes = shape.members * Size::PAIR_BYTES * cache_percent / 100;
-        let turns = context.pick(8, 32, 64);
+        let turns = context.pick(4, 32, 64);
         let work = Work {
-            warm_up: context.pick(8000, shape.members as usize, 100_000_000),
-            queries: context.pick(3200, 1 << 18, 100_000_000) / turns,
+            warm_up: context.pick(4000, shape.members as usize, 100_000_000),
+            queries: context.pick(1600, 1 << 18, 100_000_000) / turns,
             turns,
         };
         Self { length, cache_percent, seen: play(&Size { shape, cache_bytes }, &work, None) }
