@@ -153,7 +153,7 @@ fn a_long_range_that_was_repaired_stays_so() {
     (0..40).for_each(|_| filter.remove(members[0]).unwrap());
     let RangeAnswer::Maybe(claim) = filter.check_range(members[0]..=members[0]) else { panic!() };
     let listed = suspects(&filter, &claim);
-    filter.remove_listed(&claim, members[0], &listed, &[range.clone()]).unwrap();
+    filter.remove_listed(&claim, members[0], &listed, std::slice::from_ref(&range)).unwrap();
     assert!(!filter.contains_range(range));
     let too_long = filter.check_range(0..5000);
     let RangeAnswer::Maybe(claim) = too_long else { panic!("luck") };

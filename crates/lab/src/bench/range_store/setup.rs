@@ -36,7 +36,7 @@ impl Size {
             .false_positive_rate(f64::from(remainder_bits).exp2().recip())
             .longest_range(longest_range)
             .secret(Secret::from_bytes(u128::from(seed).to_le_bytes()))
-            .open_with(backend)
+            .open_with(backend, None)
             .expect("a new store")
     }
 }
