@@ -94,10 +94,8 @@ impl<K: RangeKey> RangeFilter<K> {
     /// As [`contains_range`](Self::contains_range), quickly for a short one.
     #[inline]
     pub(super) fn contains_short_range(&self, range: &impl RangeBounds<K>) -> bool {
-        match self.pair(range) {
-            Some(pieces) => self.boxes.may_have_either(pieces),
-            None => self.contains_range_of_any_length(range),
-        }
+        let answer = self.boxes.table.level().run(ContainsRange { filter: self, range });
+        answer.unwrap_or_else(|| self.contains_range_of_any_length(range))
     }
 }
 
@@ -105,6 +103,26 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// As [`RangeFilter::contains_ranges`].
     pub fn contains_ranges<R: RangeBounds<K>>(&self, ranges: &[R], maybe: &mut Vec<bool>) {
         self.filter.contains_ranges(ranges, maybe);
+    }
+}
+
+/// Asks for a range of up to two pieces, if their lines tell enough.
+struct ContainsRange<'a, K, R> {
+    filter: &'a RangeFilter<K>,
+    range: &'a R,
+}
+
+impl<K: RangeKey, R: RangeBounds<K>> Operation for ContainsRange<'_, K, R> {
+    type Output = Option<bool>;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> Option<bool> {
+        let Self { filter, range } = self;
+        let boxes = &filter.boxes;
+        let [one, other] = filter.pair(range)?;
+        with_range_width!(boxes.table.width(), WIDTH => {
+            boxes.ask::<M, WIDTH>(machine, [boxes.begin::<WIDTH>(one), boxes.begin::<WIDTH>(other)])
+        })
     }
 }
 
@@ -156,20 +174,14 @@ impl Wanted for Wants {
 impl Boxes {
     /// Whether a member may be in a piece.
     pub(super) fn may_have(&self, piece: Piece) -> bool {
-        self.may_have_either([piece; 2])
-    }
-
-    /// Whether a member may be in one of two pieces.
-    #[inline]
-    fn may_have_either(&self, pieces: [Piece; 2]) -> bool {
-        let maybe = self.table.level().run(MayHave { boxes: self, pieces });
-        maybe.unwrap_or_else(|| self.look_closely(pieces, &mut { self.budget }))
+        self.may_have_within(piece, &mut { self.budget })
     }
 
     /// As [`may_have`](Self::may_have), as far as a budget allows.
     fn may_have_within(&self, piece: Piece, budget: &mut Budget) -> bool {
-        let maybe = self.table.level().run(MayHave { boxes: self, pieces: [piece; 2] });
-        maybe.unwrap_or_else(|| self.look_closely([piece; 2], budget))
+        let level = self.table.level();
+        let maybe = level.run(MayHave { boxes: self, piece });
+        maybe.unwrap_or_else(|| level.run(LookClosely { boxes: self, piece, budget }))
     }
 
     /// Finds the line of a piece, and asks for it.
@@ -195,26 +207,25 @@ impl Boxes {
         if !(first.1 | second.1) {
             return Some(first.0 | second.0);
         }
-        let ask_across = |probe, (present, unsure)| {
-            if unsure {
-                table.level().run(AskAcross::<WIDTH> { boxes: self, probe })
-            } else {
-                Some(present)
-            }
-        };
-        match (ask_across(one, first), ask_across(other, second)) {
+        match (self.ask_on::<WIDTH>(one, first), self.ask_on::<WIDTH>(other, second)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
             (Some(false), Some(false)) => Some(false),
             _ => None,
         }
     }
 
-    /// Whether a member may be in one of two pieces, of which their lines don't tell enough.
-    #[cold]
-    fn look_closely(&self, [one, other]: [Piece; 2], budget: &mut Budget) -> bool {
-        let level = self.table.level();
-        level.run(LookClosely { boxes: self, piece: one, budget })
-            || level.run(LookClosely { boxes: self, piece: other, budget })
+    /// Goes on asking, if a line says that a member is there, or that it isn't sure.
+    #[inline]
+    fn ask_on<const WIDTH: u32>(
+        &self,
+        probe: Probe,
+        (is_present, is_unsure): (bool, bool),
+    ) -> Option<bool> {
+        if is_unsure {
+            self.table.level().run(AskAcross::<WIDTH> { boxes: self, probe })
+        } else {
+            Some(is_present)
+        }
     }
 
     /// Whether the box at `start`, whose remainder covers a piece's partition, covers it and has
@@ -309,7 +320,7 @@ impl Operation for LookClosely<'_> {
 
 struct MayHave<'a> {
     boxes: &'a Boxes,
-    pieces: [Piece; 2],
+    piece: Piece,
 }
 
 impl Operation for MayHave<'_> {
@@ -317,9 +328,12 @@ impl Operation for MayHave<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Option<bool> {
-        let Self { boxes, pieces: [one, other] } = self;
+        let Self { boxes, piece } = self;
         with_range_width!(boxes.table.width(), WIDTH => {
-            boxes.ask::<M, WIDTH>(machine, [boxes.begin::<WIDTH>(one), boxes.begin::<WIDTH>(other)])
+            let probe = boxes.begin::<WIDTH>(piece);
+            let wants = Wants(boxes.spelling, probe);
+            let told = boxes.table.scan_for::<M, WIDTH>(machine, probe.place, wants).flags();
+            boxes.ask_on::<WIDTH>(probe, told)
         })
     }
 }
