@@ -106,7 +106,9 @@ impl Scattered {
             let last = Hash::from_u128(first.as_u128() | u128::MAX.unbounded_shr(leading));
             let (least, most) = (self.numbers.of(first, 0), self.numbers.of(last, other));
             sorter.sort(numbers, least, u64::BITS - (most - least).leading_zeros());
-            numbers.iter().try_for_each(|&number| each(number))?;
+            for &number in &*numbers {
+                each(number)?;
+            }
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! Many members into an empty filter: sorted, then written in one pass.
 
 use super::AdaptiveQuotientFilter;
-use super::construct::Written;
+use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
 use super::insert::Refused;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
 use crate::error::BuildError;
+use crate::fingerprint::Digits;
 use crate::sorting::Numbers;
 
 impl AdaptiveQuotientFilter {
@@ -17,8 +18,7 @@ impl AdaptiveQuotientFilter {
         keys: &[K],
         hash: impl Fn(&K) -> Hash,
     ) -> Option<Result<(), Refused>> {
-        let numbers = Numbers::new(self.digits, 0)?;
-        let written = self.table.level().run(Fill { filter: self, numbers, keys, hash })?;
+        let written = self.table.level().run(Fill { filter: self, keys, hash })?;
         Some(if let Ok(written) = written {
             self.count_written(written);
             Ok(())
@@ -31,7 +31,6 @@ impl AdaptiveQuotientFilter {
 
 struct Fill<'a, K, H> {
     filter: &'a mut AdaptiveQuotientFilter,
-    numbers: Numbers,
     keys: &'a [K],
     hash: H,
 }
@@ -41,31 +40,46 @@ impl<K, H: Fn(&K) -> Hash> Operation for Fill<'_, K, H> {
 
     #[inline(always)]
     fn run<M: Machine>(self, _: M) -> Self::Output {
-        let Self { filter, numbers, keys, hash } = self;
-        let (scattered, digits) = (numbers.scatter(keys, |key| (hash(key), 0))?, filter.digits);
+        let Self { filter, keys, hash } = self;
+        let digits = filter.digits;
+        let numbers = Numbers::new(digits, 0)?;
+        let scattered = numbers.scatter(keys, |key| (hash(key), 0))?;
         let mut writer = filter.writer();
-        let mut write = |number: u64, times: u64| {
-            let (quotient, remainder, _) = numbers.parts(number);
-            if times == 1 {
-                return writer.write_single((quotient, remainder));
+        let mut tally = Tally { digits, numbers, at_hand: 0, times: 0 };
+        let written = scattered.in_order(|number| {
+            if number != tally.at_hand {
+                tally.write(&mut writer)?;
+                tally.times = 0;
             }
-            let fingerprint = digits.spell(quotient, core::iter::once(remainder));
-            writer.write(Entry::single(fingerprint).of(times))
-        };
-        let (mut at_hand, mut times) = (0, 0);
-        let mut written = scattered.in_order(|number| {
-            if number != at_hand && times > 0 {
-                write(at_hand, times)?;
-                times = 0;
-            }
-            at_hand = number;
-            times += 1;
+            tally.at_hand = number;
+            tally.times += 1;
             Ok(())
         });
-        if times > 0 {
-            written = written.and_then(|()| write(at_hand, times));
-        }
+        let written = written.and_then(|()| tally.write(&mut writer));
         Some(written.and_then(|()| writer.finish()))
+    }
+}
+
+/// How often a number came so far.
+struct Tally {
+    digits: Digits,
+    numbers: Numbers,
+    at_hand: u64,
+    times: u64,
+}
+
+impl Tally {
+    #[inline(always)]
+    fn write(&self, writer: &mut EntryWriter<'_>) -> Result<(), BuildError> {
+        let (quotient, remainder, _) = self.numbers.parts(self.at_hand);
+        match self.times {
+            0 => Ok(()),
+            1 => writer.write_single((quotient, remainder)),
+            _ => {
+                let fingerprint = self.digits.spell(quotient, core::iter::once(remainder));
+                writer.write(Entry::single(fingerprint).of(self.times))
+            }
+        }
     }
 }
 

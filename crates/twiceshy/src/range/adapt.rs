@@ -23,9 +23,8 @@ pub enum RangeAnswer {
 /// the versions of the filter where that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeClaim {
+    /// None, if the range is so long that it isn't repaired.
     pub(super) parts: Vec<Part>,
-    /// Whether the range is so long that it isn't repaired.
-    is_hopeless: bool,
 }
 
 /// A piece that may have a member, in a filter or in a shard of one.
@@ -69,7 +68,7 @@ impl Part {
 impl RangeAnswer {
     /// What is said of a range that isn't repaired.
     pub(super) fn hopeless() -> Self {
-        Self::Maybe(RangeClaim { parts: Vec::new(), is_hopeless: true })
+        Self::Maybe(RangeClaim { parts: Vec::new() })
     }
 
     /// What is said if these are the parts that may have a member.
@@ -77,14 +76,14 @@ impl RangeAnswer {
         if parts.is_empty() {
             return Self::Empty;
         }
-        Self::Maybe(RangeClaim { parts, is_hopeless: false })
+        Self::Maybe(RangeClaim { parts })
     }
 }
 
 impl RangeClaim {
     /// That something can be done about it.
     pub(super) fn is_repairable(&self) -> Result<(), AdaptError> {
-        if self.is_hopeless { Err(AdaptError::TooLong) } else { Ok(()) }
+        if self.parts.is_empty() { Err(AdaptError::TooLong) } else { Ok(()) }
     }
 }
 
