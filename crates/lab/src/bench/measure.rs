@@ -35,8 +35,8 @@ impl Common {
 
 /// A load, as an option.
 pub(super) fn load(text: &str) -> Result<f64, String> {
-    let load = text.parse().ok().filter(|load| (0.01..=0.95).contains(load));
-    load.ok_or_else(|| "choose a share from 0.01 to 0.95".into())
+    let load = text.parse().ok().filter(|load| (0.01..=0.99).contains(load));
+    load.ok_or_else(|| "choose a share from 0.01 to 0.99".into())
 }
 
 /// A number of things, as an option.

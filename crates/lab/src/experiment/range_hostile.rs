@@ -66,7 +66,7 @@ impl Trial {
         let work = Work {
             // What it learns shall not fit the smallest cache; our engine's blocks are small.
             warm_up: context.pick(4000, 4 * shape.members as usize, 400_000_000),
-            queries: context.pick(1600, 1 << 17, 100_000_000) / turns,
+            queries: context.pick(1600, 1 << 20, 100_000_000) / turns,
             turns,
         };
         Self { length, cache_percent, seen: play(&Size { shape, cache_bytes }, &work, None) }

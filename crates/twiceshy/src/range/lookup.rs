@@ -8,7 +8,7 @@ use super::keepsake::Spelling;
 use super::{AdaptiveRangeFilter, MOST_PARTITIONS, RangeFilter, RangeKey};
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
-use crate::table::{Budget, Kind, Place, Scan, Slot, Wanted, Window, with_range_width};
+use crate::table::{Budget, Evidence, Kind, Place, Scan, Slot, Wanted, Window, with_range_width};
 use core::ops::RangeBounds;
 
 /// How many ranges are begun at once.
@@ -106,7 +106,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     }
 }
 
-/// Asks for a range of up to two pieces, if their lines tell enough.
+/// Asks for a range of up to two pieces.
 struct ContainsRange<'a, K, R> {
     filter: &'a RangeFilter<K>,
     range: &'a R,
@@ -119,10 +119,12 @@ impl<K: RangeKey, R: RangeBounds<K>> Operation for ContainsRange<'_, K, R> {
     fn run<M: Machine>(self, machine: M) -> Option<bool> {
         let Self { filter, range } = self;
         let boxes = &filter.boxes;
-        let [one, other] = filter.pair(range)?;
-        with_range_width!(boxes.table.width(), WIDTH => {
+        let pieces = filter.pair(range)?;
+        let [one, other] = pieces;
+        let answer = with_range_width!(boxes.table.width(), WIDTH => {
             boxes.ask::<M, WIDTH>(machine, [boxes.begin::<WIDTH>(one), boxes.begin::<WIDTH>(other)])
-        })
+        });
+        answer.or_else(|| Some(boxes.look_closely(pieces)))
     }
 }
 
@@ -201,11 +203,11 @@ impl Boxes {
     fn ask<M: Machine, const WIDTH: u32>(&self, machine: M, probes: [Probe; 2]) -> Option<bool> {
         let Self { table, spelling, .. } = self;
         let [one, other] = probes;
-        let first = table.scan_for::<M, WIDTH>(machine, one.place, Wants(*spelling, one)).flags();
-        let second =
-            table.scan_for::<M, WIDTH>(machine, other.place, Wants(*spelling, other)).flags();
-        if !(first.1 | second.1) {
-            return Some(first.0 | second.0);
+        let first = table.scan_for::<M, WIDTH>(machine, one.place, Wants(*spelling, one));
+        let second = table.scan_for::<M, WIDTH>(machine, other.place, Wants(*spelling, other));
+        let [(here, unsure), (there, also_unsure)] = [first.flags(), second.flags()];
+        if !(unsure | also_unsure) {
+            return Some(here | there);
         }
         match (self.ask_on::<WIDTH>(one, first), self.ask_on::<WIDTH>(other, second)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
@@ -214,18 +216,25 @@ impl Boxes {
         }
     }
 
-    /// Goes on asking, if a line says that a member is there, or that it isn't sure.
+    /// Goes on asking, if what a line says isn't sure, and the next one may tell more.
     #[inline]
-    fn ask_on<const WIDTH: u32>(
-        &self,
-        probe: Probe,
-        (is_present, is_unsure): (bool, bool),
-    ) -> Option<bool> {
-        if is_unsure {
-            self.table.level().run(AskAcross::<WIDTH> { boxes: self, probe })
-        } else {
-            Some(is_present)
+    fn ask_on<const WIDTH: u32>(&self, probe: Probe, evidence: Evidence) -> Option<bool> {
+        match evidence.scan() {
+            Scan::Absent => Some(false),
+            Scan::Present => Some(true),
+            Scan::Unsure if evidence.goes_on() => {
+                self.table.level().run(AskAcross::<WIDTH> { boxes: self, probe })
+            }
+            Scan::Unsure => None,
         }
+    }
+
+    /// Whether a member may be in one of two pieces, slot by slot.
+    #[inline(never)]
+    fn look_closely(&self, [one, other]: [Piece; 2]) -> bool {
+        let (level, budget) = (self.table.level(), &mut self.budget.of_many(2));
+        let mut look = |piece| level.run(LookClosely { boxes: self, piece, budget });
+        look(one) || (other.partition != one.partition && look(other))
     }
 
     /// Whether the box at `start`, whose remainder covers a piece's partition, covers it and has
@@ -294,15 +303,24 @@ impl Operation for LookClosely<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
+        with_range_width!(self.boxes.table.width(), WIDTH => self.look::<M, WIDTH>(machine))
+    }
+}
+
+impl LookClosely<'_> {
+    #[inline(always)]
+    fn look<M: Machine, const WIDTH: u32>(self, machine: M) -> bool {
         let Self { boxes, piece, budget } = self;
         let Boxes { table, spelling, .. } = boxes;
         let scaled = boxes.scale(piece.partition);
         let remainder = scaled.leading(spelling.digits.remainder);
-        let place = table.home::<0>(scaled.quotient);
-        if !table.is_occupied_at::<0>(place) {
+        let place = table.home::<WIDTH>(scaled.quotient);
+        if !table.is_occupied_at::<WIDTH>(place) {
             return false;
         }
-        let Some(mut walk) = table.try_walk::<M, 0>(machine, place, *budget) else { return true };
+        let Some(mut walk) = table.try_walk::<M, WIDTH>(machine, place, *budget) else {
+            return true;
+        };
         loop {
             let (start, first) = (walk.position(), walk.remainder());
             if spelling.begins_with(first, remainder)
@@ -332,8 +350,8 @@ impl Operation for MayHave<'_> {
         with_range_width!(boxes.table.width(), WIDTH => {
             let probe = boxes.begin::<WIDTH>(piece);
             let wants = Wants(boxes.spelling, probe);
-            let told = boxes.table.scan_for::<M, WIDTH>(machine, probe.place, wants).flags();
-            boxes.ask_on::<WIDTH>(probe, told)
+            let evidence = boxes.table.scan_for::<M, WIDTH>(machine, probe.place, wants);
+            boxes.ask_on::<WIDTH>(probe, evidence)
         })
     }
 }

@@ -61,7 +61,7 @@ pub(crate) use layout::{
     Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS, with_range_width, with_width,
 };
 pub(crate) use read::{BlockReader, First, Reader, Stored};
-pub(crate) use scan::{Scan, Wanted, Window};
+pub(crate) use scan::{Evidence, Scan, Wanted, Window};
 pub(crate) use walk::Spot;
 pub(crate) use write::TableWriter;
 

@@ -49,6 +49,12 @@ impl Evidence {
         let (maybe, doubts) = (self.maybe != 0, self.doubts != 0);
         (maybe & !doubts, maybe & doubts)
     }
+
+    /// Whether the run's end isn't in view.
+    #[inline(always)]
+    pub(crate) fn goes_on(self) -> bool {
+        self.doubts >> (u64::BITS - 1) == 1
+    }
 }
 
 /// A run as one block shows it.
