@@ -100,10 +100,6 @@ impl RedbBackend {
         self.database.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn table(&self, space: Keyspace) -> Result<ReadOnlyTable<&'static [u8], &'static [u8]>, Error> {
-        Ok(self.database().begin_read()?.open_table(definition(space))?)
-    }
-
     fn commit(&self, batch: &Batch) -> Result<(), Error> {
         let database = self.database();
         let transaction = database.begin_write()?;
@@ -126,9 +122,10 @@ impl RedbBackend {
 
 impl Backend for RedbBackend {
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
-        let _in_use = self.database();
-        // Its own: redb must not forget the page before the value is copied.
-        let value = self.table(space).and_then(|table| Ok(table.get_owned(key)?));
+        // Locked once: a thread that locks it again waits for who wants to compact, and is waited
+        // for. Until the value is copied: redb must not forget the page before.
+        let database = self.database();
+        let value = table(&database, space).and_then(|table| Ok(table.get_owned(key)?));
         Ok(value.map_err(self.failed("read from"))?.map(|value| value.value().into()))
     }
 
@@ -136,7 +133,7 @@ impl Backend for RedbBackend {
         if is_empty(bounds) {
             return Box::new(std::iter::empty());
         }
-        match self.table(space).and_then(|table| Ok(table.range::<&[u8]>(bounds)?)) {
+        match table(&self.database(), space).and_then(|table| Ok(table.range::<&[u8]>(bounds)?)) {
             Ok(pairs) => Box::new(pairs.map(|pair| {
                 let (key, value) = pair.map_err(|error| self.failed("scan")(error.into()))?;
                 Ok((key.value().into(), value.value().into()))
@@ -203,6 +200,13 @@ impl fmt::Debug for RedbBackend {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
+}
+
+fn table(
+    database: &Database,
+    space: Keyspace,
+) -> Result<ReadOnlyTable<&'static [u8], &'static [u8]>, Error> {
+    Ok(database.begin_read()?.open_table(definition(space))?)
 }
 
 type Pairs<'a> = Table<'a, &'static [u8], &'static [u8]>;
