@@ -31,7 +31,9 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub(crate) query: Hash,
+    /// The first of the cells whose hashes can have caused it, and the last.
     pub(crate) cell: Fingerprint,
+    pub(crate) through: Fingerprint,
     pub(crate) version: Version,
 }
 
@@ -43,7 +45,7 @@ impl Claim {
 
     /// The hashes of all members that can be behind the answer.
     pub fn suspects(&self) -> RangeInclusive<Hash> {
-        self.cell.hashes()
+        *self.cell.hashes().start()..=*self.through.hashes().end()
     }
 }
 

@@ -20,6 +20,14 @@ pub enum InsertError {
     /// Too many members have its fingerprint.
     #[error("2^40 members have its fingerprint already, more can't be counted")]
     Uncountable,
+    /// The code of its block has no room, and members are needed to make some.
+    #[error("the repairs near it leave no room; insert it with the members near it listed")]
+    Crowded,
+    /// The claim is stale or another one's, or the list is not that of the block's members.
+    #[error(
+        "the listed members are not those near it, or came or went since; claim and list again"
+    )]
+    Mismatch,
 }
 
 /// Some of many members could not be inserted; all others were.
@@ -72,6 +80,9 @@ pub enum RemoveError {
         /// The hash.
         hash: Hash,
     },
+    /// Several entries may be the key's.
+    #[error("several entries may be the key's; remove it with the members near it listed")]
+    Ambiguous,
     /// Too many of the other members would have the same fingerprint.
     #[error(
         "more than 2^40 members would have the same fingerprint; remove without a list of mistakes"
@@ -149,6 +160,13 @@ pub enum AdaptError {
     /// The range is so long that the filter says "maybe" without looking.
     #[error("the range is too long for the filter; ask for parts of it, or build a better one")]
     TooLong,
+    /// The code of the block has no room for the repair, whatever is forgotten of what was
+    /// listed.
+    #[error("the repair has no room; check the query again, and list the suspects again")]
+    Crowded,
+    /// No bits of the hashes are left to tell a member from the mistake.
+    #[error("no bits are left that tell the query from a member; build the filter anew")]
+    Inseparable,
     /// No slots are left for the longer fingerprints.
     #[error(
         "no room to repair a mistake at {:.1} % load; build a larger filter from members and \
@@ -170,6 +188,9 @@ pub enum BuildError {
     /// No remainder can be that wide.
     #[error("remainders of {0} bits are impossible; choose 1 to 56")]
     RemainderBits(u32),
+    /// No code can be that long.
+    #[error("codes of {0} bits are impossible; choose 8 to 120")]
+    CodeBits(u32),
     /// A filter can't grow at that load.
     #[error("a filter can't grow at a load of {0}; choose one from 0.1 to 1")]
     Growth(f64),

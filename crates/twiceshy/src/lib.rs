@@ -2,6 +2,7 @@
 
 mod bits;
 mod claim;
+mod coded;
 mod concurrent;
 mod error;
 mod fingerprint;
@@ -17,6 +18,10 @@ mod table;
 mod traits;
 
 pub use claim::{Adaptation, Answer, Claim};
+pub use coded::{
+    CodedBuilder, CodedFilter, CodedStatistics, ExtensionFilter, Extensions, Selectors,
+    TelescopingFilter,
+};
 pub use concurrent::ConcurrentAdaptiveQuotientFilter;
 pub use error::{
     AdaptError, BuildError, EntropyError, GrowError, InsertError, InsertManyError, Invalid,

@@ -24,7 +24,7 @@ impl ConcurrentAdaptiveQuotientFilter {
             Answer::Maybe(claim) => {
                 let shard = self.sharding.shard(hash);
                 let cell = self.sharding.outer_fingerprint(shard, claim.cell);
-                Answer::Maybe(Claim { query: hash, cell, ..claim })
+                Answer::Maybe(Claim { query: hash, cell, through: cell, ..claim })
             }
         }
     }

@@ -36,11 +36,8 @@ impl AdaptiveQuotientFilter {
     #[inline(always)]
     pub(crate) fn claim(&self, query: Hash) -> Claim {
         let scaled = self.digits.scale(query);
-        Claim {
-            query,
-            cell: self.digits.fingerprint(scaled, 1),
-            version: self.versions.at(scaled.quotient),
-        }
+        let cell = self.digits.fingerprint(scaled, 1);
+        Claim { query, cell, through: cell, version: self.versions.at(scaled.quotient) }
     }
 
     /// Where the home slot of a scaled hash is, and its remainder; by way of the

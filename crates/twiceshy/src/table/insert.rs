@@ -34,6 +34,28 @@ impl QuotientTable {
         value: u64,
         other_bits: u32,
     ) -> Inserted {
+        self.put_here::<M, WIDTH, false>(machine, home, value, other_bits)
+    }
+
+    /// As [`insert_here`](Self::insert_here), behind all others of the run, whatever they are.
+    #[inline(always)]
+    pub(crate) fn append_here<M: Machine, const WIDTH: u32>(
+        &mut self,
+        machine: M,
+        home: Place,
+        value: u64,
+    ) -> Inserted {
+        self.put_here::<M, WIDTH, true>(machine, home, value, 0)
+    }
+
+    #[inline(always)]
+    fn put_here<M: Machine, const WIDTH: u32, const LAST: bool>(
+        &mut self,
+        machine: M,
+        home: Place,
+        value: u64,
+        other_bits: u32,
+    ) -> Inserted {
         if self.used >= self.limit {
             return Inserted::Nowhere;
         }
@@ -69,13 +91,20 @@ impl QuotientTable {
         let run = (end | end.wrapping_sub(1)) & here.wrapping_neg();
         let beyond = !low_bits(geometry.slots_per_window());
         let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
-        let slots = window(block, geometry.slot_at(start));
-        let remainders = !(geometry.lowest * low_bits(other_bits));
-        let equal = geometry.equal(machine, slots & remainders, value & remainders);
-        if run & beyond | extended | run & equal != 0 {
-            return Inserted::Nowhere;
-        }
-        let larger = geometry.larger(machine, slots, value) & run;
+        let larger = if LAST {
+            if extended != 0 {
+                return Inserted::Nowhere;
+            }
+            0
+        } else {
+            let slots = window(block, geometry.slot_at(start));
+            let remainders = !(geometry.lowest * low_bits(other_bits));
+            let equal = geometry.equal(machine, slots & remainders, value & remainders);
+            if run & beyond | extended | run & equal != 0 {
+                return Inserted::Nowhere;
+            }
+            geometry.larger(machine, slots, value) & run
+        };
         let behind = start + run.count_ones();
 
         let at = behind - larger.count_ones();

@@ -16,7 +16,8 @@ pub(crate) const SLOTS: RangeInclusive<u64> = 1..=1 << 48;
 pub(super) const SATURATED: u64 = low_bits(SPILL_BITS);
 
 const SPILL_BITS: u32 = 8;
-const PLANES: u32 = 3;
+/// Occupied, and the ends of runs; a third one, of extensions, is where there is no code.
+const PLANES: u32 = 2;
 const LINE_BITS: u32 = 8 * LINE as u32;
 const WORDS: usize = LINE / 8;
 
@@ -116,6 +117,26 @@ macro_rules! with_range_width {
 }
 pub(crate) use with_range_width;
 
+/// As [`with_width`], for blocks with codes of the usual size.
+macro_rules! with_coded_width {
+    (@ $shape:expr, $constant:ident => $body:expr; $($width:literal)*) => {
+        match $shape.constant() {
+            $(shape if shape == const { crate::table::Shape::with_code($width, 56).constant() } => {
+                const $constant: u32 = crate::table::Shape::with_code($width, 56).constant();
+                $body
+            })*
+            _ => {
+                const $constant: u32 = 0;
+                $body
+            }
+        }
+    };
+    ($shape:expr, $constant:ident => $body:expr) => {
+        crate::table::with_coded_width!(@ $shape, $constant => $body; 7 8 9 10 12)
+    };
+}
+pub(crate) use with_coded_width;
+
 /// The bytes of a block, and the first of the next.
 pub(super) type Block = [u8; VIEW];
 
@@ -136,7 +157,42 @@ pub(super) struct Planes {
 }
 
 /// The planes that move with the slots.
-pub(super) const MOVING: [Plane; 2] = [Plane::RunEnd, Plane::Extension];
+const MOVING: [Plane; 2] = [Plane::RunEnd, Plane::Extension];
+
+/// The most bits of a block's code.
+pub(crate) const MOST_CODE_BITS: u32 = 120;
+
+/// How wide the slots of a table are, and what else its blocks have: a plane of extensions, or a
+/// code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    width: u32,
+    /// Bits of code for 64 slots, about; 0 where there are extensions.
+    code: u32,
+}
+
+impl Shape {
+    pub(crate) const fn with_code(width: u32, code: u32) -> Self {
+        Self { width, code }
+    }
+
+    /// As one number, which is the width if there is no code.
+    pub(crate) const fn constant(self) -> u32 {
+        self.code << 8 | self.width
+    }
+
+    /// What [`constant`](Self::constant) is the number of.
+    pub(super) const fn of_constant(constant: u32) -> Self {
+        Self { width: constant & 0xff, code: constant >> 8 }
+    }
+}
+
+/// Slots that wide, with extensions.
+impl From<u32> for Shape {
+    fn from(width: u32) -> Self {
+        Self { width, code: 0 }
+    }
+}
 
 /// How a block of slots of some width is laid out.
 ///
@@ -153,9 +209,16 @@ pub(super) const MOVING: [Plane; 2] = [Plane::RunEnd, Plane::Extension];
 ///
 /// Bits are counted from the lowest of the first byte. Lanes are at most 56, so that
 /// one load brings a plane; slots of less than 6 bits leave some of the line unused.
+///
+/// A table of another [`Shape`] has no extensions, but in each block a *code* in the place of
+/// their plane: a number, whose meaning is up to the filter above. All bits that neither planes
+/// nor slots need are the code's: 44, beside 46 slots of 8 bits, which makes 11.13 bits a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     width: u32,
+    /// See [`Shape`].
+    code: u32,
+    code_bits: u32,
     lanes: u32,
     /// 2^64 / lanes, rounded up: dividing positions below 2^57 by it is exact.
     reciprocal: u64,
@@ -167,9 +230,20 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    pub(super) const fn of(width: u32) -> Self {
-        let fit = (LINE_BITS - SPILL_BITS) / (PLANES + width);
+    pub(super) const fn of(shape: Shape) -> Self {
+        let Shape { width, code } = shape;
+        let planes = if code == 0 { PLANES + 1 } else { PLANES };
+        let room = LINE_BITS - SPILL_BITS;
+        let fit = 64 * room / (64 * (planes + width) + code);
         let lanes = if fit < WINDOW_BITS { fit } else { WINDOW_BITS - 1 };
+        let rest = room - lanes * (planes + width);
+        let code_bits = if code == 0 {
+            0
+        } else if rest < MOST_CODE_BITS {
+            rest
+        } else {
+            MOST_CODE_BITS
+        };
         let mut lowest = 0;
         let mut slot = 0;
         while slot < WINDOW_BITS / width {
@@ -178,12 +252,37 @@ impl Geometry {
         }
         Self {
             width,
+            code,
+            code_bits,
             lanes,
             reciprocal: u64::MAX / lanes as u64 + 1,
-            slots_at: SPILL_BITS + PLANES * lanes,
+            slots_at: SPILL_BITS + planes * lanes + code_bits,
             lowest,
             highest: lowest << (width - 1),
         }
+    }
+
+    /// Whether slots may be extensions.
+    #[inline(always)]
+    pub(super) fn has_extensions(self) -> bool {
+        self.code == 0
+    }
+
+    #[inline(always)]
+    pub(super) fn code_bits(self) -> u32 {
+        self.code_bits
+    }
+
+    /// The first bit of the code.
+    #[inline(always)]
+    pub(super) fn code_at(self) -> u32 {
+        SPILL_BITS + PLANES * self.lanes
+    }
+
+    /// The planes that move with the slots.
+    #[inline(always)]
+    pub(super) fn moving(self) -> &'static [Plane] {
+        if self.has_extensions() { &MOVING } else { &MOVING[..1] }
     }
 
     /// Whole slots in a window.
@@ -207,6 +306,11 @@ impl Geometry {
         let block = ((u128::from(position) * u128::from(self.reciprocal)) >> 64) as u64;
         let lane = (position as u32).wrapping_sub((block as u32).wrapping_mul(self.lanes));
         Place::new(block as usize, lane)
+    }
+
+    #[inline(always)]
+    fn has(self, plane: Plane) -> bool {
+        !matches!(plane, Plane::Extension) || self.has_extensions()
     }
 
     #[inline(always)]
@@ -239,6 +343,9 @@ impl Geometry {
     /// A plane, and whatever is behind it.
     #[inline(always)]
     pub(super) fn raw_plane(self, block: &Block, plane: Plane) -> u64 {
+        if !self.has(plane) {
+            return 0;
+        }
         window(block, self.plane_at(plane))
     }
 
@@ -260,6 +367,9 @@ impl Geometry {
             (Plane::RunEnd, planes.run_end),
             (Plane::Extension, planes.extension),
         ] {
+            if !self.has(plane) {
+                continue;
+            }
             let at = self.plane_at(plane);
             let wide = u128::from(bits) << (at % 64);
             flips[at as usize / 64 % 3] ^= wide as u64;
@@ -308,7 +418,7 @@ pub(super) fn window(block: &Block, at: u32) -> u64 {
 
 /// Replaces `count` bits of a block from bit `at` on; at most 56.
 #[inline(always)]
-fn set_window(block: &mut Block, at: u32, count: u32, value: u64) {
+pub(super) fn set_window(block: &mut Block, at: u32, count: u32, value: u64) {
     let byte = (at / 8) as usize % LINE;
     let word: &mut [u8; 8] = (&mut block[byte..byte + 8]).try_into().expect("8 bytes");
     let (mask, value) = (low_bits(count) << (at % 8), value << (at % 8));
@@ -329,22 +439,29 @@ pub(crate) struct QuotientTable {
 
 impl QuotientTable {
     /// An empty table, or `None` if there is no memory for it or no such table:
-    /// `slots` must be one of [`SLOTS`], `width` one of [`WIDTHS`].
-    pub(crate) fn new(slots: u64, width: u32) -> Option<Self> {
-        Self::for_machine(slots, width, Level::detect())
+    /// `slots` must be one of [`SLOTS`], the width one of [`WIDTHS`].
+    pub(crate) fn new(slots: u64, shape: impl Into<Shape>) -> Option<Self> {
+        Self::for_machine(slots, shape, Level::detect())
     }
 
-    pub(crate) fn for_machine(slots: u64, width: u32, level: Level) -> Option<Self> {
-        let lines = Lines::zeroed(Self::blocks_for(slots, width)?)?;
-        Some(Self { slots, geometry: Geometry::of(width), lines, used: 0, limit: slots, level })
+    pub(crate) fn for_machine(slots: u64, shape: impl Into<Shape>, level: Level) -> Option<Self> {
+        let shape = shape.into();
+        let lines = Lines::zeroed(Self::blocks_for(slots, shape)?)?;
+        Some(Self { slots, geometry: Geometry::of(shape), lines, used: 0, limit: slots, level })
     }
 
     /// A table of that shape that is in `lines`, or `None` if they are fewer than it has.
     /// What they hold is not looked at: it may be no table, until it is
     /// [validated](Self::validate).
-    pub(crate) fn over(lines: Lines, slots: u64, width: u32, used: u64) -> Option<Self> {
-        let fits = Self::blocks_for(slots, width)? <= lines.len();
-        let (geometry, level) = (Geometry::of(width), Level::detect());
+    pub(crate) fn over(
+        lines: Lines,
+        slots: u64,
+        shape: impl Into<Shape>,
+        used: u64,
+    ) -> Option<Self> {
+        let shape = shape.into();
+        let fits = Self::blocks_for(slots, shape)? <= lines.len();
+        let (geometry, level) = (Geometry::of(shape), Level::detect());
         fits.then_some(Self { slots, geometry, lines, used, limit: slots, level })
     }
 
@@ -354,9 +471,10 @@ impl QuotientTable {
     }
 
     /// The lines that a table of that shape takes, or `None` if there is no such table.
-    pub(crate) fn blocks_for(slots: u64, width: u32) -> Option<usize> {
-        let possible = SLOTS.contains(&slots) && WIDTHS.contains(&width);
-        let lanes = possible.then(|| u64::from(Geometry::of(width).lanes))?;
+    pub(crate) fn blocks_for(slots: u64, shape: impl Into<Shape>) -> Option<usize> {
+        let shape = shape.into();
+        let possible = SLOTS.contains(&slots) && WIDTHS.contains(&shape.width);
+        let lanes = possible.then(|| u64::from(Geometry::of(shape).lanes))?;
         usize::try_from((slots + 4 * slots.isqrt() + 64).div_ceil(lanes)).ok()
     }
 
@@ -374,8 +492,8 @@ impl QuotientTable {
     }
 
     /// The bytes that a table of that shape takes, or `None` if there is no such table.
-    pub(crate) fn bytes_for(slots: u64, width: u32) -> Option<u64> {
-        Some(Self::blocks_for(slots, width)? as u64 * u64::from(LINE_BITS / 8))
+    pub(crate) fn bytes_for(slots: u64, shape: impl Into<Shape>) -> Option<u64> {
+        Some(Self::blocks_for(slots, shape)? as u64 * u64::from(LINE_BITS / 8))
     }
 
     pub(crate) fn slots(&self) -> u64 {
@@ -385,6 +503,11 @@ impl QuotientTable {
     #[inline(always)]
     pub(crate) fn width(&self) -> u32 {
         self.geometry.width
+    }
+
+    #[inline(always)]
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { width: self.geometry.width, code: self.geometry.code }
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -417,12 +540,12 @@ impl QuotientTable {
         if WIDTH == 0 {
             return self.geometry;
         }
-        debug_assert_eq!(WIDTH, self.width());
-        const { Geometry::of(if WIDTH == 0 { 1 } else { WIDTH }) }
+        debug_assert_eq!(WIDTH, self.shape().constant());
+        const { Geometry::of(Shape::of_constant(if WIDTH == 0 { 1 } else { WIDTH })) }
     }
 
     #[inline(always)]
-    pub(super) fn blocks(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         self.lines.len()
     }
 
@@ -545,7 +668,12 @@ impl QuotientTable {
 
     #[inline(always)]
     pub(super) fn set_bit_at<const WIDTH: u32>(&mut self, place: Place, plane: Plane, value: bool) {
-        let at = self.geometry_of::<WIDTH>().plane_at(plane) + place.lane();
+        let geometry = self.geometry_of::<WIDTH>();
+        if !geometry.has(plane) {
+            debug_assert!(!value, "there are no extensions");
+            return;
+        }
+        let at = geometry.plane_at(plane) + place.lane();
         set_window(self.block_mut(place.block()), at, 1, value.into());
     }
 
@@ -601,7 +729,7 @@ impl QuotientTable {
 
     /// Whether value and bits of a slot are all zero, as an unused one's must be.
     pub(super) fn is_blank(&self, position: u64) -> bool {
-        let set = MOVING.iter().any(|&plane| self.bit(position, plane));
+        let set = self.geometry.moving().iter().any(|&plane| self.bit(position, plane));
         !set && self.value(position) == 0
     }
 }

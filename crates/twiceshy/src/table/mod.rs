@@ -35,12 +35,13 @@
 //! insert that finds no room is refused.
 //!
 //! # Files
-//! [`layout`]: where the bits are. [`locate`]: where a run is. [`scan`]: what one line
+//! [`layout`]: where the bits are. [`code`]: blocks that have one. [`locate`]: where a run is. [`scan`]: what one line
 //! tells of a run, quickly. [`walk`]: through a run. [`budget`]: how far. [`shift`]: making
 //! and closing gaps. [`insert`] and [`edit`]: changing entries. [`read`] and [`write`](mod@write):
 //! reading and filling a table in order. [`validate`]: the invariants.
 
 mod budget;
+mod code;
 mod edit;
 mod insert;
 mod layout;
@@ -58,7 +59,8 @@ mod tests;
 pub(crate) use budget::Budget;
 pub(crate) use insert::Inserted;
 pub(crate) use layout::{
-    Kind, Place, QuotientTable, SLOTS, Slot, WIDTHS, with_range_width, with_width,
+    Kind, MOST_CODE_BITS, Place, QuotientTable, SLOTS, Shape, Slot, WIDTHS, with_coded_width,
+    with_range_width, with_width,
 };
 pub(crate) use read::{BlockReader, First, Reader, Stored};
 pub(crate) use scan::{Evidence, Scan, Wanted, Window};

@@ -138,7 +138,7 @@ impl<'a> BlockReader<'a> {
     /// Whether an entry ends its run can't be foreseen, so there is no branch on it.
     #[inline(always)]
     pub(crate) fn read<M: Machine>(&mut self, machine: M, each: impl FnMut(First)) {
-        with_width!(self.table.width(), WIDTH => self.read_with::<M, WIDTH>(machine, each));
+        with_width!(self.table.shape().constant(), WIDTH => self.read_with::<M, WIDTH>(machine, each));
     }
 
     #[inline(always)]

@@ -153,7 +153,7 @@ impl QuotientTable {
             slots: window(block, geometry.slot_at(start)),
             run,
             // The slot behind the run counts, too; if it isn't here, it may be an extension.
-            extended: (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1),
+            extended: (extensions | geometry.unseen(lanes)).wrapping_shr(start) & (run << 1 | 1),
         }
     }
 
@@ -242,8 +242,8 @@ impl QuotientTable {
 
         let extended =
             (extensions | next_extensions << geometry.lanes()).wrapping_shr(start) & (run << 1 | 1);
-        let next_extended =
-            (next_extensions | !lanes).wrapping_shr(next_start) & (next_run << 1 | across);
+        let next_extended = (next_extensions | geometry.unseen(lanes)).wrapping_shr(next_start)
+            & (next_run << 1 | across);
         Across {
             here: Here { slots: window(block, geometry.slot_at(start)), run, extended },
             next: Here {
@@ -271,6 +271,12 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// Those that are equal to `value`, and maybe some behind one that is.
+    #[inline(always)]
+    pub(crate) fn equal<M: Machine>(self, machine: M, value: u64) -> u64 {
+        self.geometry.equal(machine, self.slots, value)
+    }
+
     /// Those within bounds.
     #[inline(always)]
     pub(crate) fn between<M: Machine>(self, machine: M, bounds: RangeInclusive<u64>) -> u64 {
@@ -307,6 +313,12 @@ impl Here {
 }
 
 impl Geometry {
+    /// Lanes that may be extensions for all that a block with these lanes tells.
+    #[inline(always)]
+    fn unseen(self, lanes: u64) -> u64 {
+        if self.has_extensions() { !lanes } else { 0 }
+    }
+
     /// Which slots of a window are equal to `value`: one bit for each. Above the lowest
     /// one that is, some may be wrong.
     #[inline(always)]

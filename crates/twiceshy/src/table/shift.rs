@@ -1,8 +1,8 @@
 //! Making and closing gaps, a word at a time.
 
 use super::layout::{
-    Block, Geometry, MOVING, Place, Plane, Planes, QuotientTable, SATURATED, set_spill,
-    stored_spill, window,
+    Block, Geometry, Place, Plane, Planes, QuotientTable, SATURATED, set_spill, stored_spill,
+    window,
 };
 use crate::bits::machine::Machine;
 use crate::bits::word::{bit_range, low_bits};
@@ -72,7 +72,7 @@ impl QuotientTable {
             let low = if block == first.block() { first.lane() } else { 0 };
             let high = if block == last.block() { last.lane() } else { geometry.lanes() - 1 };
             self.change_words(block, |words| {
-                for plane in MOVING {
+                for &plane in geometry.moving() {
                     let at = geometry.plane_at(plane);
                     shift_down(words, at + low, at + high, 1);
                 }
@@ -133,7 +133,7 @@ impl QuotientTable {
     fn copy_slot(&mut self, from: u64, to: u64) {
         let value = self.value(from);
         self.set_value(to, value);
-        for plane in MOVING {
+        for &plane in self.geometry().moving() {
             self.set_bit(to, plane, self.bit(from, plane));
         }
     }

@@ -244,7 +244,7 @@ impl<C: FnMut(Run) -> Result<(), Invalid>> Operation for Validate<'_, C> {
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
         let Self { table, remainder_bits, check } = self;
-        with_width!(table.width(), WIDTH => {
+        with_width!(table.shape().constant(), WIDTH => {
             table.validate_on::<M, WIDTH>(machine, remainder_bits, check)
         })
     }

@@ -94,7 +94,7 @@ impl<'a> TableWriter<'a> {
         &mut self,
         entries: impl ExactSizeIterator<Item = (u64, u64)>,
     ) -> Result<(), TableFull> {
-        with_width!(self.table.width(), WIDTH => self.push_with::<WIDTH>(entries))
+        with_width!(self.table.shape().constant(), WIDTH => self.push_with::<WIDTH>(entries))
     }
 
     #[inline(always)]

@@ -1,0 +1,126 @@
+//! How good and how large a filter is to be.
+
+use super::CodedFilter;
+use super::scheme::Scheme;
+use crate::claim::Versions;
+use crate::error::BuildError;
+use crate::table::{MOST_CODE_BITS, QuotientTable, SLOTS, Shape, WIDTHS};
+use core::marker::PhantomData;
+
+/// Builds a [`CodedFilter`].
+#[derive(Clone, Debug)]
+pub struct CodedBuilder<S> {
+    size: Option<Size>,
+    remainder_bits: Option<u32>,
+    false_positive_rate: Option<f64>,
+    code_bits: u32,
+    scheme: PhantomData<fn() -> S>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Size {
+    Capacity(usize),
+    Slots(u64),
+}
+
+/// How full a filter is planned to be.
+const PLANNED_LOAD: f64 = 0.9;
+
+/// Bits of code for 64 slots, about: with the ends of runs, the homes and the spill, three bits
+/// a slot.
+const DEFAULT_CODE_BITS: u32 = 56;
+
+impl<S> Default for CodedBuilder<S> {
+    fn default() -> Self {
+        Self {
+            size: None,
+            remainder_bits: None,
+            false_positive_rate: None,
+            code_bits: DEFAULT_CODE_BITS,
+            scheme: PhantomData,
+        }
+    }
+}
+
+impl<S: Scheme> CodedBuilder<S> {
+    /// For so many members, at a load of 90 %.
+    #[must_use]
+    pub fn capacity(mut self, members: usize) -> Self {
+        self.size = Some(Size::Capacity(members));
+        self
+    }
+
+    /// So many slots, one for each member: any number.
+    #[must_use]
+    pub fn slots(mut self, slots: u64) -> Self {
+        self.size = Some(Size::Slots(slots));
+        self
+    }
+
+    /// How often a key that is no member is taken for one, at most.
+    #[must_use]
+    pub fn false_positive_rate(mut self, rate: f64) -> Self {
+        self.false_positive_rate = Some(rate);
+        self
+    }
+
+    /// Bits of a remainder, instead of a rate.
+    #[must_use]
+    pub fn remainder_bits(mut self, bits: u32) -> Self {
+        self.remainder_bits = Some(bits);
+        self
+    }
+
+    /// Bits for repairs, for 64 slots: 8 to 120; 56, if nothing is said. A block has as many as
+    /// there is room for in its cache line, which may be a few more.
+    #[must_use]
+    pub fn code_bits(mut self, bits: u32) -> Self {
+        self.code_bits = bits;
+        self
+    }
+
+    /// Builds an empty filter.
+    ///
+    /// # Errors
+    /// If there can't be such a filter.
+    pub fn build(self) -> Result<CodedFilter<S>, BuildError> {
+        let remainder_bits = self.width()?;
+        let slots = match self.size.ok_or(BuildError::Size)? {
+            Size::Capacity(members) => (members as f64 / PLANNED_LOAD).ceil().max(1.0) as u64,
+            Size::Slots(slots) => slots,
+        };
+        if !SLOTS.contains(&slots) {
+            return Err(BuildError::Slots(slots));
+        }
+        if !(8..=MOST_CODE_BITS).contains(&self.code_bits) {
+            return Err(BuildError::CodeBits(self.code_bits));
+        }
+        let table = QuotientTable::new(slots, Shape::with_code(remainder_bits, self.code_bits))
+            .ok_or(BuildError::Memory { slots, remainder_bits })?;
+        let entries = f64::from(table.lanes()) * PLANNED_LOAD;
+        let bits_per_entry = f64::from(table.code_bits()) / entries;
+        Ok(CodedFilter {
+            scheme: S::new(slots, remainder_bits, bits_per_entry),
+            versions: Versions::new(slots),
+            table,
+            len: 0,
+            adaptations: 0,
+            forgotten: 0,
+        })
+    }
+
+    fn width(&self) -> Result<u32, BuildError> {
+        let bits = match (self.remainder_bits, self.false_positive_rate) {
+            (Some(_), Some(_)) => return Err(BuildError::RateAndRemainderBits),
+            (Some(bits), None) => bits,
+            (None, rate) => {
+                let rate = rate.unwrap_or(0.01);
+                if !(f64::exp2(-56.0)..1.0).contains(&rate) {
+                    return Err(BuildError::Rate(rate));
+                }
+                (PLANNED_LOAD / rate).log2().ceil().max(1.0) as u32
+            }
+        };
+        if WIDTHS.contains(&bits) { Ok(bits) } else { Err(BuildError::RemainderBits(bits)) }
+    }
+}

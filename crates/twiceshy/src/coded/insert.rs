@@ -1,0 +1,171 @@
+//! New members.
+
+use super::scheme::{Scheme, Symbol};
+use super::{CodedFilter, Entry};
+use crate::bits::machine::{Machine, Operation};
+use crate::error::InsertError;
+use crate::hash::Scaled;
+use crate::table::{Inserted, Place, TableFull, with_coded_width};
+use crate::{Claim, Hash, Member};
+
+impl<S: Scheme> CodedFilter<S> {
+    /// Inserts a member.
+    ///
+    /// # Errors
+    /// If there is no slot for it; or, in a [`TelescopingFilter`](super::TelescopingFilter), no
+    /// room in a code, so that members are needed: see [`insert_listed`](Self::insert_listed).
+    /// Nothing has changed then.
+    pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+        let scaled = self.scheme.digits().scale(hash);
+        let home = self.home(scaled.quotient);
+        if self.table.code::<0>(home) == 0 {
+            return self.put(home, scaled);
+        }
+        let mut symbols = self.symbols(home);
+        self.insert_symbol(&mut symbols, home, scaled.quotient);
+        let mut forgotten = 0;
+        let code = loop {
+            match self.encode(&symbols) {
+                Some(code) => break code,
+                None if S::MEMBERS_TO_FORGET => return Err(InsertError::Crowded),
+                None => forgotten += u64::from(forget::<S>(&mut symbols, |_| true).is_some()),
+            }
+        };
+        self.put(home, scaled)?;
+        self.table.set_code(home, code);
+        self.forgotten += forgotten;
+        Ok(())
+    }
+
+    /// What is needed to [insert](Self::insert_listed) a hash where a code is full: the members
+    /// of its block.
+    pub fn claim_to_insert(&self, hash: Hash) -> Claim {
+        let quotient = self.scheme.digits().scale(hash).quotient;
+        self.claim_block(hash, self.home(quotient))
+    }
+
+    /// Inserts the claim's hash, with the help of all members in the
+    /// [claim's](Self::claim_to_insert) interval, each as often as it was inserted: some of their
+    /// repairs are forgotten if a code has no room for them and the newcomer.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert), or if the claim is stale, or the members aren't those of the
+    /// filter. Nothing has changed then.
+    pub fn insert_listed<L: Copy + Into<Member>>(
+        &mut self,
+        claim: &Claim,
+        members: &[L],
+    ) -> Result<(), InsertError> {
+        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
+        let scaled = self.scheme.digits().scale(claim.query());
+        let home = self.home(scaled.quotient);
+        let homes = self.table.homes(home);
+        let is_block =
+            homes.start == claim.cell.quotient() && homes.end == claim.through.quotient() + 1;
+        let owned = self.owned(claim, &members).ok().filter(|_| is_block);
+        let owned = owned.ok_or(InsertError::Mismatch)?;
+        let owners: Option<Vec<_>> =
+            owned.iter().map(|owned| owned.owner.map(|owner| (owned.entry, owner))).collect();
+        let owners = owners.ok_or(InsertError::Mismatch)?;
+        let mut symbols = self.symbols(home);
+        let mut put_back = Vec::new();
+        let code = loop {
+            let mut with_it = symbols.clone();
+            self.insert_symbol(&mut with_it, home, scaled.quotient);
+            if let Some(code) = self.encode(&with_it) {
+                break code;
+            }
+            put_back.extend(forget::<S>(&mut symbols, |_| true));
+        };
+        // Entries move when one is inserted, so they are written before.
+        let before: Vec<_> = put_back
+            .iter()
+            .map(|&ordinal: &usize| {
+                let (Entry { position, .. }, member) = owners[ordinal];
+                let old = self.table.value(position);
+                self.table.rewrite_value(position, self.scheme.spell(member, 0).value);
+                (position, old)
+            })
+            .collect();
+        if let Err(full) = self.put(home, scaled) {
+            for (position, value) in before {
+                self.table.rewrite_value(position, value);
+            }
+            return Err(full);
+        }
+        self.table.set_code(home, code);
+        self.forgotten += put_back.len() as u64;
+        Ok(())
+    }
+
+    /// Puts a new entry's symbol between the others, where its run ends.
+    fn insert_symbol(&self, symbols: &mut Vec<Symbol>, home: Place, quotient: u64) {
+        let ordinal = self.table.level().run(EndOfRun { filter: self, home, quotient });
+        if ordinal < symbols.len() {
+            symbols.insert(ordinal, 0);
+        }
+    }
+
+    /// Appends an entry of level 0 to its run; codes are left alone.
+    #[inline]
+    fn put(&mut self, home: Place, scaled: Scaled) -> Result<(), InsertError> {
+        let value = self.scheme.digits().digit(scaled.fraction, 0);
+        let put = self.table.level().run(Put { filter: self, home, value });
+        put.map_err(|TableFull| InsertError::Full { load: self.load() })?;
+        self.len += 1;
+        self.versions.bump(home.block() as u64);
+        Ok(())
+    }
+}
+
+/// Puts the entry of the highest level that may be back to level 0, the last of several; which.
+pub(super) fn forget<S: Scheme>(
+    symbols: &mut [Symbol],
+    may_be: impl Fn(usize) -> bool,
+) -> Option<usize> {
+    let levels = symbols.iter().enumerate().filter(|&(at, &symbol)| symbol != 0 && may_be(at));
+    let (at, _) = levels.max_by_key(|&(_, &symbol)| S::level(symbol))?;
+    symbols[at] = 0;
+    Some(at)
+}
+
+struct EndOfRun<'a, S> {
+    filter: &'a CodedFilter<S>,
+    home: Place,
+    quotient: u64,
+}
+
+impl<S> Operation for EndOfRun<'_, S> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> usize {
+        let Self { filter: CodedFilter { table, .. }, home, quotient } = self;
+        table.ordinal(machine, home, table.run(machine, quotient).end)
+    }
+}
+
+struct Put<'a, S> {
+    filter: &'a mut CodedFilter<S>,
+    home: Place,
+    value: u64,
+}
+
+impl<S> Operation for Put<'_, S> {
+    type Output = Result<(), TableFull>;
+
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> Self::Output {
+        let Self { filter: CodedFilter { table, .. }, home, value } = self;
+        with_coded_width!(table.shape(), SHAPE => {
+            match table.append_here::<M, SHAPE>(machine, home, value) {
+                Inserted::Done => Ok(()),
+                Inserted::At(spot) => {
+                    let from = home.next_block();
+                    table.insert_at::<M, SHAPE>(machine, home, spot, from, value)
+                }
+                Inserted::Nowhere => table.append(machine, home, value),
+            }
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! Adaptive filters of fixed space: the telescoping and the extension filter.
+//!
+//! Both are quotient tables whose entries are one slot each, and whose blocks have an
+//! arithmetic [code](coder) that says for each entry what has been done about it, its *symbol*
+//! ([`scheme`]). What a mistake costs is bits of a code, less than one for each member on the
+//! average, and when a code is full, older repairs are forgotten.
+//!
+//! # Layout
+//! The code of a block speaks of all entries whose home is in the block, in the order of their
+//! runs, wherever these are ([`crate::table`]). So an insert changes at most one code, the one
+//! of the newcomer's home: its symbol, 0, comes between others. And if a code has to be written
+//! anew from members, these are the ones whose hashes lie in the interval of the block's
+//! quotients, which depends on nothing else.
+//!
+//! # Invariants
+//! 1. Each member has an entry in the run of its quotient, one for each time it was inserted,
+//!    that covers it: that is what its hash is spelt like at the entry's level.
+//! 2. Codes are what their symbols are encoded as; none speaks of an entry that isn't there.
+//! 3. `len` is the number of entries.
+//!
+//! Entries of a run are in no order. Which is whose isn't stored: where one is to be rewritten,
+//! the members of its run are [matched](matching) with its entries so that each has one that
+//! covers it. There may be several ways, and any will do: in the end each member has an entry of
+//! its own.
+//!
+//! # When a code is full
+//! A repair then puts other entries of the block back to level 0, those of the highest level
+//! first: they take the most room, and whatever their level, it is the mistakes of level 0
+//! alone that come back. A telescoping filter needs the members of all entries that it puts
+//! back, so its claims name the whole block's interval if it foresees that; and an insert, which
+//! needs a little room, too, asks for them before it changes anything.
+
+#![expect(private_bounds, reason = "nobody else can write a scheme")]
+
+mod adapt;
+mod builder;
+mod coder;
+mod insert;
+mod lookup;
+mod matching;
+mod remove;
+mod scheme;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub use builder::CodedBuilder;
+pub use scheme::{Extensions, Selectors};
+
+use crate::claim::Versions;
+use crate::error::{AdaptError, InsertError};
+use crate::table::{Place, QuotientTable};
+use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, HashScheme, Member};
+use core::fmt;
+use scheme::{Scheme, Spelt, Symbol};
+
+/// A filter that repairs a mistake by giving the member behind it another remainder: the next
+/// bits of its hash. How often it did so for each member is all that it has to keep, in less than
+/// one bit a member.
+///
+/// A query is a false positive with a chance of at most ε whatever was asked before, as long as
+/// the codes have room: that is for some n/(b√ε) different queries, where 1/e + b/(b - 1)² is how
+/// many bits of code a member has (the telescoping filter's paper of 2021, theorem 4).
+///
+/// ```
+/// use twiceshy::{Answer, Hash, TelescopingFilter};
+///
+/// let mut filter = TelescopingFilter::builder().remainder_bits(8).slots(1000).build()?;
+/// let [member, stranger] = [7u128 << 100, (7 << 100) + (1 << 90)].map(Hash::from_u128);
+/// filter.insert(member)?;
+/// if let Answer::Maybe(claim) = filter.check(stranger) {
+///     filter.adapt(&claim, &[member])?;
+/// }
+/// assert!(filter.contains(member) && !filter.contains(stranger));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type TelescopingFilter = CodedFilter<Selectors>;
+
+/// A filter that repairs a mistake by keeping more bits of the hash of the member behind it, as
+/// the broom filter does, in a code of fixed size.
+///
+/// Each repair also makes other mistakes less likely, but takes more room than those of a
+/// [`TelescopingFilter`], so that this forgets sooner; lookups and inserts are faster.
+pub type ExtensionFilter = CodedFilter<Extensions>;
+
+/// A quotient filter whose repairs are in a code of fixed size: a [`TelescopingFilter`] or an
+/// [`ExtensionFilter`].
+#[derive(Clone)]
+pub struct CodedFilter<S> {
+    table: QuotientTable,
+    scheme: S,
+    /// By block.
+    versions: Versions,
+    len: u64,
+    adaptations: u64,
+    forgotten: u64,
+}
+
+/// What a filter with codes has done so far, and how full it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CodedStatistics {
+    /// Slots in use, as a share of all.
+    pub load: f64,
+    /// Mistakes that were repaired.
+    pub adaptations: u64,
+    /// Repaired entries that were put back because a code was full.
+    pub forgotten: u64,
+    /// Entries that are repaired now, by how high their level is; those of level 0 first.
+    pub levels: [u64; 16],
+    /// Bits of code for each slot.
+    pub code_bits_per_slot: f64,
+}
+
+impl<S: Scheme> CodedFilter<S> {
+    /// To build one: say how good and how large it should be.
+    pub fn builder() -> CodedBuilder<S> {
+        CodedBuilder::default()
+    }
+
+    /// How many members there are, each as often as it was inserted.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of memory.
+    pub fn memory_usage(&self) -> u64 {
+        size_of::<Self>() as u64 + self.table.bytes() + self.versions.bytes()
+    }
+
+    /// Slots of the table.
+    pub fn slots(&self) -> u64 {
+        self.table.slots()
+    }
+
+    /// What it has done so far, and how full it is.
+    pub fn statistics(&self) -> CodedStatistics {
+        let mut levels = [0; 16];
+        for block in 0..self.table.slots().div_ceil(self.table.lanes().into()) {
+            for symbol in self.symbols(self.home(block * u64::from(self.table.lanes()))) {
+                levels[S::level(symbol).min(15) as usize] += u64::from(symbol != 0);
+            }
+        }
+        levels[0] = self.len - levels.iter().sum::<u64>();
+        CodedStatistics {
+            load: self.load(),
+            adaptations: self.adaptations,
+            forgotten: self.forgotten,
+            levels,
+            code_bits_per_slot: f64::from(self.table.code_bits()) / f64::from(self.table.lanes()),
+        }
+    }
+
+    fn load(&self) -> f64 {
+        self.table.used() as f64 / self.table.slots() as f64
+    }
+
+    fn home(&self, quotient: u64) -> Place {
+        self.table.home::<0>(quotient)
+    }
+
+    /// The symbols of a block's entries, up to the last that isn't 0.
+    fn symbols(&self, home: Place) -> Vec<Symbol> {
+        self.scheme.decode(self.table.code::<0>(home), self.table.code_bits())
+    }
+
+    /// The code of symbols, if it has room for them.
+    fn encode(&self, symbols: &[Symbol]) -> Option<u128> {
+        self.scheme.encode(symbols, self.table.code_bits())
+    }
+}
+
+/// An entry, and where it is.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    quotient: u64,
+    position: u64,
+    /// Its number among those of its home's block.
+    ordinal: usize,
+    spelt: Spelt,
+}
+
+impl<S: Scheme> fmt::Debug for CodedFilter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodedFilter")
+            .field("slots", &self.slots())
+            .field("len", &self.len)
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Scheme> Filter for CodedFilter<S> {
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory_usage(&self) -> u64 {
+        self.memory_usage()
+    }
+
+    fn hash_scheme(&self) -> HashScheme {
+        HashScheme::Aes128SipHash13
+    }
+}
+
+impl<S: Scheme> Dynamic for CodedFilter<S> {
+    fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+        self.insert(hash)
+    }
+}
+
+impl<S: Scheme> AdaptiveFilter for CodedFilter<S> {
+    fn check(&self, hash: Hash) -> Answer {
+        self.check(hash)
+    }
+
+    fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
+        self.adapt(claim, members)
+    }
+
+    fn adapt_dropping_ghosts(
+        &mut self,
+        claim: &Claim,
+        members: &[Member],
+    ) -> Result<Adaptation, AdaptError> {
+        self.adapt_dropping_ghosts(claim, members)
+    }
+}

@@ -1,0 +1,43 @@
+//! The invariants, all checked.
+
+use super::CodedFilter;
+use super::scheme::Scheme;
+use crate::error::Invalid;
+
+impl<S: Scheme> CodedFilter<S> {
+    /// Checks everything that must be true of the filter.
+    ///
+    /// # Errors
+    /// What isn't.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let table = &self.table;
+        table.validate(table.width(), |_| Ok(()))?;
+        if table.used() != self.len {
+            let (used, len) = (table.used(), self.len);
+            return Err(Invalid(format!("{used} slots are used for {len} members")));
+        }
+        for block in 0..table.blocks() as u64 {
+            let home = self.home(block * u64::from(table.lanes()));
+            let homes = table.homes(home);
+            let code = table.code::<0>(home);
+            if code == 0 {
+                continue;
+            }
+            let entries =
+                if homes.is_empty() { 0 } else { self.entries(homes.start..=homes.end - 1).len() };
+            let symbols = self.symbols(home);
+            if symbols.len() > entries {
+                let symbols = symbols.len();
+                return Err(Invalid(format!(
+                    "the code of block {block} has {symbols} symbols for {entries} entries"
+                )));
+            }
+            if self.encode(&symbols) != Some(code) {
+                return Err(Invalid(format!(
+                    "the code of block {block} isn't what it is written as"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
