@@ -113,11 +113,11 @@ pub(super) trait Adapter {
     fn look_up(&self, key: u64, hash: Hash, prehashed: bool) -> bool;
 }
 
-fn count(keys: &[u64], contains: impl Fn(u64) -> bool) -> usize {
+pub(super) fn count(keys: &[u64], contains: impl Fn(u64) -> bool) -> usize {
     keys.iter().filter(|&&key| contains(key)).count()
 }
 
-fn count_hashes(hashes: &[Hash], contains: impl Fn(Hash) -> bool) -> usize {
+pub(super) fn count_hashes(hashes: &[Hash], contains: impl Fn(Hash) -> bool) -> usize {
     hashes.iter().filter(|&&hash| contains(hash)).count()
 }
 

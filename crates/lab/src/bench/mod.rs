@@ -2,6 +2,7 @@
 
 mod adapters;
 pub(crate) mod aqf_ops;
+mod coded;
 mod limit;
 pub(crate) mod measure;
 pub(crate) mod point;

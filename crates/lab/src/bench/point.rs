@@ -1,6 +1,7 @@
 //! `twiceshy-lab bench point`.
 
 use super::adapters::{Adapter, Aqf, Fuse, Mixed, Op, Ring, Work};
+use super::coded::Coded;
 use super::limit::{DISTANCES, Limit};
 use super::measure::{self, Rates, timed};
 use scalable_cuckoo_filter::ScalableCuckooFilter;
@@ -69,6 +70,8 @@ pub(crate) fn run(options: &Options) {
     let work = Work::new(1 << common.log2_slots, common.remainder_bits, common.load, *queries);
     let mut adapters: Vec<Box<dyn Adapter>> = vec![
         Box::new(Aqf::new(&work)),
+        Box::new(Coded::telescoping(&work)),
+        Box::new(Coded::extension(&work)),
         Box::new(Ring::<qfilter::Filter>::new(&work)),
         Box::new(Ring::<fastbloom::BloomFilter>::new(&work)),
         Box::new(Ring::<sbbf_rs_safe::Filter>::new(&work)),

@@ -156,7 +156,9 @@ mod tests {
 
     fn encoded(bits: u32, decisions: &[(bool, Odds)]) -> Option<u128> {
         let mut encoder = Encoder::new(bits);
-        decisions.iter().for_each(|&(yes, odds)| encoder.decide(yes, odds));
+        for &(yes, odds) in decisions {
+            encoder.decide(yes, odds);
+        }
         encoder.finish()
     }
 

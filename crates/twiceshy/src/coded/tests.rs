@@ -1,6 +1,5 @@
 //! Both filters against an exact model: a multiset of hashes.
 
-use super::coder::Odds;
 use super::scheme::{Scheme, Symbol};
 use super::*;
 use crate::error::RemoveError;
@@ -247,7 +246,6 @@ fn codes_are_as_short_as_can_be() {
     };
     let [coded, bound] = code_lengths(&extending, bits, draw);
     assert!((0.9..1.03).contains(&(coded / bound)), "{coded} bits, entropy {bound}");
-    assert_eq!(Odds::EVEN.yes(), 0.5);
 }
 
 /// An adversary asks again whatever was a mistake in the last round; how many of these are left.
