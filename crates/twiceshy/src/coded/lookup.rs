@@ -141,6 +141,15 @@ impl<S: Scheme> CodedFilter<S> {
 
     #[inline(always)]
     fn ask<M: Machine, const SHAPE: u32>(&self, machine: M, place: Place, scaled: Scaled) -> bool {
+        if !S::MEMBERS_TO_FORGET {
+            // Levels don't change values, so the code matters only where one is right.
+            let scan = self.scan::<M, SHAPE, _>(machine, place, self.scheme.quick(scaled));
+            return match scan {
+                Scan::Absent => false,
+                Scan::Present if self.table.code::<SHAPE>(place) == 0 => true,
+                _ => self.look_closely(scaled),
+            };
+        }
         let code = self.table.code::<SHAPE>(place);
         if code == 0 {
             let first = FirstDigit(self.scheme.digits().digit(scaled.fraction, 0));
