@@ -13,3 +13,4 @@ pub(crate) mod reverse_map;
 pub(crate) mod store;
 
 pub(crate) use adapters::Mixed;
+pub(crate) use random::Random;

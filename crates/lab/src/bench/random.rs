@@ -1,7 +1,7 @@
 //! Numbers that look random, the same each time.
 
 /// `SplitMix64`.
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(super) fn next(&mut self) -> u64 {
@@ -11,7 +11,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 

@@ -1,6 +1,7 @@
 //! Filters in experiments. To add one is to write one adapter, and to list it here.
 
 mod aqf;
+mod cuckoo;
 mod peers;
 pub(crate) mod range;
 
@@ -30,7 +31,14 @@ pub(crate) trait Contestant {
 
     /// Asks for strangers, and repairs what is a mistake; how many were.
     fn ask(&mut self, strangers: &[u64]) -> usize {
-        self.count(strangers)
+        let mut mistakes = 0;
+        for &key in strangers {
+            if self.contains(key) {
+                self.repair(key);
+                mistakes += 1;
+            }
+        }
+        mistakes
     }
 
     /// Bits of memory.
@@ -75,9 +83,24 @@ pub(crate) enum Kind {
     Cuckoo,
     /// The Bloom filter of the crate `fastbloom`.
     Bloom,
+    /// The cuckoo filter, in the space of the telescoping filter, as all that follow.
+    PlainCuckoo,
+    /// The vacuum filter.
+    Vacuum,
+    /// The cyclic adaptive cuckoo filter, with a selector of one bit.
+    Cyclic1,
+    /// With two.
+    Cyclic2,
+    /// With three.
+    Cyclic3,
+    /// The swapping adaptive cuckoo filter.
+    Swapping,
+    /// The cuckooing adaptive cuckoo filter.
+    Cuckooing,
 }
 
 impl Kind {
+    /// Those with the same false-positive rate.
     pub(crate) const ALL: [Self; 5] =
         [Self::Aqf, Self::AqfUntold, Self::Qfilter, Self::Cuckoo, Self::Bloom];
 
@@ -88,6 +111,13 @@ impl Kind {
             Self::Qfilter => "QF (qfilter)",
             Self::Cuckoo => "cuckoo",
             Self::Bloom => "Bloom (fastbloom)",
+            Self::PlainCuckoo => "cuckoo, bins of 4",
+            Self::Vacuum => "vacuum",
+            Self::Cyclic1 => "cyclic ACF, s = 1",
+            Self::Cyclic2 => "cyclic ACF, s = 2",
+            Self::Cyclic3 => "cyclic ACF, s = 3",
+            Self::Swapping => "swapping ACF",
+            Self::Cuckooing => "cuckooing ACF",
         }
     }
 
@@ -99,6 +129,13 @@ impl Kind {
             Self::Qfilter => Box::new(Peer::<qfilter::Filter>::new(shape)),
             Self::Cuckoo => Box::new(Peer::<peers::Cuckoo>::new(shape)),
             Self::Bloom => Box::new(Peer::<fastbloom::BloomFilter>::new(shape)),
+            Self::PlainCuckoo => cuckoo::plain(shape),
+            Self::Vacuum => cuckoo::vacuum(shape),
+            Self::Cyclic1 => cuckoo::cyclic(shape, 1),
+            Self::Cyclic2 => cuckoo::cyclic(shape, 2),
+            Self::Cyclic3 => cuckoo::cyclic(shape, 3),
+            Self::Swapping => cuckoo::swapping(shape),
+            Self::Cuckooing => cuckoo::cuckooing(shape),
         }
     }
 }

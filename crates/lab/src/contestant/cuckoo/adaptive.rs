@@ -1,0 +1,206 @@
+//! What the adaptive cuckoo filters have in common.
+//!
+//! # Layout
+//!
+//! Slots of a few bits, and beside them, in lock-step, the keys whose fingerprints they hold: the
+//! *remote representation* of the papers, which isn't counted as the filter's memory, and is read
+//! only when something is moved or repaired.
+//!
+//! # Invariants
+//!
+//! - A slot's word is 0 if and only if it is empty.
+//! - A key's slot is one of its places, and its word is what the [`Scheme`] stores of the key there.
+//! - A key is in one slot.
+//!
+//! So no member is ever absent: a lookup computes just these words for just these places. What
+//! moves a key writes the word of its new place; what can't be finished is undone.
+
+use super::functions::Functions;
+use super::packed::Packed;
+use super::{Cuckoo, Full, KICKS, Size};
+use crate::bench::Random;
+use crate::contestant::aqf::hasher;
+use twiceshy::KeyedHasher;
+
+/// One of a key's places.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) slot: usize,
+    /// Which of the key's bins it is in.
+    pub(super) number: u32,
+}
+
+/// Where keys may be, what is stored of them there, and what is done about a mistake.
+pub(super) trait Scheme: Sized {
+    /// Bins of a key, each by a hash function of its own.
+    const BINS: u32;
+    /// Slots of a bin; who is kicked out of one goes to another.
+    const BIN: usize;
+
+    /// The word of a key in one of its places, if what can be chosen there is chosen as in `like`,
+    /// the slot's word of now, or 0 for a key that is new there.
+    fn word(&self, key: Functions, place: Place, like: u64) -> u64;
+
+    /// Changes an occupied slot, and others if need be, so that a mistake that it collides with
+    /// doesn't, most likely.
+    fn change(filter: &mut Adaptive<Self>, slot: usize);
+}
+
+pub(super) struct Adaptive<S> {
+    pub(super) scheme: S,
+    words: Packed,
+    /// By slot; of empty slots, anything.
+    keys: Vec<u64>,
+    len: usize,
+    hasher: KeyedHasher,
+    pub(super) random: Random,
+}
+
+/// How often colliding slots are changed before a mistake is given up: so often that the cyclic
+/// filters come back to where they were.
+const PASSES: u32 = 8;
+
+impl<S: Scheme> Adaptive<S> {
+    /// An empty filter.
+    pub(super) fn new(scheme: S, size: Size) -> Self {
+        let slots = size.slots.next_multiple_of(S::BIN);
+        Self {
+            scheme,
+            words: Packed::new(slots, size.slot_bits),
+            keys: vec![0; slots],
+            len: 0,
+            hasher: hasher(size.seed),
+            random: Random(size.seed),
+        }
+    }
+
+    fn functions(&self, key: u64) -> Functions {
+        Functions::new(self.hasher.hash(&key))
+    }
+
+    fn places(&self, key: Functions) -> impl Iterator<Item = Place> + use<S> {
+        let bins = self.words.len() / S::BIN;
+        (0..S::BINS).flat_map(move |number| {
+            let first = key.place(number, bins) * S::BIN;
+            (first..first + S::BIN).map(move |slot| Place { slot, number })
+        })
+    }
+
+    /// Whether a slot holds what would be stored of that key.
+    fn collides(&self, key: Functions, place: Place) -> bool {
+        let word = self.words.get(place.slot);
+        word != 0 && self.scheme.word(key, place, word) == word
+    }
+
+    /// The key in a slot, and its word.
+    pub(super) fn stored(&self, slot: usize) -> Option<(u64, u64)> {
+        let word = self.words.get(slot);
+        (word != 0).then(|| (self.keys[slot], word))
+    }
+
+    /// Writes what is to be in a slot, whatever was there.
+    pub(super) fn store(&mut self, slot: usize, stored: Option<(u64, u64)>) {
+        let (key, word) = stored.unwrap_or_default();
+        self.keys[slot] = key;
+        self.words.set(slot, word);
+    }
+
+    /// Writes the word of the key in a slot anew, chosen as in `like`.
+    pub(super) fn rewrite(&mut self, slot: usize, key: u64, like: u64) {
+        let of = self.functions(key);
+        let place = self.places(of).find(|place| place.slot == slot).expect("a place of the key");
+        self.store(slot, Some((key, self.scheme.word(of, place, like))));
+    }
+
+    /// Finds a slot for a key that has none, outside the bin that it comes from, and for whoever
+    /// is in the way, by a random walk.
+    ///
+    /// # Errors
+    /// [`Full`] if the walk is too long, and nothing has changed.
+    pub(super) fn settle(&mut self, mut key: u64, mut from: Option<usize>) -> Result<(), Full> {
+        let mut walk = Vec::new();
+        for _ in 0..=KICKS {
+            let of = self.functions(key);
+            let is_apart = |place: &Place| from.is_none_or(|from| place.slot / S::BIN != from);
+            let mut places: Vec<Place> = self.places(of).filter(is_apart).collect();
+            if places.is_empty() {
+                // All its places are in one bin.
+                places = self.places(of).collect();
+            }
+            let free = places.iter().find(|place| self.words.get(place.slot) == 0);
+            let random = places[self.random.below(places.len())];
+            let place = *free.unwrap_or(&random);
+            let before = self.stored(place.slot);
+            self.store(place.slot, Some((key, self.scheme.word(of, place, 0))));
+            let Some((kicked, _)) = before else { return Ok(()) };
+            walk.push((place.slot, before));
+            (key, from) = (kicked, Some(place.slot / S::BIN));
+        }
+        for (slot, before) in walk.into_iter().rev() {
+            self.store(slot, before);
+        }
+        Err(Full { members: self.len, slots: self.words.len() })
+    }
+}
+
+impl<S: Scheme> Cuckoo for Adaptive<S> {
+    fn insert(&mut self, key: u64) -> Result<(), Full> {
+        self.settle(key, None)?;
+        self.len += 1;
+        Ok(())
+    }
+
+    fn remove(&mut self, key: u64) -> bool {
+        let mut places = self.places(self.functions(key));
+        let is_it = |place: &Place| self.stored(place.slot).is_some_and(|(other, _)| other == key);
+        let Some(place) = places.find(is_it) else { return false };
+        self.store(place.slot, None);
+        self.len -= 1;
+        true
+    }
+
+    fn contains(&self, key: u64) -> bool {
+        let key = self.functions(key);
+        self.places(key).any(|place| self.collides(key, place))
+    }
+
+    /// The papers change what collides once. It can happen that it still collides, or something
+    /// else does now, with about the probability of a mistake; then it is done again.
+    fn repair(&mut self, mistake: u64) -> bool {
+        let of = self.functions(mistake);
+        for _ in 0..PASSES {
+            for place in self.places(of) {
+                if self.collides(of, place) {
+                    S::change(self, place.slot);
+                }
+            }
+            if !self.contains(mistake) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn words(&self) -> &Packed {
+        &self.words
+    }
+
+    #[cfg(test)]
+    fn validate(&self, members: &std::collections::HashSet<u64>) {
+        let stored = (0..self.words.len()).filter_map(|slot| Some((slot, self.stored(slot)?)));
+        let mut keys = std::collections::HashSet::new();
+        for (slot, (key, word)) in stored {
+            let of = self.functions(key);
+            let is_right =
+                |place: Place| place.slot == slot && self.scheme.word(of, place, word) == word;
+            assert!(self.places(of).any(is_right), "slot {slot} has not a word of its key");
+            assert!(keys.insert(key), "key {key} is in two slots");
+        }
+        assert_eq!(keys.len(), self.len, "the number of members");
+        assert!(keys == *members, "other keys than the members");
+    }
+}

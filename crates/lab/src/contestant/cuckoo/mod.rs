@@ -1,0 +1,154 @@
+//! Cuckoo filters that the papers compare with, each as it is described, and none as fast as it
+//! could be.
+//!
+//! | filter | bins | file | a mistake is repaired by |
+//! | --- | --- | --- | --- |
+//! | cuckoo | 2 of 4, the second from the fingerprint | [`partial_key`] | nothing |
+//! | vacuum | the same, the second near the first | [`partial_key`], [`ranges`] | nothing |
+//! | cyclic | 4 of 1 | [`cyclic`] | the next fingerprint function |
+//! | swapping | 2 of 4 | [`swapping`] | another slot of the bin |
+//! | cuckooing | 4 of 1 | [`cuckooing`] | another bin |
+//!
+//! All have the same space, the telescoping filter's (§6 of its paper): a slot has three bits more
+//! than a remainder, which that filter has for metadata and adaptivity. With the three adaptive
+//! ones goes an array of their keys, [`adaptive`], which isn't counted.
+
+mod adaptive;
+mod cuckooing;
+mod cyclic;
+mod functions;
+mod packed;
+mod partial_key;
+mod ranges;
+mod swapping;
+#[cfg(test)]
+mod tests;
+
+use super::{Contestant, Shape};
+use cuckooing::Cuckooing;
+use cyclic::Cyclic;
+use packed::Packed;
+use partial_key::PartialKey;
+use swapping::Swapping;
+
+/// What a filter is made of.
+#[derive(Clone, Copy)]
+struct Size {
+    /// At least so many; a few more where they must make whole bins or ranges.
+    slots: usize,
+    slot_bits: u32,
+    /// What keys are hashed with, and walks are random by.
+    seed: u64,
+}
+
+impl Size {
+    /// Bits of a slot beyond a remainder's.
+    const MORE_BITS: u32 = 3;
+
+    fn of(shape: &Shape) -> Self {
+        let slot_bits = shape.remainder_bits + Self::MORE_BITS;
+        Self { slots: shape.slots as usize, slot_bits, seed: shape.seed }
+    }
+}
+
+/// Kicks before a filter counts as full. At a load of 0.95, four bins of one slot take some
+/// hundred now and then.
+const KICKS: usize = 2000;
+
+/// There is no room for a key, and nothing has changed.
+#[derive(Debug)]
+struct Full {
+    members: usize,
+    slots: usize,
+}
+
+impl std::fmt::Display for Full {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { members, slots } = self;
+        write!(f, "{members} members in {slots} slots: no room found by {KICKS} kicks")
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// What all of them can.
+trait Cuckoo {
+    /// Inserts a key that is no member.
+    ///
+    /// # Errors
+    /// [`Full`], and nothing has changed.
+    fn insert(&mut self, key: u64) -> Result<(), Full>;
+
+    /// Removes a member; whether there was one.
+    fn remove(&mut self, key: u64) -> bool;
+
+    fn contains(&self, key: u64) -> bool;
+
+    /// Is told of a mistake; whether it is absent now.
+    fn repair(&mut self, mistake: u64) -> bool;
+
+    /// Members.
+    fn len(&self) -> usize;
+
+    /// The slots.
+    fn words(&self) -> &Packed;
+
+    /// Panics if anything isn't as it should be with just these members.
+    #[cfg(test)]
+    fn validate(&self, members: &std::collections::HashSet<u64>);
+}
+
+/// One of them, as experiments know it.
+struct Baseline<F>(F);
+
+impl<F: Cuckoo> Contestant for Baseline<F> {
+    fn insert(&mut self, keys: &[u64]) {
+        for &key in keys {
+            self.0.insert(key).unwrap_or_else(|full| panic!("{full}"));
+        }
+    }
+
+    fn remove(&mut self, keys: &[u64]) -> bool {
+        keys.iter().all(|&key| self.0.remove(key))
+    }
+
+    fn contains(&self, key: u64) -> bool {
+        self.0.contains(key)
+    }
+
+    fn count(&self, keys: &[u64]) -> usize {
+        keys.iter().filter(|&&key| self.0.contains(key)).count()
+    }
+
+    fn repair(&mut self, mistake: u64) {
+        self.0.repair(mistake);
+    }
+
+    fn bits(&self) -> u64 {
+        self.0.words().bits()
+    }
+
+    fn used_bits(&self) -> f64 {
+        self.bits() as f64 * self.0.len() as f64 / self.0.words().len() as f64
+    }
+}
+
+pub(super) fn plain(shape: &Shape) -> Box<dyn Contestant> {
+    Box::new(Baseline(PartialKey::cuckoo(Size::of(shape))))
+}
+
+pub(super) fn vacuum(shape: &Shape) -> Box<dyn Contestant> {
+    Box::new(Baseline(PartialKey::vacuum(Size::of(shape))))
+}
+
+pub(super) fn cyclic(shape: &Shape, selector_bits: u32) -> Box<dyn Contestant> {
+    Box::new(Baseline(Cyclic::filter(Size::of(shape), selector_bits)))
+}
+
+pub(super) fn swapping(shape: &Shape) -> Box<dyn Contestant> {
+    Box::new(Baseline(Swapping::filter(Size::of(shape))))
+}
+
+pub(super) fn cuckooing(shape: &Shape) -> Box<dyn Contestant> {
+    Box::new(Baseline(Cuckooing::filter(Size::of(shape))))
+}

@@ -1,0 +1,46 @@
+//! The swapping adaptive cuckoo filter (Mitzenmacher, Pontarelli and Reviriego 2018).
+//!
+//! Two bins of four slots. Each slot of a bin has a fingerprint function of its own:
+//!
+//! ```text
+//! slot   4 b            4 b + 1        4 b + 2        4 b + 3
+//!        | function 0   | function 1   | function 2   | function 3   |
+//! ```
+//!
+//! A mistake has the key that it collides with change places with what is in another slot of the
+//! bin, or with nothing, and both have other fingerprints. All bits of a slot are fingerprint; but
+//! who collides with a key in all slots is never repaired.
+
+use super::Size;
+use super::adaptive::{Adaptive, Place, Scheme};
+use super::functions::Functions;
+
+pub(super) struct Swapping {
+    fingerprint_bits: u32,
+}
+
+impl Swapping {
+    pub(super) fn filter(size: Size) -> Adaptive<Self> {
+        Adaptive::new(Self { fingerprint_bits: size.slot_bits }, size)
+    }
+}
+
+impl Scheme for Swapping {
+    const BINS: u32 = 2;
+    const BIN: usize = 4;
+
+    fn word(&self, key: Functions, place: Place, _: u64) -> u64 {
+        key.fingerprint((place.slot % Self::BIN) as u32, self.fingerprint_bits)
+    }
+
+    fn change(filter: &mut Adaptive<Self>, slot: usize) {
+        let (key, _) = filter.stored(slot).expect("an occupied slot");
+        let step = 1 + filter.random.below(Self::BIN - 1);
+        let other = slot - slot % Self::BIN + (slot + step) % Self::BIN;
+        match filter.stored(other) {
+            Some((there, _)) => filter.rewrite(slot, there, 0),
+            None => filter.store(slot, None),
+        }
+        filter.rewrite(other, key, 0);
+    }
+}
