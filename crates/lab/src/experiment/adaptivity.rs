@@ -1,9 +1,9 @@
 //! Figure 7: false positives and space while a filter learns.
 
-use super::summary::{mean, spread};
+use super::summary::{around, mean, spread};
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::{Kind, Shape};
-use twiceshy_report::{Axis, Column, Plot, Point, Series, Table, Verdict};
+use twiceshy_report::{Axis, Column, Plot, Series, Table, Verdict};
 use twiceshy_workloads::key::scatter;
 use twiceshy_workloads::stream::Zipf;
 
@@ -77,8 +77,7 @@ fn run(context: &Context) -> Outcome {
     let curve = |name: &str, runs: &[Run], value: fn(&Run) -> &Vec<f64>| {
         let point = |step: usize| {
             let values: Vec<f64> = runs.iter().map(|run| value(run)[step]).collect();
-            let (least, greatest) = spread(&values);
-            Point::new(at(step), mean(&values)).spread(least, greatest)
+            around(at(step), &values)
         };
         Series::new(name).points((0..=STEPS).map(point))
     };

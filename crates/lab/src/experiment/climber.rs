@@ -1,10 +1,10 @@
 //! An adversary who isn't told what to do, and does more of what pays.
 
-use super::summary::{judge, mean, spread};
+use super::summary::{around, judge};
 use super::victim::Guarded;
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::{Kind, Shape};
-use twiceshy_report::{Axis, Column, Plot, Point, Series, Table};
+use twiceshy_report::{Axis, Column, Plot, Series, Table};
 use twiceshy_workloads::adversary::{Climber, ClimberConfig, Move, Tally};
 
 pub(super) const CLIMBER: Experiment = Experiment {
@@ -90,9 +90,8 @@ fn run(context: &Context) -> Outcome {
     for ((kind, attacks), late) in Kind::ALL.iter().zip(&attacks).zip(&mut late) {
         let point = |round: usize| {
             let rates: Vec<f64> = attacks.iter().map(|a| a.rounds[round].rate()).collect();
-            let (least, greatest) = spread(&rates);
             let asked = (round + 1) as f64 * queries as f64 / ROUNDS as f64;
-            Point::new(asked, mean(&rates)).spread(least, greatest)
+            around(asked, &rates)
         };
         plot = plot.series(Series::new(kind.name()).points((0..ROUNDS).map(point)));
         for attack in attacks {

@@ -28,6 +28,7 @@ mod threads;
 mod traces;
 mod victim;
 mod whittling;
+mod whittling_fixed_space;
 
 pub(crate) use scale::{Context, Options as ScaleOptions, progress};
 
@@ -73,6 +74,7 @@ pub(crate) const ALL: &[&Experiment] = &[
     &merge_bulk::MERGE_BULK,
     &more_bits::MORE_BITS,
     &whittling::WHITTLING,
+    &whittling_fixed_space::WHITTLING_FIXED_SPACE,
     &climber::CLIMBER,
     &crash::CRASH,
     &range_fpr::RANGE_FPR,
@@ -125,7 +127,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     if options.list {
         for experiment in ALL {
-            print(format_args!("{:<20}{}", experiment.name, experiment.question))?;
+            print(format_args!("{:<24}{}", experiment.name, experiment.question))?;
         }
         return Ok(());
     }

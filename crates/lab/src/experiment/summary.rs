@@ -12,6 +12,12 @@ pub(super) fn spread(values: &[f64]) -> (f64, f64) {
     (least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
+/// The mean of what several runs gave, with a band from the least to the greatest.
+pub(super) fn around(x: f64, values: &[f64]) -> Point {
+    let (least, greatest) = spread(values);
+    Point::new(x, mean(values)).spread(least, greatest)
+}
+
 /// The mean of ratios: half and double make one.
 pub(super) fn geometric_mean(values: &[f64]) -> f64 {
     mean(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).exp()
@@ -52,6 +58,8 @@ mod tests {
         assert_eq!(point, Point::new(0.5, 1e6).spread(0.25e6, 1e6));
         let point = typical(0.5, 1000, &[2e6, 1e6, 4e6]);
         assert_eq!(point, Point::new(0.5, 0.5e6).spread(0.25e6, 1e6));
+        let point = around(0.5, &[2.0, 1.0, 6.0]);
+        assert_eq!(point, Point::new(0.5, 3.0).spread(1.0, 6.0));
         assert!((geometric_mean(&[0.5, 2.0]) - 1.0).abs() < 1e-12);
     }
 

@@ -1,10 +1,10 @@
 //! The telescoping filter's adversary, who keeps what was a mistake.
 
-use super::summary::{mean, spread};
+use super::summary::{around, mean};
 use super::victim::{Guarded, JUDGE};
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::{Kind, Shape};
-use twiceshy_report::{Axis, Column, Plot, Point, Series, Table, Verdict};
+use twiceshy_report::{Axis, Column, Plot, Series, Table, Verdict};
 use twiceshy_workloads::adversary::{Round, Whittling};
 use twiceshy_workloads::stream::uniform;
 
@@ -19,19 +19,23 @@ pub(super) const WHITTLING: Experiment = Experiment {
     run,
 };
 
-const SUBROUNDS: u32 = 10;
+pub(super) const SUBROUNDS: u32 = 10;
 const ROUNDS: usize = 8;
 /// Queries a member at the beginning.
 const RATIOS: [u64; 5] = [1, 5, 10, 20, 50];
 /// The one whose rounds are shown.
 const SHOWN: usize = 2;
 
-/// All rounds of one game; without queries nothing is asked.
-fn play(kind: Kind, shape: &Shape, ratio: u64) -> [Round; ROUNDS] {
-    let mut victim = Guarded::new(kind, shape);
+/// A filter, and its adversary with so many queries a member.
+pub(super) fn begin(kind: Kind, shape: &Shape, ratio: u64) -> (Guarded, Whittling) {
     let queries = uniform(u64::MAX, shape.seed).expect("a universe");
     let queries = queries.take((ratio * shape.members()) as usize).collect();
-    let mut whittling = Whittling::new(queries, SUBROUNDS, JUDGE);
+    (Guarded::new(kind, shape), Whittling::new(queries, SUBROUNDS, JUDGE))
+}
+
+/// All rounds of one game; without queries nothing is asked.
+fn play(kind: Kind, shape: &Shape, ratio: u64) -> [Round; ROUNDS] {
+    let (mut victim, mut whittling) = begin(kind, shape, ratio);
     std::array::from_fn(|_| whittling.round(&mut victim))
 }
 
@@ -54,9 +58,7 @@ fn run(context: &Context) -> Outcome {
     bar.finish_and_clear();
 
     let over = |games: &[[Round; ROUNDS]], x: f64, value: &dyn Fn(&[Round; ROUNDS]) -> f64| {
-        let values: Vec<f64> = games.iter().map(value).collect();
-        let (least, greatest) = spread(&values);
-        Point::new(x, mean(&values)).spread(least, greatest)
+        around(x, &games.iter().map(value).collect::<Vec<_>>())
     };
     let members = shape.members() as f64;
     let mut left = Plot::lines(

@@ -1,10 +1,10 @@
 //! Figure 7 again, on lists and traces that somebody else has made.
 
-use super::summary::{judge, mean, spread};
+use super::summary::{around, judge, mean};
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::{Kind, Shape};
 use sample::Sample;
-use twiceshy_report::{Axis, Block, Column, Plot, Point, Series, Table, Verdict};
+use twiceshy_report::{Axis, Block, Column, Plot, Series, Table, Verdict};
 
 mod sample;
 
@@ -127,9 +127,8 @@ fn plots(sample: &Sample, kinds: [Kind; 2], runs: &[Vec<Run>; 2]) -> [Plot; 2] {
     let curve = |kind: Kind, runs: &[Run], value: fn(&Run) -> &Vec<f64>| {
         let point = |step: usize| {
             let values: Vec<f64> = runs.iter().map(|run| value(run)[step]).collect();
-            let (least, greatest) = spread(&values);
             let asked = sample.queries.len() * (step + 1) / STEPS;
-            Point::new(asked as f64, mean(&values)).spread(least, greatest)
+            around(asked as f64, &values)
         };
         Series::new(kind.name()).points((0..STEPS).map(point))
     };

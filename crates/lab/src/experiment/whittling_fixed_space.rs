@@ -1,0 +1,207 @@
+//! The telescoping filter's adversary, against filters of the same space.
+
+use super::summary::{around, judge, mean};
+use super::whittling::{SUBROUNDS, begin};
+use super::{Context, Experiment, Outcome, progress};
+use crate::contestant::{Kind, Shape};
+use twiceshy_report::{Axis, Column, Plot, Series, Table};
+use twiceshy_workloads::adversary::Round;
+
+pub(super) const WHITTLING_FIXED_SPACE: Experiment = Experiment {
+    name: "whittling-fixed-space",
+    title: "An adversary in rounds, against filters of the same space",
+    question: "Given the bits of a quotient filter with remainders of 8 bits and no more, which \
+               filter leaves least to an adversary who keeps what was a mistake?",
+    paper: "Telescoping filter, §6.1 and figure 4, right: of the adaptive cuckoo filters, the \
+            cyclic one with 3 selector bits does surprisingly well, though none of them is \
+            adaptive in theory.",
+    run,
+};
+
+/// Who plays, in the order of the tables: those that adapt, and two that don't. To add one is to
+/// list it.
+const KINDS: [Kind; 8] = [
+    Kind::Aqf,
+    Kind::Cyclic1,
+    Kind::Cyclic2,
+    Kind::Cyclic3,
+    Kind::Swapping,
+    Kind::Cuckooing,
+    Kind::PlainCuckoo,
+    Kind::Vacuum,
+];
+/// Those of them that the paper's claim is of: the best, and the others.
+const BEST: Kind = Kind::Cyclic3;
+const OTHERS: [Kind; 4] = [Kind::Cyclic1, Kind::Cyclic2, Kind::Swapping, Kind::Cuckooing];
+
+const REMAINDER_BITS: u32 = 8;
+/// Queries a member at the beginning.
+const RATIOS: [u64; 4] = [10, 20, 30, 50];
+/// When the adversary gives up: queries a member that are left, and rounds.
+const FEW: f64 = 0.01;
+const ROUNDS: usize = 100;
+
+/// One game, played to its end.
+struct Game {
+    rounds: usize,
+    last: Round,
+    /// The filter's memory.
+    bits: u64,
+}
+
+fn play(kind: Kind, shape: &Shape, ratio: u64) -> Game {
+    let (mut victim, mut whittling) = begin(kind, shape, ratio);
+    let few = FEW * shape.members() as f64;
+    let mut rounds = 0;
+    loop {
+        let last = whittling.round(&mut victim);
+        rounds += 1;
+        if rounds == ROUNDS || last.survivors as f64 <= few {
+            return Game { rounds, last, bits: victim.filter.bits() };
+        }
+    }
+}
+
+/// What is looked at in a game.
+type Value = fn(&Game) -> f64;
+const SURVIVORS: Value = |game| game.last.survivors as f64;
+const RATE: Value = |game| game.last.tally.rate();
+const PLAYED: Value = |game| game.rounds as f64;
+
+/// By kind, ratio and seed.
+struct Games(Vec<Vec<Vec<Game>>>);
+
+impl Games {
+    fn values(&self, kind: Kind, ratio: usize, value: Value) -> Vec<f64> {
+        let at = KINDS.iter().position(|&other| other == kind).expect("all play");
+        self.0[at][ratio].iter().map(value).collect()
+    }
+
+    fn mean(&self, kind: Kind, ratio: usize, value: Value) -> f64 {
+        mean(&self.values(kind, ratio, value))
+    }
+
+    /// A line for each filter.
+    fn plot(&self, title: &str, y: Axis, value: Value) -> Plot {
+        let mut plot = Plot::lines(title, Axis::linear("queries a member in round 1", ""), y);
+        for kind in KINDS {
+            let points = RATIOS
+                .iter()
+                .enumerate()
+                .map(|(at, &ratio)| around(ratio as f64, &self.values(kind, at, value)));
+            plot = plot.series(Series::new(kind.name()).points(points));
+        }
+        plot
+    }
+
+    /// A row for each filter.
+    fn table(&self, title: &str, column: impl Fn(String) -> Column, value: Value) -> Table {
+        let mut table = Table::new(title)
+            .columns([Column::text("filter")])
+            .columns(RATIOS.map(|ratio| column(format!("{ratio} a member"))));
+        for kind in KINDS {
+            let cells = (0..RATIOS.len()).map(|ratio| self.mean(kind, ratio, value).into());
+            table = table.row([kind.name().into()].into_iter().chain(cells));
+        }
+        table
+    }
+
+    /// The bits of each filter.
+    fn space(&self, shape: &Shape) -> Table {
+        let mut table = Table::new("Space").columns([
+            Column::text("filter"),
+            Column::decimals("space", "bits/slot", 2),
+            Column::decimals("space", "bits/member", 2),
+        ]);
+        for kind in KINDS {
+            let bits = self.mean(kind, 0, |game| game.bits as f64);
+            table = table.row([
+                kind.name().into(),
+                (bits / shape.slots as f64).into(),
+                (bits / shape.members() as f64).into(),
+            ]);
+        }
+        table.note("The keys that those who adapt keep elsewhere aren't counted.")
+    }
+}
+
+fn run(context: &Context) -> Outcome {
+    let slots = 1 << context.pick(12, 16, 20);
+    let shape = Shape { slots, remainder_bits: REMAINDER_BITS, seed: context.seed };
+    let seeds = context.pick(2, 5, 5);
+    let bar = progress("games", KINDS.len() * RATIOS.len() * seeds);
+    let game = |kind, ratio, seed: usize| {
+        let game = play(kind, &Shape { seed: context.seed + seed as u64, ..shape }, ratio);
+        bar.inc(1);
+        game
+    };
+    let of = |kind| {
+        let games = |ratio| (0..seeds).map(|seed| game(kind, ratio, seed)).collect();
+        RATIOS.map(games).into()
+    };
+    let games = Games(KINDS.map(of).into());
+    bar.finish_and_clear();
+
+    let survivors = games
+        .plot("What is left in the end", Axis::linear("queries", "").si().from_zero(), SURVIVORS)
+        .note(format!("Means of {seeds} seeds; bands are the least and the greatest."));
+    let rates = games
+        .plot(
+            "Mistakes of all that is asked in the last round",
+            Axis::linear("mistakes per query", "").from_zero(),
+            RATE,
+        )
+        .note(format!("All that is left before it is asked {SUBROUNDS} times."));
+    let left = games.table(
+        "Queries left in the end, mean of seeds",
+        |name| Column::decimals(name, "", 1),
+        SURVIVORS,
+    );
+    let left = left.note(format!(
+        "{} members in {slots} slots. The adversary gives up when at most {:.0} % as many queries \
+         are left, and otherwise after {ROUNDS} rounds.",
+        shape.members(),
+        FEW * 100.0
+    ));
+    let rate = games.table(
+        "Mistakes of all that is asked in the last round, mean of seeds",
+        |name| Column::percent(name, 3),
+        RATE,
+    );
+    let rounds = games.table("Rounds, mean of seeds", |name| Column::decimals(name, "", 1), PLAYED);
+
+    let at_most = |ratio: usize| (games.mean(BEST, ratio, RATE) * 100.0, RATIOS[ratio]);
+    let (rate_first, first) = at_most(0);
+    let (rate_last, last) = at_most(RATIOS.len() - 1);
+    let is_best = |ratio: usize| {
+        let best = games.mean(BEST, ratio, RATE);
+        OTHERS.iter().all(|&other| best <= games.mean(other, ratio, RATE))
+    };
+    let holds: Vec<bool> = (0..RATIOS.len()).map(is_best).collect();
+    let aqf = |value: Value| {
+        let values = (0..RATIOS.len()).map(|ratio| games.mean(Kind::Aqf, ratio, value));
+        values.fold(0.0, f64::max)
+    };
+    Outcome {
+        seen: format!(
+            "In the last round, {rate_first:.2} % of the queries are mistakes of the cyclic filter \
+             with 3 selector bits if there were {first} a member at first, and {rate_last:.2} % if \
+             there were {last}; at {} of {} ratios no other adaptive cuckoo filter makes fewer. Of \
+             the adaptive quotient filter they are at most {:.2} %, and at most {:.0} queries are \
+             left.",
+            holds.iter().filter(|&&holds| holds).count(),
+            RATIOS.len(),
+            aqf(RATE) * 100.0,
+            aqf(SURVIVORS),
+        ),
+        verdict: judge(&holds),
+        blocks: vec![
+            survivors.into(),
+            rates.into(),
+            left.into(),
+            rate.into(),
+            rounds.into(),
+            games.space(&shape).into(),
+        ],
+    }
+}
