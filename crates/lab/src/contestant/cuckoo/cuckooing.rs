@@ -1,4 +1,4 @@
-//! The cuckooing adaptive cuckoo filter (Kopelowitz, McCauley and Porat 2021).
+//! The cuckooing adaptive cuckoo filter (Kopelowitz et al. 2021).
 //!
 //! Four bins of one slot, and all bits of a slot are fingerprint: in its first place a key
 //! has another fingerprint than in its second, and so on. Nothing says which place of its key a

@@ -1,4 +1,4 @@
-//! The cyclic adaptive cuckoo filter (Mitzenmacher, Pontarelli and Reviriego 2018).
+//! The cyclic adaptive cuckoo filter (Mitzenmacher et al. 2018).
 //!
 //! Four bins of one slot. A slot says which of 2^s fingerprint functions it uses:
 //!

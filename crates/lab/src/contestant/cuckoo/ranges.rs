@@ -1,4 +1,4 @@
-//! How far apart the two bins of a key are in a vacuum filter (Wang and Zhou 2019, §4).
+//! How far apart the two bins of a key are in a vacuum filter (Wang and Zhou 2019).
 //!
 //! Bins that are near to each other are in one page, or one line of a cache. But if all were near,
 //! some part of the table would be full before the others. So there are four lengths of ranges,

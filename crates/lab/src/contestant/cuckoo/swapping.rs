@@ -1,4 +1,4 @@
-//! The swapping adaptive cuckoo filter (Mitzenmacher, Pontarelli and Reviriego 2018).
+//! The swapping adaptive cuckoo filter (Mitzenmacher et al. 2018).
 //!
 //! Two bins of four slots. Each slot of a bin has a fingerprint function of its own:
 //!
