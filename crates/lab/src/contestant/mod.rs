@@ -180,4 +180,19 @@ mod tests {
         assert!(filter.remove(&members[..100]));
         assert_eq!(filter.count(&members[100..]), members.len() - 100);
     }
+
+    #[test]
+    fn who_has_no_room_for_a_repair_keeps_the_mistake_and_all_members() {
+        let shape = Shape { slots: 1 << 10, remainder_bits: 4, seed: 1 };
+        let members: Vec<u64> = (0..shape.members()).collect();
+        let strangers: Vec<u64> = (1 << 40..(1 << 40) + 10_000).collect();
+        let mut filter = Kind::Aqf.build(&shape);
+        filter.insert(&members);
+        let bits = filter.bits();
+        let first = filter.ask(&strangers);
+        let again = filter.ask(&strangers);
+        assert!(0 < again && again < first, "{again} of {first}");
+        assert_eq!(filter.bits(), bits);
+        assert_eq!(filter.count(&members), members.len());
+    }
 }

@@ -1,4 +1,4 @@
-//! The telescoping filter's adversary, against filters of the same space.
+//! The telescoping filter's adversary, against filters that can't have more space.
 
 use super::summary::{around, judge, mean};
 use super::whittling::{SUBROUNDS, begin};
@@ -9,9 +9,9 @@ use twiceshy_workloads::adversary::Round;
 
 pub(super) const WHITTLING_FIXED_SPACE: Experiment = Experiment {
     name: "whittling-fixed-space",
-    title: "An adversary in rounds, against filters of the same space",
-    question: "Given the bits of a quotient filter with remainders of 8 bits and no more, which \
-               filter leaves least to an adversary who keeps what was a mistake?",
+    title: "An adversary in rounds, in a fixed space",
+    question: "Given so many slots, and bits for remainders of 8 bits and what goes with them, \
+               which filter leaves least to an adversary who keeps what was a mistake?",
     paper: "Telescoping filter, §6.1 and figure 4, right: of the adaptive cuckoo filters, the \
             cyclic one with 3 selector bits does surprisingly well, though none of them is \
             adaptive in theory.",

@@ -51,8 +51,7 @@ impl Size {
     }
 }
 
-/// Kicks before a filter counts as full. At a load of 0.95, four bins of one slot take some
-/// hundred now and then.
+/// Kicks before a filter counts as full; a tenth of them isn't enough for a load of 0.95.
 const KICKS: usize = 2000;
 
 /// There is no room for a key, and nothing has changed.
