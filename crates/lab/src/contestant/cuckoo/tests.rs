@@ -124,24 +124,28 @@ fn a_vacuum_filter_needs_no_power_of_two() {
     assert_eq!(filter.words().len(), 1 << 20);
 }
 
-/// There are more slots than kicks, so that what isn't undone stays to be seen.
+/// There are more slots than kicks, and many that fail, so that what isn't undone is seen.
 #[test]
 fn who_is_full_says_so_and_stays_as_it_was() {
     for kind in 0..KINDS {
         let (name, mut filter) = build(kind, SIZE);
-        let full = (0..).find_map(|key| filter.insert(key).err()).expect("an end");
-        assert!(full.members as u64 > members(SIZE), "{name}: {full}");
-        let members: HashSet<u64> = (0..full.members as u64).collect();
-        for key in STRANGERS..STRANGERS + 100 {
+        let (mut inside, mut failed) = (HashSet::new(), 0);
+        for key in 0.. {
             let before = words(filter.as_ref());
-            if filter.insert(key).is_ok() {
-                assert!(filter.remove(key), "{name}");
-            } else {
-                assert!(words(filter.as_ref()) == before, "{name}: not undone");
+            match filter.insert(key) {
+                Ok(()) => assert!(inside.insert(key)),
+                Err(full) => {
+                    assert!(full.members as u64 > members(SIZE), "{name}: {full}");
+                    assert!(words(filter.as_ref()) == before, "{name}: not undone");
+                    assert!(kind < ADAPTIVE || !filter.remove(key), "{name}: it is inside");
+                    failed += 1;
+                }
+            }
+            if failed == 30 {
+                break;
             }
         }
-        filter.validate(&members);
-        assert!(!filter.remove(STRANGERS - 1), "{name}");
+        filter.validate(&inside);
     }
 }
 
