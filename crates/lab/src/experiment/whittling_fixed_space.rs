@@ -121,7 +121,10 @@ impl Games {
                 (bits / shape.members() as f64).into(),
             ]);
         }
-        table.note("The keys that those who adapt keep elsewhere aren't counted.")
+        table.note(
+            "Cuckoo filters have 3 bits a slot beside the remainder's, as the telescoping filter. \
+             The keys that those who adapt keep elsewhere aren't counted.",
+        )
     }
 }
 
@@ -170,29 +173,30 @@ fn run(context: &Context) -> Outcome {
     );
     let rounds = games.table("Rounds, mean of seeds", |name| Column::decimals(name, "", 1), PLAYED);
 
-    let at_most = |ratio: usize| (games.mean(BEST, ratio, RATE) * 100.0, RATIOS[ratio]);
-    let (rate_first, first) = at_most(0);
-    let (rate_last, last) = at_most(RATIOS.len() - 1);
     let is_best = |ratio: usize| {
         let best = games.mean(BEST, ratio, RATE);
         OTHERS.iter().all(|&other| best <= games.mean(other, ratio, RATE))
     };
     let holds: Vec<bool> = (0..RATIOS.len()).map(is_best).collect();
-    let aqf = |value: Value| {
-        let values = (0..RATIOS.len()).map(|ratio| games.mean(Kind::Aqf, ratio, value));
-        values.fold(0.0, f64::max)
-    };
+    let most = RATIOS.len() - 1;
+    let won = (0..RATIOS.len()).filter(|&ratio| games.mean(Kind::Aqf, ratio, SURVIVORS) == 0.0);
+    let won = won.map(|ratio| RATIOS[ratio]).max().unwrap_or(0);
     Outcome {
         seen: format!(
-            "In the last round, {rate_first:.2} % of the queries are mistakes of the cyclic filter \
-             with 3 selector bits if there were {first} a member at first, and {rate_last:.2} % if \
-             there were {last}; at {} of {} ratios no other adaptive cuckoo filter makes fewer. Of \
-             the adaptive quotient filter they are at most {:.2} %, and at most {:.0} queries are \
-             left.",
+            "In the last round, {:.2} % of the queries are mistakes of the cyclic filter with 3 \
+             selector bits if there were {} a member at first, and {:.2} % if there were {}; at {} \
+             of {} ratios no other adaptive cuckoo filter makes fewer. Of the adaptive quotient \
+             filter, nothing is left of up to {won} a member; of {}, {:.0} queries are left, with \
+             {:.2} % mistakes. What it has no slot to repair with stays a mistake.",
+            games.mean(BEST, 0, RATE) * 100.0,
+            RATIOS[0],
+            games.mean(BEST, most, RATE) * 100.0,
+            RATIOS[most],
             holds.iter().filter(|&&holds| holds).count(),
             RATIOS.len(),
-            aqf(RATE) * 100.0,
-            aqf(SURVIVORS),
+            RATIOS[most],
+            games.mean(Kind::Aqf, most, SURVIVORS),
+            games.mean(Kind::Aqf, most, RATE) * 100.0,
         ),
         verdict: judge(&holds),
         blocks: vec![
