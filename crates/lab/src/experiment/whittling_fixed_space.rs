@@ -129,7 +129,7 @@ impl Games {
 }
 
 fn run(context: &Context) -> Outcome {
-    let slots = 1 << context.pick(12, 16, 20);
+    let slots = 1 << context.pick(11, 16, 20);
     let shape = Shape { slots, remainder_bits: REMAINDER_BITS, seed: context.seed };
     let seeds = context.pick(2, 5, 5);
     let bar = progress("games", KINDS.len() * RATIOS.len() * seeds);
@@ -154,7 +154,9 @@ fn run(context: &Context) -> Outcome {
             Axis::linear("mistakes per query", "").from_zero(),
             RATE,
         )
-        .note(format!("All that is left before it is asked {SUBROUNDS} times."));
+        .note(format!(
+            "All that is left before it is asked {SUBROUNDS} times. Games end in different rounds."
+        ));
     let left = games.table(
         "Queries left in the end, mean of seeds",
         |name| Column::decimals(name, "", 1),
