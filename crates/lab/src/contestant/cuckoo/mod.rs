@@ -5,9 +5,9 @@
 //! | --- | --- | --- | --- |
 //! | cuckoo | 2 of 4, the second from the fingerprint | [`partial_key`] | nothing |
 //! | vacuum | the same, the second near the first | [`partial_key`], [`ranges`] | nothing |
-//! | cyclic | 4 of 1 | [`cyclic`] | the next fingerprint function |
-//! | swapping | 2 of 4 | [`swapping`] | another slot of the bin |
-//! | cuckooing | 4 of 1 | [`cuckooing`] | another bin |
+//! | cyclic | 4 of 1 | [`mod@cyclic`] | the next fingerprint function |
+//! | swapping | 2 of 4 | [`mod@swapping`] | another slot of the bin |
+//! | cuckooing | 4 of 1 | [`mod@cuckooing`] | another bin |
 //!
 //! All have the same space, the telescoping filter's (§6 of its paper): a slot has three bits more
 //! than a remainder, which that filter has for metadata and adaptivity. With the three adaptive

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! So both are in one aligned range of bins, whose number is a power of two. The cuckoo filter has
-//! one range, which is all of it; the vacuum filter has shorter ones, see [`ranges`](super::ranges).
+//! one range, which is all of it; the vacuum filter has shorter ones, see [`ranges`].
 //!
 //! # Invariants
 //!
