@@ -1,6 +1,7 @@
 //! Filters in experiments. To add one is to write one adapter, and to list it here.
 
 mod aqf;
+mod coded;
 mod cuckoo;
 mod peers;
 pub(crate) mod range;
@@ -97,6 +98,10 @@ pub(crate) enum Kind {
     Swapping,
     /// The cuckooing adaptive cuckoo filter.
     Cuckooing,
+    /// The telescoping filter.
+    Telescoping,
+    /// The extension filter.
+    Extension,
 }
 
 impl Kind {
@@ -118,6 +123,8 @@ impl Kind {
             Self::Cyclic3 => "cyclic ACF, s = 3",
             Self::Swapping => "swapping ACF",
             Self::Cuckooing => "cuckooing ACF",
+            Self::Telescoping => "telescoping",
+            Self::Extension => "extension",
         }
     }
 
@@ -136,6 +143,8 @@ impl Kind {
             Self::Cyclic3 => cuckoo::cyclic(shape, 3),
             Self::Swapping => cuckoo::swapping(shape),
             Self::Cuckooing => cuckoo::cuckooing(shape),
+            Self::Telescoping => coded::telescoping(shape),
+            Self::Extension => coded::extension(shape),
         }
     }
 }

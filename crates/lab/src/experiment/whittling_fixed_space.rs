@@ -12,15 +12,19 @@ pub(super) const WHITTLING_FIXED_SPACE: Experiment = Experiment {
     title: "An adversary in rounds, in a fixed space",
     question: "Given so many slots, and bits for remainders of 8 bits and what goes with them, \
                which filter leaves least to an adversary who keeps what was a mistake?",
-    paper: "Telescoping filter, §6.1 and figure 4, right: of the adaptive cuckoo filters, the \
-            cyclic one with 3 selector bits does surprisingly well, though none of them is \
-            adaptive in theory.",
+    paper: "Telescoping filter, §6.1 and figure 4, right: the telescoping filter does very well up \
+            to about 20 queries a member, then the adversary wins. Of the adaptive cuckoo filters, \
+            the cyclic one with 3 selector bits does surprisingly well, though none of them is \
+            adaptive in theory. (The published program, asked like this, leaves 0, 0, 174 and 3,831 \
+            of the queries.)",
     run,
 };
 
 /// Who plays, in the order of the tables: those that adapt, and two that don't. To add one is to
 /// list it.
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 10] = [
+    Kind::Telescoping,
+    Kind::Extension,
     Kind::Aqf,
     Kind::Cyclic1,
     Kind::Cyclic2,
@@ -37,8 +41,7 @@ const OTHERS: [Kind; 4] = [Kind::Cyclic1, Kind::Cyclic2, Kind::Swapping, Kind::C
 const REMAINDER_BITS: u32 = 8;
 /// Queries a member at the beginning.
 const RATIOS: [u64; 4] = [10, 20, 30, 50];
-/// When the adversary gives up: queries a member that are left, and rounds.
-const FEW: f64 = 0.01;
+/// When the adversary gives up, if nothing is left before.
 const ROUNDS: usize = 100;
 
 /// One game, played to its end.
@@ -51,12 +54,11 @@ struct Game {
 
 fn play(kind: Kind, shape: &Shape, ratio: u64) -> Game {
     let (mut victim, mut whittling) = begin(kind, shape, ratio);
-    let few = FEW * shape.members() as f64;
     let mut rounds = 0;
     loop {
         let last = whittling.round(&mut victim);
         rounds += 1;
-        if rounds == ROUNDS || last.survivors as f64 <= few {
+        if rounds == ROUNDS || last.survivors == 0 {
             return Game { rounds, last, bits: victim.filter.bits() };
         }
     }
@@ -163,10 +165,8 @@ fn run(context: &Context) -> Outcome {
         SURVIVORS,
     );
     let left = left.note(format!(
-        "{} members in {slots} slots. The adversary gives up when at most {:.0} % as many queries \
-         are left, and otherwise after {ROUNDS} rounds.",
+        "{} members in {slots} slots. The adversary plays {ROUNDS} rounds, unless nothing is left.",
         shape.members(),
-        FEW * 100.0
     ));
     let rate = games.table(
         "Mistakes of all that is asked in the last round, mean of seeds",
@@ -175,30 +175,27 @@ fn run(context: &Context) -> Outcome {
     );
     let rounds = games.table("Rounds, mean of seeds", |name| Column::decimals(name, "", 1), PLAYED);
 
-    let is_best = |ratio: usize| {
-        let best = games.mean(BEST, ratio, RATE);
-        OTHERS.iter().all(|&other| best <= games.mean(other, ratio, RATE))
+    let left_of = |kind| -> Vec<String> {
+        (0..RATIOS.len()).map(|at| format!("{:.1}", games.mean(kind, at, SURVIVORS))).collect()
     };
-    let holds: Vec<bool> = (0..RATIOS.len()).map(is_best).collect();
-    let most = RATIOS.len() - 1;
-    let won = (0..RATIOS.len()).filter(|&ratio| games.mean(Kind::Aqf, ratio, SURVIVORS) == 0.0);
-    let won = won.map(|ratio| RATIOS[ratio]).max().unwrap_or(0);
+    // The paper's 20 is the second ratio.
+    let nothing_left = |ratio| games.mean(Kind::Telescoping, ratio, SURVIVORS) == 0.0;
+    let is_best = |ratio: usize| {
+        let best = games.mean(BEST, ratio, SURVIVORS);
+        OTHERS.iter().all(|&other| best <= games.mean(other, ratio, SURVIVORS))
+    };
+    let all_best = (0..RATIOS.len()).all(is_best);
+    let holds = [nothing_left(0), nothing_left(1), !nothing_left(RATIOS.len() - 1), all_best];
     Outcome {
         seen: format!(
-            "In the last round, {:.2} % of the queries are mistakes of the cyclic filter with 3 \
-             selector bits if there were {} a member at first, and {:.2} % if there were {}; at {} \
-             of {} ratios no other adaptive cuckoo filter makes fewer. Of the adaptive quotient \
-             filter, nothing is left of up to {won} a member; of {}, {:.0} queries are left, with \
-             {:.2} % mistakes. What it has no slot to repair with stays a mistake.",
-            games.mean(BEST, 0, RATE) * 100.0,
-            RATIOS[0],
-            games.mean(BEST, most, RATE) * 100.0,
-            RATIOS[most],
-            holds.iter().filter(|&&holds| holds).count(),
-            RATIOS.len(),
-            RATIOS[most],
-            games.mean(Kind::Aqf, most, SURVIVORS),
-            games.mean(Kind::Aqf, most, RATE) * 100.0,
+            "Of {RATIOS:?} queries a member, the telescoping filter leaves {}, the extension filter \
+             {}, the cyclic cuckoo filter with 3 selector bits {}, the swapping one {}, and the \
+             adaptive quotient filter, which has more bits a slot but none to spare, {}.",
+            left_of(Kind::Telescoping).join(", "),
+            left_of(Kind::Extension).join(", "),
+            left_of(BEST).join(", "),
+            left_of(Kind::Swapping).join(", "),
+            left_of(Kind::Aqf).join(", "),
         ),
         verdict: judge(&holds),
         blocks: vec![
