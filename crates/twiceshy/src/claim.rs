@@ -1,6 +1,7 @@
 //! What a "maybe" carries, and what makes it stale.
 
-use crate::{Fingerprint, Hash};
+use crate::error::{AdaptError, RemoveError};
+use crate::{Fingerprint, Hash, Member};
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,6 +47,39 @@ impl Claim {
     /// The hashes of all members that can be behind the answer.
     pub fn suspects(&self) -> RangeInclusive<Hash> {
         *self.cell.hashes().start()..=*self.through.hashes().end()
+    }
+
+    /// Whether it is of the current version, and all that are listed are suspects.
+    pub(crate) fn check(&self, current: Version, listed: &[Member]) -> Result<(), Mismatch> {
+        if self.version != current {
+            return Err(Mismatch::Stale);
+        }
+        let outside = listed.iter().find(|member| !self.cell.covers(member.hash));
+        outside.map_or(Ok(()), |member| Err(Mismatch::Outside { member: member.hash }))
+    }
+}
+
+/// Why a list is refused, whatever the filter holds.
+pub(crate) enum Mismatch {
+    Stale,
+    Outside { member: Hash },
+}
+
+impl From<Mismatch> for AdaptError {
+    fn from(mismatch: Mismatch) -> Self {
+        match mismatch {
+            Mismatch::Stale => AdaptError::Stale,
+            Mismatch::Outside { member } => AdaptError::Outside { member },
+        }
+    }
+}
+
+impl From<Mismatch> for RemoveError {
+    fn from(mismatch: Mismatch) -> Self {
+        match mismatch {
+            Mismatch::Stale => RemoveError::Stale,
+            Mismatch::Outside { member } => RemoveError::Outside { member },
+        }
     }
 }
 

@@ -243,6 +243,21 @@ pub enum BuildError {
         /// Bits of a remainder.
         remainder_bits: u32,
     },
+    /// There is no such amount of memory.
+    #[error("there is no memory for {0} bits")]
+    Bits(u64),
+    /// How large a Bloom filter should be was not said, or twice.
+    #[error("give one of capacity and memory budget")]
+    BloomSize,
+    /// A Bloom filter can't have that many members.
+    #[error("a capacity of {0} is impossible at that rate; choose less, or build several filters")]
+    Capacity(usize),
+    /// There are more members than a filter has room for.
+    #[error("there are more than {capacity} members; build a filter of a larger capacity")]
+    Members {
+        /// Members that the filter has room for.
+        capacity: u64,
+    },
     /// Members or mistakes are not in hash order.
     #[error("{0} come out of hash order; sort them by hash")]
     Unsorted(&'static str),

@@ -2,8 +2,8 @@
 
 use crate::error::{AdaptError, BuildError, InsertError, MergeError, RemoveError};
 use crate::{
-    Adaptation, AdaptiveFilter, AdaptiveQuotientFilter, Answer, Builder, Claim, Dynamic, Filter,
-    Hash, Key, KeyedHasher, Member, Removable, Secret,
+    Adaptation, AdaptiveBloomFilter, AdaptiveFilter, AdaptiveQuotientFilter, Answer, Builder,
+    Claim, Dynamic, Filter, Hash, Key, KeyedHasher, Member, Removable, Secret,
 };
 use core::borrow::Borrow;
 use core::fmt;
@@ -200,6 +200,24 @@ impl<K: Key + ?Sized> Keyed<K, AdaptiveQuotientFilter> {
     pub fn insert_many<Q: Borrow<K>>(&mut self, keys: &[Q]) -> Result<(), InsertError> {
         let hasher = &self.hasher;
         self.filter.insert_each(keys, |key| hasher.hash(key.borrow()))
+    }
+}
+
+impl<K: Key + ?Sized> Keyed<K, AdaptiveBloomFilter> {
+    /// Answers many lookups; see
+    /// [`contains_many`](AdaptiveBloomFilter::contains_many).
+    ///
+    /// ```
+    /// # use twiceshy::AdaptiveBloomFilter;
+    /// let mut filter = AdaptiveBloomFilter::builder().capacity(100).build_keyed::<u64>()?;
+    /// filter.insert(&7)?;
+    /// let mut maybe = Vec::new();
+    /// filter.contains_many(&[7, 8, 9], &mut maybe);
+    /// assert!(maybe[0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], maybe: &mut Vec<bool>) {
+        self.filter.contains_each(keys, |key| self.hasher.hash(key.borrow()), maybe);
     }
 }
 

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod bits;
+mod bloom;
 mod claim;
 mod coded;
 mod concurrent;
@@ -17,6 +18,7 @@ mod sorting;
 mod table;
 mod traits;
 
+pub use bloom::{AdaptiveBloomFilter, BloomBuilder, BloomLevel, BloomPlan, BloomStatistics};
 pub use claim::{Adaptation, Answer, Claim};
 pub use coded::{
     CodedBuilder, CodedFilter, CodedStatistics, ExtensionFilter, Extensions, Selectors,

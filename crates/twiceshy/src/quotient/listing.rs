@@ -3,7 +3,7 @@
 use super::AdaptiveQuotientFilter;
 use super::entry::Entry;
 use crate::bits::machine::{Machine, Operation};
-use crate::error::{AdaptError, RemoveError};
+use crate::claim::Mismatch;
 use crate::hash::Scaled;
 use crate::table::TableFull;
 use crate::{Claim, Hash, Member};
@@ -37,12 +37,6 @@ pub(super) struct Matched {
     pub(super) unlisted: u64,
     /// How many are listed and not stored.
     pub(super) surplus: u64,
-}
-
-/// Why a list is refused.
-pub(super) enum Mismatch {
-    Stale,
-    Outside { member: Hash },
 }
 
 impl Owned {
@@ -92,12 +86,7 @@ impl AdaptiveQuotientFilter {
         members: &[Member],
     ) -> Result<(Minirun, Matched), Mismatch> {
         let query = self.digits.scale(claim.query);
-        if claim.version != self.versions.at(query.quotient) {
-            return Err(Mismatch::Stale);
-        }
-        if let Some(outside) = members.iter().find(|member| !claim.cell.covers(member.hash)) {
-            return Err(Mismatch::Outside { member: outside.hash });
-        }
+        claim.check(self.versions.at(query.quotient), members)?;
         let mut owners: Vec<Owner> = members
             .iter()
             .filter(|member| member.count > 0)
@@ -135,24 +124,6 @@ pub(super) fn append(entries: &mut Vec<Entry>, entry: Entry) {
             last.value = last.value.max(entry.value);
         }
         _ => entries.push(entry),
-    }
-}
-
-impl From<Mismatch> for AdaptError {
-    fn from(mismatch: Mismatch) -> Self {
-        match mismatch {
-            Mismatch::Stale => AdaptError::Stale,
-            Mismatch::Outside { member } => AdaptError::Outside { member },
-        }
-    }
-}
-
-impl From<Mismatch> for RemoveError {
-    fn from(mismatch: Mismatch) -> Self {
-        match mismatch {
-            Mismatch::Stale => RemoveError::Stale,
-            Mismatch::Outside { member } => RemoveError::Outside { member },
-        }
     }
 }
 

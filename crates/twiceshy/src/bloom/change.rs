@@ -1,0 +1,174 @@
+//! Inserting and removing members, and building anew.
+
+use super::AdaptiveBloomFilter;
+use super::cells::Probes;
+use super::listing::Listed;
+use crate::error::{BuildError, InsertError, RemoveError};
+use crate::{Claim, Hash, Member};
+
+impl AdaptiveBloomFilter {
+    /// Inserts a member. One whose cells are all set already always has room.
+    ///
+    /// # Errors
+    /// [`InsertError::Full`], and nothing has changed, if the filter has as many members, or bits
+    /// of removed ones, as it is planned for: with more of them, there would be more false
+    /// positives than were asked for.
+    pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+        let probes = Probes::of(hash, self.cells());
+        let cell = probes.first;
+        let is_known = self.first.cells.contains(&probes);
+        if !is_known && self.first.written >= self.blueprint.first.room {
+            return Err(InsertError::Full { load: self.load() });
+        }
+        if !is_known {
+            self.first.write(&probes);
+        }
+        // A dead cell is one that is set: what was unset is alive.
+        match self.dead.depth(cell) {
+            0 => {}
+            depth => self.insert_below(depth, hash),
+        }
+        self.len += 1;
+        self.versions.bump(cell);
+        Ok(())
+    }
+
+    /// Inserts a member into the level that answers for its cell.
+    pub(super) fn insert_below(&mut self, depth: u32, hash: Hash) {
+        match self.deeper.get_mut(depth as usize - 1) {
+            Some(level) => level.insert(&level.probes(hash)),
+            None => self.last.insert(hash),
+        }
+    }
+
+    /// Removes a key that is a member: once, if it was inserted more than once.
+    ///
+    /// Other members may share its bits, so they stay, and the key is answered "maybe" as before:
+    /// a ghost, until the filter is [rebuilt](Self::rebuild), or until a mistake is
+    /// [repaired](Self::adapt_dropping_ghosts) there. No member is ever lost by this, even if the
+    /// key was none. Where the members can be listed, [`remove_listed`](Self::remove_listed)
+    /// leaves fewer ghosts.
+    ///
+    /// # Errors
+    /// [`RemoveError::Absent`], and nothing has changed, if the key is certainly no member.
+    pub fn remove(&mut self, hash: Hash) -> Result<(), RemoveError> {
+        if self.len == 0 || !self.contains(hash) {
+            return Err(RemoveError::Absent);
+        }
+        self.len -= 1;
+        self.ghosts += 1;
+        self.versions.bump(self.cell_of(hash));
+        Ok(())
+    }
+
+    /// Removes the member that was queried, once: `members` are *all* members in
+    /// [`claim.suspects()`](Claim::suspects), the one to be removed among them, as for
+    /// [`adapt`](Self::adapt). A key that is none of them is no member: this is reported,
+    /// and nothing changes.
+    ///
+    /// The last member of a cell takes it along: the whole interval is empty then, and certainly
+    /// absent. One that the last level knows is gone, too. Any other leaves a ghost, as by
+    /// [`remove`](Self::remove). Nothing could be shortened, so `mistakes` are only checked.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveBloomFilter, Answer, Hash};
+    /// let mut filter = AdaptiveBloomFilter::builder().capacity(100).build()?;
+    /// let hash = Hash::from_u128(7 << 100);
+    /// filter.insert(hash)?;
+    /// let Answer::Maybe(claim) = filter.check(hash) else { panic!("it is a member") };
+    /// filter.remove_listed(&claim, &[hash], None)?;
+    /// assert!(!filter.contains(hash));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the members can't be
+    /// those of the cell, if the query is none of them, or if a mistake is.
+    pub fn remove_listed<L>(
+        &mut self,
+        claim: &Claim,
+        members: &[L],
+        mistakes: Option<&[Hash]>,
+    ) -> Result<(), RemoveError>
+    where
+        L: Copy + Into<Member>,
+    {
+        let Listed { cell, members, unlisted, surplus } = self.list(claim, members)?;
+        if surplus > 0 {
+            return Err(RemoveError::Surplus { members: surplus });
+        }
+        if unlisted > 0 {
+            return Err(RemoveError::Unlisted { members: unlisted });
+        }
+        let removed = members.iter().position(|member| member.hash == claim.query);
+        let removed = removed.ok_or(RemoveError::Absent)?;
+        let is_last = members[removed].count == 1;
+        let stays = |hash: Hash| {
+            let mut others = members.iter().filter(|member| member.hash != claim.query || !is_last);
+            others.any(|member| member.hash == hash)
+        };
+        if let Some(&hash) = mistakes.unwrap_or(&[]).iter().find(|&&hash| stays(hash)) {
+            return Err(RemoveError::MistakeIsMember { hash });
+        }
+        if is_last && members.len() == 1 {
+            self.clear(cell, claim);
+        } else if is_last && self.dead.depth(cell) == self.last_depth() {
+            self.last.remove(claim.query);
+        } else {
+            self.ghosts += u64::from(is_last);
+        }
+        self.len = self.len.saturating_sub(1);
+        self.versions.bump(cell);
+        Ok(())
+    }
+
+    /// Makes the cell of a claim empty: it has no members.
+    pub(super) fn clear(&mut self, cell: u64, claim: &Claim) {
+        if self.dead.depth(cell) == self.last_depth() {
+            self.last.replace(&claim.suspects(), &[]);
+        }
+        self.dead.revive(cell);
+        self.first.cells.unset_first(cell);
+    }
+
+    /// Writes the filter anew, from all its members: without ghosts, and with all cells alive, so
+    /// that there is room again for members and repairs. All claims are stale then.
+    ///
+    /// Mistakes that were repaired may be made once more. Who fears that somebody knows some of
+    /// them hashes the members with another [secret](crate::Secret); the paper wants it to be
+    /// done after as many queries as there are members, and
+    /// [`Statistics::rebuild_due`](super::BloomStatistics::rebuild_due) says when it was planned.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveBloomFilter, Hash};
+    /// let mut filter = AdaptiveBloomFilter::builder().capacity(100).build()?;
+    /// let [a, b] = [7, 8].map(|key| Hash::from_u128(key << 100));
+    /// filter.insert(a)?;
+    /// filter.insert(b)?;
+    /// filter.remove(b)?;
+    /// filter.rebuild([a])?;
+    /// assert!(filter.contains(a) && filter.statistics().ghosts == 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A [`BuildError`], and nothing has changed, if there are more members than the filter is
+    /// planned for, or if there is no memory.
+    pub fn rebuild<L: Into<Member>>(
+        &mut self,
+        members: impl IntoIterator<Item = L>,
+    ) -> Result<(), BuildError> {
+        let mut rebuilt = Self::new(self.blueprint.clone())?;
+        for member in members {
+            let Member { hash, count } = member.into();
+            if count == 0 {
+                continue;
+            }
+            let capacity = self.blueprint.first.room;
+            rebuilt.insert(hash).map_err(|_| BuildError::Members { capacity })?;
+            rebuilt.len += count - 1;
+        }
+        *self = rebuilt;
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! Levels, and how they are planned.
+
+use super::AdaptiveBloomFilter;
+use super::cells::{Cells, MOST_CELLS, Probes, Shape};
+use super::dead::{DeadCells, MOST_DEPTH};
+use crate::Hash;
+use crate::claim::Versions;
+use crate::error::BuildError;
+
+/// Rates below this one aren't worth a Bloom filter: whole hashes are smaller.
+const LEAST_RATE: f64 = 1.0 / (1u128 << 64) as f64;
+
+/// What a level is planned for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LevelPlan {
+    pub(super) shape: Shape,
+    pub(super) rate: f64,
+    /// How many members it has room for.
+    pub(super) room: u64,
+}
+
+/// What all levels are planned for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Blueprint {
+    pub(super) first: LevelPlan,
+    /// The levels below it, but for the last one.
+    pub(super) deeper: Vec<LevelPlan>,
+    /// How many cells may die.
+    pub(super) repairs: u64,
+    /// Hashes that the last level is going to hold then.
+    last: u64,
+}
+
+impl Blueprint {
+    /// The smallest of all for so many members and repairs: whether another level of bits is
+    /// worth while, or whole hashes are less, depends on how many repairs there are.
+    pub(super) fn new(capacity: u64, rate: f64, repairs: u64) -> Option<Self> {
+        let plans =
+            (0..MOST_DEPTH as usize).map(|deeper| Self::with(capacity, rate, repairs, deeper));
+        let fitting = plans.map_while(|plan| plan).filter_map(|plan| Some((plan.bytes()?, plan)));
+        fitting.min_by_key(|(bytes, _)| *bytes).map(|(_, plan)| plan)
+    }
+
+    /// The plan of so many levels beside the first and the last.
+    fn with(capacity: u64, rate: f64, repairs: u64, levels: usize) -> Option<Self> {
+        let shape = Shape::for_rate(capacity as f64, rate);
+        if shape.cells > MOST_CELLS {
+            return None;
+        }
+        // A cell that isn't empty has more than one member on average.
+        let load = capacity as f64 / shape.cells as f64;
+        let members_each = if load > 0.0 { load / -(-load).exp_m1() } else { 1.0 };
+        let slack = 1.0 + (capacity as f64 + 2.0).log2().recip();
+        // Of the queries that make so many mistakes at one level, fewer make one at the next.
+        let moved =
+            |rate_above: f64| (repairs as f64 * members_each * slack * (rate_above / rate)).ceil();
+        let (mut deeper, mut above) = (Vec::new(), rate);
+        for _ in 0..levels {
+            let room = moved(above);
+            let next = above * above;
+            if next < LEAST_RATE {
+                return None;
+            }
+            let shape = Shape::for_rate(room, next);
+            deeper.push(LevelPlan { shape, rate: next, room: room as u64 });
+            above = next;
+        }
+        let first = LevelPlan { shape, rate, room: capacity };
+        Some(Self { first, deeper, repairs, last: moved(above) as u64 })
+    }
+
+    /// Bytes of a filter, when it is worn out; `None` if there is no such memory.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        let cells = self.first.shape.cells;
+        let levels: u64 = self.deeper.iter().map(|level| level.shape.bytes()).sum();
+        let levels = levels + self.first.shape.bytes();
+        let dead = DeadCells::bytes_for(cells, self.repairs)?;
+        let own = size_of::<AdaptiveBloomFilter>() + self.deeper.len() * LEVEL_BYTES;
+        let last = self.last * size_of::<Hash>() as u64;
+        Some(own as u64 + levels + dead + last + Versions::bytes_for(cells))
+    }
+}
+
+/// What a level takes beside its cells: itself, and its plan.
+pub(super) const LEVEL_BYTES: usize = size_of::<Level>() + size_of::<LevelPlan>();
+
+/// Level `number`, but for the last: a Bloom filter.
+#[derive(Clone)]
+pub(super) struct Level {
+    pub(super) number: u32,
+    pub(super) cells: Cells,
+    /// Members that were written to it, and found cells unset.
+    pub(super) written: u64,
+}
+
+impl Level {
+    pub(super) fn new(number: u32, plan: &LevelPlan) -> Result<Self, BuildError> {
+        let cells = Cells::new(plan.shape).ok_or(BuildError::Bits(plan.shape.bits()))?;
+        Ok(Self { number, cells, written: 0 })
+    }
+
+    #[inline(always)]
+    pub(super) fn probes(&self, hash: Hash) -> Probes {
+        let cells = self.cells.shape().cells;
+        if self.number == 0 {
+            Probes::of(hash, cells)
+        } else {
+            Probes::of_level(hash, self.number, cells)
+        }
+    }
+
+    pub(super) fn contains(&self, hash: Hash) -> bool {
+        self.cells.contains(&self.probes(hash))
+    }
+
+    pub(super) fn insert(&mut self, probes: &Probes) {
+        if !self.cells.contains(probes) {
+            self.write(probes);
+        }
+    }
+
+    /// Inserts a member some of whose cells are unset.
+    pub(super) fn write(&mut self, probes: &Probes) {
+        self.cells.set(probes);
+        self.written += 1;
+    }
+}

@@ -1,0 +1,59 @@
+//! The invariants of a filter, all checked.
+
+use super::AdaptiveBloomFilter;
+use super::level::Level;
+use crate::error::Invalid;
+
+impl AdaptiveBloomFilter {
+    /// Checks every invariant of the filter; for tests and after suspicion. Takes time in
+    /// proportion to the filter's size.
+    ///
+    /// # Errors
+    /// Says which invariant is broken.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let levels = core::iter::once(&self.first).chain(&self.deeper);
+        levels.enumerate().try_for_each(|(number, level)| check_level(number, level))?;
+        let room = self.blueprint.first.room;
+        if self.first.written > room {
+            return Err(Invalid(format!(
+                "{} members were written, not {room}",
+                self.first.written
+            )));
+        }
+        self.dead.validate()?;
+        for (cell, depth) in self.dead.iter() {
+            if depth > self.last_depth() {
+                return Err(Invalid(format!("no level answers for dead cell {cell}")));
+            }
+            if !self.first.cells.is_first_set(cell) {
+                return Err(Invalid(format!("dead cell {cell} is not set")));
+            }
+        }
+        let hashes = self.last.all();
+        if !hashes.is_sorted_by(|a, b| a < b) {
+            return Err(Invalid("the last level is not in order".into()));
+        }
+        let stray =
+            hashes.iter().find(|&&hash| self.dead.depth(self.cell_of(hash)) != self.last_depth());
+        stray.map_or(Ok(()), |hash| {
+            Err(Invalid(format!("{hash:?} is in the last level, which doesn't answer for it")))
+        })
+    }
+}
+
+fn check_level(number: usize, level: &Level) -> Result<(), Invalid> {
+    if level.number as usize != number {
+        return Err(Invalid(format!("level {number} takes itself for {}", level.number)));
+    }
+    if !level.cells.has_clean_end() {
+        return Err(Invalid(format!("level {number} has bits behind its cells")));
+    }
+    let (set, functions) = (level.cells.count_set(), u64::from(level.cells.shape().functions));
+    if set > level.written.saturating_mul(functions) {
+        return Err(Invalid(format!(
+            "{} members of level {number} set {set} cells",
+            level.written
+        )));
+    }
+    Ok(())
+}
