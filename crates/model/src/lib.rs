@@ -3,6 +3,7 @@
 //!
 //! Property tests and fuzz targets share both: any bytes are a [`script`].
 
+pub mod bloom;
 pub mod concurrent;
 pub mod quotient;
 pub mod range;

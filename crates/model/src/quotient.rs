@@ -6,7 +6,7 @@ use twiceshy::{AdaptiveQuotientFilter, Fingerprint, Hash, Member, Parameters};
 /// A fingerprint: a quotient and a string of bits, at the top of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Print {
-    quotient: u64,
+    pub(crate) quotient: u64,
     bits: u128,
     length: usize,
 }
@@ -76,7 +76,7 @@ pub struct Model {
 
 /// `hash × slots`, by long multiplication of bytes: the whole part, and the 128 bits
 /// of the fraction.
-fn scaled(hash: Hash, slots: u64) -> Print {
+pub(crate) fn scaled(hash: Hash, slots: u64) -> Print {
     let mut product = [0u32; 24];
     for (i, &a) in hash.as_u128().to_le_bytes().iter().enumerate() {
         for (j, &b) in slots.to_le_bytes().iter().enumerate() {

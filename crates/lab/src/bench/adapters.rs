@@ -2,7 +2,7 @@
 
 use scalable_cuckoo_filter::{ScalableCuckooFilter, ScalableCuckooFilterBuilder};
 use std::hash::Hasher;
-use twiceshy::{AdaptiveQuotientFilter, Hash, Keyed, KeyedHasher, Secret};
+use twiceshy::{AdaptiveBloomFilter, AdaptiveQuotientFilter, Hash, Keyed, KeyedHasher, Secret};
 use xorf::Filter as _;
 
 /// What can be measured.
@@ -207,6 +207,82 @@ impl Adapter for Aqf {
                     self.filter.contains_many(keys, &mut self.maybe);
                 }
                 self.maybe.iter().filter(|&&maybe| maybe).count()
+            }
+        }
+    }
+
+    fn look_up(&self, key: u64, hash: Hash, prehashed: bool) -> bool {
+        if prehashed { self.filter.filter().contains(hash) } else { self.filter.contains(&key) }
+    }
+}
+
+pub(super) struct Abf {
+    filter: Keyed<u64, AdaptiveBloomFilter>,
+    maybe: Vec<bool>,
+}
+
+impl Abf {
+    pub(super) fn new(work: &Work) -> Self {
+        Self { filter: Self::empty(work), maybe: Vec::new() }
+    }
+
+    fn empty(work: &Work) -> Keyed<u64, AdaptiveBloomFilter> {
+        AdaptiveBloomFilter::builder()
+            .false_positive_rate(work.rate())
+            .capacity(work.members.len())
+            .secret(work.secret.clone())
+            .build_keyed()
+            .expect("memory for a filter")
+    }
+}
+
+impl Adapter for Abf {
+    fn name(&self) -> &'static str {
+        "abf"
+    }
+
+    fn bytes(&self) -> u64 {
+        self.filter.filter().memory_usage()
+    }
+
+    fn reset(&mut self, work: &Work) {
+        self.filter = Self::empty(work);
+    }
+
+    fn can(&self, op: Op) -> bool {
+        matches!(op, Op::Insert { many: false, .. } | Op::Lookup { .. })
+    }
+
+    fn run(&mut self, op: Op, work: &Work) -> usize {
+        match op {
+            Op::Lookup { positive, many: false, prehashed } => {
+                let (keys, hashes) = work.queries(positive);
+                if prehashed {
+                    count_hashes(hashes, |hash| self.filter.filter().contains(hash))
+                } else {
+                    count(keys, |key| self.filter.contains(&key))
+                }
+            }
+            Op::Lookup { positive, many: true, prehashed } => {
+                let (keys, hashes) = work.queries(positive);
+                if prehashed {
+                    self.filter.filter().contains_many(hashes, &mut self.maybe);
+                } else {
+                    self.filter.contains_many(keys, &mut self.maybe);
+                }
+                self.maybe.iter().filter(|&&maybe| maybe).count()
+            }
+            Op::Insert { prehashed: true, .. } => {
+                for &hash in &work.member_hashes {
+                    self.filter.filter_mut().insert(hash).expect("room");
+                }
+                self.filter.len()
+            }
+            Op::Insert { .. } | Op::Bulk { .. } => {
+                for key in &work.members {
+                    self.filter.insert(key).expect("room");
+                }
+                self.filter.len()
             }
         }
     }

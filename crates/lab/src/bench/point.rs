@@ -1,6 +1,6 @@
 //! `twiceshy-lab bench point`.
 
-use super::adapters::{Adapter, Aqf, Fuse, Mixed, Op, Ring, Work};
+use super::adapters::{Abf, Adapter, Aqf, Fuse, Mixed, Op, Ring, Work};
 use super::coded::Coded;
 use super::limit::{DISTANCES, Limit};
 use super::measure::{self, Rates, timed};
@@ -74,6 +74,7 @@ pub(crate) fn run(options: &Options) {
         Box::new(Coded::extension(&work)),
         Box::new(Ring::<qfilter::Filter>::new(&work)),
         Box::new(Ring::<fastbloom::BloomFilter>::new(&work)),
+        Box::new(Abf::new(&work)),
         Box::new(Ring::<sbbf_rs_safe::Filter>::new(&work)),
         Box::new(Ring::<ScalableCuckooFilter<u64, Mixed>>::new(&work)),
         Box::new(Ring::<Fuse>::new(&work)),

@@ -4,6 +4,7 @@
 //! it finds is plain data, for the terminal, for JSON and for the report alike.
 
 mod adaptivity;
+mod bloom;
 mod churn;
 mod climber;
 mod crash;
@@ -76,6 +77,7 @@ pub(crate) const ALL: &[&Experiment] = &[
     &whittling::WHITTLING,
     &whittling_fixed_space::WHITTLING_FIXED_SPACE,
     &climber::CLIMBER,
+    &bloom::BLOOM,
     &crash::CRASH,
     &range_fpr::RANGE_FPR,
     &range_speed::RANGE_SPEED,

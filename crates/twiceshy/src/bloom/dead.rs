@@ -3,7 +3,7 @@
 //! Few are, so they are kept as numbers of few bits. The table of the quotient filter is good at
 //! that: a cell is made a hash, and its fingerprint, made of as many bits as tell all cells apart,
 //! is the cell itself: what such a filter says of a cell is exact. It takes log₂(cells / dead) + 4
-//! bits for a dead cell or thereabouts, finds it within a cache line, and doubles from what it
+//! bits for a dead cell or thereabouts, but not less than 10, finds it within a cache line, and doubles from what it
 //! holds. The depth is the fingerprint's value; that of most is 1, and takes no room.
 
 use crate::{AdaptiveQuotientFilter, BuildError, Hash};
@@ -16,6 +16,10 @@ pub(super) const MOST_DEPTH: u32 = 1 << DEPTH_BITS;
 
 /// The load at which the table doubles.
 const GROWTH_LOAD: f64 = 0.95;
+
+/// The least bits of a slot. Fewer would save nothing, as a block has no more slots for it, and
+/// would make a depth take several; with so many, the table can double until all cells fit.
+const LEAST_BITS: u32 = 6;
 
 /// There is no room for one more dead cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +38,9 @@ pub(super) struct DeadCells {
 /// `slots × 2^bits` is no less than the number of cells, so two cells, which are that fraction of
 /// the hashes apart, never have the same fingerprint.
 fn slots_and_bits(cells: u64, dead: u64) -> (u64, u32) {
-    let slots = ((dead as f64 / GROWTH_LOAD).ceil() as u64).max(1);
+    let slots = ((dead.min(cells) as f64 / GROWTH_LOAD).ceil() as u64).max(1);
     let bits = cells.div_ceil(slots).next_power_of_two().trailing_zeros();
-    (slots, bits.max(1))
+    (slots, bits.max(LEAST_BITS))
 }
 
 impl DeadCells {

@@ -52,9 +52,6 @@ mod listing;
 mod lookup;
 mod validate;
 
-#[cfg(test)]
-mod tests;
-
 pub use builder::{BloomBuilder, BloomPlan};
 
 use crate::claim::Versions;

@@ -1,0 +1,88 @@
+//! The adaptive Bloom filter, with the reverse map that it needs.
+
+use super::aqf::hasher;
+use super::{Contestant, Shape};
+use std::collections::BTreeSet;
+use twiceshy::{AdaptiveBloomFilter, Answer, Claim, Hash, KeyedHasher};
+
+pub(super) struct Abf {
+    filter: AdaptiveBloomFilter,
+    hasher: KeyedHasher,
+    /// The members, by hash: the reverse map.
+    members: BTreeSet<Hash>,
+}
+
+impl Abf {
+    pub(super) fn new(shape: &Shape) -> Self {
+        let builder = AdaptiveBloomFilter::builder();
+        let builder = builder.false_positive_rate(shape.rate()).capacity(shape.members() as usize);
+        Self {
+            filter: builder.build().expect("memory for a filter"),
+            hasher: hasher(shape.seed),
+            members: BTreeSet::new(),
+        }
+    }
+
+    fn suspects(&self, claim: &Claim) -> Vec<Hash> {
+        self.members.range(claim.suspects()).copied().collect()
+    }
+}
+
+impl Contestant for Abf {
+    fn insert(&mut self, keys: &[u64]) {
+        for key in keys {
+            let hash = self.hasher.hash(key);
+            self.filter.insert(hash).expect("room");
+            self.members.insert(hash);
+        }
+    }
+
+    fn remove(&mut self, keys: &[u64]) -> bool {
+        for key in keys {
+            let hash = self.hasher.hash(key);
+            let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("a member") };
+            let suspects = self.suspects(&claim);
+            self.filter.remove_listed(&claim, &suspects, None).expect("a member");
+            self.members.remove(&hash);
+        }
+        true
+    }
+
+    fn contains(&self, key: u64) -> bool {
+        self.filter.contains(self.hasher.hash(&key))
+    }
+
+    fn count(&self, keys: &[u64]) -> usize {
+        keys.iter().filter(|&&key| self.contains(key)).count()
+    }
+
+    fn repair(&mut self, mistake: u64) {
+        if let Answer::Maybe(claim) = self.filter.check(self.hasher.hash(&mistake)) {
+            let suspects = self.suspects(&claim);
+            self.filter.adapt_dropping_ghosts(&claim, &suspects).expect("all suspects, and room");
+        }
+    }
+
+    fn ask(&mut self, strangers: &[u64]) -> usize {
+        let mut mistakes = 0;
+        for &key in strangers {
+            if self.contains(key) {
+                self.repair(key);
+                mistakes += 1;
+            }
+        }
+        mistakes
+    }
+
+    fn bits(&self) -> u64 {
+        self.filter.memory_usage() * 8
+    }
+
+    /// Level 0 is as large as it is, the others as far as they are worn.
+    fn used_bits(&self) -> f64 {
+        let statistics = self.filter.statistics();
+        let first = self.filter.levels().next().expect("a level").bytes;
+        let rest = (statistics.bytes - first) as f64 * statistics.wear.min(1.0);
+        (first as f64 + rest) * 8.0
+    }
+}

@@ -1,0 +1,254 @@
+//! The adaptive Bloom filter: random operations against its model, and its promises on sets of real
+//! size, drawn from a fixed secret.
+
+use arbitrary::Unstructured;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use twiceshy::{
+    AdaptiveBloomFilter, Answer, BloomBuilder, BuildError, Hash, InsertError, KeyedHasher, Secret,
+};
+use twiceshy_model::bloom::{Shape, drive, drive_shape};
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn any_script(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+        drive(&bytes);
+    }
+
+    /// So few cells, and so few repairs planned, that all that can be full is.
+    #[test]
+    fn overfull(
+        capacity in 1usize..12,
+        rate in prop::sample::select(vec![0.99, 0.7, 0.5, 0.3]),
+        adaptations in 0usize..6,
+        bytes in prop::collection::vec(any::<u8>(), 4000),
+    ) {
+        drive_shape(Shape { capacity, rate, adaptations }, &mut Unstructured::new(&bytes));
+    }
+
+    /// Several levels below the first one are planned, and used.
+    #[test]
+    fn deep(bytes in prop::collection::vec(any::<u8>(), 4000)) {
+        let shape = Shape { capacity: 40, rate: 0.6, adaptations: 2000 };
+        drive_shape(shape, &mut Unstructured::new(&bytes));
+    }
+}
+
+/// An endless list of random hashes for each seed.
+fn random(seed: u64) -> impl Fn(u64) -> Hash + Clone {
+    let hasher = KeyedHasher::new(&Secret::from_bytes([42; 16]));
+    move |index| hasher.hash(&(u128::from(seed) << 64 | u128::from(index)))
+}
+
+/// A filter, and its members in hash order.
+struct Set {
+    filter: AdaptiveBloomFilter,
+    members: BTreeSet<Hash>,
+}
+
+impl Set {
+    fn full(builder: &BloomBuilder, seed: u64) -> Self {
+        let mut filter = builder.build().unwrap();
+        let capacity = builder.plan().unwrap().capacity as u64;
+        let members: BTreeSet<Hash> = (0..capacity).map(random(seed)).collect();
+        for &member in &members {
+            filter.insert(member).unwrap();
+        }
+        Self { filter, members }
+    }
+
+    /// Asks for a stranger, and repairs the mistake, if it is one.
+    fn ask(&mut self, query: Hash) -> bool {
+        let Answer::Maybe(claim) = self.filter.check(query) else { return false };
+        let suspects: Vec<Hash> = self.members.range(claim.suspects()).copied().collect();
+        self.filter.adapt(&claim, &suspects).unwrap();
+        assert!(!self.filter.contains(query));
+        true
+    }
+
+    fn check(&self) {
+        let lost = self.members.iter().filter(|&&member| !self.filter.contains(member)).count();
+        assert_eq!(lost, 0, "false negatives");
+        self.filter.validate().unwrap();
+    }
+}
+
+fn planned(capacity: usize, rate: f64) -> BloomBuilder {
+    AdaptiveBloomFilter::builder().capacity(capacity).false_positive_rate(rate)
+}
+
+/// A count must not be above its expectation by more than 5 standard deviations.
+fn assert_at_most(what: &str, count: u64, queries: u64, rate: f64) {
+    let expected = rate * queries as f64;
+    let most = expected + 5.0 * (expected * (1.0 - rate)).sqrt() + 1.0;
+    assert!((count as f64) < most, "{what}: {count} of {queries}, not {expected:.0}");
+}
+
+#[test]
+fn the_false_positive_rate_is_the_promised_one() {
+    const QUERIES: u64 = 400_000;
+    for (seed, rate) in (1..).zip([0.9, 0.5, 0.25, 0.1, 0.01, 0.001]) {
+        let set = Set::full(&planned(30_000, rate), seed);
+        let queries: Vec<Hash> = (0..QUERIES).map(random(100)).collect();
+        let mut maybe = Vec::new();
+        set.filter.contains_many(&queries, &mut maybe);
+        let count = maybe.iter().filter(|&&maybe| maybe).count() as u64;
+        let what = format!("a rate of {rate}");
+        // Members set cells by chance: 2 % for them.
+        assert_at_most(&what, count, QUERIES, (rate * 1.02).min(1.0));
+        assert!(count as f64 > 0.93 * rate * QUERIES as f64 - 60.0, "{what}: {count} are few");
+        set.check();
+    }
+}
+
+/// Bender et al.'s game: the adversary asks what it likes, fresh keys or any that were mistakes
+/// before, as often as it likes; each mistake is repaired at once. No strategy makes more of them
+/// than ε of its queries.
+#[test]
+fn the_adversary_gets_no_more_than_the_rate() {
+    const CAPACITY: usize = 20_000;
+    for (seed, rate) in (1..).zip([0.25, 0.1, 0.02, 0.004]) {
+        let mut set = Set::full(&planned(CAPACITY, rate), seed);
+        let fresh = random(200 + seed);
+        let (mut found, mut first, mut again) = (Vec::new(), 0, 0);
+        for round in 0..CAPACITY as u64 {
+            let query = fresh(round);
+            if set.ask(query) {
+                first += 1;
+                found.push(query);
+            }
+            // What was a mistake is asked for again and again: two of them with each fresh key.
+            for turn in 0..2u64.min(found.len() as u64) {
+                let at = (round * 2 + turn) % found.len() as u64;
+                again += u64::from(set.ask(found[at as usize]));
+            }
+        }
+        let rounds = CAPACITY as u64;
+        assert_at_most(&format!("fresh keys at {rate}"), first, rounds, rate * 1.02);
+        // Level 1 and below have the rate ε² at most, and so had each query that comes back.
+        assert_at_most(&format!("old mistakes at {rate}"), again, 2 * rounds, rate * rate);
+        let statistics = set.filter.statistics();
+        assert!(first > rounds / 2 * (rate * 1000.0) as u64 / 1000, "{first} at {rate}");
+        assert!((0.5..1.5).contains(&statistics.wear), "as planned: {}", statistics.wear);
+        set.check();
+
+        // Rebuilt, it has room for as many again.
+        set.filter.rebuild(set.members.iter().copied()).unwrap();
+        assert_eq!(set.filter.statistics().wear, 0.0);
+        assert_eq!(found.iter().filter(|&&query| set.filter.contains(query)).count(), found.len());
+        set.check();
+    }
+}
+
+/// The paper's claim: (1 + O(ε)) times the space of a Bloom filter, after as many queries as there
+/// are members. The factor of ε is 9 at ε = 1/4, where a dead cell takes as much as a member does,
+/// and less at better rates.
+#[test]
+fn space_is_that_of_a_bloom_filter_and_little_more() {
+    const CAPACITY: usize = 200_000;
+    println!(
+        "rate      Bloom  planned    taken   factor  (factor-1)/rate  bits/member  dead cells  bits each"
+    );
+    for (seed, rate) in (1..).zip([0.25, 0.1, 0.02, 0.004, 0.001]) {
+        let mut set = Set::full(&planned(CAPACITY, rate), seed);
+        let plan = planned(CAPACITY, rate).plan().unwrap();
+        let fresh = random(300 + seed);
+        let mistakes = (0..CAPACITY as u64).filter(|&index| set.ask(fresh(index))).count();
+        assert!(mistakes as u64 >= set.filter.statistics().dead_cells);
+        let statistics = set.filter.statistics();
+        let bloom = set.filter.levels().next().unwrap();
+        let bits = f64::from(bloom.functions) * bloom.cells as f64;
+        let factor = statistics.bytes as f64 * 8.0 / bits;
+        let dead = statistics.dead_bytes as f64 * 8.0 / statistics.dead_cells as f64;
+        println!(
+            "{rate:<7} {:>7.0} {:>8} {:>8} {factor:>8.4} {:>16.2} {:>12.2} {:>11} {dead:>10.1}",
+            bits / 8.0,
+            plan.bytes,
+            statistics.bytes,
+            (factor - 1.0) / rate,
+            statistics.bits_per_member,
+            statistics.dead_cells,
+        );
+        // What is there however small ε is: versions, and the structure itself.
+        let fixed = 10_000.0 * 8.0 / bits;
+        assert!(factor < 1.0 + 9.5 * rate + fixed, "{factor} at a rate of {rate}");
+        assert!(statistics.bytes as f64 <= plan.bytes as f64 * 1.02, "more than was planned");
+        // The optimum of any partitioned Bloom filter is log₂ e · log₂(1/ε).
+        let optimum = core::f64::consts::LOG2_E * rate.recip().log2();
+        assert!(bits / (CAPACITY as f64) < 1.03 * optimum, "level 0 at {rate}");
+        set.check();
+    }
+}
+
+#[test]
+fn far_more_repairs_than_planned_are_done_and_lose_nobody() {
+    let mut set = Set::full(&planned(2000, 0.1).adaptations(20), 1);
+    let fresh = random(400);
+    let mistakes: Vec<Hash> = (0..30_000).map(fresh).filter(|&query| set.ask(query)).collect();
+    assert!(mistakes.len() > 1000, "{}", mistakes.len());
+    let statistics = set.filter.statistics();
+    assert!(statistics.rebuild_due && statistics.wear > 10.0, "{statistics:?}");
+    let again = mistakes.iter().filter(|&&query| set.filter.contains(query)).count();
+    assert!(again < mistakes.len() / 20, "{again} of {} are back", mistakes.len());
+    set.check();
+}
+
+/// Members come and go; those that go leave ghosts, which a rebuild clears.
+#[test]
+fn churn_fills_the_filter_until_it_is_rebuilt() {
+    let mut set = Set::full(&planned(5000, 0.02), 1);
+    let (newcomer, fresh) = (random(500), random(501));
+    let mut rebuilds = 0;
+    for index in 0..20_000 {
+        let gone = *set.members.iter().nth(index % 97).unwrap();
+        let Answer::Maybe(claim) = set.filter.check(gone) else { panic!("a false negative") };
+        let suspects: Vec<Hash> = set.members.range(claim.suspects()).copied().collect();
+        set.filter.remove_listed(&claim, &suspects, None).unwrap();
+        set.members.remove(&gone);
+        let hash = newcomer(index as u64);
+        if let Err(InsertError::Full { load }) = set.filter.insert(hash) {
+            assert!(load >= 1.0 && set.filter.statistics().rebuild_due);
+            // There must be room for what comes and goes.
+            let keep: Vec<Hash> = set.members.iter().copied().take(4000).collect();
+            set.members = keep.iter().copied().collect();
+            set.filter.rebuild(keep).unwrap();
+            set.filter.insert(hash).unwrap();
+            rebuilds += 1;
+        }
+        set.members.insert(hash);
+        let query = fresh(index as u64);
+        if let Answer::Maybe(claim) = set.filter.check(query) {
+            let suspects: Vec<Hash> = set.members.range(claim.suspects()).copied().collect();
+            set.filter.adapt_dropping_ghosts(&claim, &suspects).unwrap();
+            assert!(!set.filter.contains(query));
+        }
+    }
+    assert!(rebuilds > 3);
+    set.check();
+}
+
+#[test]
+fn builders_refuse_what_is_impossible_and_keep_to_their_plan() {
+    let builder = AdaptiveBloomFilter::builder();
+    assert!(matches!(builder.plan(), Err(BuildError::BloomSize)));
+    assert!(matches!(builder.clone().capacity(9).memory(9).plan(), Err(BuildError::BloomSize)));
+    assert!(matches!(builder.clone().memory(100).plan(), Err(BuildError::Budget(100))));
+    for rate in [0.0, -1.0, 1.0, f64::NAN] {
+        assert!(matches!(planned(10, rate).plan(), Err(BuildError::Rate(_))));
+    }
+    assert!(matches!(planned(usize::MAX, 0.1).plan(), Err(BuildError::Capacity(usize::MAX))));
+    assert!(planned(0, 0.1).build().unwrap().insert(Hash::MIN).is_err());
+    for rate in [0.99, 0.5, 0.1, 0.001, 1e-9, 1e-16] {
+        for capacity in [1, 100, 10_000] {
+            let plan = planned(capacity, rate).plan().unwrap();
+            assert!(plan.rate <= rate * 1.000_001 && plan.capacity == capacity);
+            let filter = planned(capacity, rate).build().unwrap();
+            assert!(filter.memory_usage() <= plan.bytes);
+            let within = AdaptiveBloomFilter::builder().false_positive_rate(rate);
+            let largest = within.memory(plan.bytes).plan().unwrap();
+            assert!(largest.capacity >= capacity && largest.bytes <= plan.bytes);
+        }
+    }
+}
