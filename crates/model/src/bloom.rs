@@ -162,6 +162,10 @@ impl Stage {
     /// Asks, and repairs what is a mistake: first with lists that must be refused.
     fn query(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         self.asked.push(query);
+        // Those before are forgotten: what is checked after each step would be too much.
+        if self.asked.len() > 40 {
+            self.asked.remove(0);
+        }
         let Answer::Maybe(claim) = self.filter.check(query) else {
             assert!(!self.model.members.contains_key(&query), "a false negative");
             return Ok(());

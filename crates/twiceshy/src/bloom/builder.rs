@@ -111,7 +111,7 @@ impl BloomBuilder {
             functions: first.shape.functions,
             cells: first.shape.cells,
             rate: first.shape.rate(first.room),
-            bytes: blueprint.bytes().expect("it was planned"),
+            bytes: blueprint.bytes,
         })
     }
 
@@ -140,7 +140,7 @@ impl BloomBuilder {
     fn blueprint_within(&self, bytes: u64) -> Result<Blueprint, BuildError> {
         let fits = |capacity: u64| {
             let planned = self.blueprint_for(capacity)?;
-            (planned.bytes()? <= bytes).then_some(planned)
+            (planned.bytes <= bytes).then_some(planned)
         };
         // Few cells hold many members if nearly every query may be a mistake.
         let (mut low, mut high) = (0, bytes.saturating_mul(1 << 10).min(1 << 48) + 1);

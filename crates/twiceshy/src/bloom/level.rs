@@ -27,8 +27,8 @@ pub(super) struct Blueprint {
     pub(super) deeper: Vec<LevelPlan>,
     /// How many cells may die.
     pub(super) repairs: u64,
-    /// Hashes that the last level is going to hold then.
-    last: u64,
+    /// Bytes of a filter, when so many have died.
+    pub(super) bytes: u64,
 }
 
 impl Blueprint {
@@ -37,8 +37,7 @@ impl Blueprint {
     pub(super) fn new(capacity: u64, rate: f64, repairs: u64) -> Option<Self> {
         let plans =
             (0..MOST_DEPTH as usize).map(|deeper| Self::with(capacity, rate, repairs, deeper));
-        let fitting = plans.map_while(|plan| plan).filter_map(|plan| Some((plan.bytes()?, plan)));
-        fitting.min_by_key(|(bytes, _)| *bytes).map(|(_, plan)| plan)
+        plans.map_while(|plan| plan).min_by_key(|plan| plan.bytes)
     }
 
     /// The plan of so many levels beside the first and the last.
@@ -66,18 +65,13 @@ impl Blueprint {
             above = next;
         }
         let first = LevelPlan { shape, rate, room: capacity };
-        Some(Self { first, deeper, repairs, last: moved(above) as u64 })
-    }
-
-    /// Bytes of a filter, when it is worn out; `None` if there is no such memory.
-    pub(super) fn bytes(&self) -> Option<u64> {
-        let cells = self.first.shape.cells;
-        let levels: u64 = self.deeper.iter().map(|level| level.shape.bytes()).sum();
-        let levels = levels + self.first.shape.bytes();
-        let dead = DeadCells::bytes_for(cells, self.repairs)?;
-        let own = size_of::<AdaptiveBloomFilter>() + self.deeper.len() * LEVEL_BYTES;
-        let last = self.last * size_of::<Hash>() as u64;
-        Some(own as u64 + levels + dead + last + Versions::bytes_for(cells))
+        let shapes = core::iter::once(&first).chain(&deeper).map(|level| level.shape);
+        let dead = DeadCells::bytes_for(shape.cells, repairs)?;
+        let last = moved(above) as u64 * size_of::<Hash>() as u64;
+        let own = size_of::<AdaptiveBloomFilter>() + deeper.len() * LEVEL_BYTES;
+        let beside = own as u64 + dead + last + Versions::bytes_for(shape.cells);
+        let bytes = shapes.map(Shape::bytes).sum::<u64>() + beside;
+        Some(Self { first, deeper, repairs, bytes })
     }
 }
 

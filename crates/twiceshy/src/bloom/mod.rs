@@ -74,9 +74,10 @@ use level::{Blueprint, LEVEL_BYTES, Level};
 /// functions and a better rate, which is asked for that cell from now on. There, too, mistakes can
 /// happen, and below it there is a third; in the end there are whole hashes, which are never wrong.
 ///
-/// Take it where a Bloom filter is what there is room for, or where members come and never go; an
-/// [`AdaptiveQuotientFilter`](crate::AdaptiveQuotientFilter) is faster, removes exactly, forgets no
-/// repair, and is smaller below a rate of 1/100 or so.
+/// Take it where members come and hardly go, and one query in a hundred or more may be a mistake;
+/// an [`AdaptiveQuotientFilter`](crate::AdaptiveQuotientFilter) touches one cache line where this
+/// one touches several, removes exactly, forgets no repair, and is the smaller one at rates below
+/// 1/1000 or so.
 ///
 /// The filter knows only hashes; [`Keyed`](crate::Keyed) binds it to a key type and a secret. It
 /// does no I/O: whoever has the members lists them.
