@@ -2,6 +2,7 @@
 
 mod bits;
 mod bloom;
+mod cascade;
 mod claim;
 mod coded;
 mod concurrent;
@@ -9,6 +10,7 @@ mod error;
 mod fingerprint;
 mod hash;
 mod keyed;
+mod last_level;
 mod member;
 mod quotient;
 mod range;
@@ -19,6 +21,7 @@ mod table;
 mod traits;
 
 pub use bloom::{AdaptiveBloomFilter, BloomBuilder, BloomLevel, BloomPlan, BloomStatistics};
+pub use cascade::QuotientCascade;
 pub use claim::{Adaptation, Answer, Claim};
 pub use coded::{
     CodedBuilder, CodedFilter, CodedStatistics, ExtensionFilter, Extensions, Selectors,

@@ -32,3 +32,17 @@ impl From<&Member> for Member {
         *member
     }
 }
+
+/// Members in hash order, each once, with all its counts.
+pub(crate) fn merged(mut members: Vec<Member>) -> Vec<Member> {
+    members.retain(|member| member.count > 0);
+    members.sort_unstable();
+    members.dedup_by(|same, member| {
+        let is_same = same.hash == member.hash;
+        if is_same {
+            member.count = member.count.saturating_add(same.count);
+        }
+        is_same
+    });
+    members
+}

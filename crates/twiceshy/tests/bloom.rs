@@ -136,7 +136,7 @@ fn the_adversary_gets_no_more_than_the_rate() {
 
         // Rebuilt, it has room for as many again.
         set.filter.rebuild(set.members.iter().copied()).unwrap();
-        assert_eq!(set.filter.statistics().wear, 0.0);
+        assert_eq!(set.filter.statistics().dead_cells, 0);
         assert_eq!(found.iter().filter(|&&query| set.filter.contains(query)).count(), found.len());
         set.check();
     }

@@ -2,6 +2,7 @@
 
 use super::AdaptiveBloomFilter;
 use crate::claim::Mismatch;
+use crate::member::merged;
 use crate::{Claim, Hash, Member};
 
 /// A list of the members of a cell.
@@ -31,18 +32,9 @@ impl AdaptiveBloomFilter {
         L: Copy + Into<Member>,
     {
         let cell = self.cell_of(claim.query);
-        let members = members.iter().map(|&member| member.into());
-        let mut members: Vec<Member> = members.collect();
+        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
         claim.check(self.versions.at(cell), &members)?;
-        members.retain(|member| member.count > 0);
-        members.sort_unstable();
-        members.dedup_by(|same, member| {
-            let is_same = same.hash == member.hash;
-            if is_same {
-                member.count = member.count.saturating_add(same.count);
-            }
-            is_same
-        });
+        let members = merged(members);
         let absent = members.iter().filter(|member| !self.contains(member.hash));
         let surplus = absent.fold(0, |sum: u64, member| sum.saturating_add(member.count));
         let unlisted = if self.dead.depth(cell) == self.last_depth() {

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! The files: [`cells`] has the bits of a level, [`dead`] the dead cells with their depths,
-//! [`last`] the last level, [`level`] the plan of them all; [`lookup`] asks, [`change`] inserts,
+//! [`LastLevel`] the last level, [`level`] the plan of them all; [`lookup`] asks, [`change`] inserts,
 //! removes and rebuilds, [`listing`] and [`adapt`] repair.
 //!
 //! # Invariants
@@ -46,7 +46,6 @@ mod builder;
 mod cells;
 mod change;
 mod dead;
-mod last;
 mod level;
 mod listing;
 mod lookup;
@@ -57,13 +56,13 @@ pub use builder::{BloomBuilder, BloomPlan};
 use crate::claim::Versions;
 use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
 use crate::hash::{HashScheme, Scaled};
+use crate::last_level::LastLevel;
 use crate::{
     Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Fingerprint, Hash, Member,
     Removable,
 };
 use core::fmt;
 use dead::DeadCells;
-use last::LastLevel;
 use level::{Blueprint, LEVEL_BYTES, Level};
 
 /// A Bloom filter that learns from its mistakes.

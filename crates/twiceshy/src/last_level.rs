@@ -1,34 +1,34 @@
-//! The last level: whole hashes, so that it is never wrong.
+//! The last level of a cascade: whole hashes, so that it is never wrong.
 
 use crate::Hash;
 use core::ops::RangeInclusive;
 
 /// Hashes in order, each once.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LastLevel {
+pub(crate) struct LastLevel {
     hashes: Vec<Hash>,
 }
 
 impl LastLevel {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.hashes.len()
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         (self.hashes.capacity() * size_of::<Hash>()) as u64
     }
 
-    pub(super) fn contains(&self, hash: Hash) -> bool {
+    pub(crate) fn contains(&self, hash: Hash) -> bool {
         self.hashes.binary_search(&hash).is_ok()
     }
 
-    pub(super) fn insert(&mut self, hash: Hash) {
+    pub(crate) fn insert(&mut self, hash: Hash) {
         if let Err(at) = self.hashes.binary_search(&hash) {
             self.hashes.insert(at, hash);
         }
     }
 
-    pub(super) fn remove(&mut self, hash: Hash) {
+    pub(crate) fn remove(&mut self, hash: Hash) {
         if let Ok(at) = self.hashes.binary_search(&hash) {
             self.hashes.remove(at);
         }
@@ -41,16 +41,16 @@ impl LastLevel {
     }
 
     /// All hashes of an interval.
-    pub(super) fn within(&self, interval: &RangeInclusive<Hash>) -> &[Hash] {
+    pub(crate) fn within(&self, interval: &RangeInclusive<Hash>) -> &[Hash] {
         &self.hashes[self.places(interval)]
     }
 
     /// Puts other hashes in the place of all of an interval.
-    pub(super) fn replace(&mut self, interval: &RangeInclusive<Hash>, hashes: &[Hash]) {
+    pub(crate) fn replace(&mut self, interval: &RangeInclusive<Hash>, hashes: &[Hash]) {
         self.hashes.splice(self.places(interval), hashes.iter().copied());
     }
 
-    pub(super) fn all(&self) -> &[Hash] {
+    pub(crate) fn all(&self) -> &[Hash] {
         &self.hashes
     }
 }

@@ -1,0 +1,250 @@
+//! The cascade over quotient filters.
+//!
+//! As in the [adaptive Bloom filter](crate::AdaptiveBloomFilter), each level answers for the
+//! mistakes of those above, and a cell of the first one that dies is an interval of hashes: here a
+//! quotient and a remainder. It needs no list of dead cells: the depth of a cell is the value of its
+//! fingerprint, which all members of the cell share.
+//!
+//! # Invariants
+//! 1. The first level holds all members, and lengthens no fingerprint: so a cell has one entry at
+//!    most, with the number of its members and its depth, 0 if it is alive.
+//! 2. All members of a cell are in the level of its depth, under [another hash](rehash).
+//! 3. The last level holds hashes of cells of its depth only.
+//!
+//! A lookup says "absent" if the first level has no such cell, or if the level of its depth doesn't
+//! hold the hash: by the first two, never of a member.
+
+mod repair;
+mod validate;
+
+use crate::error::{AdaptError, BuildError, InsertError};
+use crate::hash::HashScheme;
+use crate::last_level::LastLevel;
+use crate::{
+    Adaptation, AdaptiveFilter, AdaptiveQuotientFilter, Answer, Claim, Dynamic, Filter, Hash,
+    Member,
+};
+use core::fmt;
+
+/// Bits of a depth.
+const DEPTH_BITS: u32 = 2;
+
+/// The most levels between the first and the last: the schedule has no more at rates up to 1/4.
+const MOST_DEEPER: usize = 2;
+
+/// Rates below this one aren't worth a filter: whole hashes are no larger.
+const LEAST_RATE: f64 = 1.0 / (1u64 << 48) as f64;
+
+/// The load at which a deeper level doubles.
+const GROWTH_LOAD: f64 = 0.95;
+
+/// Plain quotient filters that learn from their mistakes together.
+///
+/// This is the construction of Bender et al.'s theorem 20, for comparison: an
+/// [`AdaptiveQuotientFilter`] lengthens fingerprints where they are, in less space and without
+/// another lookup, and is what to take. A cascade makes any filter adaptive whose cells are
+/// intervals, and has no more than log* n levels: rates ε, then ε^(1/√ε), then ε^(1/ε₁), so that at
+/// ε = 1/4 they are 1/4, 1/16 and 2⁻³², and below 1/16 or so the second is the last one already,
+/// which holds whole hashes.
+///
+/// # Guarantees
+/// As those of an [`AdaptiveBloomFilter`](crate::AdaptiveBloomFilter), but the cell of a claim knows
+/// how many members it has: a list that misses one is refused.
+///
+/// # Examples
+/// ```
+/// use twiceshy::{Answer, Hash, QuotientCascade};
+/// let mut filter = QuotientCascade::new(0.25, 1000)?;
+/// let member = Hash::from_u128(0x1234_5678 << 96);
+/// let query = Hash::from_u128(0x1234_5679 << 96);
+/// filter.insert(member)?;
+/// let Answer::Maybe(claim) = filter.check(query) else { panic!("they share a cell") };
+/// filter.adapt(&claim, &[member])?;
+/// assert!(!filter.contains(query) && filter.contains(member));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct QuotientCascade {
+    first: AdaptiveQuotientFilter,
+    /// The levels below it, but for the last.
+    deeper: Vec<AdaptiveQuotientFilter>,
+    last: LastLevel,
+    adaptations: u64,
+}
+
+/// Another hash for level `number`, without anything that hashes of one cell have in common.
+/// Different hashes stay different.
+fn rehash(hash: Hash, number: u32) -> Hash {
+    let odd = 0x2d99_787e_fda9_9e3c_9e37_79b9_7f4a_7c15_u128;
+    let mut value = hash.as_u128().wrapping_add(u128::from(number));
+    for _ in 0..2 {
+        value = (value ^ value >> 67).wrapping_mul(odd);
+    }
+    Hash::from_u128(value ^ value >> 65)
+}
+
+/// The rates of the levels between the first and the last.
+fn schedule(rate: f64) -> impl Iterator<Item = f64> {
+    let second = rate.powf(rate.sqrt().recip());
+    let rates = core::iter::successors(Some(second), move |above| Some(rate.powf(above.recip())));
+    rates.take_while(|&rate| rate >= LEAST_RATE).take(MOST_DEEPER)
+}
+
+impl QuotientCascade {
+    /// An empty filter of that rate for so many members, with room to repair the mistakes of as
+    /// many queries; deeper levels grow with more.
+    ///
+    /// # Errors
+    /// If there is no such filter, or no memory for it.
+    pub fn new(rate: f64, capacity: usize) -> Result<Self, BuildError> {
+        let builder = AdaptiveQuotientFilter::builder();
+        let repairs = (rate * capacity as f64).ceil();
+        // A depth takes a slot or two beside the fingerprint.
+        let first = builder.false_positive_rate(rate).capacity(capacity).value_bits(DEPTH_BITS);
+        let first = first.adaptations(2 * repairs as usize).build()?;
+        let (mut deeper, mut above) = (Vec::new(), rate);
+        for level_rate in schedule(rate) {
+            let moved = (repairs * above / rate).ceil().max(1.0);
+            let builder = AdaptiveQuotientFilter::builder().false_positive_rate(level_rate);
+            let builder = builder.capacity(moved as usize).adaptations(0).grow_at(GROWTH_LOAD);
+            deeper.push(builder.build()?);
+            above = level_rate;
+        }
+        Ok(Self { first, deeper, last: LastLevel::default(), adaptations: 0 })
+    }
+
+    fn last_depth(&self) -> u32 {
+        self.deeper.len() as u32 + 1
+    }
+
+    /// The level that answers for a hash, which is in the first.
+    fn depth(&self, hash: Hash) -> u32 {
+        self.first.value(hash).unwrap_or(0) as u32
+    }
+
+    /// Whether a key of this hash may be a member. "No" is certain.
+    pub fn contains(&self, hash: Hash) -> bool {
+        self.first.contains(hash)
+            && match self.depth(hash) {
+                0 => true,
+                depth => self.level_contains(depth, hash),
+            }
+    }
+
+    fn level_contains(&self, depth: u32, hash: Hash) -> bool {
+        let level = self.deeper.get(depth as usize - 1);
+        level.map_or_else(|| self.last.contains(hash), |level| level.contains(rehash(hash, depth)))
+    }
+
+    /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
+    /// to repair the filter if it was a mistake.
+    pub fn check(&self, hash: Hash) -> Answer {
+        if self.contains(hash) { Answer::Maybe(self.first.claim(hash)) } else { Answer::Absent }
+    }
+
+    /// Inserts a member; one that is in a dead cell into the level that answers for it, too.
+    ///
+    /// # Errors
+    /// [`InsertError::Full`], and nothing has changed, if no slot is left.
+    pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+        self.first.insert(hash)?;
+        let depth = self.depth(hash);
+        if depth > 0
+            && let Err(error) = self.insert_below(depth, hash.into())
+        {
+            self.first.remove(hash).expect("it was inserted just now");
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn insert_below(&mut self, depth: u32, member: Member) -> Result<(), InsertError> {
+        match self.deeper.get_mut(depth as usize - 1) {
+            Some(level) => level.insert_times(rehash(member.hash, depth), member.count),
+            None => {
+                self.last.insert(member.hash);
+                Ok(())
+            }
+        }
+    }
+
+    /// How many members there are, each counted as often as it was inserted.
+    pub fn len(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Mistakes repaired since the filter was built.
+    pub fn adaptations(&self) -> u64 {
+        self.adaptations
+    }
+
+    /// How many members the levels below the first have; the last is the one of whole hashes.
+    pub fn members_below(&self) -> impl Iterator<Item = usize> {
+        let deeper = self.deeper.iter().map(AdaptiveQuotientFilter::len);
+        deeper.chain(core::iter::once(self.last.len()))
+    }
+
+    /// Bytes of memory that the filter takes.
+    pub fn memory_usage(&self) -> u64 {
+        let levels = core::iter::once(&self.first).chain(&self.deeper);
+        let beside = size_of::<Self>() - size_of::<AdaptiveQuotientFilter>();
+        let levels: u64 = levels.map(AdaptiveQuotientFilter::memory_usage).sum();
+        levels + self.last.bytes() + beside as u64
+    }
+}
+
+impl fmt::Debug for QuotientCascade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuotientCascade")
+            .field("first", &self.first)
+            .field("members_below", &self.members_below().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Filter for QuotientCascade {
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory_usage(&self) -> u64 {
+        self.memory_usage()
+    }
+
+    fn hash_scheme(&self) -> HashScheme {
+        self.first.hash_scheme()
+    }
+}
+
+impl Dynamic for QuotientCascade {
+    fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+        self.insert(hash)
+    }
+}
+
+impl AdaptiveFilter for QuotientCascade {
+    fn check(&self, hash: Hash) -> Answer {
+        self.check(hash)
+    }
+
+    fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
+        self.adapt(claim, members)
+    }
+
+    fn adapt_dropping_ghosts(
+        &mut self,
+        claim: &Claim,
+        members: &[Member],
+    ) -> Result<Adaptation, AdaptError> {
+        self.adapt_dropping_ghosts(claim, members)
+    }
+}

@@ -1,0 +1,183 @@
+//! Repairing a mistake, and removing a member: what takes a list.
+
+use super::{QuotientCascade, rehash};
+use crate::claim::Mismatch;
+use crate::error::{AdaptError, RemoveError};
+use crate::member::merged;
+use crate::{Adaptation, Claim, Hash, Member};
+
+/// A list of the members of a cell.
+struct Listed {
+    /// In hash order, each once.
+    members: Vec<Member>,
+    unlisted: u64,
+    surplus: u64,
+}
+
+impl QuotientCascade {
+    /// Looks at the list that comes with a claim.
+    fn list<L>(&self, claim: &Claim, members: &[L]) -> Result<Listed, Mismatch>
+    where
+        L: Copy + Into<Member>,
+    {
+        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
+        claim.check(self.first.claim(claim.query).version, &members)?;
+        let members = merged(members);
+        let listed = members.iter().fold(0, |sum: u64, member| sum.saturating_add(member.count));
+        let stored = self.first.count(claim.query);
+        let unlisted = stored.saturating_sub(listed);
+        Ok(Listed { members, unlisted, surplus: listed.saturating_sub(stored) })
+    }
+
+    /// Repairs a mistake: the claim's query is no member, and `members` are *all* members
+    /// in [`claim.suspects()`](Claim::suspects), in any order, with their counts. Another level
+    /// answers for their cell from now on: the first below that doesn't confuse them with the
+    /// query. Afterwards the filter answers "absent" to it.
+    ///
+    /// # Errors
+    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if `members`
+    /// are not those of the cell, if the query is one of them, or if there is no room.
+    pub fn adapt<L>(&mut self, claim: &Claim, members: &[L]) -> Result<Adaptation, AdaptError>
+    where
+        L: Copy + Into<Member>,
+    {
+        let listed = self.list(claim, members)?;
+        check(claim, &listed)?;
+        if listed.unlisted > 0 {
+            return Err(AdaptError::Unlisted { members: listed.unlisted });
+        }
+        let lengthened = self.move_down(claim, &listed.members)?;
+        Ok(Adaptation { lengthened, ghosts: 0 })
+    }
+
+    /// As [`adapt`](Self::adapt), but what no listed member explains is dropped from the first
+    /// level, and from the last one. In levels between, nobody knows under which hash it is; it
+    /// stays there, as a chance of a mistake.
+    ///
+    /// By calling this you say that `members` is **complete and current**. If it is
+    /// not, a member is taken for a ghost, and lost.
+    ///
+    /// # Errors
+    /// As [`adapt`](Self::adapt), but for [`AdaptError::Unlisted`].
+    pub fn adapt_dropping_ghosts<L>(
+        &mut self,
+        claim: &Claim,
+        members: &[L],
+    ) -> Result<Adaptation, AdaptError>
+    where
+        L: Copy + Into<Member>,
+    {
+        let Listed { members, unlisted: ghosts, .. } = {
+            let listed = self.list(claim, members)?;
+            check(claim, &listed)?;
+            listed
+        };
+        if ghosts > 0 && self.depth(claim.query) == self.last_depth() {
+            let hashes: Vec<Hash> = members.iter().map(|member| member.hash).collect();
+            self.last.replace(&claim.suspects(), &hashes);
+        }
+        // With nobody left, the cell is gone by itself.
+        let lengthened = if members.is_empty() { 0 } else { self.move_down(claim, &members)? };
+        for _ in 0..ghosts {
+            self.first.remove(claim.query).expect("as many as are stored");
+        }
+        self.adaptations += u64::from(ghosts > 0 && lengthened == 0);
+        Ok(Adaptation { lengthened, ghosts })
+    }
+
+    /// Lets another level answer for the cell of a claim, unless the query is absent already.
+    /// Returns how many members have moved.
+    fn move_down(&mut self, claim: &Claim, members: &[Member]) -> Result<usize, AdaptError> {
+        let query = claim.query;
+        if !self.contains(query) {
+            return Ok(0);
+        }
+        let above = self.depth(query);
+        let is_apart = |depth: &u32| {
+            let (level, query) = (&self.deeper[*depth as usize - 1], rehash(query, *depth));
+            let cell = level.claim(query).cell;
+            let mut hashes = members.iter().map(|member| rehash(member.hash, *depth));
+            !level.contains(query) && !hashes.any(|hash| cell.covers(hash))
+        };
+        let below = (above + 1..self.last_depth()).find(is_apart);
+        let mut depth = below.unwrap_or(self.last_depth());
+        if let Err(inserted) = self.insert_all(depth, members) {
+            self.remove_all(depth, &members[..inserted]);
+            depth = self.last_depth();
+            let inserted = self.insert_all(depth, members);
+            inserted.expect("the last level takes whom it is given");
+        }
+        if self.first.set_value(query, depth.into()).is_err() {
+            self.remove_all(depth, members);
+            return Err(AdaptError::Full { load: self.first.load() });
+        }
+        self.remove_all(above, members);
+        self.adaptations += 1;
+        Ok(members.len())
+    }
+
+    /// Inserts members into a level; if it has no room for one, tells how many it had.
+    fn insert_all(&mut self, depth: u32, members: &[Member]) -> Result<(), usize> {
+        for (index, &member) in members.iter().enumerate() {
+            self.insert_below(depth, member).map_err(|_| index)?;
+        }
+        Ok(())
+    }
+
+    /// Removes members from a level that has them, but never from the first.
+    fn remove_all(&mut self, depth: u32, members: &[Member]) {
+        for member in members.iter().filter(|_| depth > 0) {
+            self.remove_below(depth, member.hash, member.count, true);
+        }
+    }
+
+    /// Removes a member from the level of its depth, so many times; `is_last` if it is gone then.
+    fn remove_below(&mut self, depth: u32, hash: Hash, times: u64, is_last: bool) {
+        match self.deeper.get_mut(depth as usize - 1) {
+            Some(level) => {
+                for _ in 0..times {
+                    level.remove(rehash(hash, depth)).expect("a member of that level");
+                }
+            }
+            None if is_last => self.last.remove(hash),
+            None => {}
+        }
+    }
+
+    /// Removes the member that was queried, once: `members` are *all* members in
+    /// [`claim.suspects()`](Claim::suspects), the one to be removed among them. Nothing of it stays.
+    ///
+    /// # Errors
+    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the members are
+    /// not those of the cell, or if the query is none of them.
+    pub fn remove_listed<L>(&mut self, claim: &Claim, members: &[L]) -> Result<(), RemoveError>
+    where
+        L: Copy + Into<Member>,
+    {
+        let Listed { members, unlisted, surplus } = self.list(claim, members)?;
+        if surplus > 0 {
+            return Err(RemoveError::Surplus { members: surplus });
+        }
+        if unlisted > 0 {
+            return Err(RemoveError::Unlisted { members: unlisted });
+        }
+        let removed = members.iter().find(|member| member.hash == claim.query);
+        let removed = removed.ok_or(RemoveError::Absent)?;
+        let depth = self.depth(removed.hash);
+        if depth > 0 {
+            self.remove_below(depth, removed.hash, 1, removed.count == 1);
+        }
+        self.first.remove(removed.hash)
+    }
+}
+
+/// What speaks against any repair.
+fn check(claim: &Claim, listed: &Listed) -> Result<(), AdaptError> {
+    if listed.members.iter().any(|member| member.hash == claim.query) {
+        return Err(AdaptError::IsMember);
+    }
+    if listed.surplus > 0 {
+        return Err(AdaptError::Surplus { members: listed.surplus });
+    }
+    Ok(())
+}

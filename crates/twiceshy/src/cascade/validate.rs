@@ -1,0 +1,33 @@
+//! The invariants of a cascade, all checked.
+
+use super::QuotientCascade;
+use crate::error::Invalid;
+
+impl QuotientCascade {
+    /// Checks every invariant of the filter; for tests and after suspicion. Takes time in
+    /// proportion to the filter's size.
+    ///
+    /// # Errors
+    /// Says which invariant is broken.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.first.validate()?;
+        self.deeper.iter().try_for_each(|level| level.validate())?;
+        let bits = self.first.parameters().remainder_bits;
+        for entry in self.first.iter() {
+            if entry.fingerprint.bits() != bits || entry.count == 0 {
+                return Err(Invalid(format!("{entry:?} is no cell with members")));
+            }
+            if entry.value > self.last_depth().into() {
+                return Err(Invalid(format!("no level answers for {entry:?}")));
+            }
+        }
+        let hashes = self.last.all();
+        if !hashes.is_sorted_by(|a, b| a < b) {
+            return Err(Invalid("the last level is not in order".into()));
+        }
+        let stray = hashes.iter().find(|&&hash| self.depth(hash) != self.last_depth());
+        stray.map_or(Ok(()), |hash| {
+            Err(Invalid(format!("{hash:?} is in the last level, which doesn't answer for it")))
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! The cascade of quotient filters: random operations against an exact set, and the adversary at
+//! ε = 1/4, where it has the most levels.
+
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use twiceshy::{
+    AdaptError, Answer, Hash, InsertError, KeyedHasher, Member, QuotientCascade, RemoveError,
+    Secret,
+};
+
+/// One step of a script, on a hash out of a few, or next to one of them.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Insert,
+    /// Inserted, but the reverse map doesn't know it.
+    Ghost,
+    Ask,
+    AskDroppingGhosts,
+    Remove,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(Step, u8, u8)>> {
+    let step = prop_oneof![
+        4 => Just(Step::Insert),
+        1 => Just(Step::Ghost),
+        6 => Just(Step::Ask),
+        2 => Just(Step::AskDroppingGhosts),
+        2 => Just(Step::Remove),
+    ];
+    prop::collection::vec((step, any::<u8>(), any::<u8>()), 0..400)
+}
+
+fn hash(number: u8, near: u8) -> Hash {
+    let spread = u128::from(number % 60).wrapping_mul(0x2d99_787e_fda9_9e3c_2ad8_6f12_9e3b_c255);
+    Hash::from_u128(spread ^ u128::from(near % 4) << 100)
+}
+
+#[derive(Default)]
+struct Model {
+    members: BTreeMap<Hash, u64>,
+    ghosts: BTreeSet<Hash>,
+}
+
+impl Model {
+    fn list(&self, suspects: core::ops::RangeInclusive<Hash>) -> Vec<Member> {
+        let listed = self.members.range(suspects);
+        listed.map(|(&hash, &count)| Member { hash, count }).collect()
+    }
+}
+
+fn ask(filter: &mut QuotientCascade, model: &mut Model, query: Hash, dropping: bool) {
+    let Answer::Maybe(claim) = filter.check(query) else {
+        assert!(!model.members.contains_key(&query), "a false negative");
+        return;
+    };
+    let listed = model.list(claim.suspects());
+    if model.members.contains_key(&query) {
+        assert_eq!(filter.adapt(&claim, &listed), Err(AdaptError::IsMember));
+        return;
+    }
+    let has_ghosts = model.ghosts.iter().any(|ghost| claim.suspects().contains(ghost));
+    if let Some((_, short)) = listed.split_first() {
+        let refused = filter.adapt(&claim, short);
+        assert!(matches!(refused, Err(AdaptError::Unlisted { .. })), "{refused:?}");
+    }
+    let adapted = if dropping {
+        filter.adapt_dropping_ghosts(&claim, &listed)
+    } else {
+        filter.adapt(&claim, &listed)
+    };
+    match adapted {
+        Ok(adaptation) => {
+            assert_eq!(adaptation.ghosts > 0, has_ghosts);
+            assert!(!filter.contains(query), "a mistake that is repaired");
+            if dropping {
+                model.ghosts.retain(|ghost| !claim.suspects().contains(ghost));
+            }
+        }
+        Err(AdaptError::Unlisted { .. }) => assert!(has_ghosts && !dropping),
+        Err(AdaptError::Full { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn remove(filter: &mut QuotientCascade, model: &mut Model, hash: Hash) {
+    let Answer::Maybe(claim) = filter.check(hash) else { return };
+    let listed = model.list(claim.suspects());
+    match filter.remove_listed(&claim, &listed) {
+        Ok(()) => {
+            let count = model.members.get_mut(&hash).expect("a member");
+            *count -= 1;
+            if *count == 0 {
+                model.members.remove(&hash);
+            }
+            let again = filter.remove_listed(&claim, &listed);
+            assert_eq!(again, Err(RemoveError::Stale));
+        }
+        Err(RemoveError::Absent) => assert!(!model.members.contains_key(&hash)),
+        Err(RemoveError::Unlisted { .. }) => assert!(!model.ghosts.is_empty()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn no_member_is_lost(
+        steps in steps(),
+        rate in prop::sample::select(vec![0.6, 0.25, 0.1, 0.01]),
+        capacity in 1usize..40,
+    ) {
+        let mut filter = QuotientCascade::new(rate, capacity).unwrap();
+        let mut model = Model::default();
+        for (step, number, near) in steps {
+            let hash = hash(number, near);
+            match step {
+                Step::Insert | Step::Ghost => match filter.insert(hash) {
+                    Ok(()) if matches!(step, Step::Insert) && !model.ghosts.contains(&hash) => {
+                        *model.members.entry(hash).or_default() += 1;
+                    }
+                    Ok(()) => drop(model.ghosts.insert(hash)),
+                    Err(InsertError::Full { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                },
+                Step::Ask => ask(&mut filter, &mut model, hash, false),
+                Step::AskDroppingGhosts => ask(&mut filter, &mut model, hash, true),
+                Step::Remove => remove(&mut filter, &mut model, hash),
+            }
+            filter.validate()?;
+            for member in model.members.keys() {
+                prop_assert!(filter.contains(*member), "a false negative: {:?}", member);
+            }
+        }
+    }
+}
+
+/// Fresh keys, and old mistakes again and again, each repaired at once.
+#[test]
+fn the_adversary_gets_no_more_than_a_quarter() {
+    const CAPACITY: u64 = 20_000;
+    const RATE: f64 = 0.25;
+    let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
+    let mut filter = QuotientCascade::new(RATE, CAPACITY as usize).unwrap();
+    let members: BTreeSet<Hash> = (0..CAPACITY).map(|key| hasher.hash(&key)).collect();
+    members.iter().for_each(|&member| filter.insert(member).unwrap());
+    let empty = filter.memory_usage();
+    let mut ask = |query: Hash| {
+        let Answer::Maybe(claim) = filter.check(query) else { return false };
+        let suspects: Vec<Hash> = members.range(claim.suspects()).copied().collect();
+        filter.adapt(&claim, &suspects).unwrap();
+        assert!(!filter.contains(query));
+        true
+    };
+    let (mut found, mut first, mut again) = (Vec::new(), 0, 0);
+    for round in 0..CAPACITY {
+        let query = hasher.hash(&(1 << 40 | round));
+        if ask(query) {
+            first += 1;
+            found.push(query);
+        }
+        if !found.is_empty() {
+            again += u64::from(ask(found[round as usize % found.len()]));
+        }
+    }
+    let most = |rate: f64| (rate * CAPACITY as f64) + 5.0 * (rate * CAPACITY as f64).sqrt();
+    assert!(f64::from(first) <= most(RATE), "{first} mistakes");
+    assert!(first > 2000, "{first} mistakes are few");
+    // Level 1 has a rate of 1/16 when it is full.
+    assert!(again as f64 <= most(RATE / 16.0), "{again} old mistakes");
+    let below: Vec<usize> = filter.members_below().collect();
+    assert_eq!(below.len(), 3, "levels of 1/16 and 2^-32, and whole hashes");
+    assert!(below[0] > 10 * below[1] && below[2] < 10, "{below:?}");
+    println!(
+        "{:.2} bits a member, {:.2} without repairs; {below:?} below",
+        filter.memory_usage() as f64 * 8.0 / CAPACITY as f64,
+        empty as f64 * 8.0 / CAPACITY as f64,
+    );
+    assert!(members.iter().all(|&member| filter.contains(member)), "a false negative");
+    filter.validate().unwrap();
+}
