@@ -10,7 +10,7 @@ use twiceshy::{
 use twiceshy_model::bloom::{Shape, drive, drive_shape};
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
     #[test]
     fn any_script(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {

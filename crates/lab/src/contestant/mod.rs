@@ -109,7 +109,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Those of the AdaptiveQF paper's experiments.
+    /// Those of the first experiments, after the paper on adaptive quotient filters.
     pub(crate) const ALL: [Self; 5] =
         [Self::Aqf, Self::AqfUntold, Self::Qfilter, Self::Cuckoo, Self::Bloom];
 

@@ -94,21 +94,29 @@ impl QuotientCascade {
     /// An empty filter of that rate for so many members, with room to repair the mistakes of as
     /// many queries; deeper levels grow with more.
     ///
+    /// The levels have as many bits as the schedule says, no more: at rates above 1/64 that saves
+    /// nothing, as a block of the table has no more slots for it.
+    ///
     /// # Errors
     /// If there is no such filter, or no memory for it.
     pub fn new(rate: f64, capacity: usize) -> Result<Self, BuildError> {
-        let builder = AdaptiveQuotientFilter::builder();
+        if !(rate >= LEAST_RATE && rate < 1.0) {
+            return Err(BuildError::Rate(rate));
+        }
+        let level = |rate: f64, members: f64| {
+            let bits = rate.recip().log2().ceil().max(1.0) as u32;
+            let builder = AdaptiveQuotientFilter::builder().remainder_bits(bits);
+            builder.capacity(members as usize)
+        };
         let repairs = (rate * capacity as f64).ceil();
         // A depth takes a slot or two beside the fingerprint.
-        let first = builder.false_positive_rate(rate).capacity(capacity).value_bits(DEPTH_BITS);
-        let first = first.adaptations(2 * repairs as usize).build()?;
+        let first = level(rate, capacity as f64).adaptations(2 * repairs as usize);
+        let first = first.value_bits(DEPTH_BITS).build()?;
         let (mut deeper, mut above) = (Vec::new(), rate);
-        for level_rate in schedule(rate) {
+        for below in schedule(rate) {
             let moved = (repairs * above / rate).ceil().max(1.0);
-            let builder = AdaptiveQuotientFilter::builder().false_positive_rate(level_rate);
-            let builder = builder.capacity(moved as usize).adaptations(0).grow_at(GROWTH_LOAD);
-            deeper.push(builder.build()?);
-            above = level_rate;
+            deeper.push(level(below, moved).adaptations(0).grow_at(GROWTH_LOAD).build()?);
+            above = below;
         }
         Ok(Self { first, deeper, last: LastLevel::default(), adaptations: 0 })
     }
@@ -146,6 +154,9 @@ impl QuotientCascade {
     ///
     /// # Errors
     /// [`InsertError::Full`], and nothing has changed, if no slot is left.
+    ///
+    /// # Panics
+    /// Never: what is taken back was inserted just before.
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         self.first.insert(hash)?;
         let depth = self.depth(hash);
@@ -159,13 +170,11 @@ impl QuotientCascade {
     }
 
     fn insert_below(&mut self, depth: u32, member: Member) -> Result<(), InsertError> {
-        match self.deeper.get_mut(depth as usize - 1) {
-            Some(level) => level.insert_times(rehash(member.hash, depth), member.count),
-            None => {
-                self.last.insert(member.hash);
-                Ok(())
-            }
+        if let Some(level) = self.deeper.get_mut(depth as usize - 1) {
+            return level.insert_times(rehash(member.hash, depth), member.count);
         }
+        self.last.insert(member.hash);
+        Ok(())
     }
 
     /// How many members there are, each counted as often as it was inserted.

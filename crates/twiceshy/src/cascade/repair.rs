@@ -59,6 +59,9 @@ impl QuotientCascade {
     ///
     /// # Errors
     /// As [`adapt`](Self::adapt), but for [`AdaptError::Unlisted`].
+    ///
+    /// # Panics
+    /// Never: no more are removed than are stored.
     pub fn adapt_dropping_ghosts<L>(
         &mut self,
         claim: &Claim,

@@ -1,6 +1,7 @@
 //! The invariants of a cascade, all checked.
 
 use super::QuotientCascade;
+use crate::AdaptiveQuotientFilter;
 use crate::error::Invalid;
 
 impl QuotientCascade {
@@ -11,7 +12,7 @@ impl QuotientCascade {
     /// Says which invariant is broken.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.first.validate()?;
-        self.deeper.iter().try_for_each(|level| level.validate())?;
+        self.deeper.iter().try_for_each(AdaptiveQuotientFilter::validate)?;
         let bits = self.first.parameters().remainder_bits;
         for entry in self.first.iter() {
             if entry.fingerprint.bits() != bits || entry.count == 0 {
