@@ -143,7 +143,9 @@ fn the_adversary_gets_no_more_than_a_quarter() {
     let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
     let mut filter = QuotientCascade::new(RATE, CAPACITY as usize).unwrap();
     let members: BTreeSet<Hash> = (0..CAPACITY).map(|key| hasher.hash(&key)).collect();
-    members.iter().for_each(|&member| filter.insert(member).unwrap());
+    for &member in &members {
+        filter.insert(member).unwrap();
+    }
     let empty = filter.memory_usage();
     let mut ask = |query: Hash| {
         let Answer::Maybe(claim) = filter.check(query) else { return false };

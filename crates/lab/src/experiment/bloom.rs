@@ -109,3 +109,17 @@ fn run(context: &Context) -> Outcome {
         blocks: vec![table.into()],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_learns_makes_few_mistakes_again_and_who_does_not_makes_all() {
+        let shape = Shape { slots: 1 << 14, remainder_bits: 4, seed: 3 };
+        let [plain, adaptive, quotient] = KINDS.map(|kind| play(kind, &shape));
+        assert!(plain.again > 0.999 && quotient.again == 0.0);
+        assert!(adaptive.again < shape.rate() && adaptive.fresh < 1.3 * shape.rate());
+        assert!(run(&Context::smallest()).verdict == Verdict::Confirmed);
+    }
+}

@@ -100,7 +100,7 @@ impl QuotientCascade {
     /// # Errors
     /// If there is no such filter, or no memory for it.
     pub fn new(rate: f64, capacity: usize) -> Result<Self, BuildError> {
-        if !(rate >= LEAST_RATE && rate < 1.0) {
+        if !(LEAST_RATE..1.0).contains(&rate) {
             return Err(BuildError::Rate(rate));
         }
         let level = |rate: f64, members: f64| {
