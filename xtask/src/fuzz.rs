@@ -2,8 +2,16 @@
 
 use crate::shell::{self, Done, command, install, output, root};
 
-pub(crate) const TARGETS: [&str; 7] =
-    ["operations", "constructor", "snapshot", "concurrent", "pcap", "range", "range_snapshot"];
+pub(crate) const TARGETS: [&str; 8] = [
+    "operations",
+    "constructor",
+    "snapshot",
+    "concurrent",
+    "pcap",
+    "range",
+    "range_snapshot",
+    "bloom",
+];
 
 /// Coverage counters and traced comparisons, in the crates under test.
 const COVERAGE: &str = "-Cpasses=sancov-module \

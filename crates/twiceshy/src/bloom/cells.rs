@@ -248,7 +248,9 @@ mod tests {
             let all: Vec<Probes> = values.iter().map(probes).collect();
             let foreseen: Vec<bool> =
                 others.iter().map(|other| bits.would_contain(&probes(other), &all)).collect();
-            all.iter().for_each(|probes| bits.set(probes));
+            for probes in &all {
+                bits.set(probes);
+            }
             prop_assert!(all.iter().all(|probes| bits.contains(probes)));
             for (other, foreseen) in others.iter().zip(foreseen) {
                 prop_assert_eq!(bits.contains(&probes(other)), foreseen);
