@@ -137,7 +137,7 @@ impl AdaptiveBloomFilter {
     /// Mistakes that were repaired may be made once more. Who fears that somebody knows some of
     /// them hashes the members with another [secret](crate::Secret); the paper wants it to be
     /// done after as many queries as there are members, and
-    /// [`Statistics::rebuild_due`](super::BloomStatistics::rebuild_due) says when it was planned.
+    /// [`rebuild_due`](super::BloomStatistics::rebuild_due) says when it was planned.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveBloomFilter, Hash};
