@@ -32,6 +32,8 @@ proptest! {
     #[test]
     fn deep(bytes in prop::collection::vec(any::<u8>(), 4000)) {
         let shape = Shape { capacity: 40, rate: 0.6, adaptations: 2000 };
+        let plan = planned(shape.capacity, shape.rate).adaptations(shape.adaptations).plan();
+        prop_assert!(plan.unwrap().levels > 3);
         drive_shape(shape, &mut Unstructured::new(&bytes));
     }
 }
