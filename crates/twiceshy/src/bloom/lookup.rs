@@ -51,8 +51,8 @@ impl AdaptiveBloomFilter {
     }
 
     /// Answers many lookups: `maybe` is cleared and then has one answer per hash, as of
-    /// [`contains`](Self::contains). Several times as fast where the filter is larger
-    /// than the cache.
+    /// [`contains`](Self::contains). Lookups overlap their waits, which pays where the filter is
+    /// larger than the cache.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveBloomFilter, Hash};
