@@ -54,15 +54,18 @@ impl Claim {
         if self.version != current {
             return Err(Mismatch::Stale);
         }
-        let outside = listed.iter().find(|member| !self.cell.covers(member.hash));
+        let suspects = self.suspects();
+        let outside = listed.iter().find(|member| !suspects.contains(&member.hash));
         outside.map_or(Ok(()), |member| Err(Mismatch::Outside { member: member.hash }))
     }
 }
 
-/// Why a list is refused, whatever the filter holds.
+/// Why a list is refused.
 pub(crate) enum Mismatch {
     Stale,
     Outside { member: Hash },
+    /// So many are not in the filter.
+    Surplus { members: u64 },
 }
 
 impl From<Mismatch> for AdaptError {
@@ -70,6 +73,7 @@ impl From<Mismatch> for AdaptError {
         match mismatch {
             Mismatch::Stale => AdaptError::Stale,
             Mismatch::Outside { member } => AdaptError::Outside { member },
+            Mismatch::Surplus { members } => AdaptError::Surplus { members },
         }
     }
 }
@@ -79,6 +83,7 @@ impl From<Mismatch> for RemoveError {
         match mismatch {
             Mismatch::Stale => RemoveError::Stale,
             Mismatch::Outside { member } => RemoveError::Outside { member },
+            Mismatch::Surplus { members } => RemoveError::Surplus { members },
         }
     }
 }

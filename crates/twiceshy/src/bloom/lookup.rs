@@ -43,11 +43,8 @@ impl AdaptiveBloomFilter {
     /// The claim that a query may be a member, as of now.
     fn claim(&self, query: Hash) -> Claim {
         let scaled = Scaled::new(query, self.cells());
-        Claim {
-            query,
-            cell: Fingerprint::of(scaled, 0, self.cells()),
-            version: self.versions.at(scaled.quotient),
-        }
+        let cell = Fingerprint::of(scaled, 0, self.cells());
+        Claim { query, cell, through: cell, version: self.versions.at(scaled.quotient) }
     }
 
     /// Answers many lookups: `maybe` is cleared and then has one answer per hash, as of

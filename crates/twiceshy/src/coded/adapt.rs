@@ -5,18 +5,11 @@ use super::matching::matched;
 use super::scheme::{Scheme, Symbol};
 use super::{CodedFilter, Entry};
 use crate::bits::machine::{Machine, Operation};
+use crate::claim::Mismatch;
 use crate::error::AdaptError;
 use crate::hash::Scaled;
-use crate::{Adaptation, Claim, Hash, Member};
+use crate::{Adaptation, Claim, Member};
 use core::ops::RangeInclusive;
-
-/// What is wrong with a list of members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mismatch {
-    Stale,
-    Outside(Hash),
-    Surplus(u64),
-}
 
 /// An entry, and whose it is; a ghost's is nobody's.
 #[derive(Clone, Copy, Debug)]
@@ -69,11 +62,7 @@ impl<S: Scheme> CodedFilter<S> {
         drop_ghosts: bool,
     ) -> Result<Adaptation, AdaptError> {
         let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        let entries = self.owned(claim, &members).map_err(|mismatch| match mismatch {
-            Mismatch::Stale => AdaptError::Stale,
-            Mismatch::Outside(member) => AdaptError::Outside { member },
-            Mismatch::Surplus(members) => AdaptError::Surplus { members },
-        })?;
+        let entries = self.owned(claim, &members)?;
         if members.iter().any(|member| member.hash == claim.query && member.count > 0) {
             return Err(AdaptError::IsMember);
         }
@@ -170,18 +159,12 @@ impl<S: Scheme> CodedFilter<S> {
         let digits = self.scheme.digits();
         let quotients = claim.cell.quotient()..=claim.through.quotient();
         let block = self.home(*quotients.start()).block() as u64;
-        if self.versions.at(block) != claim.version {
-            return Err(Mismatch::Stale);
-        }
-        let suspects = claim.suspects();
-        if let Some(outside) = members.iter().find(|member| !suspects.contains(&member.hash)) {
-            return Err(Mismatch::Outside(outside.hash));
-        }
+        claim.check(self.versions.at(block), members)?;
         let counts = members.iter().map(|member| member.count);
         let listed = counts.fold(0, u64::saturating_add);
         let entries = self.entries(quotients);
         if listed > entries.len() as u64 {
-            return Err(Mismatch::Surplus(listed - entries.len() as u64));
+            return Err(Mismatch::Surplus { members: listed - entries.len() as u64 });
         }
         let scaled = members.iter().flat_map(|member| {
             core::iter::repeat_n(digits.scale(member.hash), member.count as usize)
@@ -194,7 +177,7 @@ impl<S: Scheme> CodedFilter<S> {
         let owners = matched(scaled.len(), entries.len(), covers);
         let found = owners.iter().flatten().count();
         if found < scaled.len() {
-            return Err(Mismatch::Surplus((scaled.len() - found) as u64));
+            return Err(Mismatch::Surplus { members: (scaled.len() - found) as u64 });
         }
         let owned = entries.iter().zip(owners);
         Ok(owned

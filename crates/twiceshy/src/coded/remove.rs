@@ -1,6 +1,5 @@
 //! Removing members.
 
-use super::adapt::Mismatch;
 use super::scheme::Scheme;
 use super::{CodedFilter, Entry};
 use crate::bits::machine::{Machine, Operation};
@@ -43,11 +42,7 @@ impl<S: Scheme> CodedFilter<S> {
         members: &[L],
     ) -> Result<(), RemoveError> {
         let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        let owned = self.owned(claim, &members).map_err(|mismatch| match mismatch {
-            Mismatch::Stale => RemoveError::Stale,
-            Mismatch::Outside(member) => RemoveError::Outside { member },
-            Mismatch::Surplus(members) => RemoveError::Surplus { members },
-        })?;
+        let owned = self.owned(claim, &members)?;
         let ghosts = owned.iter().filter(|owned| owned.owner.is_none()).count() as u64;
         if ghosts > 0 {
             return Err(RemoveError::Unlisted { members: ghosts });
