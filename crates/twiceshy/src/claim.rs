@@ -63,9 +63,13 @@ impl Claim {
 /// Why a list is refused.
 pub(crate) enum Mismatch {
     Stale,
-    Outside { member: Hash },
+    Outside {
+        member: Hash,
+    },
     /// So many are not in the filter.
-    Surplus { members: u64 },
+    Surplus {
+        members: u64,
+    },
 }
 
 impl From<Mismatch> for AdaptError {

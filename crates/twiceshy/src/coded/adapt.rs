@@ -132,7 +132,8 @@ impl<S: Scheme> CodedFilter<S> {
             }
             let may_be =
                 |ordinal: usize| !repaired[ordinal] && self.may_forget(entries, ordinal, mistake);
-            let ordinal = forget::<S>(&mut symbols, may_be).ok_or(AdaptError::Crowded)?;
+            let turn = self.forgotten + repair.forgotten;
+            let ordinal = forget(&mut symbols, turn, may_be).ok_or(AdaptError::Crowded)?;
             repair.forgotten += 1;
             let entry = entries.iter().find(|owned| owned.entry.ordinal == ordinal);
             if let Some(Owned { entry, owner: Some(owner) }) = entry {

@@ -28,7 +28,10 @@ impl<S: Scheme> CodedFilter<S> {
             match self.encode(&symbols) {
                 Some(code) => break code,
                 None if S::MEMBERS_TO_FORGET => return Err(InsertError::Crowded),
-                None => forgotten += u64::from(forget::<S>(&mut symbols, |_| true).is_some()),
+                None => {
+                    let turn = self.forgotten + forgotten;
+                    forgotten += u64::from(forget(&mut symbols, turn, |_| true).is_some());
+                }
             }
         };
         self.put(home, scaled)?;
@@ -75,7 +78,8 @@ impl<S: Scheme> CodedFilter<S> {
             if let Some(code) = self.encode(&with_it) {
                 break code;
             }
-            put_back.extend(forget::<S>(&mut symbols, |_| true));
+            let turn = self.forgotten + put_back.len() as u64;
+            put_back.extend(forget(&mut symbols, turn, |_| true));
         };
         // Entries move when one is inserted, so they are written before.
         let before: Vec<_> = put_back
@@ -118,13 +122,20 @@ impl<S: Scheme> CodedFilter<S> {
     }
 }
 
-/// Puts the entry of the highest level that may be back to level 0, the last of several; which.
-pub(super) fn forget<S: Scheme>(
+/// Puts one of the entries that may be back to level 0; which, if there is any.
+///
+/// Any is as good as the others, for all that is known, but it must not always be the same: a
+/// few mistakes that are asked again and again would push each other out for ever, beside
+/// repairs that nobody needs any more. So it is another one each `turn`.
+pub(super) fn forget(
     symbols: &mut [Symbol],
+    turn: u64,
     may_be: impl Fn(usize) -> bool,
 ) -> Option<usize> {
-    let levels = symbols.iter().enumerate().filter(|&(at, &symbol)| symbol != 0 && may_be(at));
-    let (at, _) = levels.max_by_key(|&(_, &symbol)| S::level(symbol))?;
+    let is_candidate = |&at: &usize| symbols[at] != 0 && may_be(at);
+    let candidates: Vec<usize> = (0..symbols.len()).filter(is_candidate).collect();
+    let number = (turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let at = *candidates.get(number.checked_rem(candidates.len() as u64)? as usize)?;
     symbols[at] = 0;
     Some(at)
 }

@@ -24,9 +24,9 @@
 //! its own.
 //!
 //! # When a code is full
-//! A repair then puts other entries of the block back to level 0, those of the highest level
-//! first: they take the most room, and whatever their level, it is the mistakes of level 0
-//! alone that come back. A telescoping filter needs the members of all entries that it puts
+//! A repair then puts other entries of the block back to level 0, one after the other in no
+//! order, until there is room: which of them are still needed isn't known, and what is forgotten
+//! in turns is, in the end, what is asked least. A telescoping filter needs the members of all entries that it puts
 //! back, so its claims name the whole block's interval if it foresees that; and an insert, which
 //! needs a little room, too, asks for them before it changes anything.
 
