@@ -272,6 +272,31 @@ pub enum BuildError {
         /// given.
         position: Option<usize>,
     },
+    /// A key is on the yes list and on the no list.
+    #[error(
+        "number {} of the yes list is number {} of the no list; take it off one of them",
+        yes + 1, no + 1
+    )]
+    OnBothLists {
+        /// Its hash.
+        hash: Hash,
+        /// Where it is in the yes list, counted from 0.
+        yes: usize,
+        /// Where it is in the no list, counted from 0.
+        no: usize,
+    },
+    /// There can't be that much room in a filter of lists.
+    #[error("room for {0} times as many keys more is impossible; choose 0 to 10")]
+    Room(f64),
+    /// No filter can be that large.
+    #[error("{yes} yes-keys at that rate are more than a filter can have; build several")]
+    Lists {
+        /// Yes-keys.
+        yes: u64,
+    },
+    /// Hashes aren't random.
+    #[error("the hashes are so uneven that they can't be random; hash the keys")]
+    Uneven,
     /// A hash belongs to another shard than the one that is rebuilt.
     #[error("{hash:?} is no hash of that shard; list exactly the members and mistakes of it")]
     Outside {

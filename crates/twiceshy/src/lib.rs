@@ -11,6 +11,7 @@ mod fingerprint;
 mod hash;
 mod keyed;
 mod last_level;
+mod list;
 mod member;
 mod quotient;
 mod range;
@@ -35,6 +36,7 @@ pub use error::{
 pub use fingerprint::Fingerprint;
 pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};
 pub use keyed::Keyed;
+pub use list::{Delta, DeltaError, YesNoBuilder, YesNoFilter};
 pub use member::Member;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
 pub use range::{

@@ -23,6 +23,8 @@ pub(super) enum Kind {
     Shards,
     /// A filter for ranges.
     Ranges,
+    /// A filter of yes and no lists.
+    Lists,
 }
 
 impl Kind {
@@ -31,6 +33,7 @@ impl Kind {
             Self::Filter => *b"\x89TWSHY\r\n",
             Self::Shards => *b"\x89TWSHC\r\n",
             Self::Ranges => *b"\x89TWSHR\r\n",
+            Self::Lists => *b"\x89TWSHL\r\n",
         }
     }
 
@@ -44,8 +47,8 @@ impl Kind {
         if begins_as(self) {
             return Ok(());
         }
-        let other =
-            [Self::Filter, Self::Shards, Self::Ranges].into_iter().find(|&kind| begins_as(kind));
+        let kinds = [Self::Filter, Self::Shards, Self::Ranges, Self::Lists];
+        let other = kinds.into_iter().find(|&kind| begins_as(kind));
         Err(other.map_or(SnapshotError::NotASnapshot, |kind| SnapshotError::OtherKind {
             found: kind.name(self),
         }))
@@ -58,6 +61,7 @@ impl Kind {
             (Self::Filter, _) => "a filter for single keys",
             (Self::Shards, _) => "a concurrent filter",
             (Self::Ranges, _) => "a filter for ranges",
+            (Self::Lists, _) => "a filter of yes and no lists",
         }
     }
 }

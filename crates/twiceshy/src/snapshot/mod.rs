@@ -141,11 +141,40 @@
 //! boxes are long. How boxes are written in slots is in the source (`src/range/keepsake.rs`).
 //! Members are hashed by their partitions: the number of the key without its last *m* bits, as 8
 //! bytes, or as 16 if keys have more than 64 bits.
+//!
+//! # Format of filters of yes and no lists, version 1
+//! As that of filters, with another header. What is shipped has a secret section.
+//!
+//! | byte | size | |
+//! | ---: | ---: | --- |
+//! | 0 | 8 | magic: `89 54 57 53 48 4c 0d 0a`, "\x89TWSHL\r\n" |
+//! | 8 | 4 | version: 1 |
+//! | 12 | 4 | flags: bit 0, a secret section follows the table; the others are 0 |
+//! | 16 | 8 | blocks, *b*: at most 2^26, of 512 quotients each |
+//! | 24 | 4 | bits of a remainder: 1 to 55 |
+//! | 28 | 4 | quotients of a group, as a power of two: 0 to 9 |
+//! | 32 | 4 | bits of a seed that are written as they are: at most 20 |
+//! | 36 | 4 | hash scheme, as above |
+//! | 40 | 8 | yes-keys |
+//! | 48 | 8 | no-keys |
+//! | 56 | 8 | fingerprints |
+//! | 64 | 8 | the rate that was asked for, a 64-bit floating-point number |
+//! | 72 | 8 | lines of the table, *n* |
+//! | 80 | 8 | mark of the secret, as above |
+//! | 88 | 28 | 0 |
+//! | 116 | 12 | checksums, as above |
+//! | 128 | | table section, and secret section, if there is one, as above |
+//!
+//! The table is *b* + 1 numbers of 4 bytes, which say where each block begins and where the last one
+//! ends, in words of 8 bytes from the first block on; 0 to a whole word; the blocks; and 0 to a whole
+//! line. What is in a block is in the source (`src/list/block.rs`), and how remainders are made of
+//! hashes (`src/list/seed.rs`).
 
 mod error;
 mod frozen;
 mod header;
 mod keyed;
+mod list;
 mod range;
 mod replace;
 mod restore;

@@ -1,0 +1,284 @@
+//! The bits of a block: a few hundred quotients, their remainders and seeds.
+//!
+//! ```text
+//!  16 bits   groups·low_bits   512 + keys         keys·remainder_bits    groups + ones
+//! ┌────────┬─────────────────┬──────────────────┬──────────────────────┬───────────────┬┄┄┄┐
+//! │ keys   │ lows of seeds   │ heads            │ remainders           │ highs of seeds│ 0 │
+//! └────────┴─────────────────┴──────────────────┴──────────────────────┴───────────────┴┄┄┄┘
+//!            to a whole byte   a 1 for each key    in order, of each      as many ones
+//!                              of a quotient,      quotient               as it is,
+//!                              then a 0                                   then a 0
+//! ```
+//!
+//! Bits are counted from the lowest of the first byte, and blocks begin at multiples of 8 bytes.
+//! Where heads begin doesn't depend on the keys; all else follows from how many there are.
+
+use super::shape::Shape;
+use crate::bits::machine::Machine;
+use crate::bits::word::low_bits;
+use crate::error::Invalid;
+use core::ops::Range;
+
+/// Quotients of a block.
+pub(crate) const BLOCK: usize = 512;
+
+/// Bits that a block takes beside those of its keys and seeds: its entry in the index, its
+/// number of keys, and what is left of its last word, on the average.
+pub(super) const HEAD_BITS: f64 = 32.0 + 16.0 + 32.0;
+
+/// Bits of the number of keys.
+const COUNT_BITS: usize = 16;
+
+/// The most keys that a block can have.
+pub(super) const MOST_KEYS: usize = (1 << COUNT_BITS) - 1;
+
+/// What is in a group of a block.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(super) struct Group {
+    pub(super) seed: u64,
+    /// Of each fingerprint: the quotient within the group, and the remainder, as one number; in
+    /// order, and none twice.
+    pub(super) fingerprints: Vec<u64>,
+}
+
+/// Bits behind each other.
+#[derive(Default)]
+pub(super) struct BitWriter {
+    pub(super) words: Vec<u64>,
+    bits: usize,
+}
+
+impl BitWriter {
+    /// Appends `count` bits, at most 64.
+    #[inline]
+    pub(super) fn push(&mut self, value: u64, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let used = (self.bits % 64) as u32;
+        if used == 0 {
+            self.words.push(value);
+        } else {
+            *self.words.last_mut().expect("a word that is not full") |= value << used;
+            if used + count > 64 {
+                self.words.push(value >> (64 - used));
+            }
+        }
+        self.bits += count as usize;
+    }
+
+    /// Appends so many ones, and a 0.
+    pub(super) fn push_ones(&mut self, mut count: u64) {
+        while count >= 63 {
+            self.push(low_bits(63), 63);
+            count -= 63;
+        }
+        self.push(low_bits(count as u32), count as u32 + 1);
+    }
+
+    /// Appends zeros up to a multiple of `bits`.
+    pub(super) fn align(&mut self, bits: usize) {
+        let missing = self.bits.next_multiple_of(bits) - self.bits;
+        self.push(0, missing as u32);
+    }
+}
+
+/// Writes a block, from its groups.
+pub(super) fn write(shape: &Shape, groups: &[Group], writer: &mut BitWriter) {
+    let keys: usize = groups.iter().map(|group| group.fingerprints.len()).sum();
+    writer.push(keys as u64, COUNT_BITS as u32);
+    for group in groups {
+        writer.push(group.seed & low_bits(shape.low_bits), shape.low_bits);
+    }
+    writer.align(8);
+    for group in groups {
+        let mut rest = group.fingerprints.iter().peekable();
+        for quotient in 0..1u64 << shape.group_bits {
+            let mut count = 0;
+            while rest.next_if(|&&other| other >> shape.remainder_bits == quotient).is_some() {
+                count += 1;
+            }
+            writer.push_ones(count);
+        }
+    }
+    for fingerprint in groups.iter().flat_map(|group| &group.fingerprints) {
+        writer.push(fingerprint & low_bits(shape.remainder_bits), shape.remainder_bits);
+    }
+    for group in groups {
+        writer.push_ones(group.seed >> shape.low_bits);
+    }
+    writer.align(64);
+}
+
+/// A block, to be read.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'a> {
+    pub(super) shape: &'a Shape,
+    /// From its first byte on; 16 bytes or more behind its last one can be read.
+    pub(super) bytes: &'a [u8],
+}
+
+impl Block<'_> {
+    /// The 57 bits or more from one on; 0 where there are none.
+    #[inline(always)]
+    fn window(&self, at: usize) -> u64 {
+        let bytes = self.bytes.get(at / 8..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |&bytes| u64::from_le_bytes(bytes) >> (at % 8))
+    }
+
+    #[inline(always)]
+    fn keys(&self) -> usize {
+        (self.window(0) & low_bits(COUNT_BITS as u32)) as usize
+    }
+
+    #[inline(always)]
+    fn heads(&self) -> usize {
+        (COUNT_BITS + self.shape.groups() * self.shape.low_bits as usize).next_multiple_of(8)
+    }
+
+    #[inline(always)]
+    fn remainders(&self) -> usize {
+        self.heads() + BLOCK + self.keys()
+    }
+
+    #[inline(always)]
+    fn highs(&self) -> usize {
+        self.remainders() + self.keys() * self.shape.remainder_bits as usize
+    }
+
+    /// How far from its beginning that of a quotient probably is, in bytes: of its head, and of
+    /// its remainders.
+    #[inline(always)]
+    pub(super) fn guess(shape: &Shape, quotient: usize) -> [usize; 2] {
+        let heads = COUNT_BITS + shape.groups() * shape.low_bits as usize;
+        let remainders = heads + 2 * BLOCK + quotient * shape.remainder_bits as usize;
+        [(heads + 2 * quotient) / 8, remainders / 8]
+    }
+
+    /// The bit behind the zero number `rank` from one on, which there is unless there are more
+    /// than `most` bits before.
+    #[inline(always)]
+    fn behind_zero<M: Machine>(&self, machine: M, from: usize, rank: usize, most: usize) -> usize {
+        let (mut at, mut left) = (from, rank);
+        while at < from + most {
+            // Whole bytes, so that the next window begins where this ends.
+            let zeros = !self.window(at) & low_bits(56);
+            let count = zeros.count_ones() as usize;
+            if count > left {
+                return at + machine.select(zeros, left as u32) as usize + 1;
+            }
+            left -= count;
+            at += 56;
+        }
+        from + most
+    }
+
+    /// How many ones there are from a bit on, before the next zero.
+    #[inline(always)]
+    fn ones(&self, from: usize, most: usize) -> usize {
+        let mut at = from;
+        loop {
+            let ones = (self.window(at) | !low_bits(56)).trailing_ones().min(56) as usize;
+            at += ones;
+            if ones < 56 || at - from > most {
+                return at - from;
+            }
+        }
+    }
+
+    /// The numbers of a quotient's remainders.
+    #[inline(always)]
+    fn run<M: Machine>(&self, machine: M, quotient: usize) -> Range<usize> {
+        let (heads, most) = (self.heads(), BLOCK + self.keys());
+        let start = match quotient.checked_sub(1) {
+            Some(before) => self.behind_zero(machine, heads, before, most),
+            None => heads,
+        };
+        let first = (start - heads).saturating_sub(quotient);
+        first..first + self.ones(start, most)
+    }
+
+    /// The seed of a group.
+    #[inline(always)]
+    pub(super) fn seed<M: Machine>(&self, machine: M, group: usize) -> u64 {
+        let (highs, most) = (self.highs(), 8 * self.bytes.len());
+        let start = match group.checked_sub(1) {
+            Some(before) => self.behind_zero(machine, highs, before, most),
+            None => highs,
+        };
+        let low_bits_at = COUNT_BITS + group * self.shape.low_bits as usize;
+        let low = self.window(low_bits_at) & low_bits(self.shape.low_bits);
+        (self.ones(start, most) as u64) << self.shape.low_bits | low
+    }
+
+    /// Whether a quotient has a remainder that only its group's seed can tell.
+    #[inline(always)]
+    pub(super) fn contains<M: Machine>(
+        &self,
+        machine: M,
+        quotient: usize,
+        remainder: impl FnOnce(u64) -> u64,
+    ) -> bool {
+        let run = self.run(machine, quotient);
+        if run.is_empty() {
+            return false;
+        }
+        let wanted = remainder(self.seed(machine, quotient >> self.shape.group_bits));
+        let bits = self.shape.remainder_bits;
+        let at = self.remainders();
+        // All of them: where it is, if at all, can't be foreseen.
+        run.fold(false, |found, number| {
+            let remainder = self.window(at + number * bits as usize) & low_bits(bits);
+            found | (remainder == wanted)
+        })
+    }
+
+    /// What is in it, if it is a block that takes `bytes` bytes, written as it should be.
+    pub(super) fn groups(&self, bytes: usize) -> Result<Vec<Group>, Invalid> {
+        let shape = self.shape;
+        let invalid = |what: &str| Err(Invalid(what.into()));
+        if bytes < self.heads().div_ceil(8) || self.highs().div_ceil(8) > bytes {
+            return invalid("a block is too short for its keys");
+        }
+        let mut groups = Vec::with_capacity(shape.groups());
+        let (mut number, mut head, mut high) = (0, self.heads(), self.highs());
+        for group in 0..shape.groups() {
+            let mut fingerprints = Vec::new();
+            for quotient in 0..1u64 << shape.group_bits {
+                let count = self.ones(head, BLOCK + self.keys());
+                head += count + 1;
+                if head > self.remainders() {
+                    return invalid("a block has more heads than keys");
+                }
+                for _ in 0..count {
+                    let at = self.remainders() + number * shape.remainder_bits as usize;
+                    let remainder = self.window(at) & low_bits(shape.remainder_bits);
+                    fingerprints.push(quotient << shape.remainder_bits | remainder);
+                    number += 1;
+                }
+            }
+            if !fingerprints.is_sorted_by(|a, b| a < b) {
+                return invalid("remainders are out of order");
+            }
+            let ones = self.ones(high, 8 * bytes);
+            high += ones + 1;
+            if high > 8 * bytes {
+                return invalid("a block is too short for its seeds");
+            }
+            let low = self.window(COUNT_BITS + group * shape.low_bits as usize);
+            let seed = (ones as u64) << shape.low_bits | low & low_bits(shape.low_bits);
+            groups.push(Group { seed, fingerprints });
+        }
+        if number != self.keys() {
+            return invalid("a block has fewer heads than keys");
+        }
+        // Nothing else is in it: what was read is written the same.
+        let mut writer = BitWriter::default();
+        write(shape, &groups, &mut writer);
+        let written = writer.words.iter().flat_map(|word| word.to_le_bytes());
+        if !written.eq(self.bytes[..bytes].iter().copied()) {
+            return invalid("a block isn't what it is written as");
+        }
+        Ok(groups)
+    }
+}

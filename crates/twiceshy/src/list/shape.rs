@@ -1,0 +1,197 @@
+//! How large a filter is to be: computed, not guessed.
+
+use super::block::{BLOCK, HEAD_BITS};
+
+/// What a filter looks like, whatever is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Of [`BLOCK`] quotients each.
+    pub(crate) blocks: u64,
+    /// Bits of a remainder.
+    pub(crate) remainder_bits: u32,
+    /// Groups are of so many quotients, as a power of two.
+    pub(crate) group_bits: u32,
+    /// Bits of a seed that are written as they are; the rest is counted in ones.
+    pub(crate) low_bits: u32,
+}
+
+/// Bits of the quotients of a block.
+pub(crate) const BLOCK_BITS: u32 = BLOCK.ilog2();
+
+/// The widest remainder: with the quotient within a group it fits a word.
+pub(crate) const MOST_REMAINDER_BITS: u32 = 55;
+
+/// More low bits than seeds have are of no use.
+pub(crate) const MOST_LOW_BITS: u32 = 20;
+
+/// More blocks than that can't be counted by the index.
+pub(crate) const MOST_BLOCKS: u64 = 1 << 26;
+
+/// How many seeds a group may have to try, on the average: that many times each no-key is hashed
+/// again when a filter is built.
+const TRIES: f64 = 12.0;
+
+/// A filter that was planned for another list serves as long as no more are tried.
+const MOST_TRIES: f64 = 64.0;
+
+impl Shape {
+    /// Quotients of all blocks.
+    pub(crate) fn quotients(&self) -> u64 {
+        self.blocks * BLOCK as u64
+    }
+
+    /// Groups of a block.
+    pub(crate) fn groups(&self) -> usize {
+        BLOCK >> self.group_bits
+    }
+
+    /// Whether there can be such a filter.
+    pub(crate) fn is_possible(&self) -> bool {
+        (1..=MOST_BLOCKS).contains(&self.blocks)
+            && (1..=MOST_REMAINDER_BITS).contains(&self.remainder_bits)
+            && self.group_bits <= BLOCK_BITS
+            && self.low_bits <= MOST_LOW_BITS
+    }
+
+    /// The smallest filter of so many keys whose remainders have `least` bits or more, if there is
+    /// one.
+    pub(crate) fn plan(yes: u64, no: u64, rate: f64, least: u32) -> Option<Self> {
+        let mut best: Option<(f64, Self)> = None;
+        for remainder_bits in least..=MOST_REMAINDER_BITS {
+            let most = rate * f64::from(remainder_bits).exp2();
+            // Fewer keys a quotient than that are never worth it, nor are many more.
+            let loads = (0..12).map(|step| 0.4 * 1.15f64.powi(step));
+            let loads = loads.filter(|&load| load < most).chain((most >= 0.35).then_some(most));
+            for load in loads.filter(|&load| load <= 2.5) {
+                let blocks = (yes as f64 / (load * BLOCK as f64)).ceil().max(1.0) as u64;
+                let shape = Self { blocks, remainder_bits, group_bits: 0, low_bits: 0 };
+                for (bits, shape) in shape.with_groups(yes, no) {
+                    if best.is_none_or(|(least, _)| bits < least) {
+                        best = Some((bits, shape));
+                    }
+                }
+            }
+            // Each bit more costs that much, and saves nothing but seeds.
+            let without_seeds = f64::from(remainder_bits + 1) * yes as f64;
+            if best.is_some_and(|(bits, _)| bits <= without_seeds) {
+                break;
+            }
+        }
+        best.map(|(_, shape)| shape).filter(Self::is_possible)
+    }
+
+    /// The best size of groups, and the bits that the filter takes.
+    fn with_groups(self, yes: u64, no: u64) -> impl Iterator<Item = (f64, Self)> {
+        let load = yes as f64 / self.quotients() as f64;
+        let others = load + 1.0 + load * f64::from(self.remainder_bits);
+        let others = others + HEAD_BITS / BLOCK as f64;
+        (0..=BLOCK_BITS).rev().filter_map(move |group_bits| {
+            let shape = Self { group_bits, ..self };
+            if shape.tries(yes, no) > TRIES {
+                return None;
+            }
+            let (seed, low_bits) = shape.seed_bits(yes, no);
+            let bits = others + seed / f64::from(1 << group_bits);
+            Some((bits * self.quotients() as f64, Self { low_bits, ..shape }))
+        })
+    }
+
+    /// No-keys that a yes-key is confused with by one seed.
+    fn confused(&self, no: u64) -> f64 {
+        no as f64 / (self.quotients() as f64 * f64::from(self.remainder_bits).exp2())
+    }
+
+    /// Yes-keys of a group.
+    fn group_keys(&self, yes: u64) -> f64 {
+        yes as f64 / (self.quotients() >> self.group_bits) as f64
+    }
+
+    /// How many seeds a group tries, on the average over groups with more and with fewer keys.
+    fn tries(&self, yes: u64, no: u64) -> f64 {
+        if yes == 0 { 1.0 } else { (self.group_keys(yes) * self.confused(no).exp_m1()).exp() }
+    }
+
+    /// Bits of a group's seed, and how many of them are best written as they are.
+    fn seed_bits(&self, yes: u64, no: u64) -> (f64, u32) {
+        let (keys, confused) = (self.group_keys(yes), self.confused(no));
+        // Of groups that have so many keys; how likely that is.
+        let most = (keys + 8.0 * keys.sqrt() + 8.0) as u32;
+        let mut chances = Vec::with_capacity(most as usize + 1);
+        let mut log = -keys;
+        for count in 0..=most {
+            chances.push(log.exp());
+            log += keys.ln() - f64::from(count + 1).ln();
+        }
+        let ones = |low_bits: u32| -> f64 {
+            let mean = |count: f64| {
+                let fails = -(-count * confused).exp_m1();
+                let all = fails.powf(f64::from(low_bits).exp2());
+                all / (1.0 - all).max(f64::MIN_POSITIVE)
+            };
+            let groups = (0u32..).zip(&chances);
+            groups.map(|(count, chance)| chance * mean(count.into())).sum()
+        };
+        let bits = |low_bits| f64::from(low_bits) + 1.0 + ones(low_bits);
+        let mut best = (bits(0), 0);
+        for low_bits in 1..=MOST_LOW_BITS {
+            let more = bits(low_bits);
+            if more >= best.0 {
+                break;
+            }
+            best = (more, low_bits);
+        }
+        best
+    }
+
+    /// Whether so many keys can be in a filter of this shape at this rate, and it isn't much
+    /// slower to build than a new one.
+    pub(crate) fn serves(&self, yes: u64, no: u64, rate: f64) -> bool {
+        let fingerprints = self.quotients() as f64 * f64::from(self.remainder_bits).exp2();
+        yes as f64 <= rate * fingerprints && self.tries(yes, no) <= MOST_TRIES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned_bits(yes: u64, no: u64, rate: f64) -> f64 {
+        let shape = Shape::plan(yes, no, rate, 1).unwrap();
+        let all = Shape { group_bits: 0, low_bits: 0, ..shape };
+        let bits = all.with_groups(yes, no).find(|(_, other)| *other == shape).unwrap().0;
+        bits / yes as f64
+    }
+
+    #[test]
+    fn plans_are_near_the_lower_bound() {
+        // log(max(1/rate, no/yes)) + log(e) min(rate no/yes, 1) bits, by the paper's theorem 7.
+        for (yes, no) in [(1u64 << 20, 0), (1 << 20, 1 << 20), (1 << 16, 1 << 22), (1 << 10, 1 << 22)] {
+            for rate in [0.1, 1.0 / 256.0, 0.001, 1e-6f64] {
+                let ratio = no as f64 / yes as f64;
+                let bound = (1.0 / rate).max(ratio).log2() + (rate * ratio).min(1.0) / 2f64.ln();
+                let bits = planned_bits(yes, no, rate);
+                assert!(bits > bound && bits < bound + 3.2, "{yes} {no} {rate}: {bits}, {bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn plans_keep_the_rate_and_few_tries() {
+        for yes in [0u64, 1, 100, 512, 10_000, 1 << 30] {
+            for no in [0u64, 1, 1000, 1 << 32] {
+                for rate in [0.5, 0.01, 1e-9] {
+                    let shape = Shape::plan(yes, no, rate, 1).unwrap();
+                    assert!(shape.serves(yes, no, rate), "{yes} {no} {rate}: {shape:?}");
+                    assert!(shape.tries(yes, no) <= TRIES);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_plans_are_refused() {
+        assert!(Shape::plan(1 << 40, 0, 0.01, 1).is_none());
+        assert!(Shape::plan(1000, 0, 1e-30, 1).is_none());
+        assert_eq!(Shape::plan(1000, 0, 0.01, 30).unwrap().remainder_bits, 30);
+    }
+}

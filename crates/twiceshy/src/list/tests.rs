@@ -1,0 +1,162 @@
+//! The static filter against the lists themselves.
+
+use super::*;
+use crate::{KeyedHasher, Secret};
+use proptest::prelude::*;
+
+/// Hashes that can't be told from random ones.
+fn hashes(range: core::ops::Range<u64>, secret: u8) -> Vec<Hash> {
+    let hasher = KeyedHasher::new(&Secret::from_bytes([secret; 16]));
+    range.map(|number| hasher.hash(&number)).collect()
+}
+
+fn check(filter: &YesNoFilter, yes: &[Hash], no: &[Hash]) {
+    filter.validate().unwrap();
+    let mut answers = Vec::new();
+    for (list, answer) in [(yes, true), (no, false)] {
+        filter.contains_many(list, &mut answers);
+        assert_eq!(answers.len(), list.len());
+        assert!(answers.iter().all(|&other| other == answer), "{answer}");
+        assert!(list.iter().all(|&hash| filter.contains(hash) == answer));
+    }
+}
+
+#[test]
+fn listed_keys_are_always_right_and_others_seldom_wrong() {
+    for (yes, no, rate) in [
+        (0u64, 0u64, 0.01),
+        (0, 1000, 0.01),
+        (1, 1, 0.5),
+        (1000, 0, 0.01),
+        (10_000, 10_000, 1.0 / 256.0),
+        (3000, 200_000, 1.0 / 256.0),
+        (100, 300_000, 0.1),
+        (20_000, 1000, 1e-5),
+        (20_000, 20_000, 0.3),
+    ] {
+        let (y, n) = (hashes(0..yes, 1), hashes(yes..yes + no, 1));
+        let filter = YesNoFilter::build(&y, &n, rate).unwrap();
+        check(&filter, &y, &n);
+        assert_eq!((filter.yes_keys(), filter.no_keys()), (yes, no));
+        let asked = 400_000;
+        let others = hashes(1 << 40..(1 << 40) + asked, 1);
+        let wrong = others.iter().filter(|&&hash| filter.contains(hash)).count() as f64;
+        // Five standard deviations.
+        let expected = filter.false_positive_rate() * asked as f64;
+        assert!(filter.false_positive_rate() <= rate, "{filter:?}");
+        assert!((wrong - expected).abs() <= 5.0 * expected.sqrt() + 3.0, "{wrong} {expected}");
+    }
+}
+
+#[test]
+fn filters_take_as_many_bits_as_planned() {
+    let bits = |yes: u64, no: u64| {
+        let (y, n) = (hashes(0..yes, 2), hashes(yes..yes + no, 2));
+        let filter = YesNoFilter::build(&y, &n, 1.0 / 256.0).unwrap();
+        (filter.lines.len() * LINE * 8) as f64 / yes as f64
+    };
+    // The lower bound is 8.02, 9.44 with as many no-keys, and 8.36.
+    assert!(bits(100_000, 1000) < 10.3);
+    assert!(bits(50_000, 50_000) < 10.3);
+    assert!(bits(8_000, 512_000) < 10.9);
+}
+
+#[test]
+fn a_key_on_both_lists_is_named() {
+    let (yes, mut no) = (hashes(0..1000, 3), hashes(1000..5000, 3));
+    no[1234] = yes[567];
+    let error = YesNoFilter::build(&yes, &no, 0.01).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "number 568 of the yes list is number 1235 of the no list; take it off one of them"
+    );
+}
+
+#[test]
+fn impossible_filters_are_refused() {
+    let some = hashes(0..10, 4);
+    for rate in [0.0, 1.0, -1.0, f64::NAN, 1e-30] {
+        assert!(matches!(YesNoFilter::build(&some, &[], rate), Err(BuildError::Rate(_))));
+    }
+    for room in [-0.1, 11.0, f64::NAN] {
+        let error = YesNoFilter::builder().room(room).build(&some, &[]);
+        assert!(matches!(error, Err(BuildError::Room(_))));
+    }
+    // As if all were one and the same, but for their last bits.
+    let crowd: Vec<Hash> = (0..70_000).map(Hash::from_u128).collect();
+    assert!(matches!(YesNoFilter::build(&crowd, &[], 1e-9), Err(BuildError::Uneven)));
+}
+
+#[test]
+fn what_is_listed_twice_counts_once() {
+    let yes = hashes(0..100, 5);
+    let twice = [&yes[..], &yes].concat();
+    let filter = YesNoFilter::build(&twice, &[], 0.01).unwrap();
+    assert_eq!(filter.yes_keys(), 100);
+    check(&filter, &yes, &[]);
+}
+
+/// Few bits of hashes differ, so that many quotients, remainders and groups are the same.
+fn tight() -> impl Strategy<Value = Vec<Hash>> {
+    let hash = (0u128..4, 0u128..16, 0u128..4);
+    let hash = hash.prop_map(|(a, b, c)| Hash::from_u128(a << 126 | b << 60 | c));
+    prop::collection::vec(hash, 0..60)
+}
+
+proptest! {
+    #[test]
+    fn tight_lists_are_told_apart(yes in tight(), no in tight(), bits in 1u32..30) {
+        let rate = f64::from(bits).exp2().recip();
+        match YesNoFilter::build(&yes, &no, rate) {
+            Ok(filter) => check(&filter, &yes, &no),
+            Err(BuildError::OnBothLists { hash, yes: at_yes, no: at_no, .. }) => {
+                prop_assert_eq!((yes[at_yes], no[at_no]), (hash, hash));
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn deltas_make_the_new_filter(
+        counts in [0u64..3000, 0u64..3000], changes in [0u64..200, 0u64..200], room in 0.0..0.5f64,
+    ) {
+        let [yes, no] = counts;
+        let (y, n) = (hashes(0..yes, 6), hashes(10_000..10_000 + no, 6));
+        let old = YesNoFilter::builder().room(room).build(&y, &n).unwrap();
+        let (y, n) = (
+            hashes(changes[0].min(yes)..yes + changes[0], 6),
+            hashes(10_000 + changes[1].min(no)..10_000 + no + changes[1], 6),
+        );
+        let new = YesNoFilter::builder().like(&old).build(&y, &n).unwrap();
+        check(&new, &y, &n);
+        let delta = old.delta_to(&new).unwrap();
+        prop_assert!(delta.is_whole() || old.shape == new.shape);
+        let bytes = delta.to_bytes();
+        let read = Delta::from_bytes(&bytes).unwrap();
+        prop_assert!(read == delta);
+        prop_assert!(old.apply(&read).unwrap() == new);
+        // To another filter it does nothing.
+        if old != new {
+            prop_assert_eq!(new.apply(&read).unwrap_err(), DeltaError::OtherBase);
+        }
+        for at in [0, 9, 20, bytes.len() / 2, bytes.len() - 1] {
+            let mut changed = bytes.clone();
+            changed[at] ^= 4;
+            prop_assert!(Delta::from_bytes(&changed).is_err());
+        }
+        prop_assert!(Delta::from_bytes(&bytes[..bytes.len() - 1]).is_err());
+    }
+}
+
+#[test]
+fn small_changes_make_small_deltas() {
+    let (yes, no) = (hashes(0..100_000, 7), hashes(200_000..300_000, 7));
+    let old = YesNoFilter::builder().room(0.01).build(&yes[..99_900], &no[..99_900]).unwrap();
+    let new = YesNoFilter::builder().like(&old).build(&yes[100..], &no[100..]).unwrap();
+    let delta = old.delta_to(&new).unwrap();
+    // A hundred went and a hundred came.
+    assert!(!delta.is_whole());
+    let bytes = delta.to_bytes().len();
+    assert!(bytes < 1200, "{bytes} bytes");
+    assert!(old.apply(&delta).unwrap() == new);
+}

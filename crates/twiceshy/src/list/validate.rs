@@ -1,0 +1,57 @@
+//! The invariants, as far as they can be checked without the lists.
+
+use super::block::Group;
+use super::{BLOCK, YesNoFilter, index_bytes};
+use crate::bits::memory::LINE;
+use crate::error::Invalid;
+
+impl YesNoFilter {
+    /// Checks everything that must be true of the filter, whatever lists it is of.
+    ///
+    /// # Errors
+    /// What isn't.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let mut fingerprints = 0;
+        self.each_group(|_, group| fingerprints += group.fingerprints.len() as u64)?;
+        if fingerprints != self.tally.fingerprints {
+            let counted = self.tally.fingerprints;
+            return Err(Invalid(format!("{counted} fingerprints are {fingerprints}")));
+        }
+        if fingerprints > self.tally.yes || (fingerprints == 0) != (self.tally.yes == 0) {
+            let keys = self.tally.yes;
+            return Err(Invalid(format!("{keys} yes-keys have {fingerprints} fingerprints")));
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with all groups, in order, and their numbers; all that is written is checked
+    /// meanwhile.
+    pub(super) fn each_group(&self, mut each: impl FnMut(u64, Group)) -> Result<(), Invalid> {
+        let bytes = &self.lines.bytes()[..self.lines.len() * LINE];
+        let index = index_bytes(self.shape.blocks);
+        if bytes.len() < index {
+            return Err(Invalid("there are too few lines for the index".into()));
+        }
+        let mut next = index;
+        let mut number = 0;
+        for block in 0..self.shape.blocks as usize {
+            let (first, size) = self.place(block);
+            if first != next || size > bytes.len().saturating_sub(first) {
+                return Err(Invalid(format!("block {block} isn't where it should be")));
+            }
+            for group in self.block(first).groups(size)? {
+                each(number, group);
+                number += 1;
+            }
+            next = first + size;
+        }
+        let unused = &bytes[4 * (self.shape.blocks as usize + 1)..index];
+        if next.div_ceil(LINE) * LINE != bytes.len()
+            || unused.iter().chain(&bytes[next..]).any(|&byte| byte != 0)
+        {
+            return Err(Invalid("something is behind the index or the last block".into()));
+        }
+        debug_assert_eq!(number, self.shape.quotients() / (BLOCK / self.shape.groups()) as u64);
+        Ok(())
+    }
+}
