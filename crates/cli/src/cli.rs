@@ -3,6 +3,7 @@
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
 use crate::commands::filter::FilterCommand;
+use crate::commands::list::ListCommand;
 use crate::commands::store::StoreCommand;
 use crate::exit::Answer;
 use crate::session::Session;
@@ -14,6 +15,7 @@ Examples:
   twiceshy demo
   twiceshy filter build blocked.txt -o blocked.filter
   zcat access.log.gz | cut -d' ' -f1 | twiceshy filter check blocked.filter - --only maybe
+  twiceshy list build --yes blocked.txt --no popular.txt -o blocked.list
   twiceshy store import users.store users.tsv.zst
   twiceshy store get users.store alice
 
@@ -51,6 +53,17 @@ Examples:
 
 A filter is a file of some 2 bytes a key. It answers \"absent\" for certain, or \"maybe\".";
 
+const LIST: &str = "\
+Examples:
+  twiceshy list build --yes blocked.txt --no popular.txt -o blocked.list
+  twiceshy list check blocked.list requests.txt --only yes
+  twiceshy list build --yes tuesday.txt --no popular.txt --like blocked.list -o tuesday.list
+  twiceshy list diff blocked.list tuesday.list -o tuesday.delta
+  twiceshy list apply blocked.list tuesday.delta -o tuesday.list
+
+A list is a file of some 10 bits for each key of the yes list. It answers yes for each of them,
+no for each key of the no list, and yes for any other key as often as --rate allows.";
+
 /// Filters that never make the same mistake twice, and stores behind them
 ///
 /// A filter answers "absent" for certain, or "maybe". A guarded store asks its filter before
@@ -81,6 +94,9 @@ pub(crate) enum Command {
     /// Filters as files, built from keys
     #[command(subcommand, after_help = FILTER)]
     Filter(FilterCommand),
+    /// Lists that are never wrong: yes for one list, no for another
+    #[command(subcommand, after_help = LIST)]
+    List(ListCommand),
     /// Print completions for a shell
     Completions(Completions),
 }
@@ -91,6 +107,7 @@ impl Command {
             Self::Demo(command) => command.run(session),
             Self::Store(command) => command.run(session),
             Self::Filter(command) => command.run(session),
+            Self::List(command) => command.run(session),
             Self::Completions(command) => command.run(session),
         }
     }

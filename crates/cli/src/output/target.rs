@@ -72,25 +72,26 @@ impl Target {
         Ok(if self.is_special { Ok(()) } else { output.report(report) }?)
     }
 
-    /// Writes a text that everybody may read, whole or not at all.
-    pub(crate) fn write(&self, text: &str) -> Result<()> {
+    /// Writes what everybody may read, whole or not at all.
+    pub(crate) fn write(&self, content: impl AsRef<[u8]>) -> Result<()> {
+        let content = content.as_ref();
         let _held = self.hold();
         let written = if self.is_special {
             let file = File::options().write(true).open(&self.path);
-            file.and_then(|mut file| file.write_all(text.as_bytes()))
+            file.and_then(|mut file| file.write_all(content))
         } else {
-            self.replace(text)
+            self.replace(content)
         };
         written.with_context(|| self.path.display().to_string())
     }
 
-    fn replace(&self, text: &str) -> io::Result<()> {
+    fn replace(&self, content: &[u8]) -> io::Result<()> {
         let mut builder = tempfile::Builder::new();
         // What the user's mask denies is denied.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut file = builder.prefix(".twiceshy-").tempfile_in(folder(&self.path))?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(content)?;
         file.persist(&self.path)?;
         Ok(())
     }

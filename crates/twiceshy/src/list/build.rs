@@ -17,20 +17,21 @@ pub struct YesNoBuilder {
     room: f64,
     secret: Option<Secret>,
     base: Option<(Shape, f64)>,
+    label: u32,
 }
 
 /// The rate, if nothing is said.
 const DEFAULT_RATE: f64 = 0.01;
 
 /// Seeds that are tried before it is looked whether a key is on both lists: then none is found.
-const TRIED: u64 = 1 << 10;
+const TRIED: u64 = 1 << 9;
 
 /// Seeds that are tried at all. With random hashes there is no such group.
-const MOST_TRIED: u64 = 1 << 20;
+const MOST_TRIED: u64 = 1 << 16;
 
 impl Default for YesNoBuilder {
     fn default() -> Self {
-        Self { rate: None, room: 0.0, secret: None, base: None }
+        Self { rate: None, room: 0.0, secret: None, base: None, label: 0 }
     }
 }
 
@@ -64,6 +65,14 @@ impl YesNoBuilder {
     #[must_use]
     pub fn like(mut self, base: &YesNoFilter) -> Self {
         self.base = Some((base.shape, base.tally.rate));
+        self
+    }
+
+    /// A number of your own, which the filter keeps: it may say how keys were made of what is asked
+    /// for, so that nobody asks otherwise.
+    #[must_use]
+    pub fn label(mut self, label: u32) -> Self {
+        self.label = label;
         self
     }
 
@@ -106,9 +115,11 @@ impl YesNoBuilder {
             None => self.plan(counts, rate, 1)?,
         };
         loop {
-            match write(shape, rate, yes, no) {
+            match write(shape, rate, self.label, yes, no) {
                 // Never, by random hashes.
-                Err(Unseparated::Group) => shape = self.plan(counts, rate, shape.remainder_bits + 1)?,
+                Err(Unseparated::Group) => {
+                    shape = self.plan(counts, rate, shape.remainder_bits + 1)?
+                }
                 Err(Unseparated::Equal(hash)) => {
                     let place = |hashes: &[Hash]| hashes.iter().position(|&other| other == hash);
                     let (yes, no) = (place(yes).unwrap_or(0), place(no).unwrap_or(0));
@@ -141,8 +152,14 @@ impl From<BuildError> for Unseparated {
     }
 }
 
-fn write(shape: Shape, rate: f64, yes: &[Hash], no: &[Hash]) -> Result<YesNoFilter, Unseparated> {
-    let mut tally = Tally { yes: 0, no: no.len() as u64, fingerprints: 0, rate };
+fn write(
+    shape: Shape,
+    rate: f64,
+    label: u32,
+    yes: &[Hash],
+    no: &[Hash],
+) -> Result<YesNoFilter, Unseparated> {
+    let mut tally = Tally { yes: 0, no: no.len() as u64, fingerprints: 0, rate, label };
     let blocks = shape.blocks as usize;
     let mut yes = Scattered::new(yes, &shape, blocks)?;
     let no = Scattered::new(no, &shape, blocks)?;
@@ -298,7 +315,8 @@ impl SeededBlock<'_> {
                 no.iter().any(|&hash| stored.contains(&mix.remainder(hash, bits)))
             };
             if !pairs.iter().any(is_confused) {
-                let quotients = ends.iter().scan(0, |start, &end| Some(core::mem::replace(start, end)..end));
+                let quotients =
+                    ends.iter().scan(0, |start, &end| Some(core::mem::replace(start, end)..end));
                 let mut fingerprints = Vec::with_capacity(yes.len());
                 for (number, range) in (0u64..).zip(quotients) {
                     fingerprints.extend(remainders[range].iter().map(|&r| number << bits | r));

@@ -19,7 +19,7 @@
 //! | 64 | 4 | bits of a remainder, *r* |
 //! | 68 | 4 | quotients of a group, as a power of two, *g* |
 //! | 72 | 4 | bits of a seed that are written as they are |
-//! | 76 | 4 | 0 |
+//! | 76 | 4 | label |
 //! | 80 | 8 | yes-keys |
 //! | 88 | 8 | no-keys |
 //! | 96 | 8 | fingerprints |
@@ -384,6 +384,7 @@ fn header_of(shape: &Shape, tally: &Tally) -> [u8; HEADER] {
     put(64, &shape.remainder_bits.to_le_bytes());
     put(68, &shape.group_bits.to_le_bytes());
     put(72, &shape.low_bits.to_le_bytes());
+    put(76, &tally.label.to_le_bytes());
     put(80, &tally.yes.to_le_bytes());
     put(88, &tally.no.to_le_bytes());
     put(96, &tally.fingerprints.to_le_bytes());
@@ -453,8 +454,9 @@ impl Delta {
             low_bits: short(72),
         };
         let rate = f64::from_le_bytes(*header[104..].first_chunk().expect("8 bytes"));
-        let tally = Tally { yes: long(80), no: long(88), fingerprints: long(96), rate };
-        if !shape.is_possible() || !tally.is_possible() || short(76) != 0 || short(12) > WHOLE {
+        let (yes, no, fingerprints) = (long(80), long(88), long(96));
+        let tally = Tally { yes, no, fingerprints, rate, label: short(76) };
+        if !shape.is_possible() || !tally.is_possible() || short(12) > WHOLE {
             return Err(DeltaError::Impossible("there is no such filter"));
         }
         let body = &rest[HEADER..];

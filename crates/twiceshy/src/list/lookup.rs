@@ -1,9 +1,9 @@
 //! Looking keys up.
 
+use super::YesNoFilter;
 use super::block::{BLOCK, Block};
 use super::seed::Mix;
 use super::shape::BLOCK_BITS;
-use super::YesNoFilter;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
 

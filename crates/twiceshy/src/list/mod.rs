@@ -91,6 +91,8 @@ pub(crate) struct Tally {
     pub(crate) fingerprints: u64,
     /// The rate that was asked for.
     pub(crate) rate: f64,
+    /// The user's own.
+    pub(crate) label: u32,
 }
 
 impl Tally {
@@ -152,6 +154,11 @@ impl YesNoFilter {
     /// The rate that was asked for.
     pub fn planned_rate(&self) -> f64 {
         self.tally.rate
+    }
+
+    /// The number that it was [labelled](YesNoBuilder::label) with, or 0.
+    pub fn label(&self) -> u32 {
+        self.tally.label
     }
 
     /// Bits of a remainder.

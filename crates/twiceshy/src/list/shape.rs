@@ -165,7 +165,9 @@ mod tests {
     #[test]
     fn plans_are_near_the_lower_bound() {
         // log(max(1/rate, no/yes)) + log(e) min(rate no/yes, 1) bits, by the paper's theorem 7.
-        for (yes, no) in [(1u64 << 20, 0), (1 << 20, 1 << 20), (1 << 16, 1 << 22), (1 << 10, 1 << 22)] {
+        for (yes, no) in
+            [(1u64 << 20, 0), (1 << 20, 1 << 20), (1 << 16, 1 << 22), (1 << 10, 1 << 22)]
+        {
             for rate in [0.1, 1.0 / 256.0, 0.001, 1e-6f64] {
                 let ratio = no as f64 / yes as f64;
                 let bound = (1.0 / rate).max(ratio).log2() + (rate * ratio).min(1.0) / 2f64.ln();

@@ -22,7 +22,8 @@ mod offset {
     pub(super) const NO: usize = 48;
     pub(super) const FINGERPRINTS: usize = 56;
     pub(super) const RATE: usize = 64;
-    pub(super) const RESERVED: usize = 88;
+    pub(super) const LABEL: usize = 88;
+    pub(super) const RESERVED: usize = 92;
     pub(super) const BEHIND: usize = 116;
 }
 
@@ -117,9 +118,7 @@ fn write(
     Ok(())
 }
 
-fn read(
-    input: &mut Input<impl Read>,
-) -> Result<(YesNoFilter, Option<Secret>), SnapshotError> {
+fn read(input: &mut Input<impl Read>) -> Result<(YesNoFilter, Option<Secret>), SnapshotError> {
     let header = input.read_header_by(Header::read)?;
     let (lines, secret) = input.read_sections(&header.sections)?;
     let filter = YesNoFilter::from_parts(header.shape, header.tally, lines);
@@ -143,6 +142,7 @@ impl Header {
             (offset::GROUP_BITS, shape.group_bits),
             (offset::LOW_BITS, shape.low_bits),
             (offset::HASH, code_of(HashScheme::Aes128SipHash13)),
+            (offset::LABEL, tally.label),
         ] {
             put(&mut bytes, at, number.to_le_bytes());
         }
@@ -177,6 +177,7 @@ impl Header {
             no: long(offset::NO),
             fingerprints: long(offset::FINGERPRINTS),
             rate: f64::from_bits(long(offset::RATE)),
+            label: short(offset::LABEL),
         };
         if !shape.is_possible() || !tally.is_possible() {
             return Err(impossible("there is no filter of such sizes"));

@@ -161,7 +161,8 @@
 //! | 64 | 8 | the rate that was asked for, a 64-bit floating-point number |
 //! | 72 | 8 | lines of the table, *n* |
 //! | 80 | 8 | mark of the secret, as above |
-//! | 88 | 28 | 0 |
+//! | 88 | 4 | the user's label |
+//! | 92 | 24 | 0 |
 //! | 116 | 12 | checksums, as above |
 //! | 128 | | table section, and secret section, if there is one, as above |
 //!

@@ -1,8 +1,8 @@
 //! `twiceshy filter build`.
 
 use super::file::{LineFilter, load, save};
-use super::members::Members;
 use super::secret::{Planned, SecretArgs};
+use crate::commands::members::{Members, WholeLine};
 use crate::exit::Answer;
 use crate::input::{Encoding, is_stdin};
 use crate::output::{Report, Target};
@@ -73,7 +73,7 @@ impl Build {
         };
         let hasher = KeyedHasher::new(&secret);
         let encoding = Encoding::from_option(self.bytes);
-        let members = Members::read(&self.keys, encoding, &hasher, session)?;
+        let members = Members::read(&self.keys, encoding, WholeLine, &hasher, session)?;
 
         let progress = session.progress("building", Total::Unknown);
         let filter: LineFilter = Keyed::new(size.build(&members)?, secret);
@@ -85,7 +85,7 @@ impl Build {
 
         let statistics = filter.filter().statistics();
         let report = Report::new()
-            .count("lines", members.lines)
+            .count("lines", members.keys)
             .count("members", statistics.members as u64)
             .bytes("bytes of memory", statistics.bytes)
             .share("false-positive rate", statistics.expected_rate);

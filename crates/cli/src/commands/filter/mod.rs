@@ -1,12 +1,11 @@
 //! `twiceshy filter`: filters as files.
 //!
-//! [`file`] reads and writes them, with their [`secret`]; [`members`] makes hashes of lines.
+//! [`file`] reads and writes them, with their [`secret`].
 
 mod build;
 mod check;
 mod file;
 mod info;
-mod members;
 mod merge;
 mod secret;
 mod verify;

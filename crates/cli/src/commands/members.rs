@@ -1,4 +1,5 @@
-//! Lines to hashes, each once and in order, in one pass over the lines.
+//! Lines to hashes, each once and in order, in one pass over the lines; how many keys a line is,
+//! and which, is for others to say.
 //!
 //! One thread reads and some hash. Hashes go to buckets by their first bits: so each bucket is
 //! sorted in the cache, by whichever thread, and all of them together are in order.
@@ -42,11 +43,27 @@ impl Buckets {
     }
 }
 
-/// The hashes of different lines, in order.
+/// The hashes of different keys, in order.
 pub(super) struct Members {
     sorted: Buckets,
-    /// How many lines there were, repeated ones, too.
-    pub(super) lines: u64,
+    /// How many keys there were, repeated ones, too.
+    pub(super) keys: u64,
+}
+
+/// What makes keys of a line: passes each to the function.
+pub(super) trait KeysOfLine: Copy + Send + Sync {
+    fn each(self, line: &[u8], key: impl FnMut(&[u8]));
+}
+
+/// A key is a line as it is.
+#[derive(Clone, Copy)]
+pub(super) struct WholeLine;
+
+impl KeysOfLine for WholeLine {
+    #[inline]
+    fn each(self, line: &[u8], mut key: impl FnMut(&[u8])) {
+        key(line);
+    }
 }
 
 impl Members {
@@ -55,6 +72,7 @@ impl Members {
     pub(super) fn read(
         paths: &[PathBuf],
         encoding: Encoding,
+        keys: impl KeysOfLine,
         hasher: &KeyedHasher,
         session: &Session,
     ) -> Result<Self> {
@@ -65,7 +83,7 @@ impl Members {
         let parts: Result<Vec<Buckets>> = thread::scope(|scope| {
             let work = |give_back: Sender<Block>| {
                 let blocks = &blocks;
-                scope.spawn(move || hash_blocks(blocks, &give_back, hasher))
+                scope.spawn(move || hash_blocks(blocks, &give_back, keys, hasher))
             };
             let workers: Vec<_> = (0..WORKERS).map(|_| work(give_back.clone())).collect();
             let read = paths.iter().try_for_each(|path| {
@@ -88,12 +106,12 @@ impl Members {
             read.map(|()| hashed)
         });
         let parts = parts?;
-        let lines = parts.iter().map(|part| part.len() as u64).sum();
+        let keys = parts.iter().map(|part| part.len() as u64).sum();
         let _progress = session.progress("sorting", Total::Unknown);
-        Ok(Self { sorted: sorted(parts), lines })
+        Ok(Self { sorted: sorted(parts), keys })
     }
 
-    /// How many different lines there are.
+    /// How many different keys there are.
     pub(super) fn len(&self) -> usize {
         self.sorted.len()
     }
@@ -108,6 +126,7 @@ impl Members {
 fn hash_blocks(
     blocks: &Mutex<Receiver<Block>>,
     give_back: &Sender<Block>,
+    keys: impl KeysOfLine,
     hasher: &KeyedHasher,
 ) -> Buckets {
     let mut buckets = Buckets::new();
@@ -115,7 +134,7 @@ fn hash_blocks(
         let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(block) = next else { return buckets };
         for line in block.lines() {
-            buckets.push(hasher.hash_bytes(line));
+            keys.each(line, |key| buckets.push(hasher.hash_bytes(key)));
         }
         // When all is read, nobody wants it any more.
         let _ = give_back.send(block);
@@ -166,7 +185,7 @@ mod tests {
         let all = (1..9000).map(hash).chain((1..9000).map(Hash::from_u128));
         let mut expected: Vec<Hash> = all.collect();
         expected.sort_unstable();
-        let members = Members { sorted, lines: 0 };
+        let members = Members { sorted, keys: 0 };
         assert_eq!(members.len(), expected.len());
         assert_eq!(members.iter().collect::<Vec<_>>(), expected);
     }

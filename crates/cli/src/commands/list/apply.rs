@@ -1,0 +1,54 @@
+//! `twiceshy list apply`.
+
+use super::file::load;
+use crate::exit::Answer;
+use crate::output::{Report, Target};
+use crate::progress::Total;
+use crate::session::Session;
+use anyhow::{Context as _, Result};
+use clap::Args;
+use std::fs;
+use std::path::PathBuf;
+use twiceshy::Delta;
+
+const HELP: &str = "\
+Examples:
+  twiceshy list apply monday.list tuesday.delta -o tuesday.list
+  twiceshy list apply blocked.list update.delta -o blocked.list
+
+What comes out is, byte for byte, the list that the delta was made from. A delta for another list
+is refused.";
+
+#[derive(Args)]
+#[command(after_long_help = HELP, after_help = "\
+Try `twiceshy list apply --help` for examples.")]
+pub(crate) struct Apply {
+    /// The older list
+    list: PathBuf,
+    /// What has changed since
+    delta: PathBuf,
+    /// Where to write the newer list; a file that is there is replaced, also the older list
+    #[arg(short, long, value_name = "LIST")]
+    output: PathBuf,
+}
+
+impl Apply {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        let target = Target::new(&self.output)?;
+        target.keep_off(&self.delta, "the delta")?;
+        let progress = session.progress("applying", Total::Unknown);
+        let name = || self.delta.display().to_string();
+        let bytes = fs::read(&self.delta).with_context(name)?;
+        let delta = Delta::from_bytes(&bytes).with_context(name)?;
+        let new = load(&self.list)?.0.apply(&delta).with_context(name)?;
+        let held = target.hold();
+        new.save_to(target.path())?;
+        drop(held);
+        drop(progress);
+        let report = Report::new()
+            .count("yes-keys", new.filter().yes_keys())
+            .count("no-keys", new.filter().no_keys());
+        target.report(&report, &mut session.output)?;
+        Ok(Answer::Yes)
+    }
+}

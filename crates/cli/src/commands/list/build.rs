@@ -1,0 +1,193 @@
+//! `twiceshy list build`.
+
+use super::file::{ListFilter, load};
+use super::matching::{Asked, Listed, Matching};
+use crate::commands::members::{KeysOfLine, Members};
+use crate::exit::Answer;
+use crate::input::{Encoding, Lines, check_stdin_once, is_stdin};
+use crate::output::{Report, Target};
+use crate::progress::Total;
+use crate::session::Session;
+use anyhow::{Result, anyhow, bail};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use twiceshy::{BuildError, Hash, Keyed, KeyedHasher, Secret, YesNoFilter};
+
+const HELP: &str = "\
+Examples:
+  twiceshy list build --yes blocked.txt --no popular.txt -o blocked.list
+  twiceshy list build --yes hosts.txt --no origins.txt.gz --match host --prefer yes -o hosts.list
+  twiceshy list build --yes tuesday.txt --no popular.txt --like monday.list -o tuesday.list
+
+Matching:
+  line  A key is a line as it is.
+  host  A line is a host, or a URL, of which only the host counts: what is before `://`, what is
+        before `@`, a port, a path, a `*.` in front and a dot at the end are left out, and letters
+        are made small. Empty lines and those that begin with `#` are passed over. A host on the
+        yes list is answered yes, and so are all below it: `example.com` stands for
+        `www.example.com`, but not for `badexample.com`.
+  url   As host, but the path counts, too, with what follows `?`; what follows `#` doesn't, nor do
+        slashes at the end. `example.com/a` stands for itself, for `example.com/a/b` and
+        `example.com/a?b`, and for the same below `www.example.com`, but not for `example.com/ab`.
+  Where several keys stand for what is asked, each is asked for, and one that is wrongly answered
+  yes is enough: so --rate is for each of them. A key of the no list is answered no only if nothing
+  that stands for it is on the yes list.
+
+Updates:
+  --like takes secret, rate and shape of another list, as far as they still do; then `twiceshy list
+  diff` is small. --room leaves room for lists that grow.
+
+The secret that keys are hashed with is in the list. Who has it can test any key, and look for
+keys that are wrongly answered yes. Takes 48 bytes of memory for each key.";
+
+#[derive(Args)]
+#[command(after_long_help = HELP, after_help = "\
+Try `twiceshy list build --help` for examples, and for how keys are matched.")]
+pub(crate) struct Build {
+    /// A file of keys to be answered yes, one a line; may be given several times
+    #[arg(long, value_name = "FILE", required = true)]
+    yes: Vec<PathBuf>,
+    /// A file of keys to be answered no, one a line; may be given several times
+    #[arg(long, value_name = "FILE")]
+    no: Vec<PathBuf>,
+    /// Where to write the list; a file that is there is replaced
+    #[arg(short, long, value_name = "LIST")]
+    output: PathBuf,
+    /// How often a key that is on neither list may be answered yes: 0.001 if nothing is said
+    #[arg(long, allow_negative_numbers = true)]
+    rate: Option<f64>,
+    /// How keys are matched; as lines, if nothing is said
+    #[arg(long = "match", value_name = "HOW", conflicts_with = "like")]
+    matching: Option<Matching>,
+    /// What to answer of keys that are on both lists, which is an error otherwise
+    #[arg(long, value_name = "ANSWER")]
+    prefer: Option<Prefer>,
+    /// A list to be like, so that the difference is small
+    #[arg(long, value_name = "LIST")]
+    like: Option<PathBuf>,
+    /// Room for lists to grow by this share
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
+    room: f64,
+    /// Take lines as they are, not only UTF-8
+    #[arg(long)]
+    bytes: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Prefer {
+    /// Take them off the no list
+    Yes,
+    /// Take them off the yes list
+    No,
+}
+
+/// The rate, if nothing is said.
+const RATE: f64 = 0.001;
+
+impl Build {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        let target = Target::new(&self.output)?;
+        let inputs: Vec<PathBuf> = self.yes.iter().chain(&self.no).cloned().collect();
+        let mut files = inputs.iter().filter(|path| !is_stdin(path));
+        files.try_for_each(|path| target.keep_off(path, "an input"))?;
+        check_stdin_once(&inputs)?;
+        let like = self.like.as_deref().map(load).transpose()?;
+        let matching = match &like {
+            Some((_, matching)) => *matching,
+            None => self.matching.unwrap_or(Matching::Line),
+        };
+        let builder = YesNoFilter::builder().room(self.room).label(matching.label());
+        let builder = match (self.rate, &like) {
+            (None, Some(_)) => builder,
+            (rate, _) => builder.false_positive_rate(rate.unwrap_or(RATE)),
+        };
+        let builder = match &like {
+            Some((filter, _)) => builder.like(filter.filter()),
+            None => builder,
+        };
+        // What is impossible is refused before anything is read.
+        builder.clone().build(&[], &[])?;
+        let secret = match &like {
+            Some((filter, _)) => filter.secret().clone(),
+            None => Secret::generate()?,
+        };
+
+        let hasher = KeyedHasher::new(&secret);
+        let encoding = Encoding::from_option(self.bytes);
+        let yes = Members::read(&self.yes, encoding, Listed(matching), &hasher, session)?;
+        let no = Members::read(&self.no, encoding, Asked(matching), &hasher, session)?;
+        let progress = session.progress("building", Total::Unknown);
+        let (mut yes, mut no): (Vec<Hash>, Vec<Hash>) = (yes.iter().collect(), no.iter().collect());
+        let (listed, mut on_both) = (yes.len() + no.len(), 0);
+        match self.prefer {
+            Some(Prefer::Yes) => no.retain(|hash| yes.binary_search(hash).is_err()),
+            Some(Prefer::No) => yes.retain(|hash| no.binary_search(hash).is_err()),
+            None => {}
+        }
+        on_both += listed - yes.len() - no.len();
+        let built = builder.build(&yes, &no);
+        drop(progress);
+        let filter: ListFilter = match built {
+            Ok(filter) => Keyed::new(filter, secret),
+            Err(BuildError::OnBothLists { hash, .. }) => {
+                bail!(self.on_both(hash, matching, &hasher, session)?)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let held = target.hold();
+        filter.save_to(target.path())?;
+        drop(held);
+
+        let filter = filter.filter();
+        let mut report =
+            Report::new().count("yes-keys", filter.yes_keys()).count("no-keys", filter.no_keys());
+        if self.prefer.is_some() {
+            report = report.count("on both lists", on_both as u64);
+        }
+        let report = report
+            .bytes("bytes of memory", filter.memory_usage())
+            .share("false-positive rate", filter.false_positive_rate());
+        target.report(&report, &mut session.output)?;
+        Ok(Answer::Yes)
+    }
+
+    /// Names a key that is on both lists, by reading them again.
+    fn on_both(
+        &self,
+        hash: Hash,
+        matching: Matching,
+        hasher: &KeyedHasher,
+        session: &Session,
+    ) -> Result<anyhow::Error> {
+        let yes = self.find(&self.yes, Listed(matching), hash, hasher, session)?;
+        let no = self.find(&self.no, Asked(matching), hash, hasher, session)?;
+        Ok(anyhow!(
+            "{yes} and {no}: the key is on both lists; take it off one, or say which with --prefer"
+        ))
+    }
+
+    /// The first line that has a key of this hash, and where it is.
+    fn find(
+        &self,
+        paths: &[PathBuf],
+        keys: impl KeysOfLine,
+        hash: Hash,
+        hasher: &KeyedHasher,
+        session: &Session,
+    ) -> Result<String> {
+        for path in paths.iter().filter(|path| !is_stdin(path)) {
+            let mut lines = Lines::open(path, Encoding::from_option(self.bytes), session)?;
+            while let Some(block) = lines.next_block()? {
+                for (number, line) in block.numbered() {
+                    let mut is_found = false;
+                    keys.each(line, |key| is_found |= hasher.hash_bytes(key) == hash);
+                    if is_found {
+                        let line = String::from_utf8_lossy(line);
+                        return Ok(format!("{}: line {number}, \"{line}\"", path.display()));
+                    }
+                }
+            }
+        }
+        Ok("a line of the standard input".into())
+    }
+}

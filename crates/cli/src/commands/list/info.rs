@@ -1,0 +1,45 @@
+//! `twiceshy list info`.
+
+use super::file::load;
+use crate::exit::Answer;
+use crate::output::Report;
+use crate::session::Session;
+use anyhow::{Context as _, Result};
+use clap::Args;
+use std::fs;
+use std::path::PathBuf;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  twiceshy list info blocked.list
+  twiceshy list info blocked.list --json | jq .yes_keys
+
+All of the file is read, so what is told is true.")]
+pub(crate) struct Info {
+    /// The list
+    list: PathBuf,
+}
+
+impl Info {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        let (filter, matching) = load(&self.list)?;
+        let filter = filter.filter();
+        let metadata = fs::metadata(&self.list);
+        let bytes = metadata.with_context(|| self.list.display().to_string())?.len();
+        let yes = filter.yes_keys();
+        let per_key = if yes == 0 { 0.0 } else { bytes as f64 * 8.0 / yes as f64 };
+        let report = Report::new()
+            .count("yes-keys", yes)
+            .count("no-keys", filter.no_keys())
+            .word("matching", matching.name())
+            .share("false-positive rate", filter.false_positive_rate())
+            .share("planned rate", filter.planned_rate())
+            .bytes("bytes", bytes)
+            .bits("bits per yes-key", per_key)
+            .count("remainder bits", filter.remainder_bits().into())
+            .count("quotients of a seed", filter.group_size().into());
+        session.output.report(&report)?;
+        Ok(Answer::Yes)
+    }
+}

@@ -1,0 +1,99 @@
+//! `twiceshy list verify`.
+
+use super::check::Asker;
+use super::file::load;
+use crate::exit::Answer;
+use crate::input::{Encoding, Lines};
+use crate::output::Report;
+use crate::progress::Total;
+use crate::session::Session;
+use anyhow::Result;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+const HELP: &str = "\
+Examples:
+  twiceshy list verify blocked.list
+  twiceshy list verify blocked.list --yes blocked.txt --no popular.txt
+
+Reads all of the list, and checks the checksums and every invariant: a list that isn't as it was
+written is an error, with exit code 2. With --yes and --no, each line must be answered so; if one
+isn't, the exit code is 1. Lines that are no key, as comments are where hosts are matched, count as
+no.";
+
+#[derive(Args)]
+#[command(after_long_help = HELP, after_help = "\
+Try `twiceshy list verify --help` for examples.")]
+pub(crate) struct Verify {
+    /// The list
+    list: PathBuf,
+    /// A file of keys that must be answered yes, one a line; may be given several times
+    #[arg(long, value_name = "FILE")]
+    yes: Vec<PathBuf>,
+    /// A file of keys that must be answered no, one a line; may be given several times
+    #[arg(long, value_name = "FILE")]
+    no: Vec<PathBuf>,
+    /// Take lines as they are, not only UTF-8
+    #[arg(long)]
+    bytes: bool,
+}
+
+impl Verify {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        let progress = session.progress("verifying", Total::Unknown);
+        let (filter, matching) = load(&self.list)?;
+        drop(progress);
+        let mut asker = Asker::new(&filter, matching);
+        let [yes, no] = [(&self.yes, true), (&self.no, false)].map(|(paths, answer)| {
+            let mut sum = Tally::default();
+            for path in paths {
+                sum.add(self.ask(path, answer, &mut asker, session)?);
+            }
+            Ok::<_, anyhow::Error>(sum)
+        });
+        let (yes, no) = (yes?, no?);
+        let report = Report::new()
+            .yes("valid", true)
+            .count("yes-keys", filter.filter().yes_keys())
+            .count("yes checked", yes.checked)
+            .count("yes wrong", yes.wrong)
+            .count("no checked", no.checked)
+            .count("no wrong", no.wrong);
+        session.output.report(&report)?;
+        Ok(Answer::of(yes.wrong + no.wrong == 0))
+    }
+
+    fn ask(
+        &self,
+        path: &Path,
+        answer: bool,
+        asker: &mut Asker<'_>,
+        session: &Session,
+    ) -> Result<Tally> {
+        let mut lines = Lines::open(path, Encoding::from_option(self.bytes), session)?;
+        let mut tally = Tally::default();
+        while let Some(block) = lines.next_block()? {
+            let keys: Vec<&[u8]> = block.lines().collect();
+            let answers = asker.ask(&keys);
+            tally.checked += keys.len() as u64;
+            tally.wrong += answers.iter().filter(|&&other| other != answer).count() as u64;
+            drop(keys);
+            lines.reuse(block);
+        }
+        Ok(tally)
+    }
+}
+
+/// Lines of a list, and how many of them were answered otherwise.
+#[derive(Default)]
+struct Tally {
+    checked: u64,
+    wrong: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.checked += other.checked;
+        self.wrong += other.wrong;
+    }
+}
