@@ -36,7 +36,7 @@ pub use error::{
 pub use fingerprint::Fingerprint;
 pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};
 pub use keyed::Keyed;
-pub use list::{Delta, DeltaError, YesNoBuilder, YesNoFilter};
+pub use list::{Delta, DeltaError, YesNoFilter, YesNoFilterBuilder};
 pub use member::Member;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
 pub use range::{

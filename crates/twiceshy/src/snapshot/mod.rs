@@ -168,8 +168,8 @@
 //!
 //! The table is *b* + 1 numbers of 4 bytes, which say where each block begins and where the last one
 //! ends, in words of 8 bytes from the first block on; 0 to a whole word; the blocks; and 0 to a whole
-//! line. What is in a block is in the source (`src/list/block.rs`), and how remainders are made of
-//! hashes (`src/list/seed.rs`).
+//! line. What is in a block is in the source (`src/list/fixed/block.rs`), and how remainders are made of
+//! hashes (`src/list/fixed/seed.rs`).
 
 mod error;
 mod frozen;

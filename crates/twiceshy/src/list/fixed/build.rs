@@ -12,7 +12,7 @@ use core::ops::Range;
 
 /// Builds a [`YesNoFilter`].
 #[derive(Clone, Debug)]
-pub struct YesNoBuilder {
+pub struct YesNoFilterBuilder {
     rate: Option<f64>,
     room: f64,
     secret: Option<Secret>,
@@ -29,13 +29,13 @@ const TRIED: u64 = 1 << 9;
 /// Seeds that are tried at all. With random hashes there is no such group.
 const MOST_TRIED: u64 = 1 << 16;
 
-impl Default for YesNoBuilder {
+impl Default for YesNoFilterBuilder {
     fn default() -> Self {
         Self { rate: None, room: 0.0, secret: None, base: None, label: 0 }
     }
 }
 
-impl YesNoBuilder {
+impl YesNoFilterBuilder {
     /// How often a key that is on neither list is answered yes, at most: 0.01, if nothing is said,
     /// or that of the filter that this one is to be [like](Self::like).
     #[must_use]

@@ -147,7 +147,7 @@ impl From<BuildError> for DeltaError {
 }
 
 impl YesNoFilter {
-    /// What makes `new` of this filter: small if `new` was built [like](super::YesNoBuilder::like)
+    /// What makes `new` of this filter: small if `new` was built [like](super::YesNoFilterBuilder::like)
     /// this one, and all of it if it is of another shape.
     ///
     /// # Errors
