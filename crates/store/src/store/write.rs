@@ -96,7 +96,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
             }
         }
         let is_there = |at: usize| self.is_there(hashes[at], pairs[at].0);
-        self.front.write(self, hashes, is_there, |admitted| {
+        self.front.write(self, hashes, is_there, |_| Ok(()), |admitted| {
             let mut batch = self.layout.batch(pairs);
             for ((&(key, value), &hash), &is_new) in pairs.iter().zip(hashes).zip(admitted.is_new())
             {
