@@ -2,6 +2,7 @@
 
 use crate::backend::{BackendError, MAX_KEY_BYTES};
 use crate::layout::{self, Layout};
+use crate::lists::List;
 use twiceshy::{AdaptError, BuildError, EntropyError, InsertError, SnapshotError};
 
 /// Why an operation of a store failed.
@@ -62,6 +63,17 @@ pub enum StoreError {
     /// The store has another secret than was asked for.
     #[error("the store's secret is another one")]
     Secret,
+    /// A key is on the other list.
+    #[error("{} is on the {list} list; remove it there first", key.escape_ascii())]
+    OnOtherList {
+        /// Which it is on.
+        list: List,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// A list isn't as it should be.
+    #[error("the lists are damaged: {0}")]
+    Wrong(String),
     /// A repair was refused.
     #[error("a mistake can't be repaired")]
     Repair(#[from] AdaptError),

@@ -7,7 +7,9 @@
 //! | `Keys`, split | key | value |
 //! | `Members`, ranges | first 4 bytes of the partition's hash, number | nothing |
 //! | `Keys`, ranges | number | value |
+//! | `Members`, lists | first 4 bytes of the hash, key of the yes list | nothing |
 //! | `Mistakes` | all 16 bytes of the hash | nothing |
+//! | `Mistakes`, lists | first 4 bytes of the hash, key of the no list | nothing |
 //! | `Mistakes`, ranges | first number that isn't there | last number of its partition that isn't there either, nor any between |
 //! | `Meta` | `store` | format (4 bytes), layout (1 byte), secret (16 bytes); ranges: bits of a number (1 byte), numbers of a partition (8 bytes) |
 //! | `Meta` | `shape` | of the filter: capacity, false-positive rate (a float), shards (8 bytes each) |
@@ -53,6 +55,8 @@ pub(crate) enum Kind {
     Points(Layout),
     /// A [`RangeStore`](crate::RangeStore).
     Ranges(Numbers),
+    /// A [`ListStore`](crate::ListStore).
+    Lists,
 }
 
 /// Which numbers a store of ranges keeps, and how many of them are a partition.
@@ -70,6 +74,7 @@ impl fmt::Display for Kind {
             Self::Ranges(Numbers { key_bits, longest_range }) => {
                 write!(f, "keeps keys of {key_bits} bits, for ranges of up to {longest_range}")
             }
+            Self::Lists => write!(f, "keeps a yes list and a no list"),
         }
     }
 }
@@ -124,7 +129,7 @@ impl Identity {
                 Err(StoreError::Layout { found, wanted })
             }
             (Kind::Points(layout), _) => Ok(layout),
-            (Kind::Ranges(_), _) => Err(StoreError::Kind(self.kind.to_string())),
+            (Kind::Ranges(_) | Kind::Lists, _) => Err(StoreError::Kind(self.kind.to_string())),
         }
     }
 
@@ -135,6 +140,7 @@ impl Identity {
             Kind::Ranges(Numbers { key_bits, longest_range }) => {
                 (2, [&[key_bits as u8][..], &longest_range.to_be_bytes()].concat())
             }
+            Kind::Lists => (3, Vec::new()),
         };
         [&FORMAT.to_be_bytes()[..], &[layout], self.secret.expose(), &rest].concat()
     }
@@ -152,7 +158,8 @@ impl Identity {
         let kind = match (layout, rest) {
             (0, []) => Kind::Points(Layout::Merged),
             (1, []) => Kind::Points(Layout::Split),
-            (0 | 1, _) => return Err(short()),
+            (3, []) => Kind::Lists,
+            (0 | 1 | 3, _) => return Err(short()),
             (2, [key_bits, longest_range @ ..]) => Kind::Ranges(Numbers {
                 key_bits: u32::from(*key_bits),
                 longest_range: longest_range
@@ -195,7 +202,7 @@ pub(crate) fn keep_shape(backend: &impl Backend, shape: &Shape) -> Result<()> {
 /// Bytes of a hash that members are sorted by.
 const PREFIX: usize = 4;
 
-/// The key of a member in [`Keyspace::Members`].
+/// The key of a member in [`Keyspace::Members`], and of a no key in [`Keyspace::Mistakes`].
 pub(crate) fn member_key(hash: Hash, key: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(PREFIX + key.len());
     bytes.extend_from_slice(&prefix(hash));
@@ -280,17 +287,18 @@ pub(crate) fn members(
     hashes: &RangeInclusive<Hash>,
 ) -> Result<Vec<Hash>> {
     let read = |key: &[u8]| Some((hasher.hash_bytes(key), ()));
-    let members = listed(backend, hashes, read).map(|member| Ok(member?.0));
+    let members = listed(backend, Keyspace::Members, hashes, read).map(|member| Ok(member?.0));
     let mut members = members.collect::<Result<Vec<Hash>>>()?;
     // In order, but for those that share their first bytes.
     members.sort_unstable();
     Ok(members)
 }
 
-/// The members in an interval of hashes, with their hashes, as they are read from the keys. In
-/// order, but for those that share the first bytes of their hashes.
+/// The members in an interval of hashes, or the no keys, with their hashes, as they are read from the
+/// keys. In order, but for those that share the first bytes of their hashes.
 pub(crate) fn listed<M>(
     backend: &impl Backend,
+    space: Keyspace,
     hashes: &RangeInclusive<Hash>,
     read: impl Fn(&[u8]) -> Option<(Hash, M)>,
 ) -> impl Iterator<Item = Result<(Hash, M)>> {
@@ -299,7 +307,7 @@ pub(crate) fn listed<M>(
     let end = behind.as_ref().map_or(Unbounded, |behind| Excluded(&behind[..]));
     let bounds: Bounds<'_> = (Included(&first[..]), end);
     let hashes = hashes.clone();
-    backend.range(Keyspace::Members, bounds).filter_map(move |pair| {
+    backend.range(space, bounds).filter_map(move |pair| {
         let member = match pair {
             Ok((member, _)) => member,
             Err(error) => return Some(Err(error.into())),

@@ -3,7 +3,7 @@
 //! [`GuardedStore`] is a key-value store with an adaptive filter in front; a [`Backend`] is the
 //! ordered map on a disk, or in memory, that it stands on. [`RangeStore`] is the same for keys that
 //! are numbers, and for ranges of them. [`Guard`] is the filter alone, in front of a database that
-//! you have already.
+//! you have already. [`ListStore`] keeps a yes list and a no list, and answers for both from memory.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,6 +44,7 @@ mod filter;
 mod front;
 mod guard;
 mod layout;
+mod lists;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod ranges;
@@ -62,5 +63,6 @@ pub use error::{Result, StoreError};
 pub use filter::{Shape, SharedFilter};
 pub use guard::{Guard, GuardBuilder, GuardError, Guarded, hash_column};
 pub use layout::Layout;
+pub use lists::{Entries, List, ListExport, ListOptions, ListStatistics, ListStore};
 pub use ranges::{RangeOptions, RangePairs, RangeStore, StoredKey};
 pub use store::{GuardedStore, Options, Pairs, Progress, Statistics};

@@ -24,7 +24,7 @@ pub(crate) struct Saved {
     /// Whether the saved filter, if any, is not that of the backend any more.
     is_dirty: AtomicBool,
     dirtying: Mutex<()>,
-    /// Whether a write has failed, so that only reopening tells what the backend has.
+    /// See [`is_doubtful`](Self::is_doubtful).
     is_doubtful: AtomicBool,
 }
 
@@ -75,6 +75,11 @@ impl Saved {
         Ok(written?)
     }
 
+    /// Whether a write has failed, so that only reopening tells what the backend has.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.is_doubtful.load(Ordering::Acquire)
+    }
+
     /// Says, the first time, that the saved filter is not to be trusted any more.
     pub(crate) fn dirty(&self, backend: &impl Backend) -> Result<()> {
         if !self.is_dirty.load(Ordering::Acquire) {
@@ -94,7 +99,7 @@ impl Saved {
         is_exact: bool,
         save: impl FnOnce(&Path) -> Result<(), SnapshotError>,
     ) -> Result<()> {
-        let is_exact = is_exact && !self.is_doubtful.load(Ordering::Acquire);
+        let is_exact = is_exact && !self.is_doubtful();
         let Some(directory) = self.directory.as_ref().filter(|_| is_exact) else {
             return Ok(backend.sync()?);
         };

@@ -5,13 +5,12 @@
 //! backend alike, and what a repair lists stays true until it is done.
 
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
-use std::ops::{Bound, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use twiceshy::Hash;
+use twiceshy::{Hash, OrderedHashes};
 
 /// Intervals, equally long, each with its mistakes.
-pub(crate) struct Stripes<M = BTreeSet<Hash>> {
+pub(crate) struct Stripes<M = OrderedHashes> {
     stripes: Box<[Mutex<M>]>,
 }
 
@@ -50,10 +49,16 @@ impl<M: Default> Stripes<M> {
         }
         Locked { stripes }
     }
+
+    /// Sums something up over all stripes, one after the other.
+    pub(crate) fn sum(&self, count: impl Fn(&M) -> u64) -> u64 {
+        let stripes = self.stripes.iter();
+        stripes.map(|stripe| count(&stripe.lock().unwrap_or_else(PoisonError::into_inner))).sum()
+    }
 }
 
 /// Stripes that are held.
-pub(crate) struct Locked<'a, M = BTreeSet<Hash>> {
+pub(crate) struct Locked<'a, M = OrderedHashes> {
     /// By index.
     stripes: SmallVec<[(usize, MutexGuard<'a, M>); 2]>,
 }
@@ -92,7 +97,7 @@ impl Locked<'_> {
     /// The mistakes in an interval that is held, in order.
     pub(crate) fn mistakes(&self, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
         let stripes = self.stripes(hashes);
-        stripes.flat_map(|mistakes| mistakes.range(hashes.clone())).copied().collect()
+        stripes.flat_map(|mistakes| mistakes.range(hashes.clone())).collect()
     }
 
     /// Whether it was new.
@@ -102,11 +107,11 @@ impl Locked<'_> {
 
     /// Whether it was there.
     pub(crate) fn remove_mistake(&mut self, mistake: Hash) -> bool {
-        self.stripe_mut(mistake).remove(&mistake)
+        self.stripe_mut(mistake).remove(mistake)
     }
 
     pub(crate) fn has_mistake(&self, mistake: Hash) -> bool {
-        self.stripe(mistake).contains(&mistake)
+        self.stripe(mistake).contains(mistake)
     }
 
     /// Whether there are any mistakes in what is held.
@@ -117,10 +122,9 @@ impl Locked<'_> {
     /// Forgets a mistake in the stripe of this one: another one, if there is another.
     pub(crate) fn evict(&mut self, mistake: Hash) -> Hash {
         let mistakes = self.stripe_mut(mistake);
-        let behind = (Bound::Excluded(mistake), Bound::Unbounded);
-        let other = mistakes.range(behind).next().or(mistakes.first());
-        let other = other.copied().unwrap_or(mistake);
-        mistakes.remove(&other);
+        let behind = mistakes.range(mistake..=Hash::MAX).find(|&other| other != mistake);
+        let other = behind.or(mistakes.iter().next()).unwrap_or(mistake);
+        mistakes.remove(other);
         other
     }
 }

@@ -96,6 +96,27 @@ pub enum RemoveError {
     },
 }
 
+/// A key was not added to a yes/no list, which is as it was.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListError {
+    /// It was to be added to the no list.
+    #[error("{hash:?} is on the yes list; remove it there first")]
+    OnYesList {
+        /// The hash of the key.
+        hash: Hash,
+    },
+    /// It was to be added to the yes list.
+    #[error("{hash:?} is on the no list; remove it there first")]
+    OnNoList {
+        /// The hash of the key.
+        hash: Hash,
+    },
+    /// The filter has to be larger, and can't be.
+    #[error("the filter has to be larger, and can't be built")]
+    Build(#[from] BuildError),
+}
+
 /// A value was not set; the filter is as it was.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]

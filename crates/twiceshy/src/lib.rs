@@ -13,6 +13,7 @@ mod keyed;
 mod last_level;
 mod list;
 mod member;
+mod ordered;
 mod quotient;
 mod range;
 mod reverse_map;
@@ -31,13 +32,17 @@ pub use coded::{
 pub use concurrent::ConcurrentAdaptiveQuotientFilter;
 pub use error::{
     AdaptError, BuildError, EntropyError, GrowError, InsertError, InsertManyError, Invalid,
-    MergeError, RejuvenateError, RemoveError, ValueError,
+    ListError, MergeError, RejuvenateError, RemoveError, ValueError,
 };
 pub use fingerprint::Fingerprint;
 pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};
 pub use keyed::Keyed;
-pub use list::{Delta, DeltaError, YesNoFilter, YesNoFilterBuilder};
+pub use list::{
+    Delta, DeltaError, YesNoFilter, YesNoFilterBuilder, YesNoList, YesNoListBuilder, YesNoPlan,
+    YesNoStatistics,
+};
 pub use member::Member;
+pub use ordered::OrderedHashes;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
 pub use range::{
     AdaptiveRangeFilter, ConcurrentAdaptiveRangeFilter, Partitions, RangeAnswer, RangeBuilder,

@@ -183,11 +183,12 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 /// One of the maps of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Keyspace {
-    /// The members in hash order: the reverse map, and in the merged layout the values, too.
+    /// The members in hash order: the reverse map, and in the merged layout the values, too. Of
+    /// lists, the yes list.
     Members,
     /// In the split layout, the members in key order, with their values.
     Keys,
-    /// The mistakes in hash order.
+    /// The mistakes in hash order. Of lists, the no list.
     Mistakes,
     /// What the store knows of itself.
     Meta,

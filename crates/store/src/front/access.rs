@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::Hash;
 
 /// The lower half of [`Front::defences`].
-const UNDER_WAY: u64 = u32::MAX as u64;
+pub(super) const UNDER_WAY: u64 = u32::MAX as u64;
 
 impl<F: SharedFilter> Front<F> {
     /// What is behind, which isn't asked if the filter knows better.
@@ -51,7 +51,7 @@ impl<F: SharedFilter> Front<F> {
 
     /// As the filter's own, but for mistakes that a write has brought back, and is repairing
     /// at this moment: it waits for that.
-    fn contains(&self, hash: Hash) -> bool {
+    pub(super) fn contains(&self, hash: Hash) -> bool {
         let before = self.defences.load(Ordering::Acquire);
         if !self.filter.contains(hash) {
             return false;

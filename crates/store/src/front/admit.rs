@@ -48,15 +48,18 @@ impl Admitted<'_> {
 }
 
 impl<F: SharedFilter> Front<F> {
-    /// Writes keys, after the filter has them.
+    /// Writes keys, after the filter has them. `may_join` is asked of those that are kept as
+    /// mistakes.
     pub(crate) fn write<B: Behind, T>(
         &self,
         behind: &B,
         hashes: &[Hash],
         is_there: impl Fn(usize) -> Result<bool, B::Error>,
+        may_join: impl Fn(usize) -> Result<(), B::Error>,
         write: impl FnOnce(&Admitted<'_>) -> Result<T, B::Error>,
     ) -> Result<T, B::Error> {
-        let admitted = self.making_room(behind, || self.try_admit(behind, hashes, &is_there))?;
+        let admitted =
+            self.making_room(behind, || self.try_admit(behind, hashes, &is_there, &may_join))?;
         self.write_admitted(admitted, hashes, write)
     }
 
@@ -104,6 +107,7 @@ impl<F: SharedFilter> Front<F> {
         behind: &B,
         hashes: &[Hash],
         is_there: impl Fn(usize) -> Result<bool, B::Error>,
+        may_join: impl Fn(usize) -> Result<(), B::Error>,
     ) -> Tried<Admitted<'_>, B::Error> {
         let locked = self.lock(hashes);
         let mut is_new = SmallVec::from_elem(false, hashes.len());
@@ -112,6 +116,9 @@ impl<F: SharedFilter> Front<F> {
         for (at, &hash) in hashes.iter().enumerate() {
             if seen.as_mut().is_some_and(|seen| !seen.insert(hash)) {
                 continue;
+            }
+            if locked.has_mistake(hash) {
+                may_join(at)?;
             }
             // A shard that isn't ready will be built from what is behind: nobody needs to know.
             let is_ready = self.is_ready(hash);

@@ -1,10 +1,12 @@
 //! A filter in front of something that has the members: its locks, its mistakes, its counts.
 //!
-//! [`GuardedStore`](crate::GuardedStore) and [`Guard`](crate::Guard) differ in what is behind;
-//! what must hold between that and the filter is kept here, for both.
+//! [`GuardedStore`](crate::GuardedStore), [`ListStore`](crate::ListStore) and
+//! [`Guard`](crate::Guard) differ in what is behind, and in what a mistake is; what must hold between
+//! that and the filter is kept here, for all of them.
 
 mod access;
 mod admit;
+mod listed;
 mod repair;
 
 use crate::counters::{Count, Counters};
@@ -27,6 +29,44 @@ pub(crate) trait Behind {
     fn keep_mistake(&self, mistake: Hash, forgotten: Option<Hash>) -> Result<(), Self::Error>;
 }
 
+/// What mistakes are, and what is done about them.
+#[derive(Clone, Copy)]
+pub(crate) enum Policy {
+    /// Found out by asking what is behind; repaired, if they are to be, and so many remembered.
+    Found { repaired: bool, kept: usize },
+    /// Named by somebody, all kept, and never made. Of random ones, the filter would make this
+    /// share.
+    Listed { rate: f64 },
+}
+
+impl Policy {
+    /// Whether what turns out to be a mistake is repaired.
+    fn repairs(self) -> bool {
+        matches!(self, Self::Found { repaired: true, .. })
+    }
+
+    /// Whether it must never be made, rather than seldom.
+    fn is_listed(self) -> bool {
+        matches!(self, Self::Listed { .. })
+    }
+
+    /// How many are kept, at least 1.
+    fn kept(self) -> usize {
+        match self {
+            Self::Found { kept, .. } => kept.max(1),
+            Self::Listed { .. } => usize::MAX,
+        }
+    }
+
+    /// About so many slots it takes to repair so many of those that are kept.
+    fn slots(self, mistakes: usize) -> usize {
+        match self {
+            Self::Found { .. } => mistakes,
+            Self::Listed { rate } => (mistakes as f64 * rate).ceil() as usize,
+        }
+    }
+}
+
 pub(crate) struct Front<F> {
     pub(crate) filter: F,
     /// Which shards of the filter hold all of their members; of the others, anything may be
@@ -41,9 +81,7 @@ pub(crate) struct Front<F> {
     /// How many shards were built again, perhaps in another size.
     rebuilt: AtomicU64,
     mistakes: AtomicUsize,
-    mistakes_kept: usize,
-    /// Whether mistakes are repaired.
-    repairs: bool,
+    policy: Policy,
     /// Writes that may have brought repaired mistakes back for a moment: how many are under
     /// way, in the lower half, and how many are over.
     defences: AtomicU64,
@@ -52,7 +90,7 @@ pub(crate) struct Front<F> {
 
 impl<F: SharedFilter> Front<F> {
     /// All shards of the filter are ready, or none.
-    pub(crate) fn new(filter: F, is_ready: bool, mistakes_kept: usize, repairs: bool) -> Self {
+    pub(crate) fn new(filter: F, is_ready: bool, policy: Policy) -> Self {
         Self {
             ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
             reach: AtomicU64::new(
@@ -63,8 +101,7 @@ impl<F: SharedFilter> Front<F> {
             stripes: Stripes::new(),
             rebuilt: AtomicU64::new(0),
             mistakes: AtomicUsize::new(0),
-            mistakes_kept: mistakes_kept.max(1),
-            repairs,
+            policy,
             defences: AtomicU64::new(0),
             counters: Counters::new(),
         }
@@ -97,7 +134,7 @@ impl<F: SharedFilter> Front<F> {
         let mut forgotten = Vec::new();
         for mistake in mistakes {
             let mistake = mistake?;
-            if self.mistakes.load(Ordering::Relaxed) >= self.mistakes_kept {
+            if self.mistakes.load(Ordering::Relaxed) >= self.policy.kept() {
                 forgotten.push(mistake);
             } else if locked.insert_mistake(mistake) {
                 self.mistakes.fetch_add(1, Ordering::Relaxed);

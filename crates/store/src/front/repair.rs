@@ -14,7 +14,7 @@ use twiceshy::{AdaptError, Answer, Hash, Member};
 impl<F: SharedFilter> Front<F> {
     /// Repairs what was "maybe" and not behind, if it still is so, and remembers it.
     pub(crate) fn repair(&self, behind: &impl Behind, mistake: Hash) {
-        if !self.repairs {
+        if !self.policy.repairs() {
             self.counters.add(Count::FalsePositives, 1);
             return;
         }
@@ -57,7 +57,7 @@ impl<F: SharedFilter> Front<F> {
     }
 
     /// Tells the filter that a hash is no member, and which are, near it.
-    fn adapt(&self, mistake: Hash, members: &[Hash]) -> Result<(), AdaptError> {
+    pub(super) fn adapt(&self, mistake: Hash, members: &[Hash]) -> Result<(), AdaptError> {
         // The shard may grow, and then there are fewer suspects; whatever else makes a claim
         // stale is locked out.
         while let Answer::Maybe(claim) = self.filter.check(mistake) {
@@ -83,7 +83,7 @@ impl<F: SharedFilter> Front<F> {
         let mut forgotten = None;
         if !locked.insert_mistake(mistake) {
             // A write that failed halfway may have left it here, but not behind.
-        } else if self.mistakes.fetch_add(1, Ordering::Relaxed) >= self.mistakes_kept {
+        } else if self.mistakes.fetch_add(1, Ordering::Relaxed) >= self.policy.kept() {
             forgotten = Some(locked.evict(mistake));
             self.mistakes.fetch_sub(1, Ordering::Relaxed);
             self.counters.add(Count::MistakesForgotten, 1);
@@ -124,9 +124,13 @@ impl<F: SharedFilter> Front<F> {
                 continue;
             }
             self.counters.add(Count::BackendScans, 1);
-            let Ok(mut members) = behind.members(suspects) else {
-                self.counters.add(Count::RepairsFailed, 1);
-                continue;
+            let mut members = match behind.members(suspects) {
+                Ok(members) => members,
+                Err(error) if self.policy.is_listed() => return Err((mistakes[0], error)),
+                Err(_) => {
+                    self.counters.add(Count::RepairsFailed, 1);
+                    continue;
+                }
             };
             // A write that failed halfway may have left a member on the list.
             mistakes.retain(|mistake| members.binary_search(mistake).is_err());
@@ -152,9 +156,11 @@ impl<F: SharedFilter> Front<F> {
         self.counters.add(Count::BackendScans, 1);
         let members = behind.members(&hashes)?;
         let mut mistakes = locked.mistakes(&hashes);
-        // A write that failed halfway may have left a member on the list.
-        mistakes.retain(|mistake| members.binary_search(mistake).is_err());
-        let capacity = members.len() + mistakes.len() + more;
+        if !self.policy.is_listed() {
+            // A write that failed halfway may have left a member on the list.
+            mistakes.retain(|mistake| members.binary_search(mistake).is_err());
+        }
+        let capacity = members.len() + self.policy.slots(mistakes.len()) + more;
         self.filter.rebuild_shard(shard, capacity, &members, &mistakes)?;
         self.has_rebuilt(shard);
         self.ready[shard].store(true, Ordering::Release);

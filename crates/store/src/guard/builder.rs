@@ -2,7 +2,7 @@
 
 use super::{Guard, GuardError, Guarded};
 use crate::filter::{Shape, SharedFilter};
-use crate::front::Front;
+use crate::front::{Front, Policy};
 use twiceshy::{KeyedHasher, Secret};
 
 /// How a [`Guard`] is set up.
@@ -49,7 +49,7 @@ impl GuardBuilder {
         self
     }
 
-    /// How many mistakes are remembered, about 60 bytes of memory each.
+    /// How many mistakes are remembered, about 20 bytes of memory each.
     pub fn mistakes_kept(mut self, mistakes: usize) -> Self {
         self.mistakes_kept = mistakes;
         self
@@ -86,7 +86,8 @@ impl GuardBuilder {
             Some(secret) => secret.clone(),
             None => Secret::generate()?,
         };
-        let front = Front::new(F::with_shape(&self.shape)?, false, self.mistakes_kept, true);
+        let policy = Policy::Found { repaired: true, kept: self.mistakes_kept };
+        let front = Front::new(F::with_shape(&self.shape)?, false, policy);
         Ok(Guard { database, front, hasher: KeyedHasher::new(&secret) })
     }
 }

@@ -72,7 +72,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         &self,
         hashes: &RangeInclusive<Hash>,
     ) -> impl Iterator<Item = Result<(Hash, Number<K>)>> {
-        layout::listed(&self.backend, hashes, |key| {
+        layout::listed(&self.backend, Keyspace::Members, hashes, |key| {
             let number = Number::from_bytes(key)?;
             Some((self.partitions.hash_of(number), number))
         })

@@ -4,7 +4,7 @@ use super::{GuardedStore, Inner};
 use crate::backend::{Backend, Durability};
 use crate::error::{Result, StoreError};
 use crate::filter::{Shape, SharedFilter};
-use crate::front::Front;
+use crate::front::{Front, Policy};
 use crate::layout::{self, Identity, Kind, Layout};
 use crate::saved::{self, Saved};
 use std::path::Path;
@@ -141,7 +141,7 @@ impl Options {
         self
     }
 
-    /// How many mistakes are remembered, at least 1, about 60 bytes of memory each. One that is forgotten
+    /// How many mistakes are remembered, at least 1, about 20 bytes of memory each. One that is forgotten
     /// may cost a visit to the disk once more, when the filter is built again or a member
     /// comes that it collides with.
     #[must_use]
@@ -227,7 +227,8 @@ impl Options {
             // A new store has no members that the filter could miss.
             None => (F::with_shape(&shape)?, identity.is_new),
         };
-        let front = Front::new(filter, is_ready, self.mistakes_kept, self.repairs);
+        let policy = Policy::Found { repaired: self.repairs, kept: self.mistakes_kept };
+        let front = Front::new(filter, is_ready, policy);
         // A filter that was saved, or that is new, is complete.
         front.set_complete(is_ready || layout == Layout::Merged);
         let inner = Inner {

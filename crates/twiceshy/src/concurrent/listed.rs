@@ -94,21 +94,56 @@ impl ConcurrentAdaptiveQuotientFilter {
     where
         L: Copy + Into<Member>,
     {
-        // Mistakes elsewhere don't matter, but would be others in this shard.
-        let mistakes = mistakes.map(|mistakes| {
-            let near = mistakes.iter().filter(|&&mistake| claim.cell.covers(mistake));
-            near.map(|&mistake| self.sharding.inner(mistake)).collect::<Vec<_>>()
-        });
+        let mistakes = mistakes.map(|mistakes| self.near(claim, mistakes));
         let removed = self.obey(claim, members, |filter, claim, members| {
             filter.remove_listed(claim, members, mistakes.as_deref())
         })?;
-        removed.map_err(|error| match error {
+        removed.map_err(|error| self.outside(claim, error))
+    }
+
+    /// Makes fingerprints near the claim's query as short as `mistakes` allow; see
+    /// [`AdaptiveQuotientFilter::shorten_listed`].
+    ///
+    /// # Errors
+    /// As [`AdaptiveQuotientFilter::shorten_listed`].
+    pub fn shorten_listed<L>(
+        &self,
+        claim: &Claim,
+        members: &[L],
+        mistakes: &[Hash],
+    ) -> Result<(), RemoveError>
+    where
+        L: Copy + Into<Member>,
+    {
+        let mistakes = self.near(claim, mistakes);
+        let shortened = self.obey(claim, members, |filter, claim, members| {
+            filter.shorten_listed(claim, members, &mistakes)
+        })?;
+        shortened.map_err(|error| self.outside(claim, error))
+    }
+
+    /// Whether any fingerprint that could be behind a query is longer than a remainder.
+    pub fn is_lengthened(&self, query: Hash) -> bool {
+        let (filter, inner) = self.read(query);
+        filter.is_lengthened(inner)
+    }
+
+    /// Mistakes as the claim's shard has them. Those elsewhere don't matter, but would be others
+    /// there.
+    fn near(&self, claim: &Claim, mistakes: &[Hash]) -> Vec<Hash> {
+        let near = mistakes.iter().filter(|&&mistake| claim.cell.covers(mistake));
+        near.map(|&mistake| self.sharding.inner(mistake)).collect()
+    }
+
+    /// The error of a claim's shard, with the hash that the caller gave.
+    fn outside(&self, claim: &Claim, error: RemoveError) -> RemoveError {
+        match error {
             RemoveError::MistakeIsMember { hash } => {
                 let shard = self.sharding.shard(claim.query);
                 RemoveError::MistakeIsMember { hash: self.sharding.outer(shard, hash) }
             }
             other => other,
-        })
+        }
     }
 
     /// As [`remove_listed`](Self::remove_listed) without mistakes, but leaves a tombstone as

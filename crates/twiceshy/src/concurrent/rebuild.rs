@@ -14,6 +14,14 @@ impl ConcurrentAdaptiveQuotientFilter {
         self.shards.len()
     }
 
+    /// What a shard is made of.
+    ///
+    /// # Panics
+    /// If there is no such shard.
+    pub fn shard_parameters(&self, shard: usize) -> Parameters {
+        self.shards[shard].read().parameters()
+    }
+
     /// The shard of a hash, counted from 0, in hash order.
     #[inline]
     pub fn shard_of(&self, hash: Hash) -> usize {

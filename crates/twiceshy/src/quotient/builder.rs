@@ -70,7 +70,7 @@ pub struct Plan {
 
 /// The probability that a random query is a false positive, at `density` members per
 /// slot.
-pub(super) fn expected_rate(density: f64, remainder_bits: u32) -> f64 {
+pub(crate) fn expected_rate(density: f64, remainder_bits: u32) -> f64 {
     -(-density * f64::from(remainder_bits).exp2().recip()).exp_m1()
 }
 

@@ -22,7 +22,7 @@ mod validate;
 mod tests;
 
 pub use builder::{Builder, Plan};
-pub(crate) use builder::{GROWTH_LOADS, MOST_EXTENDED, PLANNED_LOAD};
+pub(crate) use builder::{GROWTH_LOADS, MOST_EXTENDED, PLANNED_LOAD, expected_rate};
 pub use entry::Entry;
 pub(crate) use parts::Tally;
 
@@ -227,7 +227,7 @@ impl AdaptiveQuotientFilter {
 
     /// What [`memory_usage`](Self::memory_usage) is for that many slots of that width,
     /// or `None` if there is no such filter.
-    fn memory_for(slots: u64, width: u32) -> Option<u64> {
+    pub(crate) fn memory_for(slots: u64, width: u32) -> Option<u64> {
         let table = QuotientTable::bytes_for(slots, width)?;
         Some(size_of::<Self>() as u64 + table + Versions::bytes_for(slots))
     }

@@ -1,9 +1,9 @@
-//! Removing members.
+//! Removing members, and what was repaired because of them.
 
 use super::AdaptiveQuotientFilter;
 use super::entry::{Entry, MOST_MEMBERS};
 use super::grow::MOST_SLOTS;
-use super::listing::{Minirun, Owned, append};
+use super::listing::{Matched, Minirun, Owned, append};
 use crate::error::RemoveError;
 use crate::hash::Scaled;
 use crate::table::TableFull;
@@ -151,13 +151,7 @@ impl AdaptiveQuotientFilter {
         L: Copy + Into<Member>,
     {
         let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        let (minirun, mut matched) = self.match_members(claim, &members)?;
-        if matched.surplus > 0 {
-            return Err(RemoveError::Surplus { members: matched.surplus });
-        }
-        if matched.unlisted > 0 {
-            return Err(RemoveError::Unlisted { members: matched.unlisted });
-        }
+        let (minirun, mut matched) = self.match_exactly(claim, &members)?;
         let mut owned = matched.entries.iter_mut().flat_map(|owned| &mut owned.owners);
         let removed = owned.find(|owner| owner.hash == claim.query).ok_or(RemoveError::Absent)?;
         removed.count -= 1;
@@ -184,6 +178,73 @@ impl AdaptiveQuotientFilter {
             }
             error => error,
         }
+    }
+
+    /// Makes fingerprints near the claim's query as short as `mistakes` allow, which are all that
+    /// are to stay repaired in [`claim.suspects()`](Claim::suspects), in any order (others don't
+    /// matter). `members` are *all* members there, as for [`adapt`](Self::adapt). Tombstones go.
+    ///
+    /// When a mistake needn't stay repaired any more, this gives the room back that it took. The
+    /// claim may be that of any member near it.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveQuotientFilter, Answer, Hash};
+    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).build()?;
+    /// let [member, query] = [7, 8].map(|number| Hash::from_u128(number << 80));
+    /// filter.insert(member)?;
+    /// let Answer::Maybe(claim) = filter.check(query) else { panic!("they share 44 bits") };
+    /// filter.adapt(&claim, &[member])?;
+    /// assert!(filter.is_lengthened(query) && !filter.contains(query));
+    ///
+    /// let Answer::Maybe(claim) = filter.check(member) else { panic!("it is a member") };
+    /// filter.shorten_listed(&claim, &[member], &[])?;
+    /// assert!(!filter.is_lengthened(query) && filter.contains(query));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`remove_listed`](Self::remove_listed) with mistakes.
+    pub fn shorten_listed<L>(
+        &mut self,
+        claim: &Claim,
+        members: &[L],
+        mistakes: &[Hash],
+    ) -> Result<(), RemoveError>
+    where
+        L: Copy + Into<Member>,
+    {
+        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
+        let (minirun, matched) = self.match_exactly(claim, &members)?;
+        let entries = self.as_short_as_possible(claim, &matched.entries, mistakes)?;
+        match self.write_rest(&minirun, &entries) {
+            // If it has doubled, the claim is stale.
+            Err(RemoveError::Full { .. }) if self.grow(MOST_SLOTS) => {
+                self.shorten_listed(claim, &members, mistakes)
+            }
+            written => written,
+        }
+    }
+
+    /// Whether any fingerprint that could be behind a query is longer than a remainder.
+    pub fn is_lengthened(&self, query: Hash) -> bool {
+        let minirun = self.minirun_of(self.digits.scale(query));
+        minirun.entries.iter().any(|entry| self.digits.count(&entry.fingerprint) > 1)
+    }
+
+    /// The minirun of a claim and its members, if all of them are listed, and no others.
+    fn match_exactly(
+        &self,
+        claim: &Claim,
+        members: &[Member],
+    ) -> Result<(Minirun, Matched), RemoveError> {
+        let (minirun, matched) = self.match_members(claim, members)?;
+        if matched.surplus > 0 {
+            return Err(RemoveError::Surplus { members: matched.surplus });
+        }
+        if matched.unlisted > 0 {
+            return Err(RemoveError::Unlisted { members: matched.unlisted });
+        }
+        Ok((minirun, matched))
     }
 
     /// The entries of the listed members as the constructor would write them.

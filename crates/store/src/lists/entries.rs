@@ -1,0 +1,106 @@
+//! All keys of a list, in hash order.
+
+use super::{List, ListStore};
+use crate::backend::{Backend, Bytes};
+use crate::error::Result;
+use crate::layout;
+use std::collections::VecDeque;
+use std::iter::Peekable;
+use std::ops::RangeInclusive;
+use twiceshy::{Hash, KeyedHasher, OrderedHashes, Secret};
+
+const ALL: RangeInclusive<Hash> = Hash::MIN..=Hash::MAX;
+
+/// The keys of a list with their hashes, in hash order.
+pub struct Entries<'a> {
+    rest: Peekable<Box<dyn Iterator<Item = Result<(Hash, Bytes)>> + Send + 'a>>,
+    /// Those that share the first bytes of their hashes, in order.
+    near: VecDeque<(Hash, Bytes)>,
+}
+
+impl<'a> Entries<'a> {
+    pub(super) fn of(backend: &'a impl Backend, hasher: &'a KeyedHasher, list: List) -> Self {
+        let read = |key: &[u8]| Some((hasher.hash_bytes(key), Bytes::from(key)));
+        let rest = layout::listed(backend, list.space(), &ALL, read);
+        let rest: Box<dyn Iterator<Item = _> + Send + 'a> = Box::new(rest);
+        Self { rest: rest.peekable(), near: VecDeque::new() }
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<(Hash, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.near.is_empty() {
+            let first = match self.rest.next()? {
+                Ok(first) => first,
+                Err(error) => return Some(Err(error)),
+            };
+            let prefix = layout::prefix(first.0);
+            let is_near = |next: &Result<(Hash, Bytes)>| {
+                next.as_ref().is_ok_and(|(hash, _)| layout::prefix(*hash) == prefix)
+            };
+            self.near.push_back(first);
+            while let Some(Ok(next)) = self.rest.next_if(is_near) {
+                self.near.push_back(next);
+            }
+            self.near.make_contiguous().sort_unstable_by_key(|&(hash, _)| hash);
+        }
+        self.near.pop_front().map(Ok)
+    }
+}
+
+/// Both lists as they are at one moment: all that a filter of them is built from.
+#[derive(Clone, Debug)]
+pub struct ListExport {
+    /// What keys are hashed with.
+    pub secret: Secret,
+    /// The hashes of the yes list.
+    pub yes: OrderedHashes,
+    /// The hashes of the no list.
+    pub no: OrderedHashes,
+}
+
+impl<B: Backend> ListStore<B> {
+    /// The keys of a list with their hashes, in hash order. Those that are added or removed meanwhile
+    /// may be among them or not.
+    ///
+    /// ```
+    /// use twiceshy_store::{List, ListOptions, MemoryBackend};
+    /// let lists = ListOptions::new().open_with(MemoryBackend::new(), None)?;
+    /// lists.add_many(List::No, ["one", "two", "three"])?;
+    /// let entries = lists.entries(List::No).collect::<Result<Vec<_>, _>>()?;
+    /// assert!(entries.len() == 3 && entries.is_sorted_by_key(|&(hash, _)| hash));
+    /// # Ok::<(), twiceshy_store::StoreError>(())
+    /// ```
+    pub fn entries(&self, list: List) -> Entries<'_> {
+        Entries::of(&self.backend, &self.hasher, list)
+    }
+
+    /// The hashes of both lists, as they are at one moment, and the secret: what a filter is built
+    /// from that needs neither lists nor disk. Nothing is added or removed meanwhile.
+    ///
+    /// ```
+    /// use twiceshy::{AdaptiveQuotientFilter, Keyed};
+    /// use twiceshy_store::{ListOptions, MemoryBackend};
+    /// let lists = ListOptions::new().open_with(MemoryBackend::new(), None)?;
+    /// lists.add_yes(b"evil.example")?;
+    /// lists.add_no(b"fine.example")?;
+    ///
+    /// let export = lists.export()?;
+    /// let builder = AdaptiveQuotientFilter::builder().false_positive_rate(0.001);
+    /// let filter = builder.build_sorted(|| export.yes.iter(), || export.no.iter())?;
+    /// let filter: Keyed<[u8], _> = Keyed::new(filter, export.secret);
+    /// assert!(filter.contains(b"evil.example") && !filter.contains(b"fine.example"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the backend fails.
+    pub fn export(&self) -> Result<ListExport> {
+        let locked = self.front.lock_all();
+        let yes = self.entries(List::Yes).map(|entry| Ok(entry?.0)).collect::<Result<_>>()?;
+        let no = locked.mistakes(&ALL).into_iter().collect();
+        Ok(ListExport { secret: self.secret.clone(), yes, no })
+    }
+}

@@ -1,0 +1,140 @@
+//! Adding and removing.
+
+use super::{List, ListStore};
+use crate::backend::{Backend, Batch, MAX_KEY_BYTES};
+use crate::chunk::WRITTEN;
+use crate::error::{Result, StoreError};
+use crate::layout;
+use std::sync::atomic::Ordering;
+use twiceshy::Hash;
+
+impl<B: Backend> ListStore<B> {
+    /// Adds a key to the yes list; whether it is new there.
+    ///
+    /// # Errors
+    /// If it is on the no list, if it is too long, if there is no memory for a larger filter, or if
+    /// the backend fails.
+    pub fn add_yes(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.add_chunk(List::Yes, &[key])? == 1)
+    }
+
+    /// Adds a key to the no list; whether it is new there.
+    ///
+    /// # Errors
+    /// As [`add_yes`](Self::add_yes), if it is on the yes list.
+    pub fn add_no(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.add_chunk(List::No, &[key])? == 1)
+    }
+
+    /// Adds many keys to a list, in batches; each of these is added whole or not at all. Returns how
+    /// many were new there.
+    ///
+    /// # Errors
+    /// As [`add_yes`](Self::add_yes), of any of them; the batches before are added then.
+    pub fn add_many<K: AsRef<[u8]>>(
+        &self,
+        list: List,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<u64> {
+        let mut added = 0;
+        WRITTEN.of(
+            keys,
+            |key| key.as_ref().len(),
+            |chunk| {
+                let keys: Vec<&[u8]> = chunk.iter().map(AsRef::as_ref).collect();
+                added += self.add_chunk(list, &keys)?;
+                Ok(())
+            },
+        )?;
+        Ok(added)
+    }
+
+    fn add_chunk(&self, list: List, keys: &[&[u8]]) -> Result<u64> {
+        // Before the filter has them, and before they are copied.
+        let is_long = |key: &&&[u8]| layout::member_key_len(key) > MAX_KEY_BYTES;
+        if let Some(key) = keys.iter().find(is_long) {
+            return Err(StoreError::KeyTooLong { bytes: key.len() });
+        }
+        let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key)).collect();
+        match list {
+            List::Yes => self.add_all_yes(keys, &hashes),
+            List::No => self.add_all_no(keys, &hashes),
+        }
+    }
+
+    fn add_all_yes(&self, keys: &[&[u8]], hashes: &[Hash]) -> Result<u64> {
+        self.front.renew(self, hashes)?;
+        let is_there = |at: usize| self.is_yes(hashes[at], keys[at]);
+        let on_no = |at: usize| Err(on_other(List::No, keys[at]));
+        let added = self.front.write(self, hashes, is_there, on_no, |admitted| {
+            let new = admitted.is_new().iter().filter(|&&is_new| is_new).count() as u64;
+            if new > 0 {
+                self.write_new(List::Yes, keys, hashes, admitted.is_new())?;
+                self.yes.fetch_add(new, Ordering::Relaxed);
+            }
+            Ok(new)
+        })?;
+        // They are added; if this fails, it is tried again before others are.
+        let _ = self.front.renew(self, hashes);
+        Ok(added)
+    }
+
+    fn add_all_no(&self, keys: &[&[u8]], hashes: &[Hash]) -> Result<u64> {
+        let on_yes = |at: usize| {
+            let is_yes = self.is_yes(hashes[at], keys[at])?;
+            if is_yes { Err(on_other(List::Yes, keys[at])) } else { Ok(()) }
+        };
+        self.front
+            .deny(self, hashes, on_yes, |is_new| self.write_new(List::No, keys, hashes, is_new))
+    }
+
+    fn write_new(&self, list: List, keys: &[&[u8]], hashes: &[Hash], new: &[bool]) -> Result<()> {
+        let mut batch = Batch::new();
+        for ((key, &hash), _) in keys.iter().zip(hashes).zip(new).filter(|&(_, &is_new)| is_new) {
+            let key = layout::member_key(hash, key);
+            if self.saved.is_doubtful() {
+                // A write that failed may have put it there, and only reopening would tell.
+                batch.remove(list.other().space(), &key);
+            }
+            batch.insert(list.space(), key, b"");
+        }
+        self.write(&batch)
+    }
+
+    /// Removes a key from the yes list; whether it was there.
+    ///
+    /// # Errors
+    /// If the backend fails.
+    pub fn remove_yes(&self, key: &[u8]) -> Result<bool> {
+        let hash = self.hash(key);
+        let write = || self.write_removal(List::Yes, hash, key);
+        let is_there = || self.is_yes(hash, key);
+        let removed = self.front.remove(self, hash, is_there, || Ok(true), write)?;
+        self.yes.fetch_sub(u64::from(removed), Ordering::Relaxed);
+        Ok(removed)
+    }
+
+    /// Removes a key from the no list; whether it was there.
+    ///
+    /// # Errors
+    /// If the backend fails.
+    pub fn remove_no(&self, key: &[u8]) -> Result<bool> {
+        let hash = self.hash(key);
+        self.front.allow(self, hash, || self.write_removal(List::No, hash, key))
+    }
+
+    fn write_removal(&self, list: List, hash: Hash, key: &[u8]) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.remove(list.space(), layout::member_key(hash, key));
+        self.write(&batch)
+    }
+
+    /// Writes to the backend, which has no saved filter then.
+    fn write(&self, batch: &Batch) -> Result<()> {
+        self.saved.write(&self.backend, batch, self.durability)
+    }
+}
+
+fn on_other(list: List, key: &[u8]) -> StoreError {
+    StoreError::OnOtherList { list, key: key.to_vec() }
+}

@@ -1,0 +1,177 @@
+//! The backend fails at each operation of a script, one after the other: what was acknowledged is
+//! there, what was not is whole or absent, and no listed key is answered wrongly.
+
+use crate::options;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use twiceshy_store::testing::{Fault, FaultyBackend};
+use twiceshy_store::{List, ListStore, MemoryBackend, Result, StoreError};
+
+type Faulty = Arc<FaultyBackend<MemoryBackend>>;
+
+const KEYS: u8 = 60;
+
+enum Step {
+    Add(List, u8),
+    AddMany(List, std::ops::Range<u8>),
+    Remove(List, u8),
+    Scrub,
+    Reopen,
+}
+
+/// Keys of both lists that collide, that go and come again on the other one, and growth.
+fn script() -> Vec<Step> {
+    use List::{No, Yes};
+    use Step::*;
+    let mut script = vec![AddMany(Yes, 0..9), AddMany(No, 20..34), Add(Yes, 9), Add(No, 34)];
+    script.extend((3..6).map(|key| Remove(Yes, key)));
+    script.extend((20..23).map(|key| Remove(No, key)));
+    script.extend([Add(No, 3), Add(Yes, 20), Add(Yes, 34), Add(No, 0), Reopen]);
+    script.extend([AddMany(Yes, 40..48), Remove(Yes, 3), Remove(No, 3), Add(Yes, 3), Scrub]);
+    script.extend([AddMany(No, 48..56), Remove(Yes, 20), Add(No, 20), Reopen, Remove(No, 20)]);
+    script.extend([Add(Yes, 57), Add(No, 58), AddMany(Yes, 4..6)]);
+    script
+}
+
+struct Known {
+    backend: Faulty,
+    store: Option<ListStore<Faulty>>,
+    /// The lists that a key may be on; of one that isn't here, that is none.
+    possible: BTreeMap<u8, BTreeSet<Option<u8>>>,
+}
+
+/// For a set.
+fn number(list: List) -> u8 {
+    u8::from(list == List::Yes)
+}
+
+impl Known {
+    /// Opens them, if they aren't open.
+    fn store(&mut self) -> Result<&ListStore<Faulty>> {
+        if self.store.is_none() {
+            self.store = Some(options().open_with(Arc::clone(&self.backend), None)?);
+        }
+        Ok(self.store.as_ref().unwrap())
+    }
+
+    fn possible(&mut self, key: u8) -> &mut BTreeSet<Option<u8>> {
+        self.possible.entry(key).or_insert_with(|| BTreeSet::from([None]))
+    }
+
+    fn step(&mut self, step: &Step) -> Result<()> {
+        match *step {
+            Step::Add(list, key) => self.add(list, key..key + 1),
+            Step::AddMany(list, ref keys) => self.add(list, keys.clone()),
+            Step::Remove(list, key) => {
+                let store = self.store()?;
+                let removed = match list {
+                    List::Yes => store.remove_yes(&[key]),
+                    List::No => store.remove_no(&[key]),
+                };
+                let possible = self.possible(key);
+                let here = Some(number(list));
+                match removed {
+                    Ok(true) => {
+                        assert!(possible.contains(&here), "{key} was never added");
+                        *possible = BTreeSet::from([None]);
+                    }
+                    Ok(false) => {
+                        possible.remove(&here);
+                        assert!(!possible.is_empty(), "{key} is gone");
+                    }
+                    // It may be gone.
+                    Err(_) if possible.contains(&here) => drop(possible.insert(None)),
+                    Err(_) => {}
+                }
+                removed.map(drop)
+            }
+            Step::Scrub => self.store()?.scrub(),
+            Step::Reopen => {
+                self.store = None;
+                self.store().map(drop)
+            }
+        }
+    }
+
+    fn add(&mut self, list: List, keys: std::ops::Range<u8>) -> Result<()> {
+        let added = self.store()?.add_many(list, keys.clone().map(|key| [key]));
+        let here = Some(number(list));
+        match &added {
+            Ok(_) => keys.for_each(|key| *self.possible(key) = BTreeSet::from([here])),
+            Err(StoreError::OnOtherList { list: other, key }) => {
+                let possible = self.possible(key[0]);
+                assert!(possible.contains(&Some(number(*other))), "{key:?} is not on {other}");
+                // Nothing has changed, and now it is known where it is.
+                *possible = BTreeSet::from([Some(number(*other))]);
+            }
+            // Those that are certainly on the other list are still there.
+            Err(_) => keys.for_each(|key| {
+                let there = Some(number(list.other()));
+                if *self.possible(key) != BTreeSet::from([there]) {
+                    self.possible(key).insert(here);
+                }
+            }),
+        }
+        // What is known to be listed is answered so at all times, even now.
+        for (&key, possible) in &self.possible {
+            let Some(store) = &self.store else { break };
+            match possible.iter().collect::<Vec<_>>()[..] {
+                [Some(1)] => assert!(store.contains(&[key]), "{key} is on the yes list"),
+                [Some(_)] => assert!(!store.contains(&[key]), "{key} is on the no list"),
+                _ => {}
+            }
+        }
+        added.map(drop)
+    }
+
+    /// Nothing fails any more: all is as it should be.
+    fn check(&mut self) {
+        for key in 0..KEYS {
+            let store = self.store().unwrap();
+            let list = store.list_of(&[key]).unwrap().map(number);
+            if list.is_some() {
+                assert_eq!(store.contains(&[key]), list == Some(1));
+            }
+            let possible = self.possible(key);
+            assert!(possible.contains(&list), "{key} is on {list:?}, not one of {possible:?}");
+        }
+        self.store().unwrap().verify().unwrap();
+    }
+}
+
+fn run(plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) -> Known {
+    let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    plan(&backend);
+    let mut known = Known { backend, store: None, possible: BTreeMap::new() };
+    for step in script() {
+        // It is said what failed; the next step may be fine.
+        let _ = known.step(&step);
+    }
+    known
+}
+
+#[test]
+fn whatever_fails_no_listed_key_is_wrong() {
+    let mut known = run(|_| {});
+    let stats = known.store().unwrap().stats();
+    assert_eq!(stats.ghosts_left, 0);
+    assert!(stats.yes > 15 && stats.no > 15 && stats.repairs > 5, "{stats:?}");
+    let operations = known.backend.operations();
+    known.check();
+    for fault in [Fault::Before, Fault::After] {
+        for n in 0..operations {
+            fail(|backend| backend.fail_at(n, fault));
+            if n % 8 == 0 {
+                fail(|backend| backend.fail_from(n, fault));
+            }
+        }
+    }
+}
+
+fn fail(plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
+    let mut known = run(plan);
+    known.backend.heal();
+    known.check();
+    known.store = None;
+    known.check();
+}

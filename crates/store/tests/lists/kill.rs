@@ -1,0 +1,174 @@
+//! A child process changes lists, says so through a pipe, and is killed at any moment: what it
+//! acknowledged must be there, and no listed key is answered wrongly.
+//!
+//! `TWICESHY_KILL_CYCLES` sets how often, `TWICESHY_SEED` when.
+
+use crate::common::Random;
+use crate::common::child::{CHILD_FIRST, CHILD_PATH, STALLED, cycles_and_seed, spawn_child};
+use std::collections::BTreeMap;
+use std::env;
+use std::io::{Write, stdout};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+use twiceshy_store::{FjallBackend, FjallOptions, List, ListOptions, ListStore, StoreError};
+
+const KEYS: u64 = 3000;
+
+type Store = ListStore<FjallBackend>;
+
+enum Op {
+    Add(List, u64),
+    Remove(List, u64),
+    Reopen,
+}
+
+/// The operation of a number.
+fn op(number: u64) -> Op {
+    let mut random = Random(number);
+    let key = random.below(KEYS);
+    let list = if random.below(2) == 0 { List::Yes } else { List::No };
+    match random.below(1000) {
+        0 => Op::Reopen,
+        1..600 => Op::Add(list, key),
+        _ => Op::Remove(list, key),
+    }
+}
+
+/// So bad a filter that there is much to repair, and so small a one that it grows.
+fn open(path: &Path) -> Store {
+    let mut fjall = FjallOptions::default();
+    // Memtables are sealed, flushed and compacted all the time.
+    fjall.memtable_bytes = 64 << 10;
+    fjall.cache_bytes = 256 << 10;
+    let backend = FjallBackend::open(path.join("data"), fjall).unwrap();
+    let options = ListOptions::new().capacity(100).false_positive_rate(0.3).shards(4);
+    options.open_with(backend, Some(path)).unwrap()
+}
+
+fn apply(store: &Store, number: u64) -> bool {
+    let done = match op(number) {
+        Op::Add(List::Yes, key) => store.add_yes(&key.to_be_bytes()),
+        Op::Add(List::No, key) => store.add_no(&key.to_be_bytes()),
+        Op::Remove(List::Yes, key) => store.remove_yes(&key.to_be_bytes()),
+        Op::Remove(List::No, key) => store.remove_no(&key.to_be_bytes()),
+        Op::Reopen => return false,
+    };
+    match done {
+        Err(StoreError::OnOtherList { .. }) => false,
+        done => done.unwrap(),
+    }
+}
+
+/// The child: no test of its own, so it does nothing unless it is asked to.
+#[test]
+fn child() {
+    let Some(path) = env::var_os(CHILD_PATH) else { return };
+    let first: u64 = env::var(CHILD_FIRST).unwrap().parse().unwrap();
+    let mut store = open(Path::new(&path));
+    for number in first.. {
+        if let Op::Reopen = op(number) {
+            store.close().unwrap();
+            store = open(Path::new(&path));
+        }
+        let changed = u8::from(apply(&store, number));
+        if writeln!(stdout().lock(), "wrote {number} {changed}").is_err() {
+            return;
+        }
+    }
+}
+
+/// What must be listed.
+#[derive(Default)]
+struct Expected {
+    lists: BTreeMap<u64, List>,
+    done: u64,
+}
+
+impl Expected {
+    /// Whether an operation changes anything, and does so.
+    fn apply(&mut self, number: u64) -> bool {
+        match op(number) {
+            Op::Add(list, key) => match self.lists.get(&key) {
+                None => self.lists.insert(key, list).is_none(),
+                Some(_) => false,
+            },
+            Op::Remove(list, key) => {
+                let is_there = self.lists.get(&key) == Some(&list);
+                is_there && self.lists.remove(&key).is_some()
+            }
+            Op::Reopen => false,
+        }
+    }
+
+    fn acknowledge(&mut self, line: &str) {
+        let (number, changed) = line.split_once(' ').unwrap();
+        let number = number.parse().unwrap();
+        assert_eq!(number, self.done + 1);
+        self.done = number;
+        assert_eq!(self.apply(number), changed == "1");
+    }
+
+    /// The operation that was not acknowledged is done, or it isn't.
+    fn settle(&mut self, store: &Store) {
+        self.done += 1;
+        let (Op::Add(_, key) | Op::Remove(_, key)) = op(self.done) else { return };
+        let found = store.list_of(&key.to_be_bytes()).unwrap();
+        if found != self.lists.get(&key).copied() {
+            self.apply(self.done);
+        }
+        assert_eq!(found, self.lists.get(&key).copied());
+    }
+
+    fn check(&self, store: &Store) {
+        store.verify().unwrap();
+        let mut found = BTreeMap::new();
+        for list in [List::Yes, List::No] {
+            let keys = store.entries(list).map(|entry| entry.unwrap().1);
+            found.extend(keys.map(|key| (u64::from_be_bytes((*key).try_into().unwrap()), list)));
+        }
+        assert_eq!(found, self.lists);
+        assert_eq!(store.len(List::Yes) + store.len(List::No), self.lists.len() as u64);
+        for (key, list) in &self.lists {
+            assert_eq!(store.contains(&key.to_be_bytes()), *list == List::Yes);
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_listed() {
+    let (cycles, seed) = cycles_and_seed();
+    let mut random = Random(seed);
+    let mut directory = tempfile::tempdir().unwrap();
+    let mut expected = Expected::default();
+    for cycle in 0..cycles {
+        // From time to time anew, so that kills hit the making of lists, too.
+        if random.below(8) == 0 {
+            directory = tempfile::tempdir().unwrap();
+            expected = Expected { done: expected.done, ..Expected::default() };
+        }
+        let first = expected.done + 1;
+        let (mut child, acknowledged) = spawn_child("kill::child", "", directory.path(), first);
+        if random.below(4) == 0 {
+            thread::sleep(Duration::from_micros(random.below(30_000)));
+        } else {
+            let goal = first + random.below(3000);
+            let patience = Instant::now() + Duration::from_millis(20 + random.below(400));
+            while expected.done < goal && (expected.done < first || Instant::now() < patience) {
+                match acknowledged.recv_timeout(STALLED) {
+                    Ok(line) => expected.acknowledge(&line),
+                    Err(error) => panic!("cycle {cycle}: {error}"),
+                }
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        acknowledged.iter().for_each(|line| expected.acknowledge(&line));
+        let store = open(directory.path());
+        expected.settle(&store);
+        expected.check(&store);
+        if random.below(2) == 0 {
+            store.close().unwrap();
+        }
+    }
+}

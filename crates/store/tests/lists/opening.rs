@@ -1,0 +1,119 @@
+//! Opening: what is refused, and what is found again.
+
+use crate::options;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use twiceshy::{ConcurrentAdaptiveQuotientFilter, Secret};
+use twiceshy_store::backend::Observed;
+use twiceshy_store::{
+    Backend, Batch, Durability, Keyspace, List, ListStore, MemoryBackend, Options, RangeOptions,
+    StoreError,
+};
+
+type Shared = Arc<MemoryBackend>;
+
+fn open(backend: &Shared) -> Result<ListStore<Shared>, StoreError> {
+    options().open_with(Arc::clone(backend), None)
+}
+
+#[test]
+fn other_stores_are_refused_and_refuse_lists() {
+    let lists = Shared::default();
+    open(&lists).unwrap().add_yes(b"alice").unwrap();
+    let points =
+        Options::new().open_with::<_, ConcurrentAdaptiveQuotientFilter>(lists.clone(), None);
+    let error = points.err().unwrap().to_string();
+    assert_eq!(error, "the store is of another kind: it keeps a yes list and a no list");
+    let ranges = RangeOptions::new().open_with::<u64, _>(lists.clone(), None);
+    assert!(matches!(ranges.err().unwrap(), StoreError::Kind(_)));
+    assert!(open(&lists).unwrap().contains(b"alice"));
+
+    let points = Shared::default();
+    drop(Options::new().open_with::<_, ConcurrentAdaptiveQuotientFilter>(points.clone(), None));
+    assert!(matches!(open(&points).err().unwrap(), StoreError::Kind(_)));
+}
+
+#[test]
+fn what_cant_be_built_is_refused_before_anything_is_written() {
+    let backend = Shared::default();
+    for impossible in [
+        options().false_positive_rate(0.0),
+        options().false_positive_rate(1.0),
+        options().false_positive_rate(f64::NAN),
+        options().false_positive_rate(1e-40),
+        options().shards(0),
+        options().create(false),
+    ] {
+        assert!(impossible.open_with(Arc::clone(&backend), None).is_err());
+        assert!(backend.get(Keyspace::Meta, b"store").unwrap().is_none());
+    }
+    let long = vec![0; 1 << 16];
+    let store = open(&backend).unwrap();
+    assert!(matches!(store.add_no(&long), Err(StoreError::KeyTooLong { .. })));
+    assert!(matches!(
+        store.add_many(List::Yes, [&b"x"[..], &long]),
+        Err(StoreError::KeyTooLong { .. })
+    ));
+    assert!(store.is_empty());
+    drop(store);
+    let other = options().secret(Secret::from_bytes([8; 16])).open_with(backend, None);
+    assert!(matches!(other.err().unwrap(), StoreError::Secret));
+}
+
+/// Closed lists are opened without a look at the yes list; after that it is read once.
+#[test]
+fn a_saved_filter_is_used_only_if_nothing_was_written_since() {
+    let scans = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&scans);
+    let backend = Observed::new(MemoryBackend::new(), |_, _| {}).on_range(move |space, _| {
+        counted.fetch_add(u64::from(space == Keyspace::Members), Ordering::Relaxed);
+    });
+    let backend = Arc::new(backend);
+    let directory = tempfile::tempdir().unwrap();
+    let open = |path: &Path| options().open_with(Arc::clone(&backend), Some(path)).unwrap();
+    let store = open(directory.path());
+    store.add_many(List::Yes, (0..100u8).map(|key| [key])).unwrap();
+    store.add_many(List::No, (100..200u8).map(|key| [key])).unwrap();
+    store.close().unwrap();
+
+    let before = scans.load(Ordering::Relaxed);
+    let store = open(directory.path());
+    assert_eq!(scans.load(Ordering::Relaxed), before);
+    assert_eq!((store.len(List::Yes), store.len(List::No)), (100, 100));
+    assert!((0..200u8).all(|key| store.contains(&[key]) == (key < 100)));
+    // As after a kill: written, and not closed.
+    store.add_yes(&[200]).unwrap();
+    std::mem::forget(store);
+    let store = open(directory.path());
+    assert!(scans.load(Ordering::Relaxed) > before);
+    assert!(store.contains(&[200]) && store.len(List::Yes) == 101);
+    store.close().unwrap();
+
+    // Another rate is another filter.
+    let better = options().false_positive_rate(1e-4);
+    let store = better.open_with(Arc::clone(&backend), Some(directory.path())).unwrap();
+    assert!(store.stats().expected_rate <= 1e-4);
+    assert!((0..200u8).all(|key| store.contains(&[key]) == (key < 100)));
+    store.verify().unwrap();
+}
+
+/// No list that this crate writes has a key that the other has; what somebody else has written is
+/// not guessed at.
+#[test]
+fn a_key_on_both_lists_is_told() {
+    let backend = Shared::default();
+    let store = open(&backend).unwrap();
+    store.add_yes(b"both").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (hash, key) = store.entries(List::Yes).next().unwrap().unwrap();
+    let stored = [&hash.as_u128().to_be_bytes()[..4], &key].concat();
+    let mut batch = Batch::new();
+    batch.insert(Keyspace::Mistakes, stored, b"");
+    backend.write(&batch, Durability::Synced).unwrap();
+    let error = store.verify().unwrap_err().to_string();
+    assert!(error.starts_with("the lists are damaged: both is on the no list"), "{error}");
+    drop(store);
+    let opened = options().open_with(backend, Some(directory.path()));
+    assert!(matches!(opened.err().unwrap(), StoreError::Build(_)));
+}
