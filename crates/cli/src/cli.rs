@@ -60,9 +60,11 @@ Examples:
   twiceshy list build --yes tuesday.txt --no popular.txt --like blocked.list -o tuesday.list
   twiceshy list diff blocked.list tuesday.list -o tuesday.delta
   twiceshy list apply blocked.list tuesday.delta -o tuesday.list
+  twiceshy list add blocked.lists --yes blocked.txt --no popular.txt
 
 A list is a file of some 10 bits for each key of the yes list. It answers yes for each of them,
-no for each key of the no list, and yes for any other key as often as --rate allows.";
+no for each key of the no list, and yes for any other key as often as --rate allows. Lists that
+change are kept in a directory, from which such files are built.";
 
 /// Filters that never make the same mistake twice, and stores behind them
 ///

@@ -19,7 +19,7 @@ fn compare(name: &str, text: &str) {
     assert_eq!(text, expected, "{name} differs; see the top of tests/golden.rs");
 }
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 27] = [
     "",
     "completions",
     "demo",
@@ -29,6 +29,15 @@ const COMMANDS: [&str; 18] = [
     "filter info",
     "filter merge",
     "filter verify",
+    "list",
+    "list build",
+    "list check",
+    "list add",
+    "list remove",
+    "list diff",
+    "list apply",
+    "list info",
+    "list verify",
     "store",
     "store import",
     "store get",

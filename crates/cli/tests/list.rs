@@ -117,6 +117,33 @@ fn hosts_and_urls_stand_for_what_is_below_them() {
 }
 
 #[test]
+fn lists_in_a_directory_change_and_are_shipped() {
+    let sandbox = with_lists();
+    sandbox.yes("list add all.lists --yes yes.txt --no no.txt --rate 0.01");
+    sandbox.yes("list build --from all.lists --room 0.1 -o old.list");
+    sandbox.yes("list verify old.list --yes yes.txt --no no.txt");
+    // On the other list.
+    let run = sandbox.run_with("list add all.lists --no -", "new\nevil5\n");
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("evil5 is on the yes list"), "{}", run.stderr);
+    assert_eq!(sandbox.run_with("list remove all.lists --yes -", "evil5\nabsent\n").code, 1);
+    assert_eq!(sandbox.run_with("list add all.lists --no -", "new\nevil5\n").code, 0);
+    assert_eq!(sandbox.run_with("list remove all.lists --no -", "good7\n").code, 0);
+    assert_eq!(sandbox.run_with("list add all.lists --yes -", "good7\nworse\n").code, 0);
+    sandbox.yes("list build --from all.lists --like old.list -o new.list");
+    let run = sandbox.run_with("list check new.list", "evil5\nevil6\ngood6\ngood7\nworse\n");
+    assert_eq!(run.text(), "no\tevil5\nyes\tevil6\nno\tgood6\nyes\tgood7\nyes\tworse\n");
+    sandbox.yes("list diff old.list new.list -o new.delta");
+    assert!(sandbox.read("new.delta").len() < 400);
+    // Of another secret; and what is no such directory.
+    let run = sandbox.run("list build --from all.lists --like all.list -o other.list");
+    assert!(run.code == 2 && run.stderr.contains("another secret"), "{}", run.stderr);
+    let run = sandbox.run("list remove none.lists --yes yes.txt");
+    assert!(run.code == 2 && run.stderr.contains("there are no lists"), "{}", run.stderr);
+    assert!(!sandbox.names().contains(&"none.lists".into()));
+}
+
+#[test]
 fn what_is_no_list_is_told() {
     let sandbox = with_lists();
     for (line, told) in [

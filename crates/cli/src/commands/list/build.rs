@@ -1,5 +1,6 @@
 //! `twiceshy list build`.
 
+use super::directory::existing;
 use super::file::{ListFilter, load};
 use super::matching::{Asked, Listed, Matching};
 use crate::commands::members::{KeysOfLine, Members};
@@ -8,9 +9,9 @@ use crate::input::{Encoding, Lines, check_stdin_once, is_stdin};
 use crate::output::{Report, Target};
 use crate::progress::Total;
 use crate::session::Session;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use twiceshy::{BuildError, Hash, Keyed, KeyedHasher, Secret, YesNoFilter};
 
 const HELP: &str = "\
@@ -18,6 +19,7 @@ Examples:
   twiceshy list build --yes blocked.txt --no popular.txt -o blocked.list
   twiceshy list build --yes hosts.txt --no origins.txt.gz --match host --prefer yes -o hosts.list
   twiceshy list build --yes tuesday.txt --no popular.txt --like monday.list -o tuesday.list
+  twiceshy list build --from blocked.lists -o blocked.list    # see `twiceshy list add`
 
 Matching:
   line  A key is a line as it is.
@@ -45,11 +47,14 @@ keys that are wrongly answered yes. Takes 48 bytes of memory for each key.";
 Try `twiceshy list build --help` for examples, and for how keys are matched.")]
 pub(crate) struct Build {
     /// A file of keys to be answered yes, one a line; may be given several times
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present = "from")]
     yes: Vec<PathBuf>,
     /// A file of keys to be answered no, one a line; may be given several times
     #[arg(long, value_name = "FILE")]
     no: Vec<PathBuf>,
+    /// A directory with both lists, instead of files
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "no", "matching", "prefer"])]
+    from: Option<PathBuf>,
     /// Where to write the list; a file that is there is replaced
     #[arg(short, long, value_name = "LIST")]
     output: PathBuf,
@@ -107,32 +112,24 @@ impl Build {
         };
         // What is impossible is refused before anything is read.
         builder.clone().build(&[], &[])?;
-        let secret = match &like {
-            Some((filter, _)) => filter.secret().clone(),
-            None => Secret::generate()?,
+        let secret = like.as_ref().map(|(filter, _)| filter.secret().clone());
+        let (mut lists, secret) = match &self.from {
+            Some(directory) => Lists::kept(directory, secret.as_ref())?,
+            None => {
+                let secret = secret.map_or_else(Secret::generate, Ok)?;
+                (self.read(matching, &KeyedHasher::new(&secret), session)?, secret)
+            }
         };
-
-        let hasher = KeyedHasher::new(&secret);
-        let encoding = Encoding::from_option(self.bytes);
-        let yes = Members::read(&self.yes, encoding, Listed(matching), &hasher, session)?;
-        let no = Members::read(&self.no, encoding, Asked(matching), &hasher, session)?;
         let progress = session.progress("building", Total::Unknown);
-        let (mut yes, mut no): (Vec<Hash>, Vec<Hash>) = (yes.iter().collect(), no.iter().collect());
-        let (listed, mut on_both) = (yes.len() + no.len(), 0);
-        match self.prefer {
-            Some(Prefer::Yes) => no.retain(|hash| yes.binary_search(hash).is_err()),
-            Some(Prefer::No) => yes.retain(|hash| no.binary_search(hash).is_err()),
-            None => {}
-        }
-        on_both += listed - yes.len() - no.len();
-        let built = builder.build(&yes, &no);
+        let on_both = self.prefer.map(|prefer| lists.tell_apart(prefer));
+        let built = builder.build(&lists.yes, &lists.no);
         drop(progress);
         let filter: ListFilter = match built {
-            Ok(filter) => Keyed::new(filter, secret),
             Err(BuildError::OnBothLists { hash, .. }) => {
-                bail!(self.on_both(hash, matching, &hasher, session)?)
+                let hasher = KeyedHasher::new(&secret);
+                return Err(self.on_both(hash, matching, &hasher, session)?);
             }
-            Err(error) => return Err(error.into()),
+            built => Keyed::new(built?, secret),
         };
         let held = target.hold();
         filter.save_to(target.path())?;
@@ -141,14 +138,21 @@ impl Build {
         let filter = filter.filter();
         let mut report =
             Report::new().count("yes-keys", filter.yes_keys()).count("no-keys", filter.no_keys());
-        if self.prefer.is_some() {
-            report = report.count("on both lists", on_both as u64);
+        if let Some(on_both) = on_both {
+            report = report.count("on both lists", on_both);
         }
         let report = report
             .bytes("bytes of memory", filter.memory_usage())
             .share("false-positive rate", filter.false_positive_rate());
         target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)
+    }
+
+    fn read(&self, matching: Matching, hasher: &KeyedHasher, session: &Session) -> Result<Lists> {
+        let encoding = Encoding::from_option(self.bytes);
+        let yes = Members::read(&self.yes, encoding, Listed(matching), hasher, session)?;
+        let no = Members::read(&self.no, encoding, Asked(matching), hasher, session)?;
+        Ok(Lists { yes: yes.iter().collect(), no: no.iter().collect() })
     }
 
     /// Names a key that is on both lists, by reading them again.
@@ -189,5 +193,40 @@ impl Build {
             }
         }
         Ok("a line of the standard input".into())
+    }
+}
+
+/// The hashes of both lists, in order.
+struct Lists {
+    yes: Vec<Hash>,
+    no: Vec<Hash>,
+}
+
+impl Lists {
+    /// Those that are kept in a directory, and the secret that they are hashed with, which must be
+    /// this one, if one is expected.
+    fn kept(directory: &Path, expected: Option<&Secret>) -> Result<(Self, Secret)> {
+        let lists = existing(directory)?;
+        let exported = lists.export().and_then(|export| lists.close().map(|()| export));
+        let export = exported.with_context(|| directory.display().to_string())?;
+        if expected.is_some_and(|expected| expected.expose() != export.secret.expose()) {
+            bail!(
+                "the list to be like has another secret than {}; build it from there",
+                directory.display()
+            );
+        }
+        let lists = Self { yes: export.yes.iter().collect(), no: export.no.iter().collect() };
+        Ok((lists, export.secret))
+    }
+
+    /// Takes keys that are on both off one; how many.
+    fn tell_apart(&mut self, prefer: Prefer) -> u64 {
+        let (kept, cut) = match prefer {
+            Prefer::Yes => (&self.yes, &mut self.no),
+            Prefer::No => (&self.no, &mut self.yes),
+        };
+        let before = cut.len();
+        cut.retain(|hash| kept.binary_search(hash).is_err());
+        (before - cut.len()) as u64
     }
 }

@@ -1,14 +1,18 @@
 //! `twiceshy list`: files that are right about every key of two lists.
 //!
-//! [`file`] reads and writes them, [`matching`] says which keys a line is.
+//! [`file`] reads and writes them, [`matching`] says which keys a line is. Lists that change are
+//! kept in a [`directory`].
 
+mod add;
 mod apply;
 mod build;
 mod check;
 mod diff;
+mod directory;
 mod file;
 mod info;
 mod matching;
+mod remove;
 mod verify;
 
 use crate::exit::Answer;
@@ -22,6 +26,10 @@ pub(crate) enum ListCommand {
     Build(build::Build),
     /// Ask a list for keys, one a line
     Check(check::Check),
+    /// Add keys to lists in a directory
+    Add(add::Add),
+    /// Remove keys from lists in a directory
+    Remove(remove::Remove),
     /// Write what makes a newer list of an older one
     Diff(diff::Diff),
     /// Make a newer list of an older one
@@ -37,6 +45,8 @@ impl ListCommand {
         match self {
             Self::Build(command) => command.run(session),
             Self::Check(command) => command.run(session),
+            Self::Add(command) => command.run(session),
+            Self::Remove(command) => command.run(session),
             Self::Diff(command) => command.run(session),
             Self::Apply(command) => command.run(session),
             Self::Info(command) => command.run(session),

@@ -1,0 +1,74 @@
+//! `twiceshy list add`.
+
+use super::directory::each_block;
+use crate::exit::Answer;
+use crate::input::{Encoding, check_stdin_once};
+use crate::output::Report;
+use crate::session::Session;
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use std::path::PathBuf;
+use twiceshy_store::{List, ListOptions};
+
+const HELP: &str = "\
+Examples:
+  twiceshy list add blocked.lists --yes blocked.txt --no popular.txt
+  echo evil.example | twiceshy list add blocked.lists --yes -
+  twiceshy list build --from blocked.lists -o blocked.list
+
+Makes the directory, if there is none. Keys are lines as they are. A key that is on the other list
+is an error that names it; remove it there first. Keys that were added before stay then; all that
+was added survives crashes.";
+
+#[derive(Args)]
+#[command(after_long_help = HELP, after_help = "\
+Try `twiceshy list add --help` for examples.")]
+pub(crate) struct Add {
+    /// The directory of the lists
+    lists: PathBuf,
+    /// A file of keys to be answered yes, one a line; may be given several times
+    #[arg(long, value_name = "FILE")]
+    yes: Vec<PathBuf>,
+    /// A file of keys to be answered no, one a line; may be given several times
+    #[arg(long, value_name = "FILE")]
+    no: Vec<PathBuf>,
+    /// How often a key that is on neither list may be answered yes: 0.001 of new lists
+    #[arg(long, allow_negative_numbers = true)]
+    rate: Option<f64>,
+    /// Take lines as they are, not only UTF-8
+    #[arg(long)]
+    bytes: bool,
+}
+
+impl Add {
+    pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
+        if self.yes.is_empty() && self.no.is_empty() {
+            bail!("there is nothing to add; give --yes or --no");
+        }
+        check_stdin_once(&[&self.yes[..], &self.no].concat())?;
+        let name = || self.lists.display().to_string();
+        let options = match self.rate {
+            Some(rate) => ListOptions::new().false_positive_rate(rate),
+            None => ListOptions::new(),
+        };
+        let lists = options.open(&self.lists).with_context(name)?;
+        let encoding = Encoding::from_option(self.bytes);
+        let (mut yes, mut no) = (0, 0);
+        for (list, paths, added) in
+            [(List::Yes, &self.yes, &mut yes), (List::No, &self.no, &mut no)]
+        {
+            each_block(paths, encoding, session, |keys| {
+                *added += lists.add_many(list, keys).with_context(name)?;
+                Ok(())
+            })?;
+        }
+        let report = Report::new()
+            .count("added to yes", yes)
+            .count("added to no", no)
+            .count("yes-keys", lists.len(List::Yes))
+            .count("no-keys", lists.len(List::No));
+        lists.close().with_context(name)?;
+        session.output.report(&report)?;
+        Ok(Answer::Yes)
+    }
+}
