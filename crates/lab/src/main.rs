@@ -49,6 +49,10 @@ enum Bench {
     ///
     /// Example: twiceshy-lab bench range --log2-slots 22 --range 32
     Range(bench::range::Options),
+    /// Filters of a yes list and a no list: building them, and asking for keys.
+    ///
+    /// Example: twiceshy-lab bench list --yes 1000000 --no 1000000
+    List(bench::list::Options),
     /// What else the adaptive quotient filter does: building, merging, removing, growing.
     ///
     /// Example: twiceshy-lab bench aqf-ops --log2-slots 22
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Bench(Bench::Point(options)) => bench::point::run(&options),
         Command::Bench(Bench::Range(options)) => return ended(bench::range::run(&options)),
+        Command::Bench(Bench::List(options)) => bench::list::run(&options),
         Command::Bench(Bench::AqfOps(options)) => bench::aqf_ops::run(&options),
         Command::Bench(Bench::Store(options)) => bench::store::run(&options),
         Command::Bench(Bench::RangeStore(options)) => {

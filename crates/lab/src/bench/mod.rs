@@ -4,6 +4,7 @@ mod adapters;
 pub(crate) mod aqf_ops;
 mod coded;
 mod limit;
+pub(crate) mod list;
 pub(crate) mod measure;
 pub(crate) mod point;
 mod random;

@@ -4,6 +4,7 @@ mod abf;
 mod aqf;
 mod coded;
 mod cuckoo;
+pub(crate) mod lists;
 mod peers;
 pub(crate) mod range;
 

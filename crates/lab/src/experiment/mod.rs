@@ -30,6 +30,7 @@ mod traces;
 mod victim;
 mod whittling;
 mod whittling_fixed_space;
+mod yes_no_space;
 
 pub(crate) use scale::{Context, Options as ScaleOptions, progress};
 
@@ -79,6 +80,7 @@ pub(crate) const ALL: &[&Experiment] = &[
     &climber::CLIMBER,
     &bloom::BLOOM,
     &crash::CRASH,
+    &yes_no_space::YES_NO_SPACE,
     &range_fpr::RANGE_FPR,
     &range_speed::RANGE_SPEED,
     &range_adversary::RANGE_ADVERSARY,

@@ -1,0 +1,133 @@
+//! Filters of a yes list and a no list.
+
+mod cascade;
+mod clubcard;
+
+use cascade::Cascade;
+use clubcard::Card;
+use twiceshy::{Hash, YesNoFilter, YesNoList};
+
+/// A filter that is right about all keys of two lists.
+pub(crate) trait ListFilter {
+    fn contains(&self, hash: Hash) -> bool;
+
+    /// How many of these are answered yes.
+    fn count(&self, hashes: &[Hash]) -> usize {
+        hashes.iter().filter(|&&hash| self.contains(hash)).count()
+    }
+
+    /// Bits of all that is needed to answer.
+    fn bits(&self) -> u64;
+}
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    /// Ours, to ship.
+    Fixed,
+    /// Ours, as one that changes: the adaptive quotient filter. Its lists are kept elsewhere.
+    Changing,
+    /// `CRLite`'s: Bloom filters of mistakes of Bloom filters.
+    Cascade,
+    /// `CRLite`'s later one: two ribbons.
+    Clubcard,
+}
+
+impl ListKind {
+    pub(crate) const ALL: [Self; 4] = [Self::Fixed, Self::Changing, Self::Cascade, Self::Clubcard];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "Twiceshy",
+            Self::Changing => "Twiceshy, changing",
+            Self::Cascade => "Bloom cascade",
+            Self::Clubcard => "Clubcard",
+        }
+    }
+
+    /// The name for commands.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Changing => "changing",
+            Self::Cascade => "cascade",
+            Self::Clubcard => "clubcard",
+        }
+    }
+
+    /// Whether keys can be added and removed.
+    pub(crate) fn changes(self) -> bool {
+        self == Self::Changing
+    }
+
+    pub(crate) fn build(self, yes: &[Hash], no: &[Hash], rate: f64) -> Box<dyn ListFilter> {
+        match self {
+            Self::Fixed => Box::new(YesNoFilter::build(yes, no, rate).expect("two lists")),
+            Self::Changing => {
+                let builder = YesNoList::builder().false_positive_rate(rate);
+                let list = builder.build_from(yes.iter().copied(), no.iter().copied());
+                Box::new(list.expect("two lists"))
+            }
+            Self::Cascade => Box::new(Cascade::new(yes, no, rate)),
+            Self::Clubcard => Box::new(Card::new(yes, no, rate)),
+        }
+    }
+}
+
+impl ListFilter for YesNoFilter {
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
+    }
+
+    fn count(&self, hashes: &[Hash]) -> usize {
+        let mut answers = Vec::new();
+        self.contains_many(hashes, &mut answers);
+        answers.iter().filter(|&&yes| yes).count()
+    }
+
+    fn bits(&self) -> u64 {
+        8 * self.memory_usage()
+    }
+}
+
+impl ListFilter for YesNoList {
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
+    }
+
+    fn count(&self, hashes: &[Hash]) -> usize {
+        let mut answers = Vec::new();
+        self.contains_many(hashes, &mut answers);
+        answers.iter().filter(|&&yes| yes).count()
+    }
+
+    fn bits(&self) -> u64 {
+        8 * self.statistics().filter_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twiceshy::{KeyedHasher, Secret};
+
+    #[test]
+    fn all_are_right_about_both_lists_and_keep_the_rate() {
+        let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
+        let hashes = |range: std::ops::Range<u64>| -> Vec<Hash> {
+            range.map(|number| hasher.hash(&number)).collect()
+        };
+        let others = hashes(1_000_000..1_400_000);
+        for (yes, no) in [(1000, 10), (3000, 3000), (300, 30_000)] {
+            let (yes, no) = (hashes(0..yes), hashes(yes..yes + no));
+            for kind in ListKind::ALL {
+                let filter = kind.build(&yes, &no, 1.0 / 64.0);
+                assert_eq!(filter.count(&yes), yes.len(), "{kind:?}");
+                assert_eq!(filter.count(&no), 0, "{kind:?}");
+                let wrong = filter.count(&others) as f64 / others.len() as f64;
+                assert!(wrong < 1.1 / 64.0, "{kind:?}: {wrong}");
+                assert!(filter.bits() as f64 > 6.0 * yes.len() as f64, "{kind:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Figure 9: space by the ratio of no list to yes list.
+
+use super::summary::{judge, spread};
+use super::{Context, Experiment, Outcome, progress};
+use crate::contestant::lists::ListKind;
+use twiceshy::{Hash, KeyedHasher, Secret, YesNoPlan};
+use twiceshy_report::{Axis, Column, Plot, Point, Series, Table};
+
+pub(super) const YES_NO_SPACE: Experiment = Experiment {
+    name: "yes-no-space",
+    title: "Yes lists and no lists",
+    question: "How small is a filter that is right about every key of a yes list and of a no list, \
+               and answers yes to one of 256 others?",
+    paper: "AdaptiveQF, §6.8 and figure 9: its space is always smaller than that of CRLite's \
+            cascade of Bloom filters, or similar, though it can be changed. Theorem 7: no filter \
+            takes less than log(max(1/ε, |N|/|Y|)) + log(e) min(ε|N|/|Y|, 1) bits a yes-key.",
+    run,
+};
+
+const RATE: f64 = 1.0 / 256.0;
+
+/// No-keys for each yes-key, as powers of two.
+const RATIOS: std::ops::RangeInclusive<i32> = -6..=6;
+
+/// What still counts as similar.
+const SIMILAR: f64 = 1.05;
+
+/// What no filter can do without, in bits a yes-key.
+fn bound(ratio: f64) -> f64 {
+    RATE.recip().max(ratio).log2() + (RATE * ratio).min(1.0) / std::f64::consts::LN_2
+}
+
+fn run(context: &Context) -> Outcome {
+    let keys: usize = context.pick(1 << 14, 1_000_000, 1_000_000);
+    let mut secret = [9; 16];
+    secret[..8].copy_from_slice(&context.seed.to_le_bytes());
+    let hasher = KeyedHasher::new(&Secret::from_bytes(secret));
+    let all: Vec<Hash> = (0..keys as u64).map(|number| hasher.hash(&number)).collect();
+    let others: Vec<Hash> = (0..keys as u64).map(|n| hasher.hash(&(n | 1 << 40))).collect();
+
+    let mut table = Table::new("Bits a yes-key")
+        .columns([Column::text("no-keys a yes-key"), Column::decimals("lower bound", "bits", 2)]);
+    table = table.columns(ListKind::ALL.map(|kind| Column::decimals(kind.name(), "bits", 2)));
+    table = table.columns([Column::decimals("with tags (planned)", "bits", 1)]);
+    let mut wrong = Table::new("Answers").columns([
+        Column::text("filter"),
+        Column::text("keys can be added"),
+        Column::decimals("listed keys that are wrong", "", 0),
+        Column::percent("others that are answered yes, at most", 3),
+    ]);
+    let mut tally = [(0usize, 0f64); ListKind::ALL.len()];
+    let mut bits = vec![Vec::new(); ListKind::ALL.len()];
+    let bar = progress("ratios", RATIOS.count());
+    for exponent in RATIOS {
+        let ratio = f64::from(exponent).exp2();
+        let count = (keys as f64 / (1.0 + ratio)).round() as usize;
+        let (yes, no) = all.split_at(count);
+        let name = if exponent < 0 {
+            format!("1/{}", 1 << -exponent)
+        } else {
+            (1 << exponent).to_string()
+        };
+        let mut row = vec![name.into(), bound(ratio).into()];
+        for (at, kind) in ListKind::ALL.into_iter().enumerate() {
+            let filter = kind.build(yes, no, RATE);
+            let per_key = filter.bits() as f64 / yes.len() as f64;
+            bits[at].push((ratio, per_key));
+            row.push(per_key.into());
+            let (errors, rate) = &mut tally[at];
+            *errors += yes.len() - filter.count(yes) + filter.count(no);
+            *rate = rate.max(filter.count(&others) as f64 / others.len() as f64);
+        }
+        let plan = YesNoPlan::new(yes.len(), no.len(), RATE).expect("a plan for two lists");
+        row.push((plan.tagged_bytes as f64 * 8.0 / yes.len() as f64).into());
+        table = table.row(row);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    for (kind, (errors, rate)) in ListKind::ALL.into_iter().zip(tally) {
+        let changes = if kind.changes() { "yes" } else { "no" };
+        wrong =
+            wrong.row([kind.name().into(), changes.into(), (errors as u64).into(), rate.into()]);
+    }
+    let mut plot = Plot::lines(
+        "Space by the ratio of no list to yes list",
+        Axis::log2("no-keys a yes-key", ""),
+        Axis::linear("space", "bits/yes-key"),
+    );
+    let points = |at: usize| bits[at].iter().copied();
+    for (at, kind) in ListKind::ALL.into_iter().enumerate() {
+        plot =
+            plot.series(Series::new(kind.name()).points(points(at).map(|(x, y)| Point::new(x, y))));
+    }
+    let least = bits[0].iter().map(|&(ratio, _)| Point::new(ratio, bound(ratio)));
+    plot = plot.series(Series::new("lower bound").points(least));
+
+    let of = |kind: ListKind| &bits[ListKind::ALL.iter().position(|&k| k == kind).expect("it ran")];
+    let (fixed, changing) = (of(ListKind::Fixed), of(ListKind::Changing));
+    let (cascade, card) = (of(ListKind::Cascade), of(ListKind::Clubcard));
+    let compared = |one: &[(f64, f64)], other: &[(f64, f64)]| -> (f64, f64) {
+        let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one.1 / other.1).collect();
+        spread(&ratios)
+    };
+    let (least, most) = compared(fixed, cascade);
+    let (least_changing, most_changing) = compared(changing, cascade);
+    let (least_card, most_card) = compared(fixed, card);
+    let above: Vec<f64> = fixed.iter().map(|&(ratio, bits)| bits - bound(ratio)).collect();
+    let (near, far) = spread(&above);
+    let exact = tally.iter().all(|&(errors, _)| errors == 0);
+    Outcome {
+        seen: format!(
+            "Our filter to ship takes {least:.2} to {most:.2} of what the cascade does, {near:.1} to \
+             {far:.1} bits more than the least that is possible, and {least_card:.2} to \
+             {most_card:.2} of what Clubcard does, which can't be updated by fingerprints; ours that \
+             changes takes {least_changing:.2} to {most_changing:.2} of the cascade, and its lists \
+             beside it. {} listed keys were answered wrong.",
+            tally.iter().map(|&(errors, _)| errors).sum::<usize>()
+        ),
+        verdict: judge(&[most <= 1.0, most_changing <= SIMILAR, exact]),
+        blocks: vec![plot.into(), table.into(), wrong.into()],
+    }
+}
