@@ -39,6 +39,7 @@ pub(crate) fn run() -> Done {
     ])?;
     run_benchmark("point", "--log2-slots 12 --rounds 1 --queries 10000")?;
     run_benchmark("range", "--log2-slots 12 --rounds 1 --queries 10000")?;
+    run_benchmark("list", "--yes 2000 --no 20000 --rounds 1")?;
     run_benchmark("aqf-ops", "--log2-slots 12 --rounds 1")?;
     run_benchmark("store", "--pairs 5000 --queries 2000")?;
     let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps", "--all-features"]);
