@@ -169,7 +169,8 @@ impl OrderedHashes {
         }
         for (at, chunk) in self.chunks.iter().enumerate() {
             let end = self.starts.get(at + 1);
-            let is_within = |&hash: &Hash| self.starts[at] <= hash && end.is_none_or(|&end| hash < end);
+            let is_within =
+                |&hash: &Hash| self.starts[at] <= hash && end.is_none_or(|&end| hash < end);
             if chunk.is_empty() || chunk.len() > MOST || !chunk.iter().all(is_within) {
                 return invalid(format!("chunk {at} is not as it should be"));
             }

@@ -58,8 +58,8 @@ impl<F: SharedFilter> Front<F> {
         may_join: impl Fn(usize) -> Result<(), B::Error>,
         write: impl FnOnce(&Admitted<'_>) -> Result<T, B::Error>,
     ) -> Result<T, B::Error> {
-        let admitted = self
-            .making_room(behind, || self.try_admit(behind, hashes, &is_there, &may_join))?;
+        let admitted =
+            self.making_room(behind, || self.try_admit(behind, hashes, &is_there, &may_join))?;
         self.write_admitted(admitted, hashes, write)
     }
 

@@ -162,10 +162,13 @@ impl<D: Guarded, F: SharedFilter> Guard<D, F> {
     ) -> Result<T, GuardError<D::Error>> {
         let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key.borrow())).collect();
         let is_there = |at: usize| self.is_there(keys[at].borrow()).map_err(GuardError::Database);
-        self.front
-            .write(self, &hashes, is_there, |_| Ok(()), |_| {
-                write(&self.database).map_err(GuardError::Database)
-            })
+        self.front.write(
+            self,
+            &hashes,
+            is_there,
+            |_| Ok(()),
+            |_| write(&self.database).map_err(GuardError::Database),
+        )
     }
 
     /// Calls you to remove a key from the database, if it is there, before the filter forgets

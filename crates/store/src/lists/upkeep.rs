@@ -73,7 +73,10 @@ impl<B: Backend> ListStore<B> {
         for entry in self.entries(List::Yes) {
             let (hash, key) = entry?;
             if !filter.contains(hash) {
-                return wrong(format!("{} is on the yes list, and answered no", key.escape_ascii()));
+                return wrong(format!(
+                    "{} is on the yes list, and answered no",
+                    key.escape_ascii()
+                ));
             }
             if locked.has_mistake(hash) {
                 return wrong(format!("{} is on both lists", key.escape_ascii()));
@@ -84,7 +87,10 @@ impl<B: Backend> ListStore<B> {
             let (hash, key) = entry?;
             no += 1;
             if filter.contains(hash) {
-                return wrong(format!("{} is on the no list, and answered yes", key.escape_ascii()));
+                return wrong(format!(
+                    "{} is on the no list, and answered yes",
+                    key.escape_ascii()
+                ));
             }
             if !locked.has_mistake(hash) {
                 return wrong(format!("{} of the no list is forgotten", key.escape_ascii()));

@@ -96,17 +96,24 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
             }
         }
         let is_there = |at: usize| self.is_there(hashes[at], pairs[at].0);
-        self.front.write(self, hashes, is_there, |_| Ok(()), |admitted| {
-            let mut batch = self.layout.batch(pairs);
-            for ((&(key, value), &hash), &is_new) in pairs.iter().zip(hashes).zip(admitted.is_new())
-            {
-                self.layout.insert(&mut batch, hash, key, value, is_new);
-                if admitted.is_mistake(hash) {
-                    batch.remove(Keyspace::Mistakes, layout::mistake_key(hash));
+        self.front.write(
+            self,
+            hashes,
+            is_there,
+            |_| Ok(()),
+            |admitted| {
+                let mut batch = self.layout.batch(pairs);
+                for ((&(key, value), &hash), &is_new) in
+                    pairs.iter().zip(hashes).zip(admitted.is_new())
+                {
+                    self.layout.insert(&mut batch, hash, key, value, is_new);
+                    if admitted.is_mistake(hash) {
+                        batch.remove(Keyspace::Mistakes, layout::mistake_key(hash));
+                    }
                 }
-            }
-            self.write(&batch, durability)
-        })
+                self.write(&batch, durability)
+            },
+        )
     }
 
     pub(super) fn is_there(&self, hash: Hash, key: &[u8]) -> Result<bool> {

@@ -53,8 +53,14 @@ impl<B: Backend> Pair<B> {
         });
         let directory = tempfile::tempdir().unwrap();
         let backend = Arc::new(observed);
-        let mut pair =
-            Self { options: options(), backend, reads, directory, store: None, model: BTreeMap::new() };
+        let mut pair = Self {
+            options: options(),
+            backend,
+            reads,
+            directory,
+            store: None,
+            model: BTreeMap::new(),
+        };
         pair.reopen();
         pair
     }

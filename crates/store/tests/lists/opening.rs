@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::{ConcurrentAdaptiveQuotientFilter, Secret};
 use twiceshy_store::backend::Observed;
 use twiceshy_store::{
-    Backend, Batch, Durability, Keyspace, List, ListStore, MemoryBackend, Options, RangeOptions,
-    StoreError,
+    Backend, Batch, Durability, Keyspace, List, ListOptions, ListStore, MemoryBackend, Options,
+    RangeOptions, StoreError,
 };
 
 type Shared = Arc<MemoryBackend>;
@@ -21,7 +21,8 @@ fn open(backend: &Shared) -> Result<ListStore<Shared>, StoreError> {
 fn other_stores_are_refused_and_refuse_lists() {
     let lists = Shared::default();
     open(&lists).unwrap().add_yes(b"alice").unwrap();
-    let points = Options::new().open_with::<_, ConcurrentAdaptiveQuotientFilter>(lists.clone(), None);
+    let points =
+        Options::new().open_with::<_, ConcurrentAdaptiveQuotientFilter>(lists.clone(), None);
     let error = points.err().unwrap().to_string();
     assert_eq!(error, "the store is of another kind: it keeps a yes list and a no list");
     let ranges = RangeOptions::new().open_with::<u64, _>(lists.clone(), None);
@@ -30,7 +31,8 @@ fn other_stores_are_refused_and_refuse_lists() {
 
     let points = Shared::default();
     drop(Options::new().open_with::<_, ConcurrentAdaptiveQuotientFilter>(points.clone(), None));
-    assert!(matches!(open(&points).err().unwrap(), StoreError::Kind(_)));
+    let lists = ListOptions::new().open_with(points, None);
+    assert!(matches!(lists.err().unwrap(), StoreError::Kind(_)));
 }
 
 #[test]
@@ -50,7 +52,10 @@ fn what_cant_be_built_is_refused_before_anything_is_written() {
     let long = vec![0; 1 << 16];
     let store = open(&backend).unwrap();
     assert!(matches!(store.add_no(&long), Err(StoreError::KeyTooLong { .. })));
-    assert!(matches!(store.add_many(List::Yes, [&b"x"[..], &long]), Err(StoreError::KeyTooLong { .. })));
+    assert!(matches!(
+        store.add_many(List::Yes, [&b"x"[..], &long]),
+        Err(StoreError::KeyTooLong { .. })
+    ));
     assert!(store.is_empty());
     drop(store);
     let other = options().secret(Secret::from_bytes([8; 16])).open_with(backend, None);

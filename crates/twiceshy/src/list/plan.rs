@@ -21,7 +21,9 @@ use crate::{AdaptiveQuotientFilter, HashScheme, Parameters};
 /// many slots are somebody's who isn't on the yes list.
 ///
 /// # Examples
-/// Bits for each of a million yes keys, where one of 256 unlisted ones may be "maybe":
+/// Bits for each of a million yes keys, where one of 256 unlisted ones may be "maybe", without and
+/// with tags, in the same table; a slot of it takes 9 bits and more, however narrow it is. For each
+/// yes key there is a 64th of a no key, one, and 64:
 ///
 /// ```
 /// use twiceshy::YesNoPlan;
@@ -31,7 +33,7 @@ use crate::{AdaptiveQuotientFilter, HashScheme, Parameters};
 ///     let per_key = |bytes: u64| format!("{:.1}", bytes as f64 * 8.0 / f64::from(1 << 20));
 ///     table.push([per_key(plan.bytes), per_key(plan.tagged_bytes)]);
 /// }
-/// assert_eq!(table, [["11.8", "13.1"], ["11.8", "23.7"], ["14.2", "424.0"]]);
+/// assert_eq!(table, [["12.1", "13.1"], ["12.1", "24.2"], ["14.3", "626.5"]]);
 /// # Ok::<(), twiceshy::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,13 +105,7 @@ impl YesNoPlan {
 }
 
 /// The slots of a table of so many keys, n of which may be taken for an unlisted one's.
-fn slots(
-    n: f64,
-    stored: f64,
-    rate: f64,
-    bits: u32,
-    extension_digits: impl Fn(f64) -> f64,
-) -> u64 {
+fn slots(n: f64, stored: f64, rate: f64, bits: u32, extension_digits: impl Fn(f64) -> f64) -> u64 {
     let by_rate = n / f64::from(bits).exp2() / -(-rate).ln_1p();
     let mut slots = (stored / PLANNED_LOAD).max(by_rate).max(1.0);
     // More slots need fewer digits: halfway to what would be needed it comes to rest.
@@ -122,11 +118,11 @@ fn slots(
 
 /// The digits that keys need besides their remainders, to be told from others.
 fn extension_digits(keys: f64, others: f64, slots: f64, bits: u32) -> f64 {
-    let colliding = |digits: i32| {
+    let colliding = |digits: u32| {
         let chance = (-f64::from(bits) * f64::from(digits)).exp2() / slots;
         -(-others * chance).exp_m1()
     };
-    let most = 128 / bits as i32 + 1;
+    let most = 128 / bits + 1;
     keys * (1..=most).map(colliding).take_while(|&share| share > 1e-9).sum::<f64>()
 }
 
@@ -146,7 +142,9 @@ mod tests {
             (20_000, 0, 0.5),
         ] {
             let odd = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-            let hash = |n: usize| Hash::from_u128((n as u128 + 1).wrapping_mul(odd).rotate_left(64).wrapping_mul(odd));
+            let hash = |n: usize| {
+                Hash::from_u128((n as u128 + 1).wrapping_mul(odd).rotate_left(64).wrapping_mul(odd))
+            };
             let plan = YesNoPlan::new(yes, no, rate).unwrap();
             let list = YesNoList::builder()
                 .false_positive_rate(rate)
