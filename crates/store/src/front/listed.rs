@@ -105,21 +105,23 @@ impl<F: SharedFilter> Front<F> {
 }
 
 impl Front<ConcurrentAdaptiveQuotientFilter> {
-    /// Takes a mistake off the list, after it is gone behind the filter; whether it was listed. The
-    /// filter gets the room back that it took to repair it.
+    /// Takes a mistake off the list, after it is gone behind the filter; whether it was listed. If it
+    /// isn't here, `is_behind` tells. The filter gets the room back that it took to repair it.
     pub(crate) fn allow<B: Behind>(
         &self,
         behind: &B,
         hash: Hash,
+        is_behind: impl FnOnce() -> Result<bool, B::Error>,
         write: impl FnOnce() -> Result<(), B::Error>,
     ) -> Result<bool, B::Error> {
         let mut locked = self.lock(&[hash]);
-        if !locked.has_mistake(hash) {
+        if !locked.has_mistake(hash) && !is_behind()? {
             return Ok(false);
         }
         write()?;
-        locked.remove_mistake(hash);
-        self.mistakes.fetch_sub(1, Ordering::Relaxed);
+        if locked.remove_mistake(hash) {
+            self.mistakes.fetch_sub(1, Ordering::Relaxed);
+        }
         if self.filter.is_lengthened(hash) {
             self.shorten(behind, &locked, hash);
         }

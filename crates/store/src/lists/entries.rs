@@ -11,9 +11,12 @@ use twiceshy::{Hash, KeyedHasher, OrderedHashes, Secret};
 
 const ALL: RangeInclusive<Hash> = Hash::MIN..=Hash::MAX;
 
+/// In the order of the first bytes of the hashes.
+type Unsorted<'a> = Box<dyn Iterator<Item = Result<(Hash, Bytes)>> + Send + 'a>;
+
 /// The keys of a list with their hashes, in hash order.
 pub struct Entries<'a> {
-    rest: Peekable<Box<dyn Iterator<Item = Result<(Hash, Bytes)>> + Send + 'a>>,
+    rest: Peekable<Unsorted<'a>>,
     /// Those that share the first bytes of their hashes, in order.
     near: VecDeque<(Hash, Bytes)>,
 }
@@ -22,7 +25,7 @@ impl<'a> Entries<'a> {
     pub(super) fn of(backend: &'a impl Backend, hasher: &'a KeyedHasher, list: List) -> Self {
         let read = |key: &[u8]| Some((hasher.hash_bytes(key), Bytes::from(key)));
         let rest = layout::listed(backend, list.space(), &ALL, read);
-        let rest: Box<dyn Iterator<Item = _> + Send + 'a> = Box::new(rest);
+        let rest: Unsorted<'a> = Box::new(rest);
         Self { rest: rest.peekable(), near: VecDeque::new() }
     }
 }

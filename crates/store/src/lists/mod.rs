@@ -142,11 +142,11 @@ impl<B: Backend> ListStore<B> {
         if self.front.is_denied(hash) {
             return Ok(Some(List::No));
         }
-        let is_yes = self.front.answer(hash) && self.is_yes(hash, key)?;
+        let is_yes = self.front.answer(hash) && self.is_on(List::Yes, hash, key)?;
         Ok(is_yes.then_some(List::Yes))
     }
 
-    /// How many keys are on a list.
+    /// How many keys are on a list, as far as was acknowledged.
     pub fn len(&self, list: List) -> u64 {
         match list {
             List::Yes => self.yes.load(Ordering::Relaxed),
@@ -169,9 +169,9 @@ impl<B: Backend> ListStore<B> {
         self.hasher.hash_bytes(key)
     }
 
-    fn is_yes(&self, hash: Hash, key: &[u8]) -> Result<bool> {
-        let key = layout::member_key(hash, key);
-        Ok(self.backend.get(Keyspace::Members, &key)?.is_some())
+    /// Whether a key is on a list on the disk.
+    fn is_on(&self, list: List, hash: Hash, key: &[u8]) -> Result<bool> {
+        Ok(self.backend.get(list.space(), &layout::member_key(hash, key))?.is_some())
     }
 }
 

@@ -64,7 +64,7 @@ impl<B: Backend> ListStore<B> {
 
     fn add_all_yes(&self, keys: &[&[u8]], hashes: &[Hash]) -> Result<u64> {
         self.front.renew(self, hashes)?;
-        let is_there = |at: usize| self.is_yes(hashes[at], keys[at]);
+        let is_there = |at: usize| self.is_on(List::Yes, hashes[at], keys[at]);
         let on_no = |at: usize| Err(on_other(List::No, keys[at]));
         let added = self.front.write(self, hashes, is_there, on_no, |admitted| {
             let new = admitted.is_new().iter().filter(|&&is_new| is_new).count() as u64;
@@ -81,7 +81,7 @@ impl<B: Backend> ListStore<B> {
 
     fn add_all_no(&self, keys: &[&[u8]], hashes: &[Hash]) -> Result<u64> {
         let on_yes = |at: usize| {
-            let is_yes = self.is_yes(hashes[at], keys[at])?;
+            let is_yes = self.is_on(List::Yes, hashes[at], keys[at])?;
             if is_yes { Err(on_other(List::Yes, keys[at])) } else { Ok(()) }
         };
         self.front
@@ -108,7 +108,7 @@ impl<B: Backend> ListStore<B> {
     pub fn remove_yes(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
         let write = || self.write_removal(List::Yes, hash, key);
-        let is_there = || self.is_yes(hash, key);
+        let is_there = || self.is_on(List::Yes, hash, key);
         let removed = self.front.remove(self, hash, is_there, || Ok(true), write)?;
         self.yes.fetch_sub(u64::from(removed), Ordering::Relaxed);
         Ok(removed)
@@ -120,7 +120,9 @@ impl<B: Backend> ListStore<B> {
     /// If the backend fails.
     pub fn remove_no(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
-        self.front.allow(self, hash, || self.write_removal(List::No, hash, key))
+        // A write that failed may have listed it on the disk alone.
+        let is_behind = || Ok(self.saved.is_doubtful() && self.is_on(List::No, hash, key)?);
+        self.front.allow(self, hash, is_behind, || self.write_removal(List::No, hash, key))
     }
 
     fn write_removal(&self, list: List, hash: Hash, key: &[u8]) -> Result<()> {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::{ConcurrentAdaptiveQuotientFilter, Secret};
 use twiceshy_store::backend::Observed;
 use twiceshy_store::{
-    Backend, Batch, Durability, Keyspace, List, ListStore, MemoryBackend, Options, RangeOptions,
-    StoreError,
+    Backend, Batch, Durability, Keyspace, List, ListOptions, ListStore, MemoryBackend, Options,
+    RangeOptions, StoreError,
 };
 
 type Shared = Arc<MemoryBackend>;
@@ -31,7 +31,8 @@ fn other_stores_are_refused_and_refuse_lists() {
 
     let points = Shared::default();
     drop(Options::new().open_with::<_, ConcurrentAdaptiveQuotientFilter>(points.clone(), None));
-    assert!(matches!(open(&points).err().unwrap(), StoreError::Kind(_)));
+    let lists = ListOptions::new().open_with(points, None);
+    assert!(matches!(lists.err().unwrap(), StoreError::Kind(_)));
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn nobody_ever_sees_a_mistake() {
                 scope.spawn(move || {
                     // Each has keys of its own, which go from list to list.
                     let mut random = Random(writer);
-                    let mut lists = vec![None; 200];
+                    let mut lists = [None; 200];
                     for _ in 0..6000 {
                         let n = random.below(200);
                         let own = key(1 << 32 | writer << 16 | n);

@@ -221,10 +221,15 @@ impl YesNoList {
         if !self.yes.remove(hash) {
             return false;
         }
-        // The others' fingerprints are as long as the no keys need them to be, and stay so.
+        self.take_out(hash);
+        true
+    }
+
+    /// Takes a yes key out of the filter. The others' fingerprints are as long as the no keys need
+    /// them to be, and stay so.
+    fn take_out(&mut self, hash: Hash) {
         self.filter.remove(hash).expect("what is on the yes list is a member");
         self.shrink();
-        true
     }
 
     /// Removes a key from the no list; whether it was there.
@@ -233,16 +238,21 @@ impl YesNoList {
             return false;
         }
         if self.filter.is_lengthened(hash) {
-            let suspects = self.filter.suspects(hash);
-            let members: Vec<Hash> = self.yes.range(suspects.clone()).collect();
-            let mistakes: Vec<Hash> = self.no.range(suspects).collect();
-            let claim = self.filter.check(members[0]);
-            let Answer::Maybe(claim) = claim else { unreachable!("it is a member") };
-            let shortened = self.filter.shorten_listed(&claim, &members, &mistakes);
-            shortened.expect("the lists are true, and shorter ones take no more room");
-            self.shrink();
+            self.shorten(hash);
         }
         true
+    }
+
+    /// Makes fingerprints as short as the no keys allow, near one that is gone.
+    fn shorten(&mut self, hash: Hash) {
+        let suspects = self.filter.suspects(hash);
+        let members: Vec<Hash> = self.yes.range(suspects.clone()).collect();
+        let mistakes: Vec<Hash> = self.no.range(suspects).collect();
+        let claim = self.filter.check(members[0]);
+        let Answer::Maybe(claim) = claim else { unreachable!("it is a member") };
+        let shortened = self.filter.shorten_listed(&claim, &members, &mistakes);
+        shortened.expect("the lists are true, and shorter ones take no more room");
+        self.shrink();
     }
 
     /// Builds the filter again if half of it isn't needed any more.
@@ -275,6 +285,8 @@ impl YesNoList {
 
     /// Builds the filter from the lists, in so many slots, or more if these are too few.
     fn replace(&mut self, mut parameters: Parameters) -> Result<(), BuildError> {
+        // Chance asks for a few more, hashes that lie unevenly for many.
+        let mut more = parameters.slots / 64 + 16;
         loop {
             let (yes, no) = (self.yes.iter(), self.no.iter());
             let slots = parameters.slots;
@@ -282,7 +294,7 @@ impl YesNoList {
                 Ok(filter) if filter.load() <= PLANNED_LOAD => {
                     self.filter = filter;
                     let all = slots as f64 * f64::from(parameters.remainder_bits).exp2();
-                    self.most = (all * -(-self.builder.rate).ln_1p()) as usize;
+                    self.most = (all * -(-self.builder.rate).ln_1p()).round() as usize;
                     self.fitted = self.used();
                     return Ok(());
                 }
@@ -292,7 +304,10 @@ impl YesNoList {
                 {
                     return Err(BuildError::Full { slots });
                 }
-                Ok(_) | Err(BuildError::Full { .. }) => parameters.slots += slots / 4 + 16,
+                Ok(_) | Err(BuildError::Full { .. }) => {
+                    parameters.slots += more;
+                    more *= 2;
+                }
                 Err(error) => return Err(error),
             }
         }

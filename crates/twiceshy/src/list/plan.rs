@@ -21,7 +21,9 @@ use crate::{AdaptiveQuotientFilter, HashScheme, Parameters};
 /// many slots are somebody's who isn't on the yes list.
 ///
 /// # Examples
-/// Bits for each of a million yes keys, where one of 256 unlisted ones may be "maybe":
+/// Bits for each of a million yes keys, where one of 256 unlisted ones may be "maybe", without and
+/// with tags, in the same table; a slot of it takes 9 bits and more, however narrow it is. For each
+/// yes key there is a 64th of a no key, one, and 64:
 ///
 /// ```
 /// use twiceshy::YesNoPlan;
@@ -31,7 +33,7 @@ use crate::{AdaptiveQuotientFilter, HashScheme, Parameters};
 ///     let per_key = |bytes: u64| format!("{:.1}", bytes as f64 * 8.0 / f64::from(1 << 20));
 ///     table.push([per_key(plan.bytes), per_key(plan.tagged_bytes)]);
 /// }
-/// assert_eq!(table, [["11.8", "13.1"], ["11.8", "23.7"], ["14.2", "424.0"]]);
+/// assert_eq!(table, [["12.1", "13.1"], ["12.1", "24.2"], ["14.3", "626.5"]]);
 /// # Ok::<(), twiceshy::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,11 +118,11 @@ fn slots(n: f64, stored: f64, rate: f64, bits: u32, extension_digits: impl Fn(f6
 
 /// The digits that keys need besides their remainders, to be told from others.
 fn extension_digits(keys: f64, others: f64, slots: f64, bits: u32) -> f64 {
-    let colliding = |digits: i32| {
+    let colliding = |digits: u32| {
         let chance = (-f64::from(bits) * f64::from(digits)).exp2() / slots;
         -(-others * chance).exp_m1()
     };
-    let most = 128 / bits as i32 + 1;
+    let most = 128 / bits + 1;
     keys * (1..=most).map(colliding).take_while(|&share| share > 1e-9).sum::<f64>()
 }
 
