@@ -2,7 +2,7 @@
 
 use crate::shell::{self, Done, command, install, output, root};
 
-pub(crate) const TARGETS: [&str; 9] = [
+pub(crate) const TARGETS: [&str; 11] = [
     "operations",
     "constructor",
     "snapshot",
@@ -12,6 +12,8 @@ pub(crate) const TARGETS: [&str; 9] = [
     "range_snapshot",
     "bloom",
     "list",
+    "coded",
+    "coded_snapshot",
 ];
 
 /// Coverage counters and traced comparisons, in the crates under test.

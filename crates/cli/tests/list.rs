@@ -163,7 +163,7 @@ fn what_is_no_list_is_told() {
     }
     sandbox.yes("filter build yes.txt -o yes.filter");
     let run = sandbox.run("list info yes.filter");
-    assert!(run.stderr.contains("a filter for single keys"), "{}", run.stderr);
+    assert!(run.stderr.contains("an adaptive quotient filter"), "{}", run.stderr);
     let mut bytes = sandbox.read("all.list");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

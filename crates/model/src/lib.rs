@@ -4,6 +4,8 @@
 //! Property tests and fuzz targets share both: any bytes are a [`script`].
 
 pub mod bloom;
+pub mod coded;
+pub mod coded_snapshot;
 pub mod concurrent;
 pub mod list;
 pub mod quotient;

@@ -7,7 +7,7 @@ use twiceshy::{AdaptiveQuotientFilter, Fingerprint, Hash, Member, Parameters};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Print {
     pub(crate) quotient: u64,
-    bits: u128,
+    pub(crate) bits: u128,
     length: usize,
 }
 

@@ -102,6 +102,13 @@ impl Fingerprint {
         Self { slots: self.slots << bits, quotient: part * self.slots + self.quotient, ..self }
     }
 
+    /// The same fingerprint in part number `part`, where [`within`](Self::within) is the whole. One
+    /// of another part is none there.
+    pub(crate) fn of_part(self, part: u64, bits: u32) -> Self {
+        let slots = self.slots >> bits;
+        Self { slots, quotient: self.quotient.wrapping_sub(part.wrapping_mul(slots)), ..self }
+    }
+
     /// Its first bits.
     #[inline(always)]
     pub(crate) fn truncated(self, bits: u32) -> Self {

@@ -26,10 +26,10 @@ pub use bloom::{AdaptiveBloomFilter, BloomBuilder, BloomLevel, BloomPlan, BloomS
 pub use cascade::QuotientCascade;
 pub use claim::{Adaptation, Answer, Claim};
 pub use coded::{
-    CodedBuilder, CodedFilter, CodedStatistics, ExtensionFilter, Extensions, Selectors,
-    TelescopingFilter,
+    CodedBuilder, CodedEntry, CodedFilter, CodedParameters, CodedScheme, CodedStatistics,
+    ExtensionFilter, Extensions, Selectors, TelescopingFilter,
 };
-pub use concurrent::ConcurrentAdaptiveQuotientFilter;
+pub use concurrent::{ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter};
 pub use error::{
     AdaptError, BuildError, EntropyError, GrowError, InsertError, InsertManyError, Invalid,
     ListError, MergeError, RejuvenateError, RemoveError, ValueError,

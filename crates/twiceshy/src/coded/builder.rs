@@ -1,10 +1,9 @@
 //! How good and how large a filter is to be.
 
 use super::CodedFilter;
+use super::parameters::{CodedParameters, PLANNED_LOAD};
 use super::scheme::Scheme;
-use crate::claim::Versions;
 use crate::error::BuildError;
-use crate::table::{MOST_CODE_BITS, QuotientTable, SLOTS, Shape, WIDTHS};
 use core::marker::PhantomData;
 
 /// Builds a [`CodedFilter`].
@@ -22,9 +21,6 @@ enum Size {
     Capacity(usize),
     Slots(u64),
 }
-
-/// How full a filter is planned to be.
-const PLANNED_LOAD: f64 = 0.9;
 
 /// Bits of code for 64 slots, about: with the ends of runs, the homes and the spill, three bits
 /// a slot.
@@ -84,29 +80,20 @@ impl<S: Scheme> CodedBuilder<S> {
     /// # Errors
     /// If there can't be such a filter.
     pub fn build(self) -> Result<CodedFilter<S>, BuildError> {
+        CodedFilter::empty(self.parameters()?)
+    }
+
+    pub(super) fn has_size(&self) -> bool {
+        self.size.is_some()
+    }
+
+    pub(crate) fn parameters(&self) -> Result<CodedParameters, BuildError> {
         let remainder_bits = self.width()?;
         let slots = match self.size.ok_or(BuildError::Size)? {
             Size::Capacity(members) => (members as f64 / PLANNED_LOAD).ceil().max(1.0) as u64,
             Size::Slots(slots) => slots,
         };
-        if !SLOTS.contains(&slots) {
-            return Err(BuildError::Slots(slots));
-        }
-        if !(8..=MOST_CODE_BITS).contains(&self.code_bits) {
-            return Err(BuildError::CodeBits(self.code_bits));
-        }
-        let table = QuotientTable::new(slots, Shape::with_code(remainder_bits, self.code_bits))
-            .ok_or(BuildError::Memory { slots, remainder_bits })?;
-        let entries = f64::from(table.lanes()) * PLANNED_LOAD;
-        let bits_per_entry = f64::from(table.code_bits()) / entries;
-        Ok(CodedFilter {
-            scheme: S::new(slots, remainder_bits, bits_per_entry),
-            versions: Versions::new(slots),
-            table,
-            len: 0,
-            adaptations: 0,
-            forgotten: 0,
-        })
+        Ok(CodedParameters { slots, remainder_bits, code_bits: self.code_bits })
     }
 
     fn width(&self) -> Result<u32, BuildError> {
@@ -121,6 +108,6 @@ impl<S: Scheme> CodedBuilder<S> {
                 (PLANNED_LOAD / rate).log2().ceil().max(1.0) as u32
             }
         };
-        if WIDTHS.contains(&bits) { Ok(bits) } else { Err(BuildError::RemainderBits(bits)) }
+        Ok(bits)
     }
 }

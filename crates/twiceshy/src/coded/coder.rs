@@ -23,6 +23,16 @@ impl Odds {
         Self(((1.0 - chance) * most).round().clamp(1.0, most - 1.0) as u32)
     }
 
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Those of a number, if "no" is at least as likely as "yes": else a decoder might never be
+    /// done, because the share of "no" is nothing long before the interval is.
+    pub(crate) fn of_number(number: u32) -> Option<Self> {
+        (Self::EVEN.0..1 << Self::BITS).contains(&number).then_some(Self(number))
+    }
+
     /// How likely "yes" is.
     #[cfg(test)]
     pub(crate) fn yes(self) -> f64 {

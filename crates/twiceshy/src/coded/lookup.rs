@@ -38,7 +38,7 @@ impl<S: Scheme> CodedFilter<S> {
         self.claim(query).suspects()
     }
 
-    fn claim(&self, query: Hash) -> Claim {
+    pub(crate) fn claim(&self, query: Hash) -> Claim {
         let scaled = self.scheme.digits().scale(query);
         let home = self.home(scaled.quotient);
         if S::MEMBERS_TO_FORGET && !self.has_room_to_repair(home, scaled) {

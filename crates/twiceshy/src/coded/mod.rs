@@ -29,15 +29,21 @@
 //! in turns is, in the end, what is asked least. A telescoping filter needs the members of all entries that it puts
 //! back, so its claims name the whole block's interval if it foresees that; and an insert, which
 //! needs a little room, too, asks for them before it changes anything.
+//!
+//! Who builds a filter from a list of mistakes knows which are still needed. So there, what is
+//! given up brings back as few of them as possible ([`build`]).
 
 #![expect(private_bounds, reason = "nobody else can write a scheme")]
 
 mod adapt;
+mod build;
 mod builder;
 mod coder;
 mod insert;
+mod iter;
 mod lookup;
 mod matching;
+mod parameters;
 mod remove;
 mod scheme;
 mod validate;
@@ -46,22 +52,43 @@ mod validate;
 mod tests;
 
 pub use builder::CodedBuilder;
-pub use scheme::{Extensions, Selectors};
+pub use iter::CodedEntry;
+pub use parameters::CodedParameters;
+pub(crate) use parameters::CodedTally;
+pub(crate) use scheme::Scheme;
+pub use scheme::{CodedScheme, Extensions, Selectors};
 
 use crate::claim::Versions;
-use crate::error::{AdaptError, InsertError};
+use crate::error::{AdaptError, InsertError, RemoveError};
 use crate::table::{Place, QuotientTable};
-use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, HashScheme, Member};
+use crate::{
+    Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, HashScheme, Member, Removable,
+};
 use core::fmt;
-use scheme::{Scheme, Spelt, Symbol};
+use scheme::{Spelt, Symbol};
 
 /// A filter that repairs a mistake by giving the member behind it another remainder: the next
 /// bits of its hash. How often it did so for each member is all that it has to keep, in less than
 /// one bit a member.
 ///
-/// A query is a false positive with a chance of at most ε whatever was asked before, as long as
-/// the codes have room: that is for some n/(b√ε) different queries, where 1/e + b/(b - 1)² is how
-/// many bits of code a member has (the telescoping filter's paper of 2021, theorem 4).
+/// # Guarantees
+/// - No member is ever missed, whatever is forgotten: an entry that is put back gets the remainder
+///   of its member again. Where the members that this takes aren't listed, an operation is refused,
+///   and changes nothing.
+/// - A mistake that is repaired is "absent" right afterwards.
+/// - A query is a false positive with a chance of at most ε whatever was asked before, as long as
+///   the codes have room: that is for some n/(b√ε) different queries, asked as often as you like,
+///   where 1/e + b/(b - 1)² is how many bits of code a member has (the telescoping filter's paper of
+///   2021, theorem 4). With 56 bits for 64 slots and ε = 1/256 that is four for each member.
+/// - Beyond that, repairs are forgotten, which is [counted](CodedStatistics::forgotten): a mistake
+///   may be made again, and be repaired again. A repair may also bring back another mistake of the
+///   same quotient, because the digit that a member gets now may be that one's.
+///
+/// # Where members are needed
+/// Besides [`adapt`](CodedFilter::adapt), an insert into a block whose code is full
+/// ([`insert_listed`](CodedFilter::insert_listed)), a removal where several entries may be the
+/// key's ([`remove_listed`](CodedFilter::remove_listed)), growing
+/// ([`resized`](CodedFilter::resized)) and [`merged`](CodedFilter::merged).
 ///
 /// ```
 /// use twiceshy::{Answer, Hash, TelescopingFilter};
@@ -75,6 +102,37 @@ use scheme::{Scheme, Spelt, Symbol};
 /// assert!(filter.contains(member) && !filter.contains(stranger));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// An insert that asks for members, of a filter with little room for repairs:
+///
+/// ```
+/// use std::collections::BTreeSet;
+/// use twiceshy::{Answer, Hash, InsertError, TelescopingFilter};
+///
+/// let golden = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+/// let random = |number: u128| Hash::from_u128(number.wrapping_mul(golden));
+/// let mut filter = TelescopingFilter::builder().remainder_bits(7).slots(200).code_bits(8).build()?;
+/// let mut members = BTreeSet::new();
+/// let mut asked = 0;
+/// for number in 0..150 {
+///     for query in 0..40 {
+///         let Answer::Maybe(claim) = filter.check(random(40 * number + query + 1000)) else { continue };
+///         let listed: Vec<Hash> = members.range(claim.suspects()).copied().collect();
+///         // Where there is no room at all, the mistake is not repaired.
+///         let _ = filter.adapt(&claim, &listed);
+///     }
+///     if let Err(InsertError::Crowded) = filter.insert(random(number)) {
+///         let claim = filter.claim_to_insert(random(number));
+///         let listed: Vec<Hash> = members.range(claim.suspects()).copied().collect();
+///         filter.insert_listed(&claim, &listed)?;
+///         asked += 1;
+///     }
+///     members.insert(random(number));
+/// }
+/// assert!(members.iter().all(|&member| filter.contains(member)));
+/// assert!(asked > 0 && filter.statistics().forgotten > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type TelescopingFilter = CodedFilter<Selectors>;
 
 /// A filter that repairs a mistake by keeping more bits of the hash of the member behind it, as
@@ -82,6 +140,15 @@ pub type TelescopingFilter = CodedFilter<Selectors>;
 ///
 /// Each repair also makes other mistakes less likely, but takes more room than those of a
 /// [`TelescopingFilter`], so that this forgets sooner; lookups and inserts are faster.
+///
+/// # Guarantees
+/// Those of a [`TelescopingFilter`], for fewer queries: Θ(n) different ones for Θ(n) bits of code
+/// in all, too, but no paper says how many just so. What is repaired stays so until it is forgotten
+/// or a member of its quotient comes. An extension has 30 bits at most, and must fit a code beside
+/// nothing else; else the mistake isn't repaired, and that is reported.
+///
+/// To insert, and to remove, it never needs members: the shorter of two extensions covers whatever
+/// the longer one does, and without any, an entry is what it was at first.
 pub type ExtensionFilter = CodedFilter<Extensions>;
 
 /// A quotient filter whose repairs are in a code of fixed size: a [`TelescopingFilter`] or an
@@ -95,6 +162,7 @@ pub struct CodedFilter<S> {
     len: u64,
     adaptations: u64,
     forgotten: u64,
+    unrepaired: u64,
 }
 
 /// What a filter with codes has done so far, and how full it is.
@@ -107,6 +175,9 @@ pub struct CodedStatistics {
     pub adaptations: u64,
     /// Repaired entries that were put back because a code was full.
     pub forgotten: u64,
+    /// Mistakes that it was built with and that are "maybe" all the same, because a code had no
+    /// room; so many there were at the time.
+    pub unrepaired: u64,
     /// Entries that are repaired now, by how high their level is; those of level 0 first.
     pub levels: [u64; 16],
     /// Bits of code for each slot.
@@ -152,6 +223,7 @@ impl<S: Scheme> CodedFilter<S> {
             load: self.load(),
             adaptations: self.adaptations,
             forgotten: self.forgotten,
+            unrepaired: self.unrepaired,
             levels,
             code_bits_per_slot: f64::from(self.table.code_bits()) / f64::from(self.table.lanes()),
         }
@@ -235,5 +307,21 @@ impl<S: Scheme> AdaptiveFilter for CodedFilter<S> {
         members: &[Member],
     ) -> Result<Adaptation, AdaptError> {
         self.adapt_dropping_ghosts(claim, members)
+    }
+}
+
+impl<S: Scheme> Removable for CodedFilter<S> {
+    fn remove(&mut self, hash: Hash) -> Result<(), RemoveError> {
+        self.remove(hash)
+    }
+
+    /// Mistakes don't matter: the repairs of other entries stay as they are.
+    fn remove_listed(
+        &mut self,
+        claim: &Claim,
+        members: &[Member],
+        _mistakes: Option<&[Hash]>,
+    ) -> Result<(), RemoveError> {
+        self.remove_listed(claim, members)
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Spelt {
 }
 
 /// A way of repairing entries.
-pub(crate) trait Scheme: Copy + 'static {
+pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Values that slots are compared with, all at once.
     type Quick: Wanted;
 
@@ -32,12 +32,22 @@ pub(crate) trait Scheme: Copy + 'static {
     /// The scheme of filters of that shape, whose codes have so many bits for each entry.
     fn new(slots: u64, remainder_bits: u32, bits_per_entry: f64) -> Self;
 
+    /// The odds of a symbol that isn't 0, as a number that goes with the codes into snapshots:
+    /// not all machines may compute the same.
+    fn odds(&self) -> u32;
+
+    /// The same scheme with other odds, if there are such.
+    fn with_odds(self, number: u32) -> Option<Self>;
+
     fn digits(&self) -> Digits;
 
     /// The highest level that there is.
     fn greatest_level(&self) -> u32;
 
     fn level(symbol: Symbol) -> u32;
+
+    /// The bits that a symbol adds to a remainder.
+    fn extension(symbol: Symbol) -> u32;
 
     /// What is stored of a hash at a level.
     fn spell(&self, scaled: Scaled, level: u32) -> Spelt;
@@ -122,6 +132,13 @@ pub(crate) trait Scheme: Copy + 'static {
     }
 }
 
+/// A way of repairing entries: [`Selectors`] or [`Extensions`].
+pub trait CodedScheme: Scheme {}
+
+impl CodedScheme for Selectors {}
+
+impl CodedScheme for Extensions {}
+
 /// Hash selectors: an entry that was a mistake gets the next digit of its member's hash, instead
 /// of the one it has; how often, is its symbol.
 ///
@@ -147,11 +164,6 @@ impl Selectors {
     fn rarely() -> Odds {
         Odds::of_yes(RARELY)
     }
-
-    #[cfg(test)]
-    pub(super) fn odds(&self) -> Odds {
-        self.odds
-    }
 }
 
 impl Scheme for Selectors {
@@ -167,6 +179,14 @@ impl Scheme for Selectors {
         Self { digits, greatest: fresh / remainder_bits - 1, odds }
     }
 
+    fn odds(&self) -> u32 {
+        self.odds.number()
+    }
+
+    fn with_odds(self, number: u32) -> Option<Self> {
+        Some(Self { odds: Odds::of_number(number)?, ..self })
+    }
+
     #[inline(always)]
     fn digits(&self) -> Digits {
         self.digits
@@ -179,6 +199,10 @@ impl Scheme for Selectors {
     #[inline(always)]
     fn level(symbol: Symbol) -> u32 {
         symbol
+    }
+
+    fn extension(_: Symbol) -> u32 {
+        0
     }
 
     #[inline(always)]
@@ -271,6 +295,14 @@ impl Scheme for Extensions {
         Self { digits, greatest: (fresh - remainder_bits).min(LONGEST), odds }
     }
 
+    fn odds(&self) -> u32 {
+        self.odds.number()
+    }
+
+    fn with_odds(self, number: u32) -> Option<Self> {
+        Some(Self { odds: Odds::of_number(number)?, ..self })
+    }
+
     #[inline(always)]
     fn digits(&self) -> Digits {
         self.digits
@@ -283,6 +315,10 @@ impl Scheme for Extensions {
     #[inline(always)]
     fn level(symbol: Symbol) -> u32 {
         if symbol == 0 { 0 } else { symbol.ilog2() }
+    }
+
+    fn extension(symbol: Symbol) -> u32 {
+        if symbol == 0 { 0 } else { symbol ^ 1 << Self::level(symbol) }
     }
 
     #[inline(always)]

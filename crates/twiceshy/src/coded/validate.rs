@@ -25,16 +25,16 @@ impl<S: Scheme> CodedFilter<S> {
             }
             let entries =
                 if homes.is_empty() { 0 } else { self.entries(homes.start..=homes.end - 1).len() };
-            let symbols = self.symbols(home);
-            if symbols.len() > entries {
-                let symbols = symbols.len();
-                return Err(Invalid(format!(
-                    "the code of block {block} has {symbols} symbols for {entries} entries"
-                )));
-            }
+            // No more than these: a code may have any number of symbols.
+            let mut symbols = Vec::with_capacity(entries);
+            self.scheme.decode_from(code, table.code_bits(), 0, |symbol| {
+                let is_one = symbols.len() < entries;
+                symbols.extend(is_one.then_some(symbol));
+                is_one
+            });
             if self.encode(&symbols) != Some(code) {
                 return Err(Invalid(format!(
-                    "the code of block {block} isn't what it is written as"
+                    "the code of block {block} isn't that of its {entries} entries"
                 )));
             }
         }

@@ -15,8 +15,8 @@ pub(super) struct Groups {
 
 /// The hashes of one shard, as they are there.
 pub(super) struct Group<'a> {
-    shard: usize,
-    hashes: &'a [Hash],
+    pub(super) shard: usize,
+    pub(super) hashes: &'a [Hash],
     positions: &'a [usize],
 }
 

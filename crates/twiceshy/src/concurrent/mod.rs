@@ -1,6 +1,7 @@
-//! The adaptive quotient filter for many threads.
+//! Filters for many threads.
 
 mod builder;
+mod coded;
 mod keyed;
 mod listed;
 mod many;
@@ -15,6 +16,7 @@ use crate::error::{InsertError, Invalid, RemoveError, ValueError};
 use crate::{
     AdaptiveQuotientFilter, Builder, Entry, Filter, Hash, HashScheme, Parameters, Statistics,
 };
+pub use coded::ConcurrentCodedFilter;
 use core::fmt;
 pub(crate) use shard::Shard;
 pub(crate) use sharding::Sharding;

@@ -55,6 +55,11 @@ impl Sharding {
     pub(crate) fn outer_fingerprint(self, shard: usize, inner: Fingerprint) -> Fingerprint {
         inner.within(shard as u64, self.bits)
     }
+
+    /// What a fingerprint of the whole is in its shard.
+    pub(crate) fn inner_fingerprint(self, shard: usize, outer: Fingerprint) -> Fingerprint {
+        outer.of_part(shard as u64, self.bits)
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +82,7 @@ mod tests {
             let all = slots << bits;
             let of_whole = Fingerprint::of(Scaled::new(hash, all), length, all);
             prop_assert_eq!(sharding.outer_fingerprint(shard, of_shard), of_whole);
+            prop_assert_eq!(sharding.inner_fingerprint(shard, of_whole), of_shard);
             // And its hashes are all of that shard.
             let hashes = of_whole.hashes();
             prop_assert_eq!(sharding.shard(*hashes.start()), shard);

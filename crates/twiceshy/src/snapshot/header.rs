@@ -25,15 +25,37 @@ pub(super) enum Kind {
     Ranges,
     /// A filter of yes and no lists.
     Lists,
+    /// A telescoping filter.
+    Telescoping,
+    /// An extension filter.
+    Extending,
+    /// A concurrent filter of either.
+    TelescopingShards,
+    ExtendingShards,
 }
 
 impl Kind {
+    const ALL: [Self; 8] = [
+        Self::Filter,
+        Self::Shards,
+        Self::Ranges,
+        Self::Lists,
+        Self::Telescoping,
+        Self::Extending,
+        Self::TelescopingShards,
+        Self::ExtendingShards,
+    ];
+
     pub(super) fn magic(self) -> [u8; 8] {
         match self {
             Self::Filter => *b"\x89TWSHY\r\n",
             Self::Shards => *b"\x89TWSHC\r\n",
             Self::Ranges => *b"\x89TWSHR\r\n",
             Self::Lists => *b"\x89TWSHL\r\n",
+            Self::Telescoping => *b"\x89TWSHT\r\n",
+            Self::Extending => *b"\x89TWSHE\r\n",
+            Self::TelescopingShards => *b"\x89TWSHt\r\n",
+            Self::ExtendingShards => *b"\x89TWSHe\r\n",
         }
     }
 
@@ -47,8 +69,7 @@ impl Kind {
         if begins_as(self) {
             return Ok(());
         }
-        let kinds = [Self::Filter, Self::Shards, Self::Ranges, Self::Lists];
-        let other = kinds.into_iter().find(|&kind| begins_as(kind));
+        let other = Self::ALL.into_iter().find(|&kind| begins_as(kind));
         Err(other.map_or(SnapshotError::NotASnapshot, |kind| SnapshotError::OtherKind {
             found: kind.name(self),
         }))
@@ -58,10 +79,15 @@ impl Kind {
     fn name(self, expected: Self) -> &'static str {
         match (self, expected) {
             (Self::Filter, Self::Shards) => "a filter that isn't concurrent",
-            (Self::Filter, _) => "a filter for single keys",
+            (Self::Filter, Self::Ranges) => "a filter for single keys",
+            (Self::Filter, _) => "an adaptive quotient filter",
             (Self::Shards, _) => "a concurrent filter",
             (Self::Ranges, _) => "a filter for ranges",
             (Self::Lists, _) => "a filter of yes and no lists",
+            (Self::Telescoping, _) => "a telescoping filter",
+            (Self::Extending, _) => "an extension filter",
+            (Self::TelescopingShards, _) => "a concurrent telescoping filter",
+            (Self::ExtendingShards, _) => "a concurrent extension filter",
         }
     }
 }

@@ -6,7 +6,8 @@
 //!   So it is with a concurrent filter
 //!   ([`save`](ConcurrentAdaptiveQuotientFilter::save),
 //!   [`restore`](ConcurrentAdaptiveQuotientFilter::restore)), in a format of its own, and with
-//!   filters for ranges ([`RangeFilter::save`], [`AdaptiveRangeFilter::save`]), which share one.
+//!   filters for ranges ([`RangeFilter::save`], [`AdaptiveRangeFilter::save`]), which share one,
+//!   and with filters with codes ([`CodedFilter::save`]).
 //! - A [`FrozenFilter`] answers from bytes where they are, in a memory map for example, at
 //!   once. It trusts nothing: if they were tampered with, its answers are wrong at worst. So does
 //!   a [`FrozenRangeFilter`].
@@ -170,7 +171,49 @@
 //! ends, in words of 8 bytes from the first block on; 0 to a whole word; the blocks; and 0 to a whole
 //! line. What is in a block is in the source (`src/list/fixed/block.rs`), and how remainders are made of
 //! hashes (`src/list/fixed/seed.rs`).
+//!
+//! # Format of filters with codes, version 1
+//! As that of filters, with another header, and another layout of lines.
+//!
+//! | byte | size | |
+//! | ---: | ---: | --- |
+//! | 0 | 8 | magic: `89 54 57 53 48 54 0d 0a`, "\x89TWSHT\r\n", of a [`TelescopingFilter`]; `89 54 57 53 48 45 0d 0a`, "\x89TWSHE\r\n", of an [`ExtensionFilter`] |
+//! | 8 | 4 | version: 1 |
+//! | 12 | 4 | flags: bit 0, a secret section follows the table; the others are 0 |
+//! | 16 | 8 | slots |
+//! | 24 | 4 | bits of a remainder, and of a slot, *w* |
+//! | 28 | 4 | bits of code for 64 slots, *c*: 8 to 120 |
+//! | 32 | 4 | how likely a symbol is 0, or a selector goes no further, of 2^16: 2^15 to 2^16 - 1 |
+//! | 36 | 4 | hash scheme, as above |
+//! | 40 | 8 | members, each as often as it was inserted: so many slots are used |
+//! | 48 | 8 | repairs that were forgotten |
+//! | 56 | 8 | mistakes that it was built with, and had no room for |
+//! | 64 | 8 | repairs |
+//! | 72 | 8 | lines of the table, *n* |
+//! | 80 | 8 | mark of the secret, as above |
+//! | 88 | 28 | 0 |
+//! | 116 | 12 | checksums, as above |
+//! | 128 | | table section, and secret section, if there is one, as above |
+//!
+//! A line has L = ⌊64·504 / (64·(2 + w) + c)⌋ lanes, at most 56, and a code of all bits that are
+//! left, at most 120, in the place of the extensions' plane:
+//!
+//! ```text
+//! bit 0      8            8+L        8+2L    8+2L+C                    8+2L+C+L·w
+//!     ┌──────┬────────────┬──────────┬───────┬────────┬────────┬─┄┄─┬──────────┐
+//!     │ spill│ occupied   │ runend   │ code  │ slot 0 │ slot 1 │    │ slot L-1 │
+//!     └──────┴────────────┴──────────┴───────┴────────┴────────┴─┄┄─┴──────────┘
+//!       C = 504 − L·(2 + w) bits of code, at most 120
+//! ```
+//!
+//! How codes are written is in the source (`src/coded/coder.rs`, `scheme.rs`). Such a snapshot
+//! can't be read in place.
+//!
+//! That of a [`ConcurrentCodedFilter`] is as that of a concurrent filter, with shards in this
+//! format, and begins with `89 54 57 53 48 74 0d 0a`, "\x89TWSHt\r\n", or, if its shards are
+//! extension filters, `89 54 57 53 48 65 0d 0a`, "\x89TWSHe\r\n".
 
+mod coded;
 mod error;
 mod frozen;
 mod header;
@@ -191,6 +234,6 @@ pub use range::FrozenRangeFilter;
 
 #[cfg(doc)]
 use crate::{
-    AdaptiveQuotientFilter, AdaptiveRangeFilter, ConcurrentAdaptiveQuotientFilter, RangeFilter,
-    RangeKey,
+    AdaptiveQuotientFilter, AdaptiveRangeFilter, CodedFilter, ConcurrentAdaptiveQuotientFilter,
+    ConcurrentCodedFilter, ExtensionFilter, RangeFilter, RangeKey, TelescopingFilter,
 };

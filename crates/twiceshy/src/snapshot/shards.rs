@@ -55,7 +55,7 @@ impl ConcurrentAdaptiveQuotientFilter {
     /// If writing fails, or if there is no memory for a copy of a shard.
     pub fn save(&self, mut writer: impl Write) -> Result<(), SnapshotError> {
         let header = Header { shards: self.shards(), hash: self.hash_scheme() };
-        writer.write_all(&header.to_bytes())?;
+        writer.write_all(&header.to_bytes(Kind::Shards))?;
         let (mut size, mut list) = (2 * LINE as u64, crc32fast::Hasher::new());
         for shard in 0..self.shards() {
             let image = self.with_shard(shard, Image::copied)?;
@@ -120,15 +120,15 @@ impl ConcurrentAdaptiveQuotientFilter {
 }
 
 /// What the first line says.
-struct Header {
-    shards: usize,
-    hash: HashScheme,
+pub(super) struct Header {
+    pub(super) shards: usize,
+    pub(super) hash: HashScheme,
 }
 
 impl Header {
-    fn to_bytes(&self) -> [u8; LINE] {
+    pub(super) fn to_bytes(&self, kind: Kind) -> [u8; LINE] {
         let mut line = [0; LINE];
-        line[..offset::VERSION].copy_from_slice(&Kind::Shards.magic());
+        line[..offset::VERSION].copy_from_slice(&kind.magic());
         for (at, number) in [
             (offset::VERSION, VERSION),
             (offset::SHARDS, self.shards as u32),
@@ -139,9 +139,16 @@ impl Header {
         sealed(line)
     }
 
-    /// Reads the line that a snapshot begins with; as many bytes of it as there are.
-    fn read(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        Kind::Shards.check(bytes)?;
+    /// Reads the line that a snapshot of this kind begins with.
+    pub(super) fn read(kind: Kind, input: &mut Input<impl Read>) -> Result<Self, SnapshotError> {
+        let mut line = [0; LINE];
+        let found = input.read_some(&mut line)?;
+        Self::of_line(kind, &line[..found])
+    }
+
+    /// Reads as many bytes of the line as there are.
+    fn of_line(kind: Kind, bytes: &[u8]) -> Result<Self, SnapshotError> {
+        kind.check(bytes)?;
         // Before anything else, because another version may have another header.
         if let Some(version) = bytes.get(offset::VERSION..offset::FLAGS) {
             match number(version) as u32 {
@@ -184,7 +191,7 @@ fn check(line: &[u8; LINE], section: &'static str) -> Result<(), SnapshotError> 
 }
 
 /// The line at the end.
-fn end_line(size: u64, list_checksum: u32) -> [u8; LINE] {
+pub(super) fn end_line(size: u64, list_checksum: u32) -> [u8; LINE] {
     let mut line = [0; LINE];
     line[..offset::LIST_CHECKSUM].copy_from_slice(&size.to_le_bytes());
     line[offset::LIST_CHECKSUM..offset::RESERVED_AT_END]
@@ -193,9 +200,7 @@ fn end_line(size: u64, list_checksum: u32) -> [u8; LINE] {
 }
 
 fn read(input: &mut Input<impl Read>) -> Result<ConcurrentAdaptiveQuotientFilter, SnapshotError> {
-    let mut line = [0; LINE];
-    let found = input.read_some(&mut line)?;
-    let Header { shards, hash } = Header::read(&line[..found])?;
+    let Header { shards, hash } = Header::read(Kind::Shards, input)?;
     let mut list = crc32fast::Hasher::new();
     let mut filters: Vec<AdaptiveQuotientFilter> = Vec::new();
     for shard in 0..shards {
@@ -232,7 +237,10 @@ fn read_shard(
 }
 
 /// Reads the line at the end, and checks that the shards are those that were saved together.
-fn read_end(input: &mut Input<impl Read>, list_checksum: u32) -> Result<(), SnapshotError> {
+pub(super) fn read_end(
+    input: &mut Input<impl Read>,
+    list_checksum: u32,
+) -> Result<(), SnapshotError> {
     let mut line = [0; LINE];
     let size = input.found + LINE as u64;
     input.fill(&mut line, size)?;

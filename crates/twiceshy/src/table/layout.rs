@@ -176,6 +176,11 @@ impl Shape {
         Self { width, code }
     }
 
+    /// Bits of code for 64 slots, about, as they were asked for.
+    pub(crate) const fn code(self) -> u32 {
+        self.code
+    }
+
     /// As one number, which is the width if there is no code.
     pub(crate) const fn constant(self) -> u32 {
         self.code << 8 | self.width

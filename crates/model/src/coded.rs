@@ -1,0 +1,641 @@
+//! Telescoping and extension filters as lists of members, and scripts that drive both.
+//!
+//! Which entry is whose isn't modelled, because the filter doesn't know it either: its entries
+//! must be such that each member can have one that covers it. What an entry covers is told from
+//! bits of hashes alone, and a filter must answer just as its entries do.
+
+use crate::quotient::scaled;
+use crate::script::Spread;
+use arbitrary::{Result, Unstructured};
+use std::collections::{BTreeMap, BTreeSet};
+use twiceshy::{
+    AdaptError, Answer, BuildError, Claim, CodedEntry, CodedFilter, CodedScheme, CodedStatistics,
+    Extensions, Hash, InsertError, Member, RemoveError, Selectors,
+};
+
+/// What a model must know of a scheme.
+pub trait Spelling: CodedScheme {
+    /// Whether repairs of an entry may bring back what it didn't cover before.
+    const STRAYS: bool;
+
+    /// Whether an entry with remainders of so many bits covers a fraction.
+    fn covers(entry: CodedEntry, remainder_bits: u32, fraction: u128) -> bool;
+}
+
+impl Spelling for Selectors {
+    const STRAYS: bool = true;
+
+    fn covers(entry: CodedEntry, remainder_bits: u32, fraction: u128) -> bool {
+        bits(fraction, entry.level * remainder_bits, remainder_bits) == u128::from(entry.value)
+    }
+}
+
+impl Spelling for Extensions {
+    const STRAYS: bool = false;
+
+    fn covers(entry: CodedEntry, remainder_bits: u32, fraction: u128) -> bool {
+        bits(fraction, 0, remainder_bits) == u128::from(entry.value)
+            && bits(fraction, remainder_bits, entry.level) == u128::from(entry.extension)
+    }
+}
+
+/// So many bits of a fraction, behind the first ones.
+fn bits(fraction: u128, behind: u32, count: u32) -> u128 {
+    assert!(behind + count <= 128, "a fraction has no such bits");
+    (0..count).fold(0, |bits, bit| bits << 1 | fraction >> (127 - behind - bit) & 1)
+}
+
+/// The shape of the filter that a script drives.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Home slots.
+    pub slots: u64,
+    /// Bits of a remainder.
+    pub remainder_bits: u32,
+    /// Bits of a code, for 64 slots.
+    pub code_bits: u32,
+    /// Where hashes lie.
+    pub spread: Spread,
+}
+
+impl Shape {
+    fn any(bytes: &mut Unstructured<'_>) -> Result<Self> {
+        Ok(Self {
+            slots: match bytes.int_in_range(0..=2)? {
+                0 => bytes.int_in_range(1..=20)?,
+                1 => bytes.int_in_range(1..=100)?,
+                _ => bytes.int_in_range(1..=400)?,
+            },
+            // Few bits, so that everything collides.
+            remainder_bits: match bytes.int_in_range(0..=3)? {
+                0 => bytes.int_in_range(1..=56)?,
+                _ => bytes.int_in_range(1..=6)?,
+            },
+            code_bits: *bytes.choose(&[8, 12, 24, 40, 56, 57, 63, 64, 90, 120])?,
+            spread: *bytes.choose(&[
+                Spread::Uniform,
+                Spread::Clustered,
+                Spread::OneQuotient,
+                Spread::End,
+            ])?,
+        })
+    }
+}
+
+/// A filter, and what it must hold.
+struct Stage<S> {
+    filter: CodedFilter<S>,
+    shape: Shape,
+    /// Members, and how often each was inserted.
+    members: BTreeMap<Hash, u64>,
+    /// As members, but no map lists them.
+    ghosts: BTreeMap<Hash, u64>,
+    /// What was asked before.
+    asked: Vec<Hash>,
+    /// Mistakes that were repaired, and that nothing can have brought back.
+    repaired: BTreeSet<Hash>,
+    maybe: Vec<bool>,
+}
+
+/// Drives a filter of any shape and either scheme by the operations that `bytes` spell.
+///
+/// # Panics
+/// If filter and model disagree.
+pub fn drive(bytes: &[u8]) {
+    let mut bytes = Unstructured::new(bytes);
+    let Ok(shape) = Shape::any(&mut bytes) else { return };
+    match bytes.arbitrary() {
+        Ok(true) => drive_shape::<Selectors>(shape, &mut bytes),
+        Ok(false) => drive_shape::<Extensions>(shape, &mut bytes),
+        Err(_) => {}
+    }
+}
+
+/// Drives a filter of a given shape and scheme.
+///
+/// # Panics
+/// If filter and model disagree.
+pub fn drive_shape<S: Spelling>(shape: Shape, bytes: &mut Unstructured<'_>) {
+    let mut stage = Stage::<S>::new(shape);
+    while !bytes.is_empty() && stage.step(bytes).is_ok() {
+        stage.check();
+    }
+}
+
+impl<S: Spelling> Stage<S> {
+    fn new(shape: Shape) -> Self {
+        let filter = CodedFilter::builder()
+            .slots(shape.slots)
+            .remainder_bits(shape.remainder_bits)
+            .code_bits(shape.code_bits)
+            .build()
+            .expect("a possible shape");
+        let parameters = filter.parameters();
+        let built = (parameters.slots, parameters.remainder_bits, parameters.code_bits);
+        assert_eq!(built, (shape.slots, shape.remainder_bits, shape.code_bits));
+        Self {
+            filter,
+            shape,
+            members: BTreeMap::new(),
+            ghosts: BTreeMap::new(),
+            asked: Vec::new(),
+            repaired: BTreeSet::new(),
+            maybe: Vec::new(),
+        }
+    }
+
+    /// A hash: new, or one that is known, or one that begins as one.
+    fn hash(&self, bytes: &mut Unstructured<'_>) -> Result<Hash> {
+        let random = u128::from(bytes.arbitrary::<u32>()?)
+            .wrapping_mul(0x2d99_787e_fda9_9e3c_2ad8_6f12_9e3b_c255);
+        let known = self.members.len();
+        Ok(match bytes.int_in_range(0..=7)? {
+            0 | 1 if known > 0 => {
+                *self.members.keys().nth(bytes.choose_index(known)?).expect("one")
+            }
+            2 if !self.asked.is_empty() => *bytes.choose(&self.asked)?,
+            3..=5 if known > 0 => {
+                let near = *self.members.keys().nth(bytes.choose_index(known)?).expect("one");
+                let rest = u128::MAX >> bytes.int_in_range(0..=127u32)?;
+                Hash::from_u128(near.as_u128() & !rest | random & rest)
+            }
+            _ => self.spread(random),
+        })
+    }
+
+    fn spread(&self, random: u128) -> Hash {
+        let slots = u128::from(self.shape.slots);
+        let one_slot = u128::MAX / slots;
+        Hash::from_u128(match self.shape.spread {
+            Spread::Uniform => random,
+            Spread::Clustered => (random % 4) * (u128::MAX / 5) + (random >> 20) % one_slot / 2,
+            Spread::OneQuotient => slots / 2 * one_slot + random % one_slot,
+            Spread::End => u128::MAX - random % one_slot,
+        })
+    }
+
+    fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let hash = self.hash(bytes)?;
+        match bytes.int_in_range(0..=15)? {
+            0..=4 => self.insert(hash),
+            5..=9 => self.query(hash, bytes)?,
+            10 | 11 => self.remove(hash),
+            12 => self.remove_listed(hash),
+            13 => self.stale(hash),
+            14 if bytes.ratio(1, 2)? => self.insert_ghost(hash),
+            14 => self.save_and_restore(),
+            _ if bytes.ratio(1, 2)? => self.resize(bytes)?,
+            _ => self.merge(bytes)?,
+        }
+        Ok(())
+    }
+
+    fn quotient(&self, hash: Hash) -> u64 {
+        scaled(hash, self.shape.slots).quotient
+    }
+
+    /// Those of some entries, sorted by quotient, that cover a hash, by their numbers.
+    fn covering(&self, entries: &[CodedEntry], hash: Hash) -> Vec<usize> {
+        let whole = scaled(hash, self.shape.slots);
+        let start = entries.partition_point(|entry| entry.quotient < whole.quotient);
+        let run = entries[start..].iter().take_while(|entry| entry.quotient == whole.quotient);
+        let covers = |entry: CodedEntry| S::covers(entry, self.shape.remainder_bits, whole.bits);
+        (start..).zip(run).filter(|(_, entry)| covers(**entry)).map(|(at, _)| at).collect()
+    }
+
+    /// All that can be seen of the filter.
+    fn seen(&self) -> (Vec<CodedEntry>, CodedStatistics) {
+        (self.filter.iter().collect(), self.filter.statistics())
+    }
+
+    /// The members that a claim asks for, as a reverse map would list them.
+    fn listed(&self, claim: &Claim) -> Vec<Member> {
+        let suspects = self.members.range(claim.suspects());
+        suspects.map(|(&hash, &count)| Member { hash, count }).collect()
+    }
+
+    fn ghosts_in(&self, claim: &Claim) -> u64 {
+        self.ghosts.range(claim.suspects()).map(|(_, &count)| count).sum()
+    }
+
+    fn insert(&mut self, hash: Hash) {
+        if self.put(hash) {
+            *self.members.entry(hash).or_default() += 1;
+        }
+    }
+
+    /// A member that no map knows of, as after a write that failed.
+    fn insert_ghost(&mut self, hash: Hash) {
+        if self.put(hash) {
+            *self.ghosts.entry(hash).or_default() += 1;
+        }
+    }
+
+    /// Inserts; whether there was room.
+    fn put(&mut self, hash: Hash) -> bool {
+        let before = self.seen();
+        let inserted = match self.filter.insert(hash) {
+            Err(InsertError::Crowded) => {
+                assert!(S::STRAYS, "extensions are forgotten without any help");
+                assert_eq!(self.seen(), before, "a refusal that changes something");
+                self.put_listed(hash)
+            }
+            other => other,
+        };
+        match inserted {
+            Ok(()) => {
+                self.see_forgotten(&before.1);
+                let quotient = self.quotient(hash);
+                let slots = self.shape.slots;
+                self.repaired.retain(|&mistake| scaled(mistake, slots).quotient != quotient);
+                true
+            }
+            Err(InsertError::Full { .. }) => {
+                assert!(!self.fits(hash), "there is room");
+                assert_eq!(self.seen(), before, "a refusal that changes something");
+                false
+            }
+            Err(InsertError::Mismatch) => {
+                assert!(self.ghosts_in(&self.filter.claim_to_insert(hash)) > 0);
+                assert_eq!(self.seen(), before, "a refusal that changes something");
+                false
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Inserts with a list: first with some that must be refused.
+    fn put_listed(&mut self, hash: Hash) -> std::result::Result<(), InsertError> {
+        let before = self.seen();
+        let claim = self.filter.claim_to_insert(hash);
+        assert!(claim.suspects().contains(&hash));
+        let listed = self.listed(&claim);
+        let refused = Err(InsertError::Mismatch);
+        if !listed.is_empty() {
+            assert_eq!(self.filter.insert_listed(&claim, &listed[1..]), refused);
+        }
+        let more = [&listed[..], &[Member::from(hash)]].concat();
+        if self.ghosts_in(&claim) == 0 {
+            assert_eq!(self.filter.insert_listed(&claim, &more), refused);
+        }
+        let other = self.filter.clone().claim_to_insert(hash);
+        assert_eq!(self.filter.insert_listed(&other, &listed), refused, "another filter's claim");
+        if let Answer::Maybe(narrow) = self.filter.check(hash)
+            && narrow.suspects() != claim.suspects()
+        {
+            let listed = self.listed(&narrow);
+            assert_eq!(self.filter.insert_listed(&narrow, &listed), refused, "not all of a block");
+        }
+        assert_eq!(self.seen(), before, "a refusal that changes something");
+        self.filter.insert_listed(&claim, &listed)
+    }
+
+    /// Whether there are slots for one more, as far as can be told: the tail may be a little
+    /// longer than is counted with.
+    fn fits(&self, hash: Hash) -> bool {
+        let mut quotients: Vec<u64> = self.filter.iter().map(|entry| entry.quotient).collect();
+        quotients.push(self.quotient(hash));
+        fit(self.shape.slots, quotients)
+    }
+
+    /// Notes that repairs may have been forgotten.
+    fn see_forgotten(&mut self, before: &CodedStatistics) {
+        if self.filter.statistics().forgotten > before.forgotten {
+            self.repaired.clear();
+        }
+    }
+
+    /// Asks, and repairs what is a mistake: first with lists that must be refused.
+    fn query(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
+        self.asked.push(query);
+        // Those before are forgotten: what is checked after each step would be too much.
+        if self.asked.len() > 40 {
+            self.asked.remove(0);
+        }
+        let Answer::Maybe(claim) = self.filter.check(query) else {
+            assert!(!self.members.contains_key(&query), "a false negative");
+            return Ok(());
+        };
+        assert_eq!(claim.query(), query);
+        assert!(claim.suspects().contains(&query));
+        assert_eq!(claim.suspects(), self.filter.suspects(query));
+        let listed = self.listed(&claim);
+        self.refusals(&claim, &listed);
+        let (before, ghosts) = (self.seen(), self.ghosts_in(&claim));
+        let dropping = bytes.ratio(1, 3)?;
+        let adapted = if dropping {
+            self.filter.adapt_dropping_ghosts(&claim, &listed)
+        } else {
+            self.filter.adapt(&claim, &listed)
+        };
+        match adapted {
+            Ok(adaptation) => {
+                assert!(!self.members.contains_key(&query), "a member's entry was changed");
+                assert!(!self.filter.contains(query), "a mistake that was repaired");
+                assert_eq!(adaptation.ghosts, if dropping { ghosts } else { 0 });
+                assert!(adaptation.lengthened > 0 || adaptation.ghosts > 0);
+                self.ghosts.retain(|hash, _| !claim.suspects().contains(hash));
+                self.see_forgotten(&before.1);
+                if S::STRAYS {
+                    let (quotient, slots) = (self.quotient(query), self.shape.slots);
+                    self.repaired.retain(|&mistake| scaled(mistake, slots).quotient != quotient);
+                }
+                self.repaired.insert(query);
+                let after = self.filter.statistics().adaptations;
+                assert_eq!(after, before.1.adaptations + u64::from(adaptation.lengthened > 0));
+            }
+            Err(error) => {
+                match error {
+                    AdaptError::IsMember => assert!(self.members.contains_key(&query)),
+                    AdaptError::Unlisted { members } => {
+                        assert!(!dropping, "it was told that the list is complete");
+                        assert_eq!(members, ghosts);
+                    }
+                    AdaptError::Crowded | AdaptError::Inseparable => {}
+                    error => panic!("{error}"),
+                }
+                assert_eq!(self.seen(), before, "a refusal that changes something");
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists that are wrong, as far as that can be noticed.
+    fn refusals(&mut self, claim: &Claim, listed: &[Member]) {
+        let before = self.seen();
+        let is_member = self.members.contains_key(&claim.query());
+        let outside = Hash::from_u128(!claim.query().as_u128());
+        if !claim.suspects().contains(&outside) {
+            let wrong = [listed, &[outside.into()]].concat();
+            let refused = Err(AdaptError::Outside { member: outside });
+            assert_eq!(self.filter.adapt(claim, &wrong), refused);
+        }
+        if !listed.is_empty() && !is_member {
+            let refused = self.filter.adapt(claim, &listed[1..]);
+            assert!(matches!(refused, Err(AdaptError::Unlisted { members: 1.. })));
+        }
+        if self.ghosts_in(claim) == 0 {
+            let mut wrong =
+                [listed, &[Member { hash: *claim.suspects().end(), count: 3 }]].concat();
+            let refused = Err(AdaptError::Surplus { members: 3 });
+            assert_eq!(self.filter.adapt(claim, &wrong), refused);
+            wrong.last_mut().expect("one").count = u64::MAX;
+            let refused = self.filter.adapt(claim, &wrong);
+            assert!(matches!(refused, Err(AdaptError::Surplus { .. })));
+        }
+        let copy = self.filter.clone();
+        if let Answer::Maybe(other) = copy.check(claim.query()) {
+            assert_eq!(self.filter.adapt(&other, listed), Err(AdaptError::Stale));
+        }
+        assert_eq!(self.seen(), before, "a refusal that changes something");
+    }
+
+    /// Removes a member that is known to be one, or what certainly is none.
+    fn remove(&mut self, hash: Hash) {
+        if !self.members.contains_key(&hash) {
+            if !self.filter.contains(hash) {
+                assert_eq!(self.filter.remove(hash), Err(RemoveError::Absent));
+            }
+            return;
+        }
+        let before = self.seen();
+        match self.filter.remove(hash) {
+            Ok(()) => self.forget(hash),
+            Err(RemoveError::Ambiguous) => {
+                assert!(S::STRAYS, "of extensions, the longest is no worse");
+                assert_eq!(self.seen(), before, "a refusal that changes something");
+                self.remove_listed(hash);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn remove_listed(&mut self, hash: Hash) {
+        let Answer::Maybe(claim) = self.filter.check(hash) else { return };
+        let (before, listed) = (self.seen(), self.listed(&claim));
+        match self.filter.remove_listed(&claim, &listed) {
+            Ok(()) => {
+                self.forget(hash);
+                let again = self.filter.remove_listed(&claim, &listed);
+                assert_eq!(again, Err(RemoveError::Stale));
+            }
+            Err(error) => {
+                match error {
+                    RemoveError::Absent => assert!(!self.members.contains_key(&hash)),
+                    RemoveError::Unlisted { members } => {
+                        assert!(members > 0);
+                        assert_eq!(members, self.ghosts_in(&claim));
+                    }
+                    error => panic!("{error}"),
+                }
+                assert_eq!(self.seen(), before, "a refusal that changes something");
+            }
+        }
+    }
+
+    fn forget(&mut self, hash: Hash) {
+        let count = self.members.get_mut(&hash).expect("a member");
+        *count -= 1;
+        if *count == 0 {
+            self.members.remove(&hash);
+        }
+    }
+
+    /// A claim that was made before an insert near its query.
+    fn stale(&mut self, query: Hash) {
+        let Answer::Maybe(claim) = self.filter.check(query) else { return };
+        let to_insert = self.filter.claim_to_insert(query);
+        let len = self.filter.len();
+        self.insert(*claim.suspects().end());
+        if self.filter.len() > len {
+            let listed = self.listed(&claim);
+            assert_eq!(self.filter.adapt(&claim, &listed), Err(AdaptError::Stale));
+            let dropped = self.filter.adapt_dropping_ghosts(&claim, &listed);
+            assert_eq!(dropped, Err(AdaptError::Stale));
+            let inserted = self.filter.insert_listed(&to_insert, &self.listed(&to_insert));
+            assert_eq!(inserted, Err(InsertError::Mismatch));
+        }
+    }
+
+    fn save_and_restore(&mut self) {
+        let before = self.seen();
+        let mut snapshot = Vec::new();
+        self.filter.save(&mut snapshot).expect("memory");
+        self.filter = CodedFilter::restore(&snapshot[..]).expect("what was saved");
+        assert_eq!(self.seen(), before);
+        let mut again = Vec::new();
+        self.filter.save(&mut again).expect("memory");
+        assert_eq!(again, snapshot);
+    }
+
+    fn members(&self) -> Vec<Member> {
+        self.members.iter().map(|(&hash, &count)| Member { hash, count }).collect()
+    }
+
+    /// Mistakes that a filter may be built with, in order.
+    fn mistakes(&self) -> Vec<Hash> {
+        let asked: BTreeSet<Hash> = self.asked.iter().copied().collect();
+        asked.into_iter().filter(|hash| !self.members.contains_key(hash)).collect()
+    }
+
+    /// Rebuilds with another number of slots, or the same, from the members.
+    fn resize(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let slots = match bytes.int_in_range(0..=2)? {
+            0 => self.shape.slots,
+            1 => (2 * self.shape.slots).min(400),
+            _ => bytes.int_in_range(1..=400)?,
+        };
+        let (members, mistakes) = (self.members(), self.mistakes());
+        let before = self.filter.statistics();
+        self.refuse_lists(slots, &members, &mistakes);
+        match self.filter.resized(slots, members.iter(), mistakes.iter().copied()) {
+            Ok(resized) => {
+                self.replace(resized, &mistakes);
+                let after = self.filter.statistics();
+                let kept = (after.adaptations, after.forgotten);
+                assert_eq!(kept, (before.adaptations, before.forgotten));
+            }
+            Err(BuildError::Full { .. }) => assert!(!self.all_fit(slots)),
+            Err(error) => panic!("{error}"),
+        }
+        Ok(())
+    }
+
+    /// Lists that no filter can be built from.
+    fn refuse_lists(&self, slots: u64, members: &[Member], mistakes: &[Hash]) {
+        if let [first, .., last] = members {
+            let unsorted = self.filter.resized(slots, [last.hash, first.hash], []);
+            assert!(matches!(unsorted, Err(BuildError::Unsorted("members"))));
+        }
+        if let [first, .., last] = mistakes {
+            let nobody = std::iter::empty::<Hash>();
+            let unsorted = self.filter.resized(slots, nobody, [*last, *first]);
+            assert!(matches!(unsorted, Err(BuildError::Unsorted("mistakes"))));
+        }
+        if let [.., last] = members {
+            let both = self.filter.resized(slots, [last], [last.hash]);
+            assert!(
+                matches!(both, Err(BuildError::MistakeIsMember { hash, .. }) if hash == last.hash)
+                    || last.count > slots
+            );
+        }
+    }
+
+    /// Merges with filters that have some of the members, too.
+    fn merge(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        if self.shape.slots > 200 {
+            return Ok(());
+        }
+        let hashes: Vec<Hash> =
+            (0..bytes.int_in_range(0..=20)?).map(|_| self.hash(bytes)).collect::<Result<_>>()?;
+        let builder = CodedFilter::<S>::builder();
+        let other = builder.remainder_bits(self.shape.remainder_bits).code_bits(8);
+        let other = other.slots(hashes.len() as u64 + 1).build_from(hashes.clone(), Vec::new());
+        // At the end of a small table there may be no room.
+        let Ok(other) = other else { return Ok(()) };
+        let mut members = self.members.clone();
+        for &hash in &hashes {
+            *members.entry(hash).or_default() += 1;
+        }
+        let mut mistakes = self.mistakes();
+        mistakes.retain(|mistake| !members.contains_key(mistake));
+        let mut sorted: Vec<Member> = hashes.into_iter().map(Member::from).collect();
+        sorted.sort_unstable();
+        let parts = [(&self.filter, self.members()), (&other, sorted)];
+        match CodedFilter::merged(parts, mistakes.iter().copied()) {
+            Ok(merged) => {
+                assert_eq!(merged.slots(), self.shape.slots + other.slots());
+                self.members = members;
+                self.replace(merged, &mistakes);
+            }
+            Err(BuildError::Full { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        Ok(())
+    }
+
+    /// Goes on with a filter that was built from the members and these mistakes.
+    fn replace(&mut self, filter: CodedFilter<S>, mistakes: &[Hash]) {
+        self.filter = filter;
+        self.shape.slots = self.filter.slots();
+        self.ghosts.clear();
+        let is_repaired = |hash: &Hash| !self.filter.contains(*hash);
+        self.repaired = mistakes.iter().copied().filter(is_repaired).collect();
+        let unrepaired = (mistakes.len() - self.repaired.len()) as u64;
+        assert_eq!(self.filter.statistics().unrepaired, unrepaired);
+    }
+
+    /// Whether all members fit so many slots, as far as can be told; see [`Self::fits`].
+    fn all_fit(&self, slots: u64) -> bool {
+        let members = self.members.iter().flat_map(|(&hash, &count)| {
+            std::iter::repeat_n(scaled(hash, slots).quotient, count as usize)
+        });
+        fit(slots, members.collect())
+    }
+
+    /// Compares all that can be seen of the filter with the model.
+    fn check(&mut self) {
+        self.filter.validate().expect("a valid filter");
+        let (entries, statistics) = self.seen();
+        assert_eq!(self.filter.len(), entries.len());
+        assert!(entries.is_sorted_by_key(|entry| entry.quotient));
+        let mut levels = [0; 16];
+        for entry in &entries {
+            levels[entry.level.min(15) as usize] += 1;
+        }
+        assert_eq!(statistics.levels, levels);
+        self.check_owners(&entries);
+        let hashes = self.members.keys().chain(self.ghosts.keys());
+        let hashes: Vec<Hash> = hashes.chain(&self.asked).chain(&self.repaired).copied().collect();
+        self.filter.contains_many(&hashes, &mut self.maybe);
+        for (&hash, &maybe) in hashes.iter().zip(&self.maybe) {
+            assert_eq!(maybe, self.filter.contains(hash));
+            assert_eq!(maybe, !self.covering(&entries, hash).is_empty());
+            assert!(maybe || !self.members.contains_key(&hash), "a false negative: {hash:?}");
+            assert!(!maybe || !self.repaired.contains(&hash), "a mistake is back");
+        }
+    }
+
+    /// Each member, and each ghost, can have an entry of its own that covers it.
+    fn check_owners(&self, entries: &[CodedEntry]) {
+        let known = self.members.iter().chain(&self.ghosts);
+        let all: Vec<Hash> =
+            known.flat_map(|(&hash, &count)| std::iter::repeat_n(hash, count as usize)).collect();
+        assert_eq!(all.len(), entries.len());
+        let covering: Vec<Vec<usize>> =
+            all.iter().map(|&hash| self.covering(entries, hash)).collect();
+        let mut owners = vec![None; entries.len()];
+        for (member, hash) in all.iter().enumerate() {
+            let mut tried = vec![false; entries.len()];
+            let found = finds_entry(member, &covering, &mut owners, &mut tried);
+            assert!(found, "no entry is left for {hash:?}");
+        }
+    }
+}
+
+/// Whether entries of these quotients fit so many slots, and the least tail that there may be.
+fn fit(slots: u64, mut quotients: Vec<u64>) -> bool {
+    quotients.sort_unstable();
+    let end = quotients.iter().fold(0, |end: u64, &quotient| end.max(quotient) + 1);
+    quotients.len() as u64 <= slots && end < slots + 4 * slots.isqrt() + 64
+}
+
+/// Whether there is an entry for a member, if need be one that its owner can do without.
+fn finds_entry(
+    member: usize,
+    covering: &[Vec<usize>],
+    owners: &mut [Option<usize>],
+    tried: &mut [bool],
+) -> bool {
+    for &entry in &covering[member] {
+        if std::mem::replace(&mut tried[entry], true) {
+            continue;
+        }
+        let is_free = owners[entry].is_none_or(|owner| finds_entry(owner, covering, owners, tried));
+        if is_free {
+            owners[entry] = Some(member);
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,145 @@
+//! Snapshots of filters with codes that nobody saved: any bytes are one, or become one.
+
+use crate::snapshot::{HEADER, seal};
+use arbitrary::{Result, Unstructured};
+use std::collections::BTreeMap;
+use twiceshy::{
+    Answer, CodedFilter, CodedScheme, ExtensionFilter, Extensions, Hash, InsertError, Member,
+    RemoveError, Selectors, TelescopingFilter,
+};
+
+const FLAGS_AT: usize = 12;
+const MARK_AT: usize = 80;
+
+/// Takes bytes for a snapshot: as they are, sealed, or changes of one that was saved.
+///
+/// # Panics
+/// If what is read from it is no valid filter.
+pub fn drive(bytes: &[u8]) {
+    let Some((mode, rest)) = bytes.split_first() else { return };
+    match mode % 4 {
+        0 => read(rest),
+        1 => {
+            let mut sealed = rest.to_vec();
+            seal(&mut sealed);
+            read(&sealed);
+        }
+        mode => {
+            let rest = &mut Unstructured::new(rest);
+            let changed =
+                if mode == 2 { changed::<Selectors>(rest) } else { changed::<Extensions>(rest) };
+            if let Ok(changed) = changed {
+                read(&changed);
+            }
+        }
+    }
+}
+
+/// A filter of some members and repairs.
+///
+/// # Errors
+/// If there are not enough bytes.
+///
+/// # Panics
+/// If a small filter can't be built.
+pub fn worn<S: CodedScheme>(bytes: &mut Unstructured<'_>) -> Result<CodedFilter<S>> {
+    let most_remainder_bits = if bytes.ratio(1, 4)? { 56 } else { 6 };
+    let mut filter = CodedFilter::<S>::builder()
+        .slots(bytes.int_in_range(1..=300)?)
+        .remainder_bits(bytes.int_in_range(1..=most_remainder_bits)?)
+        .code_bits(bytes.int_in_range(8..=120)?)
+        .build()
+        .expect("a small filter");
+    let mut members = BTreeMap::<Hash, u64>::new();
+    for _ in 0..bytes.int_in_range(0..=300)? {
+        let hash = random(bytes.arbitrary::<u16>()?.into());
+        match filter.check(hash) {
+            Answer::Maybe(claim) if bytes.ratio(1, 2)? => {
+                let listed: Vec<Member> = members
+                    .range(claim.suspects())
+                    .map(|(&hash, &count)| Member { hash, count })
+                    .collect();
+                let _ = filter.adapt(&claim, &listed);
+            }
+            _ if filter.insert(hash).is_ok() => *members.entry(hash).or_default() += 1,
+            _ => {}
+        }
+    }
+    Ok(filter)
+}
+
+fn random(number: u128) -> Hash {
+    Hash::from_u128((number + 1).wrapping_mul(0x2d99_787e_fda9_9e3c_2ad8_6f12_9e3b_c255))
+}
+
+/// A snapshot of a filter, with some bytes of its table or header changed, sealed.
+fn changed<S: CodedScheme>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut snapshot = Vec::new();
+    worn::<S>(bytes)?.save(&mut snapshot).expect("memory takes all");
+    for _ in 0..bytes.int_in_range(0..=20)? {
+        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
+        snapshot[at] ^= bytes.arbitrary::<u8>()?;
+    }
+    if bytes.ratio(1, 6)? {
+        let (from, to) = (
+            bytes.int_in_range(HEADER..=snapshot.len())?,
+            bytes.int_in_range(HEADER..=snapshot.len())?,
+        );
+        let byte = bytes.arbitrary()?;
+        snapshot[from.min(to)..from.max(to)].fill(byte);
+    }
+    seal(&mut snapshot);
+    Ok(snapshot)
+}
+
+/// Reads a snapshot as one of each scheme, and uses what comes of it.
+///
+/// # Panics
+/// As [`drive`].
+pub fn read(bytes: &[u8]) {
+    let telescoping = TelescopingFilter::restore(bytes);
+    let extending = ExtensionFilter::restore(bytes);
+    assert!(telescoping.is_err() || extending.is_err(), "a filter of both schemes");
+    if let Ok(filter) = telescoping {
+        check(filter, bytes);
+    }
+    if let Ok(filter) = extending {
+        check(filter, bytes);
+    }
+}
+
+fn check<S: CodedScheme>(mut filter: CodedFilter<S>, bytes: &[u8]) {
+    filter.validate().expect("it was validated");
+    assert_eq!(filter.iter().count(), filter.len());
+    assert!(filter.iter().all(|entry| entry.quotient < filter.slots()));
+    // Saved again, it knows nothing of a secret.
+    let mut saved = Vec::new();
+    filter.save(&mut saved).expect("memory takes all");
+    if bytes[FLAGS_AT] & 1 == 0 && bytes[MARK_AT..MARK_AT + 8] == [0; 8] {
+        assert_eq!(saved, bytes[..saved.len()], "another than was restored");
+    }
+    let hashes: Vec<Hash> = (0..200).map(random).chain([Hash::MIN, Hash::MAX]).collect();
+    let mut maybe = Vec::new();
+    filter.contains_many(&hashes, &mut maybe);
+    for (&hash, &maybe) in hashes.iter().zip(&maybe) {
+        assert_eq!(filter.contains(hash), maybe);
+        assert_eq!(filter.check(hash).is_maybe(), maybe);
+    }
+    for &hash in &hashes[..40] {
+        let before = filter.len();
+        match filter.insert(hash) {
+            Ok(()) => assert!(filter.contains(hash) && filter.len() == before + 1),
+            Err(InsertError::Full { .. } | InsertError::Crowded) => {
+                assert_eq!(filter.len(), before);
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        match filter.remove(hash) {
+            Ok(()) => assert_eq!(filter.len(), before),
+            Err(RemoveError::Ambiguous) => assert_eq!(filter.len(), before + 1),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    filter.validate().expect("valid after changes");
+}

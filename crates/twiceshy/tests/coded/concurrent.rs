@@ -1,0 +1,197 @@
+//! Filters with codes for many threads.
+
+use super::random;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::{Mutex, PoisonError};
+use twiceshy::{
+    AdaptError, Answer, BuildError, CodedFilter, CodedScheme, ConcurrentCodedFilter, Extensions,
+    Hash, InsertError, RemoveError, Selectors, SnapshotError,
+};
+
+/// A filter, and its members behind a lock, as a store would have them.
+struct Guarded<S> {
+    filter: ConcurrentCodedFilter<S>,
+    members: Mutex<BTreeSet<Hash>>,
+}
+
+fn listed(members: &BTreeSet<Hash>, interval: RangeInclusive<Hash>) -> Vec<Hash> {
+    members.range(interval).copied().collect()
+}
+
+impl<S: CodedScheme> Guarded<S> {
+    fn new(slots: u64, shards: usize) -> Self {
+        let builder = CodedFilter::<S>::builder().slots(slots).remainder_bits(7).code_bits(8);
+        let filter = builder.build_concurrent(shards).unwrap();
+        assert_eq!(filter.shards(), shards);
+        Self { filter, members: Mutex::default() }
+    }
+
+    fn insert(&self, hash: Hash) {
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.filter.insert(hash) {
+            Err(InsertError::Crowded) => {
+                let claim = self.filter.claim_to_insert(hash);
+                let list = listed(&members, claim.suspects());
+                self.filter.insert_listed(&claim, &list).unwrap();
+            }
+            inserted => inserted.unwrap(),
+        }
+        members.insert(hash);
+    }
+
+    fn remove(&self, hash: Hash) {
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.filter.remove(hash) {
+            Err(RemoveError::Ambiguous) => {
+                let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("lost") };
+                let list = listed(&members, claim.suspects());
+                self.filter.remove_listed(&claim, &list).unwrap();
+            }
+            removed => removed.unwrap(),
+        }
+        members.remove(&hash);
+    }
+
+    fn ask(&self, query: Hash) {
+        if !self.filter.contains(query) {
+            return;
+        }
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let Answer::Maybe(claim) = self.filter.check(query) else { return };
+        assert_eq!(claim.suspects(), self.filter.suspects(query));
+        assert!(claim.suspects().contains(&query));
+        let shard = self.filter.shard_hashes(self.filter.shard_of(query));
+        assert!(shard.contains(claim.suspects().start()) && shard.contains(claim.suspects().end()));
+        match self.filter.adapt(&claim, &listed(&members, claim.suspects())) {
+            Ok(_) => assert!(!self.filter.contains(query)),
+            Err(AdaptError::Crowded | AdaptError::Inseparable) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn check(&self) {
+        self.filter.validate().unwrap();
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(self.filter.len(), members.len());
+        let hashes: Vec<Hash> = members.iter().copied().collect();
+        assert!(hashes.iter().all(|&hash| self.filter.contains(hash)), "false negatives");
+        let mut maybe = Vec::new();
+        self.filter.contains_many(&hashes, &mut maybe);
+        assert!(maybe.iter().all(|&maybe| maybe), "false negatives");
+    }
+}
+
+/// Threads that insert, remove and ask, each its own keys.
+fn check_threads<S: CodedScheme>() {
+    let guarded = Guarded::<S>::new(4000, 8);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let guarded = &guarded;
+            scope.spawn(move || {
+                for number in 0..800 {
+                    let key = |number: u64| random(10 + thread)(number);
+                    guarded.insert(key(number));
+                    assert!(guarded.filter.contains(key(number)));
+                    if number % 4 == 3 {
+                        guarded.remove(key(number - 2));
+                    }
+                    for query in 0..10 {
+                        guarded.ask(random(20 + thread)(10 * number + query));
+                    }
+                }
+            });
+        }
+    });
+    guarded.check();
+    assert_eq!(guarded.filter.len(), 4 * 600);
+    assert!(guarded.filter.forgotten() > 0);
+}
+
+#[test]
+fn threads_lose_no_member() {
+    check_threads::<Selectors>();
+    check_threads::<Extensions>();
+}
+
+fn worn<S: CodedScheme>() -> Guarded<S> {
+    let guarded = Guarded::<S>::new(400, 4);
+    (0..360).for_each(|number| guarded.insert(random(1)(number)));
+    (0..4000).for_each(|number| guarded.ask(random(2)(number)));
+    guarded.check();
+    guarded
+}
+
+fn check_snapshot<S: CodedScheme>() {
+    let Guarded { filter, members } = worn::<S>();
+    let mut bytes = Vec::new();
+    filter.save(&mut bytes).unwrap();
+    let back = ConcurrentCodedFilter::<S>::restore(&bytes[..]).unwrap();
+    let mut again = Vec::new();
+    back.save(&mut again).unwrap();
+    assert_eq!(again, bytes);
+    let mistakes = (0..4000).map(random(2));
+    for query in mistakes {
+        assert_eq!(back.contains(query), filter.contains(query));
+    }
+    Guarded { filter: back, members }.check();
+    for at in (0..bytes.len()).step_by(7) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << (at % 8);
+        assert!(ConcurrentCodedFilter::<S>::restore(&changed[..]).is_err(), "byte {at}");
+        assert!(ConcurrentCodedFilter::<S>::restore(&bytes[..at]).is_err(), "cut at {at}");
+    }
+    let error = CodedFilter::<S>::restore(&bytes[..]).unwrap_err();
+    assert!(matches!(error, SnapshotError::OtherKind { .. }), "{error}");
+}
+
+#[test]
+fn what_is_saved_comes_back() {
+    check_snapshot::<Selectors>();
+    check_snapshot::<Extensions>();
+}
+
+fn check_rebuilding<S: CodedScheme>() {
+    let guarded = worn::<S>();
+    let filter = &guarded.filter;
+    for shard in 0..filter.shards() {
+        let hashes = filter.shard_hashes(shard);
+        let list = listed(&guarded.members.lock().unwrap(), hashes.clone());
+        let mut mistakes: Vec<Hash> =
+            (0..400).map(random(2)).filter(|mistake| hashes.contains(mistake)).collect();
+        mistakes.sort_unstable();
+        let claim = filter.claim_to_insert(list[0]);
+        let slots = 3 * filter.parameters(shard).slots;
+        filter.rebuild_shard(shard, slots, list.iter().copied(), mistakes.clone()).unwrap();
+        assert_eq!(filter.parameters(shard).slots, slots);
+        // Claims of the one before are stale, whatever their intervals are now.
+        let listed = listed(&guarded.members.lock().unwrap(), claim.suspects());
+        assert_eq!(filter.insert_listed(&claim, &listed), Err(InsertError::Mismatch));
+        let elsewhere = filter.rebuild_shard((shard + 1) % filter.shards(), slots, list, []);
+        assert!(matches!(elsewhere, Err(BuildError::Outside { .. })));
+    }
+    guarded.check();
+}
+
+#[test]
+fn shards_are_rebuilt_from_members() {
+    check_rebuilding::<Selectors>();
+    check_rebuilding::<Extensions>();
+}
+
+#[test]
+fn lists_of_other_shards_are_refused() {
+    let guarded = worn::<Selectors>();
+    let members = guarded.members.lock().unwrap();
+    let (first, last) = (*members.first().unwrap(), *members.last().unwrap());
+    let Answer::Maybe(claim) = guarded.filter.check(first) else { panic!("a member") };
+    let list = [&listed(&members, claim.suspects())[..], &[last]].concat();
+    let outside = AdaptError::Outside { member: last };
+    assert_eq!(guarded.filter.adapt(&claim, &list), Err(outside.clone()));
+    assert_eq!(guarded.filter.adapt_dropping_ghosts(&claim, &list), Err(outside));
+    let removed = guarded.filter.remove_listed(&claim, &list);
+    assert_eq!(removed, Err(RemoveError::Outside { member: last }));
+    let builder = || CodedFilter::<Selectors>::builder().slots(100);
+    assert!(matches!(builder().build_concurrent(0), Err(BuildError::Shards(0))));
+    assert!(matches!(builder().build_concurrent(4097), Err(BuildError::Shards(4097))));
+}

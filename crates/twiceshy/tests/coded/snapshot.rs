@@ -1,0 +1,226 @@
+//! Snapshots of filters with codes: what is saved comes back, and what was changed is noticed or
+//! harmless.
+
+use super::{Set, random};
+use arbitrary::Unstructured;
+use proptest::prelude::*;
+use std::path::Path;
+use twiceshy::{
+    AdaptiveQuotientFilter, CodedFilter, CodedScheme, ExtensionFilter, Extensions, Keyed, Secret,
+    Selectors, SnapshotError, TelescopingFilter,
+};
+use twiceshy_model::coded_snapshot::{drive, read};
+use twiceshy_model::snapshot::{HEADER, seal};
+
+const LINE: usize = 64;
+const FLAGS_AT: usize = 12;
+const SLOTS_AT: usize = 16;
+const REMAINDER_BITS_AT: usize = 24;
+const CODE_BITS_AT: usize = 28;
+const ODDS_AT: usize = 32;
+const LEN_AT: usize = 40;
+const REPAIRS_AT: usize = 64;
+const LINES_AT: usize = 72;
+const RESERVED_AT: usize = 88;
+
+/// A filter that was asked so much that it has forgotten some.
+fn worn<S: CodedScheme>(slots: u64, remainder_bits: u32) -> CodedFilter<S> {
+    let builder =
+        CodedFilter::<S>::builder().slots(slots).remainder_bits(remainder_bits).code_bits(8);
+    let mut set = Set::new(builder);
+    (0..slots * 9 / 10).for_each(|number| set.insert(random(1)(number)));
+    for number in 0..20 * slots {
+        set.ask(random(2)(number));
+    }
+    set.check();
+    let statistics = set.filter.statistics();
+    assert!(statistics.adaptations > 0);
+    // Blocks of shorter remainders have more room for codes than was asked for.
+    assert!(statistics.forgotten > 0 || remainder_bits < 7);
+    set.filter
+}
+
+fn saved<S: CodedScheme>(filter: &CodedFilter<S>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    filter.save(&mut bytes).unwrap();
+    bytes
+}
+
+/// What is said to a snapshot that was changed, and sealed again.
+fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
+    let mut changed = bytes.to_vec();
+    change(&mut changed);
+    seal(&mut changed);
+    read(&changed);
+    TelescopingFilter::restore(&changed[..]).unwrap_err().to_string()
+}
+
+fn check_round_trip<S: CodedScheme>(slots: u64, remainder_bits: u32) {
+    let filter = worn::<S>(slots, remainder_bits);
+    let bytes = saved(&filter);
+    read(&bytes);
+    let back = CodedFilter::<S>::restore(&bytes[..]).unwrap();
+    assert_eq!(back.parameters(), filter.parameters());
+    assert_eq!(back.statistics(), filter.statistics());
+    assert!(back.iter().eq(filter.iter()));
+    assert_eq!(saved(&back), bytes);
+}
+
+#[test]
+fn what_is_saved_comes_back() {
+    for (slots, remainder_bits) in [(40, 1), (300, 3), (1000, 7)] {
+        check_round_trip::<Selectors>(slots, remainder_bits);
+        check_round_trip::<Extensions>(slots, remainder_bits);
+    }
+    let empty = TelescopingFilter::builder().slots(1).remainder_bits(56).build().unwrap();
+    read(&saved(&empty));
+    assert!(TelescopingFilter::restore(&saved(&empty)[..]).unwrap().is_empty());
+}
+
+#[test]
+fn other_kinds_are_refused() {
+    let telescoping = saved(&worn::<Selectors>(60, 4));
+    let extending = saved(&worn::<Extensions>(60, 4));
+    let error = ExtensionFilter::restore(&telescoping[..]).unwrap_err().to_string();
+    assert!(error.contains("a telescoping filter"), "{error}");
+    let error = TelescopingFilter::restore(&extending[..]).unwrap_err().to_string();
+    assert!(error.contains("an extension filter"), "{error}");
+    let error = AdaptiveQuotientFilter::restore(&extending[..]).unwrap_err().to_string();
+    assert!(error.contains("an extension filter"), "{error}");
+    let mut of_quotients = Vec::new();
+    AdaptiveQuotientFilter::builder().slots(9).build().unwrap().save(&mut of_quotients).unwrap();
+    let error = TelescopingFilter::restore(&of_quotients[..]).unwrap_err().to_string();
+    assert!(error.contains("an adaptive quotient filter"), "{error}");
+    let nothing = TelescopingFilter::restore(&b"GIF89a"[..]).unwrap_err();
+    assert!(matches!(nothing, SnapshotError::NotASnapshot));
+}
+
+#[test]
+fn every_change_and_every_cut_is_noticed() {
+    let keyed = Keyed::<str, _>::new(worn::<Selectors>(60, 4), Secret::from_bytes([9; 16]));
+    let mut bytes = Vec::new();
+    keyed.save_with_secret(&mut bytes).unwrap();
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << (at % 8);
+        assert!(TelescopingFilter::restore(&changed[..]).is_err(), "byte {at}");
+        assert!(TelescopingFilter::restore(&bytes[..at]).is_err(), "cut at {at}");
+    }
+    let longer = [&bytes[..], &[0]].concat();
+    assert!(TelescopingFilter::restore(&longer[..]).is_ok(), "it is read up to its end");
+}
+
+#[test]
+fn headers_that_say_what_cannot_be_are_refused() {
+    let bytes = saved(&worn::<Selectors>(100, 4));
+    let put = |at: usize, number: u64| {
+        move |bytes: &mut [u8]| bytes[at..at + 8].copy_from_slice(&number.to_le_bytes())
+    };
+    let put_short = |at: usize, number: u32| {
+        move |bytes: &mut [u8]| bytes[at..at + 4].copy_from_slice(&number.to_le_bytes())
+    };
+    let lines = u64::from_le_bytes(bytes[LINES_AT..LINES_AT + 8].try_into().unwrap());
+    assert!(refused(&bytes, put(LINES_AT, lines - 1)).contains("lines"));
+    assert!(refused(&bytes, put(LINES_AT, lines + 1)).contains("lines"));
+    refused(&bytes, put(LINES_AT, u64::MAX));
+    // A large filter, of which nothing comes.
+    assert!(refused(&bytes, put(SLOTS_AT, 1 << 40)).contains("lines"));
+    assert!(refused(&bytes, put(SLOTS_AT, 0)).contains("0 slots"));
+    assert!(refused(&bytes, put(SLOTS_AT, u64::MAX)).contains("slots"));
+    assert!(refused(&bytes, put_short(REMAINDER_BITS_AT, 57)).contains("57 bits"));
+    assert!(refused(&bytes, put_short(CODE_BITS_AT, 7)).contains("7 bits"));
+    assert!(refused(&bytes, put_short(ODDS_AT, (1 << 15) - 1)).contains("odds"));
+    assert!(refused(&bytes, put_short(ODDS_AT, 1 << 16)).contains("odds"));
+    // Codes mean something else then, or nothing.
+    assert!(refused(&bytes, put_short(ODDS_AT, (1 << 16) - 1)).contains("code"));
+    assert!(refused(&bytes, put(LEN_AT, 89)).contains("slots are used"));
+    assert!(refused(&bytes, put(LEN_AT, 101)).contains("slots are used"));
+    assert!(refused(&bytes, put(REPAIRS_AT, u64::MAX)).contains("counted"));
+    assert!(refused(&bytes, |bytes| bytes[FLAGS_AT] ^= 2).contains("knows nothing"));
+    assert!(refused(&bytes, |bytes| bytes[RESERVED_AT] = 1).contains("knows nothing"));
+}
+
+/// Every slot ends a run, or none, and codes are anything.
+#[test]
+fn tables_of_nonsense_are_refused() {
+    let bytes = saved(&worn::<Selectors>(400, 5));
+    for byte in [0x55, 0xaa, 0x0f, 0x80, 0xff] {
+        let end = bytes.len() - LINE;
+        refused(&bytes, |bytes| bytes[HEADER..end].fill(byte));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2500)) {
+        drive(&bytes);
+    }
+
+    /// Codes alone are changed: what is no code is refused, and the rest is another filter's.
+    #[test]
+    fn any_codes(seed in prop::collection::vec(any::<u8>(), 1500), at in 0usize..1000, bits: u8) {
+        let filter = twiceshy_model::coded_snapshot::worn::<Selectors>(&mut Unstructured::new(&seed));
+        let mut bytes = saved(&filter.unwrap());
+        let end = bytes.len() - LINE;
+        bytes[HEADER + at % (end - HEADER)] ^= bits;
+        seal(&mut bytes);
+        read(&bytes);
+    }
+}
+
+#[test]
+fn files_are_replaced_and_restored() {
+    let folder = std::env::temp_dir().join(format!("twiceshy-coded-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("filter");
+    let secret = Secret::from_bytes([9; 16]);
+    let filter = worn::<Extensions>(100, 4);
+    filter.save_to(&path).unwrap();
+    let back = ExtensionFilter::restore_from(&path).unwrap();
+    assert_eq!(saved(&back), saved(&filter));
+    // It doesn't know its secret yet.
+    let keyed = ExtensionFilter::restore_keyed_from::<str>(&path, secret.clone()).unwrap();
+    keyed.save_to(&path).unwrap();
+    assert!(ExtensionFilter::restore_keyed_from::<str>(&path, secret.clone()).is_ok());
+    let error =
+        ExtensionFilter::restore_keyed_from::<str>(&path, Secret::from_bytes([1; 16])).unwrap_err();
+    assert!(matches!(error.cause(), SnapshotError::OtherSecret));
+    let error = ExtensionFilter::restore_keyed_with_secret_from::<str>(&path).unwrap_err();
+    assert!(matches!(error.cause(), SnapshotError::NoSecret));
+    assert!(error.to_string().contains("filter: "), "{error}");
+    keyed.save_with_secret_to(&path).unwrap();
+    let back = ExtensionFilter::restore_keyed_with_secret_from::<str>(&path).unwrap();
+    assert_eq!(back.secret().expose(), secret.expose());
+    assert!(back.filter().iter().eq(filter.iter()));
+    let longer = [std::fs::read(&path).unwrap(), vec![0]].concat();
+    std::fs::write(&path, longer).unwrap();
+    let error = ExtensionFilter::restore_from(&path).unwrap_err();
+    assert!(matches!(error.cause(), SnapshotError::TooLong { .. }));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// If a file is missing, it is written, to be looked at and kept.
+fn check_fixture<S: CodedScheme>(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    // Built in one go, so that it doesn't depend on what is forgotten when.
+    let members = (0..50).map(random(1)).collect();
+    let mistakes = (0..300).map(random(2)).collect();
+    let builder = CodedFilter::<S>::builder().slots(60).remainder_bits(4);
+    let bytes = saved(&builder.build_from(members, mistakes).unwrap());
+    let Ok(kept) = std::fs::read(&path) else {
+        std::fs::write(&path, &bytes).unwrap();
+        panic!("the file was missing, and is written now");
+    };
+    read(&kept);
+    let kept = CodedFilter::<S>::restore(&kept[..]).unwrap();
+    (0..50).for_each(|number| assert!(kept.contains(random(1)(number))));
+    assert!(saved(&kept) == bytes, "it would be written differently today");
+}
+
+#[test]
+fn version_1_is_read_and_written_for_ever() {
+    check_fixture::<Selectors>("v1-telescoping.twiceshy");
+    check_fixture::<Extensions>("v1-extensions.twiceshy");
+}
