@@ -27,6 +27,8 @@ pub use coded::{
     CodedBuilder, CodedFilter, CodedStatistics, ExtensionFilter, Extensions, Selectors,
     TelescopingFilter,
 };
+#[doc(hidden)]
+pub use coded::{Plain, PlainFilter};
 pub use concurrent::ConcurrentAdaptiveQuotientFilter;
 pub use error::{
     AdaptError, BuildError, EntropyError, GrowError, InsertError, InsertManyError, Invalid,

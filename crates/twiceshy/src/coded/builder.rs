@@ -4,7 +4,7 @@ use super::CodedFilter;
 use super::scheme::Scheme;
 use crate::claim::Versions;
 use crate::error::BuildError;
-use crate::table::{MOST_CODE_BITS, QuotientTable, SLOTS, Shape, WIDTHS};
+use crate::table::{MOST_CODE_BITS, QuotientTable, SLOTS, USUAL_CODE_BITS, WIDTHS};
 use core::marker::PhantomData;
 
 /// Builds a [`CodedFilter`].
@@ -26,17 +26,13 @@ enum Size {
 /// How full a filter is planned to be.
 const PLANNED_LOAD: f64 = 0.9;
 
-/// Bits of code for 64 slots, about: with the ends of runs, the homes and the spill, three bits
-/// a slot.
-const DEFAULT_CODE_BITS: u32 = 56;
-
 impl<S> Default for CodedBuilder<S> {
     fn default() -> Self {
         Self {
             size: None,
             remainder_bits: None,
             false_positive_rate: None,
-            code_bits: DEFAULT_CODE_BITS,
+            code_bits: USUAL_CODE_BITS,
             scheme: PhantomData,
         }
     }
@@ -95,13 +91,14 @@ impl<S: Scheme> CodedBuilder<S> {
         if !(8..=MOST_CODE_BITS).contains(&self.code_bits) {
             return Err(BuildError::CodeBits(self.code_bits));
         }
-        let table = QuotientTable::new(slots, Shape::with_code(remainder_bits, self.code_bits))
+        let table = QuotientTable::new(slots, S::shape(remainder_bits, self.code_bits))
             .ok_or(BuildError::Memory { slots, remainder_bits })?;
         let entries = f64::from(table.lanes()) * PLANNED_LOAD;
         let bits_per_entry = f64::from(table.code_bits()) / entries;
         Ok(CodedFilter {
             scheme: S::new(slots, remainder_bits, bits_per_entry),
             versions: Versions::new(slots),
+            routines: S::routines(&table),
             table,
             len: 0,
             adaptations: 0,

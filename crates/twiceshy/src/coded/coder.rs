@@ -23,6 +23,12 @@ impl Odds {
         Self(((1.0 - chance) * most).round().clamp(1.0, most - 1.0) as u32)
     }
 
+    /// The odds for one "yes" in so many decisions, at most 2^16.
+    pub(crate) const fn one_in(decisions: u32) -> Self {
+        let all = 1 << Self::BITS;
+        Self(all - all / decisions)
+    }
+
     /// How likely "yes" is.
     #[cfg(test)]
     pub(crate) fn yes(self) -> f64 {

@@ -38,7 +38,9 @@ mod coder;
 mod insert;
 mod lookup;
 mod matching;
+mod plain;
 mod remove;
+mod routines;
 mod scheme;
 mod validate;
 
@@ -46,6 +48,7 @@ mod validate;
 mod tests;
 
 pub use builder::CodedBuilder;
+pub use plain::Plain;
 pub use scheme::{Extensions, Selectors};
 
 use crate::claim::Versions;
@@ -53,6 +56,7 @@ use crate::error::{AdaptError, InsertError};
 use crate::table::{Place, QuotientTable};
 use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, HashScheme, Member};
 use core::fmt;
+use routines::Routines;
 use scheme::{Scheme, Spelt, Symbol};
 
 /// A filter that repairs a mistake by giving the member behind it another remainder: the next
@@ -84,12 +88,17 @@ pub type TelescopingFilter = CodedFilter<Selectors>;
 /// [`TelescopingFilter`], so that this forgets sooner; lookups and inserts are faster.
 pub type ExtensionFilter = CodedFilter<Extensions>;
 
+/// A quotient filter that can't adapt: what the others' repairs cost is measured against it.
+#[doc(hidden)]
+pub type PlainFilter = CodedFilter<Plain>;
+
 /// A quotient filter whose repairs are in a code of fixed size: a [`TelescopingFilter`] or an
 /// [`ExtensionFilter`].
 #[derive(Clone)]
-pub struct CodedFilter<S> {
+pub struct CodedFilter<S: Scheme> {
     table: QuotientTable,
     scheme: S,
+    routines: Routines<S>,
     /// By block.
     versions: Versions,
     len: u64,
