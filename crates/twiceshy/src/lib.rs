@@ -29,6 +29,8 @@ pub use coded::{
     CodedBuilder, CodedEntry, CodedFilter, CodedParameters, CodedScheme, CodedStatistics,
     ExtensionFilter, Extensions, Selectors, TelescopingFilter,
 };
+#[doc(hidden)]
+pub use coded::{Plain, PlainFilter};
 pub use concurrent::{ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter};
 pub use error::{
     AdaptError, BuildError, EntropyError, GrowError, InsertError, InsertManyError, Invalid,

@@ -2,6 +2,7 @@
 //!
 //! - [`word`]: masks, and selection within a 64-bit word, portable.
 //! - [`line`]: moving bits within a cache line.
+//! - [`list`]: lists that grow without a branch.
 //! - [`machine`]: which instructions this machine has, and how an operation is
 //!   compiled once for each kind and dispatched once per call.
 //! - [`memory`]: zeroed memory that may be refused, and memory of others.
@@ -15,6 +16,7 @@
 mod avx2;
 pub(crate) mod cipher;
 pub(crate) mod line;
+pub(crate) mod list;
 pub(crate) mod machine;
 pub(crate) mod map;
 pub(crate) mod memory;

@@ -202,7 +202,7 @@ struct Repair {
     forgotten: u64,
 }
 
-struct Entries<'a, S> {
+struct Entries<'a, S: Scheme> {
     filter: &'a CodedFilter<S>,
     quotients: RangeInclusive<u64>,
 }

@@ -4,6 +4,7 @@ use super::CodedFilter;
 use super::parameters::{CodedParameters, PLANNED_LOAD};
 use super::scheme::Scheme;
 use crate::error::BuildError;
+use crate::table::USUAL_CODE_BITS;
 use core::marker::PhantomData;
 
 /// Builds a [`CodedFilter`].
@@ -22,17 +23,13 @@ enum Size {
     Slots(u64),
 }
 
-/// Bits of code for 64 slots, about: with the ends of runs, the homes and the spill, three bits
-/// a slot.
-const DEFAULT_CODE_BITS: u32 = 56;
-
 impl<S> Default for CodedBuilder<S> {
     fn default() -> Self {
         Self {
             size: None,
             remainder_bits: None,
             false_positive_rate: None,
-            code_bits: DEFAULT_CODE_BITS,
+            code_bits: USUAL_CODE_BITS,
             scheme: PhantomData,
         }
     }

@@ -33,6 +33,12 @@ impl Odds {
         (Self::EVEN.0..1 << Self::BITS).contains(&number).then_some(Self(number))
     }
 
+    /// The odds for one "yes" in so many decisions, at most 2^16.
+    pub(crate) const fn one_in(decisions: u32) -> Self {
+        let all = 1 << Self::BITS;
+        Self(all - all / decisions)
+    }
+
     /// How likely "yes" is.
     #[cfg(test)]
     pub(crate) fn yes(self) -> f64 {

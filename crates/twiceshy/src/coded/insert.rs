@@ -2,11 +2,12 @@
 
 use super::scheme::{Scheme, Symbol};
 use super::{CodedFilter, Entry};
-use crate::bits::machine::{Machine, Operation};
+use crate::bits::machine::{Machine, Operation, Routine};
 use crate::error::InsertError;
 use crate::hash::Scaled;
-use crate::table::{Inserted, Place, TableFull, with_coded_width};
+use crate::table::{Inserted, Place, QuotientTable, Spot, TableFull};
 use crate::{Claim, Hash, Member};
+use core::marker::PhantomData;
 
 impl<S: Scheme> CodedFilter<S> {
     /// Inserts a member.
@@ -15,12 +16,19 @@ impl<S: Scheme> CodedFilter<S> {
     /// If there is no slot for it; or, in a [`TelescopingFilter`](super::TelescopingFilter), no
     /// room in a code, so that members are needed: see [`insert_listed`](Self::insert_listed).
     /// Nothing has changed then.
+    #[inline]
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+        self.routines.insert.run(self, hash).or_else(|refused| match refused {
+            Refused::Full => Err(InsertError::Full { load: self.load() }),
+            Refused::HasCode => self.insert_symbol_too(hash),
+        })
+    }
+
+    /// Inserts a member where a code has to be written, too.
+    #[cold]
+    fn insert_symbol_too(&mut self, hash: Hash) -> Result<(), InsertError> {
         let scaled = self.scheme.digits().scale(hash);
         let home = self.home(scaled.quotient);
-        if self.table.code::<0>(home) == 0 {
-            return self.put(home, scaled);
-        }
         let mut symbols = self.symbols(home);
         self.insert_symbol(&mut symbols, home, scaled.quotient);
         let mut forgotten = 0;
@@ -111,10 +119,9 @@ impl<S: Scheme> CodedFilter<S> {
     }
 
     /// Appends an entry of level 0 to its run; codes are left alone.
-    #[inline]
     fn put(&mut self, home: Place, scaled: Scaled) -> Result<(), InsertError> {
         let value = self.scheme.digits().digit(scaled.fraction, 0);
-        let put = self.table.level().run(Put { filter: self, home, value });
+        let put = self.table.level().run(Append { table: &mut self.table, home, value });
         put.map_err(|TableFull| InsertError::Full { load: self.load() })?;
         self.len += 1;
         self.versions.bump(home.block() as u64);
@@ -140,13 +147,13 @@ pub(super) fn forget(
     Some(at)
 }
 
-struct EndOfRun<'a, S> {
+struct EndOfRun<'a, S: Scheme> {
     filter: &'a CodedFilter<S>,
     home: Place,
     quotient: u64,
 }
 
-impl<S> Operation for EndOfRun<'_, S> {
+impl<S: Scheme> Operation for EndOfRun<'_, S> {
     type Output = usize;
 
     #[inline(always)]
@@ -156,27 +163,82 @@ impl<S> Operation for EndOfRun<'_, S> {
     }
 }
 
-struct Put<'a, S> {
-    filter: &'a mut CodedFilter<S>,
+struct Append<'a> {
+    table: &'a mut QuotientTable,
     home: Place,
     value: u64,
 }
 
-impl<S> Operation for Put<'_, S> {
+impl Operation for Append<'_> {
     type Output = Result<(), TableFull>;
 
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
-        let Self { filter: CodedFilter { table, .. }, home, value } = self;
-        with_coded_width!(table.shape(), SHAPE => {
-            match table.append_here::<M, SHAPE>(machine, home, value) {
-                Inserted::Done => Ok(()),
-                Inserted::At(spot) => {
-                    let from = home.next_block();
-                    table.insert_at::<M, SHAPE>(machine, home, spot, from, value)
-                }
-                Inserted::Nowhere => table.append(machine, home, value),
+        self.table.append::<M, 0>(machine, self.home, self.value)
+    }
+}
+
+/// Why a member is not inserted at once.
+pub(super) enum Refused {
+    Full,
+    /// There is a code, in which it may need a symbol.
+    HasCode,
+}
+
+/// Inserts a member, if it can within one line; else [elsewhere](InsertAt).
+pub(super) struct Insert<S>(PhantomData<S>);
+
+impl<S: Scheme> Routine for Insert<S> {
+    type Subject<'a> = &'a mut CodedFilter<S>;
+    type Argument = Hash;
+    type Output = Result<(), Refused>;
+
+    #[inline(always)]
+    fn run<M: Machine, const SHAPE: u32>(
+        machine: M,
+        filter: &mut CodedFilter<S>,
+        hash: Hash,
+    ) -> Self::Output {
+        let scaled = filter.scheme.digits().scale(hash);
+        let home = filter.table.home::<SHAPE>(scaled.quotient);
+        filter.table.prefetch_across::<SHAPE>(home);
+        if filter.table.code::<SHAPE>(home) != 0 {
+            return Err(Refused::HasCode);
+        }
+        let value = filter.digits_of::<SHAPE>().digit(scaled.fraction, 0);
+        let inserted = match filter.table.append_here::<M, SHAPE>(machine, home, value) {
+            Inserted::Done => Ok(()),
+            Inserted::At(spot) => filter.routines.insert_at.run(filter, (home, Some(spot), value)),
+            Inserted::Nowhere => filter.routines.insert_at.run(filter, (home, None, value)),
+        };
+        inserted.map_err(|TableFull| Refused::Full)?;
+        filter.len += 1;
+        filter.versions.bump(home.block() as u64);
+        Ok(())
+    }
+}
+
+/// Inserts a value into the run of a quotient, behind all others: at a spot of its home's block,
+/// which has no unused slot behind it, or where it has to be looked for.
+pub(super) struct InsertAt<S>(PhantomData<S>);
+
+impl<S: Scheme> Routine for InsertAt<S> {
+    type Subject<'a> = &'a mut CodedFilter<S>;
+    type Argument = (Place, Option<Spot>, u64);
+    type Output = Result<(), TableFull>;
+
+    #[inline(always)]
+    fn run<M: Machine, const SHAPE: u32>(
+        machine: M,
+        filter: &mut CodedFilter<S>,
+        (home, spot, value): Self::Argument,
+    ) -> Self::Output {
+        let table = &mut filter.table;
+        match spot {
+            Some(spot) => {
+                table.insert_at::<M, SHAPE>(machine, home, spot, home.next_block(), value)
             }
-        })
+            None => table.append::<M, SHAPE>(machine, home, value),
+        }
     }
 }

@@ -1,11 +1,19 @@
 //! Asking.
+//!
+//! Whether an entry covers a hash is decided by its value and its symbol. What needs no symbol is
+//! decided first: where a code is zero, all symbols are; and a value that no level of the hash
+//! has is some other's, whatever its symbol. So only what is left is decoded, up to the entries
+//! in question.
 
 use super::scheme::{FirstDigit, Scheme};
 use super::{CodedFilter, Spelt};
-use crate::bits::machine::{Machine, Operation};
+use crate::bits::list::List;
+use crate::bits::machine::{Machine, Operation, Routine};
+use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{Evidence, Place, Scan, Wanted, with_coded_width};
+use crate::table::{Evidence, Place, Scan, Shape, Wanted};
 use crate::{Answer, Claim, Fingerprint, Hash};
+use core::marker::PhantomData;
 use core::ops::{Range, RangeInclusive};
 
 /// How many lookups are begun at once.
@@ -15,7 +23,7 @@ impl<S: Scheme> CodedFilter<S> {
     /// Whether a key of this hash may be a member. "No" is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
-        self.table.level().run(Contains { filter: self, hash })
+        self.routines.contains.run(self, hash)
     }
 
     /// As [`contains`](Self::contains), of many: `maybe` is cleared, and then has one answer for
@@ -23,7 +31,7 @@ impl<S: Scheme> CodedFilter<S> {
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         maybe.clear();
         maybe.resize(hashes.len(), false);
-        self.table.level().run(ContainsMany { filter: self, hashes, maybe });
+        self.routines.contains_many.run((self, hashes, maybe), ());
     }
 
     /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used to repair
@@ -76,139 +84,189 @@ impl<S: Scheme> CodedFilter<S> {
     }
 }
 
-struct Contains<'a, S> {
-    filter: &'a CodedFilter<S>,
-    hash: Hash,
-}
-
-impl<S: Scheme> Operation for Contains<'_, S> {
-    type Output = bool;
-
+impl<S: Scheme> CodedFilter<S> {
+    /// Cuts hashes into digits, by way of [`with_shape`](crate::table::with_shape).
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> bool {
-        let Self { filter, hash } = self;
-        let scaled = filter.scheme.digits().scale(hash);
-        with_coded_width!(filter.table.shape(), SHAPE => {
-            let place = filter.table.home::<SHAPE>(scaled.quotient);
-            filter.ask::<M, SHAPE>(machine, place, scaled)
+    pub(super) fn digits_of<const SHAPE: u32>(&self) -> Digits {
+        let digits = self.scheme.digits();
+        const { Shape::width_of(SHAPE) }.map_or(digits, |width| Digits {
+            remainder: width,
+            width,
+            ..digits
         })
     }
-}
 
-struct ContainsMany<'a, S> {
-    filter: &'a CodedFilter<S>,
-    hashes: &'a [Hash],
-    maybe: &'a mut [bool],
-}
-
-impl<S: Scheme> Operation for ContainsMany<'_, S> {
-    type Output = ();
-
+    /// What the line of a place tells of a hash; with `ACROSS`, also the next line.
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) {
-        let Self { filter, hashes, maybe } = self;
-        with_coded_width!(filter.table.shape(), SHAPE => {
-            filter.ask_many::<M, SHAPE>(machine, hashes, maybe);
-        });
-    }
-}
-
-impl<S: Scheme> CodedFilter<S> {
-    /// One group is asked for while the lines of the next are on their way.
-    #[inline(always)]
-    fn ask_many<M: Machine, const SHAPE: u32>(
+    fn evidence<M: Machine, const SHAPE: u32, const ACROSS: bool>(
         &self,
         machine: M,
-        hashes: &[Hash],
-        maybe: &mut [bool],
-    ) {
-        let digits = self.scheme.digits();
-        let begin = |hash: &Hash| {
-            let place = self.table.home::<SHAPE>(digits.scale(*hash).quotient);
-            self.table.prefetch(place);
-            self.table.prefetch_across::<SHAPE>(place);
-        };
-        hashes.iter().take(GROUP).for_each(begin);
-        for (at, hash) in hashes.iter().enumerate() {
-            if let Some(coming) = hashes.get(at + GROUP) {
-                begin(coming);
-            }
-            let scaled = digits.scale(*hash);
-            let place = self.table.home::<SHAPE>(scaled.quotient);
-            maybe[at] = self.ask::<M, SHAPE>(machine, place, scaled);
-        }
-    }
-
-    #[inline(always)]
-    fn ask<M: Machine, const SHAPE: u32>(&self, machine: M, place: Place, scaled: Scaled) -> bool {
-        if !S::MEMBERS_TO_FORGET {
-            // Levels don't change values, so the code matters only where one is right.
-            let scan = self.scan::<M, SHAPE, _>(machine, place, self.scheme.quick(scaled));
-            return match scan {
-                Scan::Absent => false,
-                Scan::Present if self.table.code::<SHAPE>(place) == 0 => true,
-                _ => self.look_closely(scaled),
-            };
-        }
+        Begun { place, fraction }: Begun,
+    ) -> Evidence {
+        let digits = self.digits_of::<SHAPE>();
         let code = self.table.code::<SHAPE>(place);
-        if code == 0 {
-            let first = FirstDigit(self.scheme.digits().digit(scaled.fraction, 0));
-            return match self.scan::<M, SHAPE, _>(machine, place, first) {
-                Scan::Absent => false,
-                Scan::Present => true,
-                Scan::Unsure => self.look_closely(scaled),
-            };
+        if S::MEMBERS_TO_FORGET && code != 0 {
+            let quick = self.scheme.quick(digits, fraction);
+            let is_quick = self.scheme.is_quick(code, self.table.code_bits_of::<SHAPE>());
+            let evidence = self.scan::<M, SHAPE, ACROSS>(machine, place, quick);
+            return evidence.doubted(true).ruled_out_only_if(is_quick);
         }
-        let scan = self.scan::<M, SHAPE, _>(machine, place, self.scheme.quick(scaled));
-        let is_absent = scan == Scan::Absent && self.scheme.is_quick(code, self.table.code_bits());
-        !is_absent && self.look_closely(scaled)
+        // Either there is no other level, or levels don't change values.
+        let first = FirstDigit(digits.digit(fraction, 0));
+        self.scan::<M, SHAPE, ACROSS>(machine, place, first).doubted(code != 0)
     }
 
-    /// Looks for some values, in one block or two.
     #[inline(always)]
-    fn scan<M: Machine, const SHAPE: u32, W: Wanted>(
+    fn scan<M: Machine, const SHAPE: u32, const ACROSS: bool>(
         &self,
         machine: M,
         place: Place,
-        wanted: W,
-    ) -> Scan {
-        let here: Evidence = self.table.scan_for::<M, SHAPE>(machine, place, wanted);
-        match here.scan() {
-            Scan::Unsure => {
-                self.table.level().run(ScanAcross::<S, W, SHAPE> { filter: self, place, wanted })
-            }
-            sure => sure,
+        wanted: impl Wanted,
+    ) -> Evidence {
+        if ACROSS {
+            self.table.scan_across_for::<M, SHAPE>(machine, place, wanted)
+        } else {
+            self.table.scan_for::<M, SHAPE>(machine, place, wanted)
         }
     }
 
-    #[inline(never)]
-    fn look_closely(&self, scaled: Scaled) -> bool {
-        self.table.level().run(LookClosely { filter: self, scaled })
+    #[inline(always)]
+    fn begin<const SHAPE: u32>(&self, hash: Hash) -> Begun {
+        let Scaled { quotient, fraction } = self.scheme.digits().scale(hash);
+        Begun { place: self.table.home::<SHAPE>(quotient), fraction }
+    }
+
+    /// Whether an entry of its run covers a hash; rare enough to be dispatched once more.
+    #[cold]
+    fn find(&self, hash: Hash) -> bool {
+        self.table.level().run(Find { filter: self, scaled: self.scheme.digits().scale(hash) })
+    }
+
+    /// Answers the lookups that take more than a line.
+    #[inline(always)]
+    fn look_closely_at<const SHAPE: u32>(
+        &self,
+        unsure: &[usize],
+        hashes: &[Hash],
+        maybe: &mut [bool],
+    ) {
+        for &index in unsure {
+            self.table.prefetch(self.begin::<SHAPE>(hashes[index]).place.next_block());
+        }
+        for &index in unsure {
+            maybe[index] = self.routines.look_closely.run(self, hashes[index]);
+        }
     }
 }
 
-struct ScanAcross<'a, S, W, const SHAPE: u32> {
-    filter: &'a CodedFilter<S>,
+/// What is known of a hash whose line was asked for.
+#[derive(Clone, Copy, Default)]
+struct Begun {
     place: Place,
-    wanted: W,
+    fraction: u128,
 }
 
-impl<S: Scheme, W: Wanted, const SHAPE: u32> Operation for ScanAcross<'_, S, W, SHAPE> {
-    type Output = Scan;
+/// Looks at one line, and if that doesn't tell, [closely](LookClosely).
+pub(super) struct Contains<S>(PhantomData<S>);
+
+impl<S: Scheme> Routine for Contains<S> {
+    type Subject<'a> = &'a CodedFilter<S>;
+    type Argument = Hash;
+    type Output = bool;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Scan {
-        let Self { filter, place, wanted } = self;
-        filter.table.scan_across_for::<M, SHAPE>(machine, place, wanted).scan()
+    fn run<M: Machine, const SHAPE: u32>(machine: M, filter: &CodedFilter<S>, hash: Hash) -> bool {
+        let begun = filter.begin::<SHAPE>(hash);
+        filter.table.prefetch_across::<SHAPE>(begun.place);
+        match filter.evidence::<M, SHAPE, false>(machine, begun).scan() {
+            Scan::Absent => false,
+            Scan::Present => true,
+            Scan::Unsure => filter.routines.look_closely.run(filter, hash),
+        }
     }
 }
 
-struct LookClosely<'a, S> {
+/// Looks at two lines, or else walks through the run.
+pub(super) struct LookClosely<S>(PhantomData<S>);
+
+impl<S: Scheme> Routine for LookClosely<S> {
+    type Subject<'a> = &'a CodedFilter<S>;
+    type Argument = Hash;
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<M: Machine, const SHAPE: u32>(machine: M, filter: &CodedFilter<S>, hash: Hash) -> bool {
+        let begun = filter.begin::<SHAPE>(hash);
+        match filter.evidence::<M, SHAPE, true>(machine, begun).scan() {
+            Scan::Absent => false,
+            Scan::Present => true,
+            Scan::Unsure => filter.find(hash),
+        }
+    }
+}
+
+/// Looks at one line each, a group at a time, while those of the next group are on their way.
+/// What that doesn't tell is put off, until there are enough of them to ask for their next lines
+/// together.
+pub(super) struct ContainsMany<S>(PhantomData<S>);
+
+impl<S: Scheme> Routine for ContainsMany<S> {
+    type Subject<'a> = (&'a CodedFilter<S>, &'a [Hash], &'a mut [bool]);
+    type Argument = ();
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: Machine, const SHAPE: u32>(
+        machine: M,
+        (filter, hashes, maybe): Self::Subject<'_>,
+        (): (),
+    ) {
+        let begin = |&hash: &Hash| {
+            let begun = filter.begin::<SHAPE>(hash);
+            filter.table.prefetch(begun.place);
+            begun
+        };
+        let (groups, rest) = hashes.as_chunks::<GROUP>();
+        let mut begun = [[Begun::default(); GROUP]; 2];
+        if let Some(group) = groups.first() {
+            begun[0] = group.each_ref().map(begin);
+        }
+        let mut unsure = List::<{ 2 * GROUP }>::new();
+        for number in 0..groups.len() {
+            let [even, odd] = &mut begun;
+            let (arrived, coming) = if number % 2 == 0 { (even, odd) } else { (odd, even) };
+            // Behind the last group, it is begun once more, in vain.
+            let next = &groups[usize::min(number + 1, groups.len() - 1)];
+            let mut occupied = List::<GROUP>::new();
+            for lane in 0..GROUP {
+                coming[lane] = begin(&next[lane]);
+                let place = arrived[lane].place;
+                occupied.push_if(filter.table.is_occupied_at::<SHAPE>(place), lane);
+            }
+            for &lane in occupied.drain() {
+                let evidence = filter.evidence::<M, SHAPE, false>(machine, arrived[lane % GROUP]);
+                let (present, doubtful) = evidence.flags();
+                let index = number * GROUP + lane;
+                maybe[index] = present;
+                unsure.push_if(doubtful, index);
+            }
+            if unsure.len() >= GROUP {
+                filter.look_closely_at::<SHAPE>(unsure.drain(), hashes, maybe);
+            }
+        }
+        filter.look_closely_at::<SHAPE>(unsure.drain(), hashes, maybe);
+        for (&hash, maybe) in rest.iter().zip(&mut maybe[groups.len() * GROUP..]) {
+            *maybe = filter.contains(hash);
+        }
+    }
+}
+
+struct Find<'a, S: Scheme> {
     filter: &'a CodedFilter<S>,
     scaled: Scaled,
 }
 
-impl<S: Scheme> Operation for LookClosely<'_, S> {
+impl<S: Scheme> Operation for Find<'_, S> {
     type Output = bool;
 
     #[inline(always)]

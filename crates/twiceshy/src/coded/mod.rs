@@ -44,7 +44,9 @@ mod iter;
 mod lookup;
 mod matching;
 mod parameters;
+mod plain;
 mod remove;
+mod routines;
 mod scheme;
 mod validate;
 
@@ -55,6 +57,7 @@ pub use builder::CodedBuilder;
 pub use iter::CodedEntry;
 pub use parameters::CodedParameters;
 pub(crate) use parameters::CodedTally;
+pub use plain::Plain;
 pub(crate) use scheme::Scheme;
 pub use scheme::{CodedScheme, Extensions, Selectors};
 
@@ -65,6 +68,7 @@ use crate::{
     Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, HashScheme, Member, Removable,
 };
 use core::fmt;
+use routines::Routines;
 use scheme::{Spelt, Symbol};
 
 /// A filter that repairs a mistake by giving the member behind it another remainder: the next
@@ -151,12 +155,17 @@ pub type TelescopingFilter = CodedFilter<Selectors>;
 /// the longer one does, and without any, an entry is what it was at first.
 pub type ExtensionFilter = CodedFilter<Extensions>;
 
+/// A quotient filter that can't adapt: what the others' repairs cost is measured against it.
+#[doc(hidden)]
+pub type PlainFilter = CodedFilter<Plain>;
+
 /// A quotient filter whose repairs are in a code of fixed size: a [`TelescopingFilter`] or an
 /// [`ExtensionFilter`].
 #[derive(Clone)]
-pub struct CodedFilter<S> {
+pub struct CodedFilter<S: Scheme> {
     table: QuotientTable,
     scheme: S,
+    routines: Routines<S>,
     /// By block.
     versions: Versions,
     len: u64,

@@ -69,8 +69,9 @@ impl<S: Scheme> CodedFilter<S> {
     pub(crate) fn empty(parameters: CodedParameters) -> Result<Self, BuildError> {
         parameters.check()?;
         let CodedParameters { slots, remainder_bits, .. } = parameters;
-        let table = QuotientTable::new(slots, parameters.shape())
-            .ok_or(BuildError::Memory { slots, remainder_bits })?;
+        let shape = S::shape(remainder_bits, parameters.code_bits);
+        let table =
+            QuotientTable::new(slots, shape).ok_or(BuildError::Memory { slots, remainder_bits })?;
         let entries = f64::from(table.lanes()) * PLANNED_LOAD;
         let bits_per_entry = f64::from(table.code_bits()) / entries;
         let scheme = S::new(slots, remainder_bits, bits_per_entry);
@@ -79,8 +80,8 @@ impl<S: Scheme> CodedFilter<S> {
 
     fn of_table(table: QuotientTable, scheme: S, tally: CodedTally) -> Self {
         let CodedTally { len, adaptations, forgotten, unrepaired } = tally;
-        let versions = Versions::new(table.slots());
-        Self { table, scheme, versions, len, adaptations, forgotten, unrepaired }
+        let (versions, routines) = (Versions::new(table.slots()), S::routines(&table));
+        Self { table, scheme, versions, routines, len, adaptations, forgotten, unrepaired }
     }
 
     /// A filter of [possible](CodedParameters::check) parameters whose table is in `lines`, or

@@ -6,10 +6,11 @@
 //! spelt the same.
 
 use super::coder::{Decoder, Encoder, Odds, Word};
+use super::routines::Routines;
 use crate::bits::machine::Machine;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{Wanted, Window};
+use crate::table::{QuotientTable, Shape, Wanted, Window, with_shape};
 
 /// A symbol: 0 at level 0.
 pub(crate) type Symbol = u32;
@@ -28,6 +29,16 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
 
     /// Whether members are needed to put an entry back to level 0.
     const MEMBERS_TO_FORGET: bool;
+
+    /// The shape of tables with remainders and codes of so many bits.
+    fn shape(remainder_bits: u32, code_bits: u32) -> Shape {
+        Shape::with_code(remainder_bits, code_bits)
+    }
+
+    /// The routines for a table.
+    fn routines(table: &QuotientTable) -> Routines<Self> {
+        with_shape!(table.shape(), Shape::coded, SHAPE => Routines::new::<SHAPE>(table.level()))
+    }
 
     /// The scheme of filters of that shape, whose codes have so many bits for each entry.
     fn new(slots: u64, remainder_bits: u32, bits_per_entry: f64) -> Self;
@@ -55,8 +66,8 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// The next level at which a member's entry doesn't cover a mistake any more.
     fn repaired(&self, level: u32, member: Scaled, mistake: Scaled) -> Option<u32>;
 
-    /// What slots of a block may have if an entry covers a hash.
-    fn quick(&self, scaled: Scaled) -> Self::Quick;
+    /// What slots of a block may have if an entry covers a hash, which is cut into these digits.
+    fn quick(&self, digits: Digits, fraction: u128) -> Self::Quick;
 
     /// Whether [`quick`](Self::quick) is all that slots of a block with this code may have.
     fn is_quick(&self, code: u128, bits: u32) -> bool;
@@ -158,13 +169,7 @@ pub struct Selectors {
 const FEW: u32 = 4;
 
 /// How likely it is that a block has others.
-const RARELY: f64 = 1.0 / 64.0;
-
-impl Selectors {
-    fn rarely() -> Odds {
-        Odds::of_yes(RARELY)
-    }
-}
+const RARELY: Odds = Odds::one_in(64);
 
 impl Scheme for Selectors {
     type Quick = FirstDigits;
@@ -219,30 +224,30 @@ impl Scheme for Selectors {
     }
 
     #[inline(always)]
-    fn quick(&self, scaled: Scaled) -> FirstDigits {
-        let mut digits = [self.digits.digit(scaled.fraction, 0); FEW as usize];
-        for (digit, level) in digits.iter_mut().zip(0..).skip(1) {
+    fn quick(&self, digits: Digits, fraction: u128) -> FirstDigits {
+        let mut first = [digits.digit(fraction, 0); FEW as usize];
+        for (digit, level) in first.iter_mut().zip(0..).skip(1) {
             if level <= self.greatest {
-                *digit = self.digits.digit(scaled.fraction, level);
+                *digit = digits.digit(fraction, level);
             }
         }
-        FirstDigits(digits)
+        FirstDigits(first)
     }
 
     #[inline(always)]
     fn is_quick(&self, code: u128, bits: u32) -> bool {
-        code < u128::all(bits).share(Self::rarely())
+        code < u128::all(bits).share(RARELY)
     }
 
     fn begin(&self, symbols: &[Symbol], encoder: &mut Encoder) -> u32 {
         let has_others = symbols.iter().any(|&symbol| symbol >= FEW);
-        encoder.decide(has_others, Self::rarely());
+        encoder.decide(has_others, RARELY);
         self.greatest.min(if has_others { u32::MAX } else { FEW - 1 })
     }
 
     #[inline(always)]
     fn begun<W: Word>(&self, decoder: &mut Decoder<W>) -> u32 {
-        let has_others = decoder.decide(Self::rarely());
+        let has_others = decoder.decide(RARELY);
         self.greatest.min(if has_others { u32::MAX } else { FEW - 1 })
     }
 
@@ -336,8 +341,8 @@ impl Scheme for Extensions {
     }
 
     #[inline(always)]
-    fn quick(&self, scaled: Scaled) -> FirstDigit {
-        FirstDigit(self.digits.digit(scaled.fraction, 0))
+    fn quick(&self, digits: Digits, fraction: u128) -> FirstDigit {
+        FirstDigit(digits.digit(fraction, 0))
     }
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// A filter, its members, and the mistakes that it mustn't repeat.
-struct Model<S> {
+struct Model<S: Scheme> {
     filter: CodedFilter<S>,
     members: BTreeMap<Hash, u64>,
 }
@@ -148,6 +148,12 @@ proptest! {
         slots in 1u64..300, bits in 1u32..10, code in 8u32..=120, steps in steps()
     ) {
         Model::<Extensions>::new(slots, bits, code).play(&steps);
+    }
+
+    /// It repairs nothing, and loses nobody.
+    #[test]
+    fn plain_is_as_the_model(slots in 1u64..300, bits in 1u32..10, steps in steps()) {
+        Model::<Plain>::new(slots, bits, 56).play(&steps);
     }
 
     #[test]

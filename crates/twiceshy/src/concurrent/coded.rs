@@ -34,7 +34,7 @@ use core::ops::RangeInclusive;
 /// assert!((0..400).all(|number| filter.contains(key(number))));
 /// # Ok::<(), twiceshy::BuildError>(())
 /// ```
-pub struct ConcurrentCodedFilter<S> {
+pub struct ConcurrentCodedFilter<S: CodedScheme> {
     sharding: Sharding,
     shards: Box<[Shard<CodedFilter<S>>]>,
 }

@@ -13,6 +13,7 @@
 
 use super::AdaptiveQuotientFilter;
 use crate::Hash;
+use crate::bits::list::List;
 use crate::bits::machine::{Machine, Operation};
 use crate::table::{Place, with_width};
 
@@ -75,7 +76,7 @@ impl AdaptiveQuotientFilter {
                 maybe[index] = present;
                 unsure.push_if(doubtful, index);
             }
-            if unsure.count >= GROUP {
+            if unsure.len() >= GROUP {
                 self.look_closely_at::<WIDTH, K>(unsure.drain(), keys, &hash, maybe);
             }
         }
@@ -117,32 +118,6 @@ impl AdaptiveQuotientFilter {
 pub(super) struct Begun {
     pub(super) place: Place,
     pub(super) remainder: u64,
-}
-
-/// Some numbers.
-struct List<const ROOM: usize> {
-    numbers: [usize; ROOM],
-    count: usize,
-}
-
-impl<const ROOM: usize> List<ROOM> {
-    #[inline(always)]
-    fn new() -> Self {
-        Self { numbers: [0; ROOM], count: 0 }
-    }
-
-    /// Appends a number if it `belongs` there. There must be room.
-    #[inline(always)]
-    fn push_if(&mut self, belongs: bool, number: usize) {
-        self.numbers[self.count % ROOM] = number;
-        self.count += usize::from(belongs);
-    }
-
-    /// What was appended since the last call.
-    #[inline(always)]
-    fn drain(&mut self) -> &[usize] {
-        &self.numbers[..core::mem::take(&mut self.count)]
-    }
 }
 
 struct ContainsEach<'a, K, H> {

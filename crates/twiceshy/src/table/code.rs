@@ -23,6 +23,12 @@ impl QuotientTable {
         self.geometry().code_bits()
     }
 
+    /// The same, by way of [`with_shape`](super::with_shape).
+    #[inline(always)]
+    pub(crate) fn code_bits_of<const SHAPE: u32>(&self) -> u32 {
+        self.geometry_of::<SHAPE>().code_bits()
+    }
+
     /// Slots of a block.
     pub(crate) fn lanes(&self) -> u32 {
         self.geometry().lanes()
@@ -85,14 +91,24 @@ impl QuotientTable {
     }
 
     /// Puts an entry behind the others of the run of the quotient at `home`.
-    pub(crate) fn append<M: Machine>(
+    #[inline(always)]
+    pub(crate) fn append<M: Machine, const SHAPE: u32>(
         &mut self,
         machine: M,
         home: Place,
         value: u64,
     ) -> Result<(), TableFull> {
-        let end = self.place(self.run(machine, self.position(home)).end);
-        self.insert_at::<M, 0>(machine, home, Spot { at: end, last: true }, end, value)
+        let geometry = self.geometry_of::<SHAPE>();
+        let occupied = geometry.plane(self.block_of(home), Plane::Occupied);
+        // The runs of the block up to it: it is behind them, and not before its home.
+        let runs = machine.lowest(occupied, home.lane() + 1).count_ones();
+        let first = self.start_of(home.block()) + self.spill(machine, home.block());
+        let end = match runs {
+            0 => first,
+            _ => self.end_of_nth_run(machine, first, runs),
+        };
+        let at = geometry.place(end).max(home);
+        self.insert_at::<M, SHAPE>(machine, home, Spot { at, last: true }, at, value)
     }
 
     /// Takes the entry at `position`, of the run of `quotient`, away. Those behind it in its run

@@ -16,7 +16,7 @@ pub(crate) const SLOTS: RangeInclusive<u64> = 1..=1 << 48;
 pub(super) const SATURATED: u64 = low_bits(SPILL_BITS);
 
 const SPILL_BITS: u32 = 8;
-/// Occupied, and the ends of runs; a third one, of extensions, is where there is no code.
+/// Occupied, and the ends of runs; some tables have a third one, of extensions.
 const PLANES: u32 = 2;
 const LINE_BITS: u32 = 8 * LINE as u32;
 const WORDS: usize = LINE / 8;
@@ -117,12 +117,12 @@ macro_rules! with_range_width {
 }
 pub(crate) use with_range_width;
 
-/// As [`with_width`], for blocks with codes of the usual size.
-macro_rules! with_coded_width {
-    (@ $shape:expr, $constant:ident => $body:expr; $($width:literal)*) => {
+/// As [`with_width`], for shapes that a function makes of common widths.
+macro_rules! with_shape {
+    (@ $shape:expr, $of_width:expr, $constant:ident => $body:expr; $($width:literal)*) => {
         match $shape.constant() {
-            $(shape if shape == const { crate::table::Shape::with_code($width, 56).constant() } => {
-                const $constant: u32 = crate::table::Shape::with_code($width, 56).constant();
+            $(shape if shape == const { $of_width($width).constant() } => {
+                const $constant: u32 = $of_width($width).constant();
                 $body
             })*
             _ => {
@@ -131,11 +131,11 @@ macro_rules! with_coded_width {
             }
         }
     };
-    ($shape:expr, $constant:ident => $body:expr) => {
-        crate::table::with_coded_width!(@ $shape, $constant => $body; 7 8 9 10 12)
+    ($shape:expr, $of_width:expr, $constant:ident => $body:expr) => {
+        crate::table::with_shape!(@ $shape, $of_width, $constant => $body; 7 8 9 10 12)
     };
 }
-pub(crate) use with_coded_width;
+pub(crate) use with_shape;
 
 /// The bytes of a block, and the first of the next.
 pub(super) type Block = [u8; VIEW];
@@ -162,18 +162,24 @@ const MOVING: [Plane; 2] = [Plane::RunEnd, Plane::Extension];
 /// The most bits of a block's code.
 pub(crate) const MOST_CODE_BITS: u32 = 120;
 
-/// How wide the slots of a table are, and what else its blocks have: a plane of extensions, or a
-/// code.
+/// The bits of code for 64 slots that filters have, if nothing else is said.
+pub(crate) const USUAL_CODE_BITS: u32 = 56;
+
+/// How wide the slots of a table are, and what else its blocks have: a plane of extensions, a
+/// code, or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     width: u32,
-    /// Bits of code for 64 slots, about; 0 where there are extensions.
+    extensions: bool,
+    /// Bits of code for 64 slots, about.
     code: u32,
 }
 
 impl Shape {
-    pub(crate) const fn with_code(width: u32, code: u32) -> Self {
-        Self { width, code }
+    /// With a code of the usual size: three bits a slot, about, are the code, the ends of runs,
+    /// the homes and the spill.
+    pub(crate) const fn coded(width: u32) -> Self {
+        Self::with_code(width, USUAL_CODE_BITS)
     }
 
     /// Bits of code for 64 slots, about, as they were asked for.
@@ -181,21 +187,35 @@ impl Shape {
         self.code
     }
 
-    /// As one number, which is the width if there is no code.
+    pub(crate) const fn with_code(width: u32, code: u32) -> Self {
+        Self { width, extensions: false, code }
+    }
+
+    /// With neither extensions nor a code.
+    pub(crate) const fn bare(width: u32) -> Self {
+        Self::with_code(width, 0)
+    }
+
+    /// As one number, which is the width if there are extensions.
     pub(crate) const fn constant(self) -> u32 {
-        self.code << 8 | self.width
+        (!self.extensions as u32) << 16 | self.code << 8 | self.width
+    }
+
+    /// The width of the slots, by way of [`with_shape`], if that is known.
+    pub(crate) const fn width_of(constant: u32) -> Option<u32> {
+        if constant == 0 { None } else { Some(Self::of_constant(constant).width) }
     }
 
     /// What [`constant`](Self::constant) is the number of.
     pub(super) const fn of_constant(constant: u32) -> Self {
-        Self { width: constant & 0xff, code: constant >> 8 }
+        Self { width: constant & 0xff, extensions: constant >> 16 == 0, code: constant >> 8 & 0xff }
     }
 }
 
 /// Slots that wide, with extensions.
 impl From<u32> for Shape {
     fn from(width: u32) -> Self {
-        Self { width, code: 0 }
+        Self { width, extensions: true, code: 0 }
     }
 }
 
@@ -218,10 +238,12 @@ impl From<u32> for Shape {
 /// A table of another [`Shape`] has no extensions, but in each block a *code* in the place of
 /// their plane: a number, whose meaning is up to the filter above. All bits that neither planes
 /// nor slots need are the code's: 44, beside 46 slots of 8 bits, which makes 11.13 bits a slot.
+/// A bare one has neither, and 50 such slots in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     width: u32,
     /// See [`Shape`].
+    extensions: bool,
     code: u32,
     code_bits: u32,
     lanes: u32,
@@ -236,8 +258,8 @@ pub(super) struct Geometry {
 
 impl Geometry {
     pub(super) const fn of(shape: Shape) -> Self {
-        let Shape { width, code } = shape;
-        let planes = if code == 0 { PLANES + 1 } else { PLANES };
+        let Shape { width, extensions, code } = shape;
+        let planes = PLANES + extensions as u32;
         let room = LINE_BITS - SPILL_BITS;
         let fit = 64 * room / (64 * (planes + width) + code);
         let lanes = if fit < WINDOW_BITS { fit } else { WINDOW_BITS - 1 };
@@ -257,6 +279,7 @@ impl Geometry {
         }
         Self {
             width,
+            extensions,
             code,
             code_bits,
             lanes,
@@ -270,7 +293,7 @@ impl Geometry {
     /// Whether slots may be extensions.
     #[inline(always)]
     pub(super) fn has_extensions(self) -> bool {
-        self.code == 0
+        self.extensions
     }
 
     #[inline(always)]
@@ -512,7 +535,8 @@ impl QuotientTable {
 
     #[inline(always)]
     pub(crate) fn shape(&self) -> Shape {
-        Shape { width: self.geometry.width, code: self.geometry.code }
+        let Geometry { width, extensions, code, .. } = self.geometry;
+        Shape { width, extensions, code }
     }
 
     pub(crate) fn used(&self) -> u64 {

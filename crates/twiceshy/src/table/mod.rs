@@ -59,8 +59,8 @@ mod tests;
 pub(crate) use budget::Budget;
 pub(crate) use insert::Inserted;
 pub(crate) use layout::{
-    Kind, MOST_CODE_BITS, Place, QuotientTable, SLOTS, Shape, Slot, WIDTHS, with_coded_width,
-    with_range_width, with_width,
+    Kind, MOST_CODE_BITS, Place, QuotientTable, SLOTS, Shape, Slot, USUAL_CODE_BITS, WIDTHS,
+    with_range_width, with_shape, with_width,
 };
 pub(crate) use read::{BlockReader, First, Reader, Stored};
 pub(crate) use scan::{Evidence, Scan, Wanted, Window};

@@ -50,6 +50,18 @@ impl Evidence {
         (maybe & !doubts, maybe & doubts)
     }
 
+    /// The same, but what it says is not certain if there `is` a reason to doubt it.
+    #[inline(always)]
+    pub(crate) fn doubted(self, is: bool) -> Self {
+        Self { doubts: self.doubts | u64::from(is), ..self }
+    }
+
+    /// The same, but nothing is ruled out unless `it_is`.
+    #[inline(always)]
+    pub(crate) fn ruled_out_only_if(self, it_is: bool) -> Self {
+        Self { maybe: self.maybe | u64::from(!it_is), ..self }
+    }
+
     /// Whether the run's end isn't in view.
     #[inline(always)]
     pub(crate) fn goes_on(self) -> bool {
