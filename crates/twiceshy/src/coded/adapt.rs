@@ -133,7 +133,7 @@ impl<S: Scheme> CodedFilter<S> {
             let may_be =
                 |ordinal: usize| !repaired[ordinal] && self.may_forget(entries, ordinal, mistake);
             let turn = self.forgotten + repair.forgotten;
-            let ordinal = forget(&mut symbols, turn, may_be).ok_or(AdaptError::Crowded)?;
+            let ordinal = forget::<S>(&mut symbols, turn, may_be).ok_or(AdaptError::Crowded)?;
             repair.forgotten += 1;
             let entry = entries.iter().find(|owned| owned.entry.ordinal == ordinal);
             if let Some(Owned { entry, owner: Some(owner) }) = entry {

@@ -38,7 +38,7 @@ impl<S: Scheme> CodedFilter<S> {
                 None if S::MEMBERS_TO_FORGET => return Err(InsertError::Crowded),
                 None => {
                     let turn = self.forgotten + forgotten;
-                    forgotten += u64::from(forget(&mut symbols, turn, |_| true).is_some());
+                    forgotten += u64::from(forget::<S>(&mut symbols, turn, |_| true).is_some());
                 }
             }
         };
@@ -87,7 +87,7 @@ impl<S: Scheme> CodedFilter<S> {
                 break code;
             }
             let turn = self.forgotten + put_back.len() as u64;
-            put_back.extend(forget(&mut symbols, turn, |_| true));
+            put_back.extend(forget::<S>(&mut symbols, turn, |_| true));
         };
         // Entries move when one is inserted, so they are written before.
         let before: Vec<_> = put_back
@@ -129,20 +129,26 @@ impl<S: Scheme> CodedFilter<S> {
     }
 }
 
+/// How often any repair is forgotten, instead of the one that takes most room: once in so many
+/// turns.
+const ANY_ONCE_IN: u64 = 4;
+
 /// Puts one of the entries that may be back to level 0; which, if there is any.
 ///
-/// Any is as good as the others, for all that is known, but it must not always be the same: a
-/// few mistakes that are asked again and again would push each other out for ever, beside
-/// repairs that nobody needs any more. So it is another one each `turn`.
-pub(super) fn forget(
+/// As a rule it is the one of the highest level, the last of several: it makes most room, and as
+/// it is always the same, few mistakes come back. But each fourth `turn` it is any, so that
+/// repairs that nobody needs go, too (see the [module](super#when-a-code-is-full)).
+pub(super) fn forget<S: Scheme>(
     symbols: &mut [Symbol],
     turn: u64,
     may_be: impl Fn(usize) -> bool,
 ) -> Option<usize> {
     let is_candidate = |&at: &usize| symbols[at] != 0 && may_be(at);
     let candidates: Vec<usize> = (0..symbols.len()).filter(is_candidate).collect();
+    let highest = candidates.iter().max_by_key(|&&at| S::level(symbols[at]))?;
     let number = (turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    let at = *candidates.get(number.checked_rem(candidates.len() as u64)? as usize)?;
+    let any = &candidates[(number / ANY_ONCE_IN) as usize % candidates.len()];
+    let at = *if number.is_multiple_of(ANY_ONCE_IN) { any } else { highest };
     symbols[at] = 0;
     Some(at)
 }

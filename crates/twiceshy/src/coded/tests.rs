@@ -202,7 +202,7 @@ fn check_code<S: Scheme>(scheme: &S, symbols: &[Symbol], bits: u32) {
 }
 
 /// Numbers that look random.
-fn random(seed: u64) -> impl Iterator<Item = u64> {
+pub(super) fn random(seed: u64) -> impl Iterator<Item = u64> {
     (1..).map(move |index: u64| {
         let mixed = (seed << 32 ^ index).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -278,9 +278,55 @@ fn whittled<S: Scheme>(queries_per_member: usize) -> usize {
 
 #[test]
 fn an_adversary_is_left_with_nothing() {
-    assert_eq!(whittled::<Selectors>(10), 0);
+    assert_eq!(whittled::<Selectors>(30), 0);
     // Extensions take more room, so they forget sooner.
-    assert!(whittled::<Extensions>(10) < 4096 / 20);
+    assert!(whittled::<Extensions>(10) < 4096 / 100);
+}
+
+#[test]
+fn the_highest_is_forgotten_but_each_may_be() {
+    const SYMBOLS: [Symbol; 6] = [0, 1, 3, 0, 3, 2];
+    let mut times = [0; 6];
+    for turn in 0..1000 {
+        let mut symbols = SYMBOLS;
+        let at = insert::forget::<Selectors>(&mut symbols, turn, |at| at != 5).unwrap();
+        times[at] += 1;
+        let changed = (0..6).filter(|&at| symbols[at] != SYMBOLS[at]);
+        assert!(changed.eq([at]) && symbols[at] == 0);
+    }
+    let [_, low, high, _, last, forbidden] = times;
+    assert!(
+        times[0] + times[3] + forbidden == 0 && low > 50 && high > 50 && last > 750,
+        "{times:?}"
+    );
+    assert_eq!(insert::forget::<Selectors>(&mut [0, 0], 0, |_| true), None);
+    assert_eq!(insert::forget::<Selectors>(&mut [1, 2], 0, |_| false), None);
+}
+
+fn refuses_codes_that_nothing_is_written_as<S: Scheme>() {
+    let mut model = Model::<S>::new(100, 8, 56);
+    random_hashes(3).take(90).for_each(|hash| model.insert(hash));
+    let home = model.filter.home(0);
+    let bits = model.filter.table.code_bits();
+    let entries = model.filter.entries(0..=model.filter.table.homes(home).end - 1).len();
+    let mut accepted = 0;
+    for number in random(5).take(5000) {
+        // Codes of few symbols, too.
+        let code = u128::from(number) & ((1 << bits) - 1) & !((1 << (number >> 58)) - 1);
+        let symbols = model.filter.scheme.decode(code, bits);
+        let is_written = model.filter.encode(&symbols) == Some(code);
+        model.filter.table.set_code(home, code);
+        let is_valid = model.filter.validate().is_ok();
+        assert_eq!(is_valid, is_written && symbols.len() <= entries, "{symbols:?}");
+        accepted += usize::from(is_valid);
+    }
+    assert!((100..4900).contains(&accepted), "{accepted} of 5000");
+}
+
+#[test]
+fn codes_that_nothing_is_written_as_are_refused() {
+    refuses_codes_that_nothing_is_written_as::<Selectors>();
+    refuses_codes_that_nothing_is_written_as::<Extensions>();
 }
 
 #[test]
