@@ -4,8 +4,10 @@ mod abf;
 mod aqf;
 mod coded;
 mod cuckoo;
+mod packed;
 mod peers;
 pub(crate) mod range;
+pub(crate) mod utaf;
 
 use abf::Abf;
 use aqf::Aqf;
