@@ -2,12 +2,42 @@
 //!
 //! What is counted is what happens in [`measured`]; `cargo xtask counts` does it.
 
+use crate::bench::fixed::{Fixed, repair_some};
 use std::hint::black_box;
-use twiceshy::{AdaptiveQuotientFilter, Answer, Hash, KeyedHasher, Secret};
+use std::process::ExitCode;
+use twiceshy::{
+    AdaptiveQuotientFilter, Answer, ExtensionFilter, Hash, KeyedHasher, PlainFilter, Secret,
+    TelescopingFilter,
+};
 
 /// What to count.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The operation.
+    op: Op,
+    /// Whose; all but the first have lookups and inserts alone.
+    #[arg(default_value = "aqf")]
+    filter: Kind,
+}
+
 #[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Op {
+enum Kind {
+    /// The adaptive quotient filter, with 9-bit remainders.
+    Aqf,
+    /// The plain quotient filter, with 8-bit remainders, as all that follow.
+    Qf,
+    /// The telescoping filter.
+    Taf,
+    /// The same, after one repair for four members.
+    TafAdapted,
+    /// The extension filter.
+    Exaf,
+    /// The same, after one repair for four members.
+    ExafAdapted,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Op {
     /// Lookups of keys that aren't members.
     Negative,
     /// Lookups of members.
@@ -41,28 +71,64 @@ fn empty() -> AdaptiveQuotientFilter {
     builder.build().expect("memory for a filter")
 }
 
+/// Keys, hashed.
+struct Work {
+    hasher: KeyedHasher,
+    members: Vec<Hash>,
+    strangers: Vec<Hash>,
+}
+
+impl Work {
+    fn new() -> Self {
+        let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
+        let (members, strangers) = (hashes(&hasher, 0, MEMBERS), hashes(&hasher, 1 << 40, MEMBERS));
+        Self { hasher, members, strangers }
+    }
+}
+
+fn hashes(hasher: &KeyedHasher, first: u64, count: u64) -> Vec<Hash> {
+    (first..first + count).map(|key| hasher.hash(&key)).collect()
+}
+
 /// Does the operation. Prints how often, and whether the machine has the instructions that
 /// the counts depend on.
-pub(crate) fn run(op: Op) {
-    let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
-    let hashes = |first: u64, count: u64| -> Vec<Hash> {
-        (first..first + count).map(|key| hasher.hash(&key)).collect()
+///
+/// # Errors
+/// If the filter has no such operation.
+pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
+    let (work, op) = (Work::new(), options.op);
+    let times = match options.filter {
+        Kind::Aqf => Some(count(op, &work)),
+        Kind::Qf => count_fixed::<PlainFilter>(op, false, &work),
+        Kind::Taf => count_fixed::<TelescopingFilter>(op, false, &work),
+        Kind::TafAdapted => count_fixed::<TelescopingFilter>(op, true, &work),
+        Kind::Exaf => count_fixed::<ExtensionFilter>(op, false, &work),
+        Kind::ExafAdapted => count_fixed::<ExtensionFilter>(op, true, &work),
     };
-    let members = hashes(0, MEMBERS);
-    let strangers = hashes(1 << 40, MEMBERS);
+    let Some(times) = times else {
+        eprintln!("error: that filter has no such operation");
+        return Err(ExitCode::from(2));
+    };
+    println!("{times} {}", if has_bit_instructions() { "bmi2" } else { "portable" });
+    Ok(())
+}
+
+/// An operation of an adaptive quotient filter; how often it was done.
+fn count(op: Op, work: &Work) -> usize {
+    let Work { hasher, members, strangers } = work;
     let mut filter = empty();
     if !matches!(op, Op::Insert | Op::InsertMany | Op::Bulk) {
-        filter.insert_many(&members).expect("room");
+        filter.insert_many(members).expect("room");
     }
     let mut maybe = Vec::with_capacity(members.len());
     let times = match op {
         Op::Negative | Op::Positive => {
-            let asked = if matches!(op, Op::Positive) { &members } else { &strangers };
+            let asked = if matches!(op, Op::Positive) { members } else { strangers };
             measured(|| asked.iter().filter(|&&hash| filter.contains(hash)).count());
             asked.len()
         }
         Op::NegativeMany | Op::PositiveMany => {
-            let asked = if matches!(op, Op::PositiveMany) { &members } else { &strangers };
+            let asked = if matches!(op, Op::PositiveMany) { members } else { strangers };
             measured(|| filter.contains_many(asked, &mut maybe));
             asked.len()
         }
@@ -77,13 +143,44 @@ pub(crate) fn run(op: Op) {
             members.len()
         }
         Op::Bulk => {
-            measured(|| filter.insert_many(&members).expect("room"));
+            measured(|| filter.insert_many(members).expect("room"));
             members.len()
         }
-        Op::Adapt => repair(&mut filter, &members, &hashes(1 << 41, 1 << 19)),
+        Op::Adapt => repair(&mut filter, members, &hashes(hasher, 1 << 41, 1 << 19)),
     };
     assert!(filter.len() == members.len() && filter.validate().is_ok());
-    println!("{times} {}", if has_bit_instructions() { "bmi2" } else { "portable" });
+    times
+}
+
+/// An operation of a filter with slots of one size; how often it was done.
+fn count_fixed<F: Fixed>(op: Op, is_adapted: bool, work: &Work) -> Option<usize> {
+    let Work { hasher, members, strangers } = work;
+    let mut filter = F::empty(SLOTS, 8);
+    let insert =
+        |filter: &mut F| members.iter().for_each(|&hash| filter.insert(hash).expect("room"));
+    if matches!(op, Op::Insert) && !is_adapted {
+        measured(|| insert(&mut filter));
+        return Some(members.len());
+    }
+    insert(&mut filter);
+    if is_adapted {
+        repair_some(&mut filter, members, hasher);
+    }
+    let is_member = matches!(op, Op::Positive | Op::PositiveMany);
+    let asked = if is_member { members } else { strangers };
+    let mut maybe = Vec::with_capacity(asked.len());
+    let found = match op {
+        Op::Negative | Op::Positive => {
+            measured(|| asked.iter().filter(|&&hash| filter.contains(hash)).count())
+        }
+        Op::NegativeMany | Op::PositiveMany => {
+            measured(|| filter.contains_many(asked, &mut maybe));
+            maybe.iter().filter(|&&maybe| maybe).count()
+        }
+        _ => return None,
+    };
+    assert!(!is_member || found == members.len(), "a member is lost");
+    Some(asked.len())
 }
 
 /// Repairs all mistakes among `strangers`; how many there were.

@@ -33,10 +33,7 @@ enum Command {
     /// Example: twiceshy-lab report --scale minutes --out report.html
     Report(report::Options),
     /// Does one operation many times, for `cargo xtask counts` to count its instructions.
-    Count {
-        /// The operation.
-        op: count::Op,
-    },
+    Count(count::Options),
 }
 
 #[derive(Subcommand)]
@@ -82,7 +79,7 @@ fn main() -> ExitCode {
             return ended(bench::range_store::run(&options));
         }
         Command::Bench(Bench::ReverseMap(options)) => bench::reverse_map::run(&options),
-        Command::Count { op } => count::run(op),
+        Command::Count(options) => return ended(count::run(&options)),
         Command::Run(options) => return ended(experiment::run(&options)),
         Command::Report(options) => return ended(report::run(&options)),
     }

@@ -2,7 +2,8 @@
 
 mod adapters;
 pub(crate) mod aqf_ops;
-mod coded;
+pub(crate) mod fixed;
+mod lab;
 mod limit;
 pub(crate) mod list;
 pub(crate) mod measure;

@@ -1,13 +1,17 @@
 //! `twiceshy-lab bench point`.
 
 use super::adapters::{Abf, Adapter, Aqf, Fuse, Mixed, Op, Ring, Work};
-use super::coded::Coded;
+use super::fixed::OneSize;
+use super::lab::Baseline;
 use super::limit::{DISTANCES, Limit};
 use super::measure::{self, Rates, timed};
+use crate::contestant::Kind;
+use crate::contestant::utaf::Utaf;
 use scalable_cuckoo_filter::ScalableCuckooFilter;
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
+use twiceshy::{ExtensionFilter, PlainFilter, TelescopingFilter};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -17,10 +21,57 @@ pub(crate) struct Options {
     /// Lookups of each kind in each round.
     #[arg(long, default_value_t = 4_000_000, value_parser = measure::positive)]
     queries: usize,
-    /// Only these filters, separated by commas.
-    #[arg(long, value_delimiter = ',')]
+    /// Only these filters, separated by commas; all but the adapted ones, if nothing is said.
+    ///
+    /// aqf, taf, exaf and abf are the adaptive quotient, telescoping, extension and Bloom filters;
+    /// taf-adapted, exaf-adapted and utaf-adapted are looked up in after one repair for four
+    /// members. qf is our table as a plain quotient filter, utaf the telescoping filter without
+    /// coding. plain-cuckoo and all up to cuckooing are the lab's, in the space of taf; what
+    /// follows are other crates'.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = clap::builder::PossibleValuesParser::new(FILTERS.map(|(name, _)| name))
+    )]
     filters: Vec<String>,
 }
+
+impl Options {
+    fn wants_filter(&self, name: &str) -> bool {
+        let is_usual = self.filters.is_empty() && !name.ends_with(ADAPTED);
+        is_usual || self.filters.iter().any(|wanted| wanted == name)
+    }
+}
+
+/// What the names of filters that were repaired end with.
+const ADAPTED: &str = "-adapted";
+
+/// An empty filter of that name.
+type Make = fn(&'static str, &Work) -> Box<dyn Adapter>;
+
+const FILTERS: [(&str, Make); 21] = [
+    ("aqf", |_, work| Box::new(Aqf::new(work))),
+    ("qf", |name, work| Box::new(OneSize::<PlainFilter>::new(name, work))),
+    ("taf", |name, work| Box::new(OneSize::<TelescopingFilter>::new(name, work))),
+    ("exaf", |name, work| Box::new(OneSize::<ExtensionFilter>::new(name, work))),
+    ("utaf", |name, work| Box::new(OneSize::<Utaf>::new(name, work))),
+    ("taf-adapted", |name, work| Box::new(OneSize::<TelescopingFilter>::adapted(name, work))),
+    ("exaf-adapted", |name, work| Box::new(OneSize::<ExtensionFilter>::adapted(name, work))),
+    ("utaf-adapted", |name, work| Box::new(OneSize::<Utaf>::adapted(name, work))),
+    ("abf", |_, work| Box::new(Abf::new(work))),
+    ("plain-cuckoo", |name, work| Box::new(Baseline::new(name, Kind::PlainCuckoo, work))),
+    ("vacuum", |name, work| Box::new(Baseline::new(name, Kind::Vacuum, work))),
+    ("cyclic-1", |name, work| Box::new(Baseline::new(name, Kind::Cyclic1, work))),
+    ("cyclic-2", |name, work| Box::new(Baseline::new(name, Kind::Cyclic2, work))),
+    ("cyclic-3", |name, work| Box::new(Baseline::new(name, Kind::Cyclic3, work))),
+    ("swapping", |name, work| Box::new(Baseline::new(name, Kind::Swapping, work))),
+    ("cuckooing", |name, work| Box::new(Baseline::new(name, Kind::Cuckooing, work))),
+    ("qfilter", |_, work| Box::new(Ring::<qfilter::Filter>::new(work))),
+    ("fastbloom", |_, work| Box::new(Ring::<fastbloom::BloomFilter>::new(work))),
+    ("split-block", |_, work| Box::new(Ring::<sbbf_rs_safe::Filter>::new(work))),
+    ("cuckoo", |_, work| Box::new(Ring::<ScalableCuckooFilter<u64, Mixed>>::new(work))),
+    ("binary-fuse-8", |_, work| Box::new(Ring::<Fuse>::new(work))),
+];
 
 /// One line of the result.
 #[derive(Serialize)]
@@ -34,6 +85,7 @@ struct Row {
     bits_per_key: Option<f64>,
     fpr: Option<f64>,
     share_of_limit: Option<f64>,
+    share_of_qf: Option<f64>,
     p999_ns: Option<f64>,
 }
 
@@ -68,20 +120,9 @@ fn check(name: &str, op: Op, answers: usize, work: &Work) {
 pub(crate) fn run(options: &Options) {
     let Options { common, queries, .. } = options;
     let work = Work::new(1 << common.log2_slots, common.remainder_bits, common.load, *queries);
-    let mut adapters: Vec<Box<dyn Adapter>> = vec![
-        Box::new(Aqf::new(&work)),
-        Box::new(Coded::telescoping(&work)),
-        Box::new(Coded::extension(&work)),
-        Box::new(Ring::<qfilter::Filter>::new(&work)),
-        Box::new(Ring::<fastbloom::BloomFilter>::new(&work)),
-        Box::new(Abf::new(&work)),
-        Box::new(Ring::<sbbf_rs_safe::Filter>::new(&work)),
-        Box::new(Ring::<ScalableCuckooFilter<u64, Mixed>>::new(&work)),
-        Box::new(Ring::<Fuse>::new(&work)),
-    ];
-    adapters.retain(|adapter| {
-        options.filters.is_empty() || options.filters.iter().any(|name| name == adapter.name())
-    });
+    let wanted_filters = FILTERS.iter().filter(|(name, _)| options.wants_filter(name));
+    let mut adapters: Vec<Box<dyn Adapter>> =
+        wanted_filters.map(|&(name, make)| make(name, &work)).collect();
     let wanted = |op: &Op| common.wants(&op.name());
     let limit = Limit::new(Aqf::new(&work).bytes());
 
@@ -122,6 +163,7 @@ pub(crate) fn run(options: &Options) {
         bits_per_key: None,
         fpr: None,
         share_of_limit: None,
+        share_of_qf: None,
         p999_ns: None,
     };
     let mut rows = vec![Row {
@@ -148,7 +190,20 @@ pub(crate) fn run(options: &Options) {
             rows.push(row);
         }
     }
+    compare(&mut rows);
     print(options, &rows);
+}
+
+/// Says how fast each is, as a share of the plain quotient filter.
+fn compare(rows: &mut [Row]) {
+    let is_qf = |row: &&Row| row.filter == "qf";
+    let qf: Vec<(String, Option<f64>)> =
+        rows.iter().filter(is_qf).map(|row| (row.op.clone(), row.mops)).collect();
+    for row in rows {
+        let same = qf.iter().find(|(op, _)| *op == row.op);
+        let rates = same.and_then(|&(_, qf)| Some((row.mops?, qf?)));
+        row.share_of_qf = rates.map(|(rate, qf)| rate / qf);
+    }
 }
 
 /// Fills a filter by the first operation that it can.
@@ -168,21 +223,50 @@ fn print(options: &Options, rows: &[Row]) {
         return;
     }
     line(format!(
-        "{:<14} {:<24} {:>8} {:>8} {:>7} {:>9} {:>8} {:>8}",
-        "filter", "op", "M/s", "median", "limit", "bits/key", "fpr", "p99.9 ns"
+        "{:<14} {:<24} {:>8} {:>8} {:>7} {:>7} {:>9} {:>8} {:>8}",
+        "filter", "op", "M/s", "median", "limit", "qf", "bits/key", "fpr", "p99.9 ns"
     ));
     for row in rows {
         let number = measure::number;
         line(format!(
-            "{:<14} {:<24} {:>8} {:>8} {:>6}% {:>9} {:>8} {:>8}",
+            "{:<14} {:<24} {:>8} {:>8} {:>6}% {:>6}% {:>9} {:>8} {:>8}",
             row.filter,
             row.op,
             number(row.mops, 2),
             number(row.median_mops, 2),
             number(row.share_of_limit.map(|share| share * 100.0), 0),
+            number(row.share_of_qf.map(|share| share * 100.0), 0),
             number(row.bits_per_key, 2),
             number(row.fpr, 5),
             number(row.p999_ns, 0),
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_filter_has_its_name_and_is_right() {
+        for remainder_bits in [8, 9] {
+            let work = Work::new(1 << 12, remainder_bits, 0.9, 4000);
+            for (name, make) in FILTERS {
+                let mut adapter = make(name, &work);
+                assert_eq!(adapter.name(), name);
+                build(adapter.as_mut(), &work);
+                for op in Op::ALL.into_iter().filter(|op| matches!(op, Op::Lookup { .. })) {
+                    if adapter.can(op) {
+                        check(name, op, adapter.run(op, &work), &work);
+                    }
+                }
+                let negative = Op::Lookup { positive: false, many: false, prehashed: false };
+                let mistakes = adapter.run(negative, &work) as f64 / work.strangers.len() as f64;
+                // Some compare each key with four fingerprints, in the same space.
+                assert!(mistakes < 5.0 * work.rate(), "{name}: {mistakes}");
+                let bits = adapter.bytes() as f64 * 8.0 / work.members.len() as f64;
+                assert!((8.0..25.0).contains(&bits), "{name}: {bits} bits a key");
+            }
+        }
     }
 }

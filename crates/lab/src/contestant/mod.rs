@@ -5,8 +5,10 @@ mod aqf;
 mod coded;
 mod cuckoo;
 pub(crate) mod lists;
+mod packed;
 mod peers;
 pub(crate) mod range;
+pub(crate) mod utaf;
 
 use abf::Abf;
 use aqf::Aqf;

@@ -9,8 +9,8 @@
 ///      | word 0 | word 1 | word 2  | word 3 | ...
 /// ```
 ///
-/// A word of 0 is an empty slot: what is stored in a slot is never 0. A last cell that nothing is
-/// written to lets every word be read from two cells.
+/// All are 0 at first. A last cell that nothing is written to lets every word be read from two
+/// cells.
 pub(super) struct Packed {
     cells: Vec<u64>,
     width: u32,

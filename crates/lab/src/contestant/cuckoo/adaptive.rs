@@ -16,10 +16,10 @@
 //! moves a key writes the word of its new place; what can't be finished is undone.
 
 use super::functions::Functions;
-use super::packed::Packed;
 use super::{Cuckoo, Full, KICKS, Size};
 use crate::bench::Random;
 use crate::contestant::aqf::hasher;
+use crate::contestant::packed::Packed;
 use twiceshy::KeyedHasher;
 
 /// One of a key's places.

@@ -17,17 +17,16 @@ mod adaptive;
 mod cuckooing;
 mod cyclic;
 mod functions;
-mod packed;
 mod partial_key;
 mod ranges;
 mod swapping;
 #[cfg(test)]
 mod tests;
 
+use super::packed::Packed;
 use super::{Contestant, Shape};
 use cuckooing::Cuckooing;
 use cyclic::Cyclic;
-use packed::Packed;
 use partial_key::PartialKey;
 use swapping::Swapping;
 

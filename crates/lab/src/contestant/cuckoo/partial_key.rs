@@ -20,11 +20,11 @@
 //! - The number of bins is a multiple of every range.
 
 use super::functions::{Functions, reduce};
-use super::packed::Packed;
 use super::ranges::{self, Ranges, range_of};
 use super::{Cuckoo, Full, KICKS, Size};
 use crate::bench::Random;
 use crate::contestant::aqf::hasher;
+use crate::contestant::packed::Packed;
 use twiceshy::KeyedHasher;
 use twiceshy_workloads::key::scatter;
 

@@ -1,0 +1,164 @@
+//! The filters of fixed space in `bench point`, and those that they are compared with.
+
+use super::adapters::{Adapter, Op, Work, count, count_hashes};
+use crate::contestant::utaf::Utaf;
+use std::ops::RangeInclusive;
+use twiceshy::{
+    AdaptError, AdaptiveFilter, Answer, Dynamic, ExtensionFilter, Filter, Hash, KeyedHasher,
+    Member, PlainFilter, TelescopingFilter,
+};
+
+/// A filter with slots of one size.
+pub(crate) trait Fixed: Dynamic + Sized {
+    fn empty(slots: u64, remainder_bits: u32) -> Self;
+
+    /// Answers many at once; whether it can.
+    fn contains_many(&self, _hashes: &[Hash], _maybe: &mut Vec<bool>) -> bool {
+        false
+    }
+
+    /// Repairs a mistake, with the help of the members that `list` lists; whether it could.
+    fn repair(&mut self, _: Hash, _list: impl Fn(RangeInclusive<Hash>) -> Vec<Hash>) -> bool {
+        false
+    }
+}
+
+macro_rules! fixed {
+    ($($filter:ty)*) => {$(
+        impl Fixed for $filter {
+            fn empty(slots: u64, remainder_bits: u32) -> Self {
+                let builder = Self::builder().remainder_bits(remainder_bits).slots(slots);
+                builder.build().expect("memory for a filter")
+            }
+
+            fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) -> bool {
+                self.contains_many(hashes, maybe);
+                true
+            }
+
+            fn repair(
+                &mut self,
+                mistake: Hash,
+                list: impl Fn(RangeInclusive<Hash>) -> Vec<Hash>,
+            ) -> bool {
+                let Answer::Maybe(claim) = self.check(mistake) else { return false };
+                let members: Vec<Member> =
+                    list(claim.suspects()).into_iter().map(Member::from).collect();
+                match AdaptiveFilter::adapt(self, &claim, &members) {
+                    Ok(_) => true,
+                    Err(AdaptError::Crowded | AdaptError::Inseparable) => false,
+                    Err(error) => panic!("all suspects are listed: {error}"),
+                }
+            }
+        }
+    )*};
+}
+
+fixed!(PlainFilter TelescopingFilter ExtensionFilter);
+
+impl Fixed for Utaf {
+    fn empty(slots: u64, remainder_bits: u32) -> Self {
+        Self::new(slots, remainder_bits)
+    }
+
+    fn repair(&mut self, mistake: Hash, list: impl Fn(RangeInclusive<Hash>) -> Vec<Hash>) -> bool {
+        self.contains(mistake) && self.repair(mistake, &list(self.suspects(mistake)))
+    }
+}
+
+/// One repair for so many members is the state in which those that adapt are measured, too.
+const MEMBERS_PER_REPAIR: usize = 4;
+
+/// Asks for strangers that no benchmark asks for, and repairs the mistakes among them.
+pub(crate) fn repair_some<F: Fixed>(filter: &mut F, members: &[Hash], hasher: &KeyedHasher) {
+    let mut members = members.to_vec();
+    members.sort_unstable();
+    let list = |hashes: RangeInclusive<Hash>| {
+        let first = members.partition_point(|member| member < hashes.start());
+        let from = members[first..].iter().copied();
+        from.take_while(|member| member <= hashes.end()).collect::<Vec<Hash>>()
+    };
+    let mut left = members.len() / MEMBERS_PER_REPAIR;
+    let mut strangers = (1u64 << 42..).map(|key| hasher.hash(&key));
+    while left > 0 {
+        let stranger = strangers.next().expect("more keys than are ever needed");
+        let is_mistake = filter.contains(stranger) && list(stranger..=stranger).is_empty();
+        left -= usize::from(is_mistake && filter.repair(stranger, list));
+    }
+}
+
+pub(super) struct OneSize<F> {
+    name: &'static str,
+    filter: F,
+    hasher: KeyedHasher,
+    is_adapted: bool,
+    maybe: Vec<bool>,
+}
+
+impl<F: Fixed> OneSize<F> {
+    pub(super) fn new(name: &'static str, work: &Work) -> Self {
+        let filter = F::empty(work.slots, work.remainder_bits);
+        Self { name, filter, hasher: work.hasher.clone(), is_adapted: false, maybe: Vec::new() }
+    }
+
+    /// One that is only looked up in, after repairs.
+    pub(super) fn adapted(name: &'static str, work: &Work) -> Self {
+        Self { is_adapted: true, ..Self::new(name, work) }
+    }
+
+    fn insert(&mut self, work: &Work, prehashed: bool) {
+        for (key, &hash) in work.members.iter().zip(&work.member_hashes) {
+            let hash = if prehashed { hash } else { self.hasher.hash(key) };
+            self.filter.insert(hash).expect("room");
+        }
+    }
+}
+
+impl<F: Fixed> Adapter for OneSize<F> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn bytes(&self) -> u64 {
+        self.filter.memory_usage()
+    }
+
+    fn reset(&mut self, work: &Work) {
+        self.filter = F::empty(work.slots, work.remainder_bits);
+    }
+
+    fn can(&self, op: Op) -> bool {
+        match op {
+            Op::Lookup { many: true, prehashed, .. } => {
+                prehashed && self.filter.contains_many(&[], &mut Vec::new())
+            }
+            Op::Lookup { many: false, .. } => true,
+            Op::Insert { many, .. } => !many && !self.is_adapted,
+            Op::Bulk { .. } => false,
+        }
+    }
+
+    fn run(&mut self, op: Op, work: &Work) -> usize {
+        let Op::Lookup { positive, many, prehashed } = op else {
+            self.insert(work, !matches!(op, Op::Insert { prehashed: false, .. }));
+            if self.is_adapted {
+                repair_some(&mut self.filter, &work.member_hashes, &self.hasher);
+            }
+            return self.filter.len();
+        };
+        let (keys, hashes) = work.queries(positive);
+        match (many, prehashed) {
+            (true, _) => {
+                self.filter.contains_many(hashes, &mut self.maybe);
+                self.maybe.iter().filter(|&&maybe| maybe).count()
+            }
+            (false, true) => count_hashes(hashes, |hash| self.filter.contains(hash)),
+            (false, false) => count(keys, |key| self.filter.contains(self.hasher.hash(&key))),
+        }
+    }
+
+    fn look_up(&self, key: u64, hash: Hash, prehashed: bool) -> bool {
+        let hash = if prehashed { hash } else { self.hasher.hash(&key) };
+        self.filter.contains(hash)
+    }
+}

@@ -1,0 +1,346 @@
+//! The uncompressed telescoping filter of the papers, to show what coding selectors costs.
+//!
+//! It works as the telescoping filter does, but each slot has a selector of its own, of a fixed
+//! number of bits, beside its digit; there is no code. The papers' has 8 bits, "very
+//! space-inefficient"; this one has 2, which is twice what the coded one has for all. After the
+//! last selector comes the first again, so that a query that has all digits of a member stays a
+//! mistake, and an older mistake may come back.
+//!
+//! # Layout
+//!
+//! A rank-and-select quotient filter, as it is described, and not as fast as it could be. Slots of
+//! so many words that nothing wraps, and for each 64 of them
+//!
+//! ```text
+//! occupied  64 bits   which of these quotients have a run
+//! run_ends  64 bits   which of these slots are the last of a run
+//! offset    16 bits   how many of these slots, from the first on, are of runs of earlier blocks
+//! ```
+//!
+//! which makes 2.25 bits a slot, beside the word: the digit, and the selector above it.
+//!
+//! # Invariants
+//!
+//! - Runs are in the order of their quotients, each in one piece, none before its home, and none
+//!   further from it than those before force it to be.
+//! - Each member has a word in the run of its quotient: a selector, and its digit of that number.
+//!   Words of a run are in the order in which they came.
+//!
+//! Which word is whose is found by matching, as members are listed for a repair.
+
+use super::packed::Packed;
+use std::ops::{Range, RangeInclusive};
+use twiceshy::{Dynamic, Filter, Hash, HashScheme, InsertError};
+
+/// Bits of a selector.
+const SELECTOR_BITS: u32 = 2;
+const SELECTORS: u32 = 1 << SELECTOR_BITS;
+
+pub(crate) struct Utaf {
+    /// Of the homes: their number is 2^this.
+    home_bits: u32,
+    remainder_bits: u32,
+    occupied: Vec<u64>,
+    run_ends: Vec<u64>,
+    offsets: Vec<u16>,
+    words: Packed,
+    len: usize,
+}
+
+fn bit(plane: &[u64], at: usize) -> bool {
+    plane[at / 64] >> (at % 64) & 1 == 1
+}
+
+fn set_bit(plane: &mut [u64], at: usize, value: bool) {
+    let mask = 1 << (at % 64);
+    plane[at / 64] = plane[at / 64] & !mask | (u64::from(value) << (at % 64));
+}
+
+/// The `rank`-th set bit of a word; there is one.
+fn select(mut word: u64, rank: u32) -> usize {
+    for _ in 0..rank {
+        word &= word - 1;
+    }
+    word.trailing_zeros() as usize
+}
+
+impl Utaf {
+    /// An empty filter; `slots` is a power of two, and at least 2.
+    pub(crate) fn new(slots: u64, remainder_bits: u32) -> Self {
+        assert!(slots.is_power_of_two() && slots > 1, "a power of two, not {slots}");
+        // As many behind the last home as runs can be pushed past it, if hashes are random.
+        let all = slots + 4 * slots.isqrt() + 64;
+        let blocks = all.div_ceil(64) as usize;
+        Self {
+            home_bits: slots.ilog2(),
+            remainder_bits,
+            occupied: vec![0; blocks],
+            run_ends: vec![0; blocks],
+            offsets: vec![0; blocks],
+            words: Packed::new(blocks * 64, remainder_bits + SELECTOR_BITS),
+            len: 0,
+        }
+    }
+
+    fn quotient(&self, hash: Hash) -> usize {
+        (hash.as_u128() >> (128 - self.home_bits)) as usize
+    }
+
+    /// The word of a hash that has that selector.
+    fn word(&self, hash: Hash, selector: u32) -> u64 {
+        let fresh = hash.as_u128() << (self.home_bits + selector * self.remainder_bits);
+        let digit = (fresh >> (128 - self.remainder_bits)) as u64;
+        u64::from(selector) << self.remainder_bits | digit
+    }
+
+    fn covers(&self, word: u64, hash: Hash) -> bool {
+        word == self.word(hash, (word >> self.remainder_bits) as u32)
+    }
+
+    /// The slot behind so many runs of the block of a home, counted from its first.
+    fn end_of_runs(&self, home: usize, runs: u32) -> usize {
+        let block = home / 64;
+        let start = block * 64 + usize::from(self.offsets[block]);
+        let Some(mut rank) = runs.checked_sub(1) else { return start };
+        let mut block = start / 64;
+        let mut ends = self.run_ends[block] >> (start % 64) << (start % 64);
+        while ends.count_ones() <= rank {
+            rank -= ends.count_ones();
+            block += 1;
+            ends = self.run_ends[block];
+        }
+        block * 64 + select(ends, rank) + 1
+    }
+
+    /// How many homes of its block, up to one or before it, have runs.
+    fn runs(&self, home: usize, through: bool) -> u32 {
+        let occupied = self.occupied[home / 64] & ((1 << (home % 64)) - 1);
+        occupied.count_ones() + u32::from(through && bit(&self.occupied, home))
+    }
+
+    /// The run of a quotient; empty, where it would begin, if there is none.
+    fn run(&self, quotient: usize) -> Range<usize> {
+        let start = self.end_of_runs(quotient, self.runs(quotient, false)).max(quotient);
+        let through = self.end_of_runs(quotient, self.runs(quotient, true));
+        start..through.max(start)
+    }
+
+    /// The first slot from one on that is no run's: those of homes up to it end before it.
+    fn first_unused(&self, mut slot: usize) -> Option<usize> {
+        // The last slot stays unused, so that there is a run behind none.
+        while slot + 1 < self.words.len() {
+            let end = self.end_of_runs(slot, self.runs(slot, true));
+            if end <= slot {
+                return Some(slot);
+            }
+            slot = end;
+        }
+        None
+    }
+
+    fn load(&self) -> f64 {
+        self.len as f64 / f64::from(self.home_bits).exp2()
+    }
+
+    /// The hashes of the members that are needed to repair a mistake: those of its run.
+    pub(crate) fn suspects(&self, mistake: Hash) -> RangeInclusive<Hash> {
+        let shift = 128 - self.home_bits;
+        let first = mistake.as_u128() >> shift << shift;
+        Hash::from_u128(first)..=Hash::from_u128(first | ((1 << shift) - 1))
+    }
+
+    /// Gives the members behind a mistake other selectors; whether it is absent now. `members` are
+    /// all among the [suspects](Self::suspects).
+    pub(crate) fn repair(&mut self, mistake: Hash, members: &[Hash]) -> bool {
+        let run = self.run(self.quotient(mistake));
+        let words: Vec<u64> = run.clone().map(|slot| self.words.get(slot)).collect();
+        let mut owners = vec![None; words.len()];
+        for member in 0..members.len() {
+            let covers = |member: usize, word: usize| self.covers(words[word], members[member]);
+            let found = own(member, &mut owners, &mut vec![false; words.len()], &covers);
+            assert!(found, "a listed member has no word");
+        }
+        for ((slot, word), owner) in run.zip(words).zip(owners) {
+            if self.covers(word, mistake) {
+                let owner = members[owner.expect("all members of the run are listed")];
+                let selector = (word >> self.remainder_bits) as u32;
+                let others = (selector + 1..selector + SELECTORS).map(|next| next % SELECTORS);
+                let mut others = others.map(|other| self.word(owner, other));
+                if let Some(other) = others.find(|&word| !self.covers(word, mistake)) {
+                    self.words.set(slot, other);
+                }
+            }
+        }
+        !self.contains(mistake)
+    }
+}
+
+/// Finds a word for a member, if need be by finding others for those that have one; whether there
+/// is one.
+fn own(
+    member: usize,
+    owners: &mut [Option<usize>],
+    tried: &mut [bool],
+    covers: &impl Fn(usize, usize) -> bool,
+) -> bool {
+    for word in 0..owners.len() {
+        if tried[word] || !covers(member, word) {
+            continue;
+        }
+        tried[word] = true;
+        if owners[word].is_none_or(|owner| own(owner, owners, tried, covers)) {
+            owners[word] = Some(member);
+            return true;
+        }
+    }
+    false
+}
+
+impl Filter for Utaf {
+    fn contains(&self, hash: Hash) -> bool {
+        let quotient = self.quotient(hash);
+        bit(&self.occupied, quotient)
+            && self.run(quotient).any(|slot| self.covers(self.words.get(slot), hash))
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn memory_usage(&self) -> u64 {
+        let blocks = size_of::<u64>() * 2 + size_of::<u16>();
+        (self.occupied.len() * blocks) as u64 + self.words.bits() / 8
+    }
+
+    fn hash_scheme(&self) -> HashScheme {
+        HashScheme::Aes128SipHash13
+    }
+}
+
+impl Dynamic for Utaf {
+    fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+        let quotient = self.quotient(hash);
+        let full = InsertError::Full { load: self.load() };
+        if self.len >> self.home_bits > 0 {
+            return Err(full);
+        }
+        let run = self.run(quotient);
+        let Some(unused) = self.first_unused(run.end) else { return Err(full) };
+        // One more slot is spilt into each block that something is pushed into.
+        let spilt = quotient / 64 + 1..unused / 64 + 1;
+        if self.offsets[spilt.clone()].contains(&u16::MAX) {
+            return Err(full);
+        }
+        self.offsets[spilt].iter_mut().for_each(|offset| *offset += 1);
+        for slot in (run.end..unused).rev() {
+            self.words.set(slot + 1, self.words.get(slot));
+            let is_end = bit(&self.run_ends, slot);
+            set_bit(&mut self.run_ends, slot + 1, is_end);
+        }
+        if !run.is_empty() {
+            set_bit(&mut self.run_ends, run.end - 1, false);
+        }
+        self.words.set(run.end, self.word(hash, 0));
+        set_bit(&mut self.run_ends, run.end, true);
+        set_bit(&mut self.occupied, quotient, true);
+        self.len += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contestant::aqf::hasher;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// Panics if anything isn't as it should be with just these members.
+    fn validate(filter: &Utaf, members: &BTreeSet<Hash>) {
+        let mut end = 0;
+        let mut len = 0;
+        for home in 0..filter.words.len() {
+            if home % 64 == 0 {
+                let offset = usize::from(filter.offsets[home / 64]);
+                assert_eq!(offset, end.max(home) - home, "the offset of block {}", home / 64);
+            }
+            if !bit(&filter.occupied, home) {
+                let is_unused = end <= home;
+                assert!(!is_unused || filter.words.get(home) == 0 && !bit(&filter.run_ends, home));
+                continue;
+            }
+            let run = filter.run(home);
+            assert_eq!(run.start, end.max(home), "where the run of {home} is");
+            let ends = run.clone().filter(|&slot| bit(&filter.run_ends, slot));
+            assert!(ends.eq(run.end - 1..run.end), "the run of {home} has one end, its last");
+            end = run.end;
+            len += run.len();
+        }
+        assert!(len == filter.len && len == members.len(), "{len} words");
+        assert!(members.iter().all(|&member| filter.contains(member)), "a member is lost");
+    }
+
+    fn listed(filter: &Utaf, members: &BTreeSet<Hash>, mistake: Hash) -> Vec<Hash> {
+        members.range(filter.suspects(mistake)).copied().collect()
+    }
+
+    fn hash(key: u64) -> Hash {
+        hasher(1).hash(&key)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        /// With few bits, so that there are many mistakes, and few slots, so that it fills up.
+        #[test]
+        fn members_are_never_lost(
+            home_bits in 1u32..9,
+            remainder_bits in 1u32..8,
+            keys in prop::collection::vec((any::<bool>(), 0u64..1000), 0..300),
+        ) {
+            let mut filter = Utaf::new(1 << home_bits, remainder_bits);
+            let mut members = BTreeSet::new();
+            for (is_member, key) in keys {
+                let hash = hash(key);
+                if members.contains(&hash) {
+                    continue;
+                }
+                if is_member {
+                    let inserted = filter.insert(hash).is_ok();
+                    prop_assert_eq!(inserted, members.len() < 1 << home_bits);
+                    if inserted {
+                        members.insert(hash);
+                    }
+                } else if filter.contains(hash) {
+                    let repaired = filter.repair(hash, &listed(&filter, &members, hash));
+                    prop_assert_eq!(repaired, !filter.contains(hash));
+                }
+                validate(&filter, &members);
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_repaired_in_12_bits_a_slot() {
+        let slots = 1 << 12;
+        let mut filter = Utaf::new(slots, 8);
+        let members: BTreeSet<Hash> = (0..slots * 9 / 10).map(hash).collect();
+        for &member in &members {
+            filter.insert(member).unwrap();
+        }
+        let strangers = || (1 << 40..(1 << 40) + 100_000).map(hash);
+        let mistakes: Vec<Hash> = strangers().filter(|&hash| filter.contains(hash)).collect();
+        let rate = mistakes.len() as f64 / 100_000.0;
+        assert!((0.002..0.005).contains(&rate), "{rate}");
+        let is_repaired = |mistake: &&Hash| {
+            !filter.contains(**mistake)
+                || filter.repair(**mistake, &listed(&filter, &members, **mistake))
+        };
+        let repaired = mistakes.iter().filter(is_repaired).count();
+        assert!(repaired + 3 > mistakes.len(), "{repaired} of {}", mistakes.len());
+        validate(&filter, &members);
+        let bits = filter.memory_usage() as f64 * 8.0 / slots as f64;
+        // Some of it is behind the last home.
+        assert!(bits < 12.25 * 1.09, "{bits} bits a slot");
+    }
+}
