@@ -3,8 +3,9 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 use twiceshy::{
-    AdaptError, Adaptation, AdaptiveQuotientFilter, Answer, BuildError, Claim,
-    ConcurrentAdaptiveQuotientFilter, Hash, InsertError, Member, RemoveError, SnapshotError,
+    AdaptError, Adaptation, AdaptiveQuotientFilter, Answer, BuildError, Claim, CodedFilter,
+    CodedScheme, ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter, Hash, InsertError,
+    Member, RemoveError, SnapshotError,
 };
 
 /// An adaptive filter that many threads share, cut into shards by hash interval that can be
@@ -16,17 +17,32 @@ pub trait SharedFilter: Sized + Send + Sync + 'static {
     /// If there can't be such a filter.
     fn with_shape(shape: &Shape) -> Result<Self, BuildError>;
 
-    /// Inserts a member.
+    /// Inserts a member, or asks for those near it, and then has changed nothing.
     ///
     /// # Errors
     /// If there is no room for it; nothing has changed then.
-    fn insert(&self, hash: Hash) -> Result<(), InsertError>;
+    fn insert(&self, hash: Hash) -> Result<Insertion, InsertError>;
+
+    /// Inserts the query of a claim with which an insert has asked for `members`: all that are in
+    /// its interval.
+    ///
+    /// # Errors
+    /// If there is no room for it, or [`InsertError::Mismatch`] if these aren't the members there,
+    /// or not any more; nothing has changed then.
+    fn insert_listed(&self, claim: &Claim, members: &[Member]) -> Result<(), InsertError>;
 
     /// Removes a key that is known to be a member.
     ///
     /// # Errors
-    /// If it is certainly no member; nothing has changed then.
+    /// If it is certainly no member, or [`RemoveError::Ambiguous`] if it must be removed with a
+    /// list; nothing has changed then.
     fn remove(&self, hash: Hash) -> Result<(), RemoveError>;
+
+    /// Removes the query of a claim, which is one of `members`: all that are in its interval.
+    ///
+    /// # Errors
+    /// If these aren't the members there, or not any more; nothing has changed then.
+    fn remove_listed(&self, claim: &Claim, members: &[Member]) -> Result<(), RemoveError>;
 
     /// Whether a key of this hash may be a member. "No" is certain.
     fn contains(&self, hash: Hash) -> bool;
@@ -37,7 +53,8 @@ pub trait SharedFilter: Sized + Send + Sync + 'static {
     /// As [`contains`](Self::contains), of many.
     fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>);
 
-    /// The hashes that a claim of this query would name.
+    /// The hashes of all members that a claim of this query may name, and of all queries that an
+    /// insert of it may turn into mistakes.
     fn suspects(&self, query: Hash) -> RangeInclusive<Hash>;
 
     /// How far from a query of a shard, as large as it is now, its suspects may be: not less, and
@@ -74,8 +91,8 @@ pub trait SharedFilter: Sized + Send + Sync + 'static {
     /// The hashes of a shard.
     fn shard_hashes(&self, shard: usize) -> RangeInclusive<Hash>;
 
-    /// Replaces a shard by one of these members, in which none of these mistakes is "maybe";
-    /// both in order. It has room for `capacity` members, or for as many as it was built for,
+    /// Replaces a shard by one of these members, in which none of these mistakes is "maybe", as far
+    /// as it can remember; both in order. It has room for `capacity` members, or for as many as it was built for,
     /// if that is more.
     ///
     /// # Errors
@@ -102,6 +119,15 @@ pub trait SharedFilter: Sized + Send + Sync + 'static {
     fn restore_from(path: &Path) -> Result<Self, SnapshotError>;
 }
 
+/// What has become of an insert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Insertion {
+    /// It is done.
+    Done,
+    /// It needs the members that this claim names; see [`SharedFilter::insert_listed`].
+    Asks(Claim),
+}
+
 /// How good and how large a filter should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -126,12 +152,21 @@ impl SharedFilter for ConcurrentAdaptiveQuotientFilter {
             .build_concurrent()
     }
 
-    fn insert(&self, hash: Hash) -> Result<(), InsertError> {
-        self.insert(hash)
+    fn insert(&self, hash: Hash) -> Result<Insertion, InsertError> {
+        self.insert(hash).map(|()| Insertion::Done)
+    }
+
+    /// It never asks.
+    fn insert_listed(&self, claim: &Claim, _: &[Member]) -> Result<(), InsertError> {
+        self.insert(claim.query())
     }
 
     fn remove(&self, hash: Hash) -> Result<(), RemoveError> {
         self.remove(hash)
+    }
+
+    fn remove_listed(&self, claim: &Claim, members: &[Member]) -> Result<(), RemoveError> {
+        self.remove_listed(claim, members, None)
     }
 
     #[inline]
@@ -196,6 +231,115 @@ impl SharedFilter for ConcurrentAdaptiveQuotientFilter {
         let planned = (self.parameters()[shard].slots as f64 * PLANNED_LOAD) as usize;
         let capacity = (capacity > planned).then_some(capacity);
         self.rebuild_shard(shard, capacity, members, mistakes)
+    }
+
+    fn save_to(&self, path: &Path) -> Result<(), SnapshotError> {
+        self.save_to(path)
+    }
+
+    fn restore_from(path: &Path) -> Result<Self, SnapshotError> {
+        Self::restore_from(path)
+    }
+}
+
+/// Repairs are forgotten where there is no room for more: a mistake may be made again then.
+impl<S: CodedScheme> SharedFilter for ConcurrentCodedFilter<S> {
+    fn with_shape(shape: &Shape) -> Result<Self, BuildError> {
+        CodedFilter::builder()
+            .capacity(shape.capacity)
+            .false_positive_rate(shape.false_positive_rate)
+            .build_concurrent(shape.shards)
+    }
+
+    fn insert(&self, hash: Hash) -> Result<Insertion, InsertError> {
+        match self.insert(hash) {
+            Err(InsertError::Crowded) => Ok(Insertion::Asks(self.claim_to_insert(hash))),
+            inserted => inserted.map(|()| Insertion::Done),
+        }
+    }
+
+    fn insert_listed(&self, claim: &Claim, members: &[Member]) -> Result<(), InsertError> {
+        self.insert_listed(claim, members)
+    }
+
+    fn remove(&self, hash: Hash) -> Result<(), RemoveError> {
+        self.remove(hash)
+    }
+
+    fn remove_listed(&self, claim: &Claim, members: &[Member]) -> Result<(), RemoveError> {
+        self.remove_listed(claim, members)
+    }
+
+    #[inline]
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
+    }
+
+    fn check(&self, hash: Hash) -> Answer {
+        self.check(hash)
+    }
+
+    fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
+        self.contains_many(hashes, maybe);
+    }
+
+    /// Those of the whole block: its code may be full, and whatever was repaired there forgotten.
+    fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
+        self.claim_to_insert(query).suspects()
+    }
+
+    fn reach(&self, shard: usize) -> u128 {
+        let block = SharedFilter::suspects(self, *self.shard_hashes(shard).start());
+        // No block has more quotients than the first; rounding may add a hash to one.
+        block.end().as_u128() - block.start().as_u128() + 1
+    }
+
+    fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
+        self.adapt_dropping_ghosts(claim, members)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory_usage(&self) -> u64 {
+        self.memory_usage()
+    }
+
+    fn load(&self) -> f64 {
+        self.load()
+    }
+
+    fn shards(&self) -> usize {
+        self.shards()
+    }
+
+    fn shard_of(&self, hash: Hash) -> usize {
+        self.shard_of(hash)
+    }
+
+    fn shard_hashes(&self, shard: usize) -> RangeInclusive<Hash> {
+        self.shard_hashes(shard)
+    }
+
+    fn rebuild_shard(
+        &self,
+        shard: usize,
+        capacity: usize,
+        members: &[Hash],
+        mistakes: &[Hash],
+    ) -> Result<(), BuildError> {
+        let needed = (capacity as f64 / PLANNED_LOAD).ceil() as u64;
+        let mut slots = needed.max(self.parameters(shard).slots);
+        // Where hashes lie unevenly, there may be no room at the end of a table that isn't full.
+        let most = slots.saturating_mul(4);
+        loop {
+            let mistakes = mistakes.iter().copied();
+            match self.rebuild_shard(shard, slots, members.iter().copied(), mistakes) {
+                Err(BuildError::Full { .. }) if slots < most => slots += slots / 4 + 64,
+                rebuilt => return rebuilt,
+            }
+        }
     }
 
     fn save_to(&self, path: &Path) -> Result<(), SnapshotError> {

@@ -60,7 +60,7 @@ pub use backend::{FjallBackend, FjallOptions};
 #[cfg(feature = "redb")]
 pub use backend::{RedbBackend, RedbOptions};
 pub use error::{Result, StoreError};
-pub use filter::{Shape, SharedFilter};
+pub use filter::{Insertion, Shape, SharedFilter};
 pub use guard::{Guard, GuardBuilder, GuardError, Guarded, hash_column};
 pub use layout::Layout;
 pub use lists::{Entries, List, ListExport, ListOptions, ListStatistics, ListStore};

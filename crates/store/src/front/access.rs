@@ -103,7 +103,7 @@ impl<F: SharedFilter> Front<F> {
         let is_member = is_ready && !is_absent && (is_complete || is_listed()?);
         let removed = write();
         // If that failed, it may be there still.
-        if is_member && (removed.is_err() || self.filter.remove(hash).is_err()) {
+        if is_member && (removed.is_err() || !self.take(behind, hash, &[])) {
             self.counters.add(Count::GhostsLeft, 1);
         }
         removed.map(|()| true)

@@ -2,12 +2,15 @@
 
 use super::{Behind, Front};
 use crate::counters::Count;
-use crate::filter::SharedFilter;
+use crate::filter::{Insertion, SharedFilter};
 use crate::stripes::Locked;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
-use twiceshy::Hash;
+use twiceshy::{Answer, Claim, Hash, InsertError, Member, RemoveError};
+
+/// How often members are listed for one that is to be inserted or removed.
+const LISTINGS: usize = 8;
 
 /// Whether there was room for something in the filter; if not, it was not done.
 pub(super) enum Room<T, E> {
@@ -156,19 +159,74 @@ impl<F: SharedFilter> Front<F> {
         let _defence = (!threatened.is_empty()).then(|| self.defending());
         let mut inserted = 0;
         let mut insert = |&hash: &Hash| {
-            self.filter.insert(hash).map_err(|error| (hash, error.into()))?;
+            let inserts = self.insert(behind, hash, &new[..inserted]);
+            inserts.map_err(|error| (hash, error))?;
             inserted += 1;
             Ok(())
         };
         let admitted = new.iter().try_for_each(&mut insert);
         let admitted = admitted.and_then(|()| self.defend(behind, &threatened, new));
         if admitted.is_err() {
-            for &hash in &new[..inserted] {
+            for left in (0..inserted).rev() {
                 // It is there: nobody else may remove it meanwhile.
-                let _ = self.filter.remove(hash);
+                if !self.take(behind, new[left], &new[..left]) {
+                    self.counters.add(Count::GhostsLeft, 1);
+                }
             }
         }
         admitted
+    }
+
+    /// Inserts a new member into the filter, which may ask for those near it; `others` are in the
+    /// filter, but not behind yet.
+    fn insert<B: Behind>(&self, behind: &B, hash: Hash, others: &[Hash]) -> Result<(), B::Error> {
+        for _ in 0..LISTINGS {
+            let Insertion::Asks(claim) = self.filter.insert(hash)? else { return Ok(()) };
+            let listed = self.listed(behind, &claim, others)?;
+            match self.filter.insert_listed(&claim, &listed) {
+                // Something came or went that only shares a version; or there is a ghost.
+                Err(InsertError::Mismatch) => {}
+                inserted => return Ok(inserted?),
+            }
+        }
+        Err(InsertError::Mismatch.into())
+    }
+
+    /// Removes a member from the filter, which may ask for those near it; `others` are in the
+    /// filter, but not behind. Whether it is removed: else it is a ghost.
+    pub(super) fn take<B: Behind>(&self, behind: &B, hash: Hash, others: &[Hash]) -> bool {
+        match self.filter.remove(hash) {
+            Ok(()) => return true,
+            Err(RemoveError::Ambiguous) => {}
+            Err(_) => return false,
+        }
+        let others = [others, &[hash]].concat();
+        for _ in 0..LISTINGS {
+            let Answer::Maybe(claim) = self.filter.check(hash) else { return false };
+            let Ok(listed) = self.listed(behind, &claim, &others) else { return false };
+            match self.filter.remove_listed(&claim, &listed) {
+                Ok(()) => return true,
+                Err(RemoveError::Stale) => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// The members that a claim asks for: those behind, and others that aren't there.
+    fn listed<B: Behind>(
+        &self,
+        behind: &B,
+        claim: &Claim,
+        others: &[Hash],
+    ) -> Result<Vec<Member>, B::Error> {
+        self.counters.add(Count::BackendScans, 1);
+        let suspects = claim.suspects();
+        let mut members = behind.members(&suspects)?;
+        members.extend(others.iter().filter(|hash| suspects.contains(hash)));
+        members.sort_unstable();
+        members.dedup();
+        Ok(members.into_iter().map(Member::from).collect())
     }
 
     /// Does something; if there is no room in a shard of the filter, builds the shard again, a

@@ -74,8 +74,9 @@ impl<F: SharedFilter> Front<F> {
             let Answer::Maybe(claim) = self.filter.check(hash) else { continue };
             self.counted(|| may_join(at))?;
             self.counters.add(Count::BackendScans, 1);
-            let members = behind.members(&claim.suspects())?;
-            if let Err(error) = self.adapt(hash, &members) {
+            let suspects = claim.suspects();
+            let members = behind.members(&suspects)?;
+            if let Err(error) = self.adapt(hash, &suspects, &members) {
                 return Ok(Room::Needed { hash, error: error.into() });
             }
             self.counters.add(Count::Repairs, 1);

@@ -33,22 +33,26 @@ impl<F: SharedFilter> Front<F> {
         is_known: &Cell<bool>,
     ) -> Tried<(), B::Error> {
         let mut locked = self.lock(&[mistake]);
+        let mut count = Count::Repairs;
         if let Answer::Maybe(claim) = self.filter.check(mistake) {
             self.counters.add(Count::BackendScans, 1);
-            let members = behind.members(&claim.suspects())?;
+            let suspects = claim.suspects();
+            let members = behind.members(&suspects)?;
             if members.binary_search(&mistake).is_ok() {
                 return Ok(Room::Enough(()));
             }
             is_known.set(true);
-            if let Err(error) = self.adapt(mistake, &members) {
-                return Ok(Room::Needed { hash: mistake, error: error.into() });
+            match self.adapt(mistake, &suspects, &members) {
+                Ok(()) => {}
+                Err(error) if is_beyond_repair(&error) => count = Count::RepairsFailed,
+                Err(error) => return Ok(Room::Needed { hash: mistake, error: error.into() }),
             }
         } else if !is_known.get() && locked.has_mistake(mistake) {
             // Another repair came in between.
             return Ok(Room::Enough(()));
         }
         self.counters.add(Count::FalsePositives, 1);
-        self.counters.add(Count::Repairs, 1);
+        self.counters.add(count, 1);
         if locked.has_mistake(mistake) {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
@@ -56,13 +60,23 @@ impl<F: SharedFilter> Front<F> {
         Ok(Room::Enough(()))
     }
 
-    /// Tells the filter that a hash is no member, and which are, near it.
-    pub(super) fn adapt(&self, mistake: Hash, members: &[Hash]) -> Result<(), AdaptError> {
+    /// Tells the filter that a hash is no member, and which are, near it: all in an interval.
+    pub(super) fn adapt(
+        &self,
+        mistake: Hash,
+        interval: &RangeInclusive<Hash>,
+        members: &[Hash],
+    ) -> Result<(), AdaptError> {
         // The shard may grow, and then there are fewer suspects; whatever else makes a claim
         // stale is locked out.
         while let Answer::Maybe(claim) = self.filter.check(mistake) {
-            let suspects = members.iter().filter(|member| claim.suspects().contains(member));
-            let listed: Vec<Member> = suspects.map(|&member| member.into()).collect();
+            let suspects = claim.suspects();
+            if suspects.start() < interval.start() || suspects.end() > interval.end() {
+                // What isn't listed would be taken for a ghost.
+                return Err(AdaptError::Stale);
+            }
+            let listed = members.iter().filter(|member| suspects.contains(member));
+            let listed: Vec<Member> = listed.map(|&member| member.into()).collect();
             match self.filter.adapt(&claim, &listed) {
                 Ok(adaptation) => self.counters.add(Count::GhostsCleared, adaptation.ghosts),
                 Err(AdaptError::Stale) => {}
@@ -136,8 +150,13 @@ impl<F: SharedFilter> Front<F> {
             mistakes.retain(|mistake| members.binary_search(mistake).is_err());
             members.extend(new.iter().filter(|hash| suspects.contains(hash)));
             for mistake in mistakes {
-                self.adapt(mistake, &members).map_err(|error| (mistake, error.into()))?;
-                self.counters.add(Count::Repairs, 1);
+                match self.adapt(mistake, suspects, &members) {
+                    Ok(()) => self.counters.add(Count::Repairs, 1),
+                    Err(error) if is_beyond_repair(&error) => {
+                        self.counters.add(Count::RepairsFailed, 1);
+                    }
+                    Err(error) => return Err((mistake, error.into())),
+                }
             }
         }
         Ok(())
@@ -166,4 +185,10 @@ impl<F: SharedFilter> Front<F> {
         self.ready[shard].store(true, Ordering::Release);
         Ok(members.into_iter().sum())
     }
+}
+
+/// Whether more slots wouldn't help: the mistake goes on being made, which a write mustn't fail
+/// for.
+fn is_beyond_repair(error: &AdaptError) -> bool {
+    matches!(error, AdaptError::Crowded | AdaptError::Inseparable)
 }

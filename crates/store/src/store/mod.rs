@@ -47,6 +47,26 @@ pub use statistics::Statistics;
 /// The filter lives in memory. It is saved when the store is closed, and loaded when it is
 /// opened, if nothing was written since; otherwise it is built again from the members and the
 /// mistakes in the backend, shard by shard, while the store is used already.
+///
+/// # Other filters
+/// Any [`SharedFilter`] will do. One that keeps its repairs in fixed space, a
+/// [`ConcurrentCodedFilter`](twiceshy::ConcurrentCodedFilter), misses no member either, but where
+/// it has no room for a repair it forgets others: these mistakes cost another visit each. What was
+/// repaired, and is asked again, is
+/// [counted](Statistics::repeated_false_positives).
+///
+/// ```
+/// use twiceshy::{ConcurrentCodedFilter, Selectors};
+/// use twiceshy_store::{GuardedStore, MemoryBackend, Options};
+/// type Telescoping = ConcurrentCodedFilter<Selectors>;
+///
+/// let store: GuardedStore<_, Telescoping> =
+///     Options::new().capacity(1000).open_with(MemoryBackend::new(), None)?;
+/// store.put(b"alice", b"1")?;
+/// assert_eq!(store.get(b"alice")?.as_deref(), Some(&b"1"[..]));
+/// assert_eq!(store.get(b"mallory")?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct GuardedStore<B: Backend, F: SharedFilter = ConcurrentAdaptiveQuotientFilter> {
     inner: Arc<Inner<B, F>>,
     rebuilding: Option<JoinHandle<()>>,
