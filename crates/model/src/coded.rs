@@ -83,7 +83,7 @@ impl Shape {
 }
 
 /// A filter, and what it must hold.
-struct Stage<S> {
+struct Stage<S: CodedScheme> {
     filter: CodedFilter<S>,
     shape: Shape,
     /// Members, and how often each was inserted.

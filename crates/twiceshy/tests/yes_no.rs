@@ -32,7 +32,7 @@ fn lists_of_real_size_are_right_and_small() {
         assert!(answers.iter().all(|&other| other == answer));
     }
     let mut file = Vec::new();
-    filter.save(&mut file).unwrap();
+    filter.ship(&mut file).unwrap();
     // The least that is possible is 8.02.
     assert!((file.len() * 8) as f64 / 200_000.0 < 10.3, "{} bytes", file.len());
     let strangers: Vec<u64> = (1 << 40..(1 << 40) + 1_000_000).collect();
@@ -45,20 +45,20 @@ fn lists_of_real_size_are_right_and_small() {
 fn what_is_shipped_has_its_secret() {
     let filter = Keyed::<str, YesNoFilter>::build(&["evil"], &["good"], 0.001).unwrap();
     let (mut shipped, mut bare) = (Vec::new(), Vec::new());
-    filter.save(&mut shipped).unwrap();
+    filter.ship(&mut shipped).unwrap();
     filter.filter().save(&mut bare).unwrap();
-    let restored = Keyed::<str, YesNoFilter>::restore(&shipped[..]).unwrap();
+    let restored = Keyed::<str, YesNoFilter>::shipped(&shipped[..]).unwrap();
     assert!(restored.contains("evil") && !restored.contains("good"));
     assert_eq!(restored.filter(), filter.filter());
-    let error = Keyed::<str, YesNoFilter>::restore(&bare[..]).map(drop).unwrap_err();
+    let error = Keyed::<str, YesNoFilter>::shipped(&bare[..]).map(drop).unwrap_err();
     assert!(matches!(error, SnapshotError::NoSecret), "{error}");
     assert!(YesNoFilter::restore(&shipped[..]).is_ok_and(|other| other == *filter.filter()));
     for at in 0..shipped.len() {
         let mut changed = shipped.clone();
         changed[at] ^= 0x10;
-        assert!(Keyed::<str, YesNoFilter>::restore(&changed[..]).is_err(), "byte {at}");
+        assert!(Keyed::<str, YesNoFilter>::shipped(&changed[..]).is_err(), "byte {at}");
     }
     for length in 0..shipped.len() {
-        assert!(Keyed::<str, YesNoFilter>::restore(&shipped[..length]).is_err());
+        assert!(Keyed::<str, YesNoFilter>::shipped(&shipped[..length]).is_err());
     }
 }

@@ -81,7 +81,7 @@ impl<S: Scheme> CodedFilter<S> {
     fn of_table(table: QuotientTable, scheme: S, tally: CodedTally) -> Self {
         let CodedTally { len, adaptations, forgotten, unrepaired } = tally;
         let (versions, routines) = (Versions::new(table.slots()), S::routines(&table));
-        Self { table, scheme, versions, routines, len, adaptations, forgotten, unrepaired }
+        Self { table, scheme, routines, versions, len, adaptations, forgotten, unrepaired }
     }
 
     /// A filter of [possible](CodedParameters::check) parameters whose table is in `lines`, or

@@ -5,6 +5,7 @@ use super::lookup::{Contains, ContainsMany, LookClosely};
 use super::scheme::Scheme;
 use crate::bits::machine::{Compiled, Level};
 
+#[derive(Clone, Copy)]
 pub(crate) struct Routines<S: Scheme> {
     pub(super) contains: Compiled<Contains<S>>,
     pub(super) contains_many: Compiled<ContainsMany<S>>,
@@ -22,12 +23,5 @@ impl<S: Scheme> Routines<S> {
             insert: Compiled::new::<SHAPE>(level),
             insert_at: Compiled::new::<SHAPE>(level),
         }
-    }
-}
-
-impl<S: Scheme> Copy for Routines<S> {}
-impl<S: Scheme> Clone for Routines<S> {
-    fn clone(&self) -> Self {
-        *self
     }
 }

@@ -56,26 +56,26 @@ impl<K: ?Sized> Keyed<K, YesNoFilter> {
     /// use twiceshy::{Keyed, YesNoFilter};
     /// let filter = Keyed::<str, YesNoFilter>::build(&["evil"], &["good"], 0.01)?;
     /// let mut file = Vec::new();
-    /// filter.save(&mut file)?;
-    /// let shipped = Keyed::<str, YesNoFilter>::restore(&file[..])?;
+    /// filter.ship(&mut file)?;
+    /// let shipped = Keyed::<str, YesNoFilter>::shipped(&file[..])?;
     /// assert!(shipped.contains("evil") && !shipped.contains("good"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// If writing fails.
-    pub fn save(&self, writer: impl Write) -> Result<(), SnapshotError> {
+    pub fn ship(&self, writer: impl Write) -> Result<(), SnapshotError> {
         write(self.filter(), Telling::All(self.secret()), writer)
     }
 
-    /// As [`save`](Self::save), to a file, at once or not at all; see
+    /// As [`ship`](Self::ship), to a file, at once or not at all; see
     /// [`save_to`](crate::AdaptiveQuotientFilter::save_to). Whoever may read files there may read
     /// it.
     ///
     /// # Errors
     /// If the file can't be replaced.
-    pub fn save_to(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
-        at(path.as_ref(), |path| replace(path, Readers::AsBefore, |file| self.save(file)))
+    pub fn ship_to(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
+        at(path.as_ref(), |path| replace(path, Readers::AsBefore, |file| self.ship(file)))
     }
 
     /// Reads a [snapshot](crate::snapshot), all of it and not a byte more. Its checksums and all
@@ -84,15 +84,15 @@ impl<K: ?Sized> Keyed<K, YesNoFilter> {
     /// # Errors
     /// If reading fails, or if it is no snapshot of a valid filter, or
     /// [`SnapshotError::NoSecret`] if it is one of hashes.
-    pub fn restore(reader: impl Read) -> Result<Self, SnapshotError> {
+    pub fn shipped(reader: impl Read) -> Result<Self, SnapshotError> {
         Self::of(read(&mut Input::new(reader))?)
     }
 
-    /// As [`restore`](Self::restore), of a file that holds nothing else.
+    /// As [`shipped`](Self::shipped), of a file that holds nothing else.
     ///
     /// # Errors
-    /// As [`restore`](Self::restore), or if the file can't be opened or is too long.
-    pub fn restore_from(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
+    /// As [`shipped`](Self::shipped), or if the file can't be opened or is too long.
+    pub fn shipped_from(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
         at(path.as_ref(), |path| {
             let mut input = Input::new(File::open(path)?);
             let read = read(&mut input)?;

@@ -77,7 +77,7 @@ impl Demo {
         let results =
             run::run(self, &directory, session).with_context(|| directory.display().to_string())?;
         drop(removal);
-        target.write(&page::page(&results).to_html())?;
+        target.write(page::page(&results).to_html())?;
         self.tell(&results, &target, session)
     }
 

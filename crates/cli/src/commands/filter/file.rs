@@ -12,7 +12,7 @@ pub(super) type LineFilter = Keyed<[u8], AdaptiveQuotientFilter>;
 /// Reads a filter, with the secret that is in it, or with the one that was given.
 pub(super) fn load(path: &Path, secret: &SecretArgs) -> Result<LineFilter> {
     Ok(match secret.read()? {
-        Some(secret) => LineFilter::restore_from(path, secret)?,
+        Some(secret) => Keyed::restore_from(path, secret)?,
         None => {
             LineFilter::restore_with_secret_from(path).map_err(|error| match error.cause() {
                 SnapshotError::NoSecret => {

@@ -42,7 +42,7 @@ impl Apply {
         let delta = Delta::from_bytes(&bytes).with_context(name)?;
         let new = load(&self.list)?.0.apply(&delta).with_context(name)?;
         let held = target.hold();
-        new.save_to(target.path())?;
+        new.ship_to(target.path())?;
         drop(held);
         drop(progress);
         let report = Report::new()

@@ -113,12 +113,11 @@ impl Build {
         // What is impossible is refused before anything is read.
         builder.clone().build(&[], &[])?;
         let secret = like.as_ref().map(|(filter, _)| filter.secret().clone());
-        let (mut lists, secret) = match &self.from {
-            Some(directory) => Lists::kept(directory, secret.as_ref())?,
-            None => {
-                let secret = secret.map_or_else(Secret::generate, Ok)?;
-                (self.read(matching, &KeyedHasher::new(&secret), session)?, secret)
-            }
+        let (mut lists, secret) = if let Some(directory) = &self.from {
+            Lists::kept(directory, secret.as_ref())?
+        } else {
+            let secret = secret.map_or_else(Secret::generate, Ok)?;
+            (self.read(matching, &KeyedHasher::new(&secret), session)?, secret)
         };
         let progress = session.progress("building", Total::Unknown);
         let on_both = self.prefer.map(|prefer| lists.tell_apart(prefer));
@@ -132,7 +131,7 @@ impl Build {
             built => Keyed::new(built?, secret),
         };
         let held = target.hold();
-        filter.save_to(target.path())?;
+        filter.ship_to(target.path())?;
         drop(held);
 
         let filter = filter.filter();

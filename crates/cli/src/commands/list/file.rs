@@ -10,7 +10,7 @@ pub(super) type ListFilter = Keyed<[u8], YesNoFilter>;
 
 /// Reads a list, and how its keys are matched.
 pub(super) fn load(path: &Path) -> Result<(ListFilter, Matching)> {
-    let filter = ListFilter::restore_from(path)?;
+    let filter = ListFilter::shipped_from(path)?;
     let matching = Matching::of_label(filter.filter().label());
     let matching = matching.with_context(|| {
         format!("{}: its keys are matched in a way that this program doesn't know", path.display())

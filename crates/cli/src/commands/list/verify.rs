@@ -85,7 +85,7 @@ impl Verify {
 }
 
 /// Lines of a list, and how many of them were answered otherwise.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Tally {
     checked: u64,
     wrong: u64,

@@ -227,10 +227,11 @@ impl Block<'_> {
         let bits = self.shape.remainder_bits;
         let at = self.remainders();
         // All of them: where it is, if at all, can't be foreseen.
-        run.fold(false, |found, number| {
+        let equal = run.map(|number| {
             let remainder = self.window(at + number * bits as usize) & low_bits(bits);
-            found | (remainder == wanted)
-        })
+            u32::from(remainder == wanted)
+        });
+        equal.sum::<u32>() > 0
     }
 
     /// What is in it, if it is a block that takes `bytes` bytes, written as it should be.

@@ -118,7 +118,7 @@ impl YesNoFilterBuilder {
             match write(shape, rate, self.label, yes, no) {
                 // Never, by random hashes.
                 Err(Unseparated::Group) => {
-                    shape = self.plan(counts, rate, shape.remainder_bits + 1)?
+                    shape = self.plan(counts, rate, shape.remainder_bits + 1)?;
                 }
                 Err(Unseparated::Equal(hash)) => {
                     let place = |hashes: &[Hash]| hashes.iter().position(|&other| other == hash);

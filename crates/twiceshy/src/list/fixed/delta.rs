@@ -271,7 +271,9 @@ fn write_edits(writer: &mut BitWriter, old: &[u64], new: &[u64], bits: u32) {
 
 fn write_fingerprints(writer: &mut BitWriter, fingerprints: &[u64], bits: u32) {
     gamma(writer, fingerprints.len() as u64);
-    fingerprints.iter().for_each(|&fingerprint| writer.push(fingerprint, bits));
+    for &fingerprint in fingerprints {
+        writer.push(fingerprint, bits);
+    }
 }
 
 /// Writes a number so that small ones are short: as many zeros as it has bits but one, then these,
@@ -433,9 +435,12 @@ impl Delta {
         }
         let length = |expected: u64| DeltaError::Length { found: bytes.len() as u64, expected };
         let header: &[u8; HEADER] = bytes.first_chunk().ok_or_else(|| length(HEADER as u64 + 4))?;
-        let long = |at: usize| u64::from_le_bytes(*header[at..].first_chunk().expect("8 bytes"));
-        let short = |at: usize| u32::from_le_bytes(*header[at..].first_chunk().expect("4 bytes"));
-        let wide = |at: usize| u128::from_le_bytes(*header[at..].first_chunk().expect("16 bytes"));
+        let number = |at: usize, size: usize| {
+            let bytes = header[at..at + size].iter().rev();
+            bytes.fold(0u128, |number, &byte| number << 8 | u128::from(byte))
+        };
+        let (wide, long) = (|at| number(at, 16), |at| number(at, 8) as u64);
+        let short = |at| number(at, 4) as u32;
         if short(8) != VERSION {
             return Err(DeltaError::Version(short(8)));
         }
@@ -453,7 +458,7 @@ impl Delta {
             group_bits: short(68),
             low_bits: short(72),
         };
-        let rate = f64::from_le_bytes(*header[104..].first_chunk().expect("8 bytes"));
+        let rate = f64::from_bits(long(104));
         let (yes, no, fingerprints) = (long(80), long(88), long(96));
         let tally = Tally { yes, no, fingerprints, rate, label: short(76) };
         if !shape.is_possible() || !tally.is_possible() || short(12) > WHOLE {
