@@ -70,11 +70,16 @@ impl Card {
         // It takes log(others / members) bits; the exact one lets half of the others through.
         let others = (yes.len() as f64 / (2.0 * rate)).ceil() as usize;
         approximate.set_universe_size(yes.len() + others.max(no.len()) + 1);
-        yes.iter().for_each(|&hash| approximate.insert(Item::new(hash, true)));
+        for &hash in yes {
+            approximate.insert(Item::new(hash, true));
+        }
         builder.collect_approx_ribbons(vec![ApproximateRibbon::from(approximate)]);
         let mut exact = builder.new_exact_builder(&[]);
-        yes.iter().for_each(|&hash| exact.insert(Item::new(hash, true)));
-        no.iter().for_each(|&hash| exact.insert(Item::new(hash, false)));
+        for (list, is_yes) in [(yes, true), (no, false)] {
+            for &hash in list {
+                exact.insert(Item::new(hash, is_yes));
+            }
+        }
         let exact = ExactRibbon::from(exact);
         builder.collect_exact_ribbons(vec![exact]);
         Self(builder.build::<Item>((), ()))
