@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use twiceshy::{Answer, Claim, Hash, InsertError, Member, RemoveError};
 
 /// How often members are listed for one that is to be inserted or removed.
-const LISTINGS: usize = 8;
+const LISTINGS: usize = 32;
 
 /// Whether there was room for something in the filter; if not, it was not done.
 pub(super) enum Room<T, E> {
