@@ -7,6 +7,8 @@ mod cuckoo;
 mod peers;
 pub(crate) mod range;
 
+pub(crate) use coded::Telescoping;
+
 use abf::Abf;
 use aqf::Aqf;
 use peers::Peer;
