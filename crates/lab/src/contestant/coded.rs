@@ -4,8 +4,8 @@ use super::aqf::hasher;
 use super::{Contestant, Shape};
 use std::collections::BTreeSet;
 use twiceshy::{
-    AdaptError, AdaptiveFilter, Answer, Dynamic, ExtensionFilter, Hash, InsertError, KeyedHasher,
-    Member, TelescopingFilter,
+    AdaptError, AdaptiveFilter, Answer, CodedStatistics, Dynamic, ExtensionFilter, Hash,
+    InsertError, KeyedHasher, Member, TelescopingFilter,
 };
 
 /// What members have to be listed for, but repairs.
@@ -44,27 +44,42 @@ fn near(members: &BTreeSet<Hash>, hashes: std::ops::RangeInclusive<Hash>) -> Vec
     members.range(hashes).map(|&hash| hash.into()).collect()
 }
 
-pub(super) struct Coded<F> {
+pub(crate) struct Coded<F> {
     filter: F,
     hasher: KeyedHasher,
     /// The members, by hash: the reverse map.
     members: BTreeSet<Hash>,
 }
 
+/// The telescoping filter, for experiments that look inside.
+pub(crate) type Telescoping = Coded<TelescopingFilter>;
+
+impl Telescoping {
+    /// One whose codes have so many bits for 64 slots, about.
+    pub(crate) fn with_code(shape: &Shape, code_bits: u32) -> Self {
+        let builder = TelescopingFilter::builder().slots(shape.slots).code_bits(code_bits);
+        Self::new(builder.remainder_bits(shape.remainder_bits).build(), shape)
+    }
+
+    pub(crate) fn statistics(&self) -> CodedStatistics {
+        self.filter.statistics()
+    }
+}
+
 pub(super) fn telescoping(shape: &Shape) -> Box<dyn Contestant> {
     let builder = TelescopingFilter::builder().slots(shape.slots);
-    Coded::boxed(builder.remainder_bits(shape.remainder_bits).build(), shape)
+    Box::new(Coded::new(builder.remainder_bits(shape.remainder_bits).build(), shape))
 }
 
 pub(super) fn extension(shape: &Shape) -> Box<dyn Contestant> {
     let builder = ExtensionFilter::builder().slots(shape.slots);
-    Coded::boxed(builder.remainder_bits(shape.remainder_bits).build(), shape)
+    Box::new(Coded::new(builder.remainder_bits(shape.remainder_bits).build(), shape))
 }
 
-impl<F: Listed + 'static> Coded<F> {
-    fn boxed<E: std::fmt::Debug>(filter: Result<F, E>, shape: &Shape) -> Box<dyn Contestant> {
+impl<F> Coded<F> {
+    fn new<E: std::fmt::Debug>(filter: Result<F, E>, shape: &Shape) -> Self {
         let filter = filter.expect("memory for a filter");
-        Box::new(Self { filter, hasher: hasher(shape.seed), members: BTreeSet::new() })
+        Self { filter, hasher: hasher(shape.seed), members: BTreeSet::new() }
     }
 }
 

@@ -10,6 +10,8 @@ mod peers;
 pub(crate) mod range;
 pub(crate) mod utaf;
 
+pub(crate) use coded::Telescoping;
+
 use abf::Abf;
 use aqf::Aqf;
 use peers::Peer;

@@ -7,12 +7,14 @@ mod adaptivity;
 mod bloom;
 mod churn;
 mod climber;
+mod code_size;
 mod crash;
 mod hostile;
 mod merge_bulk;
 mod merged_split;
 mod micro;
 mod more_bits;
+mod query_ratio;
 mod range_adversary;
 mod range_expansion;
 mod range_fpr;
@@ -21,6 +23,7 @@ mod range_speed;
 mod real_lists;
 mod reverse_map;
 mod scale;
+mod selector_frequencies;
 mod space;
 mod stores;
 mod summary;
@@ -77,6 +80,9 @@ pub(crate) const ALL: &[&Experiment] = &[
     &more_bits::MORE_BITS,
     &whittling::WHITTLING,
     &whittling_fixed_space::WHITTLING_FIXED_SPACE,
+    &code_size::CODE_SIZE,
+    &selector_frequencies::SELECTOR_FREQUENCIES,
+    &query_ratio::QUERY_RATIO,
     &climber::CLIMBER,
     &bloom::BLOOM,
     &crash::CRASH,

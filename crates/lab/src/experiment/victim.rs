@@ -16,11 +16,20 @@ pub(super) struct Guarded {
     pub(super) filter: Box<dyn Contestant>,
 }
 
+/// As many members as make the papers' load.
+pub(super) fn members(shape: &Shape) -> Vec<u64> {
+    (0..shape.members()).map(scatter).collect()
+}
+
 impl Guarded {
     /// Filled to the papers' load.
     pub(super) fn new(kind: Kind, shape: &Shape) -> Self {
-        let mut filter = kind.build(shape);
-        filter.insert(&(0..shape.members()).map(scatter).collect::<Vec<_>>());
+        Self::of(kind.build(shape), shape)
+    }
+
+    /// The same with a filter that is empty as yet.
+    pub(super) fn of(mut filter: Box<dyn Contestant>, shape: &Shape) -> Self {
+        filter.insert(&members(shape));
         Self { filter }
     }
 }

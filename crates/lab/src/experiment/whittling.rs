@@ -26,11 +26,16 @@ const RATIOS: [u64; 5] = [1, 5, 10, 20, 50];
 /// The one whose rounds are shown.
 const SHOWN: usize = 2;
 
-/// A filter, and its adversary with so many queries a member.
-pub(super) fn begin(kind: Kind, shape: &Shape, ratio: u64) -> (Guarded, Whittling) {
+/// The adversary, with so many queries a member.
+pub(super) fn against(shape: &Shape, ratio: u64) -> Whittling {
     let queries = uniform(u64::MAX, shape.seed).expect("a universe");
     let queries = queries.take((ratio * shape.members()) as usize).collect();
-    (Guarded::new(kind, shape), Whittling::new(queries, SUBROUNDS, JUDGE))
+    Whittling::new(queries, SUBROUNDS, JUDGE)
+}
+
+/// A filter, and its adversary.
+pub(super) fn begin(kind: Kind, shape: &Shape, ratio: u64) -> (Guarded, Whittling) {
+    (Guarded::new(kind, shape), against(shape, ratio))
 }
 
 /// All rounds of one game; without queries nothing is asked.

@@ -167,8 +167,11 @@ impl<W: Word> Decoder<W> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scheme::{Extensions, Scheme, Selectors, Symbol};
+    use super::super::tests::random;
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn encoded(bits: u32, decisions: &[(bool, Odds)]) -> Option<u128> {
         let mut encoder = Encoder::new(bits);
@@ -208,6 +211,93 @@ mod tests {
             prop_assert_eq!(encoded(bits, &too_many), Some(0));
             let late = [too_many, vec![(true, Odds::EVEN)]].concat();
             prop_assert_eq!(encoded(bits, &late), None);
+        }
+    }
+
+    /// The bits that blocks of symbols take, by how much the interval of their code is shorter
+    /// than that of all codes: for each symbol, on the average.
+    fn bits_per_symbol<S: Scheme>(scheme: &S, mut draw: impl FnMut() -> Symbol) -> f64 {
+        const BITS: u32 = 120;
+        let (blocks, entries) = (20_000, 20);
+        let mut bits = 0.0;
+        for _ in 0..blocks {
+            let symbols: Vec<Symbol> = (0..entries).map(|_| draw()).collect();
+            let mut encoder = Encoder::new(BITS);
+            let most = scheme.begin(&symbols, &mut encoder);
+            for symbol in symbols {
+                scheme.write(symbol, most, &mut encoder);
+            }
+            bits += f64::from(BITS) - (encoder.length as f64).log2();
+            assert!(encoder.finish().is_some());
+        }
+        bits / f64::from(blocks * entries)
+    }
+
+    /// Whether two numbers differ by 3 % at most.
+    fn is_near(measured: f64, bound: f64) -> bool {
+        (measured / bound - 1.0).abs() < 0.03
+    }
+
+    #[test]
+    fn codes_have_the_length_of_the_entropy() {
+        let part = |chance: f64| -chance * chance.log2();
+        let entropy = |chance: f64| part(chance) + part(1.0 - chance);
+        let mut numbers = random(1);
+        let mut happens = |chance: f64| (numbers.next().unwrap() as f64) < chance * 2f64.powi(64);
+        for chance in [0.1, 0.2, 0.24] {
+            // A level is reached with the same chance from each below.
+            let bound = entropy(chance) / (1.0 - chance);
+            let telescoping = Selectors::new(1 << 20, 8, bound);
+            let draw = || (0..13).find(|_| !happens(chance)).unwrap_or(13);
+            let bits = bits_per_symbol(&telescoping, draw);
+            assert!(is_near(bits, bound), "{bits} bits a selector, entropy {bound}");
+        }
+        for chance in [0.05, 0.1, 0.15] {
+            // Each bit more with a chance of one half; of a length all are as likely.
+            let bound = entropy(chance) + 4.0 * chance;
+            let extending = Extensions::new(1 << 20, 8, bound);
+            let draw = || {
+                if !happens(chance) {
+                    return 0;
+                }
+                let length = 1 + (0..29).find(|_| happens(0.5)).unwrap_or(29);
+                (0..length).fold(1, |symbol, _| symbol << 1 | Symbol::from(happens(0.5)))
+            };
+            let bits = bits_per_symbol(&extending, draw);
+            assert!(is_near(bits, bound), "{bits} bits an extension, entropy {bound}");
+        }
+    }
+
+    /// Of all codes, those that are what their symbols are written as, by symbols. The others
+    /// are refused: they read as what is written otherwise, or can't be written at all.
+    fn canonical<S: Scheme>(scheme: &S, bits: u32) -> BTreeMap<Vec<Symbol>, u128> {
+        let mut codes = BTreeMap::new();
+        for code in 0..1 << bits {
+            let symbols = scheme.decode(code, bits);
+            match scheme.encode(&symbols, bits) {
+                Some(written) if written == code => {
+                    assert_eq!(codes.insert(symbols, code), None, "a code has one meaning");
+                }
+                Some(written) => {
+                    assert!(written < code, "a code is the least number of its interval");
+                    assert_eq!(codes.get(&symbols), Some(&written));
+                }
+                None => {}
+            }
+        }
+        codes
+    }
+
+    #[test]
+    fn all_that_is_written_is_one_of_the_codes_that_are_accepted() {
+        for bits in 8..=13 {
+            let telescoping = canonical(&Selectors::new(1 << 20, 8, 0.9), bits);
+            let extending = canonical(&Extensions::new(1 << 20, 8, 0.9), bits);
+            // Codes that announce high levels, and have none.
+            assert!(telescoping.len() < 1 << bits);
+            for codes in [telescoping, extending] {
+                assert!(codes[&vec![]] == 0 && codes.len() > 1 << (bits - 1));
+            }
         }
     }
 }
