@@ -61,7 +61,7 @@ fn random(seed: u64) -> impl Fn(u64) -> Hash + Clone {
 }
 
 /// A filter, and its members in hash order.
-struct Set<S> {
+struct Set<S: CodedScheme> {
     filter: CodedFilter<S>,
     members: BTreeSet<Hash>,
 }

@@ -10,7 +10,7 @@ use twiceshy::{
 };
 
 /// A filter, and its members behind a lock, as a store would have them.
-struct Guarded<S> {
+struct Guarded<S: CodedScheme> {
     filter: ConcurrentCodedFilter<S>,
     members: Mutex<BTreeSet<Hash>>,
 }
