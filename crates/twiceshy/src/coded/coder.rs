@@ -47,8 +47,13 @@ impl Odds {
 }
 
 /// A number that an interval's length fits.
-pub(crate) trait Word: Copy + Ord + core::ops::SubAssign {
+pub(crate) trait Word: Copy + Ord {
     const ZERO: Self;
+
+    fn minus(self, other: Self) -> Self;
+
+    /// One of two, without a branch on which: that can't be foreseen.
+    fn choose(is_first: bool, first: Self, second: Self) -> Self;
 
     /// The part of an interval that long that is for "no".
     fn share(self, odds: Odds) -> Self;
@@ -59,8 +64,56 @@ pub(crate) trait Word: Copy + Ord + core::ops::SubAssign {
     fn all(bits: u32) -> Self;
 }
 
+/// The length of an interval of codes of at most [`Short::BITS`] bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Short(u64);
+
+impl Short {
+    /// So many, that a share takes one multiplication.
+    pub(crate) const BITS: u32 = u64::BITS - Odds::BITS;
+}
+
+impl Word for Short {
+    const ZERO: Self = Self(0);
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        Self(self.0.wrapping_sub(other.0))
+    }
+
+    #[inline(always)]
+    fn choose(is_first: bool, first: Self, second: Self) -> Self {
+        Self(u64::choose(is_first, first.0, second.0))
+    }
+
+    #[inline(always)]
+    fn share(self, odds: Odds) -> Self {
+        Self(self.0.wrapping_mul(odds.0.into()) >> Odds::BITS)
+    }
+
+    #[inline(always)]
+    fn from_code(code: u128) -> Self {
+        Self(code as u64)
+    }
+
+    #[inline(always)]
+    fn all(bits: u32) -> Self {
+        Self(1 << bits)
+    }
+}
+
 impl Word for u64 {
     const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline(always)]
+    fn choose(is_first: bool, first: Self, second: Self) -> Self {
+        second ^ (first ^ second) & Self::from(is_first).wrapping_neg()
+    }
 
     #[inline(always)]
     fn share(self, odds: Odds) -> Self {
@@ -80,6 +133,16 @@ impl Word for u64 {
 
 impl Word for u128 {
     const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline(always)]
+    fn choose(is_first: bool, first: Self, second: Self) -> Self {
+        second ^ (first ^ second) & Self::from(is_first).wrapping_neg()
+    }
 
     #[inline(always)]
     fn share(self, odds: Odds) -> Self {
@@ -154,13 +217,9 @@ impl<W: Word> Decoder<W> {
     pub(crate) fn decide(&mut self, odds: Odds) -> bool {
         let no = self.length.share(odds);
         // Nothing but "no" is left, even where there would be no room for it.
-        let yes = self.above >= no && !self.is_done();
-        if yes {
-            self.above -= no;
-            self.length -= no;
-        } else {
-            self.length = no;
-        }
+        let yes = (self.above >= no) & !self.is_done();
+        self.above = W::choose(yes, self.above.minus(no), self.above);
+        self.length = W::choose(yes, self.length.minus(no), no);
         yes
     }
 }
@@ -198,6 +257,7 @@ mod tests {
                 prop_assert!(code < 1 << bits);
                 prop_assert!(agrees::<u128>(bits, code, &decisions));
                 prop_assert!(bits > 63 || agrees::<u64>(bits, code, &decisions));
+                prop_assert!(bits > Short::BITS || agrees::<Short>(bits, code, &decisions));
                 let is_no = decisions.iter().all(|&(yes, _)| !yes);
                 prop_assert_eq!(code == 0, is_no);
             }

@@ -136,6 +136,31 @@ impl<S: Scheme> CodedFilter<S> {
         Begun { place: self.table.home::<SHAPE>(quotient), fraction }
     }
 
+    /// Whether an entry of a run covers a hash, if there is a code, and the run in its home's line.
+    #[inline(always)]
+    fn look_at_home<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        begun: Begun,
+        hash: Hash,
+    ) -> Option<bool> {
+        let (table, home) = (&self.table, begun.place);
+        let code = table.code::<SHAPE>(home);
+        if code == 0 {
+            return None;
+        }
+        let (mut lanes, ordinal) = table.run_at_home::<M, SHAPE>(machine, home)?;
+        let scaled = self.scheme.digits().scale(hash);
+        let mut is_covered = false;
+        self.scheme.decode_from(code, table.code_bits_of::<SHAPE>(), ordinal, |symbol| {
+            let Some(lane) = lanes.next() else { return false };
+            let value = table.value_at::<SHAPE>(Place::new(home.block(), lane));
+            is_covered = self.scheme.covers(Spelt { value, symbol }, scaled);
+            !is_covered
+        });
+        Some(is_covered)
+    }
+
     /// Whether an entry of its run covers a hash; rare enough to be dispatched once more.
     #[cold]
     fn find(&self, hash: Hash) -> bool {
@@ -166,7 +191,23 @@ struct Begun {
     fraction: u128,
 }
 
-/// Looks at one line, and if that doesn't tell, [closely](LookClosely).
+/// Looks at one line whose code changes values, and if that doesn't tell, [closely](LookClosely).
+pub(super) struct ContainsCoded<S>(PhantomData<S>);
+
+impl<S: Scheme> Routine for ContainsCoded<S> {
+    type Subject<'a> = &'a CodedFilter<S>;
+    type Argument = Hash;
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<M: Machine, const SHAPE: u32>(machine: M, filter: &CodedFilter<S>, hash: Hash) -> bool {
+        let evidence = filter.evidence::<M, SHAPE, false>(machine, filter.begin::<SHAPE>(hash));
+        evidence.scan() != Scan::Absent && filter.routines.look_closely.run(filter, hash)
+    }
+}
+
+/// Looks at one line, and if that doesn't tell, [closely](LookClosely). Where codes change values,
+/// and there is one, [another routine](ContainsCoded) goes on: so this one stays short.
 pub(super) struct Contains<S>(PhantomData<S>);
 
 impl<S: Scheme> Routine for Contains<S> {
@@ -178,6 +219,9 @@ impl<S: Scheme> Routine for Contains<S> {
     fn run<M: Machine, const SHAPE: u32>(machine: M, filter: &CodedFilter<S>, hash: Hash) -> bool {
         let begun = filter.begin::<SHAPE>(hash);
         filter.table.prefetch_across::<SHAPE>(begun.place);
+        if S::MEMBERS_TO_FORGET && filter.table.code::<SHAPE>(begun.place) != 0 {
+            return filter.routines.contains_coded.run(filter, hash);
+        }
         match filter.evidence::<M, SHAPE, false>(machine, begun).scan() {
             Scan::Absent => false,
             Scan::Present => true,
@@ -186,7 +230,8 @@ impl<S: Scheme> Routine for Contains<S> {
     }
 }
 
-/// Looks at two lines, or else walks through the run.
+/// Decodes, if all of the run is in its home's line; else looks at two lines, or else walks through
+/// the run.
 pub(super) struct LookClosely<S>(PhantomData<S>);
 
 impl<S: Scheme> Routine for LookClosely<S> {
@@ -197,6 +242,9 @@ impl<S: Scheme> Routine for LookClosely<S> {
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(machine: M, filter: &CodedFilter<S>, hash: Hash) -> bool {
         let begun = filter.begin::<SHAPE>(hash);
+        if let Some(is_covered) = filter.look_at_home::<M, SHAPE>(machine, begun, hash) {
+            return is_covered;
+        }
         match filter.evidence::<M, SHAPE, true>(machine, begun).scan() {
             Scan::Absent => false,
             Scan::Present => true,

@@ -5,7 +5,7 @@
 //! its slot, and the symbol. So an entry covers a hash if the hash, at the entry's level, is
 //! spelt the same.
 
-use super::coder::{Decoder, Encoder, Odds, Word};
+use super::coder::{Decoder, Encoder, Odds, Short, Word};
 use super::routines::Routines;
 use crate::bits::machine::Machine;
 use crate::fingerprint::Digits;
@@ -82,6 +82,17 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
 
     fn read<W: Word>(&self, most: u32, decoder: &mut Decoder<W>) -> Symbol;
 
+    /// Reads so many symbols that nobody wants to know, or all that are left.
+    #[inline(always)]
+    fn skip<W: Word>(&self, count: usize, most: u32, decoder: &mut Decoder<W>) {
+        for _ in 0..count {
+            if decoder.is_done() {
+                break;
+            }
+            self.read(most, decoder);
+        }
+    }
+
     /// Whether an entry covers a hash.
     #[inline(always)]
     fn covers(&self, entry: Spelt, scaled: Scaled) -> bool {
@@ -111,7 +122,9 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Calls `each` with the symbols from one on, as long as it says so.
     #[inline(always)]
     fn decode_from(&self, code: u128, bits: u32, from: usize, each: impl FnMut(Symbol) -> bool) {
-        if bits < u64::BITS {
+        if bits <= Short::BITS {
+            self.decode_as::<Short>(code, bits, from, each);
+        } else if bits < u64::BITS {
             self.decode_as::<u64>(code, bits, from, each);
         } else {
             self.decode_as::<u128>(code, bits, from, each);
@@ -128,12 +141,7 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     ) {
         let mut decoder = Decoder::<W>::new(code, bits);
         let most = self.begun(&mut decoder);
-        for _ in 0..from {
-            if decoder.is_done() {
-                break;
-            }
-            self.read(most, &mut decoder);
-        }
+        self.skip(from, most, &mut decoder);
         loop {
             let symbol = if decoder.is_done() { 0 } else { self.read(most, &mut decoder) };
             if !each(symbol) {
@@ -267,6 +275,17 @@ impl Scheme for Selectors {
             symbol += 1;
         }
         symbol
+    }
+
+    /// All decisions are alike, so where one symbol ends need not be a branch.
+    #[inline(always)]
+    fn skip<W: Word>(&self, count: usize, most: u32, decoder: &mut Decoder<W>) {
+        let (mut left, mut symbol) = (count, 0);
+        while left > 0 && !decoder.is_done() {
+            symbol = (symbol + 1) * u32::from(decoder.decide(self.odds));
+            symbol *= u32::from(symbol < most);
+            left -= usize::from(symbol == 0);
+        }
     }
 }
 
@@ -403,11 +422,7 @@ pub(crate) struct FirstDigits([u64; FEW as usize]);
 impl Wanted for FirstDigits {
     #[inline(always)]
     fn of<M: Machine>(self, machine: M, window: Window) -> u64 {
-        let [a, b, c, d] = self.0;
-        window.equal(machine, a)
-            | window.equal(machine, b)
-            | window.equal(machine, c)
-            | window.equal(machine, d)
+        window.equal_any(machine, self.0)
     }
 }
 

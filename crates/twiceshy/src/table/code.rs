@@ -7,7 +7,9 @@
 //! pushes others.
 
 use super::TableFull;
-use super::layout::{Block, Geometry, Place, Plane, QuotientTable, set_window, window};
+use super::layout::{
+    Block, Geometry, Place, Plane, QuotientTable, set_window, stored_spill, window,
+};
 use super::locate::Clusters;
 use super::walk::Spot;
 use crate::bits::machine::Machine;
@@ -81,6 +83,38 @@ impl QuotientTable {
         let behind = (position - start).min(geometry.lanes().into()) as u32;
         let unused = clusters.all_unused(machine, spill) & low_bits(behind);
         before as usize - unused.count_ones() as usize
+    }
+
+    /// The lanes of the run of the quotient at `home`, and the ordinal of its first entry, if all
+    /// of it is in the home's block.
+    #[inline(always)]
+    pub(crate) fn run_at_home<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        home: Place,
+    ) -> Option<(Range<u32>, usize)> {
+        let (block, geometry) = (self.block_of(home), self.geometry_of::<SHAPE>());
+        let spill = stored_spill(block) as u32;
+        let occupied = geometry.plane(block, Plane::Occupied);
+        let spilt = machine.low_bits(spill);
+        let ends = geometry.run_ends(block) & !spilt;
+        let rank = machine.lowest(occupied, home.lane()).count_ones();
+        let end = machine.deposit_bit((occupied >> home.lane() & 1) << rank, ends);
+        if end == 0 || spill >= geometry.lanes() {
+            return None;
+        }
+        let before = ends & (end - 1) | spilt | machine.low_bits(home.lane());
+        let start = u64::BITS - before.leading_zeros();
+        let clusters = Clusters { occupied, ends, extensions: 0, lanes: geometry.lanes() };
+        let unused = clusters.all_unused(machine, spill) & low_bits(start);
+        let ordinal = start - spill - unused.count_ones();
+        Some((start..end.trailing_zeros() + 1, ordinal as usize))
+    }
+
+    /// The value at a place, by way of [`with_shape`](super::with_shape).
+    #[inline(always)]
+    pub(crate) fn value_at<const SHAPE: u32>(&self, place: Place) -> u64 {
+        self.geometry_of::<SHAPE>().slot(self.block_of(place), place.lane())
     }
 
     /// Where the run of `quotient` is; empty, where it would begin, if there is none.

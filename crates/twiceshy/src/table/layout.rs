@@ -3,7 +3,7 @@
 use crate::bits::machine::Level;
 use crate::bits::memory::{LINE, Lines, VIEW};
 use crate::bits::word::low_bits;
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 
 /// The slot widths that a table can have.
 pub(crate) const WIDTHS: RangeInclusive<u32> = 1..=56;
@@ -238,7 +238,8 @@ impl From<u32> for Shape {
 /// A table of another [`Shape`] has no extensions, but in each block a *code* in the place of
 /// their plane: a number, whose meaning is up to the filter above. All bits that neither planes
 /// nor slots need are the code's: 44, beside 46 slots of 8 bits, which makes 11.13 bits a slot.
-/// A bare one has neither, and 50 such slots in a block.
+/// A bare one has neither, and 50 such slots in a block; what is left of the line is before them,
+/// so that slots of 8 bits are whole bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     width: u32,
@@ -264,6 +265,7 @@ impl Geometry {
         let fit = 64 * room / (64 * (planes + width) + code);
         let lanes = if fit < WINDOW_BITS { fit } else { WINDOW_BITS - 1 };
         let rest = room - lanes * (planes + width);
+        let bare = !extensions && code == 0;
         let code_bits = if code == 0 {
             0
         } else if rest < MOST_CODE_BITS {
@@ -284,7 +286,7 @@ impl Geometry {
             code_bits,
             lanes,
             reciprocal: u64::MAX / lanes as u64 + 1,
-            slots_at: SPILL_BITS + planes * lanes + code_bits,
+            slots_at: SPILL_BITS + planes * lanes + if bare { rest } else { code_bits },
             lowest,
             highest: lowest << (width - 1),
         }
@@ -305,6 +307,13 @@ impl Geometry {
     #[inline(always)]
     pub(super) fn code_at(self) -> u32 {
         SPILL_BITS + PLANES * self.lanes
+    }
+
+    /// The bits before the slots that are nothing's.
+    #[inline(always)]
+    pub(super) fn gap(self) -> Range<u32> {
+        let planes = PLANES + u32::from(self.extensions);
+        SPILL_BITS + planes * self.lanes + self.code_bits..self.slots_at
     }
 
     /// The planes that move with the slots.

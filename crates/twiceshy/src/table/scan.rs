@@ -289,6 +289,21 @@ impl Window {
         self.geometry.equal(machine, self.slots, value)
     }
 
+    /// Those that are equal to one of the values, and maybe some behind one that is.
+    #[inline(always)]
+    pub(crate) fn equal_any<M: Machine, const VALUES: usize>(
+        self,
+        machine: M,
+        values: [u64; VALUES],
+    ) -> u64 {
+        let Self { geometry, slots } = self;
+        let mut equal = 0;
+        for value in values {
+            equal |= geometry.unpacked_equal(slots, value);
+        }
+        machine.pack(equal, geometry.highest)
+    }
+
     /// Those within bounds.
     #[inline(always)]
     pub(crate) fn between<M: Machine>(self, machine: M, bounds: RangeInclusive<u64>) -> u64 {
@@ -335,8 +350,14 @@ impl Geometry {
     /// one that is, some may be wrong.
     #[inline(always)]
     pub(super) fn equal<M: Machine>(self, machine: M, slots: u64, value: u64) -> u64 {
+        machine.pack(self.unpacked_equal(slots, value), self.highest)
+    }
+
+    /// The same, as the highest bit of each slot. Other bits may be anything.
+    #[inline(always)]
+    fn unpacked_equal(self, slots: u64, value: u64) -> u64 {
         let differs = slots ^ value.wrapping_mul(self.lowest);
         // The lowest slot that is zero borrows through all its bits.
-        machine.pack(differs.wrapping_sub(self.lowest) & !differs, self.highest)
+        differs.wrapping_sub(self.lowest) & !differs
     }
 }

@@ -65,7 +65,7 @@ impl QuotientTable {
     }
 
     /// Checks the spill of a block, if the runs of those before it end at `end`, and what is
-    /// behind its slots.
+    /// before and behind its slots.
     #[inline(always)]
     fn check_border<const WIDTH: u32>(&self, block: usize, end: u64) -> Result<(), Invalid> {
         let spill = u64::saturating_sub(end, self.start_of(block));
@@ -74,8 +74,11 @@ impl QuotientTable {
             return Err(Invalid(format!("block {block} has spill {stored}, not {spill}")));
         }
         let geometry = self.geometry_of::<WIDTH>();
-        if !is_zero(self.block(block), geometry.slot_at(geometry.lanes()), 8 * LINE as u32) {
-            return Err(Invalid(format!("block {block} isn't zero behind its slots")));
+        let gap = geometry.gap();
+        if !is_zero(self.block(block), geometry.slot_at(geometry.lanes()), 8 * LINE as u32)
+            || !is_zero(self.block(block), gap.start, gap.end)
+        {
+            return Err(Invalid(format!("block {block} isn't zero where nothing is")));
         }
         Ok(())
     }
