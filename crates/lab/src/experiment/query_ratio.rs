@@ -236,9 +236,11 @@ mod tests {
             let inputs = [stream.queries(&context, 5)];
             let seen = Seen::new(stream, &[shape], &inputs, || {});
             let plain = seen.mean(Kind::PlainCuckoo, 0);
+            // Most flows are of a few packets, so that little is asked again.
+            let times = if matches!(stream, Stream::Flows) { 1.0 } else { 2.0 };
             for kind in [Kind::Telescoping, Kind::Extension, Kind::Aqf, Kind::Swapping] {
                 let rate = seen.mean(kind, 0);
-                assert!(2.0 * rate < plain, "{}, {}: {rate}", stream.name(), kind.name());
+                assert!(times * rate < plain, "{}, {}: {rate}", stream.name(), kind.name());
             }
         }
     }
