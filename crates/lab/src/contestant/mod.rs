@@ -109,6 +109,8 @@ pub(crate) enum Kind {
     Telescoping,
     /// The extension filter.
     Extension,
+    /// The telescoping filter without a code: selectors of two bits a slot, so it is larger.
+    Uncompressed,
     /// The adaptive Bloom filter, told of its mistakes.
     Abf,
 }
@@ -134,6 +136,7 @@ impl Kind {
             Self::Cuckooing => "cuckooing ACF",
             Self::Telescoping => "telescoping",
             Self::Extension => "extension",
+            Self::Uncompressed => "telescoping, 2 bits each",
             Self::Abf => "ABF",
         }
     }
@@ -155,6 +158,7 @@ impl Kind {
             Self::Cuckooing => cuckoo::cuckooing(shape),
             Self::Telescoping => coded::telescoping(shape),
             Self::Extension => coded::extension(shape),
+            Self::Uncompressed => Box::new(utaf::Mapped::new(shape)),
             Self::Abf => Box::new(Abf::new(shape)),
         }
     }

@@ -28,9 +28,12 @@
 //!
 //! Which word is whose is found by matching, as members are listed for a repair.
 
+use super::aqf::hasher;
 use super::packed::Packed;
+use super::{Contestant, Shape};
+use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
-use twiceshy::{Dynamic, Filter, Hash, HashScheme, InsertError};
+use twiceshy::{Dynamic, Filter, Hash, HashScheme, InsertError, KeyedHasher};
 
 /// Bits of a selector.
 const SELECTOR_BITS: u32 = 2;
@@ -194,6 +197,58 @@ fn own(
         }
     }
     false
+}
+
+/// The filter in experiments, with the reverse map that it needs.
+pub(super) struct Mapped {
+    filter: Utaf,
+    hasher: KeyedHasher,
+    members: BTreeSet<Hash>,
+}
+
+impl Mapped {
+    pub(super) fn new(shape: &Shape) -> Self {
+        let filter = Utaf::new(shape.slots, shape.remainder_bits);
+        Self { filter, hasher: hasher(shape.seed), members: BTreeSet::new() }
+    }
+}
+
+impl Contestant for Mapped {
+    fn insert(&mut self, keys: &[u64]) {
+        for key in keys {
+            let hash = self.hasher.hash(key);
+            self.filter.insert(hash).expect("room");
+            self.members.insert(hash);
+        }
+    }
+
+    fn remove(&mut self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn contains(&self, key: u64) -> bool {
+        self.filter.contains(self.hasher.hash(&key))
+    }
+
+    fn count(&self, keys: &[u64]) -> usize {
+        keys.iter().filter(|&&key| self.contains(key)).count()
+    }
+
+    fn repair(&mut self, mistake: u64) {
+        let hash = self.hasher.hash(&mistake);
+        let suspects = self.members.range(self.filter.suspects(hash));
+        let suspects: Vec<Hash> = suspects.copied().collect();
+        // If it has all digits of a member, it stays a mistake.
+        self.filter.repair(hash, &suspects);
+    }
+
+    fn bits(&self) -> u64 {
+        8 * self.filter.memory_usage()
+    }
+
+    fn used_bits(&self) -> f64 {
+        self.bits() as f64
+    }
 }
 
 impl Filter for Utaf {

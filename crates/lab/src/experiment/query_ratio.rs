@@ -23,8 +23,9 @@ pub(super) const QUERY_RATIO: Experiment = Experiment {
 };
 
 /// Who plays, in the order of the tables. To add one is to list it.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind::Telescoping,
+    Kind::Uncompressed,
     Kind::Extension,
     Kind::Aqf,
     Kind::Cyclic1,

@@ -22,8 +22,9 @@ pub(super) const WHITTLING_FIXED_SPACE: Experiment = Experiment {
 
 /// Who plays, in the order of the tables: those that adapt, and two that don't. To add one is to
 /// list it.
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     Kind::Telescoping,
+    Kind::Uncompressed,
     Kind::Extension,
     Kind::Aqf,
     Kind::Cyclic1,
