@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
-use twiceshy::{ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter, Extensions, Selectors};
+use twiceshy::{
+    ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter, Extensions, Secret, Selectors,
+};
 use twiceshy_store::backend::{Excluded, Included, Unbounded};
 use twiceshy_store::{
     Backend, Bytes, GuardedStore, Keyspace, Layout, MemoryBackend, Options, SharedFilter,
@@ -349,6 +351,29 @@ fn a_tiny_filter_takes_many_at_once() {
         let store: GuardedStore<_> = options.open_with(backend, None).unwrap();
         assert_eq!(store.stats().mistakes, 20);
     }
+}
+
+/// Codes are full of repairs, so that inserts need the members of a block; mistakes, which would be
+/// defended, are hardly kept.
+#[test]
+fn a_telescoping_filter_asks_for_members() {
+    let options = Options::new().secret(Secret::from_bytes([7; 16])).mistakes_kept(1);
+    let options = options.capacity(800).false_positive_rate(0.01).shards(1);
+    let store: GuardedStore<_, ConcurrentCodedFilter<Selectors>> =
+        options.open_with(MemoryBackend::new(), None).unwrap();
+    let put = |n: u32| store.put(&n.to_be_bytes(), b"1").unwrap();
+    let is_there = |n: u32| store.contains(&n.to_be_bytes()).unwrap();
+    (0..600).for_each(put);
+    assert!(!(10_000..70_000).any(is_there));
+    let full = store.stats();
+    (600..780).for_each(put);
+    let put_all = store.stats();
+    assert!(put_all.backend_scans > full.backend_scans, "{full:?}, {put_all:?}");
+    assert!((0..780).all(is_there));
+    (0..300_u32).for_each(|n| assert!(store.delete(&n.to_be_bytes()).unwrap()));
+    let deleted = store.stats();
+    assert_eq!((deleted.ghosts_left, deleted.members), (0, 480));
+    assert!((300..780).all(is_there) && !(0..300).any(is_there));
 }
 
 /// Neither in memory nor in the backend.

@@ -102,11 +102,12 @@ impl Fingerprint {
         Self { slots: self.slots << bits, quotient: part * self.slots + self.quotient, ..self }
     }
 
-    /// The same fingerprint in part number `part`, where [`within`](Self::within) is the whole. One
-    /// of another part is none there.
+    /// The same fingerprint in part number `part`, if [`within`](Self::within) the whole it is this
+    /// one. Of any other's, no more is promised than that there is an answer.
     pub(crate) fn of_part(self, part: u64, bits: u32) -> Self {
         let slots = self.slots >> bits;
-        Self { slots, quotient: self.quotient.wrapping_sub(part.wrapping_mul(slots)), ..self }
+        let before = part.saturating_mul(slots);
+        Self { slots, quotient: self.quotient.saturating_sub(before), ..self }
     }
 
     /// Its first bits.

@@ -191,6 +191,14 @@ fn lists_of_other_shards_are_refused() {
     assert_eq!(guarded.filter.adapt_dropping_ghosts(&claim, &list), Err(outside));
     let removed = guarded.filter.remove_listed(&claim, &list);
     assert_eq!(removed, Err(RemoveError::Outside { member: last }));
+    // Claims of filters that are cut in another way, too.
+    for shards in [1, 2, 64] {
+        let other = Guarded::<Selectors>::new(100_000, shards).filter.claim_to_insert(last);
+        let nobody: [Hash; 0] = [];
+        let inserted = guarded.filter.insert_listed(&other, &nobody);
+        assert_eq!(inserted, Err(InsertError::Mismatch));
+        assert_eq!(guarded.filter.remove_listed(&other, &nobody), Err(RemoveError::Stale));
+    }
     let builder = || CodedFilter::<Selectors>::builder().slots(100);
     assert!(matches!(builder().build_concurrent(0), Err(BuildError::Shards(0))));
     assert!(matches!(builder().build_concurrent(4097), Err(BuildError::Shards(4097))));
