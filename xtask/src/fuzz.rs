@@ -2,7 +2,7 @@
 
 use crate::shell::{self, Done, command, install, output, root};
 
-pub(crate) const TARGETS: [&str; 8] = [
+pub(crate) const TARGETS: [&str; 9] = [
     "operations",
     "constructor",
     "snapshot",
@@ -11,6 +11,7 @@ pub(crate) const TARGETS: [&str; 8] = [
     "range",
     "range_snapshot",
     "bloom",
+    "list",
 ];
 
 /// Coverage counters and traced comparisons, in the crates under test.

@@ -5,6 +5,7 @@
 
 pub mod bloom;
 pub mod concurrent;
+pub mod list;
 pub mod quotient;
 pub mod range;
 pub mod range_snapshot;
