@@ -2,7 +2,7 @@
 
 use crate::shell::{self, Done, command, install, output, root};
 
-pub(crate) const TARGETS: [&str; 11] = [
+pub(crate) const TARGETS: [&str; 12] = [
     "operations",
     "constructor",
     "snapshot",
@@ -14,6 +14,7 @@ pub(crate) const TARGETS: [&str; 11] = [
     "list",
     "coded",
     "coded_snapshot",
+    "yes_no",
 ];
 
 /// Coverage counters and traced comparisons, in the crates under test.

@@ -13,3 +13,4 @@ pub mod range;
 pub mod range_snapshot;
 pub mod script;
 pub mod snapshot;
+pub mod yes_no;

@@ -1,132 +1,146 @@
-//! Filters of two lists, against the lists; and files of them that nobody wrote.
+//! Yes/no lists that change, as two sets.
 
-use crate::snapshot::seal;
 use arbitrary::{Result, Unstructured};
 use std::collections::BTreeSet;
-use twiceshy::{BuildError, Delta, Hash, YesNoFilter};
+use twiceshy::{Hash, ListError, YesNoList};
 
-/// Takes bytes for lists, which are built, changed and updated, or for a file of either kind.
+/// Universes of 256 hashes, so that everything collides.
+#[derive(Clone, Copy, Debug)]
+enum Universe {
+    /// Anywhere.
+    Uniform,
+    /// In a few slots.
+    Near,
+    /// Alike but for the last bits: extensions are as long as can be.
+    Alike,
+    /// Pairs that differ in the last bit.
+    Twins,
+}
+
+impl Universe {
+    const ALL: [Self; 4] = [Self::Uniform, Self::Near, Self::Alike, Self::Twins];
+
+    fn hash(self, key: u8) -> Hash {
+        let random = |n: u8| {
+            let odd = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128;
+            let mixed = (u128::from(n) + 1).wrapping_mul(odd);
+            (mixed ^ mixed >> 67).wrapping_mul(odd)
+        };
+        Hash::from_u128(match self {
+            Self::Uniform => random(key),
+            Self::Near => u128::from(key % 3) << 126 | random(key) >> 12,
+            Self::Alike => 5 << 100 | u128::from(key),
+            Self::Twins => random(key / 2) & !1 | u128::from(key % 2),
+        })
+    }
+}
+
+/// Lists, and what must be on them.
+struct Pair {
+    universe: Universe,
+    list: YesNoList,
+    yes: BTreeSet<Hash>,
+    no: BTreeSet<Hash>,
+}
+
+/// Any bytes are lists, and changes of them; all is checked after each.
 ///
 /// # Panics
-/// If a listed key is answered wrong, an update makes another filter than building does, or
-/// something that is no valid filter is read.
+/// If a listed key is answered wrongly, or anything else isn't as it should be.
 pub fn drive(bytes: &[u8]) {
-    let Some((mode, rest)) = bytes.split_first() else { return };
-    match mode % 4 {
-        0 => read(rest),
-        1 => {
-            let mut sealed = rest.to_vec();
-            seal(&mut sealed);
-            read(&sealed);
+    let mut bytes = Unstructured::new(bytes);
+    if let Ok(mut pair) = Pair::any(&mut bytes) {
+        pair.check();
+        while !bytes.is_empty() && pair.step(&mut bytes).is_ok() {
+            pair.check();
         }
-        // That bytes run out ends it.
-        _ => drop(lists(&mut Unstructured::new(rest))),
     }
 }
 
-/// Reads a snapshot and a delta: each is refused, or valid.
-fn read(bytes: &[u8]) {
-    if let Ok(filter) = YesNoFilter::restore(bytes) {
-        filter.validate().expect("what is restored is valid");
-        let mut again = Vec::new();
-        filter.save(&mut again).expect("memory takes it");
-        assert!(YesNoFilter::restore(&again[..]).is_ok_and(|other| other == filter));
-    }
-    let base = YesNoFilter::build(&[], &[], 0.5).expect("a small filter");
-    if let Ok(delta) = Delta::from_bytes(bytes)
-        && let Ok(filter) = base.apply(&delta)
-    {
-        filter.validate().expect("what comes of it is valid");
-    }
-}
-
-/// Two lists, and a few changes of them.
-fn lists(bytes: &mut Unstructured<'_>) -> Result<()> {
-    let rate = f64::from(bytes.int_in_range(1..=40u32)?).exp2().recip();
-    let spread = bytes.int_in_range(0..=120u32)?;
-    let room = f64::from(bytes.int_in_range(0..=8u32)?) / 4.0;
-    let [mut yes, mut no]: [BTreeSet<Hash>; 2] = Default::default();
-    let mut last: Option<YesNoFilter> = None;
-    for _ in 0..bytes.int_in_range(1..=4)? {
-        for _ in 0..bytes.int_in_range(0..=60)? {
-            let hash = Hash::from_u128(bytes.arbitrary::<u128>()? << spread);
-            let (list, other) =
-                if bytes.arbitrary()? { (&mut yes, &mut no) } else { (&mut no, &mut yes) };
-            other.remove(&hash);
-            if bytes.ratio(1, 4)? {
-                list.remove(&hash)
+impl Pair {
+    /// Empty lists, or some that are built at once.
+    fn any(bytes: &mut Unstructured<'_>) -> Result<Self> {
+        let universe = *bytes.choose(&Universe::ALL)?;
+        let rate = *bytes.choose(&[0.9, 0.3, 0.1, 0.01, 1e-6])?;
+        let (mut yes, mut no) = (BTreeSet::new(), BTreeSet::new());
+        for _ in 0..bytes.int_in_range(0..=60u8)? {
+            let hash = universe.hash(bytes.arbitrary()?);
+            if bytes.arbitrary()? {
+                no.remove(&hash);
+                yes.insert(hash);
             } else {
-                list.insert(hash)
-            };
+                yes.remove(&hash);
+                no.insert(hash);
+            }
         }
-        let builder = YesNoFilter::builder().room(room).false_positive_rate(rate);
-        let builder = match &last {
-            Some(last) => builder.like(last),
-            None => builder,
-        };
-        let (y, n): (Vec<_>, Vec<_>) =
-            (yes.iter().copied().collect(), no.iter().copied().collect());
-        let filter = builder.clone().build(&y, &n).expect("lists without a common key");
-        check(&filter, &y, &n);
-        if let (Some(&hash), false) = (y.first(), n.is_empty()) {
-            let both = [&n[..], &[hash]].concat();
-            let error = builder.build(&y, &both);
-            assert!(
-                matches!(error, Err(BuildError::OnBothLists { hash: other, .. }) if other == hash)
-            );
+        let builder = YesNoList::builder().false_positive_rate(rate);
+        // One comes twice.
+        let all = yes.iter().chain(yes.first()).copied();
+        let list = builder.build_from(all, no.iter().copied());
+        Ok(Self { universe, list: list.expect("no hash is on both"), yes, no })
+    }
+
+    fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let hash = self.universe.hash(bytes.arbitrary()?);
+        match bytes.int_in_range(0..=7u8)? {
+            0 | 1 => self.add_yes(hash),
+            2 | 3 => self.add_no(hash),
+            4 => self.remove_yes(hash),
+            5 => self.remove_no(hash),
+            // From one list to the other.
+            _ if self.yes.contains(&hash) => {
+                self.remove_yes(hash);
+                self.add_no(hash);
+            }
+            _ if self.no.contains(&hash) => {
+                self.remove_no(hash);
+                self.add_yes(hash);
+            }
+            _ => {}
         }
-        if let Some(last) = &last {
-            update(last, &filter, bytes)?;
+        Ok(())
+    }
+
+    fn add_yes(&mut self, hash: Hash) {
+        match self.list.add_yes(hash) {
+            Err(ListError::OnNoList { hash: found }) => {
+                assert!(found == hash && self.no.contains(&hash));
+            }
+            added => assert_eq!(added.expect("there is room"), self.yes.insert(hash)),
         }
-        change(&filter, bytes)?;
-        last = Some(filter);
     }
-    Ok(())
-}
 
-fn check(filter: &YesNoFilter, yes: &[Hash], no: &[Hash]) {
-    filter.validate().expect("a valid filter");
-    assert_eq!((filter.yes_keys(), filter.no_keys()), (yes.len() as u64, no.len() as u64));
-    let mut answers = Vec::new();
-    for (list, answer) in [(yes, true), (no, false)] {
-        filter.contains_many(list, &mut answers);
-        assert!(
-            answers.iter().all(|&other| other == answer),
-            "a listed key is answered {}",
-            !answer
-        );
-        assert!(list.iter().all(|&hash| filter.contains(hash) == answer));
+    fn add_no(&mut self, hash: Hash) {
+        match self.list.add_no(hash) {
+            Err(ListError::OnYesList { hash: found }) => {
+                assert!(found == hash && self.yes.contains(&hash));
+            }
+            added => assert_eq!(added.expect("there is room"), self.no.insert(hash)),
+        }
     }
-}
 
-/// A delta makes the new filter, and if it was changed, nothing.
-fn update(old: &YesNoFilter, new: &YesNoFilter, bytes: &mut Unstructured<'_>) -> Result<()> {
-    let delta = old.delta_to(new).expect("both are valid").to_bytes();
-    let read = Delta::from_bytes(&delta).expect("what was written");
-    assert!(old.apply(&read).expect("it is for this one") == *new);
-    let mut changed = delta;
-    let end = changed.len() - 4;
-    let at = bytes.int_in_range(0..=end - 1)?;
-    changed[at] ^= bytes.int_in_range(1..=255u8)?;
-    let checksum = crc32fast::hash(&changed[..end]);
-    changed[end..].copy_from_slice(&checksum.to_le_bytes());
-    // Its mark and the secret's aren't looked at here.
-    if let Ok(filter) = Delta::from_bytes(&changed).and_then(|delta| old.apply(&delta)) {
-        assert!(filter == *new, "a changed delta makes another filter");
+    fn remove_yes(&mut self, hash: Hash) {
+        assert_eq!(self.list.remove_yes(hash), self.yes.remove(&hash));
     }
-    Ok(())
-}
 
-/// A snapshot that was changed, and sealed again, is refused or valid.
-fn change(filter: &YesNoFilter, bytes: &mut Unstructured<'_>) -> Result<()> {
-    let mut snapshot = Vec::new();
-    filter.save(&mut snapshot).expect("memory takes it");
-    assert!(YesNoFilter::restore(&snapshot[..]).is_ok_and(|other| other == *filter));
-    for _ in 0..bytes.int_in_range(1..=3)? {
-        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
-        snapshot[at] ^= bytes.int_in_range(1..=255u8)?;
+    fn remove_no(&mut self, hash: Hash) {
+        assert_eq!(self.list.remove_no(hash), self.no.remove(&hash));
     }
-    seal(&mut snapshot);
-    read(&snapshot);
-    Ok(())
+
+    fn check(&self) {
+        self.list.validate().expect("valid lists");
+        assert!(self.list.yes().eq(self.yes.iter().copied()));
+        assert!(self.list.no().eq(self.no.iter().copied()));
+        let (yes_len, no_len) = (self.list.yes_len(), self.list.no_len());
+        assert_eq!((yes_len, no_len), (self.yes.len(), self.no.len()));
+        let all: Vec<Hash> = (0..=255).map(|key| self.universe.hash(key)).collect();
+        let mut answers = Vec::new();
+        self.list.contains_many(&all, &mut answers);
+        for (&hash, answer) in all.iter().zip(answers) {
+            assert_eq!(self.list.contains(hash), answer);
+            let (is_yes, is_no) = (self.yes.contains(&hash), self.no.contains(&hash));
+            assert_eq!((self.list.is_yes(hash), self.list.is_no(hash)), (is_yes, is_no));
+            assert!(if answer { !is_no } else { !is_yes }, "{hash:?} is answered {answer}");
+        }
+    }
 }

@@ -270,7 +270,7 @@ pub enum BuildError {
     /// How large a Bloom filter should be was not said, or twice.
     #[error("give one of capacity and memory budget")]
     BloomSize,
-    /// A Bloom filter can't have that many members.
+    /// A filter of this kind can't have that many members.
     #[error("a capacity of {0} is impossible at that rate; choose less, or build several filters")]
     Capacity(usize),
     /// There are more members than a filter has room for.

@@ -2,166 +2,17 @@
 //! more often than was asked for.
 
 use proptest::prelude::*;
-use std::collections::BTreeSet;
-use twiceshy::{Hash, Keyed, ListError, Secret, YesNoList, YesNoListBuilder};
-
-#[derive(Clone, Copy, Debug)]
-enum Op {
-    AddYes(u8),
-    AddNo(u8),
-    RemoveYes(u8),
-    RemoveNo(u8),
-    Move(u8),
-}
-
-fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
-    let op = (0u8..8, any::<u8>()).prop_map(|(kind, key)| match kind {
-        0 | 1 => Op::AddYes(key),
-        2 | 3 => Op::AddNo(key),
-        4 => Op::RemoveYes(key),
-        5 => Op::RemoveNo(key),
-        _ => Op::Move(key),
-    });
-    prop::collection::vec(op, 0..most)
-}
-
-/// Universes of 256 hashes, so that everything collides.
-#[derive(Clone, Copy, Debug)]
-enum Universe {
-    /// Anywhere.
-    Uniform,
-    /// In a few slots.
-    Near,
-    /// Alike but for the last bits: extensions are as long as can be.
-    Alike,
-    /// Pairs that differ in the last bit.
-    Twins,
-}
-
-impl Universe {
-    fn hash(self, key: u8) -> Hash {
-        let random = |n: u8| {
-            let odd = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128;
-            let mixed = (u128::from(n) + 1).wrapping_mul(odd);
-            (mixed ^ mixed >> 67).wrapping_mul(odd)
-        };
-        Hash::from_u128(match self {
-            Self::Uniform => random(key),
-            Self::Near => u128::from(key % 3) << 126 | random(key) >> 12,
-            Self::Alike => 5 << 100 | u128::from(key),
-            Self::Twins => random(key / 2) & !1 | u128::from(key % 2),
-        })
-    }
-}
-
-fn universe() -> impl Strategy<Value = Universe> {
-    use Universe::*;
-    prop::sample::select(vec![Uniform, Near, Alike, Twins])
-}
-
-struct Pair {
-    universe: Universe,
-    list: YesNoList,
-    yes: BTreeSet<Hash>,
-    no: BTreeSet<Hash>,
-}
-
-impl Pair {
-    fn new(universe: Universe, rate: f64) -> Self {
-        let list = YesNoList::builder().false_positive_rate(rate).build().unwrap();
-        Self { universe, list, yes: BTreeSet::new(), no: BTreeSet::new() }
-    }
-
-    fn step(&mut self, op: Op) {
-        let hash = |key| self.universe.hash(key);
-        match op {
-            Op::AddYes(key) => {
-                let hash = hash(key);
-                match self.list.add_yes(hash) {
-                    Err(ListError::OnNoList { hash: found }) => {
-                        assert!(found == hash && self.no.contains(&hash));
-                    }
-                    added => assert_eq!(added.unwrap(), self.yes.insert(hash)),
-                }
-            }
-            Op::AddNo(key) => {
-                let hash = hash(key);
-                match self.list.add_no(hash) {
-                    Err(ListError::OnYesList { hash: found }) => {
-                        assert!(found == hash && self.yes.contains(&hash));
-                    }
-                    added => assert_eq!(added.unwrap(), self.no.insert(hash)),
-                }
-            }
-            Op::RemoveYes(key) => {
-                assert_eq!(self.list.remove_yes(hash(key)), self.yes.remove(&hash(key)));
-            }
-            Op::RemoveNo(key) => {
-                assert_eq!(self.list.remove_no(hash(key)), self.no.remove(&hash(key)));
-            }
-            Op::Move(key) => {
-                if self.yes.contains(&hash(key)) {
-                    self.step(Op::RemoveYes(key));
-                    self.step(Op::AddNo(key));
-                } else if self.no.contains(&hash(key)) {
-                    self.step(Op::RemoveNo(key));
-                    self.step(Op::AddYes(key));
-                }
-            }
-        }
-        self.check();
-    }
-
-    fn check(&self) {
-        self.list.validate().unwrap();
-        assert!(self.list.yes().eq(self.yes.iter().copied()));
-        assert!(self.list.no().eq(self.no.iter().copied()));
-        let all: Vec<Hash> = (0..=255).map(|key| self.universe.hash(key)).collect();
-        let mut answers = Vec::new();
-        self.list.contains_many(&all, &mut answers);
-        for (&hash, answer) in all.iter().zip(answers) {
-            assert_eq!(self.list.contains(hash), answer);
-            let (is_yes, is_no) = (self.yes.contains(&hash), self.no.contains(&hash));
-            assert_eq!((self.list.is_yes(hash), self.list.is_no(hash)), (is_yes, is_no));
-            assert!(if answer { !is_no } else { !is_yes }, "{hash:?} is answered {answer}");
-        }
-        assert_eq!(self.list.yes_len() + self.list.no_len(), self.yes.len() + self.no.len());
-    }
-}
+use twiceshy::{
+    AdaptiveQuotientFilter, BuildError, Hash, Keyed, KeyedHasher, ListError, Secret, YesNoList,
+    YesNoListBuilder, YesNoPlan,
+};
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(32) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn no_listed_key_is_ever_wrong(
-        universe in universe(),
-        rate in prop::sample::select(vec![0.9, 0.3, 0.1, 0.01, 1e-6]),
-        ops in ops(250),
-    ) {
-        let mut pair = Pair::new(universe, rate);
-        for op in ops {
-            pair.step(op);
-        }
-    }
-
-    #[test]
-    fn what_is_built_at_once_is_what_grows(
-        universe in universe(),
-        kinds in prop::collection::vec(0u8..3, 256),
-        ops in ops(40),
-    ) {
-        let of = |kind: u8| {
-            let keys = (0..=255u8).filter(|&key| kinds[usize::from(key)] == kind).collect::<Vec<_>>();
-            keys.into_iter().map(|key| universe.hash(key)).collect::<BTreeSet<_>>()
-        };
-        let (yes, no) = (of(1), of(2));
-        let builder = YesNoList::builder().false_positive_rate(0.2);
-        let list = builder.build_from(yes.iter().copied().chain(yes.first().copied()), no.clone());
-        let mut pair = Pair { universe, list: list.unwrap(), yes, no };
-        pair.check();
-        for op in ops {
-            pair.step(op);
-        }
+    fn no_listed_key_is_ever_wrong(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+        twiceshy_model::list::drive(&bytes);
     }
 }
 
@@ -260,4 +111,50 @@ fn memory_is_told_apart() {
     assert_eq!(statistics.filter_bytes, list.filter().filter().memory_usage());
     assert!(statistics.list_bytes < 19 * 40_000, "{statistics:?}");
     assert!(list.filter().memory_usage() >= statistics.filter_bytes + statistics.list_bytes);
+}
+
+/// What is planned is what it takes, within the chance of hashes that are spread at random.
+#[test]
+fn plans_are_kept() {
+    let hasher = KeyedHasher::new(&Secret::from_bytes([9; 16]));
+    for (yes, no, rate) in [
+        (20_000, 100, 0.01),
+        (20_000, 20_000, 0.004),
+        (2_000, 60_000, 0.0041),
+        (500, 60_000, 0.3),
+        (20_000, 0, 0.5),
+    ] {
+        let hashes = |keys: std::ops::Range<usize>| -> Vec<Hash> {
+            let mut hashes: Vec<Hash> = keys.map(|key| hasher.hash(&(key as u64))).collect();
+            hashes.sort_unstable();
+            hashes
+        };
+        let (members, mistakes) = (hashes(0..yes), hashes(yes..yes + no));
+        let plan = YesNoPlan::new(yes, no, rate).unwrap();
+        let filter = AdaptiveQuotientFilter::builder()
+            .slots(plan.slots)
+            .remainder_bits(plan.remainder_bits)
+            .build_sorted(|| members.iter().copied(), || mistakes.iter().copied())
+            .unwrap();
+        let counted = filter.iter().filter(|entry| entry.count > 1).count();
+        let used = (filter.statistics().extension_slots as usize - counted) as f64;
+        let planned = plan.extension_slots as f64;
+        assert!((used - planned).abs() < 5.0 + 5.0 * planned.sqrt(), "{used} for {plan:?}");
+        assert!(plan.rate <= rate && filter.statistics().expected_rate <= 1.01 * rate, "{plan:?}");
+        assert_eq!(filter.memory_usage(), plan.bytes);
+        // Narrow slots take no less.
+        assert!(plan.bytes < plan.tagged_bytes + u64::from(no == 0));
+        // And the lists, which keep some slots free, take no more than a few more.
+        let builder = YesNoList::builder().false_positive_rate(rate);
+        let list = builder.build_from(members, mistakes).unwrap();
+        assert!(list.statistics().filter_bytes <= plan.bytes + plan.bytes / 16 + 256, "{plan:?}");
+    }
+}
+
+#[test]
+fn impossible_rates_are_refused() {
+    for rate in [0.0, 1.0, -0.5, 1e-30, f64::NAN] {
+        assert!(matches!(YesNoPlan::new(10, 10, rate), Err(BuildError::Rate(_))));
+    }
+    assert!(YesNoPlan::new(0, 0, 0.5).is_ok() && YesNoPlan::new(0, 1000, 0.5).is_ok());
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use twiceshy::{Keyed, Secret, SnapshotError, YesNoFilter};
-use twiceshy_model::list::drive;
+use twiceshy_model::yes_no::drive;
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]

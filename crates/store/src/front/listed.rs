@@ -31,8 +31,8 @@ impl<F: SharedFilter> Front<F> {
         }
     }
 
-    /// Lists mistakes, and writes those that are new behind the filter, which makes none of them
-    /// then; how many these are. `may_join` is asked of those that may be members.
+    /// Lists mistakes, and writes them behind the filter, which makes none of them then; how many are
+    /// new. `may_join` is asked of those that may be members.
     pub(crate) fn deny<B: Behind>(
         &self,
         behind: &B,
@@ -42,13 +42,9 @@ impl<F: SharedFilter> Front<F> {
     ) -> Result<u64, B::Error> {
         let (mut locked, is_new) =
             self.making_room(behind, || self.try_deny(behind, hashes, &may_join))?;
-        let new = hashes.iter().zip(&is_new).filter(|&(_, &is_new)| is_new);
-        if new.clone().next().is_none() {
-            return Ok(0);
-        }
         write(&is_new)?;
         let mut count = 0;
-        for (&hash, _) in new {
+        for (&hash, _) in hashes.iter().zip(&is_new).filter(|&(_, &is_new)| is_new) {
             locked.insert_mistake(hash);
             count += 1;
         }

@@ -68,10 +68,8 @@ impl<B: Backend> ListStore<B> {
         let on_no = |at: usize| Err(on_other(List::No, keys[at]));
         let added = self.front.write(self, hashes, is_there, on_no, |admitted| {
             let new = admitted.is_new().iter().filter(|&&is_new| is_new).count() as u64;
-            if new > 0 {
-                self.write_new(List::Yes, keys, hashes, admitted.is_new())?;
-                self.yes.fetch_add(new, Ordering::Relaxed);
-            }
+            self.write_all(List::Yes, keys, hashes, admitted.is_new())?;
+            self.yes.fetch_add(new, Ordering::Relaxed);
             Ok(new)
         })?;
         // They are added; if this fails, it is tried again before others are.
@@ -85,20 +83,30 @@ impl<B: Backend> ListStore<B> {
             if is_yes { Err(on_other(List::Yes, keys[at])) } else { Ok(()) }
         };
         self.front
-            .deny(self, hashes, on_yes, |is_new| self.write_new(List::No, keys, hashes, is_new))
+            .deny(self, hashes, on_yes, |is_new| self.write_all(List::No, keys, hashes, is_new))
     }
 
-    fn write_new(&self, list: List, keys: &[&[u8]], hashes: &[Hash], new: &[bool]) -> Result<()> {
+    /// Writes the keys that are new. After a write that failed only reopening tells what is on the disk:
+    /// then all are written, and taken off the other list.
+    fn write_all(
+        &self,
+        list: List,
+        keys: &[&[u8]],
+        hashes: &[Hash],
+        is_new: &[bool],
+    ) -> Result<()> {
+        let is_doubtful = self.saved.is_doubtful();
         let mut batch = Batch::new();
-        for ((key, &hash), _) in keys.iter().zip(hashes).zip(new).filter(|&(_, &is_new)| is_new) {
+        for ((key, &hash), &is_new) in keys.iter().zip(hashes).zip(is_new) {
             let key = layout::member_key(hash, key);
-            if self.saved.is_doubtful() {
-                // A write that failed may have put it there, and only reopening would tell.
+            if is_doubtful {
                 batch.remove(list.other().space(), &key);
             }
-            batch.insert(list.space(), key, b"");
+            if is_doubtful || is_new {
+                batch.insert(list.space(), key, b"");
+            }
         }
-        self.write(&batch)
+        if batch.is_empty() { Ok(()) } else { self.write(&batch) }
     }
 
     /// Removes a key from the yes list; whether it was there.

@@ -29,7 +29,8 @@ fn script() -> Vec<Step> {
     script.extend([Add(No, 3), Add(Yes, 20), Add(Yes, 34), Add(No, 0), Reopen]);
     script.extend([AddMany(Yes, 40..48), Remove(Yes, 3), Remove(No, 3), Add(Yes, 3), Scrub]);
     script.extend([AddMany(No, 48..56), Remove(Yes, 20), Add(No, 20), Reopen, Remove(No, 20)]);
-    script.extend([Add(Yes, 57), Add(No, 58), AddMany(Yes, 4..6)]);
+    script.extend([Add(Yes, 57), Add(No, 58), AddMany(Yes, 4..6), Remove(No, 58), Add(No, 58)]);
+    script.extend([Remove(Yes, 57), Add(Yes, 57), AddMany(No, 24..30), AddMany(Yes, 0..2)]);
     script
 }
 
@@ -101,10 +102,10 @@ impl Known {
         match &added {
             Ok(_) => keys.for_each(|key| *self.possible(key) = BTreeSet::from([here])),
             Err(StoreError::OnOtherList { list: other, key }) => {
+                // Nothing has changed. Where it is for good, after a write that failed, only reopening
+                // tells.
                 let possible = self.possible(key[0]);
                 assert!(possible.contains(&Some(number(*other))), "{key:?} is not on {other}");
-                // Nothing has changed, and now it is known where it is.
-                *possible = BTreeSet::from([Some(number(*other))]);
             }
             // Those that are certainly on the other list are still there.
             Err(_) => keys.for_each(|key| {

@@ -1,0 +1,132 @@
+//! Filters of two lists, against the lists; and files of them that nobody wrote.
+
+use crate::snapshot::seal;
+use arbitrary::{Result, Unstructured};
+use std::collections::BTreeSet;
+use twiceshy::{BuildError, Delta, Hash, YesNoFilter};
+
+/// Takes bytes for lists, which are built, changed and updated, or for a file of either kind.
+///
+/// # Panics
+/// If a listed key is answered wrong, an update makes another filter than building does, or
+/// something that is no valid filter is read.
+pub fn drive(bytes: &[u8]) {
+    let Some((mode, rest)) = bytes.split_first() else { return };
+    match mode % 4 {
+        0 => read(rest),
+        1 => {
+            let mut sealed = rest.to_vec();
+            seal(&mut sealed);
+            read(&sealed);
+        }
+        // That bytes run out ends it.
+        _ => drop(lists(&mut Unstructured::new(rest))),
+    }
+}
+
+/// Reads a snapshot and a delta: each is refused, or valid.
+fn read(bytes: &[u8]) {
+    if let Ok(filter) = YesNoFilter::restore(bytes) {
+        filter.validate().expect("what is restored is valid");
+        let mut again = Vec::new();
+        filter.save(&mut again).expect("memory takes it");
+        assert!(YesNoFilter::restore(&again[..]).is_ok_and(|other| other == filter));
+    }
+    let base = YesNoFilter::build(&[], &[], 0.5).expect("a small filter");
+    if let Ok(delta) = Delta::from_bytes(bytes)
+        && let Ok(filter) = base.apply(&delta)
+    {
+        filter.validate().expect("what comes of it is valid");
+    }
+}
+
+/// Two lists, and a few changes of them.
+fn lists(bytes: &mut Unstructured<'_>) -> Result<()> {
+    let rate = f64::from(bytes.int_in_range(1..=40u32)?).exp2().recip();
+    let spread = bytes.int_in_range(0..=120u32)?;
+    let room = f64::from(bytes.int_in_range(0..=8u32)?) / 4.0;
+    let [mut yes, mut no]: [BTreeSet<Hash>; 2] = Default::default();
+    let mut last: Option<YesNoFilter> = None;
+    for _ in 0..bytes.int_in_range(1..=4)? {
+        for _ in 0..bytes.int_in_range(0..=60)? {
+            let hash = Hash::from_u128(bytes.arbitrary::<u128>()? << spread);
+            let (list, other) =
+                if bytes.arbitrary()? { (&mut yes, &mut no) } else { (&mut no, &mut yes) };
+            other.remove(&hash);
+            if bytes.ratio(1, 4)? {
+                list.remove(&hash)
+            } else {
+                list.insert(hash)
+            };
+        }
+        let builder = YesNoFilter::builder().room(room).false_positive_rate(rate);
+        let builder = match &last {
+            Some(last) => builder.like(last),
+            None => builder,
+        };
+        let (y, n): (Vec<_>, Vec<_>) =
+            (yes.iter().copied().collect(), no.iter().copied().collect());
+        let filter = builder.clone().build(&y, &n).expect("lists without a common key");
+        check(&filter, &y, &n);
+        if let (Some(&hash), false) = (y.first(), n.is_empty()) {
+            let both = [&n[..], &[hash]].concat();
+            let error = builder.build(&y, &both);
+            assert!(
+                matches!(error, Err(BuildError::OnBothLists { hash: other, .. }) if other == hash)
+            );
+        }
+        if let Some(last) = &last {
+            update(last, &filter, bytes)?;
+        }
+        change(&filter, bytes)?;
+        last = Some(filter);
+    }
+    Ok(())
+}
+
+fn check(filter: &YesNoFilter, yes: &[Hash], no: &[Hash]) {
+    filter.validate().expect("a valid filter");
+    assert_eq!((filter.yes_keys(), filter.no_keys()), (yes.len() as u64, no.len() as u64));
+    let mut answers = Vec::new();
+    for (list, answer) in [(yes, true), (no, false)] {
+        filter.contains_many(list, &mut answers);
+        assert!(
+            answers.iter().all(|&other| other == answer),
+            "a listed key is answered {}",
+            !answer
+        );
+        assert!(list.iter().all(|&hash| filter.contains(hash) == answer));
+    }
+}
+
+/// A delta makes the new filter, and if it was changed, nothing.
+fn update(old: &YesNoFilter, new: &YesNoFilter, bytes: &mut Unstructured<'_>) -> Result<()> {
+    let delta = old.delta_to(new).expect("both are valid").to_bytes();
+    let read = Delta::from_bytes(&delta).expect("what was written");
+    assert!(old.apply(&read).expect("it is for this one") == *new);
+    let mut changed = delta;
+    let end = changed.len() - 4;
+    let at = bytes.int_in_range(0..=end - 1)?;
+    changed[at] ^= bytes.int_in_range(1..=255u8)?;
+    let checksum = crc32fast::hash(&changed[..end]);
+    changed[end..].copy_from_slice(&checksum.to_le_bytes());
+    // Its mark and the secret's aren't looked at here.
+    if let Ok(filter) = Delta::from_bytes(&changed).and_then(|delta| old.apply(&delta)) {
+        assert!(filter == *new, "a changed delta makes another filter");
+    }
+    Ok(())
+}
+
+/// A snapshot that was changed, and sealed again, is refused or valid.
+fn change(filter: &YesNoFilter, bytes: &mut Unstructured<'_>) -> Result<()> {
+    let mut snapshot = Vec::new();
+    filter.save(&mut snapshot).expect("memory takes it");
+    assert!(YesNoFilter::restore(&snapshot[..]).is_ok_and(|other| other == *filter));
+    for _ in 0..bytes.int_in_range(1..=3)? {
+        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
+        snapshot[at] ^= bytes.int_in_range(1..=255u8)?;
+    }
+    seal(&mut snapshot);
+    read(&snapshot);
+    Ok(())
+}
