@@ -131,6 +131,7 @@ use scheme::{Spelt, Symbol};
 ///     members.insert(random(number));
 /// }
 /// assert!(members.iter().all(|&member| filter.contains(member)));
+/// assert!(filter.statistics().forgotten > 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type TelescopingFilter = CodedFilter<Selectors>;
