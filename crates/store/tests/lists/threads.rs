@@ -2,9 +2,12 @@
 
 use crate::common::Random;
 use crate::options;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
-use twiceshy_store::{List, MemoryBackend};
+use twiceshy_store::backend::Observed;
+use twiceshy_store::{Keyspace, List, MemoryBackend};
 
 #[test]
 fn nobody_ever_sees_a_mistake() {
@@ -72,4 +75,61 @@ fn nobody_ever_sees_a_mistake() {
     });
     store.verify().unwrap();
     assert!(store.stats().repairs > 100);
+}
+
+/// Between a new yes key and the extension that it needs, the backend is asked who else is there:
+/// who asks for the no keys at that moment waits, and isn't told "yes".
+#[test]
+fn nobody_sees_a_yes_key_before_it_is_told_apart() {
+    const NO: u64 = 300;
+    let (moment, moments) = channel();
+    let answered = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&answered);
+    let backend = Observed::new(MemoryBackend::new(), |_, _| {}).on_range(move |space, _| {
+        if space == Keyspace::Members {
+            let before = seen.load(Ordering::SeqCst);
+            // Nobody asks any more when the test is over.
+            let _ = moment.send(());
+            // As long as a wrong answer could take; a right one comes later.
+            for _ in 0..2000 {
+                if seen.load(Ordering::SeqCst) > before {
+                    break;
+                }
+                thread::yield_now();
+            }
+        }
+    });
+    let store = options().capacity(64).open_with(backend, None).unwrap();
+    let no: Vec<[u8; 8]> = (0..NO).map(u64::to_be_bytes).collect();
+    store.add_many(List::No, &no).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (store, no, answered, is_over) = (&store, &no, &answered, &is_over);
+        let asking = scope.spawn(move || {
+            let mut many = Vec::new();
+            for asked in 0u64.. {
+                if moments.recv().is_err() || is_over.load(Ordering::SeqCst) {
+                    return asked;
+                }
+                if asked % 2 == 0 {
+                    assert!(!no.iter().any(|key| store.contains(key)));
+                } else {
+                    store.contains_many(no, &mut many);
+                    assert!(!many.contains(&true));
+                }
+                answered.fetch_add(1, Ordering::SeqCst);
+            }
+            unreachable!("the test is over before")
+        });
+        for key in NO..NO + 100 {
+            store.add_yes(&key.to_be_bytes()).unwrap();
+            if asking.is_finished() {
+                break;
+            }
+        }
+        // The last moment.
+        is_over.store(true, Ordering::SeqCst);
+        assert!(store.entries(List::Yes).count() > 0);
+        assert!(asking.join().unwrap() > 20, "the filter is too good for this test");
+    });
 }
