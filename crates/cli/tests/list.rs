@@ -109,6 +109,8 @@ fn hosts_and_urls_stand_for_what_is_below_them() {
         let words: Vec<&str> = run.text().lines().map(|l| l.split('\t').next().unwrap()).collect();
         assert_eq!(words.join(" "), answers, "{matching}");
     }
+    // Comments are no keys.
+    sandbox.yes("list verify host.list --yes yes.txt --no no.txt");
     // What stands above a key of the no list can't be on the yes list.
     sandbox.write("above.txt", "good.example\n");
     let run = sandbox.run("list build --yes above.txt --no no.txt --match host -o bad.list");
@@ -149,6 +151,7 @@ fn what_is_no_list_is_told() {
     for (line, told) in [
         ("list check yes.txt yes.txt", "yes.txt: this is no snapshot of a filter"),
         ("list info none.list", "none.list: No such file"),
+        ("list add new.lists --yes none.txt", "none.txt: No such file"),
         ("list apply all.list yes.txt -o new.list", "yes.txt: this is no delta"),
         (
             "list build --yes yes.txt --rate 2 -o new.list",
@@ -161,6 +164,7 @@ fn what_is_no_list_is_told() {
         let run = sandbox.run(line);
         assert!(run.code == 2 && run.stderr.contains(told), "{line}: {}", run.stderr);
     }
+    assert!(!sandbox.names().contains(&"new.lists".into()));
     sandbox.yes("filter build yes.txt -o yes.filter");
     let run = sandbox.run("list info yes.filter");
     assert!(run.stderr.contains("an adaptive quotient filter"), "{}", run.stderr);

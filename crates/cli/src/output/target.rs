@@ -92,6 +92,7 @@ impl Target {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut file = builder.prefix(".twiceshy-").tempfile_in(folder(&self.path))?;
         file.write_all(content)?;
+        file.as_file().sync_all()?;
         file.persist(&self.path)?;
         Ok(())
     }

@@ -2,11 +2,12 @@
 
 use super::directory::each_block;
 use crate::exit::Answer;
-use crate::input::{Encoding, check_stdin_once};
+use crate::input::{Encoding, check_stdin_once, is_stdin};
 use crate::output::Report;
 use crate::session::Session;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use std::fs;
 use std::path::PathBuf;
 use twiceshy_store::{List, ListOptions};
 
@@ -46,6 +47,10 @@ impl Add {
             bail!("there is nothing to add; give --yes or --no");
         }
         check_stdin_once(&[&self.yes[..], &self.no].concat())?;
+        // Before there is a directory.
+        for path in self.yes.iter().chain(&self.no).filter(|path| !is_stdin(path)) {
+            fs::metadata(path).with_context(|| path.display().to_string())?;
+        }
         let name = || self.lists.display().to_string();
         let options = match self.rate {
             Some(rate) => ListOptions::new().false_positive_rate(rate),

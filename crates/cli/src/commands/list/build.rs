@@ -24,13 +24,15 @@ Examples:
 Matching:
   line  A key is a line as it is.
   host  A line is a host, or a URL, of which only the host counts: what is before `://`, what is
-        before `@`, a port, a path, a `*.` in front and a dot at the end are left out, and letters
-        are made small. Empty lines and those that begin with `#` are passed over. A host on the
-        yes list is answered yes, and so are all below it: `example.com` stands for
-        `www.example.com`, but not for `badexample.com`.
+        before `@`, a port, a path, what follows `#`, brackets, a `*.` in front and a dot at the end
+        are left out, and letters are made small. Lines without a host, as empty ones and those that
+        begin with `#` or `/`, are passed over. A host on the yes list is answered yes, and so are
+        all below it: `example.com` stands for `www.example.com`, but not for `badexample.com`. What
+        has more than 253 bytes is no host, and stands for itself alone.
   url   As host, but the path counts, too, with what follows `?`; what follows `#` doesn't, nor do
         slashes at the end. `example.com/a` stands for itself, for `example.com/a/b` and
-        `example.com/a?b`, and for the same below `www.example.com`, but not for `example.com/ab`.
+        `example.com/a?b`, and for the same below `www.example.com`, but not for `example.com/ab`. A
+        key with more than 15 slashes stands for itself alone.
   Where several keys stand for what is asked, each is asked for, and one that is wrongly answered
   yes is enough: so --rate is for each of them. A key of the no list is answered no only if nothing
   that stands for it is on the yes list.
@@ -178,7 +180,8 @@ impl Build {
         hasher: &KeyedHasher,
         session: &Session,
     ) -> Result<String> {
-        for path in paths.iter().filter(|path| !is_stdin(path)) {
+        // What is no file can't be read again.
+        for path in paths.iter().filter(|path| path.is_file()) {
             let mut lines = Lines::open(path, Encoding::from_option(self.bytes), session)?;
             while let Some(block) = lines.next_block()? {
                 for (number, line) in block.numbered() {
@@ -191,7 +194,7 @@ impl Build {
                 }
             }
         }
-        Ok("a line of the standard input".into())
+        Ok("a line that can't be read again".into())
     }
 }
 

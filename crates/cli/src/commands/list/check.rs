@@ -129,4 +129,10 @@ impl<'a> Asker<'a> {
         self.answers.extend(starts.zip(&self.ends).map(any));
         &self.answers
     }
+
+    /// Whether a line of the last ones had any key.
+    pub(super) fn had_keys(&self, line: usize) -> bool {
+        let start = line.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.ends[line] > start
+    }
 }

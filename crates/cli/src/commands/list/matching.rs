@@ -95,17 +95,17 @@ impl<'a> Address<'a> {
             return None;
         }
         let line = match line.windows(3).position(|three| three == b"://") {
-            Some(at) if line[..at].iter().all(u8::is_ascii_alphanumeric) => &line[at + 3..],
+            Some(at) if line[..at].iter().all(|&byte| is_of_scheme(byte)) => &line[at + 3..],
             _ => line,
         };
-        let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
+        let line = line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii_end();
         let end = line.iter().position(|byte| b"/?".contains(byte)).unwrap_or(line.len());
         let (host, path) = line.split_at(end);
         let host = host.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
-        let host = without_port(host);
+        let host = without_port_and_brackets(host);
         let host = host.strip_prefix(b"*.").unwrap_or(host);
         let host = host.strip_suffix(b".").unwrap_or(host);
-        Some(Self { host: host.to_ascii_lowercase(), path })
+        (!host.is_empty()).then(|| Self { host: host.to_ascii_lowercase(), path })
     }
 
     /// The host, and the path if it matters, without `/` at its end.
@@ -121,17 +121,32 @@ impl<'a> Address<'a> {
     }
 }
 
-/// A host without a port; the colons of an address in brackets aren't that.
-fn without_port(host: &[u8]) -> &[u8] {
-    match host.iter().rposition(|&byte| byte == b':') {
-        Some(at) if host[at + 1..].iter().all(u8::is_ascii_digit) => &host[..at],
+fn is_of_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
+}
+
+/// A host without a port, and an IPv6 address without brackets. More than one colon are its own.
+fn without_port_and_brackets(host: &[u8]) -> &[u8] {
+    if let Some(inside) = host.strip_prefix(b"[") {
+        return inside.split(|&byte| byte == b']').next().unwrap_or_default();
+    }
+    let mut colons = host.iter().enumerate().filter(|&(_, &byte)| byte == b':');
+    match (colons.next(), colons.next()) {
+        (Some((at, _)), None) if host[at + 1..].iter().all(u8::is_ascii_digit) => &host[..at],
         _ => host,
     }
 }
 
+/// The longest name that a host can have. What is longer is none, and only itself.
+const LONGEST_HOST: usize = 253;
+
+/// Parts of a path at which an address is cut: the first ones.
+const MOST_CUTS: usize = 16;
+
 /// A host, and all that it is below.
 fn suffixes(host: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let dots = host.iter().enumerate().filter(|&(_, &byte)| byte == b'.');
+    let cut = if host.len() > LONGEST_HOST { &[] } else { host };
+    let dots = cut.iter().enumerate().filter(|&(_, &byte)| byte == b'.');
     std::iter::once(host).chain(dots.map(|(at, _)| &host[at + 1..]))
 }
 
@@ -142,8 +157,10 @@ fn prefixes(address: &[u8], host: usize) -> impl Iterator<Item = &[u8]> {
     let cuts = cuts.filter(|&(_, byte)| b"/?".contains(byte)).map(|(at, _)| at);
     // A `/` behind the `?` is none of a path.
     let query = address.iter().position(|&byte| byte == b'?').unwrap_or(address.len());
-    let cuts = cuts.take_while(move |&at| at <= query);
-    std::iter::once(address).chain(cuts.map(|at| &address[..at]))
+    let cuts = cuts.take_while(move |&at| at <= query).take(MOST_CUTS);
+    let without_query = (query < address.len()).then(|| &address[..query]);
+    let cuts = cuts.filter(move |&at| at < query).map(|at| &address[..at]);
+    std::iter::once(address).chain(without_query).chain(cuts)
 }
 
 #[cfg(test)]
@@ -177,7 +194,15 @@ mod tests {
         }
         assert!(keys(Listed(Matching::Host), "# comment").is_empty());
         assert!(keys(Listed(Matching::Host), "  ").is_empty());
-        assert_eq!(keys(Listed(Matching::Host), "[2001:db8::1]:443"), ["[2001:db8::1]"]);
+        for line in ["[2001:db8::1]:443", "2001:db8::1", "https://[2001:DB8::1]/x"] {
+            assert_eq!(keys(Listed(Matching::Host), line), ["2001:db8::1"], "{line}");
+        }
+        assert_eq!(keys(Listed(Matching::Host), "evil.com # phishing"), ["evil.com"]);
+        assert_eq!(keys(Listed(Matching::Host), "svn+ssh://git@evil.com/x"), ["evil.com"]);
+        // What has no host is no key.
+        for line in ["//evil.com/x", "/", "http://", "*.", "."] {
+            assert!(keys(Listed(Matching::Host), line).is_empty(), "{line}");
+        }
     }
 
     #[test]
@@ -189,23 +214,32 @@ mod tests {
     }
 
     #[test]
+    fn long_lines_are_few_keys() {
+        let long = format!("{}com{}", "a.".repeat(2000), "/b".repeat(2000));
+        assert_eq!(keys(Asked(Matching::Host), &long).len(), 1);
+        assert_eq!(keys(Asked(Matching::Url), &long).len(), 1 + MOST_CUTS);
+        let host = "a.".repeat(120);
+        assert_eq!(keys(Asked(Matching::Host), &format!("{host}com")).len(), 121);
+    }
+
+    #[test]
     fn urls_are_found_below_hosts_and_paths() {
         assert_eq!(keys(Listed(Matching::Url), "http://Example.com/Path/"), ["example.com/Path"]);
         assert_eq!(
             keys(Asked(Matching::Url), "https://a.example.com/b/c.html?d=/e"),
             [
                 "a.example.com/b/c.html?d=/e",
+                "a.example.com/b/c.html",
                 "a.example.com",
                 "a.example.com/b",
-                "a.example.com/b/c.html",
                 "example.com/b/c.html?d=/e",
+                "example.com/b/c.html",
                 "example.com",
                 "example.com/b",
-                "example.com/b/c.html",
                 "com/b/c.html?d=/e",
+                "com/b/c.html",
                 "com",
                 "com/b",
-                "com/b/c.html",
             ]
         );
         // What is listed is among what is asked for, however it is written.

@@ -18,8 +18,8 @@ Examples:
 
 Reads all of the list, and checks the checksums and every invariant: a list that isn't as it was
 written is an error, with exit code 2. With --yes and --no, each line must be answered so; if one
-isn't, the exit code is 1. Lines that are no key, as comments are where hosts are matched, count as
-no.";
+isn't, the exit code is 1. Lines that are no key, as comments are where hosts are matched, don't
+count.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -74,9 +74,12 @@ impl Verify {
         let mut tally = Tally::default();
         while let Some(block) = lines.next_block()? {
             let keys: Vec<&[u8]> = block.lines().collect();
-            let answers = asker.ask(&keys);
-            tally.checked += keys.len() as u64;
-            tally.wrong += answers.iter().filter(|&&other| other != answer).count() as u64;
+            let answers = asker.ask(&keys).to_vec();
+            for (line, other) in answers.into_iter().enumerate() {
+                let is_key = asker.had_keys(line);
+                tally.checked += u64::from(is_key);
+                tally.wrong += u64::from(is_key && other != answer);
+            }
             drop(keys);
             lines.reuse(block);
         }

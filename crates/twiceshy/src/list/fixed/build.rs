@@ -20,14 +20,19 @@ pub struct YesNoFilterBuilder {
     label: u32,
 }
 
+/// Bits of a remainder, at least, where there are no-keys: with one bit, a quotient of two yes-keys
+/// has no seed as a rule.
+const LEAST_BITS: u32 = 2;
+
 /// The rate, if nothing is said.
 const DEFAULT_RATE: f64 = 0.01;
 
 /// Seeds that are tried before it is looked whether a key is on both lists: then none is found.
 const TRIED: u64 = 1 << 9;
 
-/// Seeds that are tried at all. With random hashes there is no such group.
-const MOST_TRIED: u64 = 1 << 16;
+/// Seeds that are tried at all. If none does, there is another try with longer remainders: it takes
+/// short ones, of three bits or less, and large lists.
+pub(super) const MOST_TRIED: u64 = 1 << 16;
 
 impl Default for YesNoFilterBuilder {
     fn default() -> Self {
@@ -112,11 +117,11 @@ impl YesNoFilterBuilder {
         let like = self.base.map(|(shape, _)| shape);
         let mut shape = match like.filter(|shape| shape.serves(counts[0], counts[1], rate)) {
             Some(shape) => shape,
-            None => self.plan(counts, rate, 1)?,
+            None => self.plan(counts, rate, if no.is_empty() { 1 } else { LEAST_BITS })?,
         };
         loop {
             match write(shape, rate, self.label, yes, no) {
-                // Never, by random hashes.
+                // Many keys of both lists have one quotient.
                 Err(Unseparated::Group) => {
                     shape = self.plan(counts, rate, shape.remainder_bits + 1)?;
                 }
@@ -359,6 +364,11 @@ impl Writer {
         let words = self.blocks.words.len();
         self.starts.push(u32::try_from(words).map_err(|_| BuildError::Bits(64 * words as u64))?);
         Ok(())
+    }
+
+    /// Words that were written so far.
+    pub(super) fn words(&self) -> usize {
+        self.blocks.words.len()
     }
 
     pub(super) fn finish(self) -> Result<Lines, BuildError> {

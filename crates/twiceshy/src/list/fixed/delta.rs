@@ -38,7 +38,7 @@
 //! lines of the table.
 
 use super::block::{BitWriter, Group};
-use super::build::Writer;
+use super::build::{MOST_TRIED, Writer};
 use super::shape::Shape;
 use super::{Tally, YesNoFilter};
 use crate::bits::memory::{LINE, Lines};
@@ -52,6 +52,9 @@ use std::hash::Hasher;
 const MAGIC: [u8; 8] = *b"\x89TWSHD\r\n";
 const VERSION: u32 = 1;
 const WHOLE: u32 = 1;
+
+/// How much larger than the old filter and the edits a new one of the same shape may be.
+const LARGER: usize = 16;
 
 /// Bytes before what has changed.
 const HEADER: usize = 120;
@@ -141,8 +144,11 @@ impl From<Invalid> for DeltaError {
 }
 
 impl From<BuildError> for DeltaError {
-    fn from(_: BuildError) -> Self {
-        Self::Memory
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Uneven => Self::Impossible("a block has more keys than it can"),
+            _ => Self::Memory,
+        }
     }
 }
 
@@ -167,8 +173,8 @@ impl YesNoFilter {
     /// The filter that a delta makes of this one: bit for bit the one that it was made from.
     ///
     /// # Errors
-    /// [`DeltaError::OtherBase`] if the delta is for another filter, or if what comes out isn't
-    /// what it says.
+    /// [`DeltaError::OtherBase`] if the delta is for another filter, [`DeltaError::Impossible`] if
+    /// what comes out isn't what it says.
     pub fn apply(&self, delta: &Delta) -> Result<Self, DeltaError> {
         if delta.from != self.digest() {
             return Err(DeltaError::OtherBase);
@@ -298,6 +304,9 @@ fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
         }
         if reader.read(1)? == 1 {
             group.seed = reader.gamma()?;
+            if group.seed >= MOST_TRIED {
+                return Err(DeltaError::Impossible("no group has such a seed"));
+            }
             group.fingerprints = reader.fingerprints(bits)?;
         } else {
             read_edits(&mut reader, &mut group.fingerprints, bits)?;
@@ -307,9 +316,14 @@ fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
     if passed > 0 || reader.at.div_ceil(64) != edits.len() {
         return Err(DeltaError::Impossible("there are edits of groups that aren't there"));
     }
+    // However few bits say how large seeds are, what they take is bounded by what there was.
+    let most = LARGER * (filter.lines.len() * LINE / 8 + edits.len());
     let mut writer = Writer::new(shape);
     for block in groups.chunks(shape.groups()) {
         writer.push(block)?;
+        if writer.words() > most {
+            return Err(DeltaError::Impossible("the new filter is far larger than the old one"));
+        }
     }
     Ok(writer.finish()?)
 }
@@ -395,7 +409,8 @@ fn header_of(shape: &Shape, tally: &Tally) -> [u8; HEADER] {
 }
 
 impl Delta {
-    /// Whether all of the new filter is in it, because it is of another shape than the old one.
+    /// Whether all of the new filter is in it, because it is of another shape than the old one, or
+    /// because that is shorter.
     pub fn is_whole(&self) -> bool {
         matches!(self.change, Change::Whole(_))
     }

@@ -68,8 +68,9 @@ use core::fmt;
 ///
 /// # What it takes
 /// At a rate of ε, with |N| no-keys for each |Y| yes-keys, about log₂ 1/ε + 2.2 bits a yes-key, and
-/// 1.44 ε |N|/|Y| more, or a little more than that; from |N|/|Y| ≈ 1/ε on it is about log₂ |N|/|Y| + 3.6
-/// instead. What no filter can do without is 2.2 bits less than that.
+/// 1.44 ε |N|/|Y| more, or a little more than that; from |N|/|Y| ≈ 1/ε on it is about log₂ |N|/|Y| + 4.6
+/// instead. What no filter can do without is 2.2 bits less than that, or 3.2. Rates above a tenth
+/// take a few tenths of a bit more.
 ///
 /// # Complexity
 /// A lookup takes constant time, and reads three lines of memory, one if there is nothing near.

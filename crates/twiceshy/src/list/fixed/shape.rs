@@ -34,6 +34,9 @@ const TRIES: f64 = 12.0;
 /// A filter that was planned for another list serves as long as no more are tried.
 const MOST_TRIES: f64 = 64.0;
 
+/// And as long as quotients have no more keys, on the average: else lookups are slow.
+const MOST_LOAD: f64 = 5.0;
+
 impl Shape {
     /// Quotients of all blocks.
     pub(crate) fn quotients(&self) -> u64 {
@@ -147,7 +150,8 @@ impl Shape {
     /// slower to build than a new one.
     pub(crate) fn serves(&self, yes: u64, no: u64, rate: f64) -> bool {
         let fingerprints = self.quotients() as f64 * f64::from(self.remainder_bits).exp2();
-        yes as f64 <= rate * fingerprints && self.tries(yes, no) <= MOST_TRIES
+        let most = (rate * fingerprints).min(MOST_LOAD * self.quotients() as f64);
+        yes as f64 <= most && self.tries(yes, no) <= MOST_TRIES
     }
 }
 

@@ -49,13 +49,13 @@ fn listed_keys_are_always_right_and_others_seldom_wrong() {
 }
 
 #[test]
-fn filters_take_as_many_bits_as_planned() {
+fn filters_are_near_the_lower_bound() {
     let bits = |yes: u64, no: u64| {
         let (y, n) = (hashes(0..yes, 2), hashes(yes..yes + no, 2));
         let filter = YesNoFilter::build(&y, &n, 1.0 / 256.0).unwrap();
         (filter.lines.len() * LINE * 8) as f64 / yes as f64
     };
-    // The lower bound is 8.02, 9.44 with as many no-keys, and 8.36.
+    // The lower bound is 8.00, 8.01 and 8.36.
     assert!(bits(100_000, 1000) < 10.3);
     assert!(bits(50_000, 50_000) < 10.3);
     assert!(bits(8_000, 512_000) < 10.9);
@@ -94,6 +94,40 @@ fn what_is_listed_twice_counts_once() {
     let filter = YesNoFilter::build(&twice, &[], 0.01).unwrap();
     assert_eq!(filter.yes_keys(), 100);
     check(&filter, &yes, &[]);
+}
+
+#[test]
+fn a_shape_that_is_far_too_small_is_not_taken() {
+    for (old, rate) in [(hashes(0..100, 8), 1e-6), (hashes(0..10, 8), 0.01)] {
+        let old = YesNoFilter::build(&old, &[], rate).unwrap();
+        let yes = hashes(0..60_000, 8);
+        let new = YesNoFilter::builder().like(&old).false_positive_rate(0.01).build(&yes, &[]);
+        let new = new.unwrap();
+        check(&new, &yes, &[]);
+        assert!(new.lines.len() * LINE * 8 < 10 * yes.len(), "{new:?}");
+    }
+}
+
+#[test]
+fn deltas_with_impossible_seeds_are_refused_before_they_are_written() {
+    let old = YesNoFilter::build(&hashes(0..100, 9), &[], 0.01).unwrap();
+    for bits in [17, 30, 48] {
+        let mut edits = block::BitWriter::default();
+        // Nothing is passed over, the first group gets a seed, and nothing else.
+        edits.push(0b11, 2);
+        edits.push(0, bits);
+        edits.push(1, bits + 1);
+        edits.push(1, 1);
+        let mut bytes = old.delta_to(&old).unwrap().to_bytes();
+        bytes.truncate(120);
+        bytes.extend(edits.words.iter().flat_map(|word| word.to_le_bytes()));
+        let length = (bytes.len() - 120) as u64;
+        bytes[112..120].copy_from_slice(&length.to_le_bytes());
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        let delta = Delta::from_bytes(&bytes).unwrap();
+        let error = old.apply(&delta).unwrap_err();
+        assert_eq!(error, DeltaError::Impossible("no group has such a seed"), "{bits}");
+    }
 }
 
 /// Few bits of hashes differ, so that many quotients, remainders and groups are the same.
