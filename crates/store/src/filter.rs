@@ -290,8 +290,9 @@ impl<S: CodedScheme> SharedFilter for ConcurrentCodedFilter<S> {
 
     fn reach(&self, shard: usize) -> u128 {
         let block = SharedFilter::suspects(self, *self.shard_hashes(shard).start());
-        // No block has more quotients than the first; rounding may add a hash to one.
-        block.end().as_u128() - block.start().as_u128() + 1
+        // No block has more quotients than the first; rounding may add a hash to one. A block may
+        // be all hashes.
+        (block.end().as_u128() - block.start().as_u128()).saturating_add(1)
     }
 
     fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {

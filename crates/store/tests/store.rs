@@ -376,6 +376,36 @@ fn a_telescoping_filter_asks_for_members() {
     assert!((300..780).all(is_there) && !(0..300).any(is_there));
 }
 
+/// The only block of the only shard is all hashes.
+#[test]
+fn a_filter_of_one_block_loses_no_member() {
+    fn check<F: SharedFilter>() {
+        let options = Options::new().secret(Secret::from_bytes([7; 16])).capacity(16).shards(1);
+        let store: GuardedStore<_, F> =
+            options.false_positive_rate(0.5).open_with(MemoryBackend::new(), None).unwrap();
+        std::thread::scope(|scope| {
+            for first in [0u32, 100] {
+                let store = &store;
+                scope.spawn(move || {
+                    for n in (first..first + 8).cycle().take(800) {
+                        store.put(&n.to_be_bytes(), b"1").unwrap();
+                        assert!(store.contains(&n.to_be_bytes()).unwrap());
+                        assert!(store.delete(&n.to_be_bytes()).unwrap());
+                    }
+                });
+                scope.spawn(move || {
+                    for n in (1000 + first..1100 + first).cycle().take(2000) {
+                        assert!(!store.contains(&n.to_be_bytes()).unwrap());
+                    }
+                });
+            }
+        });
+    }
+    check::<ConcurrentCodedFilter<Selectors>>();
+    check::<ConcurrentCodedFilter<Extensions>>();
+    check::<ConcurrentAdaptiveQuotientFilter>();
+}
+
 /// Neither in memory nor in the backend.
 #[test]
 fn a_member_is_no_mistake_any_more() {

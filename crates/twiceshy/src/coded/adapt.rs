@@ -159,7 +159,8 @@ impl<S: Scheme> CodedFilter<S> {
     pub(super) fn owned(&self, claim: &Claim, members: &[Member]) -> Result<Vec<Owned>, Mismatch> {
         let digits = self.scheme.digits();
         let quotients = claim.cell.quotient()..=claim.through.quotient();
-        let block = self.home(*quotients.start()).block() as u64;
+        // By the query: a claim of another filter may name quotients that aren't there.
+        let block = self.home(digits.scale(claim.query).quotient).block() as u64;
         claim.check(self.versions.at(block), members)?;
         let counts = members.iter().map(|member| member.count);
         let listed = counts.fold(0, u64::saturating_add);

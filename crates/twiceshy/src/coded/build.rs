@@ -232,16 +232,20 @@ impl<S: Scheme> Blocks<S> {
         Ok(entries.into_iter().map(|(quotient, spelt)| (quotient, spelt.value)).collect())
     }
 
-    /// The first level at which a member covers none of these mistakes; 0, if there is none.
+    /// The first level at which a member covers none of these mistakes, but for those that can't be
+    /// told from it.
     fn level_without(&self, member: Scaled, mistakes: &[Scaled]) -> u32 {
         let mut level = 0;
+        let mut given_up = Vec::new();
         loop {
             let spelt = self.scheme.spell(member, level);
-            let covered = mistakes.iter().find(|&&mistake| self.scheme.covers(spelt, mistake));
-            let Some(&mistake) = covered else { return level };
+            let is_covered = |mistake: &&Scaled| {
+                self.scheme.covers(spelt, **mistake) && !given_up.contains(*mistake)
+            };
+            let Some(&mistake) = mistakes.iter().find(is_covered) else { return level };
             match self.scheme.repaired(level, member, mistake) {
                 Some(higher) => level = higher,
-                None => return 0,
+                None => given_up.push(mistake),
             }
         }
     }

@@ -65,7 +65,8 @@ impl<S: Scheme> CodedBuilder<S> {
     }
 
     /// Bits for repairs, for 64 slots: 8 to 120; 56, if nothing is said. A block has as many as
-    /// there is room for in its cache line, which may be a few more.
+    /// there is room for in its cache line, which may be more, and many more where remainders are
+    /// short: see [`code_bits_per_slot`](super::CodedStatistics::code_bits_per_slot).
     #[must_use]
     pub fn code_bits(mut self, bits: u32) -> Self {
         self.code_bits = bits;

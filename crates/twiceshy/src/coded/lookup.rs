@@ -68,15 +68,16 @@ impl<S: Scheme> CodedFilter<S> {
         Claim { query, cell, through, version }
     }
 
-    /// Whether the code of a block has room for a repair, as far as can be foreseen: one more
-    /// level than it is likely to take.
+    /// Whether the code of a block has room for a repair, as far as can be foreseen: of so many
+    /// levels that fewer than one in 2^8 takes more.
     fn has_room_to_repair(&self, home: Place, query: Scaled) -> bool {
+        let more = 1 + 8u32.div_ceil(self.scheme.digits().remainder);
         let mut symbols = self.symbols(home);
         for entry in self.entries(query.quotient..=query.quotient) {
             if self.scheme.covers(entry.spelt, query) {
                 let ordinal = entry.ordinal;
                 symbols.resize(symbols.len().max(ordinal + 1), 0);
-                let level = (S::level(symbols[ordinal]) + 2).min(self.scheme.greatest_level());
+                let level = (S::level(symbols[ordinal]) + more).min(self.scheme.greatest_level());
                 symbols[ordinal] = self.scheme.spell(query, level).symbol;
             }
         }

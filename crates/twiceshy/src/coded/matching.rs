@@ -25,6 +25,12 @@ fn augment(
     tried: &mut [bool],
     covers: &impl Fn(usize, usize) -> bool,
 ) {
+    // Many copies of one hash would displace each other, one by one.
+    let free = (0..owners.len()).find(|&entry| owners[entry].is_none() && covers(member, entry));
+    if let Some(entry) = free {
+        owners[entry] = Some(member);
+        return;
+    }
     // Paths are searched by hand: as deep as there are entries, they may not fit the stack.
     let mut path: Vec<(usize, usize)> = vec![(member, 0)];
     while let Some((member, from)) = path.last_mut() {
@@ -82,5 +88,11 @@ mod tests {
         // The first member is covered by both entries, the second by the first alone.
         let owners = matched(2, 2, |member, entry| member == 0 || entry == 0);
         assert_eq!(owners, [Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn many_that_are_alike_are_matched_one_by_one() {
+        let owners = matched(4000, 4000, |_, _| true);
+        assert!(owners.iter().all(Option::is_some));
     }
 }

@@ -51,7 +51,7 @@
 //! query-ratio` show what it does.)
 //!
 //! Who builds a filter from a list of mistakes knows which are still needed. So there, what is
-//! given up brings back as few of them as possible ([`build`]).
+//! given up is what brings back the fewest of them, entry by entry ([`build`]).
 
 #![expect(private_bounds, reason = "nobody else can write a scheme")]
 

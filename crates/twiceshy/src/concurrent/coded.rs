@@ -268,6 +268,11 @@ impl<S: CodedScheme> ConcurrentCodedFilter<S> {
         self.shards.iter().map(|shard| shard.read().tally().forgotten).sum()
     }
 
+    /// Mistakes that shards were built with, and had no room for, in all shards.
+    pub fn unrepaired(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.read().tally().unrepaired).sum()
+    }
+
     /// How many shards there are: a power of two.
     pub fn shards(&self) -> usize {
         self.shards.len()
@@ -302,7 +307,9 @@ impl<S: CodedScheme> ConcurrentCodedFilter<S> {
     ///
     /// It is written beside the old one, which answers meanwhile. **Keep those who change members
     /// away from this shard, from before they are listed until this returns.** A member that is
-    /// in the filter, but not yet where it is listed, would be lost.
+    /// in the filter, but not yet where it is listed, would be lost. Repairs of mistakes that aren't
+    /// listed are lost, also those that are made meanwhile; what has no room is
+    /// [counted](Self::unrepaired).
     ///
     /// ```
     /// # use twiceshy::{ExtensionFilter, Hash};

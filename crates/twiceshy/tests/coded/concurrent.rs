@@ -203,3 +203,25 @@ fn lists_of_other_shards_are_refused() {
     assert!(matches!(builder().build_concurrent(0), Err(BuildError::Shards(0))));
     assert!(matches!(builder().build_concurrent(4097), Err(BuildError::Shards(4097))));
 }
+
+/// Whatever another filter's claim names, nothing is changed by it.
+#[test]
+fn claims_of_other_filters_are_refused() {
+    let filter = |slots, shards| {
+        let builder = CodedFilter::<Selectors>::builder().slots(slots).remainder_bits(7);
+        builder.build_concurrent(shards).unwrap()
+    };
+    let filters: Vec<_> = [(30, 1), (700, 1), (5000, 4), (100_000, 16)]
+        .into_iter()
+        .map(|(slots, shards)| filter(slots, shards))
+        .collect();
+    for (at, one) in filters.iter().enumerate() {
+        for (_, other) in filters.iter().enumerate().filter(|&(number, _)| number != at) {
+            for hash in [0, 1 << 77, u128::MAX / 3, u128::MAX].map(Hash::from_u128) {
+                let claim = one.claim_to_insert(hash);
+                assert!(other.insert_listed(&claim, &[] as &[Hash]).is_err());
+                assert_eq!(other.len(), 0);
+            }
+        }
+    }
+}
