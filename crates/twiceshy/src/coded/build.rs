@@ -232,8 +232,9 @@ impl<S: Scheme> Blocks<S> {
         Ok(entries.into_iter().map(|(quotient, spelt)| (quotient, spelt.value)).collect())
     }
 
-    /// The first level at which a member covers none of these mistakes, but for those that can't be
-    /// told from it.
+    /// The first level at which a member covers none of these mistakes. If there is none: of
+    /// extensions, the first at which it covers none but those that can't be told from it; of
+    /// selectors, 0, because the highest is no better than others, and takes most room.
     fn level_without(&self, member: Scaled, mistakes: &[Scaled]) -> u32 {
         let mut level = 0;
         let mut given_up = Vec::new();
@@ -245,6 +246,7 @@ impl<S: Scheme> Blocks<S> {
             let Some(&mistake) = mistakes.iter().find(is_covered) else { return level };
             match self.scheme.repaired(level, member, mistake) {
                 Some(higher) => level = higher,
+                None if S::MEMBERS_TO_FORGET => return 0,
                 None => given_up.push(mistake),
             }
         }
