@@ -102,8 +102,8 @@ impl<S: CodedScheme> Set<S> {
     }
 }
 
-/// As many of the mistakes that a filter is built with are repaired as by asking for them one by
-/// one, and more.
+/// Of the mistakes that a filter is built with, about as many are repaired as by asking for them one
+/// by one, or more.
 fn check_built<S: CodedScheme>() {
     const MEMBERS: u64 = 1000;
     let builder = CodedFilter::<S>::builder().remainder_bits(4).slots(1111);
@@ -124,7 +124,9 @@ fn check_built<S: CodedScheme>() {
         for &mistake in &mistakes {
             asked.ask(mistake);
         }
-        assert!(left <= maybe(&asked.filter), "{left} of {} are left", mistakes.len());
+        let by_asking = maybe(&asked.filter);
+        let about = by_asking + by_asking / 20;
+        assert!(left <= about, "{left} of {} are left, {by_asking} by asking", mistakes.len());
         assert_eq!(left > 0, per_member > 1, "{left} of {} are left", mistakes.len());
     }
 }

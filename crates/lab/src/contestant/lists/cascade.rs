@@ -12,9 +12,14 @@ pub(super) struct Cascade {
     levels: Vec<Bloom>,
 }
 
+/// So few mistakes of the first level may be none.
+const FEW: f64 = 10.0;
+
 impl Cascade {
     pub(super) fn new(yes: &[Hash], no: &[Hash], rate: f64) -> Self {
         let (first, others) = best_rates(yes.len() as f64, no.len() as f64, rate);
+        // Where there may be no second level, the first must do alone.
+        let first = if first * (no.len() as f64) < FEW { first.min(rate) } else { first };
         let (mut inside, mut outside) = (yes.to_vec(), no.to_vec());
         let mut levels: Vec<Bloom> = Vec::new();
         while levels.is_empty() || !inside.is_empty() {
