@@ -125,7 +125,10 @@ mod tests {
                 assert_eq!(filter.count(&yes), yes.len(), "{kind:?}");
                 assert_eq!(filter.count(&no), 0, "{kind:?}");
                 let wrong = filter.count(&others) as f64 / others.len() as f64;
-                assert!(wrong < 1.1 / 64.0, "{kind:?}: {wrong}");
+                // Clubcard promises nothing of others; with hardly a no-key, its second ribbon
+                // lets all through.
+                let most = if kind == ListKind::Clubcard { 2.2 } else { 1.1 };
+                assert!(wrong < most / 64.0, "{kind:?}: {wrong}");
                 assert!(filter.bits() as f64 > 6.0 * yes.len() as f64, "{kind:?}");
             }
         }
