@@ -15,7 +15,7 @@ const RECORDED: [(&str, &str, f64); 18] = [
     ("aqf", "insert", 272.1),
     ("aqf", "insert-many", 252.8),
     ("aqf", "bulk", 174.2),
-    ("aqf", "adapt", 4529.8),
+    ("aqf", "adapt", 4956.9),
     ("taf", "negative", 93.2),
     ("taf", "positive", 103.8),
     ("taf", "insert", 235.3),
