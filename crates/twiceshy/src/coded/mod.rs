@@ -45,10 +45,8 @@
 //!
 //! So it is the highest three times of four, which makes most room, too, and else any: few come
 //! back at a time, and what nobody asks for goes in the end. Of 2.9 millions of queries, 50 a
-//! member, an adversary who drops what wasn't a mistake is left with nothing; with some 170 if any
-//! is forgotten each time, and with some 520 if always the highest. On streams that change it is as
-//! good as the better of these, or nearly so. (`twiceshy-lab run whittling-fixed-space` and `run
-//! query-ratio` show what it does.)
+//! member, an adversary who drops what wasn't a mistake is left with nothing (`twiceshy-lab run
+//! whittling-fixed-space`), which neither of the two alone achieves; `run query-ratio` shows streams.
 //!
 //! Who builds a filter from a list of mistakes knows which are still needed. So there, what is
 //! given up is what brings back the fewest of them, entry by entry ([`build`]).
