@@ -349,7 +349,7 @@ impl Stage {
         let largest = (1 << self.shape.value_bits) - 1;
         let value = bytes.int_in_range(0..=largest + 1)?;
         let set = self.filter.set_value(hash, value);
-        self.follow_growth();
+        assert!(!self.follow_growth() || set.is_ok(), "refused, but larger");
         let mut model = self.model.clone();
         let expected = if value > largest { None } else { model.set_value(hash, value) };
         match set {
@@ -372,7 +372,7 @@ impl Stage {
             return;
         }
         let removed = if bury { self.filter.bury(hash) } else { self.filter.remove(hash) };
-        self.follow_growth();
+        assert!(!self.follow_growth() || removed.is_ok(), "refused, but larger");
         let mut model = self.model.clone();
         if is_member {
             model.remove(hash, bury);
@@ -445,7 +445,7 @@ impl Stage {
     /// those behind it.
     fn insert_many(&mut self, hashes: &[Hash]) {
         let inserted = self.filter.insert_many(hashes);
-        self.follow_growth();
+        assert!(!self.follow_growth() || inserted.is_ok(), "refused, but larger");
         let mut model = self.model.clone();
         let mut fits = true;
         for &hash in hashes {
@@ -471,7 +471,7 @@ impl Stage {
             1 => self.filter.insert(hash),
             _ => self.filter.insert_times(hash, times),
         };
-        self.follow_growth();
+        assert!(!self.follow_growth() || inserted.is_ok(), "refused, but larger");
         let mut model = self.model.clone();
         if times > 0 {
             model.insert(hash, ghost, times);

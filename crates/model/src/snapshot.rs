@@ -3,8 +3,8 @@
 use arbitrary::{Result, Unstructured};
 use core::ops::Range;
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, ConcurrentAdaptiveQuotientFilter, FrozenFilter, Hash,
-    SnapshotError,
+    AdaptiveQuotientFilter, Answer, ConcurrentAdaptiveQuotientFilter, Entry, FrozenFilter, Hash,
+    Member, SnapshotError,
 };
 
 /// Bytes of a header; the table follows.
@@ -238,6 +238,46 @@ pub fn read(bytes: &[u8]) {
     });
     for (&query, &maybe) in queries.iter().zip(&maybe) {
         assert_eq!(filter.contains(query), maybe);
+    }
+    check_restored(filter);
+}
+
+/// Checks a filter that was restored, without relying on what `validate` says of it, and what is
+/// built from it.
+fn check_restored(mut filter: AdaptiveQuotientFilter) {
+    let entries: Vec<Entry> = filter.iter().collect();
+    for pair in entries.windows(2) {
+        let [before, after] = [pair[0].fingerprint.hashes(), pair[1].fingerprint.hashes()];
+        assert!(before.end() < after.start(), "{before:?} is before {after:?}");
+    }
+    for entry in &entries {
+        let hashes = entry.fingerprint.hashes();
+        assert_eq!(filter.contains(*hashes.start()), entry.count > 0);
+        assert_eq!(filter.contains(*hashes.end()), entry.count > 0);
+    }
+    // For each entry, a member that it may stand for.
+    let members: Vec<Member> = entries
+        .iter()
+        .map(|entry| Member { hash: *entry.fingerprint.hashes().start(), count: entry.count })
+        .collect();
+    let count: u64 = members.iter().map(|member| member.count).sum();
+    assert_eq!(filter.len() as u64, count);
+
+    for member in members.iter().step_by(members.len() / 16 + 1) {
+        let query = Hash::from_u128(member.hash.as_u128() | 1);
+        if let Answer::Maybe(claim) = filter.check(query) {
+            let suspects = claim.suspects();
+            let is_suspect = |member: &Member| suspects.contains(&member.hash);
+            let listed: Vec<Member> = members.iter().copied().filter(is_suspect).collect();
+            let _ = filter.adapt(&claim, &listed);
+        }
+    }
+    filter.validate().expect("valid after repairs");
+    for built in [filter.doubled().ok(), AdaptiveQuotientFilter::merged(&[&filter]).ok()] {
+        let Some(built) = built else { continue };
+        built.validate().expect("valid, as the filter that it was built from");
+        assert_eq!(built.len() as u64, count);
+        assert!(members.iter().all(|member| member.count == 0 || built.contains(member.hash)));
     }
 }
 

@@ -17,8 +17,11 @@ pub enum InsertError {
         /// Used slots as a share of all.
         load: f64,
     },
-    /// Too many members have its fingerprint.
-    #[error("2^40 members have its fingerprint already, more can't be counted")]
+    /// More than 2^40 members would have its fingerprint, or the filter more than 2^62.
+    #[error(
+        "more than 2^40 members would have its fingerprint, or the filter more than 2^62; they \
+         can't be counted"
+    )]
     Uncountable,
     /// The code of its block has no room, and members are needed to make some.
     #[error("the repairs near it leave no room; insert it with the members near it listed")]
@@ -209,6 +212,18 @@ pub enum BuildError {
     /// No remainder can be that wide.
     #[error("remainders of {0} bits are impossible; choose 1 to 56")]
     RemainderBits(u32),
+    /// The hashes have no bits left for the repairs of a telescoping filter.
+    #[error(
+        "remainders of {remainder_bits} bits in {slots} slots leave no bits of the hash for repairs; \
+         choose at most {} bits, or a higher false-positive rate",
+        (slots - 1).leading_zeros().midpoint(64)
+    )]
+    NoRepairs {
+        /// Slots of the table.
+        slots: u64,
+        /// Bits of a remainder.
+        remainder_bits: u32,
+    },
     /// No code can be that long.
     #[error("codes of {0} bits are impossible; choose 8 to 120")]
     CodeBits(u32),
@@ -226,8 +241,8 @@ pub enum BuildError {
         /// Bits of the new filter's values.
         bits: u32,
     },
-    /// Too many members have the same fingerprint.
-    #[error("more than 2^40 members have the same fingerprint")]
+    /// More than 2^40 members have the same fingerprint, or there are more than 2^62.
+    #[error("more than 2^40 members have the same fingerprint, or there are more than 2^62")]
     Uncountable,
     /// Ranges can't be that long.
     #[error("ranges of {0} keys are impossible; choose 1 to 2^20")]

@@ -196,10 +196,11 @@ impl<K: Key + ?Sized> Keyed<K, AdaptiveQuotientFilter> {
     /// ```
     ///
     /// # Errors
-    /// [`InsertError::Full`] if there are not enough slots; nothing has changed then.
+    /// As [`insert_many`](AdaptiveQuotientFilter::insert_many); nothing has changed then.
     pub fn insert_many<Q: Borrow<K>>(&mut self, keys: &[Q]) -> Result<(), InsertError> {
-        let hasher = &self.hasher;
-        self.filter.insert_each(keys, |key| hasher.hash(key.borrow()))
+        // Keys are hashed before anything is changed: their code is the caller's, and may panic.
+        let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key.borrow())).collect();
+        self.filter.insert_many(&hashes)
     }
 }
 

@@ -10,7 +10,6 @@ mod error;
 mod fingerprint;
 mod hash;
 mod keyed;
-mod last_level;
 mod list;
 mod member;
 mod ordered;
@@ -22,6 +21,7 @@ mod sorting;
 mod table;
 mod traits;
 
+pub use bits::map::MappedFile;
 pub use bloom::{AdaptiveBloomFilter, BloomBuilder, BloomLevel, BloomPlan, BloomStatistics};
 pub use cascade::QuotientCascade;
 pub use claim::{Adaptation, Answer, Claim};

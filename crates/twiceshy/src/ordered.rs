@@ -122,6 +122,19 @@ impl OrderedHashes {
         true
     }
 
+    /// Replaces the hashes of an interval by others of it.
+    pub(crate) fn replace(
+        &mut self,
+        interval: RangeInclusive<Hash>,
+        hashes: impl Iterator<Item = Hash>,
+    ) {
+        let before: Vec<Hash> = self.range(interval).collect();
+        for hash in before {
+            self.remove(hash);
+        }
+        self.extend(hashes);
+    }
+
     /// Makes two neighbours one, if they are small.
     fn join_if_few(&mut self, left: usize) {
         let Some([first, second]) = self.chunks.get_mut(left..left + 2) else { return };

@@ -63,7 +63,7 @@ impl<K> ReverseMap for MemoryMap<K> {
     type Error = Infallible;
 
     fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {
-        let listed = self.members.range(suspects);
+        let listed = within(&self.members, suspects);
         Ok(listed.map(|(&hash, keys)| Member { hash, count: keys.len() as u64 }).collect())
     }
 }
@@ -73,8 +73,17 @@ impl<V> ReverseMap for BTreeMap<Hash, V> {
     type Error = Infallible;
 
     fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {
-        Ok(self.range(suspects).map(|(&hash, _)| hash.into()).collect())
+        Ok(within(self, suspects).map(|(&hash, _)| hash.into()).collect())
     }
+}
+
+/// The part of a map in an interval, which may be empty: `BTreeMap::range` panics if it ends
+/// before it begins.
+fn within<V>(
+    map: &BTreeMap<Hash, V>,
+    hashes: RangeInclusive<Hash>,
+) -> impl Iterator<Item = (&Hash, &V)> {
+    (!hashes.is_empty()).then(|| map.range(hashes)).into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -94,5 +103,14 @@ mod tests {
         assert!(map.remove(hash, "b") && map.remove(hash, "b") && !map.remove(hash, "b"));
         assert!(map.remove(hash, "a") && !map.remove(hash, "a"));
         assert_eq!(map.members(Hash::MIN..=Hash::MAX), Ok(vec![Hash::from_u128(9).into()]));
+    }
+
+    #[test]
+    fn interval_that_ends_before_it_begins_has_no_members() {
+        let mut map = MemoryMap::new();
+        map.insert(Hash::from_u128(7), "a");
+        assert_eq!(map.members(Hash::MAX..=Hash::MIN), Ok(vec![]));
+        let map = BTreeMap::from([(Hash::from_u128(7), "a")]);
+        assert_eq!(map.members(Hash::MAX..=Hash::MIN), Ok(vec![]));
     }
 }

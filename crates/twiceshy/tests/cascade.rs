@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use twiceshy::{
-    AdaptError, Answer, Hash, InsertError, KeyedHasher, Member, QuotientCascade, RemoveError,
-    Secret,
+    AdaptError, Answer, BuildError, Claim, Hash, InsertError, KeyedHasher, Member, QuotientCascade,
+    RemoveError, Secret,
 };
 
 /// One step of a script, on a hash out of a few, or next to one of them.
@@ -132,6 +132,83 @@ proptest! {
                 prop_assert!(filter.contains(*member), "a false negative: {:?}", member);
             }
         }
+    }
+}
+
+/// A filter whose one member is in a dead cell, and the claim of a mistake that it makes there.
+fn dead_cell_with_a_mistake() -> (QuotientCascade, Hash, Claim) {
+    let mut filter = QuotientCascade::new(0.25, 1000).unwrap();
+    let member = Hash::from_u128(0x1234_5678 << 96);
+    let near = |number: u128| Hash::from_u128(member.as_u128() + (number << 60));
+    filter.insert(member).unwrap();
+    let Answer::Maybe(claim) = filter.check(near(1)) else { panic!("they share a cell") };
+    filter.adapt(&claim, &[member]).unwrap();
+    let claim = (2..100_000).find_map(|number| match filter.check(near(number)) {
+        Answer::Maybe(claim) => Some(claim),
+        Answer::Absent => None,
+    });
+    (filter, member, claim.expect("level 1 makes mistakes"))
+}
+
+#[test]
+fn adapt_refuses_a_wrong_list_of_the_right_length() {
+    let (mut filter, member, claim) = dead_cell_with_a_mistake();
+    let mut others = (1..200).map(|number| Hash::from_u128(member.as_u128() + (number << 50)));
+    let wrong = others.find(|&hash| !filter.contains(hash)).expect("most are absent");
+    let refused = Err(AdaptError::Surplus { members: 1 });
+    assert_eq!(filter.adapt(&claim, &[wrong]), refused);
+    assert_eq!(filter.adapt_dropping_ghosts(&claim, &[wrong]), refused);
+    assert!(filter.contains(member));
+    filter.validate().unwrap();
+    filter.adapt(&claim, &[member]).unwrap();
+    assert!(filter.contains(member) && !filter.contains(claim.query()));
+}
+
+#[test]
+fn remove_refuses_a_wrong_list_of_the_right_length() {
+    let (mut filter, member, claim) = dead_cell_with_a_mistake();
+    filter.insert(member).unwrap();
+    let Answer::Maybe(claim) = filter.check(claim.query()) else { panic!("it was a mistake") };
+    // Level 1 takes the query for the member, and has two of them.
+    let list = [Member { hash: member, count: 2 }, claim.query().into()];
+    let refused = filter.remove_listed(&claim, &list);
+    assert_eq!(refused, Err(RemoveError::Surplus { members: 1 }));
+    let mut others = (1..200).map(|number| Hash::from_u128(member.as_u128() + (number << 50)));
+    let wrong = others.find(|&hash| !filter.contains(hash)).expect("most are absent");
+    let refused = filter.remove_listed(&claim, &[wrong, claim.query()]);
+    assert_eq!(refused, Err(RemoveError::Surplus { members: 1 }));
+    assert!(filter.contains(member) && filter.len() == 2);
+    filter.validate().unwrap();
+}
+
+/// The last level holds whole hashes, so it knows whom a list misses, whatever the counts are.
+#[test]
+fn last_level_refuses_a_list_that_counts_one_member_for_another() {
+    let mut filter = QuotientCascade::new(0.01, 1000).unwrap();
+    assert_eq!(filter.members_below().count(), 1, "nothing but whole hashes");
+    let [member, other, query] =
+        [0u128, 1, 2].map(|number| Hash::from_u128((0x1234_5678 << 96) + number));
+    filter.insert(member).unwrap();
+    filter.insert(other).unwrap();
+    let Answer::Maybe(claim) = filter.check(query) else { panic!("they share a cell") };
+    filter.adapt(&claim, &[member, other]).unwrap();
+    let Answer::Maybe(claim) = filter.check(other) else { panic!("a member") };
+    let twice = [Member { hash: member, count: 2 }];
+    let refused = Err(AdaptError::Surplus { members: 1 });
+    assert_eq!(filter.adapt(&claim, &twice), refused);
+    assert_eq!(filter.adapt_dropping_ghosts(&claim, &twice), refused);
+    assert!(filter.contains(member) && filter.contains(other));
+    filter.validate().unwrap();
+    // A list that says that one of them is gone is true as far as the filter knows.
+    filter.adapt_dropping_ghosts(&claim, &[member]).unwrap();
+    assert!(filter.contains(member) && !filter.contains(other) && filter.len() == 1);
+}
+
+#[test]
+fn capacity_that_no_filter_has_is_refused() {
+    for rate in [0.9, 0.25, 0.001] {
+        let built = QuotientCascade::new(rate, usize::MAX).map(drop);
+        assert!(matches!(built, Err(BuildError::Capacity(usize::MAX))), "{built:?}");
     }
 }
 

@@ -10,8 +10,8 @@ use arbitrary::Unstructured;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use twiceshy::{
-    AdaptError, Answer, BuildError, CodedBuilder, CodedFilter, CodedScheme, ExtensionFilter,
-    Extensions, Hash, InsertError, KeyedHasher, Secret, Selectors, TelescopingFilter,
+    AdaptError, Answer, BuildError, Claim, CodedBuilder, CodedFilter, CodedScheme, ExtensionFilter,
+    Extensions, Hash, InsertError, KeyedHasher, Member, Secret, Selectors, TelescopingFilter,
 };
 use twiceshy_model::coded::{Shape, drive, drive_shape};
 use twiceshy_model::script::Spread;
@@ -89,6 +89,9 @@ impl<S: CodedScheme> Set<S> {
         let suspects: Vec<Hash> = self.members.range(claim.suspects()).copied().collect();
         match self.filter.adapt(&claim, &suspects) {
             Ok(_) => assert!(!self.filter.contains(query)),
+            Err(AdaptError::Crowded) if self.filter.suspects(query) != claim.suspects() => {
+                return self.ask(query);
+            }
             Err(AdaptError::Crowded | AdaptError::Inseparable) => {}
             Err(error) => panic!("{error}"),
         }
@@ -129,6 +132,100 @@ fn check_built<S: CodedScheme>() {
         assert!(left <= about, "{left} of {} are left, {by_asking} by asking", mistakes.len());
         assert_eq!(left > 0, per_member > 1, "{left} of {} are left", mistakes.len());
     }
+}
+
+/// A repair that a full code has no room for is refused once; the next claim names the whole block, so
+/// that another repair can be forgotten.
+#[test]
+fn crowded_repair_succeeds_with_the_next_claim() {
+    let mut retried = 0;
+    for seed in 0..200 {
+        let mut set = Set::new(TelescopingFilter::builder().remainder_bits(8).slots(100));
+        (0..90).for_each(|number| set.insert(random(seed)(number)));
+        // Codes are full in the end, and nearly so on the way.
+        for number in 0..60 * seed {
+            set.ask(random(1000 + seed)(number));
+        }
+        for number in 0..90 {
+            // They share 40 bits behind the quotient, and are told apart by the sixth digit.
+            let query = Hash::from_u128(random(seed)(number).as_u128() ^ 1 << 74);
+            let Answer::Maybe(narrow) = set.filter.check(query) else { continue };
+            let list = |claim: &Claim| -> Vec<Hash> {
+                set.members.range(claim.suspects()).copied().collect()
+            };
+            let listed = list(&narrow);
+            if set.filter.adapt(&narrow, &listed) != Err(AdaptError::Crowded) {
+                continue;
+            }
+            let Answer::Maybe(wide) = set.filter.check(query) else { panic!("not repaired") };
+            assert_ne!(wide.suspects(), narrow.suspects());
+            assert_eq!(wide.suspects(), set.filter.claim_to_insert(query).suspects());
+            let listed = list(&wide);
+            set.filter.adapt(&wide, &listed).unwrap();
+            assert!(!set.filter.contains(query));
+            retried += 1;
+        }
+        set.check();
+    }
+    assert!(retried > 10, "{retried}");
+}
+
+/// One hash is there 10^5 times; the mistake is that of another member of its quotient.
+fn check_copies<S: CodedScheme>() {
+    const COPIES: u64 = 100_000;
+    let builder = CodedFilter::<S>::builder().remainder_bits(8).slots(2 * COPIES);
+    let parameters = builder.build().unwrap().parameters();
+    let [copied, member] = [2u128, 1].map(|digit| Hash::from_u128(1 << 127 | digit << 102));
+    let members = [member.into(), Member { hash: copied, count: COPIES }];
+    let mut filter = CodedFilter::<S>::from_sorted(parameters, members, []).unwrap();
+    let query = Hash::from_u128(member.as_u128() + (1 << 100));
+    let Answer::Maybe(claim) = filter.check(query) else { panic!("a mistake") };
+    filter.adapt(&claim, &members).unwrap();
+    assert!(!filter.contains(query) && filter.contains(member) && filter.contains(copied));
+
+    // All copies would have to be repaired, and no code has room for that.
+    let mistake = Hash::from_u128(copied.as_u128() + (1 << 100));
+    let Answer::Maybe(claim) = filter.check(mistake) else { panic!("a mistake") };
+    let fewer = [members[0], Member { count: COPIES - 1, ..members[1] }];
+    assert_eq!(filter.adapt(&claim, &fewer), Err(AdaptError::Unlisted { members: 1 }));
+    assert_eq!(filter.adapt(&claim, &members), Err(AdaptError::Crowded));
+
+    let Answer::Maybe(claim) = filter.check(copied) else { panic!("a member") };
+    filter.remove_listed(&claim, &members).unwrap();
+    assert_eq!(filter.len() as u64, COPIES);
+    filter.validate().unwrap();
+    let built = CodedFilter::<S>::from_sorted(parameters, members, [mistake]).unwrap();
+    assert!(built.contains(copied) && built.statistics().unrepaired == 1);
+}
+
+#[test]
+fn many_copies_of_a_hash_are_matched_at_once() {
+    check_copies::<Selectors>();
+    check_copies::<Extensions>();
+}
+
+/// A telescoping filter needs a second digit of each hash.
+#[test]
+fn remainders_that_leave_no_level_are_refused() {
+    let telescoping = |slots: u64, bits: u32| {
+        TelescopingFilter::builder().slots(slots).remainder_bits(bits).build().map(drop)
+    };
+    for (slots, most) in [(1, 64), (1 << 20, 54), ((1 << 20) + 1, 53), (1 << 24, 52)] {
+        telescoping(slots, most.min(56)).unwrap();
+        let refused = telescoping(slots, most + 1);
+        assert!(
+            most > 55
+                || matches!(refused, Err(BuildError::NoRepairs { slots: refused, remainder_bits })
+                    if refused == slots && remainder_bits == most + 1),
+            "{refused:?}"
+        );
+        if let (Err(error), true) = (refused, most < 56) {
+            assert!(error.to_string().contains(&format!("at most {most} bits")), "{error}");
+        }
+    }
+    let rate = TelescopingFilter::builder().capacity(1 << 20).false_positive_rate(f64::exp2(-55.0));
+    assert!(matches!(rate.build().map(drop), Err(BuildError::NoRepairs { .. })));
+    ExtensionFilter::builder().slots(1 << 20).remainder_bits(56).build().unwrap();
 }
 
 #[test]

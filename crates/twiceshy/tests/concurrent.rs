@@ -14,6 +14,7 @@ use twiceshy::{
     AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Builder, Claim,
     ConcurrentAdaptiveQuotientFilter, Dynamic, Hash, InsertError, Keyed, RemoveError, Secret,
 };
+use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{check_entries, drive, drive_bytes, entries_of};
 
 fn builder() -> Builder {
@@ -347,6 +348,7 @@ fn keys_and_generic_code_share_a_filter() {
         filter.insert(hash).unwrap();
         filter.len()
     }
+    let _deadline = Deadline::new();
     let secret = Secret::generate().unwrap();
     let keyed =
         builder().capacity(100).secret(secret.clone()).build_keyed_concurrent::<u64>().unwrap();

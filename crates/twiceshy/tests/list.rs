@@ -151,6 +151,24 @@ fn plans_are_kept() {
     }
 }
 
+/// Each pair needs all bits of its hashes, and all of them share a run.
+#[test]
+fn adjacent_pairs_are_refused_with_a_clear_error() {
+    let mut list = YesNoList::builder().build().unwrap();
+    let mut pairs =
+        (0..200).map(|pair| [0, 1].map(|one| Hash::from_u128(u128::MAX - 2 * pair - one)));
+    let refused = pairs.find_map(|[yes, no]| {
+        let before = (list.yes_len(), list.no_len());
+        let added = list.add_yes(yes).and_then(|_| list.add_no(no));
+        let is_whole = (list.yes_len(), list.no_len()) == (before.0 + 1, before.1 + 1);
+        assert_eq!(added.is_ok(), is_whole);
+        list.validate().unwrap();
+        added.err()
+    });
+    assert!(matches!(refused, Some(ListError::Build(BuildError::Uneven))), "{refused:?}");
+    assert!(list.yes_len() > 20, "{}", list.yes_len());
+}
+
 #[test]
 fn impossible_rates_are_refused() {
     for rate in [0.0, 1.0, -0.5, 1e-30, f64::NAN] {

@@ -1,5 +1,7 @@
 //! Snapshots: what is saved comes back, and what was changed is noticed or harmless.
 
+#[path = "snapshot/flipped.rs"]
+mod flipped;
 #[path = "snapshot/shards.rs"]
 mod shards;
 
@@ -497,19 +499,32 @@ impl Drop for Folder {
 }
 
 #[test]
-fn files_are_replaced_mapped_and_restored() {
+fn files_are_replaced_opened_and_restored() {
     let folder = Folder::new("files");
     let path = folder.0.join("filter");
     let old = worn(build(500, 9, 0), 400, 1);
     old.save_to(&path).unwrap();
-    let mapped = FrozenFilter::map(&path).unwrap();
+    let opened = FrozenFilter::open_file(&path).unwrap();
     let new = worn(build(900, 7, 0), 400, 2);
     new.save_to(&path).unwrap();
     assert_eq!(folder.names(), ["filter"]);
-    // What was mapped before stays as it was.
-    assert_same(&old, &mapped.to_filter().unwrap());
-    assert_same(&new, &FrozenFilter::map(&path).unwrap().to_filter().unwrap());
+    // What was opened before stays as it was.
+    assert_same(&old, &opened.to_filter().unwrap());
+    assert_same(&new, &FrozenFilter::open_file(&path).unwrap().to_filter().unwrap());
     assert_same(&new, &AdaptiveQuotientFilter::restore_from(&path).unwrap());
+}
+
+/// A mapped file that is truncated would kill the process.
+#[test]
+fn truncating_an_opened_file_changes_no_answer() {
+    let folder = Folder::new("truncated");
+    let path = folder.0.join("filter");
+    let filter = worn(build(5000, 9, 0), 4000, 1);
+    filter.save_to(&path).unwrap();
+    let opened = FrozenFilter::open_file(&path).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    opened.verify().unwrap();
+    assert_same(&filter, &opened.to_filter().unwrap());
 }
 
 #[test]
@@ -520,7 +535,7 @@ fn errors_name_the_file_and_leave_it() {
     for error in [
         filter.save_to(&missing).unwrap_err(),
         AdaptiveQuotientFilter::restore_from(&missing).unwrap_err(),
-        FrozenFilter::map(&missing).unwrap_err(),
+        FrozenFilter::open_file(&missing).unwrap_err(),
     ] {
         assert!(error.to_string().contains("no-such-folder"), "{error}");
         assert!(matches!(error.cause(), SnapshotError::Io(_)));
@@ -532,7 +547,7 @@ fn errors_name_the_file_and_leave_it() {
     assert_eq!(folder.names(), ["occupied"]);
     let empty = folder.0.join("empty");
     std::fs::write(&empty, b"").unwrap();
-    let error = FrozenFilter::map(&empty).unwrap_err();
+    let error = FrozenFilter::open_file(&empty).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::Truncated { .. }), "{error}");
 }
 

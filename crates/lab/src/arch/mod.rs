@@ -1,9 +1,14 @@
 //! What a measurement needs of the machine.
-#![expect(unsafe_code, reason = "a prefetch is an intrinsic, and huge pages are asked for")]
+#![expect(
+    unsafe_code,
+    reason = "a prefetch is an intrinsic, huge pages are asked for, and files mapped"
+)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Deref;
+use std::path::Path;
 use std::ptr::NonNull;
+use twiceshy::MappedFile;
 
 /// Asks for the cache line at `line`.
 #[inline(always)]
@@ -16,6 +21,12 @@ pub(crate) fn prefetch<T>(line: &T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
+}
+
+/// Maps a file of the benchmark's own.
+pub(crate) fn map(path: &Path) -> std::io::Result<MappedFile> {
+    // SAFETY: the file is in a directory of this process, which doesn't write to it again.
+    unsafe { MappedFile::open(path) }
 }
 
 /// A cache line.

@@ -46,6 +46,10 @@ macro_rules! fixed {
                     list(claim.suspects()).into_iter().map(Member::from).collect();
                 match AdaptiveFilter::adapt(self, &claim, &members) {
                     Ok(_) => true,
+                    // The next claim names more members, so that other repairs can be forgotten.
+                    Err(AdaptError::Crowded) if self.suspects(mistake) != claim.suspects() => {
+                        Fixed::repair(self, mistake, list)
+                    }
                     Err(AdaptError::Crowded | AdaptError::Inseparable) => false,
                     Err(error) => panic!("all suspects are listed: {error}"),
                 }

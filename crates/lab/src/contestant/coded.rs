@@ -115,8 +115,15 @@ impl<F: Listed> Contestant for Coded<F> {
     fn repair(&mut self, mistake: u64) {
         let Answer::Maybe(claim) = self.filter.check(self.hasher.hash(&mistake)) else { return };
         match self.filter.adapt(&claim, &near(&self.members, claim.suspects())) {
+            // The next claim names more members, so that other repairs can be forgotten.
+            Err(AdaptError::Crowded) => {
+                let wider = self.filter.check(claim.query());
+                if matches!(wider, Answer::Maybe(wider) if wider.suspects() != claim.suspects()) {
+                    self.repair(mistake);
+                }
+            }
             // It stays a mistake.
-            Ok(_) | Err(AdaptError::Crowded | AdaptError::Inseparable) => {}
+            Ok(_) | Err(AdaptError::Inseparable) => {}
             Err(error) => panic!("all suspects are listed: {error}"),
         }
     }

@@ -6,7 +6,7 @@
 //! - [`machine`]: which instructions this machine has, and how an operation is
 //!   compiled once for each kind and dispatched once per call.
 //! - [`memory`]: zeroed memory that may be refused, and memory of others.
-//! - [`map`]: files as memory.
+//! - [`map`]: files as memory: mapped, or read as a whole.
 //! - [`cipher`]: the AES-128 block, by instructions or in software.
 //!
 //! The portable routines are compiled and tested everywhere; they are the oracle

@@ -73,9 +73,9 @@ impl AdaptiveBloomFilter {
             self.clear(cell, claim);
         } else {
             // Only the last level knows whom it misses on a list.
-            let hashes: Vec<Hash> = listed.hashes().collect();
-            self.last.replace(&claim.suspects(), &hashes);
+            self.last.replace(claim.suspects(), listed.hashes());
         }
+        self.vacated += ghosts;
         self.versions.bump(cell);
         self.adaptations += 1;
         Ok(Adaptation { lengthened: 0, ghosts })

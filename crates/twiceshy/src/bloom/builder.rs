@@ -122,11 +122,20 @@ impl BloomBuilder {
         match (self.capacity, self.memory) {
             (Some(capacity), None) => {
                 let planned = self.blueprint_for(capacity as u64);
-                planned.ok_or(BuildError::Capacity(capacity))
+                planned.ok_or_else(|| match self.adaptations {
+                    Some(count) if count > 0 && self.without_adaptations().plan().is_ok() => {
+                        BuildError::Adaptations(count)
+                    }
+                    _ => BuildError::Capacity(capacity),
+                })
             }
             (None, Some(bytes)) => self.blueprint_within(bytes),
             _ => Err(BuildError::BloomSize),
         }
+    }
+
+    fn without_adaptations(&self) -> Self {
+        Self { adaptations: Some(0), ..self.clone() }
     }
 
     fn blueprint_for(&self, capacity: u64) -> Option<Blueprint> {
@@ -152,21 +161,26 @@ impl BloomBuilder {
                 high = middle;
             }
         }
-        fits(low).filter(|plan| plan.first.room > 0).ok_or(BuildError::Budget(bytes))
+        fits(low).filter(|plan| plan.first.room > 0).ok_or_else(|| match self.adaptations {
+            Some(count) if count > 0 && self.without_adaptations().plan().is_ok() => {
+                BuildError::Adaptations(count)
+            }
+            _ => BuildError::Budget(bytes),
+        })
     }
 
-    /// An empty filter.
+    /// Builds an empty filter, with hash functions from a fresh secret.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan), or if there is no memory for it.
+    /// As [`plan`](Self::plan), or if there is no memory or entropy for it.
     pub fn build(&self) -> Result<AdaptiveBloomFilter, BuildError> {
         AdaptiveBloomFilter::new(self.blueprint()?)
     }
 
-    /// An empty filter for keys of type `K`.
+    /// Builds an empty filter for keys of type `K`.
     ///
     /// # Errors
-    /// As [`build`](Self::build), or if there is no entropy for a fresh secret.
+    /// As [`build`](Self::build).
     pub fn build_keyed<K: ?Sized>(&self) -> Result<Keyed<K, AdaptiveBloomFilter>, BuildError> {
         let secret = self.secret.clone().map_or_else(Secret::generate, Ok)?;
         Ok(Keyed::new(self.build()?, secret))

@@ -1,9 +1,9 @@
 //! The bits of one level: a Bloom filter whose hash functions have a part each.
 
-use crate::Hash;
 use crate::bits::memory::{LINE, Lines};
 use crate::bits::word::low_bits;
 use crate::hash::Scaled;
+use crate::{Hash, KeyedHasher};
 
 /// The most cells of a function: with more, dead cells could not be told apart by one product.
 pub(super) const MOST_CELLS: u64 = 1 << 40;
@@ -55,6 +55,35 @@ impl Shape {
     }
 }
 
+/// The keys of a level's hash functions.
+///
+/// A function multiplies the halves of a hash, each after it was combined with a half of the key.
+/// For two hashes that differ, the results with a random key have nothing to do with each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Functions {
+    start: u128,
+    step: u128,
+}
+
+impl Functions {
+    /// Derives the functions of a level from a hasher whose secret nobody else knows.
+    pub(super) fn of_level(hasher: &KeyedHasher, number: u32) -> Self {
+        let key = |part: u32| hasher.hash(&(2 * number + part)).as_u128();
+        Self { start: key(0), step: key(1) }
+    }
+
+    /// The functions' fractions for a hash: where they start, and the step from one to the next.
+    #[inline(always)]
+    fn fractions(self, hash: Hash) -> (u64, u64) {
+        let fold = |key: u128| {
+            let value = hash.as_u128() ^ key;
+            let product = (value >> 64) * u128::from(value as u64);
+            (product >> 64) as u64 ^ product as u64
+        };
+        (fold(self.start), fold(self.step) | 1)
+    }
+}
+
 /// Where the cells of a hash are.
 ///
 /// Function 0 has its own; all others are one step after the other through the fractions, and
@@ -73,30 +102,18 @@ fn scale(fraction: u64, cells: u64) -> u64 {
     ((u128::from(fraction) * u128::from(cells)) >> 64) as u64
 }
 
-/// Odd, without a pattern.
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-
 impl Probes {
     /// In level 0: function 0 takes the hash itself as its fraction, so that the hashes of a cell
-    /// are an interval. The others take the lower half, and steps made of the upper.
+    /// are an interval.
     #[inline(always)]
-    pub(super) fn of(hash: Hash, cells: u64) -> Self {
-        let value = hash.as_u128();
-        let step = ((value >> 64) as u64).wrapping_mul(MIX) | 1;
-        Self { first: Scaled::new(hash, cells).quotient, start: value as u64, step }
+    pub(super) fn of_first(hash: Hash, functions: Functions, cells: u64) -> Self {
+        let (start, step) = functions.fractions(hash);
+        Self { first: Scaled::new(hash, cells).quotient, start, step }
     }
 
-    /// In another level: nothing that hashes of one cell of level 0 have in common.
-    pub(super) fn of_level(hash: Hash, number: u32, cells: u64) -> Self {
-        let value = hash.as_u128();
-        let (high, low) = ((value >> 64) as u64, value as u64);
-        let fold = |salt: u64| {
-            let salt = salt.wrapping_mul(MIX);
-            let product = u128::from(high ^ salt) * u128::from(low ^ salt.rotate_left(32));
-            (product >> 64) as u64 ^ product as u64
-        };
-        let start = fold(2 * u64::from(number));
-        let step = fold(2 * u64::from(number) + 1) | 1;
+    /// In a deeper level: function 0 is as the others.
+    pub(super) fn of_deeper(hash: Hash, functions: Functions, cells: u64) -> Self {
+        let (start, step) = functions.fractions(hash);
         Self { first: scale(start, cells), start, step }
     }
 
@@ -209,7 +226,12 @@ impl Cells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Secret;
     use proptest::prelude::*;
+
+    fn keyed(number: u32) -> Functions {
+        Functions::of_level(&KeyedHasher::new(&Secret::from_bytes([7; 16])), number)
+    }
 
     #[test]
     fn shapes_are_as_good_as_asked_and_near_the_optimum() {
@@ -228,7 +250,9 @@ mod tests {
         #[test]
         fn probes_stay_in_their_parts(value: u128, cells in 1u64..1 << 40, number in 1u32..12) {
             let hash = Hash::from_u128(value);
-            for probes in [Probes::of(hash, cells), Probes::of_level(hash, number, cells)] {
+            let functions = keyed(number);
+            let first = Probes::of_first(hash, functions, cells);
+            for probes in [first, Probes::of_deeper(hash, functions, cells)] {
                 for function in 0..MOST_FUNCTIONS {
                     prop_assert_eq!(probes.bit(function, cells) / cells, u64::from(function));
                 }
@@ -244,7 +268,8 @@ mod tests {
         ) {
             let shape = Shape { cells, functions };
             let mut bits = Cells::new(shape).unwrap();
-            let probes = |value: &u128| Probes::of_level(Hash::from_u128(*value), 1, cells);
+            let keys = keyed(1);
+            let probes = |value: &u128| Probes::of_deeper(Hash::from_u128(*value), keys, cells);
             let all: Vec<Probes> = values.iter().map(probes).collect();
             let foreseen: Vec<bool> =
                 others.iter().map(|other| bits.would_contain(&probes(other), &all)).collect();

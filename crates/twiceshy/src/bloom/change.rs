@@ -1,10 +1,12 @@
-//! Inserting and removing members, and building anew.
+//! Inserting and removing members, and rebuilding.
 
 use super::AdaptiveBloomFilter;
-use super::cells::Probes;
 use super::listing::Listed;
 use crate::error::{BuildError, InsertError, RemoveError};
 use crate::{Claim, Hash, Member};
+
+/// The most members that can be counted: inserts one by one never reach the end of a word.
+const MOST_MEMBERS: u64 = u64::MAX / 2;
 
 impl AdaptiveBloomFilter {
     /// Inserts a member. One whose cells are all set already always has room.
@@ -14,7 +16,7 @@ impl AdaptiveBloomFilter {
     /// of removed ones, as it is planned for: with more of them, there would be more false
     /// positives than were asked for.
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
-        let probes = Probes::of(hash, self.cells());
+        let probes = self.first.probes(hash);
         let cell = probes.first;
         let is_known = self.first.cells.contains(&probes);
         if !is_known && self.first.written >= self.blueprint.first.room {
@@ -37,7 +39,9 @@ impl AdaptiveBloomFilter {
     pub(super) fn insert_below(&mut self, depth: u32, hash: Hash) {
         match self.deeper.get_mut(depth as usize - 1) {
             Some(level) => level.insert(&level.probes(hash)),
-            None => self.last.insert(hash),
+            None => {
+                self.last.insert(hash);
+            }
         }
     }
 
@@ -57,6 +61,7 @@ impl AdaptiveBloomFilter {
         }
         self.len -= 1;
         self.ghosts += 1;
+        self.vacated += 1;
         self.versions.bump(self.cell_of(hash));
         Ok(())
     }
@@ -117,6 +122,7 @@ impl AdaptiveBloomFilter {
         } else {
             self.ghosts += u64::from(is_last);
         }
+        self.vacated += u64::from(is_last);
         self.len = self.len.saturating_sub(1);
         self.versions.bump(cell);
         Ok(())
@@ -125,19 +131,23 @@ impl AdaptiveBloomFilter {
     /// Makes the cell of a claim empty: it has no members.
     pub(super) fn clear(&mut self, cell: u64, claim: &Claim) {
         if self.dead.depth(cell) == self.last_depth() {
-            self.last.replace(&claim.suspects(), &[]);
+            self.last.replace(claim.suspects(), core::iter::empty());
         }
         self.dead.revive(cell);
         self.first.cells.unset_first(cell);
     }
 
-    /// Writes the filter anew, from all its members: without ghosts, and with all cells alive, so
-    /// that there is room again for members and repairs. All claims are stale then.
+    /// Rebuilds the filter from all its members: without ghosts, and with all cells alive, so that
+    /// there is room again for members and repairs. All claims become stale.
     ///
-    /// Mistakes that were repaired may be made once more. Who fears that somebody knows some of
-    /// them hashes the members with another [secret](crate::Secret); the paper wants it to be
-    /// done after as many queries as there are members, and
-    /// [`rebuild_due`](super::BloomStatistics::rebuild_due) says when it was planned.
+    /// The hash functions are new ones, derived from a fresh secret, except the first function of
+    /// level 0: its cells must stay intervals of hashes. So a mistake that was repaired before has
+    /// one of its k cells set for certain, and is made again with probability ε^(1 − 1/k) instead
+    /// of ε: about twice as often as that for a new key. If that is too often, or if k is 1, hash
+    /// the members with another [secret](crate::Secret) and build a new filter.
+    ///
+    /// The paper rebuilds after as many queries as there are members;
+    /// [`rebuild_due`](super::BloomStatistics::rebuild_due) says when the planned repairs are used up.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveBloomFilter, Hash};
@@ -153,7 +163,9 @@ impl AdaptiveBloomFilter {
     ///
     /// # Errors
     /// A [`BuildError`], and nothing has changed, if there are more members than the filter is
-    /// planned for, or if there is no memory.
+    /// planned for, if their counts add up to 2^63 or more, or if there is no memory or entropy.
+    /// As many members as its capacity always fit. A filter can hold more than that, if their cells
+    /// happened to be set when they were inserted, and those may not fit again.
     pub fn rebuild<L: Into<Member>>(
         &mut self,
         members: impl IntoIterator<Item = L>,
@@ -164,9 +176,10 @@ impl AdaptiveBloomFilter {
             if count == 0 {
                 continue;
             }
-            let capacity = self.blueprint.first.room;
-            rebuilt.insert(hash).map_err(|_| BuildError::Members { capacity })?;
-            rebuilt.len += count - 1;
+            let full = || BuildError::Members { capacity: self.blueprint.first.room };
+            rebuilt.insert(hash).map_err(|_| full())?;
+            let len = rebuilt.len.checked_add(count - 1).filter(|&len| len <= MOST_MEMBERS);
+            rebuilt.len = len.ok_or_else(full)?;
         }
         *self = rebuilt;
         Ok(())

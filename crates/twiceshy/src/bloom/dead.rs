@@ -18,7 +18,8 @@ pub(super) const MOST_DEPTH: u32 = 1 << DEPTH_BITS;
 const GROWTH_LOAD: f64 = 0.95;
 
 /// The least bits of a slot. Fewer would save nothing, as a block has no more slots for it, and
-/// would make a depth take several; with so many, the table can double until all cells fit.
+/// would make a depth take several. With so many, the table can double until it has at least half as
+/// many slots as there are cells.
 const LEAST_BITS: u32 = 6;
 
 /// There is no room for one more dead cell.
@@ -33,12 +34,15 @@ pub(super) struct DeadCells {
     depths: AdaptiveQuotientFilter,
 }
 
-/// How many slots of how many bits for so many dead cells, such that all cells differ.
+/// How many slots of how many bits are needed for that many dead cells on average, such that all
+/// cells differ.
 ///
 /// `slots × 2^bits` is no less than the number of cells, so two cells, which are that fraction of
-/// the hashes apart, never have the same fingerprint.
+/// the hashes apart, never have the same fingerprint. There may be more dead cells by chance: the
+/// table doesn't double unless there are four standard deviations more.
 fn slots_and_bits(cells: u64, dead: u64) -> (u64, u32) {
-    let slots = ((dead.min(cells) as f64 / GROWTH_LOAD).ceil() as u64).max(1);
+    let dead = dead as f64 + 4.0 * (dead as f64).sqrt();
+    let slots = ((dead.min(cells as f64) / GROWTH_LOAD).ceil() as u64).max(1);
     let bits = cells.div_ceil(slots).next_power_of_two().trailing_zeros();
     (slots, bits.max(LEAST_BITS))
 }

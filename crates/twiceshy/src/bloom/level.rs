@@ -1,11 +1,11 @@
 //! Levels, and how they are planned.
 
 use super::AdaptiveBloomFilter;
-use super::cells::{Cells, MOST_CELLS, Probes, Shape};
+use super::cells::{Cells, Functions, MOST_CELLS, Probes, Shape};
 use super::dead::{DeadCells, MOST_DEPTH};
-use crate::Hash;
 use crate::claim::Versions;
 use crate::error::BuildError;
+use crate::{Hash, KeyedHasher};
 
 /// Rates below this one aren't worth a Bloom filter: whole hashes are smaller.
 const LEAST_RATE: f64 = 1.0 / (1u128 << 64) as f64;
@@ -32,8 +32,8 @@ pub(super) struct Blueprint {
 }
 
 impl Blueprint {
-    /// The smallest of all for so many members and repairs: whether another level of bits is
-    /// worth while, or whole hashes are less, depends on how many repairs there are.
+    /// The smallest plan for that many members and repairs, or `None` if none is possible. Whether
+    /// another level of bits is worth its space, or whole hashes take less, depends on the repairs.
     pub(super) fn new(capacity: u64, rate: f64, repairs: u64) -> Option<Self> {
         let plans =
             (0..MOST_DEPTH as usize).map(|deeper| Self::with(capacity, rate, repairs, deeper));
@@ -67,10 +67,11 @@ impl Blueprint {
         let first = LevelPlan { shape, rate, room: capacity };
         let shapes = core::iter::once(&first).chain(&deeper).map(|level| level.shape);
         let dead = DeadCells::bytes_for(shape.cells, repairs)?;
-        let last = moved(above) as u64 * size_of::<Hash>() as u64;
+        let last = (moved(above) as u64).checked_mul(size_of::<Hash>() as u64)?;
         let own = size_of::<AdaptiveBloomFilter>() + deeper.len() * LEVEL_BYTES;
-        let beside = own as u64 + dead + last + Versions::bytes_for(shape.cells);
-        let bytes = shapes.map(Shape::bytes).sum::<u64>() + beside;
+        let beside = [own as u64, dead, last, Versions::bytes_for(shape.cells)];
+        let mut parts = shapes.map(Shape::bytes).chain(beside);
+        let bytes = parts.try_fold(0, u64::checked_add)?;
         Some(Self { first, deeper, repairs, bytes })
     }
 }
@@ -82,24 +83,30 @@ pub(super) const LEVEL_BYTES: usize = size_of::<Level>() + size_of::<LevelPlan>(
 #[derive(Clone)]
 pub(super) struct Level {
     pub(super) number: u32,
+    functions: Functions,
     pub(super) cells: Cells,
     /// Members that were written to it, and found cells unset.
     pub(super) written: u64,
 }
 
 impl Level {
-    pub(super) fn new(number: u32, plan: &LevelPlan) -> Result<Self, BuildError> {
+    pub(super) fn new(
+        number: u32,
+        plan: &LevelPlan,
+        hasher: &KeyedHasher,
+    ) -> Result<Self, BuildError> {
         let cells = Cells::new(plan.shape).ok_or(BuildError::Bits(plan.shape.bits()))?;
-        Ok(Self { number, cells, written: 0 })
+        let functions = Functions::of_level(hasher, number);
+        Ok(Self { number, functions, cells, written: 0 })
     }
 
     #[inline(always)]
     pub(super) fn probes(&self, hash: Hash) -> Probes {
         let cells = self.cells.shape().cells;
         if self.number == 0 {
-            Probes::of(hash, cells)
+            Probes::of_first(hash, self.functions, cells)
         } else {
-            Probes::of_level(hash, self.number, cells)
+            Probes::of_deeper(hash, self.functions, cells)
         }
     }
 

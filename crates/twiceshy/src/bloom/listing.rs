@@ -39,8 +39,8 @@ impl AdaptiveBloomFilter {
         let surplus = absent.fold(0, |sum: u64, member| sum.saturating_add(member.count));
         let unlisted = if self.dead.depth(cell) == self.last_depth() {
             let is_listed = |hash: Hash| members.binary_search_by_key(&hash, |m| m.hash).is_ok();
-            let stored = self.last.within(&claim.suspects()).iter();
-            let unlisted = stored.filter(|&&hash| !is_listed(hash)).count();
+            let stored = self.last.range(claim.suspects());
+            let unlisted = stored.filter(|&hash| !is_listed(hash)).count();
             unlisted.max(usize::from(members.is_empty())) as u64
         } else {
             u64::from(members.is_empty() && self.first.cells.is_first_set(cell))

@@ -15,7 +15,7 @@ impl AdaptiveBloomFilter {
     /// Whether a key of this hash may be a member. "No" is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
-        let probes = Probes::of(hash, self.cells());
+        let probes = self.first.probes(hash);
         self.first.cells.contains(&probes) && self.is_below(probes.first, hash)
     }
 
@@ -72,11 +72,14 @@ impl AdaptiveBloomFilter {
         hash: impl Fn(&K) -> Hash,
         maybe: &mut Vec<bool>,
     ) {
-        maybe.clear();
-        maybe.resize(keys.len(), false);
-        for (keys, maybe) in keys.chunks(BLOCK).zip(maybe.chunks_mut(BLOCK)) {
-            self.answer(keys, &hash, maybe);
+        // Should `hash` panic, no answer is left, rather than a wrong one.
+        let mut answers = core::mem::take(maybe);
+        answers.clear();
+        answers.resize(keys.len(), false);
+        for (keys, answers) in keys.chunks(BLOCK).zip(answers.chunks_mut(BLOCK)) {
+            self.answer(keys, &hash, answers);
         }
+        *maybe = answers;
     }
 
     /// Answers a block of lookups. Two functions are asked of all that are left: first all their
@@ -92,7 +95,7 @@ impl AdaptiveBloomFilter {
         let mut count = keys.len();
         for (index, key) in keys.iter().enumerate() {
             hashes[index] = hash(key);
-            probes[index] = Probes::of(hashes[index], self.cells());
+            probes[index] = self.first.probes(hashes[index]);
             left[index] = index;
         }
         for wave in (0..functions).step_by(WAVE as usize) {

@@ -8,16 +8,21 @@
 //!           └──┴──┴──┴┬─┴──┴──┴──┴──┴──┴┬─┴──┴──┴──┴──┘└─────────────────┘└───────────
 //!                     │ depth 1         │ depth 2
 //!           ┌─────────▼──┐              │
-//!  level 1  │  1   1  1  │ all functions hash anew; rate ε², room for the members of some cells
+//!  level 1  │  1   1  1  │ other functions; rate ε², room for the members of some cells
 //!           └────────────┘              │
 //!           ┌───────────────────────────▼──┐
 //!  last     │ whole hashes, in order       │
 //!           └──────────────────────────────┘
 //! ```
 //!
-//! The files: [`cells`] has the bits of a level, [`dead`] the dead cells with their depths,
-//! [`LastLevel`] the last level, [`level`] the plan of them all; [`lookup`] asks, [`change`] inserts,
+//! The files: [`cells`] has the bits of a level, [`dead`] the dead cells with their depths, [`level`]
+//! the plan of all levels; the last one is an [`OrderedHashes`]. [`lookup`] asks, [`change`] inserts,
 //! removes and rebuilds, [`listing`] and [`adapt`] repair.
+//!
+//! # Hash functions
+//! Function 0 of level 0 is the hash itself: a reverse map lists members in hash order, so its cells
+//! have to be intervals of hashes. All other functions are drawn at random, from a fresh secret, each
+//! time the filter is built or [rebuilt](AdaptiveBloomFilter::rebuild).
 //!
 //! # Invariants
 //! 1. All cells of a member are set in level 0, but bits may be set that are no member's.
@@ -56,10 +61,9 @@ pub use builder::{BloomBuilder, BloomPlan};
 use crate::claim::Versions;
 use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
 use crate::hash::{HashScheme, Scaled};
-use crate::last_level::LastLevel;
 use crate::{
-    Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Fingerprint, Hash, Member,
-    Removable,
+    Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Fingerprint, Hash, KeyedHasher,
+    Member, OrderedHashes, Removable, Secret,
 };
 use core::fmt;
 use dead::DeadCells;
@@ -82,15 +86,20 @@ use level::{Blueprint, LEVEL_BYTES, Level};
 /// does no I/O: whoever has the members lists them.
 ///
 /// # Guarantees
-/// - No false negatives, if lists are complete. An operation that can't be done returns an error
-///   and changes nothing.
-/// - A query is a false positive with probability at most ε, whatever was asked before, as long as
-///   mistakes are repaired and the filter is rebuilt when that is
+/// - No false negatives, if lists are complete. An operation that fails returns an error and changes
+///   nothing.
+/// - A query for a new key is a false positive with probability at most ε, whatever was asked before,
+///   as long as mistakes are repaired and the filter is rebuilt when that is
 ///   [due](BloomStatistics::rebuild_due).
-/// - A repaired mistake is absent. It can be back when another member is inserted in its interval,
-///   or when level 1, for example, gets new members from elsewhere whose bits are just those of the
-///   mistake: with probability ε² at most there, less below, and never in the last level, but for
-///   the member itself. Repaired again, it goes one level deeper.
+/// - A repaired mistake is answered "absent". It can come back before the next rebuild if a member is
+///   inserted in its interval, or if members from elsewhere happen to set the mistake's bits in the
+///   deeper level that answers for it. The probability of the latter is at most ε² in level 1, less
+///   in the levels below, and 0 in the last level. If the mistake is repaired again, it goes one level
+///   deeper.
+/// - A mistake from before a [rebuild](Self::rebuild) is made again after it with probability at most
+///   ε^(1 − 1/k), where k is the number of [hash functions](BloomLevel::functions) of level 0: about
+///   2ε. So an adversary who replays mistakes after every rebuild makes twice as many as with new
+///   keys, and no more. With a single hash function, at rates above 0.38, *all* mistakes come back.
 ///
 /// # How it works
 /// Level 0 has k hash functions with cells of their own. The first one takes the hash as a fraction
@@ -98,7 +107,7 @@ use level::{Blueprint, LEVEL_BYTES, Level};
 /// hashes, which a reverse map in hash order can list, and which a claim names. Only such cells die.
 ///
 /// A cell is alive, or it has a *depth*: the number of the level that answers for it. Members that
-/// are inserted later go to that level, too; this takes no list. Dead cells are few, and kept
+/// are inserted later go to that level, too; this takes no list. Dead cells are few, and are kept
 /// compressed. Level i has the rate ε^(2^i), and as much room as the mistakes that are
 /// [planned](BloomBuilder::adaptations) are going to need: by default, those of as many queries as
 /// there are members. More are never refused for that: where a level has no room, one below takes
@@ -148,7 +157,7 @@ pub struct AdaptiveBloomFilter {
     first: Level,
     /// Levels 1 and so on, but for the last.
     deeper: Vec<Level>,
-    last: LastLevel,
+    last: OrderedHashes,
     dead: DeadCells,
     versions: Versions,
     blueprint: Blueprint,
@@ -156,6 +165,8 @@ pub struct AdaptiveBloomFilter {
     len: u64,
     /// Members that were removed, but whose bits are still set: that many at most.
     ghosts: u64,
+    /// Members that are gone, but whose room in level 0 only a rebuild can free.
+    vacated: u64,
     adaptations: u64,
 }
 
@@ -178,7 +189,8 @@ pub struct BloomStatistics {
     /// was planned.
     pub wear: f64,
     /// Whether the filter should be [rebuilt](AdaptiveBloomFilter::rebuild): it has had as many
-    /// repairs as it is planned for, or ghosts take the room of members that don't fit any more.
+    /// repairs as it is planned for, or it is full and some of its room is that of members that are
+    /// gone.
     pub rebuild_due: bool,
     /// Bytes of memory.
     pub bytes: u64,
@@ -209,23 +221,26 @@ pub struct BloomLevel {
 }
 
 impl AdaptiveBloomFilter {
-    /// A builder: say how good and how large the filter should be.
+    /// Returns a builder, which is told how good and how large the filter should be.
     pub fn builder() -> BloomBuilder {
         BloomBuilder::default()
     }
 
     fn new(blueprint: Blueprint) -> Result<Self, BuildError> {
         let cells = blueprint.first.shape.cells;
-        let deeper = (1..).zip(&blueprint.deeper).map(|(number, plan)| Level::new(number, plan));
+        let hasher = KeyedHasher::new(&Secret::generate()?);
+        let deeper = (1..).zip(&blueprint.deeper);
+        let deeper = deeper.map(|(number, plan)| Level::new(number, plan, &hasher));
         Ok(Self {
-            first: Level::new(0, &blueprint.first)?,
+            first: Level::new(0, &blueprint.first, &hasher)?,
             deeper: deeper.collect::<Result<_, _>>()?,
-            last: LastLevel::default(),
+            last: OrderedHashes::new(),
             dead: DeadCells::new(cells, blueprint.repairs)?,
             versions: Versions::new(cells),
             blueprint,
             len: 0,
             ghosts: 0,
+            vacated: 0,
             adaptations: 0,
         })
     }
@@ -274,8 +289,13 @@ impl AdaptiveBloomFilter {
         let levels: u64 = self.deeper.iter().map(|level| level.cells.bytes()).sum();
         let own = size_of::<Self>() + self.deeper.len() * LEVEL_BYTES;
         let first = self.first.cells.bytes();
-        let beside = self.last.bytes() + self.dead.bytes() + self.versions.bytes();
+        let beside = self.last_bytes() + self.dead.bytes() + self.versions.bytes();
         own as u64 + first + levels + beside
+    }
+
+    /// Bytes of the last level, without the structure itself.
+    fn last_bytes(&self) -> u64 {
+        self.last.memory_usage() - size_of::<OrderedHashes>() as u64
     }
 
     /// What the filter holds, and what adapting has cost.
@@ -288,7 +308,7 @@ impl AdaptiveBloomFilter {
             dead_cells: self.dead.len(),
             load,
             wear,
-            rebuild_due: wear >= 1.0 || (load >= 1.0 && self.ghosts > 0),
+            rebuild_due: wear >= 1.0 || (load >= 1.0 && self.vacated > 0),
             bytes,
             dead_bytes: self.dead.bytes(),
             bits_per_member: bytes as f64 * 8.0 / self.len.max(1) as f64,
@@ -296,7 +316,7 @@ impl AdaptiveBloomFilter {
         }
     }
 
-    /// All levels, the last one at last.
+    /// Iterates over the levels, top to bottom.
     pub fn levels(&self) -> impl Iterator<Item = BloomLevel> {
         let plans = core::iter::once(&self.blueprint.first).chain(&self.blueprint.deeper);
         let levels = core::iter::once(&self.first).chain(&self.deeper).zip(plans);
@@ -314,7 +334,7 @@ impl AdaptiveBloomFilter {
             rate: 0.0,
             members: self.last.len() as u64,
             room: None,
-            bytes: self.last.bytes(),
+            bytes: self.last_bytes(),
         }))
     }
 

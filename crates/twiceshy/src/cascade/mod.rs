@@ -19,10 +19,10 @@ mod validate;
 
 use crate::error::{AdaptError, BuildError, InsertError};
 use crate::hash::HashScheme;
-use crate::last_level::LastLevel;
+use crate::table::SLOTS;
 use crate::{
     Adaptation, AdaptiveFilter, AdaptiveQuotientFilter, Answer, Claim, Dynamic, Filter, Hash,
-    Member,
+    Member, OrderedHashes,
 };
 use core::fmt;
 
@@ -48,8 +48,11 @@ const GROWTH_LOAD: f64 = 0.95;
 /// which holds whole hashes.
 ///
 /// # Guarantees
-/// As those of an [`AdaptiveBloomFilter`](crate::AdaptiveBloomFilter), but the cell of a claim knows
-/// how many members it has: a list that misses one is refused.
+/// As those of an [`AdaptiveBloomFilter`](crate::AdaptiveBloomFilter) between two rebuilds, except
+/// that the filter knows how many members a cell has, and refuses a list that misses one. If the
+/// cell was repaired before, it also refuses a list with hashes that the level below doesn't hold.
+/// Otherwise it can't notice a list of the right length with wrong hashes, and loses the members
+/// that are missing there.
 ///
 /// # Examples
 /// ```
@@ -68,7 +71,7 @@ pub struct QuotientCascade {
     first: AdaptiveQuotientFilter,
     /// The levels below it, but for the last.
     deeper: Vec<AdaptiveQuotientFilter>,
-    last: LastLevel,
+    last: OrderedHashes,
     adaptations: u64,
 }
 
@@ -91,17 +94,20 @@ fn schedule(rate: f64) -> impl Iterator<Item = f64> {
 }
 
 impl QuotientCascade {
-    /// An empty filter of that rate for so many members, with room to repair the mistakes of as
-    /// many queries; deeper levels grow with more.
+    /// Builds an empty filter of that rate with room for `capacity` members, and for the repairs of
+    /// that many queries. Deeper levels grow if there are more.
     ///
     /// The levels have as many bits as the schedule says, no more: at rates above 1/64 that saves
     /// nothing, as a block of the table has no more slots for it.
     ///
     /// # Errors
-    /// If there is no such filter, or no memory for it.
+    /// If no such filter is possible, or if there is no memory for it.
     pub fn new(rate: f64, capacity: usize) -> Result<Self, BuildError> {
         if !(LEAST_RATE..1.0).contains(&rate) {
             return Err(BuildError::Rate(rate));
+        }
+        if capacity as u64 > *SLOTS.end() {
+            return Err(BuildError::Capacity(capacity));
         }
         let level = |rate: f64, members: f64| {
             let bits = rate.recip().log2().ceil().max(1.0) as u32;
@@ -118,7 +124,7 @@ impl QuotientCascade {
             deeper.push(level(below, moved).adaptations(0).grow_at(GROWTH_LOAD).build()?);
             above = below;
         }
-        Ok(Self { first, deeper, last: LastLevel::default(), adaptations: 0 })
+        Ok(Self { first, deeper, last: OrderedHashes::new(), adaptations: 0 })
     }
 
     fn last_depth(&self) -> u32 {
@@ -201,9 +207,9 @@ impl QuotientCascade {
     /// Bytes of memory that the filter takes.
     pub fn memory_usage(&self) -> u64 {
         let levels = core::iter::once(&self.first).chain(&self.deeper);
-        let beside = size_of::<Self>() - size_of::<AdaptiveQuotientFilter>();
+        let beside = size_of::<Self>() - size_of_val(&self.first) - size_of_val(&self.last);
         let levels: u64 = levels.map(AdaptiveQuotientFilter::memory_usage).sum();
-        levels + self.last.bytes() + beside as u64
+        levels + self.last.memory_usage() + beside as u64
     }
 }
 

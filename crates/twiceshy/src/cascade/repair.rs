@@ -23,10 +23,47 @@ impl QuotientCascade {
         let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
         claim.check(self.first.claim(claim.query).version, &members)?;
         let members = merged(members);
-        let listed = members.iter().fold(0, |sum: u64, member| sum.saturating_add(member.count));
+        let listed = sum(members.iter().map(|member| member.count));
         let stored = self.first.count(claim.query);
         let unlisted = stored.saturating_sub(listed);
-        Ok(Listed { members, unlisted, surplus: listed.saturating_sub(stored) })
+        let surplus = listed.saturating_sub(stored).max(self.surplus_below(claim, &members));
+        Ok(Listed { members, unlisted, surplus })
+    }
+
+    /// How many of the listed members can't be in the level that answers for a claim's cell.
+    fn surplus_below(&self, claim: &Claim, members: &[Member]) -> u64 {
+        let depth = self.depth(claim.query);
+        if depth == 0 {
+            return 0;
+        }
+        let Some(level) = self.deeper.get(depth as usize - 1) else {
+            return self.surplus_in_last(claim, members);
+        };
+        // Members that share a fingerprint there are counted together.
+        let below = members.iter().map(|member| {
+            let hash = rehash(member.hash, depth);
+            (*level.suspects(hash).start(), hash, member.count)
+        });
+        let mut below: Vec<(Hash, Hash, u64)> = below.collect();
+        below.sort_unstable();
+        let cells = below.chunk_by(|one, other| one.0 == other.0);
+        sum(cells.map(|cell| {
+            let listed = sum(cell.iter().map(|&(.., count)| count));
+            listed.saturating_sub(level.count(cell[0].1))
+        }))
+    }
+
+    /// As [`surplus_below`](Self::surplus_below), in the last level. It holds each hash once, so
+    /// those that aren't listed leave room for that many fewer listed ones.
+    fn surplus_in_last(&self, claim: &Claim, members: &[Member]) -> u64 {
+        let absent = members.iter().filter(|member| !self.last.contains(member.hash));
+        let absent = sum(absent.map(|member| member.count));
+        let is_listed = |hash: &Hash| members.binary_search_by_key(hash, |m| m.hash).is_ok();
+        let stored = self.last.range(claim.suspects());
+        let unlisted = stored.filter(|hash| !is_listed(hash)).count() as u64;
+        let listed = sum(members.iter().map(|member| member.count));
+        let all = listed.saturating_add(unlisted);
+        absent.max(all.saturating_sub(self.first.count(claim.query)))
     }
 
     /// Repairs a mistake: the claim's query is no member, and `members` are *all* members
@@ -76,8 +113,7 @@ impl QuotientCascade {
             listed
         };
         if ghosts > 0 && self.depth(claim.query) == self.last_depth() {
-            let hashes: Vec<Hash> = members.iter().map(|member| member.hash).collect();
-            self.last.replace(&claim.suspects(), &hashes);
+            self.last.replace(claim.suspects(), members.iter().map(|member| member.hash));
         }
         // With nobody left, the cell is gone by itself.
         let lengthened = if members.is_empty() { 0 } else { self.move_down(claim, &members)? };
@@ -142,7 +178,9 @@ impl QuotientCascade {
                     level.remove(rehash(hash, depth)).expect("a member of that level");
                 }
             }
-            None if is_last => self.last.remove(hash),
+            None if is_last => {
+                self.last.remove(hash);
+            }
             None => {}
         }
     }
@@ -172,6 +210,11 @@ impl QuotientCascade {
         }
         self.first.remove(removed.hash)
     }
+}
+
+/// A sum of counts, or the greatest number if it is more.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 /// What speaks against any repair.

@@ -5,8 +5,8 @@ use crate::AdaptiveQuotientFilter;
 use crate::error::Invalid;
 
 impl QuotientCascade {
-    /// Checks every invariant of the filter; for tests and after suspicion. Takes time in
-    /// proportion to the filter's size.
+    /// Checks every invariant of the filter, for tests and for diagnosing suspected corruption.
+    /// Takes time in proportion to the filter's size.
     ///
     /// # Errors
     /// Says which invariant is broken.
@@ -22,11 +22,8 @@ impl QuotientCascade {
                 return Err(Invalid(format!("no level answers for {entry:?}")));
             }
         }
-        let hashes = self.last.all();
-        if !hashes.is_sorted_by(|a, b| a < b) {
-            return Err(Invalid("the last level is not in order".into()));
-        }
-        let stray = hashes.iter().find(|&&hash| self.depth(hash) != self.last_depth());
+        self.last.validate()?;
+        let stray = self.last.iter().find(|&hash| self.depth(hash) != self.last_depth());
         stray.map_or(Ok(()), |hash| {
             Err(Invalid(format!("{hash:?} is in the last level, which doesn't answer for it")))
         })

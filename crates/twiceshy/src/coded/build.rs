@@ -270,8 +270,12 @@ impl<S: Scheme> Blocks<S> {
             let least =
                 repaired.min_by_key(|&at| (brought_back(&members[at]), Reverse(members[at].level)));
             let at = least.expect("nothing always has room");
-            members[at].level = 0;
-            symbols[at] = 0;
+            // As long as one copy of a hash brings mistakes back, the repairs of others are for nothing.
+            let hash = members[at].hash;
+            let first = members.partition_point(|member| member.hash < hash);
+            let behind = members.partition_point(|member| member.hash <= hash);
+            members[first..behind].iter_mut().for_each(|member| member.level = 0);
+            symbols[first..behind].fill(0);
         }
     }
 }

@@ -283,7 +283,8 @@ mod tests {
         for _ in 0..blocks {
             let symbols: Vec<Symbol> = (0..entries).map(|_| draw()).collect();
             let mut encoder = Encoder::new(BITS);
-            let most = scheme.begin(&symbols, &mut encoder);
+            let highest = symbols.iter().map(|&symbol| S::level(symbol)).max();
+            let most = scheme.begin(highest.unwrap_or(0), &mut encoder);
             for symbol in symbols {
                 scheme.write(symbol, most, &mut encoder);
             }

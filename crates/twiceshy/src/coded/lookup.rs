@@ -41,7 +41,7 @@ impl<S: Scheme> CodedFilter<S> {
     }
 
     /// The hashes that a claim of this query would name: those of its quotient, or of all
-    /// quotients of its block, if its code is about to be full.
+    /// quotients of its block, if its code was too full for the last repair.
     pub fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
         self.claim(query).suspects()
     }
@@ -49,7 +49,7 @@ impl<S: Scheme> CodedFilter<S> {
     pub(crate) fn claim(&self, query: Hash) -> Claim {
         let scaled = self.scheme.digits().scale(query);
         let home = self.home(scaled.quotient);
-        if S::MEMBERS_TO_FORGET && !self.has_room_to_repair(home, scaled) {
+        if S::MEMBERS_TO_FORGET && self.crowded.contains(home.block()) {
             return self.claim_block(query, home);
         }
         self.claim_cells(query, scaled.quotient..scaled.quotient + 1)
@@ -66,22 +66,6 @@ impl<S: Scheme> CodedFilter<S> {
         let version = self.versions.at(self.home(quotients.start).block() as u64);
         let (cell, through) = (cell(quotients.start), cell(quotients.end - 1));
         Claim { query, cell, through, version }
-    }
-
-    /// Whether the code of a block has room for a repair, as far as can be foreseen: of so many
-    /// levels that fewer than one in 2^8 takes more.
-    fn has_room_to_repair(&self, home: Place, query: Scaled) -> bool {
-        let more = 1 + 8u32.div_ceil(self.scheme.digits().remainder);
-        let mut symbols = self.symbols(home);
-        for entry in self.entries(query.quotient..=query.quotient) {
-            if self.scheme.covers(entry.spelt, query) {
-                let ordinal = entry.ordinal;
-                symbols.resize(symbols.len().max(ordinal + 1), 0);
-                let level = (S::level(symbols[ordinal]) + more).min(self.scheme.greatest_level());
-                symbols[ordinal] = self.scheme.spell(query, level).symbol;
-            }
-        }
-        self.encode(&symbols).is_some()
     }
 }
 
@@ -202,7 +186,12 @@ impl<S: Scheme> Routine for ContainsCoded<S> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(machine: M, filter: &CodedFilter<S>, hash: Hash) -> bool {
-        let evidence = filter.evidence::<M, SHAPE, false>(machine, filter.begin::<SHAPE>(hash));
+        let begun = filter.begin::<SHAPE>(hash);
+        // Where levels are high, the line rules out nothing else.
+        if !filter.table.is_occupied_at::<SHAPE>(begun.place) {
+            return false;
+        }
+        let evidence = filter.evidence::<M, SHAPE, false>(machine, begun);
         evidence.scan() != Scan::Absent && filter.routines.look_closely.run(filter, hash)
     }
 }

@@ -26,7 +26,8 @@
 //! # When a code is full
 //! A repair then puts other entries of the block back to level 0 until there is room. A
 //! telescoping filter needs the members of all entries that it puts back, so its claims name the
-//! whole block's interval if it foresees that; and an insert, which needs a little room, too, asks
+//! whole block's interval if it foresees that. If it foresaw too little, the repair is refused, and
+//! the block's next claim names all of it. An insert, which needs a little room, too, asks
 //! for them before it changes anything. What is forgotten is counted.
 //!
 //! Which are cheapest to lose? Say that every query of a set comes again and again, c of them for
@@ -57,6 +58,7 @@ mod adapt;
 mod build;
 mod builder;
 mod coder;
+mod crowded;
 mod insert;
 mod iter;
 mod lookup;
@@ -86,6 +88,7 @@ use crate::{
     Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, HashScheme, Member, Removable,
 };
 use core::fmt;
+use crowded::Crowded;
 use routines::Routines;
 use scheme::{Spelt, Symbol};
 
@@ -187,6 +190,8 @@ pub struct CodedFilter<S: Scheme> {
     routines: Routines<S>,
     /// By block.
     versions: Versions,
+    /// Empty, if repairs are forgotten without members.
+    crowded: Crowded,
     len: u64,
     adaptations: u64,
     forgotten: u64,
@@ -230,7 +235,8 @@ impl<S: Scheme> CodedFilter<S> {
 
     /// Bytes of memory.
     pub fn memory_usage(&self) -> u64 {
-        size_of::<Self>() as u64 + self.table.bytes() + self.versions.bytes()
+        let apart = self.table.bytes() + self.versions.bytes() + self.crowded.bytes();
+        size_of::<Self>() as u64 + apart
     }
 
     /// Slots of the table.

@@ -1,6 +1,7 @@
 //! What determines a filter with codes, but for its members; and what it is made of.
 
 use super::CodedFilter;
+use super::crowded::Crowded;
 use super::scheme::Scheme;
 use crate::bits::memory::Lines;
 use crate::claim::{Version, Versions};
@@ -75,13 +76,17 @@ impl<S: Scheme> CodedFilter<S> {
         let entries = f64::from(table.lanes()) * PLANNED_LOAD;
         let bits_per_entry = f64::from(table.code_bits()) / entries;
         let scheme = S::new(slots, remainder_bits, bits_per_entry);
+        if S::REPAIRS && scheme.greatest_level() == 0 {
+            return Err(BuildError::NoRepairs { slots, remainder_bits });
+        }
         Ok(Self::of_table(table, scheme, CodedTally::default()))
     }
 
     fn of_table(table: QuotientTable, scheme: S, tally: CodedTally) -> Self {
         let CodedTally { len, adaptations, forgotten, unrepaired } = tally;
         let (versions, routines) = (Versions::new(table.slots()), S::routines(&table));
-        Self { table, scheme, routines, versions, len, adaptations, forgotten, unrepaired }
+        let crowded = Crowded::new(if S::MEMBERS_TO_FORGET { table.blocks() } else { 0 });
+        Self { table, scheme, routines, versions, crowded, len, adaptations, forgotten, unrepaired }
     }
 
     /// A filter of [possible](CodedParameters::check) parameters whose table is in `lines`, or

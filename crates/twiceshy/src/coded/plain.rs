@@ -17,6 +17,7 @@ pub struct Plain {
 impl Scheme for Plain {
     type Quick = FirstDigit;
     const MEMBERS_TO_FORGET: bool = false;
+    const REPAIRS: bool = false;
 
     fn shape(remainder_bits: u32, _: u32) -> Shape {
         Shape::bare(remainder_bits)
@@ -75,7 +76,7 @@ impl Scheme for Plain {
         true
     }
 
-    fn begin(&self, _: &[Symbol], _: &mut Encoder) -> u32 {
+    fn begin(&self, _: u32, _: &mut Encoder) -> u32 {
         0
     }
 

@@ -30,6 +30,9 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Whether members are needed to put an entry back to level 0.
     const MEMBERS_TO_FORGET: bool;
 
+    /// Whether entries can be repaired at all.
+    const REPAIRS: bool = true;
+
     /// The shape of tables with remainders and codes of so many bits.
     fn shape(remainder_bits: u32, code_bits: u32) -> Shape {
         Shape::with_code(remainder_bits, code_bits)
@@ -72,8 +75,9 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Whether [`quick`](Self::quick) is all that slots of a block with this code may have.
     fn is_quick(&self, code: u128, bits: u32) -> bool;
 
-    /// Writes what comes before the symbols, and says how high their levels may be.
-    fn begin(&self, symbols: &[Symbol], encoder: &mut Encoder) -> u32;
+    /// Writes what comes before symbols whose greatest level is `highest`, and says how high their
+    /// levels may be.
+    fn begin(&self, highest: u32, encoder: &mut Encoder) -> u32;
 
     /// Reads that.
     fn begun<W: Word>(&self, decoder: &mut Decoder<W>) -> u32;
@@ -103,7 +107,8 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     fn encode(&self, symbols: &[Symbol], bits: u32) -> Option<u128> {
         let coded = symbols.iter().rposition(|&symbol| symbol != 0).map_or(0, |last| last + 1);
         let mut encoder = Encoder::new(bits);
-        let most = self.begin(&symbols[..coded], &mut encoder);
+        let highest = symbols.iter().map(|&symbol| Self::level(symbol)).max();
+        let most = self.begin(highest.unwrap_or(0), &mut encoder);
         symbols[..coded].iter().for_each(|&symbol| self.write(symbol, most, &mut encoder));
         encoder.finish()
     }
@@ -247,8 +252,8 @@ impl Scheme for Selectors {
         code < u128::all(bits).share(RARELY)
     }
 
-    fn begin(&self, symbols: &[Symbol], encoder: &mut Encoder) -> u32 {
-        let has_others = symbols.iter().any(|&symbol| symbol >= FEW);
+    fn begin(&self, highest: u32, encoder: &mut Encoder) -> u32 {
+        let has_others = highest >= FEW;
         encoder.decide(has_others, RARELY);
         self.greatest.min(if has_others { u32::MAX } else { FEW - 1 })
     }
@@ -369,7 +374,7 @@ impl Scheme for Extensions {
         true
     }
 
-    fn begin(&self, _: &[Symbol], _: &mut Encoder) -> u32 {
+    fn begin(&self, _: u32, _: &mut Encoder) -> u32 {
         self.greatest
     }
 

@@ -84,6 +84,10 @@ impl<S: Scheme> Model<S> {
         };
         let before = self.filter.clone();
         match self.filter.adapt(&claim, &self.listed(&claim)) {
+            Err(AdaptError::Crowded) if self.filter.suspects(hash) != claim.suspects() => {
+                assert_eq!(before.table.lines().bytes(), self.filter.table.lines().bytes());
+                self.ask(hash);
+            }
             Ok(adaptation) => {
                 assert!(!self.members.contains_key(&hash) && adaptation.lengthened > 0);
                 assert!(!self.filter.contains(hash), "a repaired mistake");

@@ -174,9 +174,10 @@ impl ConcurrentAdaptiveQuotientFilter {
         filter.set_value(hash, value)
     }
 
-    /// How many members there are, each counted as often as it was inserted.
+    /// Returns the number of members, each counted as often as it was inserted, or
+    /// `usize::MAX` if there are more.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.read().len()).sum()
+        self.shards.iter().map(|shard| shard.read().len()).fold(0, usize::saturating_add)
     }
 
     /// Whether there are no members.
@@ -223,8 +224,8 @@ impl ConcurrentAdaptiveQuotientFilter {
             let of_shard = filter.statistics();
             slots += filter.parameters().slots;
             rates += of_shard.expected_rate;
-            sum.members += of_shard.members;
-            sum.adaptations += of_shard.adaptations;
+            sum.members = sum.members.saturating_add(of_shard.members);
+            sum.adaptations = sum.adaptations.saturating_add(of_shard.adaptations);
             sum.fingerprints += of_shard.fingerprints;
             sum.extension_slots += of_shard.extension_slots;
             sum.bytes += of_shard.bytes;

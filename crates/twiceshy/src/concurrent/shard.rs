@@ -38,9 +38,11 @@ impl<F> Shard<F> {
 mod tests {
     use super::*;
     use crate::{AdaptiveQuotientFilter, Hash};
+    use twiceshy_deadline::Deadline;
 
     #[test]
     fn a_panic_of_one_thread_leaves_the_shard_usable() {
+        let _deadline = Deadline::new();
         let filter = AdaptiveQuotientFilter::builder().slots(10).build().unwrap();
         let shard = Shard::new(filter);
         shard.write().insert(Hash::MAX).unwrap();

@@ -25,9 +25,13 @@ const DEFAULT_RATE: f64 = 0.001;
 /// - An unlisted key is answered "yes" with no more than the probability that was asked for, however
 ///   many keys are listed.
 /// - A key is on one list at most. Adding it to the other one is an error that says so.
-/// - It grows by itself: adding fails only if there is no memory, and nothing has changed then.
+/// - It grows by itself: adding a key with a random hash fails only if memory runs out, and then changes
+///   nothing.
 ///   Removing never fails. What is removed gives its room back, and the filter gets smaller when
 ///   it is half empty.
+/// - Hashes that aren't random may be refused with [`BuildError::Uneven`]: if there are 30 pairs of a
+///   yes key and a no key that differ in the last bit only, all next to each other, for example. The
+///   hashes of a [`Keyed`] list are random.
 ///
 /// # How it works
 /// The members of an [`AdaptiveQuotientFilter`] are the yes keys; the no keys are mistakes that
@@ -146,11 +150,11 @@ impl YesNoList {
         self.filter.contains_many(hashes, answers);
     }
 
-    /// Adds a key to the yes list; whether it is new there.
+    /// Adds a key to the yes list; returns whether it is new there.
     ///
     /// # Errors
-    /// [`ListError::OnNoList`] if it is there, [`ListError::Build`] if there is no memory; nothing
-    /// has changed then.
+    /// [`ListError::OnNoList`] if it is on the no list; [`ListError::Build`] if there is no memory, or
+    /// if the hashes aren't random. Nothing has changed then.
     pub fn add_yes(&mut self, hash: Hash) -> Result<bool, ListError> {
         if self.no.contains(hash) {
             return Err(ListError::OnNoList { hash });
@@ -185,11 +189,11 @@ impl YesNoList {
         repaired
     }
 
-    /// Adds a key to the no list; whether it is new there.
+    /// Adds a key to the no list; returns whether it is new there.
     ///
     /// # Errors
-    /// [`ListError::OnYesList`] if it is there, [`ListError::Build`] if there is no memory; nothing
-    /// has changed then.
+    /// [`ListError::OnYesList`] if it is on the yes list; [`ListError::Build`] if there is no memory,
+    /// or if the hashes aren't random. Nothing has changed then.
     pub fn add_no(&mut self, hash: Hash) -> Result<bool, ListError> {
         if self.yes.contains(hash) {
             return Err(ListError::OnYesList { hash });
@@ -302,7 +306,7 @@ impl YesNoList {
                 Ok(_) | Err(BuildError::Full { .. })
                     if slots / MOST_EXTENDED > 2 * self.yes.len() as u64 + 64 =>
                 {
-                    return Err(BuildError::Full { slots });
+                    return Err(BuildError::Uneven);
                 }
                 Ok(_) | Err(BuildError::Full { .. }) => {
                     parameters.slots += more;
@@ -495,7 +499,8 @@ impl YesNoListBuilder {
     /// written in one pass.
     ///
     /// # Errors
-    /// As [`build`](Self::build), or [`ListError::OnYesList`] if a hash is on both lists.
+    /// As [`build`](Self::build), [`ListError::OnYesList`] if a hash is on both lists, or
+    /// [`BuildError::Uneven`] if the hashes aren't random.
     pub fn build_from(
         &self,
         yes: impl IntoIterator<Item = Hash>,

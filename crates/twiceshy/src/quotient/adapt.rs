@@ -2,7 +2,6 @@
 
 use super::AdaptiveQuotientFilter;
 use super::entry::Entry;
-use super::grow::MOST_SLOTS;
 use super::listing::{Owned, append};
 use crate::error::AdaptError;
 use crate::hash::Scaled;
@@ -15,18 +14,17 @@ impl AdaptiveQuotientFilter {
     /// was inserted, or [`Member`]s with their counts. Afterwards the filter answers
     /// "absent" to the query.
     ///
-    /// A mistake that was repaired already is no error. A filter that [grows by
-    /// itself](super::Builder::grow_at) does so when there is no room, and the claim is
-    /// stale then.
+    /// Repairing a mistake again is not an error.
     ///
     /// The listed hashes must be the members' true ones: numbers and prefixes are
     /// checked, but a fingerprint can't tell its member from another hash that it
     /// covers, and would be lengthened after the wrong one.
     ///
     /// # Errors
-    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if `members`
+    /// An [`AdaptError`], and no answer has changed, if the claim is stale, if `members`
     /// are not those of the fingerprints, if the query is one of them, or if there is no
-    /// room.
+    /// room. A filter that [grows by itself](super::Builder::grow_at) and has no room has
+    /// doubled, and returns [`AdaptError::Stale`]: check the query again.
     pub fn adapt<L>(&mut self, claim: &Claim, members: &[L]) -> Result<Adaptation, AdaptError>
     where
         L: Copy + Into<Member>,
@@ -81,7 +79,7 @@ impl AdaptiveQuotientFilter {
         }
         if let Err(TableFull) = self.rewrite(&minirun, &repaired) {
             // If it has doubled, the claim is stale.
-            if self.grow(MOST_SLOTS) {
+            if self.grow() {
                 return self.adapt_with(claim, &members, ghosts);
             }
             return Err(AdaptError::Full { load: self.load() });
@@ -90,7 +88,7 @@ impl AdaptiveQuotientFilter {
             self.len -= adaptation.ghosts;
             self.versions.bump(mistake.quotient);
         }
-        self.adaptations += 1;
+        self.adaptations = self.adaptations.saturating_add(1);
         Ok(adaptation)
     }
 

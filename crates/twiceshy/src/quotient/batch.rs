@@ -37,9 +37,12 @@ impl AdaptiveQuotientFilter {
         hash: impl Fn(&K) -> Hash,
         maybe: &mut Vec<bool>,
     ) {
-        maybe.clear();
-        maybe.resize(keys.len(), false);
-        self.table.level().run(ContainsEach { filter: self, keys, hash, maybe });
+        // Should `hash` panic, no answer is left, rather than a wrong one.
+        let mut answers = core::mem::take(maybe);
+        answers.clear();
+        answers.resize(keys.len(), false);
+        self.table.level().run(ContainsEach { filter: self, keys, hash, maybe: &mut answers });
+        *maybe = answers;
     }
 
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! How good and how large a filter should be.
 
+use super::entry::MOST_VALUE_BITS;
 use super::{AdaptiveQuotientFilter, Parameters};
 use crate::error::BuildError;
 use crate::hash::HashScheme;
@@ -207,7 +208,7 @@ impl Builder {
         }
     }
 
-    /// Checks what was said of how good the filter should be.
+    /// Checks what was asked for, except for the size.
     fn check_fidelity(&self) -> Result<(), BuildError> {
         if self.rate.is_some() && self.remainder_bits.is_some() {
             return Err(BuildError::RateAndRemainderBits);
@@ -218,6 +219,9 @@ impl Builder {
         }
         if let Some(load) = self.growth.filter(|load| !GROWTH_LOADS.contains(load)) {
             return Err(BuildError::Growth(load));
+        }
+        if self.value_bits > MOST_VALUE_BITS {
+            return Err(BuildError::ValueBits(self.value_bits));
         }
         self.remainder_bits.map_or(Ok(()), |bits| check_shape(1, bits))
     }
@@ -230,7 +234,7 @@ impl Builder {
         let widths = self.remainder_bits.map_or(WIDTHS, |bits| bits..=bits);
         let slots = |bits: u32| {
             let mistakes = self.adaptations.unwrap_or_else(|| capacity.div_ceil(20));
-            let extensions = extended + extension_slots(mistakes, bits);
+            let extensions = extension_slots(mistakes, bits).saturating_add(extended);
             let by_load = (capacity as f64 + extensions as f64) / PLANNED_LOAD;
             let by_rate = match self.remainder_bits {
                 Some(_) => 0.0,

@@ -13,12 +13,8 @@ use crate::sorting::Numbers;
 impl AdaptiveQuotientFilter {
     /// Inserts members into an empty filter, in the order of their hashes; or returns `None`,
     /// and does nothing, if their numbers don't fit a word, or memory.
-    pub(super) fn fill<K>(
-        &mut self,
-        keys: &[K],
-        hash: impl Fn(&K) -> Hash,
-    ) -> Option<Result<(), Refused>> {
-        let written = self.table.level().run(Fill { filter: self, keys, hash })?;
+    pub(super) fn fill(&mut self, hashes: &[Hash]) -> Option<Result<(), Refused>> {
+        let written = self.table.level().run(Fill { filter: self, hashes })?;
         Some(if let Ok(written) = written {
             self.count_written(written);
             Ok(())
@@ -29,21 +25,20 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-struct Fill<'a, K, H> {
+struct Fill<'a> {
     filter: &'a mut AdaptiveQuotientFilter,
-    keys: &'a [K],
-    hash: H,
+    hashes: &'a [Hash],
 }
 
-impl<K, H: Fn(&K) -> Hash> Operation for Fill<'_, K, H> {
+impl Operation for Fill<'_> {
     type Output = Option<Result<Written, BuildError>>;
 
     #[inline(always)]
     fn run<M: Machine>(self, _: M) -> Self::Output {
-        let Self { filter, keys, hash } = self;
+        let Self { filter, hashes } = self;
         let digits = filter.digits;
         let numbers = Numbers::new(digits, 0)?;
-        let scattered = numbers.scatter(keys, |key| (hash(key), 0))?;
+        let scattered = numbers.scatter(hashes, |&hash| (hash, 0))?;
         let mut writer = filter.writer();
         let mut tally = Tally { digits, numbers, at_hand: 0, times: 0 };
         let written = scattered.in_order(|number| {

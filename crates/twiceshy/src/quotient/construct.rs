@@ -1,7 +1,7 @@
 //! The one constructor: members and mistakes in, a filter without either error out.
 
 use super::builder::check_shape;
-use super::entry::{Entry, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
+use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
 use super::listing::append;
 use super::{AdaptiveQuotientFilter, Parameters};
 use crate::bits::machine::{Level, Machine, Operation};
@@ -25,7 +25,8 @@ impl AdaptiveQuotientFilter {
     /// [`Builder::build_sorted`](super::Builder::build_sorted) finds the parameters, too.
     ///
     /// # Errors
-    /// If a list is out of order, if a hash is on both, or if they don't fit.
+    /// If a list is out of order, if a hash is on both, if they don't fit, or if there are more
+    /// than 2^40 members of one fingerprint or more than 2^62 in all.
     pub fn from_sorted(
         parameters: Parameters,
         members: impl IntoIterator<Item: Into<Member>>,
@@ -76,6 +77,10 @@ impl AdaptiveQuotientFilter {
         for member in in_order(members.into_iter().map(Into::into)) {
             let Member { hash, count } = member?;
             let scaled = digits.scale(hash);
+            if let Some(last) = minirun.last_mut().filter(|last| last.scaled == scaled) {
+                last.count = last.count.saturating_add(count);
+                continue;
+            }
             let mut placed = Placed { scaled, count, length: 1, value: 0 };
             for mistake in mistakes.around(hash)?.into_iter().flatten() {
                 let needed = digits.to_tell_apart(scaled, digits.scale(mistake));
@@ -122,6 +127,7 @@ impl AdaptiveQuotientFilter {
 
     pub(super) fn count_written(&mut self, written: Written) {
         self.len = written.members;
+        self.tombstones = written.tombstones;
         self.extra_slots = self.table.used() - written.entries;
     }
 }
@@ -150,9 +156,6 @@ fn write_minirun(
     make_prefix_free(digits, minirun);
     let mut entries: Vec<Entry> = Vec::with_capacity(minirun.len());
     for Placed { scaled, count, length, value } in minirun.drain(..) {
-        if count > MOST_MEMBERS {
-            return Err(BuildError::Uncountable);
-        }
         let fingerprint = digits.fingerprint(scaled, length);
         append(&mut entries, Entry { fingerprint, count, value });
     }
@@ -235,6 +238,7 @@ impl<'a> Source<'a> {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Written {
     members: u64,
+    tombstones: u64,
     entries: u64,
 }
 
@@ -256,11 +260,13 @@ const BATCH: usize = 256;
 
 impl EntryWriter<'_> {
     pub(super) fn write(&mut self, entry: Entry) -> Result<(), BuildError> {
+        self.write_waiting()?;
         if entry.count > MOST_MEMBERS {
             return Err(BuildError::Uncountable);
         }
-        self.write_waiting()?;
         self.written.members += entry.count;
+        self.check_members()?;
+        self.written.tombstones += u64::from(entry.count == 0);
         self.written.entries += 1;
         let slots = self.spelling.slots(entry);
         let pushed = self.writer.push(entry.fingerprint.quotient(), slots);
@@ -307,8 +313,14 @@ impl EntryWriter<'_> {
         pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
     }
 
+    /// Checks that there are no more members than can be counted.
+    fn check_members(&self) -> Result<(), BuildError> {
+        if self.written.members > MOST_IN_ALL { Err(BuildError::Uncountable) } else { Ok(()) }
+    }
+
     pub(super) fn finish(mut self) -> Result<Written, BuildError> {
         self.write_waiting()?;
+        self.check_members()?;
         let finished = self.writer.finish();
         finished.map_err(|TableFull| BuildError::Full { slots: self.slots })?;
         Ok(self.written)

@@ -6,12 +6,11 @@ use super::grow::MOST_SLOTS;
 use crate::Hash;
 use crate::bits::word::low_bits;
 use crate::error::ValueError;
-use crate::table::TableFull;
 
 impl AdaptiveQuotientFilter {
-    /// How many members have the fingerprint of a hash, each counted as often as it was
-    /// inserted: at least the key's own count, and more only if others share its
-    /// fingerprint. 0 if it is no member, for certain.
+    /// Returns how many members have the fingerprint of a hash, each counted as often as it
+    /// was inserted. This is at least the key's own count, and more only if others share its
+    /// fingerprint. If it is 0, the key is certainly not a member.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
@@ -56,19 +55,20 @@ impl AdaptiveQuotientFilter {
         if value > low_bits(self.value_bits) {
             return Err(ValueError::TooLarge { value, bits: self.value_bits });
         }
-        loop {
-            let scaled = self.digits.scale(hash);
-            let minirun = self.minirun_of(scaled);
+        let before = self.with_room(MOST_SLOTS, |filter| {
+            let scaled = filter.digits.scale(hash);
+            let minirun = filter.minirun_of(scaled);
             let covering =
                 |entry: &Entry| entry.count > 0 && entry.fingerprint.covers_scaled(scaled);
-            let at = minirun.entries.iter().position(covering).ok_or(ValueError::Absent)?;
+            let Some(at) = minirun.entries.iter().position(covering) else { return Ok(None) };
             let mut entries = minirun.entries.clone();
             let before = core::mem::replace(&mut entries[at].value, value);
-            match self.rewrite(&minirun, &entries) {
-                Ok(()) => return Ok(before),
-                Err(TableFull) if self.grow(MOST_SLOTS) => {}
-                Err(TableFull) => return Err(ValueError::Full { load: self.load() }),
-            }
+            filter.rewrite(&minirun, &entries)?;
+            Ok(Some(before))
+        });
+        match before {
+            Ok(before) => before.ok_or(ValueError::Absent),
+            Err(_) => Err(ValueError::Full { load: self.load() }),
         }
     }
 

@@ -15,6 +15,10 @@ use core::ops::Range;
 /// The most members that one fingerprint can stand for.
 pub(crate) const MOST_MEMBERS: u64 = 1 << 40;
 
+/// The most members of a filter, each counted as often as it was inserted. Single inserts
+/// aren't checked against it: nobody makes as many as an overflow takes.
+pub(crate) const MOST_IN_ALL: u64 = 1 << 62;
+
 /// The most bits of a value.
 pub(crate) const MOST_VALUE_BITS: u32 = 16;
 

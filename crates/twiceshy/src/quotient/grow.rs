@@ -4,11 +4,12 @@
 //! stay as wide as they are, so that the digits of extensions, and with them every repair,
 //! stay as they are, too; a bit of the first slot of each entry is unused from then on.
 
+use super::insert::Refused;
 use super::{AdaptiveQuotientFilter, Parameters};
 use crate::error::{BuildError, GrowError, MergeError};
 use crate::{Hash, Member};
 
-/// The slots that one entry can take, about: where a filter has room for fewer, it grows.
+/// About as many slots as one entry can take: a filter that has room for fewer grows.
 pub(super) const MOST_SLOTS: u64 = 128;
 
 impl AdaptiveQuotientFilter {
@@ -92,24 +93,83 @@ impl AdaptiveQuotientFilter {
         self.growth.map_or(slots, |load| ((slots as f64 * load) as u64).clamp(1, slots))
     }
 
-    /// Grows, if it was asked to do so, for so many more slots; whether it is worth trying
-    /// again. Claims that were made before are stale then.
+    /// Runs `act`, which may need `more` slots. If there is no room and the filter grows by
+    /// itself, runs it in a larger filter, which replaces this one if `act` succeeds. Claims
+    /// that were made before are stale then.
     ///
-    /// Where hashes lie so unevenly that there is no room in a filter that is half empty,
-    /// doubling it would help little, and cost much. Then, or if it can't double, all slots
-    /// may be used.
-    #[cold]
-    pub(super) fn grow(&mut self, more: u64) -> bool {
-        if self.growth.is_none() {
-            return false;
+    /// # Errors
+    /// As `act`, which must change nothing if it fails. Then this filter is as it was.
+    #[inline]
+    pub(super) fn with_room<T>(
+        &mut self,
+        more: u64,
+        mut act: impl FnMut(&mut Self) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        match act(self) {
+            Err(Refused::Full) => self.with_more_room(more, act),
+            done => done,
         }
-        if (self.table.used() + more) * 2 >= self.growth_limit()
-            && let Ok(doubled) = self.doubled()
+    }
+
+    /// As [`with_room`](Self::with_room), for what this filter has no room for.
+    #[cold]
+    pub(super) fn with_more_room<T>(
+        &mut self,
+        more: u64,
+        mut act: impl FnMut(&mut Self) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let mut larger: Option<Self> = None;
+        while let Some(mut doubled) = larger.as_ref().unwrap_or(self).doubled_for(more) {
+            match act(&mut doubled) {
+                Ok(done) => {
+                    *self = doubled;
+                    return Ok(done);
+                }
+                Err(Refused::Full) => larger = Some(doubled),
+                refused => return refused,
+            }
+        }
+        if let Some(mut larger) = larger
+            && let Ok(done) = larger.with_all_slots(&mut act)
         {
+            *self = larger;
+            return Ok(done);
+        }
+        self.with_all_slots(act)
+    }
+
+    /// Runs `act`, which had no room in this filter, with all slots allowed. They stay allowed
+    /// if it succeeds.
+    fn with_all_slots<T>(
+        &mut self,
+        mut act: impl FnMut(&mut Self) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let slots = self.table.slots();
+        let limit = self.table.set_limit(slots);
+        let done = if limit < slots { act(self) } else { Err(Refused::Full) };
+        if done.is_err() {
+            self.table.set_limit(limit);
+        }
+        done
+    }
+
+    /// Grows for a repair or a removal that has no room; whether it is worth trying again.
+    /// Claims that were made before are stale if it was doubled.
+    #[cold]
+    pub(super) fn grow(&mut self) -> bool {
+        if let Some(doubled) = self.doubled_for(MOST_SLOTS) {
             *self = doubled;
             return true;
         }
         let slots = self.table.slots();
-        self.table.set_limit(slots) < slots
+        self.growth.is_some() && self.table.set_limit(slots) < slots
+    }
+
+    /// The doubled filter, if this one grows by itself, and doubling helps to find room for
+    /// `more` slots. Where hashes lie so unevenly that there is no room in a filter that is
+    /// half empty, doubling would help little, and cost much.
+    fn doubled_for(&self, more: u64) -> Option<Self> {
+        let is_half_full = (self.table.used() + more) * 2 >= self.growth_limit();
+        if self.growth.is_some() && is_half_full { self.doubled().ok() } else { None }
     }
 }

@@ -1,7 +1,7 @@
 //! Inserting.
 
 use super::AdaptiveQuotientFilter;
-use super::entry::{Entry, MOST_MEMBERS};
+use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS};
 use super::grow::MOST_SLOTS;
 use super::listing::Minirun;
 use crate::Hash;
@@ -15,7 +15,7 @@ use crate::table::{Inserted, Place, Spot, TableFull, with_width};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Full,
-    /// The fingerprint has as many members as can be counted.
+    /// The fingerprint, or the filter, has as many members as can be counted.
     Uncountable,
 }
 
@@ -49,36 +49,36 @@ impl AdaptiveQuotientFilter {
 
     /// Inserts a member that was refused, if the filter can grow.
     #[cold]
-    fn insert_grown(&mut self, hash: Hash, mut refused: Refused) -> Result<(), InsertError> {
-        while refused == Refused::Full && self.grow(MOST_SLOTS) {
-            match self.insert.run(self, hash) {
-                Ok(()) => return Ok(()),
-                Err(again) => refused = again,
+    fn insert_grown(&mut self, hash: Hash, refused: Refused) -> Result<(), InsertError> {
+        let inserted = match refused {
+            Refused::Full => {
+                self.with_more_room(MOST_SLOTS, |filter| filter.insert.run(filter, hash))
             }
-        }
-        Err(self.insert_error(refused))
+            Refused::Uncountable => Err(Refused::Uncountable),
+        };
+        inserted.map_err(|refused| self.insert_error(refused))
     }
 
     /// Inserts a member `times` times, at the price of one insert.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// As [`insert`](Self::insert), or [`InsertError::Uncountable`] if the filter would have
+    /// more than 2^62 members.
     pub fn insert_times(&mut self, hash: Hash, times: u64) -> Result<(), InsertError> {
         if times == 0 {
             return Ok(());
         }
-        loop {
-            let scaled = self.digits.scale(hash);
-            match self.insert_among(scaled, times) {
-                Ok(_) => {
-                    self.len += times;
-                    self.versions.bump(scaled.quotient);
-                    return Ok(());
-                }
-                Err(Refused::Full) if self.grow(MOST_SLOTS) => {}
-                Err(refused) => return Err(self.insert_error(refused)),
-            }
+        if self.len.checked_add(times).is_none_or(|len| len > MOST_IN_ALL) {
+            return Err(InsertError::Uncountable);
         }
+        let inserted = self.with_room(MOST_SLOTS, |filter| {
+            let scaled = filter.digits.scale(hash);
+            filter.insert_among(scaled, times)?;
+            filter.len += times;
+            filter.versions.bump(scaled.quotient);
+            Ok(())
+        });
+        inserted.map_err(|refused| self.insert_error(refused))
     }
 
     #[cold]

@@ -17,68 +17,54 @@ impl AdaptiveQuotientFilter {
     /// filter is larger than the cache.
     ///
     /// # Errors
-    /// [`InsertError::Full`] if there are not enough slots; nothing has changed then.
+    /// As [`insert`](Self::insert); nothing has changed then, not even the size of a filter
+    /// that [grows by itself](super::Builder::grow_at).
     pub fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError> {
-        self.insert_each(hashes, |&hash| hash)
+        let inserted = self.with_room(hashes.len() as u64, |filter| filter.insert_all(hashes));
+        inserted.map_err(|refused| self.insert_error(refused))
     }
 
-    /// As [`insert_many`](Self::insert_many), of keys whose hashes are made when they are
-    /// needed: more than once.
-    #[inline(always)]
-    pub(crate) fn insert_each<K>(
-        &mut self,
-        keys: &[K],
-        hash: impl Fn(&K) -> Hash + Copy,
-    ) -> Result<(), InsertError> {
-        loop {
-            let many = self.table.used() == 0 && keys.len() as u64 > self.table.slots() / 16;
-            let filled = many.then(|| self.fill(keys, hash)).flatten();
-            match filled.unwrap_or_else(|| self.insert_in_turn(keys, hash)) {
-                Ok(()) => break,
-                Err(Refused::Full) if self.grow(keys.len() as u64) => {}
-                Err(refused) => return Err(self.insert_error(refused)),
-            }
-        }
+    /// Inserts members into this filter as it is, all or none.
+    fn insert_all(&mut self, hashes: &[Hash]) -> Result<(), Refused> {
+        let many = self.table.used() == 0 && hashes.len() as u64 > self.table.slots() / 16;
+        let filled = many.then(|| self.fill(hashes)).flatten();
+        filled.unwrap_or_else(|| self.insert_in_turn(hashes))?;
         let digits = self.digits;
-        self.versions.bump_each(keys.iter().map(|key| digits.scale(hash(key)).quotient));
+        self.versions.bump_each(hashes.iter().map(|&hash| digits.scale(hash).quotient));
         Ok(())
     }
 
     /// Inserts members in the order in which they are given.
-    fn insert_in_turn<K>(
-        &mut self,
-        keys: &[K],
-        hash: impl Fn(&K) -> Hash + Copy,
-    ) -> Result<(), Refused> {
+    fn insert_in_turn(&mut self, hashes: &[Hash]) -> Result<(), Refused> {
         let level = self.table.level();
         let mut revived = Vec::new();
-        let turn = InsertInTurn { filter: self, keys, hash, revived: &mut revived };
+        let turn = InsertInTurn { filter: self, hashes, revived: &mut revived };
         let Err((inserted, refused)) = level.run(turn) else {
-            self.len += keys.len() as u64;
+            self.len += hashes.len() as u64;
             return Ok(());
         };
-        for (index, key) in keys[..inserted].iter().enumerate().rev() {
+        for (index, &hash) in hashes[..inserted].iter().enumerate().rev() {
             let leave = match revived.pop_if(|revived| *revived == index) {
                 Some(_) => Leave::Tombstone,
                 None => Leave::Nothing,
             };
             // No member is told from another that has its fingerprint, so it doesn't matter
             // which one goes.
-            self.take_out(self.digits.scale(hash(key)), leave).expect("it was inserted");
+            let taken_out = self.take_out(self.digits.scale(hash), leave);
+            assert_eq!(taken_out, Ok(true), "it was inserted");
         }
         Err(refused)
     }
 }
 
-struct InsertInTurn<'a, K, H> {
+struct InsertInTurn<'a> {
     filter: &'a mut AdaptiveQuotientFilter,
-    keys: &'a [K],
-    hash: H,
+    hashes: &'a [Hash],
     /// Which of them took the place of a tombstone.
     revived: &'a mut Vec<usize>,
 }
 
-impl<K, H: Fn(&K) -> Hash> Operation for InsertInTurn<'_, K, H> {
+impl Operation for InsertInTurn<'_> {
     /// Or how many were inserted before one was refused.
     type Output = Result<(), (usize, Refused)>;
 
@@ -88,21 +74,21 @@ impl<K, H: Fn(&K) -> Hash> Operation for InsertInTurn<'_, K, H> {
     }
 }
 
-impl<K, H: Fn(&K) -> Hash> InsertInTurn<'_, K, H> {
+impl InsertInTurn<'_> {
     #[inline(always)]
     fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), (usize, Refused)> {
-        let Self { filter, keys, hash, revived } = self;
+        let Self { filter, hashes, revived } = self;
         let mut begun = [Begun::default(); AHEAD];
-        for (begun, key) in begun.iter_mut().zip(keys) {
-            *begun = filter.begin::<WIDTH>(hash(key));
+        for (begun, &hash) in begun.iter_mut().zip(hashes) {
+            *begun = filter.begin::<WIDTH>(hash);
         }
-        for (index, key) in keys.iter().enumerate() {
+        for (index, &hash) in hashes.iter().enumerate() {
             let Begun { place, remainder } = begun[index % AHEAD];
-            if let Some(later) = keys.get(index + AHEAD) {
-                begun[index % AHEAD] = filter.begin::<WIDTH>(hash(later));
+            if let Some(&later) = hashes.get(index + AHEAD) {
+                begun[index % AHEAD] = filter.begin::<WIDTH>(later);
                 filter.table.prefetch_across::<WIDTH>(begun[index % AHEAD].place);
             }
-            match filter.insert_begun::<M, WIDTH>(machine, || hash(key), place, remainder) {
+            match filter.insert_begun::<M, WIDTH>(machine, || hash, place, remainder) {
                 Ok(Inserting::Usual) => {}
                 Ok(Inserting::Revived) => revived.push(index),
                 Err(refused) => return Err((index, refused)),

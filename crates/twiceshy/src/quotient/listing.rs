@@ -72,6 +72,8 @@ impl AdaptiveQuotientFilter {
         self.table.rewrite(minirun.quotient, range, &slots)?;
         self.extra_slots -= old - minirun.entries.len() as u64;
         self.extra_slots += new - entries.len() as u64;
+        self.tombstones -= tombstones(&minirun.entries);
+        self.tombstones += tombstones(entries);
         Ok(())
     }
 
@@ -115,12 +117,17 @@ impl AdaptiveQuotientFilter {
     }
 }
 
+/// How many of some entries are tombstones.
+fn tombstones(entries: &[Entry]) -> u64 {
+    entries.iter().filter(|entry| entry.count == 0).count() as u64
+}
+
 /// Appends an entry, or adds it to the last one if that has the same fingerprint; of two
-/// values, the larger one stays.
+/// values, the larger one stays. A sum that can't be counted stays too large to be written.
 pub(super) fn append(entries: &mut Vec<Entry>, entry: Entry) {
     match entries.last_mut() {
         Some(last) if last.fingerprint == entry.fingerprint => {
-            last.count += entry.count;
+            last.count = last.count.saturating_add(entry.count);
             last.value = last.value.max(entry.value);
         }
         _ => entries.push(entry),

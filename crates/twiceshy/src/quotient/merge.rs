@@ -2,9 +2,9 @@
 //!
 //! A hash is a fraction, so the fingerprints of filters whose sizes differ by powers of two
 //! are prefixes of the same number, and a filter's are in order: merging is one pass over
-//! all of them. The answers of the merged filter are exactly those of all filters together:
-//! where one has a fingerprint that is a prefix of another's, the shorter one covers both,
-//! and counts both.
+//! all of them. Unless remainders are cut, the answers of the merged filter are exactly those
+//! of all filters together: where one has a fingerprint that is a prefix of another's, the
+//! shorter one covers both, and counts both.
 
 use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
@@ -15,19 +15,21 @@ use crate::error::{BuildError, MergeError};
 use crate::fingerprint::Digits;
 
 impl AdaptiveQuotientFilter {
-    /// A filter of the members of all `filters`, whose hashes must have been made with the
-    /// same secret; in one pass, from their fingerprints alone.
+    /// Merges filters into one that has the members of all of them, in one pass, from their
+    /// fingerprints alone. Their hashes must have been made with the same secret.
     ///
-    /// Their numbers of slots must be the same, or differ by powers of two; the merged
-    /// filter has the largest one's, or doubles it until all fit. Every repair is kept: it
-    /// answers "maybe" exactly where one of them does. So a mistake that one of them had
-    /// repaired and another makes is still made; to repair these in the same pass,
-    /// [`rebuilt`](Self::rebuilt) takes the members and the mistakes.
+    /// The numbers of slots must be the same, or differ by powers of two. The merged filter has
+    /// as many slots as the largest one, or doubles them until all fit. With each doubling, a
+    /// remainder loses a bit, and the rate of false positives, at the same load, doubles. See
+    /// [`parameters`](Self::parameters) and [`statistics`](Self::statistics).
     ///
-    /// A fingerprint of the merged filter can only have as many bits as the shortest
-    /// unlengthened one: with each doubling, a remainder loses a bit, and the rate of false
-    /// positives, at the same load, doubles. See [`parameters`](Self::parameters) and
-    /// [`statistics`](Self::statistics).
+    /// If the fingerprints of all filters are equally long (slots times 2^r is the same number,
+    /// r being the bits of a remainder), the merged filter answers "maybe" exactly where one
+    /// of them does. A mistake that one filter had repaired and another makes is still made.
+    ///
+    /// If they are not, the longer fingerprints are cut to the length of the shortest. The
+    /// merged filter then answers "maybe" more often, also to mistakes that had been repaired.
+    /// To keep every repair, give the members and the mistakes to [`rebuilt`](Self::rebuilt).
     ///
     /// ```
     /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
@@ -41,9 +43,9 @@ impl AdaptiveQuotientFilter {
     /// ```
     ///
     /// # Errors
-    /// A [`MergeError`] if there are none, if their hashes, slots or sizes don't match, if
-    /// there is no bit left for a remainder, or if lengthened fingerprints would have to be
-    /// cut: where sizes differ, but the lengths of their fingerprints don't.
+    /// A [`MergeError`] if there are no filters, if their hashes, slots or sizes don't match, if
+    /// no bit is left for a remainder, if lengthened fingerprints would have to be cut, or if
+    /// there are more members than can be counted.
     pub fn merged(filters: &[&Self]) -> Result<Self, MergeError> {
         let common = Common::of(filters)?;
         for doublings in 0.. {
@@ -76,7 +78,8 @@ impl AdaptiveQuotientFilter {
             level.run(Merge { entries: Stream::<u128>::new(filters, digits), writer, digits })
         }?;
         merged.count_written(written);
-        merged.adaptations = filters.iter().map(|filter| filter.adaptations).sum();
+        let adaptations = filters.iter().map(|filter| filter.adaptations);
+        merged.adaptations = adaptations.fold(0, u64::saturating_add);
         Ok(merged)
     }
 }

@@ -37,25 +37,26 @@ use core::fmt;
 use insert::{Insert, InsertAt};
 use lookup::{Contains, LookClosely};
 
-/// A filter that never makes the same mistake twice: the adaptive quotient filter.
+/// A filter that repairs its mistakes: the adaptive quotient filter.
 ///
-/// It keeps of each member a *fingerprint*, a prefix of its scaled hash, and answers
-/// "maybe" if one of them is a prefix of the query's. Told that this was a mistake,
-/// and which members are behind it, it lengthens their fingerprints until they differ
-/// from the query. So its false-positive set only ever shrinks, but for new members.
+/// The filter keeps a *fingerprint* of each member, a prefix of its scaled hash, and answers
+/// "maybe" if one of them is a prefix of the query's. Told that this was a mistake, and
+/// which members caused it, it lengthens their fingerprints until they differ from the
+/// query.
 ///
 /// The filter knows only hashes; [`Keyed`](crate::Keyed) binds it to a key type and a
-/// secret. It does no I/O: whoever has the members lists them.
+/// secret. It does no I/O: the caller lists the members.
 ///
 /// # Guarantees
 /// - No false negatives. An operation that can't be done returns an error and changes
 ///   nothing.
 /// - A random query is a false positive with probability `1 − exp(−len/slots · 2^-r)`,
 ///   r being the remainder's bits, whatever was asked before.
-/// - A repaired mistake stays repaired: exactly, as long as no member is inserted that
-///   collides with it. An insert that does, with probability below 2^-r, can bring it
-///   back, and so can a rebuild in another size (a store that keeps its mistakes rebuilds
-///   with them, and avoids even that).
+/// - A repaired mistake stays repaired until a member that collides with it is inserted, or
+///   the filter is rebuilt without it. An insert collides with a given mistake with
+///   probability below 2^-r. A rebuild in a different size, a [merge](Self::merged) that cuts
+///   remainders, and a removal of the member that caused the mistake can forget repairs too.
+///   To keep a repair across a rebuild, list the mistake.
 ///
 /// # How it works
 /// A hash, read as a fraction and multiplied by the number of slots, has a whole part,
@@ -120,6 +121,8 @@ pub struct AdaptiveQuotientFilter {
     len: u64,
     /// Slots in use that are not the first of their entry.
     extra_slots: u64,
+    /// Entries without members; in a snapshot that is read in place they aren't known.
+    tombstones: u64,
     /// The load at which the filter doubles by itself.
     growth: Option<f64>,
     adaptations: u64,
@@ -164,7 +167,7 @@ pub struct Statistics {
     /// Bytes of memory.
     pub bytes: u64,
     /// The probability that a random query is a false positive, as if no fingerprint were
-    /// lengthened.
+    /// lengthened. Tombstones don't count.
     pub expected_rate: f64,
 }
 
@@ -185,6 +188,7 @@ impl AdaptiveQuotientFilter {
             versions,
             len: 0,
             extra_slots: 0,
+            tombstones: 0,
             growth: None,
             adaptations: 0,
             contains: Compiled::new::<WIDTH>(level),
@@ -205,9 +209,9 @@ impl AdaptiveQuotientFilter {
         }
     }
 
-    /// How many members there are, each counted as often as it was inserted.
+    /// Returns the number of members, each counted as often as it was inserted.
     pub fn len(&self) -> usize {
-        self.len as usize
+        usize::try_from(self.len).unwrap_or(usize::MAX)
     }
 
     /// Whether there are no members.
@@ -234,14 +238,15 @@ impl AdaptiveQuotientFilter {
 
     /// What the filter holds, and what adapting has cost.
     pub fn statistics(&self) -> Statistics {
+        let fingerprints = self.table.used() - self.extra_slots;
         Statistics {
             members: self.len(),
             adaptations: self.adaptations,
-            fingerprints: self.table.used() - self.extra_slots,
+            fingerprints,
             extension_slots: self.extra_slots,
             load: self.load(),
             bytes: self.memory_usage(),
-            expected_rate: (self.table.used() - self.extra_slots) as f64
+            expected_rate: (fingerprints - self.tombstones) as f64
                 / self.table.slots() as f64
                 / f64::from(self.digits.remainder).exp2(),
         }

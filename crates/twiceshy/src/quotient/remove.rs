@@ -3,6 +3,7 @@
 use super::AdaptiveQuotientFilter;
 use super::entry::{Entry, MOST_MEMBERS};
 use super::grow::MOST_SLOTS;
+use super::insert::Refused;
 use super::listing::{Matched, Minirun, Owned, append};
 use crate::error::RemoveError;
 use crate::hash::Scaled;
@@ -59,31 +60,35 @@ impl AdaptiveQuotientFilter {
     }
 
     fn remove_leaving(&mut self, hash: Hash, leave: Leave) -> Result<(), RemoveError> {
-        loop {
-            let scaled = self.digits.scale(hash);
-            match self.take_out(scaled, leave) {
-                Ok(()) => {
-                    self.len -= 1;
-                    self.versions.bump(scaled.quotient);
-                    return Ok(());
-                }
-                Err(RemoveError::Full { .. }) if self.grow(MOST_SLOTS) => {}
-                Err(error) => return Err(error),
+        let removed = self.with_room(MOST_SLOTS, |filter| {
+            let scaled = filter.digits.scale(hash);
+            let removed = filter.take_out(scaled, leave)?;
+            if removed {
+                filter.len -= 1;
+                filter.versions.bump(scaled.quotient);
             }
+            Ok(removed)
+        });
+        match removed {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(RemoveError::Absent),
+            Err(_) => Err(RemoveError::Full { load: self.load() }),
         }
     }
 
-    /// Takes one member out of the entry that covers it, and doesn't count it.
-    pub(super) fn take_out(&mut self, member: Scaled, leave: Leave) -> Result<(), RemoveError> {
+    /// Takes one member out of the entry that covers it, without counting it; returns whether
+    /// there is one.
+    pub(super) fn take_out(&mut self, member: Scaled, leave: Leave) -> Result<bool, Refused> {
         let minirun = self.minirun_of(member);
         let covering = |entry: &Entry| entry.count > 0 && entry.fingerprint.covers_scaled(member);
-        let at = minirun.entries.iter().position(covering).ok_or(RemoveError::Absent)?;
+        let Some(at) = minirun.entries.iter().position(covering) else { return Ok(false) };
         let mut entries = minirun.entries.clone();
         entries[at].count -= 1;
         if entries[at].count == 0 && leave == Leave::Nothing {
             entries.remove(at);
         }
-        self.write_rest(&minirun, &entries)
+        self.rewrite(&minirun, &entries)?;
+        Ok(true)
     }
 
     fn write_rest(&mut self, minirun: &Minirun, entries: &[Entry]) -> Result<(), RemoveError> {
@@ -173,7 +178,7 @@ impl AdaptiveQuotientFilter {
                 Ok(())
             }
             // If it has doubled, the claim is stale.
-            Err(RemoveError::Full { .. }) if self.grow(MOST_SLOTS) => {
+            Err(RemoveError::Full { .. }) if self.grow() => {
                 self.remove_listed_leaving(claim, &members, mistakes, leave)
             }
             error => error,
@@ -218,7 +223,7 @@ impl AdaptiveQuotientFilter {
         let entries = self.as_short_as_possible(claim, &matched.entries, mistakes)?;
         match self.write_rest(&minirun, &entries) {
             // If it has doubled, the claim is stale.
-            Err(RemoveError::Full { .. }) if self.grow(MOST_SLOTS) => {
+            Err(RemoveError::Full { .. }) if self.grow() => {
                 self.shorten_listed(claim, &members, mistakes)
             }
             written => written,

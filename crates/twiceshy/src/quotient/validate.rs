@@ -7,13 +7,28 @@ use crate::error::Invalid;
 use core::ops::Range;
 
 impl AdaptiveQuotientFilter {
-    /// Checks every invariant of the filter and of its table; for tests and after
-    /// suspicion. Takes time in proportion to the filter's size.
+    /// Checks every invariant of the filter and of its table. For tests and for diagnosing
+    /// suspected corruption. Takes time in proportion to the filter's size.
     ///
     /// # Errors
     /// Says which invariant is broken.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let (mut members, mut entries) = (0u64, 0);
+        let (tombstones, counted) = (self.check_invariants()?, self.tombstones);
+        if tombstones != counted {
+            return Err(Invalid(format!("there are {tombstones} tombstones, not {counted}")));
+        }
+        Ok(())
+    }
+
+    /// Validates a filter [from parts](Self::from_parts), which don't tell its tombstones.
+    pub(crate) fn validated(mut self) -> Result<Self, Invalid> {
+        self.tombstones = self.check_invariants()?;
+        Ok(self)
+    }
+
+    /// Checks all invariants but the number of tombstones, which it returns.
+    pub(crate) fn check_invariants(&self) -> Result<u64, Invalid> {
+        let (mut members, mut entries, mut tombstones) = (0u64, 0, 0);
         let most = low_bits(self.digits.remainder);
         let plain = self.table.validate(self.digits.remainder, |run| {
             let (mut last, mut before) = (None, None);
@@ -30,6 +45,7 @@ impl AdaptiveQuotientFilter {
                     before = before.or(last.map(single));
                     let entry = self.check_entry(run.quotient, slots, before)?;
                     members = members.saturating_add(entry.count);
+                    tombstones += u64::from(entry.count == 0);
                     before = Some(entry.fingerprint);
                 }
                 last = Some(remainder);
@@ -44,7 +60,7 @@ impl AdaptiveQuotientFilter {
         if extra != self.extra_slots {
             return Err(Invalid(format!("{extra} slots are extra, not {}", self.extra_slots)));
         }
-        Ok(())
+        Ok(tombstones)
     }
 
     /// Checks the entry in some slots of the run of `quotient`, behind another one.

@@ -250,7 +250,7 @@ impl<K: RangeKey> ConcurrentAdaptiveRangeFilter<K> {
 
     /// Mistakes repaired since the filter was built; one may be in two shards.
     pub fn adaptations(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.read().adaptations()).sum()
+        self.shards.iter().map(|shard| shard.read().adaptations()).fold(0, u64::saturating_add)
     }
 
     /// The hash of a key's partition, by which members are listed.

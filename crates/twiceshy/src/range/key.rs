@@ -7,19 +7,39 @@ use std::time::SystemTime;
 
 /// A type whose values are numbers in order, so that there are ranges of them.
 ///
-/// The number of a key must grow with the key, and no two keys may share one. Your own type is a
-/// key by way of such a number:
+/// The number of a key must grow with the key, and no two keys may share one.
+///
+/// # How long ranges can be
+/// A filter's rate holds for ranges of up to [`longest_range`](crate::RangeBuilder::longest_range)
+/// *numbers*, at most 2^20. The longer a range is beyond that, the more often it is a mistake, and
+/// soon it is always answered "maybe". So the numbers should be as coarse as your ranges allow:
+///
+/// - Integers and IP addresses are counted one by one: a range of 2^20 of them works.
+/// - [`Duration`] and [`SystemTime`] are counted in nanoseconds, so the longest range is about a
+///   millisecond. For ranges of minutes, count seconds, as below.
+/// - [`f64`] is counted by its bits. There are 2^52 numbers between 1.0 and 2.0, so hardly any range
+///   works except that of a single value. Scale such keys to integers: cents instead of 9.99, for
+///   example.
+///
+/// Your own type is a key by way of such a number:
 ///
 /// ```
 /// use twiceshy::RangeKey;
 /// #[derive(Clone, Copy)]
-/// struct Millis(u64);
-/// impl RangeKey for Millis {
+/// struct Seconds(u64);
+/// impl RangeKey for Seconds {
 ///     const BITS: u32 = 64;
 ///     fn number(self) -> u128 {
 ///         self.0.into()
 ///     }
 /// }
+///
+/// // Ranges of up to 12 days.
+/// let builder = twiceshy::RangeFilter::<Seconds>::builder().longest_range(1 << 20);
+/// let mut filter = builder.capacity(1000).build()?;
+/// filter.insert(Seconds(1_700_000_000))?;
+/// assert!(filter.contains_range(Seconds(1_699_900_000)..Seconds(1_700_100_000)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait RangeKey: Copy {
     /// All numbers have so many bits, 1 to 128.
@@ -70,7 +90,10 @@ macro_rules! integers {
 
 integers! { u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 }
 
-/// In the order of [`f64::total_cmp`]: -0 is before 0, and what is no number at both ends.
+/// In the order of [`f64::total_cmp`]: -0 is before 0, and NaNs are at both ends.
+///
+/// For lookups of single values. Ranges contain far too many numbers to be told apart: see
+/// [`RangeKey`](RangeKey#how-long-ranges-can-be).
 impl RangeKey for f64 {
     const BITS: u32 = 64;
 
@@ -101,7 +124,8 @@ impl RangeKey for Ipv6Addr {
     }
 }
 
-/// Nanoseconds.
+/// Counted in nanoseconds: ranges can be a millisecond long. See
+/// [`RangeKey`](RangeKey#how-long-ranges-can-be) for longer ones.
 impl RangeKey for Duration {
     const BITS: u32 = 94;
 
@@ -111,7 +135,8 @@ impl RangeKey for Duration {
     }
 }
 
-/// Nanoseconds since or before 1970.
+/// Counted in nanoseconds since or before 1970: ranges can be a millisecond long. See
+/// [`RangeKey`](RangeKey#how-long-ranges-can-be) for longer ones.
 impl RangeKey for SystemTime {
     const BITS: u32 = 96;
 

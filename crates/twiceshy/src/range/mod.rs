@@ -75,15 +75,15 @@ pub struct RangeFilter<K> {
     boxes: Boxes,
 }
 
-/// A filter for ranges that never makes the same mistake twice: the Aeris filter.
+/// A filter for ranges that repairs its mistakes: the Aeris filter.
 ///
 /// As a [`RangeFilter`]; but told that a range was empty, and which members are behind the answer,
 /// it splits their boxes, with longer fingerprints, until the range's partitions have none of them.
 ///
 /// # Guarantees
 /// - No false negatives. An operation that can't be done returns an error and changes nothing.
-/// - A repaired mistake stays repaired: exactly, as long as no key is inserted whose partition
-///   collides with one of the range's. (A range that is longer than the longest that was planned
+/// - A repaired mistake stays repaired until a key is inserted whose partition collides with one of
+///   the range's, or the filter is rebuilt without the mistake. (A range that is longer than the longest that was planned
 ///   for may become too long to be looked at when the filter gets fuller.)
 ///
 /// # Papers

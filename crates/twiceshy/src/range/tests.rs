@@ -3,6 +3,7 @@ use crate::table::Budget;
 use crate::{AdaptError, GrowError, Secret};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use twiceshy_deadline::Deadline;
 
 /// Members, and how often each was inserted.
 type Model = BTreeMap<u16, usize>;
@@ -294,6 +295,7 @@ fn the_rate_is_kept_wherever_ranges_are() {
 #[test]
 fn threads_do_as_one_would() {
     use std::sync::RwLock;
+    let _deadline = Deadline::new();
     let builder = AdaptiveRangeFilter::<u64>::builder().longest_range(16).remainder_bits(4);
     let filter = builder.slots(600).expandable().shards(4).build_concurrent().unwrap();
     let members: RwLock<BTreeSet<(Hash, u64)>> = RwLock::default();

@@ -4,19 +4,18 @@ use super::error::{SnapshotError, at};
 use super::header::Header;
 use super::restore::validated;
 use super::sections::check_mark;
-use crate::bits::map;
+use crate::bits::map::FileBytes;
 use crate::bits::memory::{LINE, Source};
 use crate::{AdaptiveQuotientFilter, Filter, Hash, HashScheme, Parameters, Secret, Statistics};
 use core::fmt;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A filter that is read from the bytes of a [snapshot](crate::snapshot) where they are, and
-/// can't be changed.
+/// A read-only filter that answers from the bytes of a [snapshot](crate::snapshot) in place.
 ///
-/// Opening looks at the header only, so it takes no time, however large the filter is; a
-/// [mapped](Self::map) file is read page by page, when lookups touch it.
+/// [`open`](Self::open) looks at the header only, so it takes constant time, however large the
+/// filter is. [`open_file`](Self::open_file) reads a file into memory; a
+/// [`MappedFile`](crate::MappedFile) is read page by page, as lookups touch it.
 ///
 /// # Guarantees
 /// The bytes are not trusted. If they aren't those of a valid filter, lookups may answer
@@ -34,7 +33,7 @@ use std::sync::Arc;
 /// filter.save_to(&path)?;
 /// let secret = filter.secret().clone();    // kept elsewhere
 ///
-/// let frozen = Keyed::<str, FrozenFilter>::map(&path, secret)?;
+/// let frozen = Keyed::<str, FrozenFilter>::open_file(&path, secret)?;
 /// assert!(frozen.contains("alice"));
 /// assert_eq!(frozen.len(), 1);
 /// # std::fs::remove_file(path)?;
@@ -48,8 +47,8 @@ pub struct FrozenFilter {
 }
 
 impl FrozenFilter {
-    /// Opens a snapshot in memory: a vector, an `Arc<[u8]>`, a `&'static [u8]`, a memory map.
-    /// Lookups are fastest where it begins at a multiple of 64.
+    /// Opens a snapshot in memory: a vector, an `Arc<[u8]>`, a `&'static [u8]`, or a
+    /// [`MappedFile`](crate::MappedFile). Lookups are fastest if its address is a multiple of 64.
     ///
     /// # Errors
     /// If the header is not right, or if there aren't as many bytes as it says.
@@ -57,18 +56,16 @@ impl FrozenFilter {
         Self::of(Arc::new(bytes))
     }
 
-    /// Maps a file into memory, and opens the snapshot in it.
+    /// Reads a file into memory, and opens the snapshot in it. Checksums aren't checked: see
+    /// [`verify`](Self::verify).
     ///
-    /// As long as it is mapped, nobody may change the file in place or cut it off: Rust knows
-    /// no memory that changes by itself, and systems kill a process that reads where a file
-    /// has ended. [`save_to`](AdaptiveQuotientFilter::save_to) never does either; it puts a
-    /// new file in the place of the old, which stays as it is for those who have mapped it.
-    /// Where others write to the file, read it into memory and [`open`](Self::open) that.
+    /// The file may be changed, truncated or removed afterwards. To share the file's pages with
+    /// other processes instead, open a [`MappedFile`](crate::MappedFile).
     ///
     /// # Errors
-    /// If the file can't be mapped, or as [`open`](Self::open).
-    pub fn map(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
-        at(path.as_ref(), |path| Self::open(map::map(&File::open(path)?)?))
+    /// If the file can't be read, if there is no memory for it, or as [`open`](Self::open).
+    pub fn open_file(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
+        at(path.as_ref(), |path| Self::open(FileBytes::read(path)?))
     }
 
     fn of(source: Arc<dyn Source>) -> Result<Self, SnapshotError> {
@@ -127,7 +124,9 @@ impl FrozenFilter {
         beside + size_of::<Header>() as u64 + self.header.sections.total_size()
     }
 
-    /// What the filter holds, and what adapting has cost, as the header says.
+    /// Returns what the filter holds, and what adapting has cost, as the header says. The header
+    /// doesn't tell how many fingerprints are tombstones: the expected rate counts them as if
+    /// they had members.
     pub fn statistics(&self) -> Statistics {
         Statistics { bytes: self.memory_usage(), ..self.filter.statistics() }
     }
@@ -139,7 +138,8 @@ impl FrozenFilter {
     /// What [`restore`](AdaptiveQuotientFilter::restore) would find wrong with the snapshot.
     pub fn verify(&self) -> Result<(), SnapshotError> {
         self.header.sections.verify(&*self.source, self.filter.lines())?;
-        Ok(self.filter.validate()?)
+        self.filter.check_invariants()?;
+        Ok(())
     }
 
     /// Whether the secret is the one that the snapshot was saved with, as far as it tells.

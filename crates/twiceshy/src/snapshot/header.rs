@@ -92,8 +92,9 @@ impl Kind {
     }
 }
 
-/// Counts stay far from overflow, whatever is counted later.
-pub(super) const MOST: u64 = 1 << 62;
+/// The most members or repairs of a snapshot: so few that no count overflows, whatever is counted
+/// later. No filter has more members. Of repairs that are more, this is what its snapshot says.
+pub(super) const MOST: u64 = 1 << 63;
 
 mod offset {
     pub(super) const SLOTS: usize = 16;
@@ -136,7 +137,7 @@ impl Header {
             (offset::LEN, len),
             (offset::EXTRA_SLOTS, extra_slots),
             (offset::USED, used),
-            (offset::ADAPTATIONS, adaptations),
+            (offset::ADAPTATIONS, adaptations.min(MOST)),
             (offset::GROWTH, growth.map_or(0, f64::to_bits)),
         ] {
             put(&mut bytes, at, number.to_le_bytes());

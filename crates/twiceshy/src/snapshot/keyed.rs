@@ -135,13 +135,12 @@ impl<K: ?Sized> Keyed<K, FrozenFilter> {
         Self::frozen(FrozenFilter::open(bytes)?, secret)
     }
 
-    /// Maps a file into memory, and opens the snapshot in it; see [`FrozenFilter::map`], also
-    /// for what must not happen to the file.
+    /// Reads a file into memory, and opens the snapshot in it; see [`FrozenFilter::open_file`].
     ///
     /// # Errors
     /// As there, or [`SnapshotError::OtherSecret`].
-    pub fn map(path: impl AsRef<Path>, secret: Secret) -> Result<Self, SnapshotError> {
-        let filter = FrozenFilter::map(path.as_ref())?;
+    pub fn open_file(path: impl AsRef<Path>, secret: Secret) -> Result<Self, SnapshotError> {
+        let filter = FrozenFilter::open_file(path.as_ref())?;
         at(path.as_ref(), |_| Self::frozen(filter, secret))
     }
 

@@ -181,6 +181,5 @@ pub(super) fn validated(
 ) -> Result<AdaptiveQuotientFilter, SnapshotError> {
     let filter = AdaptiveQuotientFilter::from_parts(header.parameters, header.tally, lines);
     let filter = filter.expect("as many lines as the header says");
-    filter.validate()?;
-    Ok(filter)
+    Ok(filter.validated()?)
 }

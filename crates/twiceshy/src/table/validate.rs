@@ -9,10 +9,9 @@ use crate::bits::word::low_bits;
 use crate::error::Invalid;
 
 impl QuotientTable {
-    /// Checks every invariant of the [module](super); of the entries, that they are in order
-    /// and no two are equal, and have remainders of so many bits. Returns how many these
-    /// are. Where there may be more of an entry than a remainder, this is left to `check`,
-    /// which gets the run.
+    /// Checks every invariant of the [module](super). Where blocks hold nothing but remainders,
+    /// also checks that a run's are in order, all different, and of at most `remainder_bits`
+    /// bits. Returns the number of these remainders. All other runs go to `check`, in order.
     pub(crate) fn validate(
         &self,
         remainder_bits: u32,
@@ -31,37 +30,61 @@ impl QuotientTable {
         // Whatever the other slots are, a search for what isn't an extension ends there.
         self.check_blank(self.end(), self.end() + 1)?;
         let (mut end, mut used, mut plain) = (0, 0, 0);
+        // If the last block was plain: where its runs begin, and how many slots they have.
+        let mut last_plain = None;
         for block in 0..self.blocks() {
             self.check_border::<WIDTH>(block, end)?;
             if let Some(checked) = self.check_plain::<M, WIDTH>(machine, block, end, remainder_bits)
             {
+                last_plain = Some((end, checked.slots));
                 end = checked.end;
                 plain += checked.slots;
-                used += checked.slots;
                 continue;
             }
-            let mut occupied = self.occupied(block);
-            while occupied != 0 {
-                let quotient = self.start_of(block) + u64::from(occupied.trailing_zeros());
-                occupied &= occupied - 1;
-                if quotient >= self.slots() {
-                    return Err(Invalid(format!("quotient {quotient} is in the tail")));
-                }
-                let start = end.max(quotient);
-                self.check_blank(end, start)?;
-                end = self.check_run(quotient, start)?;
-                used += end - start;
-                check(Run { quotient, slots: start..end })?;
+            // The slots that a plain block's runs have in the next one are checked with that
+            // one, if it is plain, too. This one isn't, so those runs are checked here.
+            if let Some((start, slots)) = last_plain.take()
+                && end > self.start_of(block)
+            {
+                plain -= slots;
+                used += self.check_runs(block - 1, start, &mut check)?.slots;
             }
-            // What is left of the block; the next one may be checked all at once.
-            self.check_blank(end.max(self.start_of(block)), self.start_of(block + 1))?;
+            let checked = self.check_runs(block, end, &mut check)?;
+            end = checked.end;
+            used += checked.slots;
         }
         self.check_blank(end, self.end())?;
+        used += plain;
         if used != self.used() || used > self.slots() {
             let (counted, slots) = (self.used(), self.slots());
             return Err(Invalid(format!("{used} of {slots} slots are used, not {counted}")));
         }
         Ok(plain)
+    }
+
+    /// Checks the runs of a block's quotients one by one, if the runs before them end at `end`.
+    fn check_runs(
+        &self,
+        block: usize,
+        mut end: u64,
+        check: &mut impl FnMut(Run) -> Result<(), Invalid>,
+    ) -> Result<Checked, Invalid> {
+        let (mut occupied, mut used) = (self.occupied(block), 0);
+        while occupied != 0 {
+            let quotient = self.start_of(block) + u64::from(occupied.trailing_zeros());
+            occupied &= occupied - 1;
+            if quotient >= self.slots() {
+                return Err(Invalid(format!("quotient {quotient} is in the tail")));
+            }
+            let start = end.max(quotient);
+            self.check_blank(end, start)?;
+            end = self.check_run(quotient, start)?;
+            used += end - start;
+            check(Run { quotient, slots: start..end })?;
+        }
+        // What is left of the block; the next one may be plain.
+        self.check_blank(end.max(self.start_of(block)), self.start_of(block + 1))?;
+        Ok(Checked { end, slots: used })
     }
 
     /// Checks the spill of a block, if the runs of those before it end at `end`, and what is
@@ -83,9 +106,10 @@ impl QuotientTable {
         Ok(())
     }
 
-    /// Checks a block, and the runs of its quotients, all at once: where there are nothing
-    /// but remainders, and no run goes further than into the next block. Otherwise, or if
-    /// anything is wrong, it has to be looked at more closely.
+    /// Checks a plain block, and the runs of its quotients, all at once: it has nothing but
+    /// remainders, and no run goes further than into the next block. Of the slots in the next
+    /// block, only their number is checked. Returns `None` if the block isn't plain, or if
+    /// anything is wrong.
     #[inline(always)]
     fn check_plain<M: Machine, const WIDTH: u32>(
         &self,
@@ -195,7 +219,7 @@ impl QuotientTable {
     }
 }
 
-/// What was checked: where its runs end, and how many slots they have.
+/// Where the runs of a block end, and how many slots they have.
 struct Checked {
     end: u64,
     slots: u64,

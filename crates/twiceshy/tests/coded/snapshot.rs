@@ -67,6 +67,22 @@ fn check_round_trip<S: CodedScheme>(slots: u64, remainder_bits: u32) {
 }
 
 #[test]
+fn greatest_repair_count_survives_one_more_repair() {
+    let filter = worn::<Selectors>(300, 7);
+    let mut bytes = saved(&filter);
+    bytes[REPAIRS_AT..REPAIRS_AT + 8].copy_from_slice(&(1u64 << 63).to_le_bytes());
+    seal(&mut bytes);
+    let filter = TelescopingFilter::restore(&bytes[..]).unwrap();
+    let members = (0..270).map(random(1)).collect();
+    let mut set = Set { filter, members };
+    let mistake =
+        (0..1_000_000).map(random(3)).find(|&query| set.ask(query) && !set.filter.contains(query));
+    assert!(mistake.is_some());
+    let again = TelescopingFilter::restore(&saved(&set.filter)[..]).unwrap();
+    assert_eq!(again.statistics().adaptations, 1 << 63);
+}
+
+#[test]
 fn what_is_saved_comes_back() {
     for (slots, remainder_bits) in [(40, 1), (300, 3), (1000, 7)] {
         check_round_trip::<Selectors>(slots, remainder_bits);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use twiceshy::{
     AdaptError, Answer, BuildError, Builder, ConcurrentAdaptiveQuotientFilter, Hash, Member,
 };
+use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, entries_of, list};
 
 fn builder() -> Builder {
@@ -304,6 +305,7 @@ fn a_shard_that_others_change_meanwhile_is_not_replaced() {
 #[test]
 fn members_are_never_absent_while_shards_are_rebuilt() {
     const READERS: usize = 3;
+    let _deadline = Deadline::new();
     let filter = builder().capacity(500).shards(4).build_concurrent().unwrap();
     let first = members(2_000, 10);
     let store = RwLock::new(first.clone());

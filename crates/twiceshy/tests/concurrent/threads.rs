@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use twiceshy::{AdaptError, Answer, ConcurrentAdaptiveQuotientFilter, Hash, RemoveError};
+use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, forget, list};
 
 const THREADS: usize = 8;
@@ -28,6 +29,7 @@ struct Worker<'a> {
 
 #[test]
 fn no_member_is_lost_whatever_threads_do_at_once() {
+    let _deadline = Deadline::new();
     for seed in 0..6 {
         let filter = ConcurrentAdaptiveQuotientFilter::builder()
             .remainder_bits(9)

@@ -18,6 +18,7 @@ const MEMENTO_BITS_AT: usize = 32;
 const LEN_AT: usize = 40;
 const KEY_BITS_AT: usize = 48;
 const OLDEST_AT: usize = 52;
+const REPAIRS_AT: usize = 64;
 const LINES_AT: usize = 72;
 const RESERVED_AT: usize = 88;
 
@@ -65,6 +66,28 @@ fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
     seal(&mut changed);
     read::<u64>(&changed);
     restored(&changed).unwrap_err().to_string()
+}
+
+#[test]
+fn greatest_repair_count_survives_one_more_repair() {
+    let members: Vec<u64> = (0..100).map(number).collect();
+    let builder = AdaptiveRangeFilter::builder().slots(200).remainder_bits(3).secret(secret());
+    let mut filter: AdaptiveRangeFilter<u64> = builder.build_adaptive().unwrap();
+    for &member in &members {
+        filter.insert(member).unwrap();
+    }
+    let mut bytes = saved(&filter);
+    bytes[REPAIRS_AT..REPAIRS_AT + 8].copy_from_slice(&(1u64 << 63).to_le_bytes());
+    seal(&mut bytes);
+    let mut filter = restored(&bytes).unwrap();
+    let mistake = (1000..).map(number).find_map(|key| match filter.check_range(key..=key) {
+        RangeAnswer::Maybe(claim) => Some(claim),
+        RangeAnswer::Empty => None,
+    });
+    let claim = mistake.expect("a filter of 3 bits makes mistakes");
+    let suspects = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
+    filter.adapt(&claim, &suspects.collect::<Vec<_>>()).unwrap();
+    assert_eq!(restored(&saved(&filter)).unwrap().adaptations(), 1 << 63);
 }
 
 #[test]
@@ -256,16 +279,16 @@ proptest! {
 }
 
 #[test]
-fn files_are_replaced_mapped_and_restored() {
+fn files_are_replaced_opened_and_restored() {
     let folder = std::env::temp_dir().join(format!("twiceshy-ranges-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("filter");
     let (old, new) = (worn(200, 4, false), worn(300, 4, true));
     old.save_to(&path).unwrap();
-    let mapped = FrozenRangeFilter::<u64>::map(&path, secret()).unwrap();
+    let opened = FrozenRangeFilter::<u64>::open_file(&path, secret()).unwrap();
     new.save_with_secret_to(&path).unwrap();
-    // What was mapped before stays as it was.
-    assert_eq!(saved(&mapped.to_adaptive_filter().unwrap()), saved(&old));
+    // What was opened before stays as it was.
+    assert_eq!(saved(&opened.to_adaptive_filter().unwrap()), saved(&old));
     let back = AdaptiveRangeFilter::<u64>::restore_with_secret_from(&path).unwrap();
     assert_eq!(saved(&back), saved(&new));
     assert_eq!(back.secret().expose(), secret().expose());
@@ -280,7 +303,8 @@ fn files_are_replaced_mapped_and_restored() {
     let error = AdaptiveRangeFilter::<u64>::restore_with_secret_from(&path).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::NoSecret));
     assert!(error.to_string().contains("filter: "), "{error}");
-    let error = FrozenRangeFilter::<u64>::map(&path, Secret::from_bytes([0; 16])).unwrap_err();
+    let error =
+        FrozenRangeFilter::<u64>::open_file(&path, Secret::from_bytes([0; 16])).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::OtherSecret));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -8,6 +8,7 @@ use twiceshy::{
     AdaptiveQuotientFilter, Answer, Builder, ConcurrentAdaptiveQuotientFilter, FrozenFilter, Hash,
     Keyed, Secret, SnapshotError,
 };
+use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, entries_of, forget, list};
 use twiceshy_model::snapshot::{HEADER, read_shards, seal_shards, shards_in};
 
@@ -322,6 +323,7 @@ impl std::io::Write for Using<'_> {
 
 #[test]
 fn others_go_on_while_a_filter_is_saved() {
+    let _deadline = Deadline::new();
     let filter = builder().capacity(300).shards(4).build_concurrent().unwrap();
     let mut numbers = Numbers::new(5);
     let hashes: Vec<Hash> = (0..4_000).map(|_| Hash::from_u128(numbers.next())).collect();

@@ -93,7 +93,7 @@ type Disk = Observed<FjallBackend>;
 
 enum Guard {
     Store(Box<RangeStore<u64, Disk>>),
-    Filter { filter: Box<dyn RangeContestant>, disk: Disk },
+    Filter { filter: Box<dyn RangeContestant>, disk: Box<Disk> },
 }
 
 /// What the disk was asked for.
@@ -117,7 +117,7 @@ impl Setup {
         let disk = observed(engine(directory, cache_bytes), &asked);
         let guard = match filter {
             None => Guard::Store(Box::new(size.store(disk))),
-            Some(filter) => Guard::Filter { filter, disk },
+            Some(filter) => Guard::Filter { filter, disk: Box::new(disk) },
         };
         let setup = Self { guard, asked, cache_bytes };
         setup.fill(sorted);

@@ -34,6 +34,15 @@ const TRIED: u64 = 1 << 9;
 /// short ones, of three bits or less, and large lists.
 pub(super) const MOST_TRIED: u64 = 1 << 16;
 
+/// How many seeds a group should have to try at most, when longer remainders are chosen for it.
+const FEW_TRIES: f64 = 64.0;
+
+/// How many hashes may be computed for each key, and for a filter, to find seeds. Lists of random
+/// hashes need fewer than [`Shape::plan`] allows, on the average. An attacker who knows the secret can choose
+/// keys that share a quotient, for which no seed would ever be found.
+const HASHES_PER_KEY: f64 = 512.0;
+const HASHES: f64 = (1 << 22) as f64;
+
 impl Default for YesNoFilterBuilder {
     fn default() -> Self {
         Self { rate: None, room: 0.0, secret: None, base: None, label: 0 }
@@ -58,6 +67,10 @@ impl YesNoFilterBuilder {
     }
 
     /// The secret to hash keys with, instead of a fresh one.
+    ///
+    /// A filter that is shipped contains its secret. An attacker who reads it can choose keys that collide,
+    /// and if these get on the lists, the next filter with the same secret is larger. So use the
+    /// secret of an older filter only to build one that is [like](Self::like) it.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
@@ -122,8 +135,8 @@ impl YesNoFilterBuilder {
         loop {
             match write(shape, rate, self.label, yes, no) {
                 // Many keys of both lists have one quotient.
-                Err(Unseparated::Group) => {
-                    shape = self.plan(counts, rate, shape.remainder_bits + 1)?;
+                Err(Unseparated::Group { least_bits }) => {
+                    shape = self.plan(counts, rate, least_bits)?;
                 }
                 Err(Unseparated::Equal(hash)) => {
                     let place = |hashes: &[Hash]| hashes.iter().position(|&other| other == hash);
@@ -143,9 +156,12 @@ impl YesNoFilterBuilder {
 }
 
 /// Why there is no filter.
+#[derive(Debug)]
 enum Unseparated {
-    /// A group has no seed.
-    Group,
+    /// A group has no seed, unless remainders have at least this many bits.
+    Group {
+        least_bits: u32,
+    },
     /// This is on both lists.
     Equal(Hash),
     Build(BuildError),
@@ -170,6 +186,8 @@ fn write(
     let no = Scattered::new(no, &shape, blocks)?;
     let mut writer = Writer::new(shape);
     let mut in_order = Vec::new();
+    let keys = yes.hashes.len() + no.hashes.len();
+    let mut hashes_left = HASHES + HASHES_PER_KEY * keys as f64;
     for number in 0..blocks {
         let yes = yes.block_mut(number);
         yes.sort_unstable();
@@ -177,7 +195,7 @@ fn write(
         tally.yes += yes.len() as u64;
         let no = no.by_quotient(number, &mut in_order);
         let block = SeededBlock { shape: &shape, yes, no: &in_order, starts: &no };
-        let groups = block.groups()?;
+        let groups = block.groups(&mut hashes_left)?;
         tally.fingerprints +=
             groups.iter().map(|group| group.fingerprints.len() as u64).sum::<u64>();
         writer.push(&groups)?;
@@ -272,7 +290,8 @@ struct SeededBlock<'a> {
 }
 
 impl SeededBlock<'_> {
-    fn groups(&self) -> Result<Vec<Group>, Unseparated> {
+    /// The groups, with their seeds; what that takes is subtracted from `hashes_left`.
+    fn groups(&self, hashes_left: &mut f64) -> Result<Vec<Group>, Unseparated> {
         let quotients = self.shape.quotients();
         let mut rest = self.yes;
         let mut groups = Vec::with_capacity(self.shape.groups());
@@ -292,14 +311,20 @@ impl SeededBlock<'_> {
             }
             let (yes, others) = rest.split_at(count);
             rest = others;
-            groups.push(self.seeded(first, yes, &ends)?);
+            groups.push(self.seeded(first, yes, &ends, hashes_left)?);
         }
         Ok(groups)
     }
 
     /// A group whose first quotient is this one, with the first seed that tells its yes-keys from
     /// its no-keys.
-    fn seeded(&self, first: usize, yes: &[Hash], ends: &[usize]) -> Result<Group, Unseparated> {
+    fn seeded(
+        &self,
+        first: usize,
+        yes: &[Hash],
+        ends: &[usize],
+        hashes_left: &mut f64,
+    ) -> Result<Group, Unseparated> {
         let bits = self.shape.remainder_bits;
         let mut remainders = vec![0; yes.len()];
         let pairs: Vec<(Range<usize>, &[Hash])> = (first..)
@@ -310,6 +335,7 @@ impl SeededBlock<'_> {
             })
             .filter(|(yes, no)| !yes.is_empty() && !no.is_empty())
             .collect();
+        *hashes_left -= self.hashes_to_seed(&pairs, *hashes_left)?;
         for seed in 0..MOST_TRIED {
             let mix = Mix::of(seed);
             for (remainder, &hash) in remainders.iter_mut().zip(yes) {
@@ -337,7 +363,49 @@ impl SeededBlock<'_> {
                 }
             }
         }
-        Err(Unseparated::Group)
+        Err(Unseparated::Group { least_bits: bits + 1 })
+    }
+
+    /// How many hashes are computed to find a seed for these yes-keys and no-keys of quotients, on
+    /// the average.
+    ///
+    /// A seed does if none of the pairs of a yes-key and a no-key of a quotient have the same
+    /// remainder, which happens with probability e^(-pairs/2^bits). If that is too seldom, the error
+    /// says how many bits would do.
+    fn hashes_to_seed(
+        &self,
+        pairs: &[(Range<usize>, &[Hash])],
+        hashes_left: f64,
+    ) -> Result<f64, Unseparated> {
+        let bits = self.shape.remainder_bits;
+        let estimate = |no_keys: &dyn Fn(&[Hash]) -> usize| {
+            let counts = pairs.iter().map(|(yes, no)| (yes.len() as f64, no_keys(no) as f64));
+            counts.fold((0.0, 0.0), |(products, keys), (yes, no)| {
+                (products + yes * no, keys + yes + no)
+            })
+        };
+        let hashes = |(products, keys): (f64, f64)| {
+            let tries = (products / f64::from(bits).exp2()).exp();
+            tries.min(MOST_TRIED as f64) * keys
+        };
+        let roughly = hashes(estimate(&|no| no.len()));
+        if roughly <= hashes_left {
+            return Ok(roughly);
+        }
+        // A no-key that is there many times is one.
+        let different = |no: &[Hash]| {
+            let mut no = no.to_vec();
+            no.sort_unstable();
+            no.dedup();
+            no.len()
+        };
+        let (products, keys) = estimate(&different);
+        let exactly = hashes((products, keys));
+        if exactly <= hashes_left {
+            return Ok(exactly);
+        }
+        let enough = (products / FEW_TRIES.ln()).log2().ceil() as u32;
+        Err(Unseparated::Group { least_bits: enough.max(bits + 1) })
     }
 }
 

@@ -108,6 +108,27 @@ fn a_shape_that_is_far_too_small_is_not_taken() {
     }
 }
 
+/// As somebody who knows the secret can choose them. No seed tells 3000 keys from 3000 others by a few
+/// bits, so none is tried with fewer than can work; it takes 20 bits or so.
+#[test]
+fn mined_keys_get_longer_remainders_at_once() {
+    let mined = |range| -> Vec<Hash> {
+        let low = |hash: Hash| Hash::from_u128(hash.as_u128() >> 40 | 7 << 120);
+        hashes(range, 11).into_iter().map(low).collect()
+    };
+    let yes = [hashes(0..1000, 11), mined(10_000..13_000)].concat();
+    let no = [hashes(1000..2000, 11), mined(20_000..23_000)].concat();
+    let filter = YesNoFilter::build(&yes, &no, 0.01).unwrap();
+    check(&filter, &yes, &no);
+    assert!((19..=23).contains(&filter.remainder_bits()), "{filter:?}");
+
+    // A no-key that is there 3000 times is told apart as easily as one.
+    let copies = [no[..1000].to_vec(), vec![no[1000]; 3000]].concat();
+    let filter = YesNoFilter::build(&yes, &copies, 0.01).unwrap();
+    check(&filter, &yes, &copies);
+    assert!(filter.remainder_bits() < 16, "{filter:?}");
+}
+
 #[test]
 fn deltas_with_impossible_seeds_are_refused_before_they_are_written() {
     let old = YesNoFilter::build(&hashes(0..100, 9), &[], 0.01).unwrap();

@@ -74,9 +74,9 @@ impl Header {
         for (at, number) in [
             (offset::SLOTS, slots),
             (offset::LEN, len),
-            (offset::FORGOTTEN, forgotten),
-            (offset::UNREPAIRED, unrepaired),
-            (offset::ADAPTATIONS, adaptations),
+            (offset::FORGOTTEN, forgotten.min(MOST)),
+            (offset::UNREPAIRED, unrepaired.min(MOST)),
+            (offset::ADAPTATIONS, adaptations.min(MOST)),
         ] {
             put(&mut bytes, at, number.to_le_bytes());
         }

@@ -2,19 +2,18 @@
 
 use super::header::Header;
 use super::validated;
-use crate::bits::map;
+use crate::bits::map::FileBytes;
 use crate::bits::memory::{LINE, Source};
 use crate::snapshot::error::{SnapshotError, at};
 use crate::snapshot::sections::check_mark;
 use crate::{AdaptiveRangeFilter, Hash, RangeFilter, RangeKey, Secret};
 use core::fmt;
 use core::ops::RangeBounds;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A filter for ranges that is read from the bytes of a [snapshot](crate::snapshot) where they
-/// are, and can't be changed; as a [`FrozenFilter`](crate::FrozenFilter).
+/// A read-only range filter that answers from the bytes of a [snapshot](crate::snapshot) in place,
+/// as a [`FrozenFilter`](crate::FrozenFilter) does.
 ///
 /// # Guarantees
 /// The bytes are not trusted. If they aren't those of a valid filter, lookups may answer
@@ -42,8 +41,8 @@ pub struct FrozenRangeFilter<K> {
 }
 
 impl<K: RangeKey> FrozenRangeFilter<K> {
-    /// Opens a snapshot in memory: a vector, an `Arc<[u8]>`, a `&'static [u8]`, a memory map.
-    /// Lookups are fastest where it begins at a multiple of 64.
+    /// Opens a snapshot in memory: a vector, an `Arc<[u8]>`, a `&'static [u8]`, or a
+    /// [`MappedFile`](crate::MappedFile). Lookups are fastest if its address is a multiple of 64.
     ///
     /// # Errors
     /// If the header is not right, if there aren't as many bytes as it says, if its keys have
@@ -55,13 +54,13 @@ impl<K: RangeKey> FrozenRangeFilter<K> {
         Self::of(Arc::new(bytes), secret)
     }
 
-    /// Maps a file into memory, and opens the snapshot in it; see
-    /// [`FrozenFilter::map`](crate::FrozenFilter::map), also for what must not happen to the file.
+    /// Reads a file into memory, and opens the snapshot in it; see
+    /// [`FrozenFilter::open_file`](crate::FrozenFilter::open_file).
     ///
     /// # Errors
-    /// If the file can't be mapped, or as [`open`](Self::open).
-    pub fn map(path: impl AsRef<Path>, secret: Secret) -> Result<Self, SnapshotError> {
-        at(path.as_ref(), |path| Self::open(map::map(&File::open(path)?)?, secret))
+    /// If the file can't be read, if there is no memory for it, or as [`open`](Self::open).
+    pub fn open_file(path: impl AsRef<Path>, secret: Secret) -> Result<Self, SnapshotError> {
+        at(path.as_ref(), |path| Self::open(FileBytes::read(path)?, secret))
     }
 
     fn of(source: Arc<dyn Source>, secret: Secret) -> Result<Self, SnapshotError> {

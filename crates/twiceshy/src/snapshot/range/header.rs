@@ -51,7 +51,7 @@ impl Header {
             (offset::SLOTS, shape.slots),
             (offset::LEN, shape.len),
             (offset::USED, shape.used),
-            (offset::ADAPTATIONS, shape.adaptations),
+            (offset::ADAPTATIONS, shape.adaptations.min(MOST)),
         ] {
             put(&mut bytes, at, number.to_le_bytes());
         }

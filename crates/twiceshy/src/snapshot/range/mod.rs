@@ -132,11 +132,10 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// filter.save_to(&path)?;
     /// let secret = filter.secret().clone();    // kept elsewhere
     ///
-    /// let frozen = FrozenRangeFilter::<u32>::map(&path, secret.clone())?;
+    /// let frozen = FrozenRangeFilter::<u32>::open_file(&path, secret.clone())?;
     /// assert!(frozen.contains_range(0..10));
     /// let restored = AdaptiveRangeFilter::<u32>::restore_from(&path, secret)?;
     /// assert!(restored.contains_range(0..10));
-    /// # drop(frozen);
     /// # std::fs::remove_file(path)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -1,0 +1,28 @@
+//! Blocks whose codes are full.
+
+/// A bit for each block: whether its code had no room for the last repair.
+///
+/// A claim names the members of one quotient, which is little to list. In a crowded block it names those
+/// of all its quotients, so that a repair can forget others. Finding that out when a claim is made would
+/// mean to encode the block each time.
+#[derive(Clone, Debug)]
+pub(super) struct Crowded(Box<[u64]>);
+
+impl Crowded {
+    pub(super) fn new(blocks: usize) -> Self {
+        Self(vec![0; blocks.div_ceil(64)].into())
+    }
+
+    pub(super) fn contains(&self, block: usize) -> bool {
+        self.0[block / 64] >> (block % 64) & 1 == 1
+    }
+
+    pub(super) fn set(&mut self, block: usize, is_crowded: bool) {
+        let (word, bit) = (&mut self.0[block / 64], 1 << (block % 64));
+        *word = if is_crowded { *word | bit } else { *word & !bit };
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        size_of_val(&*self.0) as u64
+    }
+}
