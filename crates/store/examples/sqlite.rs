@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (age, name) in (0..).zip(&names) {
             users.insert(name, age % 100, guard.hash(name))?;
         }
-        transaction.commit()
+        Ok(transaction.commit()?)
     })?;
     println!("{} users, {:.1} bits of memory each", USERS, guard.stats().bits_per_key());
 
@@ -117,9 +117,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Members that come and go bring no mistake back.
     for (number, name) in (0..).zip(&names).take(2000) {
-        assert!(guard.remove(name, |users| users.delete(name))?);
+        assert!(guard.remove(name, |users| Ok(users.delete(name)?))?);
         let hash = guard.hash(name);
-        guard.insert(name, |users| users.insert(name, number % 100, hash))?;
+        guard.insert(name, |users| Ok(users.insert(name, number % 100, hash)?))?;
     }
     let third = ask_strangers(&guard)?;
     println!("once more, after 2000 users left and came back: {third} SQL queries");

@@ -63,6 +63,7 @@ impl Counters {
             repairs_failed: get(Count::RepairsFailed),
             ghosts_left: get(Count::GhostsLeft),
             ghosts_cleared: get(Count::GhostsCleared),
+            doubts: 0,
             mistakes: 0,
             mistakes_forgotten: get(Count::MistakesForgotten),
             backend_gets: get(Count::BackendGets),

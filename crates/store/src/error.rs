@@ -3,25 +3,42 @@
 use crate::backend::{BackendError, MAX_KEY_BYTES};
 use crate::layout::{self, Layout};
 use crate::lists::List;
+use std::path::PathBuf;
 use twiceshy::{AdaptError, BuildError, EntropyError, InsertError, SnapshotError};
 
 /// Why an operation of a store failed.
 ///
-/// What was acknowledged before is not lost, whatever the error. If the backend failed, the batch
-/// that it was to write is there or it isn't, but never a part of it, and only reopening tells
-/// (see [`Backend`](crate::Backend)); if anything else did, it isn't.
+/// No error loses what was acknowledged before. After a [`Backend`](Self::Backend) error, the batch
+/// of a failed write is there as a whole or not at all, and only reopening the store tells (see
+/// [`Backend`](crate::Backend)). After any other error, nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The backend can't.
+    /// The backend failed.
     #[error(transparent)]
     Backend(BackendError),
     /// There is no store, and none was to be [created](crate::Options::create).
     #[error("there is no store")]
     Missing,
-    /// The filter isn't built, because that failed before.
-    #[error("the filter couldn't be built, and isn't used; scrub the store, or open it again")]
+    /// A new store was to be created in a directory that holds something else.
+    #[error("{} is not empty and holds no store; choose a new or an empty directory", path.display())]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Not all shards of the filter are built.
+    #[error(
+        "the filter is incomplete; wait until the store is ready, and if that fails, scrub the \
+         store or open it again"
+    )]
     Unready,
+    /// The store was closed and all its data is safe, but the filter could not be saved. The next
+    /// open builds it again.
+    #[error("all data is safe, but the filter can't be saved; the next open builds it again")]
+    FilterNotSaved {
+        /// Why it could not be saved.
+        source: Box<StoreError>,
+    },
     /// The key can't be stored.
     #[error("a key of {bytes} bytes is too long, the limit is {}", longest_key())]
     KeyTooLong {

@@ -61,12 +61,25 @@ pub trait SharedFilter: Sized + Send + Sync + 'static {
     /// not much more. Growing doesn't make it more.
     fn reach(&self, shard: usize) -> u128;
 
-    /// Repairs a mistake: the claim's query is no member, and `members` are all that are in
-    /// its interval. What none of them explains is dropped.
+    /// Repairs a mistake: the claim's query isn't a member, and `members` are all members in its
+    /// interval.
     ///
     /// # Errors
-    /// If obeying could lose a member, or if there is no room; nothing has changed then.
+    /// If there is no room, or if the filter holds fingerprints that no listed member explains;
+    /// nothing has changed then.
     fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError>;
+
+    /// Repairs a mistake as [`adapt`](Self::adapt) does, and drops fingerprints that no listed member
+    /// explains.
+    ///
+    /// # Errors
+    /// If the listing names members that the filter doesn't hold, or if there is no room; nothing has
+    /// changed then.
+    fn adapt_dropping_ghosts(
+        &self,
+        claim: &Claim,
+        members: &[Member],
+    ) -> Result<Adaptation, AdaptError>;
 
     /// How many members there are.
     fn len(&self) -> usize;
@@ -140,6 +153,27 @@ pub struct Shape {
     pub shards: usize,
 }
 
+impl Shape {
+    /// Builds a filter of this shape. If that fails, and the capacity isn't what was `asked` for,
+    /// but what a store remembers, the filter starts with `fallback`, and grows: a store that was
+    /// opened on a larger machine can be opened on this one.
+    pub(crate) fn build<F>(
+        mut self,
+        asked: Option<usize>,
+        fallback: usize,
+        build: impl Fn(&Self) -> Result<F, BuildError>,
+    ) -> Result<(F, Self), BuildError> {
+        let built = match build(&self) {
+            Err(_) if asked.is_none() && self.capacity > fallback => {
+                self.capacity = fallback;
+                build(&self)
+            }
+            built => built,
+        };
+        built.map(|filter| (filter, self))
+    }
+}
+
 /// How full a shard is planned to be.
 const PLANNED_LOAD: f64 = 0.9;
 
@@ -193,6 +227,14 @@ impl SharedFilter for ConcurrentAdaptiveQuotientFilter {
     }
 
     fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
+        self.adapt(claim, members)
+    }
+
+    fn adapt_dropping_ghosts(
+        &self,
+        claim: &Claim,
+        members: &[Member],
+    ) -> Result<Adaptation, AdaptError> {
         self.adapt_dropping_ghosts(claim, members)
     }
 
@@ -296,6 +338,14 @@ impl<S: CodedScheme> SharedFilter for ConcurrentCodedFilter<S> {
     }
 
     fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
+        self.adapt(claim, members)
+    }
+
+    fn adapt_dropping_ghosts(
+        &self,
+        claim: &Claim,
+        members: &[Member],
+    ) -> Result<Adaptation, AdaptError> {
         self.adapt_dropping_ghosts(claim, members)
     }
 

@@ -11,9 +11,9 @@
 //! | `Mistakes` | all 16 bytes of the hash | nothing |
 //! | `Mistakes`, lists | first 4 bytes of the hash, key of the no list | nothing |
 //! | `Mistakes`, ranges | first number that isn't there | last number of its partition that isn't there either, nor any between |
-//! | `Meta` | `store` | format (4 bytes), layout (1 byte), secret (16 bytes); ranges: bits of a number (1 byte), numbers of a partition (8 bytes) |
+//! | `Meta` | `store` | format (4 bytes), layout (1 byte), secret (16 bytes); ranges: bits of a number (1 byte), numbers of a partition (8 bytes); since format 3: the hash of all that (16 bytes) |
 //! | `Meta` | `shape` | of the filter: capacity, false-positive rate (a float), shards (8 bytes each) |
-//! | `Meta` | `clean` | the number under which the filter is saved (16 bytes), how long the file is (8 bytes), and its end (64 bytes) |
+//! | `Meta` | `clean` | version (1 byte), the number under which the filter is saved (16 bytes), the length of the file (8 bytes), and its end (64 bytes) |
 //!
 //! Numbers are big-endian, so that bytes are in the order of hashes. The key behind the hash
 //! gives back all of it, and keeps apart two keys that share its first bytes. Of these there are
@@ -46,7 +46,10 @@ const SHAPE: &[u8] = b"shape";
 pub(crate) const CLEAN: &[u8] = b"clean";
 
 /// The version of all this.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
+
+/// The version before, whose identity has no check value.
+const UNCHECKED_FORMAT: u32 = 2;
 
 /// What a store keeps, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,17 +145,25 @@ impl Identity {
             }
             Kind::Lists => (3, Vec::new()),
         };
-        [&FORMAT.to_be_bytes()[..], &[layout], self.secret.expose(), &rest].concat()
+        let record = [&FORMAT.to_be_bytes()[..], &[layout], self.secret.expose(), &rest].concat();
+        let check = check_value(&self.secret, &record);
+        [&record[..], &check].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let wrong = |what: &str| StoreError::Format(what.into());
-        let (format, rest) = bytes.split_first_chunk().ok_or_else(|| wrong("it has no version"))?;
-        let format = u32::from_be_bytes(*format);
-        if format != FORMAT {
-            return Err(wrong(&format!("its format is {format}, not {FORMAT}")));
-        }
-        let [layout, rest @ ..] = rest else { return Err(wrong("it has no layout")) };
+        let (format, _) = bytes.split_first_chunk().ok_or_else(|| wrong("it has no version"))?;
+        let (record, check) = match u32::from_be_bytes(*format) {
+            FORMAT => match bytes.split_last_chunk::<16>() {
+                Some((record, check)) => (record, Some(check)),
+                None => return Err(wrong("its identity is too short")),
+            },
+            UNCHECKED_FORMAT => (bytes, None),
+            other => return Err(wrong(&format!("its format is {other}, not {FORMAT}"))),
+        };
+        let [_, _, _, _, layout, rest @ ..] = record else {
+            return Err(wrong("it has no layout"));
+        };
         let short = || wrong("its secret isn't 16 bytes");
         let (&secret, rest) = rest.split_first_chunk().ok_or_else(short)?;
         let kind = match (layout, rest) {
@@ -170,8 +181,17 @@ impl Identity {
             (2, []) => return Err(wrong("its keys have no length")),
             (other, _) => return Err(wrong(&format!("there is no layout {other}"))),
         };
-        Ok(Self { kind, secret: Secret::from_bytes(secret), is_new: false })
+        let secret = Secret::from_bytes(secret);
+        if check.is_some_and(|check| *check != check_value(&secret, record)) {
+            return Err(wrong("its secret or its layout is damaged; restore it from a backup"));
+        }
+        Ok(Self { kind, secret, is_new: false })
     }
+}
+
+/// What tells whether an identity is as it was written: its hash by its own secret.
+fn check_value(secret: &Secret, record: &[u8]) -> [u8; 16] {
+    KeyedHasher::new(secret).hash_bytes(record).as_u128().to_be_bytes()
 }
 
 /// What the filter of the store in a backend was last asked to be like.

@@ -15,7 +15,7 @@ impl Statistics {
     /// `twiceshy_ghosts_cleared_total`, `twiceshy_mistakes_forgotten_total`,
     /// `twiceshy_backend_gets_total`, `twiceshy_backend_scans_total`.
     ///
-    /// Gauges: `twiceshy_mistakes`, `twiceshy_members`, `twiceshy_filter_bytes`,
+    /// Gauges: `twiceshy_doubts`, `twiceshy_mistakes`, `twiceshy_members`, `twiceshy_filter_bytes`,
     /// `twiceshy_load`, `twiceshy_bits_per_key`, `twiceshy_false_positive_rate`,
     /// `twiceshy_shards_ready`, `twiceshy_shards`.
     ///
@@ -74,8 +74,9 @@ impl Statistics {
         ]
     }
 
-    fn levels(&self) -> [(&'static str, f64, &'static str); 8] {
+    fn levels(&self) -> [(&'static str, f64, &'static str); 9] {
         [
+            ("twiceshy_doubts", self.doubts as f64, "Keys whose write may still happen"),
             ("twiceshy_mistakes", self.mistakes as f64, "Mistakes that are remembered"),
             ("twiceshy_members", self.members as f64, "Members of the filter"),
             ("twiceshy_filter_bytes", self.filter_bytes as f64, "Memory of the filter"),
@@ -125,7 +126,7 @@ mod tests {
                 (name.as_str().to_owned(), value)
             })
             .collect();
-        assert_eq!(recorded.len(), 21);
+        assert_eq!(recorded.len(), 22);
         let is = |name: &str, value| assert_eq!(recorded[name], value, "{name}");
         is("twiceshy_lookups_total", DebugValue::Counter(1));
         is("twiceshy_true_positives_total", DebugValue::Counter(1));

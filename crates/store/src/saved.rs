@@ -1,15 +1,17 @@
 //! The filter as it was when a store was closed.
 //!
-//! A saved filter is named after a random number, and only the one that the backend names is
-//! used. With the name it keeps the end of the file, which has a checksum of all of it: an older
-//! file that somebody puts back under the name isn't used either. That name is removed, durably,
-//! before anything is written that the filter doesn't have. So whatever is named is exact, and
-//! whatever happened before that is built again from the members and the mistakes.
+//! A saved filter is a cache: without it, the next open builds the filter from the members and the
+//! mistakes. Its file is named after a random number, and only the file that the backend names is
+//! used. With the name, the backend keeps the end of the file, which has a checksum of all of it:
+//! an older file that is put back under the name isn't used either. The name is removed, durably,
+//! before anything is written that the filter doesn't have. So the named file is always exact.
 
-use crate::backend::{Backend, BackendError, Batch, Durability, Keyspace};
-use crate::error::Result;
+use crate::backend::{Backend, Batch, Durability, Keyspace};
+use crate::error::{Result, StoreError};
+use crate::front::Doubt;
 use crate::layout::CLEAN;
-use std::ffi::OsString;
+use scopeguard::ScopeGuard;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -19,20 +21,22 @@ use twiceshy::{Secret, SnapshotError};
 
 /// Where a store's filter is saved, and whether what is there is still true.
 pub(crate) struct Saved {
-    /// None, if it isn't saved.
+    /// `None` if the filter isn't saved.
     directory: Option<PathBuf>,
-    /// Whether the saved filter, if any, is not that of the backend any more.
+    /// Whether the backend names no saved filter.
     is_dirty: AtomicBool,
     dirtying: Mutex<()>,
     /// See [`is_doubtful`](Self::is_doubtful).
     is_doubtful: AtomicBool,
+    /// Whether the store was closed: dropping it then saves nothing.
+    is_closed: AtomicBool,
 }
 
 impl Saved {
-    /// In a directory, which is made if need be; and the filter that was saved there, if nothing
-    /// was written since.
+    /// Opens the place for saved filters in a directory, and restores the filter that was saved
+    /// there, if nothing was written since.
     ///
-    /// One that is named but can't be used loses its name at once, durably: it may be readable
+    /// A filter that is named but can't be used loses its name at once, durably: it may be readable
     /// again next time, when it isn't exact any more.
     pub(crate) fn open<F>(
         backend: &impl Backend,
@@ -40,8 +44,8 @@ impl Saved {
         restore: impl FnOnce(&Path) -> Result<F, SnapshotError>,
     ) -> Result<(Self, Option<F>)> {
         let filter = match backend.get(Keyspace::Meta, CLEAN)? {
-            Some(name) => {
-                let file = directory.and_then(|directory| named(directory, &name));
+            Some(record) => {
+                let file = directory.and_then(|directory| named(directory, &record));
                 let filter = file.and_then(|file| restore(&file).ok());
                 if filter.is_none() {
                     unname(backend, directory)?;
@@ -55,11 +59,12 @@ impl Saved {
             is_dirty: AtomicBool::new(filter.is_none()),
             dirtying: Mutex::new(()),
             is_doubtful: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         };
         Ok((saved, filter))
     }
 
-    /// Writes to the backend, which has no saved filter then.
+    /// Writes to the backend, which names no saved filter then.
     pub(crate) fn write(
         &self,
         backend: &impl Backend,
@@ -67,12 +72,23 @@ impl Saved {
         durability: Durability,
     ) -> Result<()> {
         self.dirty(backend)?;
-        let written = backend.write(batch, durability);
-        if written.is_err() {
-            // It may be there after reopening all the same, and the filter mustn't be saved.
-            self.is_doubtful.store(true, Ordering::Release);
-        }
-        Ok(written?)
+        // Unless the write succeeds, it may show after reopening, and the filter must not be saved.
+        let in_doubt = scopeguard::guard((), |()| self.is_doubtful.store(true, Ordering::Release));
+        backend.write(batch, durability)?;
+        ScopeGuard::into_inner(in_doubt);
+        Ok(())
+    }
+
+    /// As [`write`](Self::write), of mistakes alone. If that fails, nothing is in doubt: a filter
+    /// that knows more mistakes than the backend, or fewer, misses no member.
+    pub(crate) fn write_mistakes(
+        &self,
+        backend: &impl Backend,
+        batch: &Batch,
+        durability: Durability,
+    ) -> Result<()> {
+        self.dirty(backend)?;
+        Ok(backend.write(batch, durability)?)
     }
 
     /// Whether a write has failed, so that only reopening tells what the backend has.
@@ -80,7 +96,12 @@ impl Saved {
         self.is_doubtful.load(Ordering::Acquire)
     }
 
-    /// Says, the first time, that the saved filter is not to be trusted any more.
+    /// Returns whether a write that failed may show after reopening.
+    pub(crate) fn doubt(&self) -> Doubt {
+        if self.is_doubtful() { Doubt::UntilReopened } else { Doubt::None }
+    }
+
+    /// Removes the name of the saved filter, if it has one.
     pub(crate) fn dirty(&self, backend: &impl Backend) -> Result<()> {
         if !self.is_dirty.load(Ordering::Acquire) {
             let _one = self.dirtying.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,51 +113,62 @@ impl Saved {
         Ok(())
     }
 
-    /// Saves the filter, if that is of use, and names it. In any case the backend is synced.
-    pub(crate) fn save(
+    /// Syncs the backend, and saves the filter if it is exact and its file isn't. Does so once: a
+    /// store that was closed is dropped, too.
+    pub(crate) fn close(
         &self,
         backend: &impl Backend,
         is_exact: bool,
         save: impl FnOnce(&Path) -> Result<(), SnapshotError>,
     ) -> Result<()> {
-        let is_exact = is_exact && !self.is_doubtful();
-        let Some(directory) = self.directory.as_ref().filter(|_| is_exact) else {
-            return Ok(backend.sync()?);
-        };
-        if !self.is_dirty.load(Ordering::Acquire) {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let number = *Secret::generate()?.expose();
-        let name = file_name(number);
-        let file = directory.join(&name);
-        save(&file)?;
-        let seal = read_seal(&file).map_err(SnapshotError::from)?;
-        let mut batch = Batch::new();
-        batch.insert(Keyspace::Meta, CLEAN, [&number[..], &seal].concat());
-        backend.write(&batch, Durability::Synced)?;
-        self.is_dirty.store(false, Ordering::Release);
-        remove_saved(directory, Some(&name));
-        Ok(())
+        // First: whatever fails from here on, all data is safe.
+        backend.sync()?;
+        let is_stale = self.is_dirty.load(Ordering::Acquire);
+        match &self.directory {
+            Some(directory) if is_exact && is_stale && !self.is_doubtful() => {
+                let unsaved = |source| StoreError::FilterNotSaved { source: Box::new(source) };
+                replace(backend, directory, save).map_err(unsaved)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-/// Makes the directory of a store, if there is none.
-pub(crate) fn create_directory(directory: &Path) -> Result<()> {
-    let fails = |source| {
-        let path = directory.to_owned();
-        BackendError::Io { operation: "create", path, source }
-    };
-    Ok(std::fs::create_dir_all(directory).map_err(fails)?)
+/// Saves a filter under a new name, and removes the files of those before.
+fn replace(
+    backend: &impl Backend,
+    directory: &Path,
+    save: impl FnOnce(&Path) -> Result<(), SnapshotError>,
+) -> Result<()> {
+    let number = *Secret::generate()?.expose();
+    let name = file_name(number);
+    let file = directory.join(&name);
+    save(&file)?;
+    let seal = read_seal(&file).map_err(SnapshotError::from)?;
+    let mut batch = Batch::new();
+    batch.insert(Keyspace::Meta, CLEAN, [&[RECORD], &number[..], &seal].concat());
+    backend.write(&batch, Durability::Synced)?;
+    remove_saved(directory, Some(&name));
+    Ok(())
 }
 
-/// The file of this name, if it is the one that was saved under it.
-fn named(directory: &Path, name: &[u8]) -> Option<PathBuf> {
-    let (&number, seal) = name.split_first_chunk()?;
+/// The version of the record that names a saved filter. Records of version 1 began with the
+/// number. They aren't trusted: a range store of that time could save a filter that it had never
+/// built. A program of that time finds no file for a record of this version.
+const RECORD: u8 = 2;
+
+/// The file that a record names, if it is the one that was saved.
+fn named(directory: &Path, record: &[u8]) -> Option<PathBuf> {
+    let [RECORD, rest @ ..] = record else { return None };
+    let (&number, seal) = rest.split_first_chunk()?;
     let file = directory.join(file_name(number));
     (read_seal(&file).ok()? == seal).then_some(file)
 }
 
-/// How long a file is, and its end.
+/// The length of a file, and its end.
 fn read_seal(file: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(file)?;
     let length = file.metadata()?.len();
@@ -147,7 +179,7 @@ fn read_seal(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Has the backend name no saved filter, from now on and whatever happens. The file goes, too: if
-/// somebody damages the engine's journal, the name may be back.
+/// the engine's journal is damaged, the name may be back.
 fn unname(backend: &impl Backend, directory: Option<&Path>) -> Result<()> {
     let mut batch = Batch::new();
     batch.remove(Keyspace::Meta, CLEAN);
@@ -169,19 +201,65 @@ const END_BYTES: u64 = 64;
 const PREFIX: &str = "filter-";
 const SUFFIX: &str = ".snapshot";
 
-/// Removes filters that were saved, but for this one, and what is left of one that wasn't saved
-/// to the end. If any stays, it only takes room.
-fn remove_saved(directory: &Path, but: Option<&OsString>) {
-    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_old = |path: &PathBuf| {
-        path.file_name().is_some_and(|file| {
-            let text = file.to_string_lossy();
-            let is_saved = text.starts_with(PREFIX) && text.ends_with(SUFFIX);
-            let is_unfinished = text.starts_with(&format!(".{PREFIX}")) && text.ends_with(".tmp");
-            Some(file) != but.map(OsString::as_os_str) && (is_saved || is_unfinished)
-        })
+/// Whether a store gives this name to the file of a saved filter, or to one that it is writing.
+pub(crate) fn is_our_file(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let unfinished = || {
+        // As `save_to` names it: hidden, with the number of the process and a count.
+        let (name, rest) = name.strip_prefix('.')?.rsplit_once(SUFFIX)?;
+        let (process, count) = rest.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?;
+        (is_number(process, 10) && is_number(count, 10)).then_some(name)
     };
-    for path in files.map(|file| file.path()).filter(is_old) {
-        let _ = std::fs::remove_file(path);
+    let number = name.strip_suffix(SUFFIX).or_else(unfinished).and_then(|n| n.strip_prefix(PREFIX));
+    number.is_some_and(|number| number.len() == 32 && is_number(number, 16))
+}
+
+/// Whether these are digits, as numbers are displayed.
+fn is_number(digits: &str, radix: u32) -> bool {
+    let is_digit = |digit: char| digit.is_digit(radix) && !digit.is_ascii_uppercase();
+    !digits.is_empty() && digits.chars().all(is_digit)
+}
+
+/// Removes the files of saved filters except this one, and of filters that were not saved to the
+/// end. A file that stays only takes room.
+fn remove_saved(directory: &Path, except: Option<&OsString>) {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for name in files.map(|file| file.file_name()) {
+        if is_our_file(&name) && Some(&name) != except {
+            let _ = std::fs::remove_file(directory.join(name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_store_gives_are_ours() {
+        let digits = "0123456789abcdef0123456789abcdef";
+        for ours in [
+            format!("filter-{digits}.snapshot"),
+            format!(".filter-{digits}.snapshot.1234-0.tmp"),
+            file_name([255; 16]).into_string().unwrap(),
+        ] {
+            assert!(is_our_file(OsStr::new(&ours)), "{ours}");
+        }
+        for other in [
+            "filter-.snapshot".into(),
+            "filter-backup.snapshot".into(),
+            format!("filter-{digits}0.snapshot"),
+            format!("filter-{}.snapshot", digits.to_uppercase()),
+            format!("filter-{digits}.snapshot.old"),
+            format!("filter-+{}.snapshot", &digits[1..]),
+            format!("my-filter-{digits}.snapshot"),
+            ".filter-notes.tmp".into(),
+            format!(".filter-{digits}.tmp"),
+            format!(".filter-{digits}.snapshot.tmp"),
+            format!(".filter-{digits}.snapshot.a-b.tmp"),
+            format!(".filter-{digits}.snapshot.1-.tmp"),
+        ] {
+            assert!(!is_our_file(OsStr::new(&other)), "{other}");
+        }
     }
 }

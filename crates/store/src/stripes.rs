@@ -50,6 +50,12 @@ impl<M: Default> Stripes<M> {
         Locked { stripes }
     }
 
+    /// Whether a thread has panicked while it held a stripe, and may have left the filter with a
+    /// change that it began.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.stripes.iter().any(Mutex::is_poisoned)
+    }
+
     /// Sums something up over all stripes, one after the other.
     pub(crate) fn sum(&self, count: impl Fn(&M) -> u64) -> u64 {
         let stripes = self.stripes.iter();

@@ -1,20 +1,29 @@
 //! Backends for tests.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{
-    Backend, BackendError, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan,
+    Backend, BackendClaim, BackendError, Batch, Bounds, Bytes, Change, Durability, Keyspace,
+    Result, Scan,
 };
 
-/// When an operation fails: before or after it was done.
+/// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It isn't done.
     Before,
     /// It is done, but not acknowledged.
     After,
+    /// A write is done, but not acknowledged, and shows only after
+    /// [reopening](FaultyBackend::reopen), as one that is in the engine's journal alone. A later
+    /// write of the same key wins. Any other operation fails as with [`After`](Self::After), and a
+    /// step of a scan as with [`Before`](Self::Before).
+    Late,
+    /// It is done, and then panics, as engines do at files that they don't expect.
+    Panic,
 }
 
 /// A backend that fails when it is told to.
@@ -44,6 +53,8 @@ pub struct FaultyBackend<B> {
 struct State {
     operations: u64,
     plan: Option<Plan>,
+    /// Changes that show after reopening.
+    late: BTreeMap<(Keyspace, Vec<u8>), Option<Vec<u8>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -112,9 +123,30 @@ impl<B> FaultyBackend<B> {
         match self.next_fault() {
             None => act(&self.inner),
             Some(Fault::Before) => Err(injected(operation)),
-            Some(Fault::After) => act(&self.inner).and_then(|_| Err(injected(operation))),
+            Some(Fault::After | Fault::Late) => {
+                act(&self.inner).and_then(|_| Err(injected(operation)))
+            }
+            Some(Fault::Panic) => act(&self.inner).and_then(|_| panics()),
         }
     }
+
+    /// Takes note of changes that were made, so that none of those before shows after reopening,
+    /// or of changes that show only then.
+    fn note(&self, batch: &Batch, is_late: bool) {
+        let mut state = self.state();
+        for Change { space, key, value } in batch.iter() {
+            let key = (space, key.to_vec());
+            if is_late {
+                state.late.insert(key, value.map(<[u8]>::to_vec));
+            } else {
+                state.late.remove(&key);
+            }
+        }
+    }
+}
+
+fn panics() -> ! {
+    panic!("this panic was asked for")
 }
 
 fn injected(operation: &'static str) -> BackendError {
@@ -122,7 +154,30 @@ fn injected(operation: &'static str) -> BackendError {
     BackendError::Io { operation, path: PathBuf::from("a faulty backend"), source }
 }
 
+impl<B: Backend> FaultyBackend<B> {
+    /// Shows the writes that failed with [`Fault::Late`], as reopening an engine does.
+    ///
+    /// # Errors
+    ///
+    /// If the backend fails that it wraps.
+    pub fn reopen(&self) -> Result<()> {
+        let late = std::mem::take(&mut self.state().late);
+        let mut batch = Batch::new();
+        for ((space, key), value) in late {
+            match value {
+                Some(value) => batch.insert(space, key, value),
+                None => batch.remove(space, key),
+            }
+        }
+        self.inner.write(&batch, Durability::Synced)
+    }
+}
+
 impl<B: Backend> Backend for FaultyBackend<B> {
+    fn claim(&self) -> Result<BackendClaim> {
+        self.inner.claim()
+    }
+
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         self.operate("read from", |inner| inner.get(space, key))
     }
@@ -132,7 +187,17 @@ impl<B: Backend> Backend for FaultyBackend<B> {
     }
 
     fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.operate("write to", |inner| inner.write(batch, durability))
+        let write = || self.inner.write(batch, durability).map(|()| self.note(batch, false));
+        match self.next_fault() {
+            None => write(),
+            Some(Fault::Before) => Err(injected("write to")),
+            Some(Fault::After) => write().and_then(|()| Err(injected("write to"))),
+            Some(Fault::Late) => {
+                self.note(batch, true);
+                Err(injected("write to"))
+            }
+            Some(Fault::Panic) => write().and_then(|()| panics()),
+        }
     }
 
     fn sync(&self) -> Result<()> {
@@ -169,8 +234,9 @@ impl<'a, B> FaultyScan<'a, B> {
         // A pair that was read but not given is lost to the scan, as on a disk.
         match self.backend.next_fault() {
             None => step(&mut self.scan),
-            Some(Fault::Before) => Some(Err(injected("scan"))),
+            Some(Fault::Before | Fault::Late) => Some(Err(injected("scan"))),
             Some(Fault::After) => step(&mut self.scan).map(|_| Err(injected("scan"))),
+            Some(Fault::Panic) => panics(),
         }
     }
 }
@@ -227,6 +293,24 @@ mod tests {
         assert!(backend.get(Keyspace::Members, b"a").is_err());
         backend.heal();
         assert!(backend.get(Keyspace::Members, b"a").unwrap().is_some());
+    }
+
+    #[test]
+    fn late_writes_show_after_reopening_unless_overwritten() {
+        let backend = FaultyBackend::new(MemoryBackend::new());
+        backend.fail_at(0, Fault::Late);
+        assert!(backend.write(&one_pair(), Durability::Buffered).is_err());
+        assert!(!is_there(&backend));
+        backend.reopen().unwrap();
+        assert!(is_there(&backend));
+
+        let mut removal = Batch::new();
+        removal.remove(Keyspace::Members, "a");
+        backend.fail_at(0, Fault::Late);
+        assert!(backend.write(&removal, Durability::Buffered).is_err());
+        backend.write(&one_pair(), Durability::Buffered).unwrap();
+        backend.reopen().unwrap();
+        assert!(is_there(&backend), "the write came after the removal");
     }
 
     #[test]

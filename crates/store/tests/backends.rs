@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use twiceshy_deadline::Deadline;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -340,6 +341,7 @@ fn what_is_too_long_changes_nothing<B: Open>() {
 }
 
 fn threads_write_and_read<B: Open>() {
+    let _deadline = Deadline::new();
     let (_directory, backend) = fresh::<B>();
     let backend = &backend;
     std::thread::scope(|threads| {
@@ -364,6 +366,7 @@ fn threads_write_and_read<B: Open>() {
 }
 
 fn scans_miss_nothing_while_all_is_rewritten<B: Open>() {
+    let _deadline = Deadline::new();
     let (_directory, backend) = fresh::<B>();
     let write = |round: u32| {
         let mut batch = Batch::new();
@@ -469,6 +472,7 @@ fn a_backup_is_a_copy<B: Open>() {
 }
 
 fn a_backup_is_of_one_moment<B: Open>() {
+    let _deadline = Deadline::new();
     if !B::PERSISTENT {
         return;
     }
@@ -553,6 +557,7 @@ fn keys_that_are_too_long_are_not_there<B: Open>() {
 
 /// The same key, all the time.
 fn gets_and_writes_are_in_nobodys_way<B: Open>() {
+    let _deadline = Deadline::new();
     let (_directory, backend) = fresh::<B>();
     insert(&backend, Keyspace::Keys, "key", [0; 8]);
     let is_over = AtomicBool::new(false);

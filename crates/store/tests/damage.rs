@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, mpsc};
 use std::{fs, io, thread};
 use twiceshy::{ConcurrentAdaptiveQuotientFilter, Secret};
-use twiceshy_store::backend::{Bounds, Scan, Unbounded};
+use twiceshy_deadline::Deadline;
+use twiceshy_store::backend::{BackendClaim, Bounds, Scan, Unbounded};
 use twiceshy_store::testing::{Fault, FaultyBackend};
 use twiceshy_store::{
     Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
@@ -250,6 +251,7 @@ fn whatever_is_left_of_a_journal_what_is_there_is_found() {
             fs::remove_dir_all(&copy)?;
             Ok::<_, io::Error>(opens)
         };
+        let _deadline = Deadline::new();
         while !is_whole().unwrap_or(false) {
             fs::remove_dir_all(&base).unwrap();
             let _ = fs::remove_dir_all(&copy);
@@ -330,6 +332,10 @@ struct Reading<F> {
 }
 
 impl<F: Fn() + Send + Sync + 'static> Backend for Reading<F> {
+    fn claim(&self) -> Result<BackendClaim, BackendError> {
+        self.backend.claim()
+    }
+
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.backend.get(space, key)
     }
@@ -376,6 +382,7 @@ impl<F: Fn() + Send + Sync + 'static> Backend for Reading<F> {
 /// out, though both maps have the same keys then.
 #[test]
 fn deleting_what_is_not_listed_loses_nobody_else() {
+    let _deadline = Deadline::new();
     if thread::available_parallelism().is_ok_and(|threads| threads.get() == 1) {
         return; // There, shards are built after the keys were read.
     }

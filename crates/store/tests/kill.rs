@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
+use twiceshy_deadline::Deadline;
 
 use twiceshy_store::backend::{Change, Result, Unbounded};
 use twiceshy_store::{Backend, Batch, Durability, Keyspace};
@@ -104,6 +105,7 @@ fn kill_again_and_again(engine: &str) {
     let (mut written, mut slowest) = (0, Duration::ZERO);
 
     for cycle in 0..cycles {
+        let _deadline = Deadline::new();
         // From time to time anew, so that kills hit the making of a directory, too.
         if random.below(8) == 0 {
             directory = tempfile::tempdir().unwrap();
@@ -318,6 +320,7 @@ mod store {
         let mut directory = tempfile::tempdir().unwrap();
         let mut expected = Expected::default();
         for cycle in 0..cycles {
+            let _deadline = Deadline::new();
             if random.below(8) == 0 {
                 directory = tempfile::tempdir().unwrap();
                 expected = Expected { done: expected.done, ..Expected::default() };

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use twiceshy::{
     ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter, Extensions, Secret, Selectors,
 };
+use twiceshy_deadline::Deadline;
 use twiceshy_store::backend::{Excluded, Included, Unbounded};
 use twiceshy_store::{
     Backend, Bytes, GuardedStore, Keyspace, Layout, MemoryBackend, Options, SharedFilter,
@@ -380,6 +381,7 @@ fn a_telescoping_filter_asks_for_members() {
 #[test]
 fn a_filter_of_one_block_loses_no_member() {
     fn check<F: SharedFilter>() {
+        let _deadline = Deadline::new();
         let options = Options::new().secret(Secret::from_bytes([7; 16])).capacity(16).shards(1);
         let store: GuardedStore<_, F> =
             options.false_positive_rate(0.5).open_with(MemoryBackend::new(), None).unwrap();

@@ -15,10 +15,11 @@ use twiceshy::{
     ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter, Hash, InsertError, Member,
     RemoveError, Selectors, SnapshotError,
 };
-use twiceshy_store::backend::{Bounds, Result, Scan};
+use twiceshy_deadline::Deadline;
+use twiceshy_store::backend::{BackendClaim, Bounds, Result, Scan};
 use twiceshy_store::{
-    Backend, Batch, Bytes, Durability, GuardedStore, Insertion, Keyspace, Layout, MemoryBackend,
-    Options, Shape, SharedFilter, Statistics,
+    Backend, BackendError, Batch, Bytes, Durability, GuardedStore, Insertion, Keyspace, Layout,
+    MemoryBackend, Options, Shape, SharedFilter, Statistics, StoreError,
 };
 
 fn key(number: u64) -> [u8; 8] {
@@ -43,6 +44,7 @@ fn nothing_is_lost<F: SharedFilter>() -> Vec<Statistics> {
     const THREADS: u64 = 8;
     const FEW: u64 = 24;
     let each_layout = LAYOUTS.map(|layout| {
+        let _deadline = Deadline::beyond(minute());
         let backend = Arc::new(MemoryBackend::new());
         let store: GuardedStore<_, F> = options(layout).open_with(backend, None).unwrap();
         (0..FEW).for_each(|n| store.put(&key(n), &key(0)).unwrap());
@@ -142,6 +144,7 @@ fn nothing_is_lost_behind_a_telescoping_filter() {
 /// in between, and go to the backend.
 #[test]
 fn no_mistake_is_made_again_while_members_come_and_go() {
+    let _deadline = Deadline::new();
     let mut store: GuardedStore<_> =
         options(Layout::Merged).open_with(MemoryBackend::new(), None).unwrap();
     store.wait_until_ready().unwrap();
@@ -207,6 +210,10 @@ impl Hooked {
 }
 
 impl Backend for Hooked {
+    fn claim(&self) -> Result<BackendClaim> {
+        self.inner.claim()
+    }
+
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         let value = self.inner.get(space, key);
         self.done(Done::Get);
@@ -253,6 +260,7 @@ fn interleave(
     one: impl Fn(&GuardedStore<Arc<Hooked>>) + Sync,
     other: impl Fn(&GuardedStore<Arc<Hooked>>) + Sync,
 ) -> GuardedStore<Arc<Hooked>> {
+    let _deadline = Deadline::new();
     let backend = Arc::new(Hooked::default());
     let mut store: GuardedStore<_> = options(layout).open_with(Arc::clone(&backend), None).unwrap();
     store.wait_until_ready().unwrap();
@@ -320,12 +328,19 @@ fn a_visit_is_remembered_though_its_cause_is_gone() {
     assert_eq!((visits(), store.stats().mistakes), (before, 1));
 }
 
-/// Whoever is told of the progress may be the last to have the store.
+/// The progress callback may be the last owner of the store.
 #[test]
 fn a_store_may_be_dropped_by_the_thread_that_builds_its_filter() {
+    let _deadline = Deadline::new();
     let backend = Arc::new(MemoryBackend::new());
     let open = |options: Options| -> GuardedStore<_> {
-        options.open_with(Arc::clone(&backend), None).unwrap()
+        loop {
+            // The thread has the backend until its work ends.
+            match options.open_with(Arc::clone(&backend), None) {
+                Err(StoreError::Backend(BackendError::Claimed)) => thread::yield_now(),
+                opened => return opened.unwrap(),
+            }
+        }
     };
     open(options(Layout::Merged)).put(b"member", b"").unwrap();
     let (give, given) = channel::<GuardedStore<_>>();
@@ -340,6 +355,61 @@ fn a_store_may_be_dropped_by_the_thread_that_builds_its_filter() {
     give.send(store).unwrap();
     is_done.recv().unwrap();
     assert!(open(options(Layout::Merged)).contains(b"member").unwrap());
+}
+
+#[test]
+fn waiting_within_the_progress_callback_is_refused() {
+    let _deadline = Deadline::new();
+    let backend = Arc::new(MemoryBackend::new());
+    let open = |options: Options| -> GuardedStore<_> {
+        options.open_with(Arc::clone(&backend), None).unwrap()
+    };
+    open(options(Layout::Merged)).put(b"member", b"").unwrap();
+    let (give, given) = channel::<GuardedStore<_>>();
+    let (give_back, given_back) = channel();
+    let given = Mutex::new(given);
+    let store = open(options(Layout::Merged).on_progress(move |progress| {
+        if progress.ready == 1 {
+            let mut store = given.lock().unwrap().recv().unwrap();
+            let waited = store.wait_until_ready();
+            give_back.send((store, waited)).unwrap();
+        }
+    }));
+    give.send(store).unwrap();
+    let (mut store, waited) = given_back.recv().unwrap();
+    assert!(matches!(waited, Err(StoreError::Unready)), "{waited:?}");
+    store.wait_until_ready().unwrap();
+    assert!(store.contains(b"member").unwrap());
+}
+
+#[test]
+fn a_store_that_another_ones_progress_callback_closes_is_closed() {
+    let _deadline = Deadline::new();
+    let [backend, other] = [(); 2].map(|()| Arc::new(MemoryBackend::new()));
+    let open = |backend: &Arc<MemoryBackend>, options: Options| -> GuardedStore<_> {
+        options.open_with(Arc::clone(backend), None).unwrap()
+    };
+    for backend in [&backend, &other] {
+        let store = open(backend, options(Layout::Merged));
+        store.put_many((0..2000).map(|number| (key(number), b""))).unwrap();
+    }
+    let (done, is_done) = channel();
+    let inside = Arc::clone(&other);
+    let store = open(
+        &backend,
+        options(Layout::Merged).on_progress(move |progress| {
+            if progress.ready == 1 {
+                let open = || -> GuardedStore<_> {
+                    options(Layout::Merged).open_with(Arc::clone(&inside), None).unwrap()
+                };
+                open().close().unwrap();
+                // It waited for the threads that have the backend.
+                done.send(open().contains(&key(7)).unwrap()).unwrap();
+            }
+        }),
+    );
+    assert!(is_done.recv().unwrap());
+    store.close().unwrap();
 }
 
 #[test]
@@ -373,6 +443,7 @@ fn what_a_repair_has_listed_stays_true() {
 /// Reads and writes while some shards are ready, and others aren't.
 #[test]
 fn the_store_serves_while_its_filter_is_built() {
+    let _deadline = Deadline::new();
     for layout in LAYOUTS {
         let backend = Arc::new(MemoryBackend::new());
         let mut store: GuardedStore<_> =
@@ -452,6 +523,7 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 static BUILT: AtomicBool = AtomicBool::new(false);
 
 fn wait_for(flag: &AtomicBool) {
+    let _deadline = Deadline::new();
     while !flag.load(SeqCst) {
         thread::yield_now();
     }
@@ -508,6 +580,14 @@ impl SharedFilter for Late {
 
     fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
         SharedFilter::adapt(&self.0, claim, members)
+    }
+
+    fn adapt_dropping_ghosts(
+        &self,
+        claim: &Claim,
+        members: &[Member],
+    ) -> Result<Adaptation, AdaptError> {
+        SharedFilter::adapt_dropping_ghosts(&self.0, claim, members)
     }
 
     fn len(&self) -> usize {

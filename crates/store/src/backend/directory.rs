@@ -1,10 +1,11 @@
 //! The directory of a backend: locked, and never half made.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{BackendError, Result};
+use crate::home::{create_directory, io_error, sync_directory};
 
 const LOCK: &str = "lock";
 
@@ -22,8 +23,16 @@ pub(super) struct Directory {
 impl Directory {
     /// Makes the directory if it isn't there, and locks it.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        fs::create_dir_all(path).map_err(io_error("create", path))?;
+        create_directory(path)?;
         let lock_path = path.join(LOCK);
+        if !exists(&lock_path)? {
+            // We make nothing before the lock. What is here is somebody else's, and must stay.
+            for unfinished in FOREIGN.map(|engine| path.join(unfinished(engine))) {
+                if exists(&unfinished)? {
+                    return Err(BackendError::Occupied { path: unfinished });
+                }
+            }
+        }
         let lock = File::options()
             .create(true)
             .truncate(false)
@@ -39,10 +48,8 @@ impl Directory {
 
     /// Locks the directory, if an engine has data in it; makes nothing.
     pub(super) fn open_existing(path: &Path) -> Result<Self> {
-        for engine in FOREIGN {
-            if exists(&path.join(engine))? {
-                return Self::open(path);
-            }
+        if has_data(path)? {
+            return Self::open(path);
         }
         Err(BackendError::Missing { path: path.to_owned() })
     }
@@ -51,23 +58,11 @@ impl Directory {
     pub(super) fn open_new(path: &Path) -> Result<Self> {
         // Before there is a lock in it, and again.
         if exists(path)? {
-            Self::check_new(path)?;
+            check_new(path)?;
         }
         let directory = Self::open(path)?;
-        Self::check_new(path)?;
+        check_new(path)?;
         Ok(directory)
-    }
-
-    fn check_new(path: &Path) -> Result<()> {
-        for entry in fs::read_dir(path).map_err(io_error("list", path))? {
-            let name = entry.map_err(io_error("list", path))?.file_name();
-            // What was never finished is nothing.
-            let is_unfinished = FOREIGN.iter().any(|engine| name == *unfinished(engine));
-            if name != LOCK && !is_unfinished {
-                return Err(BackendError::Occupied { path: path.join(name) });
-            }
-        }
-        Ok(())
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -100,21 +95,15 @@ impl Directory {
             }
             return Err(error);
         }
-        fs::rename(&unfinished, &path).map_err(io_error("rename", &unfinished))?;
-        self.sync()?;
+        publish(&unfinished, &path, || self.sync())?;
         Ok(path)
     }
 
     /// Makes the names in it, and its own, survive a power cut.
     fn sync(&self) -> Result<()> {
-        if cfg!(windows) {
-            // Directories can't be opened there, and needn't be.
-            return Ok(());
-        }
-        let sync = |path: &Path| File::open(path)?.sync_all();
-        sync(&self.path).map_err(io_error("sync", &self.path))?;
+        sync_directory(&self.path).map_err(io_error("sync", &self.path))?;
         match self.path.canonicalize().map_err(io_error("find", &self.path))?.parent() {
-            Some(parent) => sync(parent).map_err(io_error("sync", parent)),
+            Some(parent) => sync_directory(parent).map_err(io_error("sync", parent)),
             None => Ok(()),
         }
     }
@@ -160,6 +149,52 @@ fn occupied(metadata: &fs::Metadata) -> u64 {
     metadata.len()
 }
 
+/// Moves data to where it is opened, durably. If that fails, it isn't there.
+fn publish(unfinished: &Path, path: &Path, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+    fs::rename(unfinished, path).map_err(io_error("rename", unfinished))?;
+    sync().inspect_err(|_| {
+        if fs::rename(path, unfinished).is_ok() {
+            let _ = remove(unfinished);
+        }
+    })
+}
+
+/// Whether an engine has data in a directory.
+pub(crate) fn has_data(path: &Path) -> Result<bool> {
+    for engine in FOREIGN {
+        if exists(&path.join(engine))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a directory has only what a backend leaves that was never finished.
+#[cfg(feature = "fjall")]
+pub(crate) fn is_unfinished(path: &Path) -> Result<bool> {
+    if !path.is_dir() {
+        return Ok(false);
+    }
+    match check_new(path) {
+        Err(BackendError::Occupied { .. }) => Ok(false),
+        checked => checked.map(|()| true),
+    }
+}
+
+/// Refuses a directory that has anything in it, except what was never finished. That is only beside a
+/// lock, which is made first.
+fn check_new(path: &Path) -> Result<()> {
+    let has_lock = exists(&path.join(LOCK))?;
+    for entry in fs::read_dir(path).map_err(io_error("list", path))? {
+        let name = entry.map_err(io_error("list", path))?.file_name();
+        let is_unfinished = FOREIGN.iter().any(|engine| name == *unfinished(engine));
+        if name != LOCK && !(is_unfinished && has_lock) {
+            return Err(BackendError::Occupied { path: path.join(name) });
+        }
+    }
+    Ok(())
+}
+
 /// What data is called while it is being made.
 fn unfinished(engine: &str) -> String {
     format!("{engine}.new")
@@ -181,13 +216,39 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackendError {
-    move |source| BackendError::Io { operation, path: path.to_owned(), source }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
+
+    #[test]
+    fn data_whose_publication_fails_is_not_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let [unfinished, path] = ["fjall.new", "fjall"].map(|name| directory.path().join(name));
+        fs::create_dir(&unfinished).unwrap();
+        let error = || io_error("sync", &path)(io::Error::other("no"));
+        assert!(publish(&unfinished, &path, || Err(error())).is_err());
+        assert!(!unfinished.exists() && !path.exists());
+        fs::create_dir(&unfinished).unwrap();
+        publish(&unfinished, &path, || Ok(())).unwrap();
+        assert!(!unfinished.exists() && path.exists());
+    }
+
+    #[test]
+    fn files_of_others_stay_whatever_their_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let [unfinished, lock] = ["fjall.new", LOCK].map(|name| directory.path().join(name));
+        fs::create_dir(&unfinished).unwrap();
+        let file = unfinished.join("thesis.txt");
+        fs::write(&file, "years of work").unwrap();
+        for opened in [Directory::open, Directory::open_new].map(|open| open(directory.path())) {
+            assert!(matches!(opened, Err(BackendError::Occupied { .. })), "{opened:?}");
+        }
+        assert!(file.exists() && !lock.exists());
+        // Beside a lock, it is what a process has left that was killed.
+        fs::write(&lock, "").unwrap();
+        assert!(Directory::open_new(directory.path()).is_ok());
+    }
 
     #[test]
     fn is_free_when_it_is_dropped_whoever_has_the_file() {

@@ -16,6 +16,9 @@ pub enum BackendError {
         /// The directory.
         path: PathBuf,
     },
+    /// A store has claimed the backend.
+    #[error("a store is open over this backend already; close that store first")]
+    Claimed,
     /// The directory holds the data of another engine, or something else.
     #[error(
         "{} is there already; choose a directory that is new or empty, or open it with the engine \
@@ -31,7 +34,8 @@ pub enum BackendError {
         /// The directory.
         path: PathBuf,
     },
-    /// An earlier failure left the engine unsure of its files, so it takes no writes any more.
+    /// An earlier failure, perhaps of a thread in the background, left the engine unsure of its
+    /// files, so it takes no writes any more.
     #[error(
         "the engine takes no writes since an earlier failure; close {} and open it again",
         path.display()
@@ -39,6 +43,9 @@ pub enum BackendError {
     Halted {
         /// The directory.
         path: PathBuf,
+        /// What failed, if it is known: the first write that failed, or a write that was tried to
+        /// find out.
+        source: Option<Box<dyn Error + Send + Sync>>,
     },
     /// A backup was made, but reads otherwise than what was written to it. It was left where it
     /// can't be taken for one.

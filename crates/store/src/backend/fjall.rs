@@ -21,10 +21,12 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::panic::catch_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,8 +39,8 @@ use super::bounds::{is_empty, shortened};
 use super::copy::same;
 use super::directory::Directory;
 use super::{
-    Backend, BackendError, Batch, Bounds, Bytes, Change, Durability, Keyspace, MAX_KEY_BYTES,
-    Result, Scan, Unbounded,
+    Backend, BackendClaim, BackendError, Batch, Bounds, Bytes, Change, Claims, Durability,
+    Keyspace, MAX_KEY_BYTES, Result, Scan, Unbounded,
 };
 
 /// The name of its data in the directory.
@@ -102,6 +104,9 @@ pub struct FjallBackend {
     /// Shared by writers, so that a backup can begin between batches.
     commits: RwLock<()>,
     options: FjallOptions,
+    claims: Claims,
+    /// Why the engine takes no writes any more.
+    failure: OnceLock<String>,
     /// Last, because the lock is to go last.
     directory: Directory,
 }
@@ -145,7 +150,15 @@ impl FjallBackend {
             unsealed: AtomicU64::new(keyspace.tree.active_memtable().size()),
             keyspace,
         });
-        Ok(Self { spaces, database, commits: RwLock::default(), options, directory })
+        Ok(Self {
+            spaces,
+            database,
+            commits: RwLock::default(),
+            options,
+            claims: Claims::new(),
+            failure: OnceLock::new(),
+            directory,
+        })
     }
 
     fn space(&self, space: Keyspace) -> &Space {
@@ -154,6 +167,50 @@ impl FjallBackend {
 
     fn failed(&self, operation: &'static str) -> impl Fn(::fjall::Error) -> BackendError + '_ {
         failed(operation, self.directory.path())
+    }
+
+    /// As [`failed`](Self::failed), for what writes: an engine that has halted says nothing but
+    /// that, so the first failure is remembered.
+    fn failed_write(&self, operation: &'static str) -> impl Fn(::fjall::Error) -> BackendError {
+        move |error| {
+            let mut error = self.failed(operation)(error);
+            match &mut error {
+                BackendError::Engine { source, .. } => {
+                    self.failure.get_or_init(|| source.to_string());
+                }
+                BackendError::Halted { source, .. } => *source = self.reason().map(Into::into),
+                _ => {}
+            }
+            error
+        }
+    }
+
+    /// Why the engine has halted. Its workers don't tell; so this writes as much as they do, to see
+    /// whether that fails, too.
+    fn reason(&self) -> Option<&str> {
+        if self.failure.get().is_none()
+            && let Err(error) = self.try_to_write()
+        {
+            self.failure.get_or_init(|| error.to_string());
+        }
+        self.failure.get().map(String::as_str)
+    }
+
+    /// Writes a memtable of zeros to a file that is gone at once.
+    fn try_to_write(&self) -> io::Result<()> {
+        const CHUNK: usize = 1 << 14;
+        let path = self.directory.path().join(".probe");
+        let mut file = File::create(&path)?;
+        let early = fs::remove_file(&path);
+        let chunks = self.options.memtable_bytes / CHUNK as u64 + 1;
+        let written = (0..chunks).try_for_each(|_| file.write_all(&[0; CHUNK]));
+        let written = written.and_then(|()| file.sync_all());
+        drop(file);
+        if early.is_err() {
+            // Where open files can't be removed.
+            let _ = fs::remove_file(&path);
+        }
+        written
     }
 
     fn commit(&self, batch: &Batch, durability: Durability) -> ::fjall::Result<()> {
@@ -248,6 +305,10 @@ const MAX_SEALED: usize = 2;
 const MAX_RUNS: usize = 18;
 
 impl Backend for FjallBackend {
+    fn claim(&self) -> Result<BackendClaim> {
+        self.claims.claim()
+    }
+
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         if key.len() > MAX_KEY_BYTES {
             return Ok(None);
@@ -277,15 +338,15 @@ impl Backend for FjallBackend {
         }
         self.commit(batch, durability)
             .and_then(|()| self.seal_full(batch))
-            .map_err(self.failed("write to"))
+            .map_err(self.failed_write("write to"))
     }
 
     fn sync(&self) -> Result<()> {
-        self.database.persist(PersistMode::SyncAll).map_err(self.failed("sync"))
+        self.database.persist(PersistMode::SyncAll).map_err(self.failed_write("sync"))
     }
 
     fn flush(&self) -> Result<()> {
-        self.flush_all().map_err(self.failed("flush"))
+        self.flush_all().map_err(self.failed_write("flush"))
     }
 
     fn compact(&self) -> Result<()> {
@@ -293,7 +354,7 @@ impl Backend for FjallBackend {
         self.spaces
             .iter()
             .try_for_each(|space| space.keyspace.major_compact())
-            .map_err(self.failed("compact"))
+            .map_err(self.failed_write("compact"))
     }
 
     fn bytes_on_disk(&self) -> Result<u64> {
@@ -402,7 +463,7 @@ fn failed(operation: &'static str, path: &Path) -> impl Fn(::fjall::Error) -> Ba
     move |error| {
         let path = path.to_owned();
         match error {
-            ::fjall::Error::Poisoned => BackendError::Halted { path },
+            ::fjall::Error::Poisoned => BackendError::Halted { path, source: None },
             ::fjall::Error::Locked => BackendError::Locked { path },
             error => BackendError::Engine { operation, path, source: cause(error) },
         }
@@ -490,12 +551,28 @@ mod tests {
     fn writers_do_not_wait_for_workers_that_have_failed() {
         let directory = tempfile::tempdir().unwrap();
         let backend = FjallBackend::open(directory.path(), small()).unwrap();
-        std::fs::remove_dir_all(directory.path().join("fjall/keyspaces")).unwrap();
+        fs::remove_dir_all(directory.path().join("fjall/keyspaces")).unwrap();
         let error = (0..)
             .find_map(|number| backend.write(&batch(number), Durability::Buffered).err())
             .unwrap();
         assert!(error.needs_reopen(), "{error:?}");
         assert!(backend.flush().unwrap_err().needs_reopen());
+    }
+
+    /// A worker fails by itself, and doesn't say why.
+    #[test]
+    fn an_engine_that_has_halted_says_why() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("data");
+        let backend = FjallBackend::open(&path, small()).unwrap();
+        fs::remove_dir_all(&path).unwrap();
+        let mut errors =
+            (0..).filter_map(|number| backend.write(&batch(number), Durability::Buffered).err());
+        for error in errors.by_ref().take(2) {
+            assert!(error.needs_reopen(), "{error:?}");
+            let reason = error.source().expect("a reason").to_string();
+            assert!(reason.contains("os error"), "{reason}");
+        }
     }
 
     /// What was to be done, and where; and, as its source, why it wasn't.
@@ -513,13 +590,13 @@ mod tests {
             cause.to_string()
         };
         let unreadable = told(|data| {
-            std::fs::remove_file(data.join("version")).unwrap();
-            std::fs::create_dir(data.join("version")).unwrap();
+            fs::remove_file(data.join("version")).unwrap();
+            fs::create_dir(data.join("version")).unwrap();
         });
         assert!(unreadable.contains("os error"), "{unreadable}");
-        let other = told(|data| std::fs::write(data.join("version"), "FJLx").unwrap());
+        let other = told(|data| fs::write(data.join("version"), "FJLx").unwrap());
         assert!(other.starts_with("its files are of another version"), "{other}");
-        let damaged = told(|data| std::fs::write(data.join("x.jnl"), "").unwrap());
+        let damaged = told(|data| fs::write(data.join("x.jnl"), "").unwrap());
         assert!(damaged.starts_with("its files are damaged: "), "{damaged}");
     }
 

@@ -6,14 +6,15 @@ use std::sync::{PoisonError, RwLock};
 
 use super::bounds::is_empty;
 use super::{
-    Backend, BackendError, Batch, Bound, Bounds, Bytes, Durability, Excluded, Keyspace, Result,
-    Scan, Unbounded,
+    Backend, BackendClaim, BackendError, Batch, Bound, Bounds, Bytes, Claims, Durability, Excluded,
+    Keyspace, Result, Scan, Unbounded,
 };
 
 /// A `BTreeMap` behind a lock: forgets all when it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
     spaces: RwLock<[BTreeMap<Bytes, Bytes>; Keyspace::ALL.len()]>,
+    claims: Claims,
 }
 
 impl MemoryBackend {
@@ -24,6 +25,10 @@ impl MemoryBackend {
 }
 
 impl Backend for MemoryBackend {
+    fn claim(&self) -> Result<BackendClaim> {
+        self.claims.claim()
+    }
+
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         Ok(spaces[space as usize].get(key).cloned())

@@ -27,6 +27,7 @@
 mod batch;
 mod bounds;
 mod bytes;
+mod claim;
 #[cfg(any(feature = "fjall", feature = "redb"))]
 mod copy;
 #[cfg(any(feature = "fjall", feature = "redb"))]
@@ -45,11 +46,14 @@ use std::sync::Arc;
 pub use batch::{Batch, Change};
 pub use bounds::Bounds;
 pub use bytes::Bytes;
+pub use claim::{BackendClaim, Claims};
 pub use error::BackendError;
 pub use memory::MemoryBackend;
 pub use observed::Observed;
 pub use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
+#[cfg(feature = "fjall")]
+pub(crate) use self::directory::{has_data, is_unfinished};
 #[cfg(feature = "fjall")]
 pub use self::fjall::{FjallBackend, FjallOptions};
 #[cfg(feature = "redb")]
@@ -95,6 +99,17 @@ pub type Scan<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> +
 /// for which [`needs_reopen`](BackendError::needs_reopen), writes will fail until the backend
 /// is opened again.
 pub trait Backend: Send + Sync + 'static {
+    /// Claims the backend for one store. Stores over the same backend would not know of each
+    /// other's writes, so a store claims its backend when it is opened, and gives it up when it is
+    /// closed or dropped.
+    ///
+    /// A backend has a [`Claims`] for this; a backend that wraps another passes the call on.
+    ///
+    /// # Errors
+    ///
+    /// [`Claimed`](BackendError::Claimed) if a store has claimed it.
+    fn claim(&self) -> Result<BackendClaim>;
+
     /// The value of a key.
     #[expect(clippy::missing_errors_doc, reason = "said above, for all")]
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>>;
@@ -147,6 +162,10 @@ pub trait Backend: Send + Sync + 'static {
 }
 
 impl<B: Backend + ?Sized> Backend for Arc<B> {
+    fn claim(&self) -> Result<BackendClaim> {
+        (**self).claim()
+    }
+
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         (**self).get(space, key)
     }

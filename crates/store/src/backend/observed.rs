@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use super::{Backend, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
+use super::{Backend, BackendClaim, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
 
 /// A backend that tells somebody of each key that it is asked for, and of each range: to count
 /// what the filter lets through, where it arrives.
@@ -52,6 +52,10 @@ impl<B> Observed<B> {
 }
 
 impl<B: Backend> Backend for Observed<B> {
+    fn claim(&self) -> Result<BackendClaim> {
+        self.inner.claim()
+    }
+
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         (self.on_get)(space, key);
         self.inner.get(space, key)

@@ -13,7 +13,10 @@ use ::redb::{
 use super::bounds::is_empty;
 use super::copy::same;
 use super::directory::Directory;
-use super::{Backend, BackendError, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
+use super::{
+    Backend, BackendClaim, BackendError, Batch, Bounds, Bytes, Claims, Durability, Keyspace,
+    Result, Scan,
+};
 
 /// The name of its file in the directory.
 const ENGINE: &str = "redb";
@@ -56,6 +59,7 @@ pub struct RedbBackend {
     /// Locked only to compact.
     database: RwLock<Database>,
     options: RedbOptions,
+    claims: Claims,
     /// Last, because the lock is to go last.
     directory: Directory,
 }
@@ -89,7 +93,7 @@ impl RedbBackend {
             .set_cache_size(options.cache_bytes)
             .open(data)
             .map_err(|error| failed("open", directory.path())(error.into()))?;
-        Ok(Self { database: RwLock::new(database), options, directory })
+        Ok(Self { database: RwLock::new(database), options, claims: Claims::new(), directory })
     }
 
     fn failed(&self, operation: &'static str) -> impl Fn(Error) -> BackendError + '_ {
@@ -121,6 +125,10 @@ impl RedbBackend {
 }
 
 impl Backend for RedbBackend {
+    fn claim(&self) -> Result<BackendClaim> {
+        self.claims.claim()
+    }
+
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         // Locked once: a thread that locks it again waits for who wants to compact, and is waited
         // for. Until the value is copied: redb must not forget the page before.
@@ -150,7 +158,10 @@ impl Backend for RedbBackend {
         }
         self.commit(batch).map_err(|error| match error {
             // It was right when it was opened.
-            Error::Corrupted(_) => BackendError::Halted { path: self.directory.path().to_owned() },
+            Error::Corrupted(_) => {
+                let path = self.directory.path().to_owned();
+                BackendError::Halted { path, source: Some(error.into()) }
+            }
             error => self.failed("write to")(error),
         })
     }
@@ -261,7 +272,7 @@ fn failed(operation: &'static str, path: &Path) -> impl Fn(Error) -> BackendErro
     move |error| {
         let path = path.to_owned();
         match error {
-            Error::PreviousIo => BackendError::Halted { path },
+            Error::PreviousIo => BackendError::Halted { path, source: None },
             Error::DatabaseAlreadyOpen => BackendError::Locked { path },
             error => BackendError::Engine { operation, path, source: error.into() },
         }

@@ -1,6 +1,6 @@
 //! Asking, and removing.
 
-use super::{Behind, Front};
+use super::{Behind, Doubt, Front};
 use crate::counters::Count;
 use crate::filter::SharedFilter;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,27 +70,32 @@ impl<F: SharedFilter> Front<F> {
         Defence(&self.defences)
     }
 
-    /// Removes what is behind, if it is there, before the filter forgets it; whether it was
-    /// there. What isn't listed as a member isn't in the filter either, where another member may
-    /// have its fingerprint; this is asked if it isn't known that all are.
-    pub(crate) fn remove<E>(
+    /// Removes a key from the backend, if it is there, and then from the filter. Returns whether it was
+    /// there. A key that isn't listed as a member isn't in the filter either, where another member may
+    /// have its fingerprint; `is_listed` is asked unless all keys are known to be listed.
+    ///
+    /// While a write of the key is in doubt, what the backend shows proves nothing: `write` is called
+    /// even if the key isn't there.
+    pub(crate) fn remove<B: Behind, E>(
         &self,
-        behind: &impl Behind,
+        behind: &B,
         hash: Hash,
         is_there: impl FnOnce() -> Result<bool, E>,
         is_listed: impl FnOnce() -> Result<bool, E>,
         write: impl FnOnce() -> Result<(), E>,
     ) -> Result<bool, E> {
         let locked = self.lock(&[hash]);
+        let doubt = behind.doubt(hash);
         let is_complete = self.is_complete();
         let is_ready = self.is_ready(hash);
         let is_absent = is_ready && !self.filter.contains(hash);
-        if is_absent && is_complete {
+        if is_absent && is_complete && doubt == Doubt::None {
             self.counters.add(Count::AnsweredFromMemory, 1);
             return Ok(false);
         }
         self.counters.add(Count::LookedUp, 1);
-        if !self.counted(is_there)? {
+        let is_there = self.counted(is_there)?;
+        if !is_there && doubt == Doubt::None {
             drop(locked);
             if is_ready && !is_absent && is_complete {
                 self.repair(behind, hash);
@@ -99,14 +104,38 @@ impl<F: SharedFilter> Front<F> {
             }
             return Ok(false);
         }
-        self.counters.add(Count::TruePositives, 1);
-        let is_member = is_ready && !is_absent && (is_complete || is_listed()?);
+        self.counters.add(if is_there { Count::TruePositives } else { Count::Unfiltered }, 1);
+        let is_member = is_there && is_ready && !is_absent && (is_complete || is_listed()?);
         let removed = write();
-        // If that failed, it may be there still.
-        if is_member && (removed.is_err() || !self.take(behind, hash, &[])) {
-            self.counters.add(Count::GhostsLeft, 1);
+        if is_member {
+            let is_left = match removed {
+                Ok(()) => doubt != Doubt::Unsettled && !self.take(behind, hash, &[]),
+                // It may be gone after all.
+                Err(_) => B::LEAVES_GHOSTS,
+            };
+            if is_left {
+                self.leave_ghost(hash);
+            }
         }
-        removed.map(|()| true)
+        removed.map(|()| is_there)
+    }
+
+    /// Ends the doubt about a key: the filter forgets it, unless it is there. Returns whether it is.
+    /// `settle` ends the doubt itself and returns whether it did, which it doesn't if a later write is
+    /// in doubt.
+    pub(crate) fn settle<E>(
+        &self,
+        behind: &impl Behind,
+        hash: Hash,
+        is_there: impl FnOnce() -> Result<bool, E>,
+        settle: impl FnOnce() -> bool,
+    ) -> Result<bool, E> {
+        let _locked = self.lock(&[hash]);
+        let is_there = self.counted(is_there)?;
+        if settle() && !is_there && self.is_ready(hash) && !self.take(behind, hash, &[]) {
+            self.leave_ghost(hash);
+        }
+        Ok(is_there)
     }
 
     pub(super) fn counted<T>(&self, look_up: impl FnOnce() -> T) -> T {

@@ -4,6 +4,7 @@ use super::{Behind, Front};
 use crate::counters::Count;
 use crate::filter::{Insertion, SharedFilter};
 use crate::stripes::Locked;
+use scopeguard::defer_on_unwind;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -35,7 +36,7 @@ pub(crate) struct Admitted<'a> {
     locked: Locked<'a>,
     is_new: SmallVec<[bool; 8]>,
     /// New in the filter.
-    count: u64,
+    inserted: SmallVec<[Hash; 1]>,
 }
 
 impl Admitted<'_> {
@@ -63,7 +64,7 @@ impl<F: SharedFilter> Front<F> {
     ) -> Result<T, B::Error> {
         let admitted =
             self.making_room(behind, || self.try_admit(behind, hashes, &is_there, &may_join))?;
-        self.write_admitted(admitted, hashes, write)
+        self.write_admitted(behind, admitted, hashes, write)
     }
 
     /// Writes a key that is wanted, after the filter has it.
@@ -79,28 +80,35 @@ impl<F: SharedFilter> Front<F> {
             if !is_wanted()? {
                 return Ok(Room::Enough(None));
             }
-            let new = if self.is_ready(hash) { &[hash][..] } else { &[] };
+            let new = self.is_ready(hash).then_some(hash).into_iter().collect();
             Ok(self.admitted(behind, locked, SmallVec::from_elem(true, 1), new).map(Some))
         })?;
-        admitted.map_or(Ok(()), |admitted| self.write_admitted(admitted, &[hash], |_| write()))
+        admitted
+            .map_or(Ok(()), |admitted| self.write_admitted(behind, admitted, &[hash], |_| write()))
     }
 
-    fn write_admitted<T, E>(
+    fn write_admitted<B: Behind, T>(
         &self,
+        behind: &B,
         mut admitted: Admitted<'_>,
         hashes: &[Hash],
-        write: impl FnOnce(&Admitted<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
+        write: impl FnOnce(&Admitted<'_>) -> Result<T, B::Error>,
+    ) -> Result<T, B::Error> {
         let written = write(&admitted);
-        if written.is_err() {
-            // Whether they are behind is not known; in the filter they do no harm.
-            self.counters.add(Count::GhostsLeft, admitted.count);
-            return written;
-        }
-        for &hash in hashes {
-            if admitted.locked.remove_mistake(hash) {
-                self.mistakes.fetch_sub(1, Ordering::Relaxed);
+        match &written {
+            Ok(_) => {
+                for &hash in hashes {
+                    if admitted.locked.remove_mistake(hash) {
+                        self.mistakes.fetch_sub(1, Ordering::Relaxed);
+                    }
+                }
             }
+            Err(error) if B::is_refusal(error) => self.take_all(behind, &admitted.inserted),
+            // They may be there. In the filter they do no harm.
+            Err(_) if B::LEAVES_GHOSTS => {
+                admitted.inserted.iter().for_each(|&hash| self.leave_ghost(hash));
+            }
+            Err(_) => {}
         }
         written
     }
@@ -131,7 +139,7 @@ impl<F: SharedFilter> Front<F> {
                 new.push(hash);
             }
         }
-        Ok(self.admitted(behind, locked, is_new, &new))
+        Ok(self.admitted(behind, locked, is_new, new))
     }
 
     fn admitted<'a, B: Behind>(
@@ -139,10 +147,10 @@ impl<F: SharedFilter> Front<F> {
         behind: &B,
         locked: Locked<'a>,
         is_new: SmallVec<[bool; 8]>,
-        new: &[Hash],
+        new: SmallVec<[Hash; 1]>,
     ) -> Room<Admitted<'a>, B::Error> {
-        match self.admit(behind, &locked, new) {
-            Ok(()) => Room::Enough(Admitted { locked, is_new, count: new.len() as u64 }),
+        match self.admit(behind, &locked, &new) {
+            Ok(()) => Room::Enough(Admitted { locked, is_new, inserted: new }),
             Err((hash, error)) => Room::Needed { hash, error },
         }
     }
@@ -155,7 +163,13 @@ impl<F: SharedFilter> Front<F> {
         locked: &Locked<'_>,
         new: &[Hash],
     ) -> Result<(), (Hash, B::Error)> {
-        let threatened = self.threatened(locked, new);
+        let threatened = self.threatened(behind, locked, new)?;
+        // Listing may panic.
+        defer_on_unwind! {
+            for &hash in new {
+                self.leave_ghost(hash);
+            }
+        }
         let _defence = (!threatened.is_empty()).then(|| self.defending());
         let mut inserted = 0;
         let mut insert = |&hash: &Hash| {
@@ -165,16 +179,21 @@ impl<F: SharedFilter> Front<F> {
             Ok(())
         };
         let admitted = new.iter().try_for_each(&mut insert);
-        let admitted = admitted.and_then(|()| self.defend(behind, &threatened, new));
+        let admitted = admitted.and_then(|()| self.defend(behind, threatened, new));
         if admitted.is_err() {
-            for left in (0..inserted).rev() {
-                // It is there: nobody else may remove it meanwhile.
-                if !self.take(behind, new[left], &new[..left]) {
-                    self.counters.add(Count::GhostsLeft, 1);
-                }
-            }
+            self.take_all(behind, &new[..inserted]);
         }
         admitted
+    }
+
+    /// Takes back what was inserted into the filter, and is not behind.
+    fn take_all<B: Behind>(&self, behind: &B, inserted: &[Hash]) {
+        for left in (0..inserted.len()).rev() {
+            // It is there: nobody else may remove it meanwhile.
+            if !self.take(behind, inserted[left], &inserted[..left]) {
+                self.leave_ghost(inserted[left]);
+            }
+        }
     }
 
     /// Inserts a new member into the filter, which may ask for those near it; `others` are in the
@@ -195,6 +214,8 @@ impl<F: SharedFilter> Front<F> {
     /// Removes a member from the filter, which may ask for those near it; `others` are in the
     /// filter, but not behind. Whether it is removed: else it is a ghost.
     pub(super) fn take<B: Behind>(&self, behind: &B, hash: Hash, others: &[Hash]) -> bool {
+        // Listing may panic.
+        defer_on_unwind! { self.leave_ghost(hash) }
         match self.filter.remove(hash) {
             Ok(()) => return true,
             Err(RemoveError::Ambiguous) => {}

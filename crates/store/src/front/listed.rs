@@ -72,7 +72,7 @@ impl<F: SharedFilter> Front<F> {
             self.counters.add(Count::BackendScans, 1);
             let suspects = claim.suspects();
             let members = behind.members(&suspects)?;
-            if let Err(error) = self.adapt(hash, &suspects, &members) {
+            if let Err(error) = self.adapt::<B>(hash, &suspects, &members) {
                 return Ok(Room::Needed { hash, error: error.into() });
             }
             self.counters.add(Count::Repairs, 1);

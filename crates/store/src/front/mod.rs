@@ -27,6 +27,41 @@ pub(crate) trait Behind {
     /// Keeps a mistake for good, and drops the one that was forgotten for it. It may be kept
     /// already.
     fn keep_mistake(&self, mistake: Hash, forgotten: Option<Hash>) -> Result<(), Self::Error>;
+
+    /// Returns whether an earlier write of this key may take effect although it can't be seen now.
+    /// The caller holds the key's stripe.
+    fn doubt(&self, hash: Hash) -> Doubt;
+
+    /// Whether any shard may have *ghosts*: fingerprints that failed writes have left, and that repairs
+    /// drop. If not, only shards have some in which the front has left one itself; elsewhere a
+    /// fingerprint that no listed member explains shows that the listing isn't true.
+    const LEAVES_GHOSTS: bool = true;
+
+    /// Returns whether a write that failed with this error certainly did not happen, and won't.
+    fn is_refusal(_: &Self::Error) -> bool {
+        false
+    }
+
+    /// Is told that a shard that may be trusted was rebuilt, and is. The caller holds all stripes of the
+    /// shard.
+    fn trust(&self, _shard: usize) {}
+
+    /// Returns whether a shard may be trusted if it is rebuilt from a listing that begins now. The
+    /// caller holds all stripes of the shard.
+    fn may_trust(&self, _shard: usize) -> bool {
+        true
+    }
+}
+
+/// Whether a write that failed may take effect after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// No write of the key is in doubt.
+    None,
+    /// Only reopening shows it, and builds the filter again.
+    UntilReopened,
+    /// At any moment, until it is settled. The filter must keep the key.
+    Unsettled,
 }
 
 /// What mistakes are, and what is done about them.
@@ -75,6 +110,8 @@ pub(crate) struct Front<F> {
     /// Whether what lists the members is known to list all that are behind: only then a shard
     /// that is ready is believed.
     is_complete: AtomicBool,
+    /// Which shards may have ghosts; see [`Behind::LEAVES_GHOSTS`].
+    has_ghosts: Box<[AtomicBool]>,
     stripes: Stripes,
     /// How far from a query its suspects may be, in any shard; of 2^64.
     reach: AtomicU64,
@@ -96,6 +133,7 @@ impl<F: SharedFilter> Front<F> {
             reach: AtomicU64::new(
                 (0..filter.shards()).map(|shard| reach(&filter, shard)).max().unwrap_or(0),
             ),
+            has_ghosts: (0..filter.shards()).map(|_| AtomicBool::new(false)).collect(),
             filter,
             is_complete: AtomicBool::new(true),
             stripes: Stripes::new(),
@@ -107,13 +145,38 @@ impl<F: SharedFilter> Front<F> {
         }
     }
 
-    /// A shard that is ready stays so: ask this first, and the filter then.
+    /// Returns whether a shard answers. Ask this first, and the filter then: a shard that becomes ready
+    /// in between may lack members that were written before. (One that ceases to be ready in between
+    /// answers as it did then.)
     pub(crate) fn is_ready(&self, hash: Hash) -> bool {
         self.ready[self.filter.shard_of(hash)].load(Ordering::Acquire)
     }
 
+    /// Lets the shard of a hash answer "maybe" until it is rebuilt.
+    pub(crate) fn distrust(&self, hash: Hash) {
+        self.ready[self.filter.shard_of(hash)].store(false, Ordering::Release);
+    }
+
+    /// Notes that the filter may have kept a hash that is not behind.
+    fn leave_ghost(&self, hash: Hash) {
+        self.counters.add(Count::GhostsLeft, 1);
+        self.has_ghosts[self.filter.shard_of(hash)].store(true, Ordering::Release);
+    }
+
+    fn may_have_ghosts<B: Behind>(&self, hash: Hash) -> bool {
+        let shard = self.filter.shard_of(hash);
+        B::LEAVES_GHOSTS || self.has_ghosts[shard].load(Ordering::Acquire)
+    }
+
     pub(crate) fn is_all_ready(&self) -> bool {
         self.ready.iter().all(|ready| ready.load(Ordering::Acquire))
+    }
+
+    /// Whether the filter may be saved: all of it is built, no failed write has left a ghost in it,
+    /// and no thread has panicked while it changed it.
+    pub(crate) fn is_exact(&self) -> bool {
+        let has_ghosts = || self.has_ghosts.iter().any(|ghosts| ghosts.load(Ordering::Acquire));
+        self.is_all_ready() && self.is_complete() && !has_ghosts() && !self.stripes.is_poisoned()
     }
 
     /// Says whether what lists the members is known to list all.

@@ -1,7 +1,7 @@
 //! Repairing mistakes, building shards again.
 
 use super::admit::{Room, Tried};
-use super::{Behind, Front};
+use super::{Behind, Doubt, Front};
 use crate::census::Census;
 use crate::counters::Count;
 use crate::filter::SharedFilter;
@@ -35,6 +35,9 @@ impl<F: SharedFilter> Front<F> {
         let mut locked = self.lock(&[mistake]);
         let mut count = Count::Repairs;
         if let Answer::Maybe(claim) = self.filter.check(mistake) {
+            if behind.doubt(mistake) == Doubt::Unsettled {
+                return Ok(Room::Enough(()));
+            }
             self.counters.add(Count::BackendScans, 1);
             let suspects = claim.suspects();
             let members = behind.members(&suspects)?;
@@ -42,7 +45,14 @@ impl<F: SharedFilter> Front<F> {
                 return Ok(Room::Enough(()));
             }
             is_known.set(true);
-            match self.adapt(mistake, &suspects, &members) {
+            let mut adapted = self.adapt::<B>(mistake, &suspects, &members);
+            if adapted == Err(AdaptError::Crowded) {
+                // More members may help: then other repairs can be forgotten.
+                let suspects = self.filter.suspects(mistake);
+                self.counters.add(Count::BackendScans, 1);
+                adapted = self.adapt::<B>(mistake, &suspects, &behind.members(&suspects)?);
+            }
+            match adapted {
                 Ok(()) => {}
                 Err(error) if is_beyond_repair(&error) => count = Count::RepairsFailed,
                 Err(error) => return Ok(Room::Needed { hash: mistake, error: error.into() }),
@@ -61,7 +71,7 @@ impl<F: SharedFilter> Front<F> {
     }
 
     /// Tells the filter that a hash is no member, and which are, near it: all in an interval.
-    pub(super) fn adapt(
+    pub(super) fn adapt<B: Behind>(
         &self,
         mistake: Hash,
         interval: &RangeInclusive<Hash>,
@@ -69,17 +79,27 @@ impl<F: SharedFilter> Front<F> {
     ) -> Result<(), AdaptError> {
         // The shard may grow, and then there are fewer suspects; whatever else makes a claim
         // stale is locked out.
+        let mut crowded = None;
         while let Answer::Maybe(claim) = self.filter.check(mistake) {
             let suspects = claim.suspects();
             if suspects.start() < interval.start() || suspects.end() > interval.end() {
                 // What isn't listed would be taken for a ghost.
-                return Err(AdaptError::Stale);
+                return Err(crowded.map_or(AdaptError::Stale, |_| AdaptError::Crowded));
             }
             let listed = members.iter().filter(|member| suspects.contains(member));
             let listed: Vec<Member> = listed.map(|&member| member.into()).collect();
-            match self.filter.adapt(&claim, &listed) {
+            let adapted = if self.may_have_ghosts::<B>(mistake) {
+                self.filter.adapt_dropping_ghosts(&claim, &listed)
+            } else {
+                self.filter.adapt(&claim, &listed)
+            };
+            match adapted {
                 Ok(adaptation) => self.counters.add(Count::GhostsCleared, adaptation.ghosts),
                 Err(AdaptError::Stale) => {}
+                // The next claim may name more members, so that other repairs can be forgotten.
+                Err(AdaptError::Crowded) if crowded.as_ref() != Some(&suspects) => {
+                    crowded = Some(suspects);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -105,21 +125,31 @@ impl<F: SharedFilter> Front<F> {
         behind.keep_mistake(mistake, forgotten)
     }
 
-    /// The mistakes that new members may bring back, by whose fault.
-    pub(super) fn threatened(
+    /// Returns the mistakes that new members may bring back. If mistakes are listed, which must never be
+    /// made, it also lists the members that the filter could confuse with them: then nothing can fail,
+    /// or panic, between inserting the new members and repairing the mistakes.
+    pub(super) fn threatened<B: Behind>(
         &self,
+        behind: &B,
         locked: &Locked<'_>,
         new: &[Hash],
-    ) -> Vec<(RangeInclusive<Hash>, Vec<Hash>)> {
+    ) -> Result<Vec<Threatened>, (Hash, B::Error)> {
+        let mut threatened = Vec::new();
         if !locked.has_mistakes() {
-            return Vec::new();
+            return Ok(threatened);
         }
-        let suspects = new.iter().map(|&member| self.filter.suspects(member));
-        let threatened = suspects.map(|suspects| {
+        for suspects in new.iter().map(|&member| self.filter.suspects(member)) {
             let mistakes = locked.mistakes(&suspects);
-            (suspects, mistakes)
-        });
-        threatened.filter(|(_, mistakes)| !mistakes.is_empty()).collect()
+            let Some(&first) = mistakes.first() else { continue };
+            let members = if self.policy.is_listed() {
+                self.counters.add(Count::BackendScans, 1);
+                Some(behind.members(&suspects).map_err(|error| (first, error))?)
+            } else {
+                None
+            };
+            threatened.push(Threatened { suspects, mistakes, members });
+        }
+        Ok(threatened)
     }
 
     /// Repairs the mistakes that new members, which aren't behind yet, have brought back; says
@@ -127,30 +157,27 @@ impl<F: SharedFilter> Front<F> {
     pub(super) fn defend<B: Behind>(
         &self,
         behind: &B,
-        threatened: &[(RangeInclusive<Hash>, Vec<Hash>)],
+        threatened: Vec<Threatened>,
         new: &[Hash],
     ) -> Result<(), (Hash, B::Error)> {
-        for (suspects, mistakes) in threatened {
-            let is_back = |mistake: &&Hash| self.filter.contains(**mistake);
-            let mut mistakes: Vec<Hash> = mistakes.iter().filter(is_back).copied().collect();
-            mistakes.retain(|mistake| !new.contains(mistake));
+        for Threatened { suspects, mut mistakes, members } in threatened {
+            mistakes.retain(|&mistake| self.filter.contains(mistake) && !new.contains(&mistake));
             if mistakes.is_empty() {
                 continue;
             }
-            self.counters.add(Count::BackendScans, 1);
-            let mut members = match behind.members(suspects) {
-                Ok(members) => members,
-                Err(error) if self.policy.is_listed() => return Err((mistakes[0], error)),
-                Err(_) => {
-                    self.counters.add(Count::RepairsFailed, 1);
-                    continue;
-                }
+            let list = || {
+                self.counters.add(Count::BackendScans, 1);
+                behind.members(&suspects)
+            };
+            let Ok(mut members) = members.map_or_else(list, Ok) else {
+                self.counters.add(Count::RepairsFailed, 1);
+                continue;
             };
             // A write that failed halfway may have left a member on the list.
             mistakes.retain(|mistake| members.binary_search(mistake).is_err());
             members.extend(new.iter().filter(|hash| suspects.contains(hash)));
             for mistake in mistakes {
-                match self.adapt(mistake, suspects, &members) {
+                match self.adapt::<B>(mistake, &suspects, &members) {
                     Ok(()) => self.counters.add(Count::Repairs, 1),
                     Err(error) if is_beyond_repair(&error) => {
                         self.counters.add(Count::RepairsFailed, 1);
@@ -172,6 +199,8 @@ impl<F: SharedFilter> Front<F> {
     ) -> Result<Census, B::Error> {
         let hashes = self.filter.shard_hashes(shard);
         let locked = self.stripes.lock([hashes.clone()]);
+        // Before the listing begins.
+        let is_trusted = behind.may_trust(shard);
         self.counters.add(Count::BackendScans, 1);
         let members = behind.members(&hashes)?;
         let mut mistakes = locked.mistakes(&hashes);
@@ -182,13 +211,29 @@ impl<F: SharedFilter> Front<F> {
         let capacity = members.len() + self.policy.slots(mistakes.len()) + more;
         self.filter.rebuild_shard(shard, capacity, &members, &mistakes)?;
         self.has_rebuilt(shard);
-        self.ready[shard].store(true, Ordering::Release);
+        self.has_ghosts[shard].store(false, Ordering::Release);
+        if is_trusted {
+            behind.trust(shard);
+        }
+        self.ready[shard].store(is_trusted, Ordering::Release);
         Ok(members.into_iter().sum())
     }
 }
 
-/// Whether more slots wouldn't help: the mistake goes on being made, which a write mustn't fail
-/// for.
+/// Mistakes that a new member may bring back.
+pub(super) struct Threatened {
+    /// The hashes of all members that the filter could confuse with them.
+    suspects: RangeInclusive<Hash>,
+    mistakes: Vec<Hash>,
+    /// Those of them that are there, if they are listed already.
+    members: Option<Vec<Hash>>,
+}
+
+/// Returns whether building the shard again wouldn't help: the mistake goes on being made, which must
+/// not fail a write.
+///
+/// A listing that is too short doesn't call for a rebuild either: there are no ghosts, so the listing
+/// isn't true, and the shard's would be no better.
 fn is_beyond_repair(error: &AdaptError) -> bool {
-    matches!(error, AdaptError::Crowded | AdaptError::Inseparable)
+    matches!(error, AdaptError::Crowded | AdaptError::Inseparable | AdaptError::Unlisted { .. })
 }

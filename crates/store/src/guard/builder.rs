@@ -1,17 +1,20 @@
-//! Setting a guard up.
+//! Options of a guard.
 
 use super::{Guard, GuardError, Guarded};
+use crate::doubts::Doubts;
 use crate::filter::{Shape, SharedFilter};
 use crate::front::{Front, Policy};
 use twiceshy::{KeyedHasher, Secret};
 
-/// How a [`Guard`] is set up.
+/// Options of a [`Guard`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct GuardBuilder {
     shape: Shape,
     mistakes_kept: usize,
+    max_doubts: usize,
     secret: Option<Secret>,
+    is_new_database: bool,
 }
 
 impl Default for GuardBuilder {
@@ -19,75 +22,100 @@ impl Default for GuardBuilder {
         Self {
             shape: Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 },
             mistakes_kept: 1 << 20,
+            max_doubts: 1 << 16,
             secret: None,
+            is_new_database: false,
         }
     }
 }
 
 impl GuardBuilder {
-    /// A million members at first, 0.2 % false positives, and a million mistakes kept.
+    /// Returns the defaults: a capacity of a million members, 0.2 % false positives, a million
+    /// mistakes kept. A [`secret`](Self::secret) is missing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many members to plan the filter for; it grows by itself, if there are more.
+    /// Sizes the filter for this many members. It grows by itself if there are more.
     pub fn capacity(mut self, members: usize) -> Self {
         self.shape.capacity = members;
         self
     }
 
-    /// How often the database is asked for a key that it doesn't have, the first time.
+    /// Sets the share of absent keys for which the database is asked the first time.
     pub fn false_positive_rate(mut self, rate: f64) -> Self {
         self.shape.false_positive_rate = rate;
         self
     }
 
-    /// Into how many shards the filter is cut. Each is listed at once when the filter is
-    /// built.
+    /// Sets the number of shards of the filter. The guard lists one shard at a time when it builds the
+    /// filter.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shape.shards = shards;
         self
     }
 
-    /// How many mistakes are remembered, about 20 bytes of memory each.
+    /// Sets how many mistakes are remembered, at about 20 bytes of memory each.
     pub fn mistakes_kept(mut self, mistakes: usize) -> Self {
         self.mistakes_kept = mistakes;
         self
     }
 
-    /// The secret that keys the hashes. A database that keeps hashes needs the same one each
-    /// time; keep it as you keep passwords. If none is given, a fresh one is made.
+    /// Sets how many keys may be [in doubt](Guard::doubts) \[default: 65,536\]. If there are more,
+    /// shards answer "maybe" to every query until [`Guard::settle_all`].
+    pub fn max_doubts(mut self, keys: usize) -> Self {
+        self.max_doubts = keys;
+        self
+    }
+
+    /// Sets the secret that the hashes in the database were made with, or will be. Generate one with
+    /// [`Secret::generate`] when you create the database, and keep it as you keep passwords.
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
         self
     }
 
-    /// A guard of what is in the database, all of which is listed, shard by shard.
+    /// States that the database has no hashes yet, and will not outlive the guard: a cache, or a test.
+    /// The guard then generates a secret of its own, which nobody can ask it for. Has no effect if a
+    /// [`secret`](Self::secret) is given.
+    pub fn new_database(mut self) -> Self {
+        self.is_new_database = true;
+        self
+    }
+
+    /// Builds a guard and its filter. It lists all keys of the database, shard by shard.
     ///
     /// # Errors
-    /// If there can't be such a filter, or if the database fails.
+    /// Returns an error
+    /// - if there is no [`secret`](Self::secret) and the database isn't
+    ///   [new](Self::new_database);
+    /// - if the hashes in the database were made with a different secret;
+    /// - if there can't be such a filter, or if the database fails.
     pub fn build<D: Guarded>(&self, database: D) -> Result<Guard<D>, GuardError<D::Error>> {
         let guard = self.build_unready(database)?;
         guard.rebuild()?;
         Ok(guard)
     }
 
-    /// As [`build`](Self::build), but lists nothing, and may have another filter. The guard
-    /// serves at once, and asks the database each time until [`Guard::rebuild`], by any
-    /// thread, has come to the shard.
+    /// Builds a guard with a filter of any type, without listing anything. The guard serves at once. It
+    /// asks the database about every key of a shard until [`Guard::rebuild`], called by any thread, has
+    /// built that shard.
     ///
     /// # Errors
-    /// If there can't be such a filter.
+    /// Returns an error if there is no secret, as [`build`](Self::build) does, or if there can't be
+    /// such a filter.
     pub fn build_unready<D: Guarded, F: SharedFilter>(
         &self,
         database: D,
     ) -> Result<Guard<D, F>, GuardError<D::Error>> {
         let secret = match &self.secret {
             Some(secret) => secret.clone(),
-            None => Secret::generate()?,
+            None if self.is_new_database => Secret::generate()?,
+            None => return Err(GuardError::NoSecret),
         };
         let policy = Policy::Found { repaired: true, kept: self.mistakes_kept };
         let front = Front::new(F::with_shape(&self.shape)?, false, policy);
-        Ok(Guard { database, front, hasher: KeyedHasher::new(&secret) })
+        let doubts = Doubts::new(self.max_doubts);
+        Ok(Guard { database, front, hasher: KeyedHasher::new(&secret), doubts })
     }
 }

@@ -2,19 +2,65 @@
 
 use twiceshy::{AdaptError, BuildError, EntropyError, InsertError};
 
+/// Why a write failed that a [`Guard`](super::Guard) asked you for: whether it may still happen.
+///
+/// `?` turns a database's error into [`Unknown`](Self::Unknown), which is always safe. Say
+/// [`NotWritten`](Self::NotWritten) where you can: every unknown outcome costs memory until you
+/// [settle](super::Guard::settle) it.
+///
+/// | what the database said | variant |
+/// | --- | --- |
+/// | a violated constraint, a syntax error, a refused connection | `NotWritten` |
+/// | an error of a transaction that you then rolled back successfully | `NotWritten` |
+/// | a time-out, a lost connection, an error of `COMMIT` | `Unknown` |
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError<E> {
+    /// The write did not happen, and never will.
+    #[error("the database refused the write")]
+    NotWritten(#[source] E),
+    /// The write may have happened, or may still happen.
+    #[error("the database failed, and the write may or may not have happened")]
+    Unknown(#[source] E),
+}
+
+impl<E> From<E> for WriteError<E> {
+    fn from(error: E) -> Self {
+        Self::Unknown(error)
+    }
+}
+
 /// Why an operation of a [`Guard`](super::Guard) failed; `E` is the database's own error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GuardError<E> {
-    /// The database can't. If it was asked to write, whether it did is for it to say: the
-    /// guard is right in either case.
+    /// The database failed to look up or to list keys. It was not asked to write.
     #[error("the database failed")]
     Database(#[source] E),
-    /// There is no room in the filter, and it can't grow. The database wasn't asked.
+    /// The database refused the write. Nothing has changed.
+    #[error("the database refused the write")]
+    NotWritten(#[source] E),
+    /// The database failed, and the write may have happened, or may still happen. Its keys are in
+    /// doubt until you [settle](super::Guard::settle) them; every answer is right in either case.
+    #[error("the database failed; the write may have happened, or may still happen")]
+    InDoubt(#[source] E),
+    /// The guard has no secret. The database was not asked.
+    #[error(
+        "a guard needs the secret that the database's hashes were made with; if the database has \
+         none yet, say so with GuardBuilder::new_database"
+    )]
+    NoSecret,
+    /// The database lists a key under another hash than the guard computes for it. Nothing that it
+    /// lists can be believed.
+    #[error(
+        "the database lists a key under a hash that the guard did not compute: give the guard the \
+         secret that the hashes were made with, or compute them again with Guard::hash"
+    )]
+    ForeignHash,
+    /// There is no room in the filter, and it can't grow. The database was not asked to write.
     #[error("the filter takes no more members")]
     Filter(#[from] InsertError),
-    /// A mistake that the new member would bring back can't be repaired. The database wasn't
-    /// asked.
+    /// A mistake that the new member would bring back can't be repaired. The database was not asked
+    /// to write.
     #[error("a mistake can't be repaired")]
     Repair(#[from] AdaptError),
     /// The filter can't be made as it was asked for, or not from these members.
@@ -23,4 +69,13 @@ pub enum GuardError<E> {
     /// The operating system has no entropy for a secret.
     #[error(transparent)]
     Entropy(#[from] EntropyError),
+}
+
+impl<E> From<WriteError<E>> for GuardError<E> {
+    fn from(error: WriteError<E>) -> Self {
+        match error {
+            WriteError::NotWritten(error) => Self::NotWritten(error),
+            WriteError::Unknown(error) => Self::InDoubt(error),
+        }
+    }
 }

@@ -5,9 +5,9 @@ mod open;
 mod upkeep;
 mod write;
 
-use crate::backend::{Backend, Durability, Keyspace};
+use crate::backend::{Backend, BackendClaim, Durability, Keyspace};
 use crate::error::{Result, StoreError};
-use crate::front::{Behind, Front};
+use crate::front::{Behind, Doubt, Front};
 use crate::layout;
 use crate::saved::Saved;
 use std::fmt;
@@ -71,6 +71,7 @@ pub use upkeep::ListStatistics;
 /// ```
 pub struct ListStore<B: Backend> {
     backend: B,
+    _claim: BackendClaim,
     front: Front<ConcurrentAdaptiveQuotientFilter>,
     hasher: KeyedHasher,
     secret: Secret,
@@ -146,7 +147,8 @@ impl<B: Backend> ListStore<B> {
         Ok(is_yes.then_some(List::Yes))
     }
 
-    /// How many keys are on a list, as far as was acknowledged.
+    /// Returns how many keys are on a list. After a change has failed, the count may be wrong by the
+    /// keys of that change, until the lists are opened again.
     pub fn len(&self, list: List) -> u64 {
         match list {
             List::Yes => self.yes.load(Ordering::Relaxed),
@@ -185,5 +187,9 @@ impl<B: Backend> Behind for ListStore<B> {
     /// What is found out isn't kept: it isn't listed.
     fn keep_mistake(&self, _: Hash, _: Option<Hash>) -> Result<()> {
         Ok(())
+    }
+
+    fn doubt(&self, _: Hash) -> Doubt {
+        self.saved.doubt()
     }
 }

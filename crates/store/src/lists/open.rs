@@ -5,8 +5,9 @@ use crate::backend::{Backend, Durability};
 use crate::error::{Result, StoreError};
 use crate::filter::{Shape, SharedFilter};
 use crate::front::{Front, Policy};
+use crate::home;
 use crate::layout::{self, Identity, Kind};
-use crate::saved::{self, Saved};
+use crate::saved::Saved;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::{
@@ -97,29 +98,30 @@ impl ListOptions {
         self
     }
 
-    /// Opens the lists in a directory, or creates them, with the default backend.
+    /// Opens the lists in a directory, or creates them, with the default backend. New lists need a
+    /// directory that is new or empty.
     ///
     /// # Errors
-    /// If they are open already, are no lists, or can't be read or written.
+    /// If the lists are open already, if the directory holds a store of another kind, or if it can't
+    /// be read or written; or [`StoreError::Foreign`], if it holds something else.
     #[cfg(feature = "fjall")]
     pub fn open(
         &self,
         directory: impl AsRef<Path>,
     ) -> Result<ListStore<crate::backend::FjallBackend>> {
-        use crate::backend::{FjallBackend, FjallOptions};
         // Before there is anything on the disk.
         empty(&self.shape(&DEFAULT))?;
-        let open = if self.create { FjallBackend::open } else { FjallBackend::open_existing };
         let directory = directory.as_ref();
-        let backend = open(directory.join(crate::store::DATA), FjallOptions::default())?;
-        self.open_within(backend, Some(directory), crate::store::DATA)
+        let backend = home::open_backend(directory, self.create)?;
+        self.open_within(backend, Some(directory), home::DATA)
     }
 
-    /// Opens the lists in a backend, or creates them. Their filter is saved in a directory, which
-    /// must be theirs; without one, opening always builds it again.
+    /// Opens the lists in a backend, or creates them. The filter is saved in `directory`, which
+    /// these lists alone must use; without a directory, each open builds the filter again.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// If another store is open over the backend, if the backend holds a store of another kind, or
+    /// if the backend fails.
     pub fn open_with<B: Backend>(
         &self,
         backend: B,
@@ -134,13 +136,14 @@ impl ListOptions {
         directory: Option<&Path>,
         data: &'static str,
     ) -> Result<ListStore<B>> {
+        let claim = backend.claim()?;
         if !self.create && !layout::is_store(&backend)? {
             return Err(StoreError::Missing);
         }
         let kept = layout::shape(&backend)?;
         let shape = self.shape(kept.as_ref().unwrap_or(&DEFAULT));
-        // Before anything is kept: what can't be built would be in the way for ever.
-        let filter = empty(&shape)?;
+        // Before anything is kept: what can't be built is refused.
+        let (filter, _) = shape.build(self.capacity, DEFAULT.capacity, empty)?;
         let identity = Identity::of(&backend, Kind::Lists, self.secret.as_ref())?;
         if identity.kind != Kind::Lists {
             return Err(StoreError::Kind(identity.kind.to_string()));
@@ -149,7 +152,7 @@ impl ListOptions {
             layout::keep_shape(&backend, &shape)?;
         }
         if let Some(directory) = directory {
-            saved::create_directory(directory)?;
+            home::create_directory(directory)?;
         }
         let (saved, restored) = Saved::open(
             &backend,
@@ -170,6 +173,7 @@ impl ListOptions {
         let store = ListStore {
             front: Front::new(restored.unwrap_or(filter), is_ready, policy),
             backend,
+            _claim: claim,
             hasher: KeyedHasher::new(&identity.secret),
             secret: identity.secret,
             durability: self.durability,

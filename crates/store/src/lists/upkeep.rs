@@ -183,24 +183,24 @@ impl<B: Backend> ListStore<B> {
         Ok(self.backend.backup(&to.as_ref().join(self.data))?)
     }
 
-    /// Saves the filter, so that the next opening is quick, and closes the lists: what was written
-    /// survives a power cut then. Dropping them does the same, but says nothing if it fails.
+    /// Closes the lists: syncs the backend, and saves the filter, so that the next open is quick.
+    /// Dropping the lists does the same, but ignores errors.
     ///
     /// # Errors
-    /// If anything can't be written; nothing is lost then, and the next opening builds the filter
-    /// again.
+    /// [`StoreError::FilterNotSaved`] if both lists are safe and only the filter could not be saved.
+    /// If the backend can't be synced, its error.
     pub fn close(self) -> Result<()> {
-        self.save()
+        self.finish()
     }
 
-    fn save(&self) -> Result<()> {
+    fn finish(&self) -> Result<()> {
         let filter = &self.front.filter;
-        self.saved.save(&self.backend, self.front.is_all_ready(), |file| filter.save_to(file))
+        self.saved.close(&self.backend, self.front.is_exact(), |file| filter.save_to(file))
     }
 }
 
 impl<B: Backend> Drop for ListStore<B> {
     fn drop(&mut self) {
-        let _ = self.save();
+        let _ = self.finish();
     }
 }

@@ -5,6 +5,7 @@ use crate::backend::{Backend, Batch, MAX_KEY_BYTES};
 use crate::chunk::WRITTEN;
 use crate::error::{Result, StoreError};
 use crate::layout;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use twiceshy::Hash;
 
@@ -109,7 +110,10 @@ impl<B: Backend> ListStore<B> {
         if batch.is_empty() { Ok(()) } else { self.write(&batch) }
     }
 
-    /// Removes a key from the yes list; whether it was there.
+    /// Removes a key from the yes list; returns whether it was there.
+    ///
+    /// After a change has failed, it may show only when the lists are opened again. Until then, the
+    /// removal is written even if the key isn't found.
     ///
     /// # Errors
     /// If the backend fails.
@@ -118,19 +122,30 @@ impl<B: Backend> ListStore<B> {
         let write = || self.write_removal(List::Yes, hash, key);
         let is_there = || self.is_on(List::Yes, hash, key);
         let removed = self.front.remove(self, hash, is_there, || Ok(true), write)?;
-        self.yes.fetch_sub(u64::from(removed), Ordering::Relaxed);
+        // What a write has added that failed was not counted.
+        let less = |yes: u64| Some(yes.saturating_sub(u64::from(removed)));
+        let _ = self.yes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         Ok(removed)
     }
 
-    /// Removes a key from the no list; whether it was there.
+    /// Removes a key from the no list; returns whether it was there. See
+    /// [`remove_yes`](Self::remove_yes).
     ///
     /// # Errors
     /// If the backend fails.
     pub fn remove_no(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
-        // A write that failed may have listed it on the disk alone.
-        let is_behind = || Ok(self.saved.is_doubtful() && self.is_on(List::No, hash, key)?);
-        self.front.allow(self, hash, is_behind, || self.write_removal(List::No, hash, key))
+        // A write that failed may have listed it on the disk alone, or may do so later.
+        let is_there = Cell::new(true);
+        let in_doubt = || {
+            if !self.saved.is_doubtful() {
+                return Ok(false);
+            }
+            is_there.set(self.is_on(List::No, hash, key)?);
+            Ok(true)
+        };
+        let write = || self.write_removal(List::No, hash, key);
+        Ok(self.front.allow(self, hash, in_doubt, write)? && is_there.get())
     }
 
     fn write_removal(&self, list: List, hash: Hash, key: &[u8]) -> Result<()> {

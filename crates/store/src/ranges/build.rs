@@ -51,6 +51,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn scrub(&self) -> Result<()> {
+        // Otherwise the filter that was saved would be back after closing.
+        self.saved.dirty(&self.backend)?;
         let locked = self.stripes.lock([ALL]);
         self.reconcile()?;
         let capacity = self.filter().capacity;

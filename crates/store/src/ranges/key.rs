@@ -10,6 +10,11 @@ use twiceshy::RangeKey;
 
 /// A key that a [`RangeStore`](crate::RangeStore) keeps: its number can be turned back into it.
 ///
+/// A store can rule out an empty range without a disk read if the range has no more than 2^20 numbers.
+/// So the unit of the numbers matters: see [`RangeKey`](RangeKey#how-long-ranges-can-be). `f64` keys
+/// work for single values, and [`Duration`] and [`SystemTime`] for ranges of a millisecond. To ask for
+/// ranges of days, use a key that counts seconds, for example.
+///
 /// ```
 /// use twiceshy::RangeKey;
 /// use twiceshy_store::StoredKey;

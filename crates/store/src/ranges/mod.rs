@@ -10,7 +10,7 @@ mod repair;
 mod upkeep;
 mod write;
 
-use crate::backend::{Backend, Durability};
+use crate::backend::{Backend, BackendClaim, Durability};
 use crate::counters::Counters;
 use crate::filter::Shape;
 use crate::saved::Saved;
@@ -26,8 +26,9 @@ pub use key::StoredKey;
 pub use open::RangeOptions;
 pub use read::RangePairs;
 
-/// An embedded store of keys in order, with an adaptive filter in front: a range without keys
-/// costs no visit to the disk, and one that the filter is wrong about costs one, once.
+/// An embedded store of keys in order, with an adaptive filter in front: a question for an empty
+/// range reads no disk, unless the filter is wrong about it; after such a mistake, the filter knows
+/// better.
 ///
 /// Keys are numbers of some kind: integers, addresses, times, or your own ([`StoredKey`]).
 ///
@@ -36,10 +37,14 @@ pub use read::RangePairs;
 ///   durability that was asked for reaches; and the filter never misses a key.
 /// - A range that was a mistake, and was repaired, stays repaired: across deletes and puts of
 ///   other keys, growth, closing and crashes, as long as it is one of those that are
-///   [kept](RangeOptions::mistakes_kept). If a key comes into it, the parts before and behind it
-///   stay repaired; one that goes again may be a mistake anew, once.
+///   [kept](RangeOptions::mistakes_kept). If a key comes into the range, the parts before and after
+///   it stay repaired. A key that is deleted may be a mistake again, once.
+/// - One range takes at most four of the places for mistakes. Of a range of more than four
+///   partitions, only the partitions that the filter was wrong about are kept: such a range may be
+///   a mistake again when a new key collides with one of the others.
 /// - Ranges of up to 64 times the [longest](RangeOptions::longest_range) that was planned for are
 ///   looked for in the filter; longer ones would almost always be in vain, and go to the disk.
+/// - A backend has one store at a time: opening a second one fails.
 /// - All operations take `&self`. Those on one key happen one after the other.
 ///
 /// # How it works
@@ -66,7 +71,7 @@ pub use read::RangePairs;
 /// readings.put(1_700_000_042, b"21.7")?;
 ///
 /// assert!(!readings.range_is_empty(1_700_000_030..1_700_000_060)?);
-/// assert!(readings.range_is_empty(1_800_000_000..1_800_000_060)?); // goes to the disk once at most
+/// assert!(readings.range_is_empty(1_800_000_000..1_800_000_060)?); // reads the disk at most once while the mistake is kept
 /// let (key, value) = readings.range(1_700_000_001..)?.next().unwrap()?;
 /// assert_eq!((key, &*value), (1_700_000_042, &b"21.7"[..]));
 /// readings.close()?;
@@ -75,7 +80,11 @@ pub use read::RangePairs;
 /// ```
 pub struct RangeStore<K: StoredKey, B: Backend> {
     backend: B,
+    _claim: BackendClaim,
     filter: RwLock<Current<K>>,
+    /// Whether the filter was restored, is new, or was built completely: only then it is saved.
+    /// False while the store is being opened, and if that fails.
+    is_ready: bool,
     stripes: Stripes<Mistakes>,
     /// How many there are.
     mistakes: AtomicUsize,
@@ -106,6 +115,10 @@ struct Current<K: RangeKey> {
 /// So many partitions of a range are looked for. Of more, some would be mistakes again and again,
 /// and looking for all of them would take as long as the disk.
 const MOST_PARTITIONS: u128 = 64;
+
+/// How many pieces of one question are kept as mistakes, so that no question takes the place of
+/// many others. A range of the length that was planned for has one or two.
+const MOST_KEPT: usize = 4;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// Never held while the backend is asked, or stripes are locked.

@@ -5,8 +5,9 @@ use crate::backend::{Backend, Durability};
 use crate::counters::Counters;
 use crate::error::{Result, StoreError};
 use crate::filter::Shape;
+use crate::home;
 use crate::layout::{self, Identity, Kind, Numbers};
-use crate::saved::{self, Saved};
+use crate::saved::Saved;
 use crate::stripes::Stripes;
 use std::path::Path;
 use std::sync::RwLock;
@@ -102,8 +103,9 @@ impl RangeOptions {
     }
 
     /// How many mistakes are remembered, at least 1, about 70 bytes of memory each: a range of up
-    /// to the longest that is planned for is one or two. One that is forgotten may cost a visit to
-    /// the disk once more, when the filter is built again or a member comes that it collides with.
+    /// to the longest that is planned for is one or two, and a longer one at most four. When more
+    /// are made, others are forgotten. A mistake that was forgotten may cost another disk read when
+    /// the filter is built again, or when a member comes that collides with it.
     #[must_use]
     pub fn mistakes_kept(mut self, mistakes: usize) -> Self {
         self.mistakes_kept = mistakes;
@@ -117,29 +119,30 @@ impl RangeOptions {
         self
     }
 
-    /// Opens the store in a directory, or creates it, with the default backend.
+    /// Opens the store in a directory, or creates it, with the default backend. A new store needs a
+    /// directory that is new or empty.
     ///
     /// # Errors
-    /// If it is open already, is no store of this kind, or can't be read or written.
+    /// If the store is open already, is of another kind, or can't be read or written; or
+    /// [`StoreError::Foreign`], if the directory holds something else.
     #[cfg(feature = "fjall")]
     pub fn open<K: StoredKey>(
         &self,
         directory: impl AsRef<Path>,
     ) -> Result<RangeStore<K, crate::backend::FjallBackend>> {
-        use crate::backend::{FjallBackend, FjallOptions};
         // Before there is anything on the disk.
-        self.filter::<K>(&self.shape(&DEFAULT), None)?;
-        let open = if self.create { FjallBackend::open } else { FjallBackend::open_existing };
+        self.filter::<K>(self.shape(&DEFAULT), None)?;
         let directory = directory.as_ref();
-        let backend = open(directory.join(crate::store::DATA), FjallOptions::default())?;
-        self.open_within(backend, Some(directory), crate::store::DATA)
+        let backend = home::open_backend(directory, self.create)?;
+        self.open_within(backend, Some(directory), home::DATA)
     }
 
-    /// Opens the store in a backend, or creates it. Its filter is saved in a directory, which is
-    /// made if need be; without one, opening always builds it again.
+    /// Opens the store in a backend, or creates it. The filter is saved in `directory`, which this
+    /// store alone must use; without a directory, each open builds the filter again.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// If another store is open over the backend, if the backend holds a store of another kind, or
+    /// if the backend fails.
     pub fn open_with<K: StoredKey, B: Backend>(
         &self,
         backend: B,
@@ -155,13 +158,14 @@ impl RangeOptions {
         data: &'static str,
     ) -> Result<RangeStore<K, B>> {
         const { assert!(K::BITS > 0 && K::BITS <= 128, "keys have 1 to 128 bits") }
+        let claim = backend.claim()?;
         if !self.create && !layout::is_store(&backend)? {
             return Err(StoreError::Missing);
         }
         let kept = layout::shape(&backend)?;
         let shape = self.shape(kept.as_ref().unwrap_or(&DEFAULT));
-        // Before anything is kept: what can't be built would be in the way for ever.
-        let wanted = numbers(&self.filter::<K>(&shape, None)?);
+        // Before anything is kept: what can't be built is refused.
+        let wanted = numbers(&self.filter::<K>(shape, None)?.0);
         let identity = Identity::of(&backend, Kind::Ranges(wanted), self.secret.as_ref())?;
         let found = match identity.kind {
             Kind::Ranges(found) if found.key_bits == wanted.key_bits => found,
@@ -170,7 +174,8 @@ impl RangeOptions {
         if self.longest_range.is_some() && found != wanted {
             return Err(StoreError::Kind(identity.kind.to_string()));
         }
-        let filter = self.filter(&shape, Some((found.longest_range, &identity.secret)))?;
+        let (filter, planned) =
+            self.filter(shape, Some((found.longest_range, &identity.secret)))?;
         if numbers(&filter) != found {
             return Err(StoreError::Format("its longest range is impossible".into()));
         }
@@ -178,7 +183,7 @@ impl RangeOptions {
             layout::keep_shape(&backend, &shape)?;
         }
         if let Some(directory) = directory {
-            saved::create_directory(directory)?;
+            home::create_directory(directory)?;
         }
         let restore = |file: &Path| Filter::<K>::restore_from(file, identity.secret.clone());
         let (saved, restored) = Saved::open(&backend, directory, restore)?;
@@ -194,14 +199,16 @@ impl RangeOptions {
         let partitions = filter.partitions().clone();
         let filter = restored.unwrap_or(filter);
         let capacity = filter.capacity();
-        let store = RangeStore {
+        let mut store = RangeStore {
             backend,
+            _claim: claim,
+            is_ready: false,
             filter: RwLock::new(Current { filter, capacity, generation: 0 }),
             stripes: Stripes::new(),
             mistakes: AtomicUsize::new(0),
             mistakes_kept: self.mistakes_kept.max(1),
             partitions,
-            shape,
+            shape: planned,
             secret: identity.secret,
             durability: self.durability,
             saved,
@@ -214,6 +221,7 @@ impl RangeOptions {
         if !is_ready {
             store.recover()?;
         }
+        store.is_ready = true;
         Ok(store)
     }
 
@@ -226,16 +234,19 @@ impl RangeOptions {
         }
     }
 
-    /// An empty filter: as the store's, if there is one, or as is asked for.
+    /// Builds an empty filter: as the store's, if there is one, or as is asked for. Also returns
+    /// the shape that it has.
     fn filter<K: StoredKey>(
         &self,
-        shape: &Shape,
+        shape: Shape,
         store: Option<(u64, &Secret)>,
-    ) -> Result<Filter<K>, BuildError> {
+    ) -> Result<(Filter<K>, Shape), BuildError> {
         let asked = self.longest_range.unwrap_or(DEFAULT_RANGE);
         let unused = Secret::from_bytes([0; 16]);
         let (longest_range, secret) = store.unwrap_or((asked, &unused));
-        empty(shape, shape.capacity, longest_range, secret)
+        shape.build(self.capacity, DEFAULT.capacity, |shape| {
+            empty(shape, shape.capacity, longest_range, secret)
+        })
     }
 }
 

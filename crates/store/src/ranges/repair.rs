@@ -3,7 +3,7 @@
 use super::build::{Room, adapt};
 use super::key::Span;
 use super::mistakes::Inserted;
-use super::{Mistakes, Number, RangeStore, StoredKey};
+use super::{MOST_KEPT, Mistakes, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, Batch, Keyspace, Unbounded};
 use crate::counters::Count;
 use crate::error::Result;
@@ -15,6 +15,9 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use twiceshy::{AdaptError, Hash, RangeAnswer, RangeKey};
 
+/// Pieces of one question.
+type Pieces = SmallVec<[Span; 2]>;
+
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// Repairs what was "maybe" and empty, if it still is so, and remembers it.
     pub(super) fn repair(&self, span: Span) {
@@ -22,19 +25,22 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             self.counters.add(Count::FalsePositives, 1);
             return;
         }
-        let is_known = Cell::new(false);
-        if self.making_room(|| self.try_repair(span, &is_known)).is_err() {
+        let mistaken = Cell::default();
+        if self.making_room(|| self.try_repair(span, &mistaken)).is_err() {
             self.counters.add(Count::RepairsFailed, 1);
         }
     }
 
-    /// `is_known` tells the next try that it is a mistake: a larger filter may not make it, but it
-    /// must be remembered all the same.
-    fn try_repair(&self, span: Span, is_known: &Cell<bool>) -> Result<Room<()>> {
+    /// `mistaken` tells the next try which pieces to remember: a larger filter may not make the
+    /// mistake, but it must be remembered all the same.
+    fn try_repair(&self, span: Span, mistaken: &Cell<Option<Pieces>>) -> Result<Room<()>> {
         let firsts: SmallVec<[u128; 2]> = self.pieces(span).map(|piece| piece.first).collect();
         let mut locked = self.lock(&firsts);
+        let known = mistaken.take();
+        let is_known = known.is_some();
+        let pieces = known.unwrap_or_else(|| self.worth_keeping(span));
         let is_kept = {
-            let mut pieces = self.pieces(span).map(|piece| (self.hash(piece.first), piece));
+            let mut pieces = pieces.iter().map(|&piece| (self.hash(piece.first), piece));
             pieces.all(|(hash, piece)| locked.stripe(hash).has(hash, piece))
         };
         let answer = self.filter().filter.check_range(span.numbers());
@@ -43,7 +49,6 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             if members.iter().any(|member| span.contains(member.number())) {
                 return Ok(Room::Enough(()));
             }
-            is_known.set(true);
             // By a claim of this moment: nobody writes to what is held, but a write beside it may
             // share its version.
             match adapt(&mut self.filter_mut().filter, span, &members) {
@@ -52,9 +57,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                     self.counters.add(Count::Unfiltered, 1);
                     return Ok(Room::Enough(()));
                 }
-                Err(error) => return Ok(Room::Needed(error.into())),
+                Err(error) => {
+                    mistaken.set(Some(pieces));
+                    return Ok(Room::Needed(error.into()));
+                }
             }
-        } else if !is_known.get() && is_kept {
+        } else if !is_known && is_kept {
             // Another repair came in between.
             return Ok(Room::Enough(()));
         }
@@ -63,8 +71,20 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         if is_kept {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
-        self.remember(&mut locked, span)?;
+        self.remember(&mut locked, &pieces)?;
         Ok(Room::Enough(()))
+    }
+
+    /// The pieces of a mistake that are kept: all, unless there are many; then those that the
+    /// filter is wrong about.
+    fn worth_keeping(&self, span: Span) -> Pieces {
+        let mut pieces: Pieces = self.pieces(span).take(MOST_KEPT + 1).collect();
+        if pieces.len() > MOST_KEPT {
+            let filter = &self.filter().filter;
+            let is_maybe = |piece: &Span| filter.contains_range(piece.numbers());
+            pieces = self.pieces(span).filter(is_maybe).take(MOST_KEPT).collect();
+        }
+        pieces
     }
 
     /// The members in an interval of hashes, and their hashes.
@@ -93,13 +113,13 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
 
     /// Keeps a mistake, so that it is repaired whenever the filter is built again, or a member
     /// comes that it would collide with.
-    fn remember(&self, locked: &mut Locked<'_, Mistakes>, span: Span) -> Result<()> {
+    fn remember(&self, locked: &mut Locked<'_, Mistakes>, pieces: &[Span]) -> Result<()> {
         let mut batch = Batch::new();
-        for piece in self.pieces(span) {
+        for &piece in pieces {
             self.keep(locked.stripe_mut(self.hash(piece.first)), piece, &mut batch);
         }
         // Even those that are here already: a write that failed may have left them here alone.
-        self.write(&batch)
+        self.saved.write_mistakes(&self.backend, &batch, self.durability)
     }
 
     fn keep(&self, mistakes: &mut Mistakes, piece: Span, batch: &mut Batch) {

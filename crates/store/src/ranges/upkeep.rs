@@ -75,23 +75,25 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.filter().filter.validate()
     }
 
-    /// Saves the filter, so that the next opening is quick, and closes the store: what was written
-    /// survives a power cut then. Dropping the store does the same, but says nothing if it fails.
+    /// Closes the store: syncs the backend, and saves the filter, so that the next open is quick.
+    /// Dropping the store does the same, but ignores errors.
     ///
     /// # Errors
-    /// If anything can't be written; nothing is lost then, and the next opening builds the filter
-    /// again.
+    /// [`FilterNotSaved`](crate::StoreError::FilterNotSaved) if all data is safe and only the filter
+    /// could not be saved. If the backend can't be synced, its error.
     pub fn close(self) -> Result<()> {
-        self.save()
+        self.finish()
     }
 
-    fn save(&self) -> Result<()> {
-        self.saved.save(&self.backend, true, |file| self.filter().filter.save_to(file))
+    fn finish(&self) -> Result<()> {
+        // A panic may have left the filter half changed.
+        let is_exact = self.is_ready && !self.stripes.is_poisoned();
+        self.saved.close(&self.backend, is_exact, |file| self.filter().filter.save_to(file))
     }
 }
 
 impl<K: StoredKey, B: Backend> Drop for RangeStore<K, B> {
     fn drop(&mut self) {
-        let _ = self.save();
+        let _ = self.finish();
     }
 }

@@ -47,13 +47,14 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let numbers: Vec<u128> = pairs.iter().map(|&(number, _)| number).collect();
         let admitted = self.making_room(|| self.try_admit(&numbers))?;
         let Admitted { mut locked, is_new, count } = admitted;
+        let in_doubt = self.saved.is_doubtful();
         let mut batch = Batch::new();
         let mut cut: Vec<(Hash, Span)> = Vec::new();
         for (&(number, value), is_new) in pairs.iter().zip(is_new) {
             let partition = self.hash(number);
             let bytes = Number::<K>::new(number).to_bytes();
             batch.insert(Keyspace::Keys, &bytes, value);
-            if is_new {
+            if is_new || in_doubt {
                 batch.insert(Keyspace::Members, layout::member_key(partition, &bytes), b"");
             }
             let mistakes = locked.stripe_mut(partition);
@@ -73,7 +74,10 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(())
     }
 
-    /// Removes a key and its value; whether it was there.
+    /// Removes a key and its value; returns whether the key was there.
+    ///
+    /// After a write has failed, it may show only when the store is opened again. Until then, the
+    /// removal is written even if the key isn't found.
     ///
     /// # Errors
     /// If the backend fails.
@@ -81,27 +85,31 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let span = Span::one(key)?;
         let number = span.first;
         let locked = self.lock(&[number]);
-        if !self.filter().filter.contains_range(span.numbers()) {
+        let in_doubt = self.saved.is_doubtful();
+        if !in_doubt && !self.filter().filter.contains_range(span.numbers()) {
             self.counters.add(Count::AnsweredFromMemory, 1);
             return Ok(false);
         }
         self.counters.add(Count::LookedUp, 1);
-        if self.look_up(number)?.is_none() {
+        let is_there = self.look_up(number)?.is_some();
+        if !is_there && !in_doubt {
             drop(locked);
             self.repair(span);
             return Ok(false);
         }
-        self.counters.add(Count::TruePositives, 1);
+        self.counters.add(Count::TruePositives, u64::from(is_there));
         let bytes = Number::<K>::new(number).to_bytes();
         let mut batch = Batch::new();
         batch.remove(Keyspace::Keys, &bytes);
         batch.remove(Keyspace::Members, layout::member_key(self.hash(number), &bytes));
         let removed = self.write(&batch);
         // If that failed, it may be there still.
-        if removed.is_err() || self.filter_mut().filter.remove(Number::new(number)).is_err() {
+        let is_ghost =
+            || removed.is_err() || self.filter_mut().filter.remove(Number::new(number)).is_err();
+        if is_there && is_ghost() {
             self.counters.add(Count::GhostsLeft, 1);
         }
-        removed.map(|()| true)
+        removed.map(|()| is_there)
     }
 
     /// Writes to the backend, which has no saved filter then.

@@ -8,10 +8,10 @@ mod scan;
 mod statistics;
 mod write;
 
-use crate::backend::{Backend, Batch, Durability, Keyspace};
+use crate::backend::{Backend, BackendClaim, Batch, Durability, Keyspace};
 use crate::error::{Result, StoreError};
 use crate::filter::SharedFilter;
-use crate::front::{Behind, Front};
+use crate::front::{Behind, Doubt, Front};
 use crate::layout::{self, Layout};
 use crate::saved::Saved;
 use std::ops::RangeInclusive;
@@ -20,23 +20,23 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use twiceshy::{ConcurrentAdaptiveQuotientFilter, Hash, KeyedHasher};
 
-#[cfg(feature = "fjall")]
-pub(crate) use open::DATA;
 pub use open::{Options, Progress};
 pub use scan::Pairs;
 pub use statistics::Statistics;
 
-/// An embedded key-value store with an adaptive filter in front: what isn't there costs no
-/// visit to the disk, and what the filter takes for a member by mistake costs one, once.
+/// An embedded key-value store with an adaptive filter in front: a lookup of an absent key reads no
+/// disk, unless the filter takes the key for a member; after such a mistake, the filter knows better.
 ///
 /// # What holds
 /// - A put that was acknowledged is there, a delete is done, whatever happens, as far as the
 ///   durability that was asked for reaches; and the filter never misses a member.
 /// - A mistake that was repaired stays repaired: across deletes and puts of other keys, growth,
 ///   closing and crashes, as long as it is one of those that are [kept](Options::mistakes_kept).
-///   A key that was put, and deleted again, may be a mistake anew, once.
-/// - While the filter is being built, and not [ready](Self::wait_until_ready), whatever it isn't
-///   sure of is asked of the backend.
+///   When more mistakes are made than can be kept, older ones are forgotten, and each of those may
+///   cost another disk read. A key that was put and deleted again may be a mistake again, once.
+/// - While the filter is being built, and not [ready](Self::wait_until_ready), the backend answers
+///   whatever the filter can't.
+/// - A backend has one store at a time: opening a second one fails.
 /// - All operations take `&self`. Those on one key happen one after the other.
 ///
 /// # How it works
@@ -75,6 +75,7 @@ pub struct GuardedStore<B: Backend, F: SharedFilter = ConcurrentAdaptiveQuotient
 /// What the threads share.
 struct Inner<B, F> {
     backend: B,
+    _claim: BackendClaim,
     front: Front<F>,
     hasher: KeyedHasher,
     layout: Layout,
@@ -106,6 +107,10 @@ impl<B: Backend, F: SharedFilter> Behind for Inner<B, F> {
         if let Some(forgotten) = forgotten {
             batch.remove(Keyspace::Mistakes, layout::mistake_key(forgotten));
         }
-        self.write(&batch, self.durability)
+        self.saved.write_mistakes(&self.backend, &batch, self.durability)
+    }
+
+    fn doubt(&self, _: Hash) -> Doubt {
+        self.saved.doubt()
     }
 }

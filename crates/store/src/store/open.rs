@@ -5,16 +5,13 @@ use crate::backend::{Backend, Durability};
 use crate::error::{Result, StoreError};
 use crate::filter::{Shape, SharedFilter};
 use crate::front::{Front, Policy};
+use crate::home;
 use crate::layout::{self, Identity, Kind, Layout};
-use crate::saved::{self, Saved};
+use crate::saved::Saved;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use twiceshy::{KeyedHasher, Secret};
-
-/// Where the default backend is, in the directory of a store.
-#[cfg(feature = "fjall")]
-pub(crate) const DATA: &str = "data";
 
 /// What the filter of a new store is like.
 const DEFAULT: Shape = Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 };
@@ -141,9 +138,9 @@ impl Options {
         self
     }
 
-    /// How many mistakes are remembered, at least 1, about 20 bytes of memory each. One that is forgotten
-    /// may cost a visit to the disk once more, when the filter is built again or a member
-    /// comes that it collides with.
+    /// How many mistakes are remembered, at least 1, about 20 bytes of memory each. When more are
+    /// made, others are forgotten. A mistake that was forgotten may cost another disk read when the
+    /// filter is built again, or when a member comes that collides with it.
     #[must_use]
     pub fn mistakes_kept(mut self, mistakes: usize) -> Self {
         self.mistakes_kept = mistakes;
@@ -166,29 +163,30 @@ impl Options {
         self
     }
 
-    /// Opens the store in a directory, or creates it, with the default backend.
+    /// Opens the store in a directory, or creates it, with the default backend. A new store needs a
+    /// directory that is new or empty.
     ///
     /// # Errors
-    /// If it is open already, is no store of this kind, or can't be read or written.
+    /// If the store is open already, is of another kind, or can't be read or written; or
+    /// [`StoreError::Foreign`], if the directory holds something else.
     #[cfg(feature = "fjall")]
     pub fn open(
         &self,
         directory: impl AsRef<Path>,
     ) -> Result<GuardedStore<crate::backend::FjallBackend>> {
-        use crate::backend::{FjallBackend, FjallOptions};
         let directory = directory.as_ref();
         // Before there is anything on the disk.
         twiceshy::ConcurrentAdaptiveQuotientFilter::with_shape(&self.shape(&DEFAULT))?;
-        let open = if self.create { FjallBackend::open } else { FjallBackend::open_existing };
-        let backend = open(directory.join(DATA), FjallOptions::default())?;
-        self.open_within(backend, Some(directory), DATA)
+        let backend = home::open_backend(directory, self.create)?;
+        self.open_within(backend, Some(directory), home::DATA)
     }
 
-    /// Opens the store in a backend, or creates it. Its filter is saved in a directory, which
-    /// must be its own; if there is none, the filter is built again each time.
+    /// Opens the store in a backend, or creates it. The filter is saved in `directory`, which this
+    /// store alone must use; without a directory, each open builds the filter again.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// If another store is open over the backend, if the backend holds a store of another kind, or
+    /// if the backend fails.
     pub fn open_with<B: Backend, F: SharedFilter>(
         &self,
         backend: B,
@@ -203,17 +201,19 @@ impl Options {
         directory: Option<&Path>,
         data: &'static str,
     ) -> Result<GuardedStore<B, F>> {
+        let claim = backend.claim()?;
         if !self.create && !layout::is_store(&backend)? {
             return Err(StoreError::Missing);
         }
         let kept = layout::shape(&backend)?;
         let shape = self.shape(kept.as_ref().unwrap_or(&DEFAULT));
+        let empty = || shape.build(self.capacity, DEFAULT.capacity, F::with_shape);
         if kept != Some(shape) {
-            // Before it is kept: what can't be built would be in the way for ever.
-            F::with_shape(&shape)?;
+            // Before it is kept: what can't be built is refused.
+            empty()?;
         }
         if let Some(directory) = directory {
-            saved::create_directory(directory)?;
+            home::create_directory(directory)?;
         }
         let kind = Kind::Points(self.layout.unwrap_or_default());
         let identity = Identity::of(&backend, kind, self.secret.as_ref())?;
@@ -225,7 +225,7 @@ impl Options {
         let (filter, is_ready) = match filter {
             Some(filter) => (filter, true),
             // A new store has no members that the filter could miss.
-            None => (F::with_shape(&shape)?, identity.is_new),
+            None => (empty()?.0, identity.is_new),
         };
         let policy = Policy::Found { repaired: self.repairs, kept: self.mistakes_kept };
         let front = Front::new(filter, is_ready, policy);
@@ -234,6 +234,7 @@ impl Options {
         let inner = Inner {
             front,
             backend,
+            _claim: claim,
             hasher: KeyedHasher::new(&identity.secret),
             layout,
             durability: self.durability,

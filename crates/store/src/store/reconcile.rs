@@ -77,11 +77,36 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
             is_orphan,
             || Ok(true),
             || {
+                // While a write is in doubt, this is called for any key.
+                if !is_orphan()? {
+                    return Ok(());
+                }
                 let mut batch = Batch::new();
                 batch.remove(Keyspace::Members, layout::member_key(hash, key));
                 self.write(&batch, self.durability)
             },
         )?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Fault, FaultyBackend};
+    use crate::{GuardedStore, Layout, MemoryBackend, Options};
+
+    /// Another thread may have put the key again since the scan saw it.
+    #[test]
+    fn a_key_that_is_there_stays_listed_while_a_write_is_in_doubt() {
+        let options = Options::new().capacity(100).layout(Layout::Split);
+        let backend = FaultyBackend::new(MemoryBackend::new());
+        let store: GuardedStore<_> = options.open_with(backend, None).unwrap();
+        store.inner.backend.fail_from(0, Fault::Before);
+        store.put(b"bee", b"1").unwrap_err();
+        store.inner.backend.heal();
+        store.put(b"ant", b"1").unwrap();
+        store.inner.unlist(store.inner.hash(b"ant"), b"ant").unwrap();
+        store.scrub().unwrap();
+        assert!(store.contains(b"ant").unwrap());
     }
 }

@@ -17,8 +17,8 @@ use std::thread::{self, Builder, JoinHandle};
 const THREAD: &str = "twiceshy-rebuild";
 
 thread_local! {
-    /// Whether this thread is one of them.
-    static REBUILDS: Cell<bool> = const { Cell::new(false) };
+    /// The address of the store whose filter this thread builds.
+    static REBUILDS: Cell<usize> = const { Cell::new(0) };
 }
 
 /// How many of them there are: a store has something else to do, too.
@@ -32,11 +32,16 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// Waits until all of the filter answers.
     ///
     /// # Errors
-    /// If it couldn't be built; the store can be used all the same, without it.
+    /// If it couldn't be built; the store can be used all the same, without it. Within the callback
+    /// that is told of the [progress](super::Options::on_progress), which can't wait for itself, this is
+    /// always [`Unready`](StoreError::Unready).
     ///
     /// # Panics
     /// If what was to be told of the [progress](super::Options::on_progress) did.
     pub fn wait_until_ready(&mut self) -> Result<()> {
+        if self.inner.is_rebuilt_here() {
+            return Err(StoreError::Unready);
+        }
         if let Some(Err(panic)) = self.rebuilding.take().map(JoinHandle::join) {
             resume_unwind(panic);
         }
@@ -69,13 +74,13 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         Ok(())
     }
 
-    /// Saves the filter, so that the next opening is quick, and closes the store. If the filter
-    /// is still being built, it waits for that; dropping the store doesn't, and saves it only if
-    /// it is done.
+    /// Closes the store: syncs the backend, and saves the filter, so that the next open is quick.
+    /// If the filter is still being built, `close` waits for that; dropping the store doesn't, and
+    /// saves the filter only if it is complete.
     ///
     /// # Errors
-    /// If anything can't be written; nothing is lost then, and the next opening builds the
-    /// filter again.
+    /// [`StoreError::FilterNotSaved`] if all data is safe and only the filter could not be saved.
+    /// If the backend can't be synced, its error.
     pub fn close(mut self) -> Result<()> {
         self.finish()
     }
@@ -84,12 +89,12 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         if let Some(rebuilding) = self.rebuilding.take() {
             // The one who is told of the progress may be the last who has the store, and would
             // wait for himself.
-            if !REBUILDS.get() {
+            if !self.inner.is_rebuilt_here() {
                 // If it panicked, shards aren't ready, and nothing is saved.
                 let _ = rebuilding.join();
             }
         }
-        self.inner.save()
+        self.inner.close()
     }
 }
 
@@ -106,6 +111,15 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         }
         // The saved filter, if any, has them repaired, and is as good as before.
         if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(&batch, self.durability)?) }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Returns whether the current thread is one of those that build the filter.
+    fn is_rebuilt_here(&self) -> bool {
+        REBUILDS.get() == self.address()
     }
 
     /// Builds all shards, in other threads.
@@ -128,7 +142,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
         let ready = Mutex::new((0, Census::default()));
         let is_closing = || self.is_closing.load(Ordering::Relaxed);
         let build = || -> Result<()> {
-            REBUILDS.set(true);
+            REBUILDS.set(self.address());
             while !is_closing() {
                 let shard = next.fetch_add(1, Ordering::Relaxed);
                 if shard >= shards {
@@ -169,13 +183,13 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
     }
 
     /// Whether all of the filter answers.
-    fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         self.front.is_all_ready() && self.front.is_complete()
     }
 
-    fn save(&self) -> Result<()> {
+    fn close(&self) -> Result<()> {
         let save = |file: &Path| self.front.filter.save_to(file);
-        self.saved.save(&self.backend, self.is_ready(), save)
+        self.saved.close(&self.backend, self.front.is_exact(), save)
     }
 }
 

@@ -109,8 +109,12 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     /// [others](twiceshy::ConcurrentAdaptiveQuotientFilter) can read it.
     ///
     /// # Errors
-    /// If it can't be written.
+    /// [`StoreError::Unready`] until all shards of the filter are built, as
+    /// [`wait_until_ready`](Self::wait_until_ready) tells; or if the file can't be written.
     pub fn save_filter(&self, path: impl AsRef<Path>) -> Result<()> {
+        if !self.inner.is_ready() {
+            return Err(StoreError::Unready);
+        }
         Ok(self.inner.front.filter.save_to(path.as_ref())?)
     }
 }

@@ -29,6 +29,8 @@ pub struct Statistics {
     pub ghosts_left: u64,
     /// Ghosts that repairs have cleared.
     pub ghosts_cleared: u64,
+    /// Keys in doubt; see [`Guard::doubts`](crate::Guard::doubts).
+    pub doubts: u64,
     /// Mistakes that are remembered.
     pub mistakes: u64,
     /// Mistakes that were forgotten for others.

@@ -23,6 +23,20 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         inner.put(&[(key, value)], &[inner.hash(key)], inner.durability)
     }
 
+    /// Checks that a store can hold a pair, as [`put`](Self::put) does before anything else.
+    ///
+    /// # Errors
+    /// If the key or the value is too long.
+    ///
+    /// ```
+    /// # use twiceshy_store::{FjallBackend, GuardedStore};
+    /// assert!(GuardedStore::<FjallBackend>::check_pair(b"key", b"value").is_ok());
+    /// assert!(GuardedStore::<FjallBackend>::check_pair(&[0; 1 << 16], b"value").is_err());
+    /// ```
+    pub fn check_pair(key: &[u8], value: &[u8]) -> Result<()> {
+        check_pair(key, value)
+    }
+
     /// Gives many keys values, in batches; each of these is written whole or not at all. Of a
     /// key that comes twice, the last value counts.
     ///
@@ -60,13 +74,26 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         Ok(count)
     }
 
-    /// Removes a key and its value; whether it was there.
+    /// Removes a key and its value; returns whether the key was there.
+    ///
+    /// After a write has failed, it may show only when the store is opened again. Until then, the
+    /// removal is written even if the key isn't found.
     ///
     /// # Errors
     /// If the backend fails.
     pub fn delete(&self, key: &[u8]) -> Result<bool> {
         self.inner.delete(key)
     }
+}
+
+fn check_pair(key: &[u8], value: &[u8]) -> Result<()> {
+    if layout::member_key_len(key) > MAX_KEY_BYTES {
+        return Err(StoreError::KeyTooLong { bytes: key.len() });
+    }
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(BackendError::ValueTooLong { bytes: value.len() }.into());
+    }
+    Ok(())
 }
 
 /// How long a pair is.
@@ -87,14 +114,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
 
     fn put(&self, pairs: &[(&[u8], &[u8])], hashes: &[Hash], durability: Durability) -> Result<()> {
         // Before the filter has them, and before they are copied.
-        for (key, value) in pairs {
-            if layout::member_key_len(key) > MAX_KEY_BYTES {
-                return Err(StoreError::KeyTooLong { bytes: key.len() });
-            }
-            if value.len() > MAX_VALUE_BYTES {
-                return Err(BackendError::ValueTooLong { bytes: value.len() }.into());
-            }
-        }
+        pairs.iter().try_for_each(|(key, value)| check_pair(key, value))?;
         let is_there = |at: usize| self.is_there(hashes[at], pairs[at].0);
         self.front.write(
             self,
@@ -102,11 +122,12 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
             is_there,
             |_| Ok(()),
             |admitted| {
+                let in_doubt = self.saved.is_doubtful();
                 let mut batch = self.layout.batch(pairs);
                 for ((&(key, value), &hash), &is_new) in
                     pairs.iter().zip(hashes).zip(admitted.is_new())
                 {
-                    self.layout.insert(&mut batch, hash, key, value, is_new);
+                    self.layout.insert(&mut batch, hash, key, value, is_new || in_doubt);
                     if admitted.is_mistake(hash) {
                         batch.remove(Keyspace::Mistakes, layout::mistake_key(hash));
                     }

@@ -3,9 +3,11 @@
 
 use crate::options;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use tempfile::TempDir;
 use twiceshy_store::testing::{Fault, FaultyBackend};
-use twiceshy_store::{List, ListStore, MemoryBackend, Result, StoreError};
+use twiceshy_store::{Backend, Keyspace, List, ListStore, MemoryBackend, Result, StoreError};
 
 type Faulty = Arc<FaultyBackend<MemoryBackend>>;
 
@@ -36,6 +38,8 @@ fn script() -> Vec<Step> {
 
 struct Known {
     backend: Faulty,
+    /// Where the filter is saved.
+    files: TempDir,
     store: Option<ListStore<Faulty>>,
     /// The lists that a key may be on; of one that isn't here, that is none.
     possible: BTreeMap<u8, BTreeSet<Option<u8>>>,
@@ -52,7 +56,8 @@ impl Known {
     /// Opens them, if they aren't open.
     fn store(&mut self) -> Result<&ListStore<Faulty>> {
         if self.store.is_none() {
-            self.store = Some(options().open_with(Arc::clone(&self.backend), None)?);
+            let files = Some(self.files.path());
+            self.store = Some(options().open_with(Arc::clone(&self.backend), files)?);
         }
         Ok(self.store.as_ref().unwrap())
     }
@@ -90,7 +95,7 @@ impl Known {
             }
             Step::Scrub => self.store()?.scrub(),
             Step::Reopen => {
-                self.repairs += self.store.take().map_or(0, |store| store.stats().repairs);
+                self.reopen();
                 self.store().map(drop)
             }
         }
@@ -127,6 +132,12 @@ impl Known {
         added.map(drop)
     }
 
+    /// Closes them, and shows what came late.
+    fn reopen(&mut self) {
+        self.repairs += self.store.take().map_or(0, |store| store.stats().repairs);
+        self.backend.reopen().unwrap();
+    }
+
     /// Nothing fails any more: all is as it should be.
     fn check(&mut self) {
         for key in 0..KEYS {
@@ -145,7 +156,8 @@ impl Known {
 fn run(plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) -> Known {
     let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
     plan(&backend);
-    let mut known = Known { backend, store: None, possible: BTreeMap::new(), repairs: 0 };
+    let files = tempfile::tempdir().unwrap();
+    let mut known = Known { backend, files, store: None, possible: BTreeMap::new(), repairs: 0 };
     for step in script() {
         // It is said what failed; the next step may be fine.
         let _ = known.step(&step);
@@ -161,20 +173,73 @@ fn whatever_fails_no_listed_key_is_wrong() {
     assert!(stats.yes > 15 && stats.no > 15 && known.repairs > 5, "{stats:?}");
     let operations = known.backend.operations();
     known.check();
-    for fault in [Fault::Before, Fault::After] {
+    for fault in [Fault::Before, Fault::After, Fault::Late] {
         for n in 0..operations {
-            fail(|backend| backend.fail_at(n, fault));
+            fail(fault, |backend| backend.fail_at(n, fault));
             if n % 8 == 0 {
-                fail(|backend| backend.fail_from(n, fault));
+                fail(fault, |backend| backend.fail_from(n, fault));
             }
         }
     }
 }
 
-fn fail(plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
+fn fail(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
     let mut known = run(plan);
     known.backend.heal();
+    if fault != Fault::Late {
+        known.check();
+    }
+    known.reopen();
     known.check();
-    known.store = None;
+    known.reopen();
     known.check();
+}
+
+/// An add that fails before it is written leaves a ghost in the filter, by which opening counts.
+#[test]
+fn a_key_whose_add_failed_is_not_counted_after_reopening() {
+    let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    let files = tempfile::tempdir().unwrap();
+    let open = || options().open_with(Arc::clone(&backend), Some(files.path())).unwrap();
+    let lists = open();
+    assert!(lists.add_yes(b"first").unwrap());
+    lists.close().unwrap();
+
+    let lists = open();
+    // The saved filter can't be marked outdated, so the key is not written.
+    let mut n = 0;
+    while backend.inner().get(Keyspace::Meta, b"clean").unwrap().is_some() {
+        backend.fail_at(n, Fault::After);
+        let _ = lists.add_yes(b"second");
+        n += 1;
+    }
+    backend.heal();
+    assert!(lists.add_yes(b"third").unwrap());
+    lists.close().unwrap();
+
+    let lists = open();
+    assert_eq!(lists.entries(List::Yes).count(), 2);
+    assert_eq!(lists.len(List::Yes), 2);
+}
+
+/// The new key's fingerprint must not stay in the filter without the repairs that it calls for.
+#[test]
+fn no_keys_stay_no_keys_after_a_panic_in_an_add() {
+    let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    let options = options().capacity(64).false_positive_rate(0.45).shards(1);
+    let lists = options.open_with(Arc::clone(&backend), None).unwrap();
+    lists.add_many(List::Yes, (0..60u16).map(u16::to_be_bytes)).unwrap();
+    let no = || (100..400).map(u16::to_be_bytes);
+    lists.add_many(List::No, no()).unwrap();
+    let mut panics = 0;
+    for key in (500..530).map(u16::to_be_bytes) {
+        for n in 0..6 {
+            backend.fail_at(n, Fault::Panic);
+            let added = catch_unwind(AssertUnwindSafe(|| lists.add_yes(&key)));
+            backend.heal();
+            panics += usize::from(added.is_err());
+            assert!(no().all(|key| !lists.contains(&key)), "{key:?}, operation {n}");
+        }
+    }
+    assert!(panics > 30, "{panics}");
 }

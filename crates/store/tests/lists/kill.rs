@@ -11,6 +11,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+use twiceshy_deadline::Deadline;
 use twiceshy_store::{FjallBackend, FjallOptions, List, ListOptions, ListStore, StoreError};
 
 const KEYS: u64 = 3000;
@@ -142,6 +143,7 @@ fn what_was_acknowledged_is_listed() {
     let mut directory = tempfile::tempdir().unwrap();
     let mut expected = Expected::default();
     for cycle in 0..cycles {
+        let _deadline = Deadline::new();
         // From time to time anew, so that kills hit the making of lists, too.
         if random.below(8) == 0 {
             directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Opening: what is refused, and what is found again.
 
+use crate::common::copy;
 use crate::options;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::{ConcurrentAdaptiveQuotientFilter, Secret};
@@ -66,27 +66,32 @@ fn what_cant_be_built_is_refused_before_anything_is_written() {
 #[test]
 fn a_saved_filter_is_used_only_if_nothing_was_written_since() {
     let scans = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&scans);
-    let backend = Observed::new(MemoryBackend::new(), |_, _| {}).on_range(move |space, _| {
-        counted.fetch_add(u64::from(space == Keyspace::Members), Ordering::Relaxed);
-    });
-    let backend = Arc::new(backend);
+    let observed = |backend: MemoryBackend| {
+        let counted = Arc::clone(&scans);
+        Arc::new(Observed::new(backend, |_, _| {}).on_range(move |space, _| {
+            counted.fetch_add(u64::from(space == Keyspace::Members), Ordering::Relaxed);
+        }))
+    };
+    let mut backend = observed(MemoryBackend::new());
     let directory = tempfile::tempdir().unwrap();
-    let open = |path: &Path| options().open_with(Arc::clone(&backend), Some(path)).unwrap();
-    let store = open(directory.path());
+    let open = |backend: &Arc<Observed<MemoryBackend>>| {
+        options().open_with(Arc::clone(backend), Some(directory.path())).unwrap()
+    };
+    let store = open(&backend);
     store.add_many(List::Yes, (0..100u8).map(|key| [key])).unwrap();
     store.add_many(List::No, (100..200u8).map(|key| [key])).unwrap();
     store.close().unwrap();
 
     let before = scans.load(Ordering::Relaxed);
-    let store = open(directory.path());
+    let store = open(&backend);
     assert_eq!(scans.load(Ordering::Relaxed), before);
     assert_eq!((store.len(List::Yes), store.len(List::No)), (100, 100));
     assert!((0..200u8).all(|key| store.contains(&[key]) == (key < 100)));
     // As after a kill: written, and not closed.
     store.add_yes(&[200]).unwrap();
+    backend = observed(copy(&backend));
     std::mem::forget(store);
-    let store = open(directory.path());
+    let store = open(&backend);
     assert!(scans.load(Ordering::Relaxed) > before);
     assert!(store.contains(&[200]) && store.len(List::Yes) == 101);
     store.close().unwrap();

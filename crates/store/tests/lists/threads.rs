@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
+use twiceshy_deadline::Deadline;
 use twiceshy_store::backend::Observed;
 use twiceshy_store::{Keyspace, List, MemoryBackend};
 
 #[test]
 fn nobody_ever_sees_a_mistake() {
     const FIXED: u64 = 300;
+    let _deadline = Deadline::new();
     let store = options().capacity(64).open_with(MemoryBackend::new(), None).unwrap();
     let key = |n: u64| n.to_be_bytes();
     // These stay.
@@ -82,6 +84,7 @@ fn nobody_ever_sees_a_mistake() {
 #[test]
 fn nobody_sees_a_yes_key_before_it_is_told_apart() {
     const NO: u64 = 300;
+    let _deadline = Deadline::new();
     let (moment, moments) = channel();
     let answered = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&answered);

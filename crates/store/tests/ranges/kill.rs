@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+use twiceshy_deadline::Deadline;
 use twiceshy_store::{FjallBackend, FjallOptions, RangeOptions, RangeStore};
 
 const KEYS: u64 = 4000;
@@ -154,6 +155,7 @@ fn what_was_acknowledged_is_there() {
     let mut directory = tempfile::tempdir().unwrap();
     let mut expected = Expected::default();
     for cycle in 0..cycles {
+        let _deadline = Deadline::new();
         // From time to time anew, so that kills hit the making of a store, too.
         if random.below(8) == 0 {
             directory = tempfile::tempdir().unwrap();

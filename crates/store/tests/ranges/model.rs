@@ -119,7 +119,8 @@ impl<K: StoredKey + PartialEq + Debug, B: Backend> Pair<K, B> {
         if visits > 0 && after.unfiltered == before.unfiltered {
             let is_known = (first..=last).all(|n| self.known.contains(&n));
             assert!(!is_known, "{first} to {last} is visited again");
-            if after.true_positives == before.true_positives {
+            // All of a range is kept if it has four partitions at most.
+            if after.true_positives == before.true_positives && last - first < 13 {
                 self.known.extend(first..=last);
             }
         }

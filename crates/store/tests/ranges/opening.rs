@@ -1,10 +1,12 @@
 //! Opening: what is refused, and what is found again.
 
+use crate::common::copy;
 use crate::watched::{always, options};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::Secret;
+use twiceshy_deadline::Deadline;
 use twiceshy_store::backend::{Observed, Unbounded};
 use twiceshy_store::{
     Backend, Batch, Durability, GuardedStore, Keyspace, MemoryBackend, Options, RangeOptions,
@@ -12,6 +14,7 @@ use twiceshy_store::{
 };
 
 type Shared = Arc<MemoryBackend>;
+type Watched = Arc<Observed<MemoryBackend>>;
 
 fn open(options: &RangeOptions, backend: &Shared) -> Result<RangeStore<u64, Shared>, StoreError> {
     options.open_with(Arc::clone(backend), None)
@@ -159,6 +162,7 @@ fn bytes_that_no_store_has_written_do_no_harm() {
 /// However small it was planned, the filter has room for all.
 #[test]
 fn a_store_that_was_planned_for_nothing_grows() {
+    let _deadline = Deadline::new();
     for capacity in [0, 1, 50] {
         let store = open(&always().capacity(capacity), &Shared::default()).unwrap();
         store.put(7, b"1").unwrap();
@@ -186,16 +190,16 @@ fn saved(directory: &Path) -> Vec<PathBuf> {
 fn a_filter_that_was_saved_is_used_as_long_as_it_is_true() {
     let directory = tempfile::tempdir().unwrap();
     let scans = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&scans);
-    let backend = Observed::new(MemoryBackend::new(), |_, _| {}).on_range(move |space, _| {
-        if space == Keyspace::Members {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    let backend = Arc::new(backend);
-    let open = |options: &RangeOptions| -> (u64, RangeStore<u64, _>) {
+    let observed = |backend: MemoryBackend| {
+        let counter = Arc::clone(&scans);
+        Arc::new(Observed::new(backend, |_, _| {}).on_range(move |space, _| {
+            counter.fetch_add(u64::from(space == Keyspace::Members), Ordering::Relaxed);
+        }))
+    };
+    let mut backend = observed(MemoryBackend::new());
+    let open_in = |backend: &Watched, options: &RangeOptions| -> (u64, RangeStore<u64, _>) {
         let before = scans.load(Ordering::Relaxed);
-        let store = options.open_with(Arc::clone(&backend), Some(directory.path())).unwrap();
+        let store = options.open_with(Arc::clone(backend), Some(directory.path())).unwrap();
         (scans.load(Ordering::Relaxed) - before, store)
     };
     let ranges = || (0..200u64).map(|n| n * 50 + 10..n * 50 + 14);
@@ -206,7 +210,7 @@ fn a_filter_that_was_saved_is_used_as_long_as_it_is_true() {
         assert!(ranges().all(|range| store.range_is_empty(range).unwrap()));
     };
 
-    let (_, store) = open(&always());
+    let (_, store) = open_in(&backend, &always());
     (0..100).for_each(|n| store.put(n * 100, b"1").unwrap());
     check(&store, 100);
     // A filter that grows may be wrong about others than before.
@@ -221,36 +225,38 @@ fn a_filter_that_was_saved_is_used_as_long_as_it_is_true() {
     assert_eq!(old.len(), 1);
     let old = (old[0].clone(), std::fs::read(&old[0]).unwrap());
 
-    let (scanned, store) = open(&always());
+    let (scanned, store) = open_in(&backend, &always());
     assert_eq!(scanned, 0);
     check(&store, 100);
     assert_eq!(store.stats().false_positives, 0);
     // What is written from now on, the saved filter doesn't know.
     store.put(100 * 100, b"1").unwrap();
     assert!(saved(directory.path()).is_empty());
+    // As after a kill.
+    backend = observed(copy(&backend));
     std::mem::forget(store);
-    let (scanned, store) = open(&always());
+    let (scanned, store) = open_in(&backend, &always());
     assert!(scanned > 0);
     check(&store, 101);
     // One that was saved but not changed is still there, whoever drops the store.
     drop(store);
     let newer = saved(directory.path());
-    drop(open(&always()).1);
+    drop(open_in(&backend, &always()).1);
     assert_eq!(saved(directory.path()), newer);
     // An older one under the name of the newer is not taken for it, nor is a damaged one.
     for bytes in [old.1.clone(), vec![0; 1000]] {
         std::fs::write(&saved(directory.path())[0], bytes).unwrap();
-        let (scanned, store) = open(&always());
+        let (scanned, store) = open_in(&backend, &always());
         assert!(scanned > 0);
         check(&store, 101);
     }
     std::fs::write(&old.0, &old.1).unwrap();
     // Nor one that is worse than what is asked for.
-    let (scanned, store) = open(&always().false_positive_rate(0.01));
+    let (scanned, store) = open_in(&backend, &always().false_positive_rate(0.01));
     assert!(scanned > 0);
     check(&store, 101);
     drop(store);
-    let (scanned, store) = open(&always().false_positive_rate(0.01));
+    let (scanned, store) = open_in(&backend, &always().false_positive_rate(0.01));
     assert_eq!(scanned, 0);
     check(&store, 101);
 }

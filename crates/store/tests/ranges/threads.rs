@@ -5,6 +5,7 @@ use crate::watched::{Watched, options};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use twiceshy_deadline::Deadline;
 use twiceshy_store::{MemoryBackend, RangeStore};
 
 const THREADS: u64 = 4;
@@ -19,6 +20,7 @@ fn key(me: u64, n: u64) -> u64 {
 #[test]
 fn everybody_finds_his_own_and_nobody_repeats_a_mistake() {
     const OWN: u64 = 200;
+    let _deadline = Deadline::new();
     let mut watched: Watched<u64, _> = Watched::open(options(), MemoryBackend::new());
     let store = watched.store();
     let worker = |me: u64| {
@@ -93,6 +95,7 @@ fn check<B: twiceshy_store::Backend>(store: &RangeStore<u64, B>, model: &BTreeMa
 /// disk for a mistake that was repaired.
 #[test]
 fn no_mistake_is_made_again_while_members_come_and_go() {
+    let _deadline = Deadline::new();
     let watched: Watched<u64, _> = Watched::open(options(), MemoryBackend::new());
     let member = |n: u64| n * 1001;
     (0..50).for_each(|n| watched.store().put(member(n), b"").unwrap());
