@@ -32,8 +32,11 @@ Exit codes:
   0    yes: it is done, it is there, all is well
   1    no: a key is absent, a check has found something missing
   2    it could not be done; one line on the standard error says why
-  130  it was interrupted, by Ctrl-C, SIGTERM or SIGHUP; what was half done is undone, but what
-       `store import` and `store delete` have changed in a store that was there before stays";
+  130  it was interrupted by Ctrl-C, SIGTERM or SIGHUP; what was half done is undone, except that
+       changes to existing stores and lists stay
+
+A warning on the standard error says that a filter could not be saved, for example on a full disk.
+The command was carried out, all data is safe, and the next command builds the filter again.";
 
 const STORE: &str = "\
 Examples:

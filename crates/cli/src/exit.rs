@@ -5,7 +5,13 @@ use crate::output::WriteError;
 use anyhow::{Error, Result};
 use clap::error::ErrorKind;
 use std::io::{self, Write as _};
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The exit code of a command that could not be carried out.
+const FAILED: u8 = 2;
 
 /// What a command that could be carried out has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +40,30 @@ pub(crate) fn code(answer: Result<Answer>) -> ExitCode {
     }
 }
 
-/// Tells what can't be understood of what was typed, or gives the help that was asked for.
+/// Makes aborts end the program with the exit code of a failure. The standard library aborts when
+/// there is no memory, after it has said so.
+pub(crate) fn fail_on_abort() {
+    use signal_hook::{consts::SIGABRT, flag};
+    // If that can't be arranged, an abort is reported as one.
+    let always = Arc::new(AtomicBool::new(true));
+    let _ = flag::register_conditional_shutdown(SIGABRT, FAILED.into(), always);
+}
+
+/// Reports a panic as a failure, in one line. Libraries panic where no thread can be started.
+pub(crate) fn fail_on_panic(run: impl FnOnce() -> ExitCode) -> ExitCode {
+    panic::set_hook(Box::new(|panic| {
+        failed(&format!("internal error: {panic}"));
+    }));
+    panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(ExitCode::from(FAILED))
+}
+
+/// Explains what is wrong with the arguments, or writes the help that was asked for.
 pub(crate) fn misunderstood(error: &clap::Error) -> ExitCode {
-    let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    if is_help || !error.use_stderr() {
+    if !error.use_stderr() {
+        let printed = error.print().and_then(|()| io::stdout().flush());
+        return code(printed.map(|()| Answer::Yes).map_err(|error| WriteError(error).into()));
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
     }
     // What is wrong, what might be meant instead, and what is known without being said.
@@ -48,10 +74,20 @@ pub(crate) fn misunderstood(error: &clap::Error) -> ExitCode {
     failed(&format!("{}; see --help", parts.join("; ")))
 }
 
+/// Writes a warning about a command that was carried out.
+pub(crate) fn warn(warning: &Error) {
+    let _held = interrupt::hold();
+    say(&format!("warning: {warning:#}"));
+}
+
 fn failed(reason: &str) -> ExitCode {
-    // If that can't be written either, the code has to do.
-    let _ = writeln!(io::stderr(), "twiceshy: {}", one_line(reason));
-    ExitCode::from(2)
+    say(reason);
+    ExitCode::from(FAILED)
+}
+
+/// Writes one line to the standard error, if it can be written there.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "twiceshy: {}", one_line(text));
 }
 
 fn is_unread(error: &Error) -> bool {
@@ -67,6 +103,13 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use anyhow::anyhow;
+
+    #[test]
+    fn a_panic_is_a_failure() {
+        let code = fail_on_panic(|| panic!("on purpose"));
+        let _ = panic::take_hook();
+        assert_eq!(code, ExitCode::from(2));
+    }
 
     #[test]
     fn all_causes_are_told_in_one_line() {

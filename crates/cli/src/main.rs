@@ -19,11 +19,16 @@ use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    exit::fail_on_abort();
+    exit::fail_on_panic(run)
+}
+
+fn run() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::misunderstood(&error),
     };
-    interrupt::mind();
+    interrupt::handle();
     let mut session = session::Session::new(&cli);
     let answer = cli.command.run(&mut session);
     exit::code(answer.and_then(|answer| Ok(session.finish().map(|()| answer)?)))

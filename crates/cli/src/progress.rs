@@ -44,7 +44,7 @@ pub(crate) struct Progress {
     showing: Option<Showing>,
 }
 
-/// The thread that waits until it is time to show the bar.
+/// The thread that shows the bar and moves it, once it is time.
 struct Showing {
     /// Dropped to say that it need not any more.
     over: Sender<()>,
@@ -61,12 +61,16 @@ impl Progress {
         let (over, is_over) = channel();
         let shown = bar.clone();
         let thread = std::thread::Builder::new().name("progress".into()).spawn(move || {
-            if is_over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                shown.set_draw_target(ProgressDrawTarget::stderr());
-                shown.enable_steady_tick(TICK);
+            let mut wait = PATIENCE;
+            while is_over.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                if wait == PATIENCE {
+                    shown.set_draw_target(ProgressDrawTarget::stderr());
+                    wait = TICK;
+                }
+                shown.tick();
             }
         });
-        // Without a thread there is no bar, which is no reason to do nothing.
+        // Without a thread there is no bar, but the work goes on.
         Self { bar, showing: thread.ok().map(|thread| Showing { over, thread }) }
     }
 

@@ -83,9 +83,38 @@ fn what_is_no_store_stays_none() {
     );
     assert!(fs::read_dir(sandbox.path("folder")).unwrap().next().is_none());
     fs::write(sandbox.path("folder/letter"), "dear").unwrap();
-    sandbox.fails("store import folder pairs", "", "folder: this is no store, and not empty");
-    sandbox.fails("store put folder alice 1", "", "folder: this is no store, and not empty");
+    sandbox.fails("store import folder pairs", "", "folder: this is neither a store nor empty");
+    sandbox.fails("store put folder alice 1", "", "folder: this is neither a store nor empty");
     assert_eq!(fs::read_dir(sandbox.path("folder")).unwrap().count(), 1);
+}
+
+#[test]
+fn directories_of_something_else_are_refused_and_files_in_them_stay() {
+    let sandbox = prepared();
+    sandbox.yes("list add lists --yes keys");
+    for directory in ["folder", "store", "lists"] {
+        fs::write(sandbox.path(directory).join("filter-notes.snapshot"), "mine").unwrap();
+    }
+    all_fail(
+        &sandbox,
+        &[
+            (
+                "list add folder --yes keys",
+                "folder: this is neither a directory of lists nor empty",
+            ),
+            ("store put folder x 1", "folder: this is neither a store nor empty"),
+            ("list add store --yes keys", "store: the store is of another kind"),
+            ("list remove store --yes keys", "store: the store is of another kind"),
+            ("store put lists x 1", "lists: the store is of another kind"),
+            ("store get lists x", "lists: the store is of another kind"),
+        ],
+    );
+    sandbox.yes("store put store x 1");
+    sandbox.yes("store rebuild store");
+    sandbox.expect("list add lists --yes -", "x\n", 0);
+    for directory in ["folder", "store", "lists"] {
+        assert_eq!(sandbox.read(&format!("{directory}/filter-notes.snapshot")), b"mine");
+    }
 }
 
 #[test]
@@ -192,13 +221,20 @@ fn an_impossible_rate() {
     sandbox.fails(&huge, "", "slots are impossible");
 }
 
+/// The store writes more than 2^18 pairs in several steps.
 #[test]
-fn keys_that_are_too_long() {
+fn a_key_that_is_too_long_is_named_before_anything_is_written() {
     let sandbox = prepared();
-    sandbox.write("long", format!("{}\t1\n", "x".repeat(1 << 16)));
-    let reason = "a key of 65536 bytes is too long";
+    let pairs = lines("key", 300_000).replace('\n', "\tvalue\n");
+    let pairs = format!("{pairs}{}\t1\n", "x".repeat(1 << 16));
+    sandbox.write("long", &pairs);
+    let reason = "long: line 300001: a key of 65536 bytes is too long";
     all_fail(&sandbox, &[("store import new long", reason), ("store import store long", reason)]);
     assert_eq!(sandbox.run("store stats store --json").json()["members"], 3);
+    let reason =
+        "300000 pairs were imported, but then: standard input: line 300001: a key of 65536";
+    sandbox.fails("store import store", &pairs, reason);
+    assert_eq!(sandbox.run("store stats store --json").json()["members"], 300_003);
 }
 
 #[test]
@@ -223,6 +259,19 @@ fn damaged_compression_is_noticed() {
             sandbox.fails("filter check filter - --count", bad, "standard input: ");
         }
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_anything_is_read() {
+    let reason = "/proc/new: ";
+    all_fail(
+        &prepared(),
+        &[
+            ("filter build none -o /proc/new", reason),
+            ("list build --yes none -o /proc/new", reason),
+            ("demo --directory none --out /proc/new", reason),
+        ],
+    );
 }
 
 #[test]

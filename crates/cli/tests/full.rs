@@ -12,6 +12,9 @@ fn an_output_that_is_full() {
     let sandbox = prepared();
     sandbox.write("many", lines("key", 100_000));
     for line in [
+        "--help",
+        "store put --help",
+        "--version",
         "filter build keys -o new",
         "filter check filter keys",
         "filter check filter many",
@@ -33,6 +36,16 @@ fn an_output_that_is_full() {
         failed(&run, line, "standard output: No space left on device");
     }
     sandbox.yes("store verify store");
+}
+
+/// The reader ends after the first line, long before the last key.
+#[test]
+fn delete_deletes_all_keys_whoever_reads_the_answers() {
+    let sandbox = prepared();
+    let run = sandbox.shell(
+        "$T store delete store $(seq 10000) alice --json | head -n 1; $T store get store alice",
+    );
+    assert_eq!((run.code, run.stderr.as_str()), (1, ""));
 }
 
 #[test]
@@ -77,6 +90,44 @@ fn a_disk_that_is_full() {
     sandbox.shell("trap '' XFSZ; ulimit -f 8; $T store import store many --keys-only");
     sandbox.yes("store verify store");
     sandbox.yes("store check store keys");
+}
+
+/// The filter's file is larger than what the engine writes.
+#[test]
+fn a_filter_that_cannot_be_saved_is_a_warning() {
+    let sandbox = prepared();
+    sandbox.yes("list add lists --yes keys");
+    sandbox.write("other", "dave\n");
+    let full = "trap '' XFSZ; ulimit -f 8;";
+    for (line, code, answer) in [
+        ("store put store dave 4", 0, ""),
+        ("store get store dave", 0, "4"),
+        ("store get store mallory", 1, ""),
+        ("store delete store dave", 0, ""),
+        ("store delete store dave", 1, ""),
+        ("store check store keys --present", 0, "alice\nbob\ncarol\n"),
+        ("store check store other --missing", 1, "dave\n"),
+        ("store verify store --json", 0, "\"valid\":true"),
+        ("store stats store --json", 0, "\"members\":3"),
+        ("store rebuild store --json", 0, "\"members\":3"),
+        ("store import store pairs --json", 0, "\"members\":3"),
+        ("list add lists --no other --json", 0, "\"no_keys\":1"),
+        ("list remove lists --yes other --json", 1, "\"missing\":1"),
+    ] {
+        let run = sandbox.shell(&format!("{full} $T {line}"));
+        assert_eq!(run.code, code, "{line}: {}", run.stderr);
+        assert!(run.text().contains(answer), "{line}: {}", run.text());
+        assert_eq!(run.stderr.lines().count(), 1, "{line}: {}", run.stderr);
+        let name = line.split(' ').nth(2).unwrap();
+        let warning = format!("twiceshy: warning: {name}: all data is safe, but the filter");
+        assert!(run.stderr.starts_with(&warning), "{line}: {}", run.stderr);
+        assert!(run.stderr.contains("File too large"), "{line}: {}", run.stderr);
+    }
+    let run = sandbox.shell(&format!("{full} $T store get store alice 2>&1"));
+    assert!(run.text().starts_with("1twiceshy: warning: "), "the answer comes first");
+    sandbox.yes("store verify store");
+    sandbox.yes("list build --from lists -o list");
+    sandbox.yes("list verify list --yes keys --no other");
 }
 
 #[test]

@@ -1,23 +1,79 @@
-//! Ctrl-C leaves nothing half done.
+//! Signals leave nothing half done.
 
-#![cfg(unix)]
+// `env` of the GNU core utilities sets what is done at a signal.
+#![cfg(target_os = "linux")]
 
 mod common;
 
-use common::{Sandbox, lines};
+use common::{PATIENCE, Sandbox, lines};
 use std::fs;
 use std::io::Write as _;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-fn start(sandbox: &Sandbox, line: &str) -> Child {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("twiceshy"));
-    command.current_dir(sandbox.path("")).args(line.split_whitespace());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().unwrap()
+/// The program at work. It is killed if it takes too long, so that every wait for it ends.
+struct Program {
+    child: Child,
+    /// Dropped when the program has ended.
+    over: Sender<()>,
 }
 
-/// Waits until it is so, but not for ever.
+impl Program {
+    /// Starts the program. It ignores these signals, whatever this test ignores.
+    fn start_ignoring(ignored: &str, sandbox: &Sandbox, line: &str) -> Self {
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT,HUP,TERM").arg(format!("--ignore-signal={ignored}"));
+        command.arg(assert_cmd::cargo::cargo_bin!("twiceshy"));
+        command.current_dir(sandbox.path("")).args(line.split_whitespace());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let (over, is_over) = channel::<()>();
+        let id = child.id();
+        std::thread::spawn(move || {
+            if is_over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                signal(id, "-KILL");
+            }
+        });
+        Self { child, over }
+    }
+
+    fn start(sandbox: &Sandbox, line: &str) -> Self {
+        Self::start_ignoring("", sandbox, line)
+    }
+
+    fn stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+
+    fn ended(self) -> Output {
+        let output = self.child.wait_with_output().unwrap();
+        drop(self.over);
+        output
+    }
+
+    fn expect_interrupted(self) {
+        let output = self.ended();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*stderr), (Some(130), ""), "{:?}", output.status);
+        assert_eq!(output.stdout, b"");
+    }
+}
+
+fn signal(id: u32, name: &str) {
+    let killed = Command::new("kill").args([name, &id.to_string()]).status().unwrap();
+    assert!(killed.success());
+}
+
+/// Waits for a condition, but not forever.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -26,33 +82,31 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-fn interrupt(child: &Child) {
-    signal(child, "-INT");
+/// Waits until a store or lists are being made in a directory.
+fn wait_until_making(sandbox: &Sandbox, name: &str) {
+    wait_until("it has begun", || !hidden(sandbox, name).is_empty());
 }
 
-fn signal(child: &Child, name: &str) {
-    let killed = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-}
-
-fn expect_interrupted(output: &Output) {
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), &*stderr), (Some(130), ""), "{:?}", output.status);
-    assert_eq!(output.stdout, b"");
+/// The hidden directories in a directory.
+fn hidden(sandbox: &Sandbox, name: &str) -> Vec<String> {
+    let entries = fs::read_dir(sandbox.path(name)).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with('.')).collect()
 }
 
 /// At several moments: while stores are opened, filled, and asked.
 #[test]
-fn a_demo_removes_its_stores() {
+fn an_interrupted_demo_removes_its_stores() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("disk")).unwrap();
     let disk = || fs::read_dir(sandbox.path("disk")).unwrap().count();
     for milliseconds in [0, 20, 100, 500, 1500] {
-        let child = start(&sandbox, "demo --keys 100000 --queries 100000000 --directory disk");
+        let line = "demo --keys 100000 --queries 100000000 --directory disk";
+        let demo = Program::start(&sandbox, line);
         wait_until("the stores are there", || disk() > 0);
         std::thread::sleep(Duration::from_millis(milliseconds));
-        interrupt(&child);
-        expect_interrupted(&child.wait_with_output().unwrap());
+        demo.signal("-INT");
+        demo.expect_interrupted();
         assert_eq!(disk(), 0, "after {milliseconds} ms");
         assert_eq!(sandbox.names(), ["disk"]);
     }
@@ -64,46 +118,76 @@ fn a_demo_of_very_many_queries_begins() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("disk")).unwrap();
     let line = "demo --keys 1000 --queries 1000000000000 --directory disk";
-    let mut child = start(&sandbox, line);
+    let mut demo = Program::start(&sandbox, line);
     wait_until("the stores are there", || {
         fs::read_dir(sandbox.path("disk")).unwrap().next().is_some()
     });
     std::thread::sleep(Duration::from_secs(3));
-    assert!(child.try_wait().unwrap().is_none(), "it is still asking");
-    interrupt(&child);
-    expect_interrupted(&child.wait_with_output().unwrap());
+    assert!(demo.is_running(), "it is still asking");
+    demo.signal("-INT");
+    demo.expect_interrupted();
 }
 
 #[test]
-fn who_is_told_to_end_or_loses_the_terminal_tidies_up_as_well() {
+fn sigterm_and_sighup_undo_an_import() {
     let sandbox = Sandbox::new();
     for name in ["-TERM", "-HUP"] {
-        let mut child = start(&sandbox, "store import new");
-        let stdin = child.stdin.take().unwrap();
-        wait_until("it has begun", || sandbox.path("new").exists());
-        signal(&child, name);
-        expect_interrupted(&child.wait_with_output().unwrap());
+        let mut import = Program::start(&sandbox, "store import new");
+        let stdin = import.stdin();
+        wait_until_making(&sandbox, "new");
+        import.signal(name);
+        import.expect_interrupted();
         drop(stdin);
         assert!(sandbox.names().is_empty());
     }
 }
 
+/// As in every script that starts a command with `&`, and under `nohup`.
+#[test]
+fn each_signal_undoes_an_import_while_the_others_are_ignored() {
+    let sandbox = Sandbox::new();
+    for (ignored, name) in [("INT,HUP", "-TERM"), ("HUP,TERM", "-INT"), ("INT,TERM", "-HUP")] {
+        let mut import = Program::start_ignoring(ignored, &sandbox, "store import new");
+        let stdin = import.stdin();
+        wait_until_making(&sandbox, "new");
+        import.signal(name);
+        import.expect_interrupted();
+        drop(stdin);
+        assert!(sandbox.names().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    let sandbox = Sandbox::new();
+    let mut import = Program::start_ignoring("INT,HUP,TERM", &sandbox, "store import new");
+    let mut stdin = import.stdin();
+    wait_until_making(&sandbox, "new");
+    for name in ["-INT", "-HUP", "-TERM"] {
+        import.signal(name);
+    }
+    stdin.write_all(b"alice\t1\n").unwrap();
+    drop(stdin);
+    assert_eq!(import.ended().status.code(), Some(0));
+    assert_eq!(sandbox.yes("store get new alice"), "1");
+}
+
 /// More may come on the standard input, so it isn't done.
 #[test]
-fn a_store_that_is_being_made_is_gone_and_another_stays() {
+fn an_interrupted_import_removes_a_new_store_and_keeps_an_existing_one() {
     let sandbox = Sandbox::new();
     sandbox.write("pairs", "alice\t1\n");
     sandbox.yes("store import old pairs");
     fs::create_dir(sandbox.path("empty")).unwrap();
-    for (store, is_begun) in [("new", true), ("empty", true), ("old", false)] {
-        let mut child = start(&sandbox, &format!("store import {store}"));
-        let mut stdin = child.stdin.take().unwrap();
+    for store in ["new", "empty", "old"] {
+        let mut import = Program::start(&sandbox, &format!("store import {store}"));
+        let mut stdin = import.stdin();
         stdin.write_all(lines("key\t", 100_000).as_bytes()).unwrap();
-        let path = sandbox.path(store);
-        let is_making = || fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some());
-        wait_until("it has begun", || !is_begun || is_making());
-        interrupt(&child);
-        expect_interrupted(&child.wait_with_output().unwrap());
+        if store != "old" {
+            wait_until_making(&sandbox, store);
+        }
+        import.signal("-INT");
+        import.expect_interrupted();
     }
     assert_eq!(sandbox.names(), ["empty", "old", "pairs"]);
     assert_eq!(fs::read_dir(sandbox.path("empty")).unwrap().count(), 0);
@@ -111,17 +195,78 @@ fn a_store_that_is_being_made_is_gone_and_another_stays() {
     assert_eq!(sandbox.yes("store get old alice"), "1");
 }
 
+#[test]
+fn an_interrupted_list_add_removes_new_lists_and_keeps_existing_ones() {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys", "alice\n");
+    sandbox.yes("list add old --yes keys");
+    for lists in ["new", "old"] {
+        let mut add = Program::start(&sandbox, &format!("list add {lists} --yes -"));
+        let mut stdin = add.stdin();
+        stdin.write_all(lines("key", 100_000).as_bytes()).unwrap();
+        if lists == "new" {
+            wait_until_making(&sandbox, lists);
+        }
+        add.signal("-INT");
+        add.expect_interrupted();
+    }
+    assert_eq!(sandbox.names(), ["keys", "old"]);
+    sandbox.yes("list build --from old -o list");
+    sandbox.yes("list verify list --yes keys");
+}
+
+#[test]
+fn directories_of_killed_imports_are_removed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("pairs", "alice\t1\n");
+    sandbox.write("keys", "alice\n");
+    for (begin, finish) in [
+        ("store import new", "store import new pairs"),
+        ("list add new --yes -", "list add new --yes keys"),
+    ] {
+        let mut killed = Program::start(&sandbox, begin);
+        let stdin = killed.stdin();
+        wait_until_making(&sandbox, "new");
+        killed.signal("-KILL");
+        killed.ended();
+        drop(stdin);
+        assert_eq!(hidden(&sandbox, "new").len(), 1);
+        sandbox.yes(finish);
+        assert!(hidden(&sandbox, "new").is_empty());
+        fs::remove_dir_all(sandbox.path("new")).unwrap();
+    }
+}
+
+#[test]
+fn directories_of_running_imports_stay() {
+    let sandbox = Sandbox::new();
+    sandbox.write("pairs", "alice\t1\n");
+    let mut slow = Program::start(&sandbox, "store import new");
+    let stdin = slow.stdin();
+    wait_until_making(&sandbox, "new");
+    sandbox.yes("store import new pairs");
+    sandbox.yes("store put new bob 2");
+    assert_eq!(hidden(&sandbox, "new").len(), 1);
+    drop(stdin);
+    let output = slow.ended();
+    assert_eq!(output.status.code(), Some(2), "the other import was faster");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("another process has created something here meanwhile"), "{told}");
+    assert!(hidden(&sandbox, "new").is_empty());
+    assert_eq!(sandbox.yes("store get new alice"), "1");
+}
+
 /// There is a whole filter, or none.
 #[test]
-fn a_filter_is_never_half_written() {
+fn an_interrupted_build_leaves_no_half_written_filter() {
     let sandbox = Sandbox::new();
     sandbox.write("keys", lines("key", 300_000));
     let build = "filter build keys -o new --secret-file secret";
     for milliseconds in (0..200).step_by(10) {
-        let child = start(&sandbox, build);
+        let build = Program::start(&sandbox, build);
         std::thread::sleep(Duration::from_millis(milliseconds));
-        interrupt(&child);
-        child.wait_with_output().unwrap();
+        build.signal("-INT");
+        build.ended();
         if sandbox.names() != ["keys"] {
             assert_eq!(sandbox.names(), ["keys", "new", "secret"], "after {milliseconds} ms");
             sandbox.yes("filter verify new --keys keys --secret-file secret");

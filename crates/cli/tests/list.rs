@@ -39,6 +39,9 @@ fn listed_keys_are_right() {
 #[test]
 fn a_key_on_both_lists_is_named_unless_one_is_preferred() {
     let sandbox = with_lists();
+    sandbox.write("escapes.txt", "evil\x1b[2J\n");
+    let run = sandbox.run("list build --yes escapes.txt --no escapes.txt -o both.list");
+    assert!(run.stderr.contains(r#"line 1, "evil\u{1b}[2J""#), "{}", run.stderr);
     sandbox.write("other.txt", "good1\n\nevil77\n");
     let run = sandbox.run("list build --yes yes.txt --no other.txt -o both.list");
     assert_eq!(run.code, 2);

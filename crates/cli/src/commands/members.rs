@@ -7,16 +7,19 @@
 use crate::input::{Block, Encoding, Lines, check_stdin_once};
 use crate::progress::Total;
 use crate::session::Session;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, Builder};
 use std::vec::IntoIter;
 use twiceshy::{Hash, KeyedHasher};
 
 /// Threads that hash, and then sort.
 const WORKERS: usize = 2;
+
+/// What failed if a thread can't be started.
+pub(super) const NO_THREAD: &str = "a thread can't be started";
 
 /// Blocks that may wait for a worker.
 const WAITING: usize = 4;
@@ -83,9 +86,11 @@ impl Members {
         let parts: Result<Vec<Buckets>> = thread::scope(|scope| {
             let work = |give_back: Sender<Block>| {
                 let blocks = &blocks;
-                scope.spawn(move || hash_blocks(blocks, &give_back, keys, hasher))
+                let work = move || hash_blocks(blocks, &give_back, keys, hasher);
+                Builder::new().spawn_scoped(scope, work).context(NO_THREAD)
             };
-            let workers: Vec<_> = (0..WORKERS).map(|_| work(give_back.clone())).collect();
+            let workers = (0..WORKERS).map(|_| work(give_back.clone()));
+            let workers: Vec<_> = workers.collect::<Result<_>>()?;
             let read = paths.iter().try_for_each(|path| {
                 let mut lines = Lines::open(path, encoding, session)?;
                 while let Some(block) = lines.next_block()? {
@@ -108,7 +113,7 @@ impl Members {
         let parts = parts?;
         let keys = parts.iter().map(|part| part.len() as u64).sum();
         let _progress = session.progress("sorting", Total::Unknown);
-        Ok(Self { sorted: sorted(parts), keys })
+        Ok(Self { sorted: sorted(parts)?, keys })
     }
 
     /// How many different keys there are.
@@ -142,16 +147,16 @@ fn hash_blocks(
 }
 
 /// The hashes of all parts together, sorted and without repetitions.
-fn sorted(parts: Vec<Buckets>) -> Buckets {
+fn sorted(parts: Vec<Buckets>) -> Result<Buckets> {
     let mut parts = parts.into_iter();
     let mut sorted = parts.next().unwrap_or_else(Buckets::new);
     let mut parts: Vec<_> = parts.map(|Buckets(part)| part.into_iter()).collect();
     let share = sorted.0.len().div_ceil(WORKERS);
-    thread::scope(|scope| {
+    thread::scope(|scope| -> Result<()> {
         for buckets in sorted.0.chunks_mut(share) {
             let take = |part: &mut IntoIter<Vec<Hash>>| part.take(buckets.len()).collect();
             let others: Vec<Vec<_>> = parts.iter_mut().map(take).collect();
-            scope.spawn(move || {
+            let sort = move || {
                 for other in others {
                     for (bucket, mut more) in buckets.iter_mut().zip(other) {
                         bucket.append(&mut more);
@@ -161,10 +166,12 @@ fn sorted(parts: Vec<Buckets>) -> Buckets {
                     bucket.sort_unstable();
                     bucket.dedup();
                 }
-            });
+            };
+            Builder::new().spawn_scoped(scope, sort).context(NO_THREAD)?;
         }
-    });
-    sorted
+        Ok(())
+    })?;
+    Ok(sorted)
 }
 
 #[cfg(test)]
@@ -181,7 +188,7 @@ mod tests {
             numbers.map(hash).chain(uneven).for_each(|hash| buckets.push(hash));
             buckets
         };
-        let sorted = sorted(vec![bucketed(1..5000), bucketed(3000..9000)]);
+        let sorted = sorted(vec![bucketed(1..5000), bucketed(3000..9000)]).unwrap();
         let all = (1..9000).map(hash).chain((1..9000).map(Hash::from_u128));
         let mut expected: Vec<Hash> = all.collect();
         expected.sort_unstable();

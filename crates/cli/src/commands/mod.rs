@@ -1,8 +1,10 @@
 //! What is done.
 
+mod closing;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod filter;
 pub(crate) mod list;
+mod making;
 mod members;
 pub(crate) mod store;

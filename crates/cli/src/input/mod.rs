@@ -154,7 +154,7 @@ impl Lines {
     /// many bytes they have.
     fn read_lines(&mut self, buffer: &mut Vec<u8>) -> Result<usize> {
         let mut filled = self.begun.len();
-        buffer.resize(buffer.len().max(self.block_size).max(2 * filled), 0);
+        self.grow(buffer, buffer.len().max(self.block_size).max(2 * filled))?;
         buffer[..filled].copy_from_slice(&self.begun);
         self.begun.clear();
         loop {
@@ -172,8 +172,15 @@ impl Lines {
                 bail!("{}: line {} is longer than {filled} bytes", self.name, self.count + 1);
             }
             // Twice as long, so that a long line isn't searched again and again.
-            buffer.resize(2 * filled, 0);
+            self.grow(buffer, 2 * filled)?;
         }
+    }
+
+    fn grow(&self, buffer: &mut Vec<u8>, len: usize) -> Result<()> {
+        let grown = buffer.try_reserve_exact(len - buffer.len());
+        grown.with_context(|| format!("{}: line {}", self.name, self.count + 1))?;
+        buffer.resize(len, 0);
+        Ok(())
     }
 
     /// Reads until there is no more, or no more room; returns how much it was.

@@ -16,7 +16,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Looks whether a file can be there, before any work is done for it.
+    /// Checks that a file can be written, before any work is done for it.
     pub(crate) fn new(path: &Path) -> Result<Self> {
         let name = || path.display().to_string();
         if path == Path::new("-") {
@@ -28,9 +28,7 @@ impl Target {
             }
             Ok(metadata) if !metadata.is_file() => Ok(Self { path: path.into(), is_special: true }),
             // A link is followed, so that it is the file behind it that is replaced.
-            Ok(_) => {
-                Ok(Self { path: fs::canonicalize(path).with_context(name)?, is_special: false })
-            }
+            Ok(_) => Self::file(fs::canonicalize(path).with_context(name)?),
             Err(error) if error.kind() == ErrorKind::NotFound => Self::new_file(path),
             Err(error) => Err(error).with_context(name),
         }
@@ -42,7 +40,13 @@ impl Target {
         if path.is_symlink() {
             bail!("{}: this is a link that leads nowhere", path.display());
         }
-        Ok(Self { path: path.into(), is_special: false })
+        Self::file(path.into())
+    }
+
+    /// Checks that files can be created beside it.
+    fn file(path: PathBuf) -> Result<Self> {
+        tempfile::tempfile_in(folder(&path)).with_context(|| path.display().to_string())?;
+        Ok(Self { path, is_special: false })
     }
 
     /// Refuses to replace what is needed for something else.

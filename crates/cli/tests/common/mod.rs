@@ -5,7 +5,11 @@
 use assert_cmd::Command;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// Programs that run longer are killed.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 
 pub(crate) struct Sandbox {
     directory: TempDir,
@@ -96,9 +100,18 @@ impl Sandbox {
 
     /// Runs a line of the shell, in which `$T` is the program.
     pub(crate) fn shell(&self, line: &str) -> Run {
-        let mut shell = Command::new("sh");
-        shell.current_dir(self.directory.path()).args(["-c", line]);
+        // Kills all processes of the line, so that none of them keeps its output open.
+        let mut shell = Command::new("timeout");
+        let seconds = PATIENCE.as_secs().to_string();
+        shell.current_dir(self.directory.path()).args([
+            "--signal=KILL",
+            &seconds,
+            "sh",
+            "-c",
+            line,
+        ]);
         shell.env("T", assert_cmd::cargo::cargo_bin!("twiceshy"));
+        shell.env_remove("RUST_BACKTRACE");
         finished(&mut shell)
     }
 }
@@ -112,7 +125,7 @@ pub(crate) fn failed(run: &Run, line: &str, reason: &str) {
 }
 
 fn finished(command: &mut Command) -> Run {
-    let output = command.output().unwrap();
+    let output = command.timeout(2 * PATIENCE).output().unwrap();
     Run {
         code: output.status.code().expect("it wasn't killed"),
         stdout: output.stdout,

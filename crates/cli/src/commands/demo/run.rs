@@ -6,13 +6,14 @@ use super::Demo;
 use super::results::{Results, Run, Tally, Traffic};
 use super::subject::{Setting, Subject};
 use super::traffic::{HOSTILE, skewed};
+use crate::commands::members::NO_THREAD;
 use crate::interrupt;
 use crate::progress::{Total, turn_to};
 use crate::session::Session;
-use anyhow::{Error, Result};
+use anyhow::{Context as _, Error, Result};
 use indicatif::ProgressBar;
 use std::path::Path;
-use std::thread;
+use std::thread::{self, Builder};
 use std::time::Instant;
 use twiceshy_workloads::adversary::{Collector, CollectorConfig, Query, Reply, Victim};
 
@@ -58,12 +59,12 @@ pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Re
 
 /// Both at once, because that takes longest.
 fn fill(subjects: [&Subject; 2], bar: &ProgressBar) -> Result<()> {
+    let [one, other] = subjects;
+    let fill = |subject: &Subject| subject.fill(|| bar.inc(1));
     thread::scope(|scope| {
-        let threads = subjects.map(|subject| scope.spawn(|| subject.fill(|| bar.inc(1))));
-        threads.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(filled) => filled,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
+        let thread = Builder::new().spawn_scoped(scope, || fill(other)).context(NO_THREAD)?;
+        let filled = fill(one);
+        filled.and(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }
 

@@ -1,6 +1,6 @@
 //! `twiceshy list add`.
 
-use super::directory::each_block;
+use super::directory::{KeptLists, each_block, in_new_or_existing};
 use crate::exit::Answer;
 use crate::input::{Encoding, check_stdin_once, is_stdin};
 use crate::output::Report;
@@ -17,9 +17,11 @@ Examples:
   echo evil.example | twiceshy list add blocked.lists --yes -
   twiceshy list build --from blocked.lists -o blocked.list
 
-Makes the directory, if there is none. Keys are lines as they are. A key that is on the other list
-is an error that names it; remove it there first. Keys that were added before stay then; all that
-was added survives crashes.";
+The directory is created if there is none. If the command then fails or is interrupted, the new
+directory is removed. Keys that were added to existing lists by then stay.
+
+A key is a line as it is. A key that is already on the other list is an error, which names the key;
+remove it from the other list first.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -47,16 +49,21 @@ impl Add {
             bail!("there is nothing to add; give --yes or --no");
         }
         check_stdin_once(&[&self.yes[..], &self.no].concat())?;
-        // Before there is a directory.
+        // Before there is a directory; only `-` can't be checked.
         for path in self.yes.iter().chain(&self.no).filter(|path| !is_stdin(path)) {
             fs::metadata(path).with_context(|| path.display().to_string())?;
         }
-        let name = || self.lists.display().to_string();
         let options = match self.rate {
             Some(rate) => ListOptions::new().false_positive_rate(rate),
             None => ListOptions::new(),
         };
-        let lists = options.open(&self.lists).with_context(name)?;
+        let report = in_new_or_existing(&self.lists, &options, |lists| self.add(lists, session))?;
+        session.output.report(&report)?;
+        Ok(Answer::Yes)
+    }
+
+    fn add(&self, lists: &KeptLists, session: &Session) -> Result<Report> {
+        let name = || self.lists.display().to_string();
         let encoding = Encoding::from_option(self.bytes);
         let (mut yes, mut no) = (0, 0);
         for (list, paths, added) in
@@ -67,13 +74,10 @@ impl Add {
                 Ok(())
             })?;
         }
-        let report = Report::new()
+        Ok(Report::new()
             .count("added to yes", yes)
             .count("added to no", no)
             .count("yes-keys", lists.len(List::Yes))
-            .count("no-keys", lists.len(List::No));
-        lists.close().with_context(name)?;
-        session.output.report(&report)?;
-        Ok(Answer::Yes)
+            .count("no-keys", lists.len(List::No)))
     }
 }

@@ -3,6 +3,7 @@
 use super::directory::existing;
 use super::file::{ListFilter, load};
 use super::matching::{Asked, Listed, Matching};
+use crate::commands::closing::closed;
 use crate::commands::members::{KeysOfLine, Members};
 use crate::exit::Answer;
 use crate::input::{Encoding, Lines, check_stdin_once, is_stdin};
@@ -189,6 +190,7 @@ impl Build {
                     keys.each(line, |key| is_found |= hasher.hash_bytes(key) == hash);
                     if is_found {
                         let line = String::from_utf8_lossy(line);
+                        let line = line.escape_debug();
                         return Ok(format!("{}: line {number}, \"{line}\"", path.display()));
                     }
                 }
@@ -209,8 +211,8 @@ impl Lists {
     /// this one, if one is expected.
     fn kept(directory: &Path, expected: Option<&Secret>) -> Result<(Self, Secret)> {
         let lists = existing(directory)?;
-        let exported = lists.export().and_then(|export| lists.close().map(|()| export));
-        let export = exported.with_context(|| directory.display().to_string())?;
+        let export = lists.export().with_context(|| directory.display().to_string())?;
+        closed(directory, lists.close())?;
         if expected.is_some_and(|expected| expected.expose() != export.secret.expose()) {
             bail!(
                 "the list to be like has another secret than {}; build it from there",

@@ -1,6 +1,7 @@
 //! `twiceshy list remove`.
 
 use super::directory::{each_block, existing};
+use crate::commands::closing::closed;
 use crate::exit::Answer;
 use crate::input::{Encoding, check_stdin_once};
 use crate::output::Report;
@@ -63,7 +64,7 @@ impl Remove {
             .count("missing", missing)
             .count("yes-keys", lists.len(List::Yes))
             .count("no-keys", lists.len(List::No));
-        lists.close().with_context(name)?;
+        closed(&self.lists, lists.close())?;
         session.output.report(&report)?;
         Ok(Answer::of(missing == 0))
     }

@@ -27,15 +27,17 @@ pub(crate) struct Delete {
 impl Delete {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let store = existing(&self.store, Filter::Ready, session)?;
-        let mut all = true;
-        for key in &self.keys {
-            let key = key.as_encoded_bytes();
-            let deleted = store.delete(key).with_context(|| self.store.display().to_string())?;
-            all &= deleted;
+        let mut deleted = Vec::new();
+        let keys = || self.keys.iter().map(|key| key.as_encoded_bytes());
+        let done =
+            keys().try_for_each(|key| store.delete(key).map(|was_there| deleted.push(was_there)));
+        // Nobody may want to read all of it, but all keys are to be deleted.
+        for (key, &deleted) in keys().zip(&deleted) {
             let report = Report::new().key("key", key).yes("deleted", deleted);
             session.output.report_if_json(&report)?;
         }
+        done.with_context(|| self.store.display().to_string())?;
         close(store, &self.store, session)?;
-        Ok(Answer::of(all))
+        Ok(Answer::of(!deleted.contains(&false)))
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let key = self.key.as_encoded_bytes();
-        // One key isn't worth waiting for a filter that has to be built again.
+        // After a crash, the answer doesn't wait until the filter is built again.
         let store = existing(&self.store, Filter::Behind, session)?;
         let value = store.get(key).with_context(|| self.store.display().to_string())?;
         if session.output.is_json() {
@@ -40,6 +40,8 @@ impl Get {
         } else if let Some(value) = &value {
             session.output.bytes(value)?;
         }
+        // Closing may take long: it waits until a filter that is being built can be saved.
+        session.output.flush()?;
         close(store, &self.store, session)?;
         Ok(Answer::of(value.is_some()))
     }

@@ -22,12 +22,14 @@ Examples:
 A line is a key, a tab and a value; further tabs belong to the value. Of a key that comes twice,
 the last value counts.
 
-The store is made if there is none, with --capacity, --rate and --layout, and if the import fails
-or is interrupted then, it is gone again. A store that was there keeps its layout, and `twiceshy
-store rebuild` changes its filter; if the import is interrupted, what was written by then stays.
+The store is created if there is none, with --capacity, --rate and --layout. If the import then
+fails or is interrupted, the new store is removed. An existing store keeps its layout; `twiceshy
+store rebuild` changes its filter. If the import is interrupted, what it has written to an existing
+store stays.
 
-Files are read twice, so that a bad line is found before anything is written. The standard input
-can't be: what comes before a bad line is imported then, if the store was there before.";
+Files are read twice. The first reading finds lines without a separator and keys that are too long
+before anything is written. The standard input can be read only once: if it has a bad line, the
+lines before it are imported into an existing store.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -106,7 +108,7 @@ impl Import {
         Lines::open(file, Encoding::from_option(self.bytes), session)
     }
 
-    /// Whether all lines are pairs; of what can be read only once, whether it is there.
+    /// Checks all lines of a file. An input that can be read only once must exist.
     fn check(&self, file: &Path, form: &Form, session: &Session) -> Result<()> {
         if is_stdin(file) {
             return Ok(());

@@ -1,13 +1,12 @@
 //! `twiceshy store`: guarded stores in directories.
 //!
-//! [`open`] finds and opens them, [`making`] makes them; [`pairs`] reads pairs from lines, [`shape`] says
-//! what filter they get.
+//! [`open`] finds, creates and opens them, [`pairs`] reads pairs from lines, [`shape`] says what
+//! filter they get.
 
 mod check;
 mod delete;
 mod get;
 mod import;
-mod making;
 mod open;
 mod pairs;
 mod put;

@@ -1,6 +1,7 @@
 //! Finding, making and opening stores.
 
-use super::making::Making;
+use crate::commands::closing::closed;
+use crate::commands::making::{DATA, Making, remove_abandoned};
 use crate::interrupt;
 use crate::progress::{Total, turn_to};
 use crate::session::Session;
@@ -10,9 +11,6 @@ use std::path::Path;
 use twiceshy_store::{FjallBackend, FjallOptions, GuardedStore, Options, StoreError};
 
 pub(super) type Store = GuardedStore<FjallBackend>;
-
-/// Where a store has its data.
-pub(super) const DATA: &str = "data";
 
 /// When a store may be used.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,8 +77,8 @@ fn open(
     Ok(store)
 }
 
-/// Does something with a store, and closes it; makes it first, if there is none. If that fails,
-/// there is none either.
+/// Does some work with a store, and closes it; creates the store first, if there is none. If the
+/// work fails, a new store is removed again.
 pub(super) fn in_new_or_existing<T>(
     directory: &Path,
     options: &Options,
@@ -88,15 +86,16 @@ pub(super) fn in_new_or_existing<T>(
     work: impl FnOnce(&Store, Origin) -> Result<T>,
 ) -> Result<T> {
     let existing = options.clone().create(false);
+    remove_abandoned(directory);
     match open(directory, &existing, Filter::Ready, session) {
         Err(StoreError::Missing) => {
-            let making = Making::begin(directory)?;
-            // Opening would make what was removed a moment ago.
+            let making = Making::begin(directory, "a store")?;
+            // Opening would create again what a signal has just removed.
             let held = interrupt::hold();
             let store = found(directory, open(making.path(), options, Filter::Ready, session))?;
             drop(held);
             let done = work(&store, Origin::New)?;
-            close(store, making.path(), session)?;
+            close(store, directory, session)?;
             making.finish()?;
             Ok(done)
         }
@@ -116,8 +115,8 @@ pub(super) enum Origin {
     Existing,
 }
 
-/// Saves the filter.
+/// Closes a store, and saves its filter.
 pub(super) fn close(store: Store, directory: &Path, session: &Session) -> Result<()> {
     let _progress = session.progress("saving the filter", Total::Unknown);
-    store.close().with_context(|| directory.display().to_string())
+    closed(directory, store.close())
 }

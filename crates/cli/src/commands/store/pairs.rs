@@ -1,7 +1,8 @@
 //! Pairs from lines.
 
+use super::open::Store;
 use crate::input::{Block, Lines};
-use anyhow::{Error, Result, anyhow};
+use anyhow::{Context as _, Error, Result, anyhow};
 
 /// How a line is a pair.
 pub(super) enum Form {
@@ -24,15 +25,18 @@ impl Form {
         }
     }
 
-    /// The pairs of a block.
+    /// Returns the pairs of a block, and an error for each line that a store can't take.
     fn pairs(&self, block: &Block, name: &str) -> impl Iterator<Item = Result<Pair>> {
         block.numbered().map(move |(number, line)| {
-            let wrong = || anyhow!("{name}: line {number} has no separator; see --separator");
-            self.split(line).map(|(key, value)| (key.into(), value.into())).ok_or_else(wrong)
+            let (key, value) = self.split(line).ok_or_else(|| {
+                anyhow!("{name}: line {number} has no separator; see --separator")
+            })?;
+            Store::check_pair(key, value).with_context(|| format!("{name}: line {number}"))?;
+            Ok((key.into(), value.into()))
         })
     }
 
-    /// Whether all lines are pairs.
+    /// Checks that all lines are pairs that a store can take.
     pub(super) fn check(&self, mut lines: Lines) -> Result<()> {
         while let Some(block) = lines.next_block()? {
             self.pairs(&block, lines.name()).try_for_each(|pair| pair.map(drop))?;
@@ -41,12 +45,12 @@ impl Form {
     }
 }
 
-/// The pairs of a source, up to the first line that is none.
+/// The pairs of a source, up to the first bad line.
 pub(super) struct Pairs<'a> {
     lines: Lines,
     form: &'a Form,
     block: std::vec::IntoIter<Pair>,
-    /// Why there are no more; the store takes pairs, and no errors.
+    /// The error of the bad line.
     pub(super) error: Option<Error>,
 }
 

@@ -1,0 +1,128 @@
+//! New directories of stores and lists: complete, or not there at all.
+
+use crate::interrupt::{self, Undo};
+use anyhow::{Context as _, Result, bail};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// Where stores and lists have their data, in their directories.
+pub(super) const DATA: &str = "data";
+
+/// A store or lists in the making, in a hidden directory within their own, and moved out of it when
+/// they are complete. If that fails or is interrupted, only what nobody else has seen is removed.
+///
+/// The hidden directory is locked. One whose lock is free was left by a process that was killed.
+pub(super) struct Making {
+    directory: PathBuf,
+    is_directory_new: bool,
+    hidden: PathBuf,
+    // Dropped before the lock.
+    _removal: Undo,
+    _lock: Option<File>,
+}
+
+const HIDDEN: &str = ".twiceshy-making-";
+
+impl Making {
+    /// Begins to make a store or lists (`kind`) in a directory that has none of them in it.
+    pub(super) fn begin(directory: &Path, kind: &str) -> Result<Self> {
+        let name = || directory.display().to_string();
+        let mut held = interrupt::hold();
+        let is_directory_new = match fs::create_dir(directory) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error).with_context(name),
+        };
+        for entry in fs::read_dir(directory).with_context(name)? {
+            // Other processes may be making one, too.
+            if !is_hidden(&entry.with_context(name)?) {
+                bail!("{}: this is neither {kind} nor empty; name a new directory", name());
+            }
+        }
+        let parent = directory.to_path_buf();
+        let remove_parent = move || {
+            if is_directory_new {
+                // Does nothing if there is anything in it.
+                let _ = fs::remove_dir(&parent);
+            }
+        };
+        let hidden = create_hidden(directory);
+        let (hidden, lock) = hidden.inspect_err(|_| remove_parent()).with_context(name)?;
+        let removed = hidden.clone();
+        let removal = held.undo(move || {
+            interrupt::remove(&removed);
+            remove_parent();
+        });
+        let directory = directory.into();
+        Ok(Self { directory, is_directory_new, hidden, _removal: removal, _lock: lock })
+    }
+
+    /// Where it is made.
+    pub(super) fn path(&self) -> &Path {
+        &self.hidden
+    }
+
+    /// Moves the store or the lists, which must be closed, to where they belong.
+    pub(super) fn finish(self) -> Result<()> {
+        let _held = interrupt::hold();
+        self.publish().with_context(|| self.directory.display().to_string())
+    }
+
+    fn publish(&self) -> io::Result<()> {
+        let (hidden, visible) = (self.hidden.join(DATA), self.directory.join(DATA));
+        fs::rename(&hidden, &visible).map_err(|error| match error.kind() {
+            ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => io::Error::other(
+                "another process has created something here meanwhile; run the command again",
+            ),
+            _ => error,
+        })?;
+        self.sync().or_else(|error| fs::rename(&visible, &hidden).and(Err(error)))?;
+        // The saved filter follows. If it can't, the next opening builds it again.
+        for entry in fs::read_dir(&self.hidden).into_iter().flatten().flatten() {
+            let _ = fs::rename(entry.path(), self.directory.join(entry.file_name()));
+        }
+        Ok(())
+    }
+
+    /// Makes the new entries of directories durable, where directories can be opened.
+    fn sync(&self) -> io::Result<()> {
+        let absolute = fs::canonicalize(&self.directory)?;
+        let parent = absolute.parent().filter(|_| self.is_directory_new);
+        for directory in [Some(&*absolute), parent].into_iter().flatten() {
+            if let Ok(directory) = File::open(directory) {
+                directory.sync_all()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes what processes that were killed have left in a directory.
+pub(super) fn remove_abandoned(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten().filter(is_hidden) {
+        // The lock is held until the directory is gone.
+        if let Ok(hidden) = File::open(entry.path())
+            && hidden.try_lock().is_ok()
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn is_hidden(entry: &fs::DirEntry) -> bool {
+    let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+    is_directory && entry.file_name().to_string_lossy().starts_with(HIDDEN)
+}
+
+/// Creates a hidden directory and locks it, where directories can be locked.
+fn create_hidden(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
+    loop {
+        let hidden = tempfile::Builder::new().prefix(HIDDEN).tempdir_in(directory)?.keep();
+        let lock = File::open(&hidden).ok().filter(|hidden| hidden.lock().is_ok());
+        // Before it was locked, somebody may have removed it as abandoned.
+        if hidden.exists() {
+            return Ok((hidden, lock));
+        }
+    }
+}

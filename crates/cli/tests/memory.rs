@@ -1,0 +1,66 @@
+//! Too little memory.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{lines, prepared};
+
+/// Threads need memory, too. Where it ends depends on the limit.
+#[test]
+fn commands_without_memory_fail_with_a_message() {
+    let sandbox = prepared();
+    sandbox.write("many", lines("key", 50_000));
+    sandbox.yes("store import large many --keys-only");
+    let mut failures = 0;
+    for line in [
+        "filter build many -o new",
+        "filter check filter many --count",
+        "list build --yes many -o new.list",
+        "list add new.lists --yes many",
+        "store import new.store many --keys-only",
+        "store put store alice 2",
+        "store get large key7",
+        "store rebuild large",
+        "demo --keys 1000 --queries 1000 --directory folder",
+    ] {
+        for kilobytes in [11_000, 13_000, 16_000, 20_000, 25_000, 35_000, 100_000] {
+            let start = format!("ulimit -v {kilobytes}; $T --version > version || exit 100");
+            let run = sandbox.shell(&format!("{start}; $T {line}"));
+            if run.code == 100 {
+                continue; // It can't even be loaded.
+            }
+            assert!(run.code <= 2, "{line}: {} {}", run.code, run.stderr);
+            assert_eq!(run.code == 2, !run.stderr.is_empty(), "{line}: {}", run.stderr);
+            failures += u64::from(run.code == 2);
+            sandbox.shell("rm -rf new new.list new.lists new.store");
+        }
+    }
+    assert!(failures > 0);
+    sandbox.yes("store verify store");
+    sandbox.yes("store verify large");
+}
+
+#[test]
+fn a_line_that_needs_too_much_memory_is_named() {
+    let sandbox = prepared();
+    let line = "{ ulimit -v 200000; $T filter build -o new; }";
+    let run = sandbox.shell(&format!("yes | tr -d '\\n' | head -c 300000000 | {line}"));
+    common::failed(&run, line, "standard input: line 1: memory allocation failed");
+}
+
+#[test]
+fn a_capacity_that_needs_too_much_memory_is_refused() {
+    let sandbox = prepared();
+    let before = sandbox.names();
+    for line in [
+        "filter build keys -o new --capacity 10000000000",
+        "store import new pairs --capacity 10000000000",
+        "store rebuild store --capacity 10000000000",
+    ] {
+        let run = sandbox.shell(&format!("ulimit -v 1000000; $T {line}"));
+        common::failed(&run, line, "memory");
+        assert_eq!(sandbox.names(), before, "{line}");
+    }
+    sandbox.yes("store verify store");
+}
