@@ -88,6 +88,7 @@ fn show(
     forget(&profile)?;
     let said = output(&[
         "timeout",
+        "--kill-after=10",
         "120",
         "chromium",
         "--headless",

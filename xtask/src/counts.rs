@@ -7,7 +7,7 @@ use crate::shell::{self, Done, command, install, output};
 
 /// Instructions of one operation of a filter, as recorded; 2^15 slots, 90 % load, 9-bit remainders
 /// in the adaptive quotient filter, and 8-bit ones in the others.
-const RECORDED: [(&str, &str, f64); 18] = [
+const RECORDED: [(&str, &str, f64); 26] = [
     ("aqf", "negative", 105.3),
     ("aqf", "positive", 129.4),
     ("aqf", "negative-many", 104.7),
@@ -19,13 +19,21 @@ const RECORDED: [(&str, &str, f64); 18] = [
     ("taf", "negative", 93.2),
     ("taf", "positive", 103.8),
     ("taf", "insert", 235.3),
-    ("taf-adapted", "negative", 199.6),
+    ("taf-adapted", "negative", 164.1),
     ("taf-adapted", "positive", 986.1),
+    ("taf", "adapt", 13627.7),
+    ("taf-adapted", "adapt", 44981.7),
+    ("taf-adapted", "check", 1058.7),
+    ("taf-adapted", "insert", 9817.7),
     ("exaf", "negative", 89.1),
     ("exaf", "positive", 104.1),
     ("exaf", "insert", 235.3),
     ("exaf-adapted", "negative", 92.8),
     ("exaf-adapted", "positive", 811.6),
+    ("exaf", "adapt", 13007.1),
+    ("exaf-adapted", "adapt", 21481.9),
+    ("exaf-adapted", "check", 802.5),
+    ("exaf-adapted", "insert", 6330.7),
 ];
 
 /// How much more is still well; compilers differ.

@@ -1,10 +1,14 @@
 //! `cargo xtask test`.
 
 use crate::shell::{self, Done, command, output, succeeds};
-use crate::{browser, counts, fuzz};
+use crate::{browser, counts, fuzz, torture};
 
 /// Seconds for each fuzz target: enough to see that it runs.
 const FUZZ_SECONDS: u32 = 10;
+
+/// How long the stores are attacked: enough for every store and almost every kind of fault.
+const TORTURE_SECONDS: &str = "25";
+const TORTURE_SEED: &str = "28";
 
 fn run_all(steps: &[&[&str]]) -> Done {
     steps.iter().try_for_each(|words| shell::run(command(words)))
@@ -42,6 +46,7 @@ pub(crate) fn run() -> Done {
     run_benchmark("list", "--yes 2000 --no 20000 --rounds 1")?;
     run_benchmark("aqf-ops", "--log2-slots 12 --rounds 1")?;
     run_benchmark("store", "--pairs 5000 --queries 2000")?;
+    torture::run(&[TORTURE_SECONDS, TORTURE_SEED])?;
     let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     shell::run(docs)?;

@@ -1,0 +1,126 @@
+//! What was hit, and what came of it.
+
+use crate::plan::{Fault, Store};
+use crate::script::names;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// A kind of fault at a public operation.
+type Pair = (Store, &'static str, Fault);
+
+#[derive(Debug, Default)]
+pub(crate) struct Coverage {
+    /// How often each pair was hit.
+    hits: BTreeMap<Pair, u64>,
+    /// In how many scripts each pair was seen to be possible.
+    possible: BTreeMap<Pair, u64>,
+    /// How often each system call was hit.
+    calls: BTreeMap<(String, Fault), u64>,
+    pub(crate) totals: Totals,
+    /// Cases that went wrong, and how.
+    pub(crate) losses: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) cases: u64,
+    /// Cases whose fault found nothing to hit.
+    pub(crate) misses: u64,
+    pub(crate) operations: u64,
+    pub(crate) faults: u64,
+    pub(crate) reopenings: u64,
+    pub(crate) kills: u64,
+}
+
+impl Coverage {
+    /// Adds what another has found.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (pair, hits) in other.hits {
+            *self.hits.entry(pair).or_default() += hits;
+        }
+        for (pair, scripts) in other.possible {
+            *self.possible.entry(pair).or_default() += scripts;
+        }
+        for (call, hits) in other.calls {
+            *self.calls.entry(call).or_default() += hits;
+        }
+        let Totals { cases, misses, operations, faults, reopenings, kills } = other.totals;
+        self.totals.cases += cases;
+        self.totals.misses += misses;
+        self.totals.operations += operations;
+        self.totals.faults += faults;
+        self.totals.reopenings += reopenings;
+        self.totals.kills += kills;
+        self.losses.extend(other.losses);
+    }
+
+    pub(crate) fn can_hit(&mut self, store: Store, op: &'static str, fault: Fault) {
+        *self.possible.entry((store, op, fault)).or_default() += 1;
+    }
+
+    pub(crate) fn hit(&mut self, store: Store, op: &'static str, fault: Fault, times: u64) {
+        if times > 0 {
+            *self.hits.entry((store, op, fault)).or_default() += times;
+            self.totals.faults += times;
+        }
+    }
+
+    pub(crate) fn call(&mut self, call: &str, fault: Fault) {
+        *self.calls.entry((call.to_owned(), fault)).or_default() += 1;
+    }
+
+    pub(crate) fn hits(&self, store: Store, op: &'static str, fault: Fault) -> u64 {
+        self.hits.get(&(store, op, fault)).copied().unwrap_or_default()
+    }
+
+    /// Returns the pairs that could be hit in at least this many scripts, and never were. What only a thread in
+    /// the background does is seen in few of them.
+    pub(crate) fn never_hit(&self, scripts: u64) -> Vec<String> {
+        let could = self.possible.iter().filter(|(_, seen)| **seen >= scripts);
+        let missing = could.map(|(pair, _)| pair).filter(|pair| !self.hits.contains_key(pair));
+        missing.map(|(store, op, fault)| format!("{fault} at {op} of {store}")).collect()
+    }
+
+    /// The tables, of all operations: `-` stands where a fault cannot hit.
+    pub(crate) fn report(&self) -> String {
+        let mut text = String::new();
+        for store in Store::ALL {
+            let _ = write!(text, "\n{:<18}", store.to_string());
+            heading(&mut text, Fault::ALL);
+            for op in names(*store) {
+                let _ = write!(text, "  {op:<16}");
+                for fault in Fault::ALL {
+                    let pair = (*store, op, *fault);
+                    let found = self.possible.keys().find(|possible| **possible == pair);
+                    let cell = found.map_or_else(
+                        || "-".into(),
+                        |pair| self.hits.get(pair).copied().unwrap_or_default().to_string(),
+                    );
+                    let _ = write!(text, "{cell:>11}");
+                }
+                text.push('\n');
+            }
+        }
+        let calls: BTreeSet<&String> = self.calls.keys().map(|(call, _)| call).collect();
+        if !calls.is_empty() {
+            let _ = write!(text, "\n{:<18}", "system call");
+            heading(&mut text, &Fault::CALLS);
+            for call in calls {
+                let _ = write!(text, "  {call:<16}");
+                for fault in Fault::CALLS {
+                    let hits = self.calls.get(&(call.clone(), fault)).copied().unwrap_or_default();
+                    let _ = write!(text, "{hits:>11}");
+                }
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+fn heading(text: &mut String, faults: &[Fault]) {
+    for fault in faults {
+        let _ = write!(text, "{fault:>11}");
+    }
+    text.push('\n');
+}

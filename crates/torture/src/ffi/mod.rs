@@ -1,0 +1,167 @@
+//! System calls that fail as planned.
+//!
+//! This program defines the functions of the C library by which Rust's standard library reads,
+//! writes and names files. The linker prefers them to those of the library, so no preloading and no
+//! tracing is needed. Each makes the same system call, unless it is to fail. Only files below one
+//! directory are concerned: pipes and everything else are left alone.
+
+#![allow(unsafe_code)]
+
+mod shims;
+
+use crate::plan::{Counts, Fault};
+use std::ffi::{CStr, c_char, c_int, c_long};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+/// Below it, calls are counted and fail.
+static DIRECTORY: OnceLock<Vec<u8>> = OnceLock::new();
+/// Whether each file descriptor is of a file below it.
+static IS_OURS: [AtomicBool; 4096] = [const { AtomicBool::new(false) }; 4096];
+static IS_PAUSED: AtomicBool = AtomicBool::new(false);
+static IS_DARK: AtomicBool = AtomicBool::new(false);
+/// Calls by [`Class`].
+static COUNTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+/// The fault that is armed, as its place in [`Fault::CALLS`] and one more; 0 for none.
+static ARMED: AtomicUsize = AtomicUsize::new(0);
+/// Calls that the armed fault could hit, until it does.
+static LEFT: AtomicI64 = AtomicI64::new(0);
+static LASTS: AtomicBool = AtomicBool::new(false);
+
+/// What a call does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// Reads.
+    Read,
+    /// Changes something, and may need room for it.
+    Fill,
+    /// Changes something.
+    Change,
+}
+
+/// What to do instead of a call.
+enum Verdict {
+    Pass,
+    Fail(c_int),
+    /// Do it, by halves if possible, and then die.
+    Torn,
+}
+
+/// Counts calls for files below a directory from now on.
+pub(crate) fn watch(directory: &[u8]) {
+    DIRECTORY.set(directory.to_vec()).expect("one directory");
+}
+
+pub(crate) fn pause(is_paused: bool) {
+    IS_PAUSED.store(is_paused, SeqCst);
+}
+
+/// Lets every call fail that changes something, or no longer.
+pub(crate) fn black_out(is_dark: bool) {
+    IS_DARK.store(is_dark, SeqCst);
+}
+
+/// Lets the n-th call from now fail that the fault can hit, and perhaps all that follow.
+pub(crate) fn arm(fault: Fault, n: u64, lasts: bool) {
+    let place = Fault::CALLS.iter().position(|other| *other == fault);
+    LEFT.store(n.cast_signed(), SeqCst);
+    LASTS.store(lasts, SeqCst);
+    ARMED.store(place.expect("a fault of system calls") + 1, SeqCst);
+}
+
+/// The calls since the last time.
+pub(crate) fn take_counts() -> Counts {
+    let counts = [Class::Read, Class::Fill, Class::Change]
+        .map(|class| (class, COUNTS[class as usize].swap(0, SeqCst)));
+    Counts::new(|fault| {
+        let hit = counts.iter().filter(|(class, _)| can_hit(fault, *class));
+        hit.map(|(_, count)| count).sum()
+    })
+}
+
+/// Whether this fault can hit such a call.
+fn can_hit(fault: Fault, class: Class) -> bool {
+    match fault {
+        Fault::Eio => true,
+        Fault::Full => class == Class::Fill,
+        Fault::Kill | Fault::Torn => class != Class::Read,
+        _ => false,
+    }
+}
+
+/// Counts a call for one of our files, and says what to do.
+fn judge(call: &str, class: Class, is_ours: bool) -> Verdict {
+    if !is_ours || IS_PAUSED.load(SeqCst) {
+        return Verdict::Pass;
+    }
+    if class != Class::Read && IS_DARK.load(SeqCst) {
+        return Verdict::Fail(libc::EIO);
+    }
+    COUNTS[class as usize].fetch_add(1, SeqCst);
+    let armed = ARMED.load(SeqCst);
+    let Some(&fault) = armed.checked_sub(1).and_then(|place| Fault::CALLS.get(place)) else {
+        return Verdict::Pass;
+    };
+    if !can_hit(fault, class) {
+        return Verdict::Pass;
+    }
+    let left = LEFT.fetch_sub(1, SeqCst);
+    if left > 0 || (left < 0 && !LASTS.load(SeqCst)) {
+        return Verdict::Pass;
+    }
+    say(call);
+    match fault {
+        Fault::Eio => Verdict::Fail(libc::EIO),
+        Fault::Full => Verdict::Fail(libc::ENOSPC),
+        Fault::Torn => Verdict::Torn,
+        _ => die(),
+    }
+}
+
+/// Tells the parent which call is hit.
+fn say(call: &str) {
+    let line = format!("H {call}\n");
+    // SAFETY: the pointer and the length are those of a live string.
+    unsafe { libc::syscall(libc::SYS_write, 1, line.as_ptr(), line.len()) };
+}
+
+fn die() -> ! {
+    loop {
+        // SAFETY: ends this process, which is what is wanted.
+        unsafe { libc::raise(libc::SIGKILL) };
+    }
+}
+
+fn is_ours(fd: c_int) -> bool {
+    usize::try_from(fd).ok().and_then(|fd| IS_OURS.get(fd)).is_some_and(|ours| ours.load(SeqCst))
+}
+
+/// Remembers whose a file descriptor is, if it is one.
+fn opened(fd: c_long, is_ours: bool) {
+    if let Some(slot) = usize::try_from(fd).ok().and_then(|fd| IS_OURS.get(fd)) {
+        slot.store(is_ours, SeqCst);
+    }
+}
+
+/// Whether a path, or a name in a directory, is below the directory.
+///
+/// # Safety
+/// `path` must be null, or point to a string that ends with a null byte.
+unsafe fn is_below(directory: c_int, path: *const c_char) -> bool {
+    let Some(watched) = DIRECTORY.get() else { return false };
+    if path.is_null() {
+        return false;
+    }
+    // SAFETY: the caller promises it.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    path.starts_with(watched) || (!path.starts_with(b"/") && is_ours(directory))
+}
+
+/// Sets the error of the last call.
+fn fail(error: c_int) -> c_int {
+    // SAFETY: the C library's own place for this thread's error.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: it is always valid.
+    unsafe { *place = error };
+    -1
+}

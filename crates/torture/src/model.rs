@@ -1,0 +1,373 @@
+//! The exact model: all contents that the store may have.
+//!
+//! Without failed writes there is one world. A write that failed may have been carried out: then
+//! each world splits into one with it and one without it. A world is whole: of a batch, it has
+//! everything or nothing.
+
+use crate::plan::Store;
+use crate::script::{GROUP, KEYS, Key, NO, Op, Value, YES};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// What a store holds.
+pub(crate) type World = BTreeMap<Key, Value>;
+
+/// What an operation answered.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Nothing,
+    Value(Option<Value>),
+    Values(Vec<Option<Value>>),
+    Flag(bool),
+    Flags(Vec<bool>),
+    Pairs(Vec<(Key, Value)>),
+    /// How many keys are on the yes list and on the no list.
+    Lengths(u64, u64),
+    Count(u64),
+    /// The keys in doubt, how many there are, and whether all shards of the filter are ready.
+    Doubts(Vec<Key>, u64, bool),
+    /// The key is on the other list.
+    Refused,
+    /// There is a filter in this file.
+    Filter(PathBuf),
+    /// There is a copy here.
+    Copy(PathBuf),
+}
+
+/// An answer that no world explains, or another broken promise.
+pub(crate) type Checked = Result<(), String>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    store: Store,
+    worlds: BTreeSet<World>,
+    /// Whether a write has failed since the store was opened.
+    pub(crate) has_failed: bool,
+    /// How many keys a guard remembers as in doubt.
+    pub(crate) max_doubts: usize,
+    /// The keys that a guard may know to be in doubt: all of them, unless it is crowded.
+    pub(crate) doubts: BTreeSet<Key>,
+    /// Whether more keys have been in doubt than a guard remembers.
+    is_crowded: bool,
+}
+
+impl Model {
+    pub(crate) fn new(store: Store) -> Self {
+        Self {
+            store,
+            worlds: BTreeSet::from([World::new()]),
+            has_failed: false,
+            max_doubts: usize::MAX,
+            doubts: BTreeSet::new(),
+            is_crowded: false,
+        }
+    }
+
+    /// The operation was acknowledged.
+    pub(crate) fn acknowledged(&mut self, op: &Op) {
+        self.worlds = self.worlds.iter().map(|world| self.after(world, op)).collect();
+        match op {
+            Op::Settle(key) => _ = self.doubts.remove(key),
+            Op::SettleAll => self.has_no_doubts(),
+            _ => {}
+        }
+    }
+
+    /// A guard doesn't know what became of the write. Other stores ask.
+    pub(crate) fn doubt(&mut self, op: &Op) {
+        if self.store == Store::Guard {
+            self.doubts.extend(op.changes().0);
+            self.is_crowded |= self.doubts.len() > self.max_doubts;
+        }
+    }
+
+    fn has_no_doubts(&mut self) {
+        self.doubts.clear();
+        self.is_crowded = false;
+    }
+
+    /// The operation failed, or never returned: it may have been carried out.
+    pub(crate) fn in_doubt(&mut self, op: &Op) {
+        let mut done: BTreeSet<World> =
+            self.worlds.iter().map(|world| self.after(world, op)).collect();
+        self.worlds.append(&mut done);
+        self.has_failed = true;
+    }
+
+    fn after(&self, world: &World, op: &Op) -> World {
+        let mut world = world.clone();
+        let (keys, value) = op.changes();
+        for &key in keys {
+            match (op, value) {
+                (_, Some(value)) => _ = world.insert(key, value),
+                (Op::Delete(_, list), None) if self.store == Store::Lists => {
+                    if world.get(&key) == Some(list) {
+                        world.remove(&key);
+                    }
+                }
+                _ => _ = world.remove(&key),
+            }
+        }
+        world
+    }
+
+    /// The store was reopened, and holds this.
+    pub(crate) fn settle(&mut self, found: &[(Key, Value)]) -> Checked {
+        let found: World = found.iter().copied().collect();
+        if !self.worlds.contains(&found) {
+            let wrong: Vec<String> = (0..KEYS)
+                .filter(|key| !self.may_be(*key, found.get(key).copied()))
+                .map(|key| {
+                    let possible = self.possible(key);
+                    format!("key {key} is {:?}, not one of {possible:?}", found.get(&key))
+                })
+                .collect();
+            if wrong.is_empty() {
+                let worlds = &self.worlds;
+                return Err(format!("a batch is there in part: {found:?}, not one of {worlds:?}"));
+            }
+            return Err(wrong.join("; "));
+        }
+        self.worlds = BTreeSet::from([found]);
+        Ok(())
+    }
+
+    /// The database holds this: a write that failed has come late.
+    pub(crate) fn assume(&mut self, found: &[(Key, Value)]) {
+        self.worlds = BTreeSet::from([found.iter().copied().collect()]);
+    }
+
+    pub(crate) fn reopened(&mut self) {
+        self.has_failed = false;
+        self.has_no_doubts();
+    }
+
+    fn any(&self, holds: impl Fn(&World) -> bool) -> bool {
+        self.worlds.iter().any(holds)
+    }
+
+    fn possible(&self, key: Key) -> BTreeSet<Option<Value>> {
+        self.worlds.iter().map(|world| world.get(&key).copied()).collect()
+    }
+
+    fn may_be(&self, key: Key, value: Option<Value>) -> bool {
+        self.any(|world| world.get(&key).copied() == value)
+    }
+
+    fn value(&self, key: Key, value: Option<Value>) -> Checked {
+        if self.may_be(key, value) {
+            return Ok(());
+        }
+        Err(format!("key {key} is {value:?}, not one of {:?}", self.possible(key)))
+    }
+
+    /// Whether an answer for a key is right: of lists, only for keys that are on one.
+    fn flag(&self, key: Key, flag: bool) -> Checked {
+        let is_right = self.any(|world| match (self.store, world.get(&key)) {
+            (Store::Lists, Some(&list)) => flag == (list == YES),
+            (Store::Lists, None) => true,
+            (_, found) => flag == found.is_some(),
+        });
+        if is_right {
+            return Ok(());
+        }
+        Err(format!("key {key} is there: {flag}; it is one of {:?}", self.possible(key)))
+    }
+
+    fn pairs(&self, pairs: &[(Key, Value)], keys: impl Fn(Key) -> bool, op: &Op) -> Checked {
+        let is_ordered = !matches!(self.store, Store::Merged | Store::Coded | Store::Lists);
+        if is_ordered && !pairs.is_sorted_by(|a, b| a.0 < b.0) {
+            return Err(format!("pairs are out of order: {pairs:?}"));
+        }
+        let found: World = pairs.iter().copied().collect();
+        if found.len() < pairs.len() {
+            return Err(format!("a key comes twice: {pairs:?}"));
+        }
+        if let Some(other) = found.keys().find(|key| !keys(**key)) {
+            return Err(format!("key {other} was not asked for"));
+        }
+        (0..KEYS).filter(|key| keys(*key)).try_for_each(|key| {
+            let value = found.get(&key).copied();
+            match *op {
+                // Who is not on this list is on the other one, or on none.
+                Op::Entries(list) if value.is_none() => {
+                    if self.any(|world| world.get(&key) != Some(&list)) {
+                        return Ok(());
+                    }
+                    Err(format!("key {key} is missing from list {list}"))
+                }
+                _ => self.value(key, value),
+            }
+        })
+    }
+
+    /// Checks an answer, before the operation is [acknowledged](Self::acknowledged).
+    pub(crate) fn check(&self, op: &Op, answer: &Answer) -> Checked {
+        let is_certain = self.worlds.len() == 1 && !self.has_failed;
+        let world = self.worlds.first().expect("a store holds something");
+        match (op, answer) {
+            (Op::Get(key) | Op::ListOf(key), Answer::Value(value)) => self.value(*key, *value),
+            (Op::GetMany(keys), Answer::Values(values)) => {
+                keys.iter().zip(values).try_for_each(|(key, value)| self.value(*key, *value))
+            }
+            (Op::Contains(key) | Op::Settle(key), Answer::Flag(flag)) => self.flag(*key, *flag),
+            (Op::GetMany(keys), Answer::Flags(flags)) => {
+                keys.iter().zip(flags).try_for_each(|(key, flag)| self.flag(*key, *flag))
+            }
+            (Op::Delete(key, list), Answer::Flag(was)) => {
+                let is_there = |found: Option<&Value>| match self.store {
+                    Store::Lists => found == Some(list),
+                    _ => found.is_some(),
+                };
+                if self.any(|world| is_there(world.get(key)) == *was) {
+                    return Ok(());
+                }
+                let possible = self.possible(*key);
+                Err(format!("the removal of key {key} says {was}; it was one of {possible:?}"))
+            }
+            (Op::Iter | Op::Export, Answer::Pairs(pairs)) => self.pairs(pairs, |_| true, op),
+            (Op::Entries(_), Answer::Pairs(pairs)) => self.pairs(pairs, |_| true, op),
+            (Op::Range(first, last), Answer::Pairs(pairs)) => {
+                self.pairs(pairs, |key| (*first..=*last).contains(&key), op)
+            }
+            (Op::Prefix(group), Answer::Pairs(pairs)) => {
+                self.pairs(pairs, |key| key / GROUP == *group, op)
+            }
+            (Op::IsEmpty(first, last), Answer::Flag(is_empty)) => {
+                if self.any(|world| world.range(first..=last).next().is_none() == *is_empty) {
+                    return Ok(());
+                }
+                Err(format!("range_is_empty({first}..={last}) is {is_empty}"))
+            }
+            (Op::Stats, Answer::Lengths(yes, no)) if is_certain => {
+                let count = |list| world.values().filter(|value| **value == list).count() as u64;
+                if (count(YES), count(NO)) == (*yes, *no) {
+                    return Ok(());
+                }
+                Err(format!("len is {yes} and {no}, not {} and {}", count(YES), count(NO)))
+            }
+            (Op::Stats, Answer::Doubts(keys, count, is_ready)) => {
+                let found: BTreeSet<Key> = keys.iter().copied().collect();
+                let is_right = if self.is_crowded {
+                    found.is_subset(&self.doubts) && found.len() <= self.max_doubts && !is_ready
+                } else {
+                    found == self.doubts
+                };
+                if is_right && *count == keys.len() as u64 && keys.len() == found.len() {
+                    return Ok(());
+                }
+                let Self { doubts, max_doubts, .. } = self;
+                Err(format!(
+                    "{answer:?}, but in doubt are {doubts:?}, and room is for {max_doubts}"
+                ))
+            }
+            (Op::Put(..) | Op::PutMany(..), _) if self.store == Store::Lists => {
+                self.added(op, answer, is_certain)
+            }
+            (_, Answer::Nothing | Answer::Lengths(..) | Answer::Copy(_) | Answer::Filter(_)) => {
+                Ok(())
+            }
+            (Op::Import(keys, _), Answer::Count(count)) if *count == keys.len() as u64 => Ok(()),
+            (op, answer) => Err(format!("{op:?} answered {answer:?}")),
+        }
+    }
+
+    /// Checks a filter's answer for each key: it must not miss what is certainly there.
+    pub(crate) fn check_filter(&self, maybe: &[bool]) -> Checked {
+        let is_missed = |key: &Key| {
+            let is_there = self.worlds.iter().all(|world| world.contains_key(key));
+            is_there && !maybe[usize::from(*key)]
+        };
+        match (0..KEYS).find(is_missed) {
+            Some(key) => Err(format!("the filter misses key {key}")),
+            None => Ok(()),
+        }
+    }
+
+    fn added(&self, op: &Op, answer: &Answer, is_certain: bool) -> Checked {
+        let (keys, list) = op.changes();
+        let is_on_other = |world: &World| {
+            keys.iter().any(|key| world.get(key).is_some_and(|found| Some(*found) != list))
+        };
+        let new = |world: &World| {
+            let new: BTreeSet<&Key> = keys.iter().filter(|key| !world.contains_key(key)).collect();
+            new.len() as u64
+        };
+        let is_right = match answer {
+            Answer::Refused => self.any(is_on_other),
+            Answer::Count(count) => {
+                !is_certain || self.any(|world| !is_on_other(world) && new(world) == *count)
+            }
+            _ => false,
+        };
+        if is_right {
+            return Ok(());
+        }
+        let before: Vec<_> = keys.iter().map(|key| (key, self.possible(*key))).collect();
+        Err(format!("{op:?} answered {answer:?}; before it, keys were {before:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_put_is_noticed() {
+        let mut model = Model::new(Store::Merged);
+        model.acknowledged(&Op::Put(1, 7));
+        assert!(model.check(&Op::Get(1), &Answer::Value(Some(7))).is_ok());
+        assert!(model.check(&Op::Get(1), &Answer::Value(None)).is_err());
+        assert!(model.check(&Op::Get(1), &Answer::Value(Some(8))).is_err());
+        assert!(model.settle(&[]).is_err());
+    }
+
+    #[test]
+    fn a_put_in_doubt_is_whole_or_absent() {
+        let mut model = Model::new(Store::Split);
+        model.in_doubt(&Op::PutMany(vec![1, 2], 7));
+        assert!(model.check(&Op::Get(1), &Answer::Value(None)).is_ok());
+        assert!(model.clone().settle(&[]).is_ok());
+        assert!(model.clone().settle(&[(1, 7), (2, 7)]).is_ok());
+        assert!(model.settle(&[(1, 7)]).is_err());
+    }
+
+    #[test]
+    fn an_acknowledged_delete_settles_a_doubt() {
+        let mut model = Model::new(Store::Ranges);
+        model.in_doubt(&Op::Put(1, 7));
+        assert!(model.check(&Op::Delete(1, 0), &Answer::Flag(false)).is_ok());
+        model.acknowledged(&Op::Delete(1, 0));
+        assert!(model.settle(&[(1, 7)]).is_err());
+    }
+
+    #[test]
+    fn a_forgotten_doubt_is_noticed() {
+        let mut model = Model::new(Store::Guard);
+        model.max_doubts = 1;
+        let check = |model: &Model, keys: &[Key], is_ready| {
+            let answer = Answer::Doubts(keys.to_vec(), keys.len() as u64, is_ready);
+            model.check(&Op::Stats, &answer).is_ok()
+        };
+        model.doubt(&Op::Put(1, 7));
+        assert!(check(&model, &[1], true) && !check(&model, &[], false));
+        model.doubt(&Op::Put(2, 7));
+        assert!(check(&model, &[1], false) && !check(&model, &[1], true));
+        model.acknowledged(&Op::Settle(1));
+        assert!(check(&model, &[], false) && !check(&model, &[1], false));
+        model.acknowledged(&Op::SettleAll);
+        assert!(check(&model, &[], true) && !check(&model, &[2], true));
+    }
+
+    #[test]
+    fn lists_are_exact_for_listed_keys_only() {
+        let mut model = Model::new(Store::Lists);
+        model.acknowledged(&Op::Put(1, YES));
+        assert!(model.check(&Op::Contains(1), &Answer::Flag(false)).is_err());
+        assert!(model.check(&Op::Contains(2), &Answer::Flag(true)).is_ok());
+        assert!(model.check(&Op::Put(1, NO), &Answer::Refused).is_ok());
+        assert!(model.check(&Op::Put(1, NO), &Answer::Count(1)).is_err());
+        model.acknowledged(&Op::Delete(1, NO));
+        assert!(model.check(&Op::Contains(1), &Answer::Flag(false)).is_err());
+    }
+}

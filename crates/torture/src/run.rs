@@ -1,0 +1,278 @@
+//! Cases one after the other, until the time is over.
+
+use crate::backend_faults;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+use crate::call_faults;
+use crate::coverage::{Coverage, Totals};
+use crate::plan::{Counts, Ending, Engine, Fault, Plan, Shot, Store};
+use crate::random::Random;
+use crate::script::{Op, REMOVE_IN_DOUBT, script};
+use crate::session;
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+use tempfile::TempDir;
+
+/// A case that takes longer hangs.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// A run that is longer must hit everything that can be hit.
+const THOROUGH: u64 = 120;
+/// A pair that was possible in this many scripts can be hit on purpose.
+const SCRIPTS: u64 = 3;
+/// Cases per script at first; twice as many in each round.
+const CASES: usize = 40;
+
+pub(crate) fn fresh_seed() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
+}
+
+/// Attacks for some seconds.
+pub(crate) fn run(seconds: u64, seed: u64) -> Result<(), String> {
+    eprintln!("torture: seed {seed}, for {seconds} s");
+    // Panics of stores are reported as losses, with their case.
+    std::panic::set_hook(Box::new(|_| {}));
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let shared = Shared { coverage: Mutex::default(), lanes: Mutex::default(), end };
+    thread::scope(|scope| {
+        let lanes: [fn(&Shared, u64); 2] = [
+            |shared, seed| lane(shared, &[Engine::Memory], seed),
+            |shared, seed| lane(shared, &[Engine::Fjall, Engine::Redb], seed),
+        ];
+        let lanes = lanes.map(|lane| {
+            let shared = &shared;
+            scope.spawn(move || lane(shared, seed))
+        });
+        shared.watch(|| lanes.iter().all(thread::ScopedJoinHandle::is_finished));
+    });
+    let coverage = shared.coverage();
+    println!("{}", coverage.report());
+    let never_hit = coverage.never_hit(1);
+    if !never_hit.is_empty() {
+        println!("possible, but never hit: {}\n", never_hit.join(", "));
+    }
+    println!("seed {seed}: {}", told(&coverage.totals));
+    if !coverage.losses.is_empty() {
+        return Err(format!(
+            "{} of {} cases failed:\n{}",
+            coverage.losses.len(),
+            coverage.totals.cases,
+            coverage.losses.join("\n")
+        ));
+    }
+    println!("nothing was lost");
+    let never_hit = coverage.never_hit(SCRIPTS);
+    if seconds >= THOROUGH && !never_hit.is_empty() {
+        return Err(format!("{} could be hit, and never were", never_hit.join(", ")));
+    }
+    Ok(())
+}
+
+/// Runs one case, and prints each step.
+///
+/// With a lie, an acknowledged write of this number isn't done: the case must fail.
+pub(crate) fn alone(plan: &Plan, lie: Option<u64>) -> Result<(), String> {
+    session::TELLS.store(true, Ordering::Relaxed);
+    let name = plan.to_string();
+    thread::spawn(move || {
+        thread::sleep(PATIENCE);
+        give_up(&name);
+    });
+    let mut coverage = Coverage::default();
+    attempt(plan, lie, &mut coverage).map_err(|problem| format!("{plan}: {problem}"))?;
+    println!("{}; nothing was lost", told(&coverage.totals));
+    Ok(())
+}
+
+fn told(totals: &Totals) -> String {
+    let Totals { cases, misses, operations, faults, reopenings, kills } = totals;
+    format!(
+        "{cases} cases ({misses} of them without a fault), {operations} operations, {faults} \
+         faults, {kills} kills, {reopenings} reopenings"
+    )
+}
+
+/// Reports a case that hangs, and ends the program.
+fn give_up(case: &str) -> ! {
+    eprintln!("torture: it hangs: {case}");
+    std::process::exit(3);
+}
+
+/// What lanes share.
+struct Shared {
+    coverage: Mutex<Coverage>,
+    /// What each is doing, and since when.
+    lanes: Mutex<Vec<(Engine, Plan, Instant)>>,
+    end: Instant,
+}
+
+impl Shared {
+    fn coverage(&self) -> MutexGuard<'_, Coverage> {
+        self.coverage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Vec<(Engine, Plan, Instant)>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says how far it is, and ends the program if a case hangs.
+    fn watch(&self, is_over: impl Fn() -> bool) {
+        let mut told_at = Instant::now();
+        while !is_over() {
+            thread::sleep(Duration::from_millis(50));
+            for (_, plan, since) in self.lanes().iter() {
+                if since.elapsed() > PATIENCE {
+                    give_up(&command(plan));
+                }
+            }
+            if told_at.elapsed() > Duration::from_secs(10) {
+                told_at = Instant::now();
+                let coverage = self.coverage();
+                let losses = coverage.losses.len();
+                eprintln!("torture: {}, {losses} losses", told(&coverage.totals));
+            }
+        }
+    }
+
+    /// Runs a case and keeps what it found; whether all is well.
+    fn run(&self, plan: &Plan) -> Option<Vec<Counts>> {
+        let lane = plan.engine.min(Engine::Fjall);
+        {
+            let mut lanes = self.lanes();
+            lanes.retain(|other| other.0 != lane);
+            lanes.push((lane, *plan, Instant::now()));
+        }
+        let mut coverage = Coverage::default();
+        let result = attempt(plan, None, &mut coverage);
+        self.lanes().retain(|other| other.0 != lane);
+        let mut shared = self.coverage();
+        shared.merge(coverage);
+        result
+            .map_err(|problem| {
+                let loss = format!("{}\n    {problem}", command(plan));
+                eprintln!("torture: {loss}");
+                shared.losses.push(loss);
+            })
+            .ok()
+    }
+}
+
+fn command(plan: &Plan) -> String {
+    format!("cargo xtask torture case {plan}")
+}
+
+/// Scripts for all stores in turn, and cases of each, until the time is over.
+fn lane(shared: &Shared, engines: &[Engine], seed: u64) {
+    if cfg!(not(all(target_os = "linux", target_env = "gnu"))) && engines != [Engine::Memory] {
+        eprintln!("torture: no system-call faults on this system");
+        return;
+    }
+    let mut random = Random::new(seed ^ engines.len() as u64);
+    let mut cases = CASES;
+    loop {
+        for &engine in engines {
+            for &store in Store::ALL {
+                for saves in [true, false] {
+                    let is_possible = match engine {
+                        Engine::Memory => saves || store != Store::Guard,
+                        _ => saves && !matches!(store, Store::Guard | Store::Coded),
+                    };
+                    if !is_possible {
+                        continue;
+                    }
+                    let seed = random.next() & 0xffff_ffff;
+                    let plan = Plan { engine, store, saves, seed, shot: None };
+                    for shot in shots(shared, &plan, &mut random).into_iter().take(cases) {
+                        if Instant::now() > shared.end {
+                            return;
+                        }
+                        shared.run(&Plan { shot: Some(shot), ..plan });
+                    }
+                }
+            }
+        }
+        cases *= 2;
+    }
+}
+
+/// Runs the script without faults, and returns every fault at every operation of each step: in
+/// random order, but what was never hit first.
+fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
+    if Instant::now() > shared.end {
+        return Vec::new();
+    }
+    let counts = shared.run(plan).unwrap_or_default();
+    let Plan { engine, store, seed, .. } = *plan;
+    let script = script(store, seed);
+    let names: Vec<_> = script.iter().map(|op| op.name(store)).collect();
+    let faults = Fault::ALL.iter().copied().filter(|fault| {
+        // Other stores are promised that no write is late.
+        fault.is_of(engine) && (*fault != Fault::Late || store == Store::Guard)
+    });
+    let faults: Vec<Fault> = faults.collect();
+    let coverage = &mut *shared.coverage();
+    let mut shots = Vec::new();
+    for (step, counts) in counts.iter().enumerate() {
+        // This is not an operation of the store, though threads of the engine may be at work.
+        if script[step] == Op::Crash {
+            continue;
+        }
+        for &fault in &faults {
+            if counts.of(fault) > 0 {
+                coverage.can_hit(store, names[step], fault);
+            }
+            shots.extend((0..counts.of(fault)).map(|n| Shot {
+                step,
+                n,
+                fault,
+                lasts: fault.can_last() && random.one_in(3),
+                ending: *random.choose(Ending::ALL),
+            }));
+        }
+    }
+    if store == Store::Guard {
+        // The aftermath of a write in doubt does these.
+        for &fault in &faults {
+            let settling = ["settle", "settle_all"].into_iter().filter(|_| !fault.is_of_writes());
+            for op in settling.chain([REMOVE_IN_DOUBT]) {
+                coverage.can_hit(store, op, fault);
+            }
+        }
+    }
+    random.shuffle(&mut shots);
+    let mut chosen = BTreeSet::new();
+    shots.sort_by_cached_key(|shot| {
+        let is_hit = coverage.hits(store, names[shot.step], shot.fault) > 0;
+        is_hit || !chosen.insert((names[shot.step], shot.fault))
+    });
+    shots
+}
+
+/// Runs a case in a directory of its own.
+fn attempt(plan: &Plan, lie: Option<u64>, coverage: &mut Coverage) -> Result<Vec<Counts>, String> {
+    coverage.totals.cases += 1;
+    let scratch = scratch().map_err(|error| format!("no directory: {error}"))?;
+    let run = AssertUnwindSafe(|| match plan.engine {
+        Engine::Memory => backend_faults::run(plan, lie, scratch.path(), coverage),
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        _ => call_faults::run(plan, lie, scratch.path(), coverage),
+        #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+        _ => Err("system calls can't be attacked on this system".into()),
+    });
+    catch_unwind(run).unwrap_or_else(|panic| Err(format!("it panicked: {}", message(&*panic))))
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref().copied()).unwrap_or("without a message")
+}
+
+/// In memory, if the system has a file system there: what is asked of the disk is the same.
+fn scratch() -> std::io::Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
+}

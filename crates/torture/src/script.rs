@@ -1,0 +1,302 @@
+//! Random sequences of public operations.
+
+use crate::plan::Store;
+use crate::random::Random;
+use std::collections::BTreeSet;
+
+/// A key is one of a few, so that operations meet.
+pub(crate) type Key = u8;
+/// The bytes of a value follow from it. In lists, it is the list: [`YES`] or [`NO`].
+pub(crate) type Value = u8;
+
+pub(crate) const KEYS: Key = 48;
+pub(crate) const NO: Value = 0;
+pub(crate) const YES: Value = 1;
+
+/// A public operation. Not every store has each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Open,
+    Close,
+    Drop,
+    /// No operation: the store is gone, and nothing more is written.
+    Crash,
+    Ready,
+    Get(Key),
+    GetMany(Vec<Key>),
+    Contains(Key),
+    ListOf(Key),
+    Put(Key, Value),
+    PutMany(Vec<Key>, Value),
+    Import(Vec<Key>, Value),
+    /// In lists, from which list.
+    Delete(Key, Value),
+    Iter,
+    Entries(Value),
+    Export,
+    Range(Key, Key),
+    IsEmpty(Key, Key),
+    Prefix(u8),
+    Stats,
+    Scrub,
+    SaveFilter,
+    Settle(Key),
+    SettleAll,
+    Validate,
+    Measure,
+    Sync,
+    Flush,
+    Compact,
+    Backup,
+}
+
+/// Keys share their first byte in groups of this size.
+pub(crate) const GROUP: u8 = 16;
+
+impl Op {
+    /// The name of the public function.
+    pub(crate) fn name(&self, store: Store) -> &'static str {
+        let (lists, guard) = (store == Store::Lists, store == Store::Guard);
+        match self {
+            Self::Open if guard => "build",
+            Self::Open => "open",
+            Self::Close if guard => "into_database",
+            Self::Close => "close",
+            Self::Drop => "drop",
+            Self::Crash => "crash",
+            Self::Ready => "wait_until_ready",
+            Self::Get(_) => "get",
+            Self::GetMany(_) if lists => "contains_many",
+            Self::GetMany(_) => "get_many",
+            Self::Contains(_) => "contains",
+            Self::ListOf(_) => "list_of",
+            Self::Put(_, NO) if lists => "add_no",
+            Self::Put(..) if lists => "add_yes",
+            Self::Put(..) if guard => "insert",
+            Self::Put(..) => "put",
+            Self::PutMany(..) if lists => "add_many",
+            Self::PutMany(..) if guard => "insert_many",
+            Self::PutMany(..) => "put_many",
+            Self::Import(..) => "import",
+            Self::Delete(_, NO) if lists => "remove_no",
+            Self::Delete(..) if lists => "remove_yes",
+            Self::Delete(..) if guard => "remove",
+            Self::Delete(..) => "delete",
+            Self::Iter => "iter",
+            Self::Entries(_) => "entries",
+            Self::Export => "export",
+            Self::Range(..) => "range",
+            Self::IsEmpty(..) => "range_is_empty",
+            Self::Prefix(_) => "prefix",
+            Self::Stats => "stats",
+            Self::Scrub if guard => "rebuild",
+            Self::Scrub => "scrub",
+            Self::SaveFilter => "save_filter",
+            Self::Settle(_) => "settle",
+            Self::SettleAll => "settle_all",
+            Self::Validate if lists => "verify",
+            Self::Validate => "validate",
+            Self::Measure => "bytes_on_disk",
+            Self::Sync => "sync",
+            Self::Flush => "flush",
+            Self::Compact => "compact",
+            Self::Backup => "backup",
+        }
+    }
+
+    /// The keys that it changes, and to what.
+    pub(crate) fn changes(&self) -> (&[Key], Option<Value>) {
+        match self {
+            Self::Put(key, value) => (std::slice::from_ref(key), Some(*value)),
+            Self::PutMany(keys, value) | Self::Import(keys, value) => (keys, Some(*value)),
+            Self::Delete(key, _) => (std::slice::from_ref(key), None),
+            _ => (&[], None),
+        }
+    }
+
+    /// The keys that it is about.
+    fn keys(&self) -> &[Key] {
+        match self {
+            Self::Get(key) | Self::Contains(key) | Self::ListOf(key) | Self::Settle(key) => {
+                std::slice::from_ref(key)
+            }
+            Self::GetMany(keys) => keys,
+            Self::Range(first, _) | Self::IsEmpty(first, _) => std::slice::from_ref(first),
+            _ => self.changes().0,
+        }
+    }
+}
+
+/// Makes operations of a store.
+struct Source {
+    store: Store,
+    random: Random,
+    /// Keys of recent operations, which come again.
+    recent: Vec<Key>,
+}
+
+impl Source {
+    fn key(&mut self) -> Key {
+        if !self.recent.is_empty() && !self.random.one_in(3) {
+            return *self.random.choose(&self.recent);
+        }
+        let key = self.random.below(KEYS.into()) as Key;
+        self.recent.push(key);
+        if self.recent.len() > 6 {
+            self.recent.remove(0);
+        }
+        key
+    }
+
+    fn many(&mut self) -> Vec<Key> {
+        (0..2 + self.random.below(7)).map(|_| self.key()).collect()
+    }
+
+    fn value(&mut self) -> Value {
+        let values = if self.store == Store::Lists { 2 } else { 256 };
+        self.random.below(values) as Value
+    }
+
+    fn range(&mut self) -> (Key, Key) {
+        let first = self.key();
+        (first, (first + self.random.below(6) as u8).min(KEYS - 1))
+    }
+
+    /// One operation of each kind that the store has, except for opening and closing.
+    fn each(&mut self) -> Vec<Op> {
+        let store = self.store;
+        let mut ops = vec![
+            Op::Get(self.key()),
+            Op::Put(self.key(), self.value()),
+            Op::PutMany(self.many(), self.value()),
+            Op::Delete(self.key(), self.value()),
+            Op::Scrub,
+            Op::Stats,
+        ];
+        if store == Store::Guard {
+            ops.extend([Op::Settle(self.key()), Op::SettleAll]);
+            return ops;
+        }
+        ops.extend([
+            Op::Contains(self.key()),
+            Op::Measure,
+            Op::Sync,
+            Op::Flush,
+            Op::Compact,
+            Op::Backup,
+        ]);
+        if store.is_points() {
+            ops.extend([
+                Op::GetMany(self.many()),
+                Op::Import(self.many(), self.value()),
+                Op::Ready,
+                Op::SaveFilter,
+                Op::Iter,
+            ]);
+        }
+        match store {
+            Store::Split => {
+                let (first, last) = self.range();
+                ops.extend([Op::Range(first, last), Op::Prefix(self.key() / GROUP)]);
+            }
+            Store::Ranges => {
+                let (first, last) = self.range();
+                ops.extend([Op::Range(first, last), Op::Iter, Op::Validate]);
+                let (first, last) = self.range();
+                ops.push(Op::IsEmpty(first, last));
+            }
+            Store::Lists => {
+                ops.retain(|op| !matches!(op, Op::Get(_)));
+                for list in [YES, NO] {
+                    ops.extend([Op::Put(self.key(), list), Op::Delete(self.key(), list)]);
+                    ops.push(Op::Entries(list));
+                }
+                ops.extend([Op::GetMany(self.many()), Op::ListOf(self.key())]);
+                ops.extend([Op::Export, Op::Validate]);
+            }
+            _ => {}
+        }
+        ops
+    }
+
+    /// An operation that changes or asks for something.
+    fn usual(&mut self) -> Op {
+        let key = self.key();
+        match self.random.below(7) {
+            0 | 1 => Op::Put(key, self.value()),
+            2 | 3 => Op::Delete(key, self.value()),
+            4 => Op::PutMany(self.many(), self.value()),
+            5 if self.store == Store::Ranges => {
+                let (first, last) = self.range();
+                Op::IsEmpty(first, last)
+            }
+            _ if self.store == Store::Lists => Op::ListOf(key),
+            _ => Op::Get(key),
+        }
+    }
+}
+
+/// The script of a seed: opens the store, and does everything that it can at least once.
+pub(crate) fn script(store: Store, seed: u64) -> Vec<Op> {
+    let mut source = Source { store, random: Random::new(seed), recent: Vec::new() };
+    let mut middle: Vec<Vec<Op>> = source.each().into_iter().map(|op| vec![op]).collect();
+    middle.extend((0..14).map(|_| vec![source.usual()]));
+    middle.extend([Op::Close, Op::Drop, Op::Crash].map(|end| vec![end, Op::Open]));
+    source.random.shuffle(&mut middle);
+    let mut script = vec![Op::Open];
+    for _ in 0..2 {
+        let keys = (0..10).map(|_| source.random.below(KEYS.into()) as Key).collect();
+        script.push(Op::PutMany(keys, source.value()));
+    }
+    // Mistakes, to be repaired and defended.
+    script.extend((0..6).map(|_| match store {
+        Store::Lists => Op::ListOf(source.random.below(KEYS.into()) as Key),
+        _ => Op::Get(source.random.below(KEYS.into()) as Key),
+    }));
+    script.extend(middle.into_iter().flatten());
+    script.extend([Op::Close, Op::Open, Op::Drop]);
+    script
+}
+
+/// The name of a removal of a key in doubt.
+pub(crate) const REMOVE_IN_DOUBT: &str = "remove in doubt";
+
+/// The names of all operations of a store.
+pub(crate) fn names(store: Store) -> BTreeSet<&'static str> {
+    let script = script(store, 0);
+    let ops = script.iter().filter(|op| **op != Op::Crash);
+    let in_doubt = (store == Store::Guard).then_some(REMOVE_IN_DOUBT);
+    ops.map(|op| op.name(store)).chain(in_doubt).collect()
+}
+
+/// What is done before the writes of a guard that failed arrive: with keys in doubt, and with others,
+/// some of which are near them in the filter.
+pub(crate) fn before_arrival(random: &mut Random, doubts: &[Key]) -> Vec<Op> {
+    let mut ops = vec![Op::Scrub];
+    for _ in 0..3 {
+        let mut key = || random.below(KEYS.into()) as Key;
+        ops.extend([Op::Put(key(), key()), Op::Delete(key(), 0)]);
+        ops.push(Op::Delete(*random.choose(doubts), 0));
+    }
+    ops.push(Op::Put(*random.choose(doubts), 0));
+    random.shuffle(&mut ops);
+    ops
+}
+
+/// What is done after the step that failed: most of it with the same keys.
+pub(crate) fn aftermath(store: Store, seed: u64, step: usize, failed: &Op) -> Vec<Op> {
+    let random = Random::new(seed ^ (step as u64) << 32);
+    let mut source = Source { store, random, recent: failed.keys().to_vec() };
+    let mut ops: Vec<Op> = (0..3).map(|_| source.usual()).collect();
+    if source.random.one_in(2) {
+        let mut each = source.each();
+        // Doubts are settled when nothing is late any more.
+        each.retain(|op| !matches!(op, Op::Settle(_) | Op::SettleAll));
+        ops.push(source.random.choose(&each).clone());
+    }
+    if store == Store::Lists {
+        // What a failed addition left in the filter must not speak for these.
+        ops.extend((0..8).map(|_| Op::Put(source.random.below(KEYS.into()) as Key, NO)));
+    }
+    ops
+}

@@ -1,0 +1,247 @@
+//! A store, driven step by step beside its model.
+
+use crate::faulty::Injected;
+use crate::model::{Answer, Checked, Model};
+use crate::plan::Store;
+use crate::script::{KEYS, Key, NO, Op, Value, YES};
+use crate::stores::{Answered, Cause, Failure, Opened, Style, Target, ask_filter};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where a store is.
+pub(crate) trait Place {
+    fn open(&self, style: &Style) -> Opened;
+
+    /// Opens the copy at a path.
+    fn open_copy(&self, path: &Path, style: &Style) -> Opened;
+
+    /// Ends a store so that nothing more is written.
+    fn crash(&self, target: Option<Box<dyn Target>>);
+
+    /// Switches faults off, or on again.
+    fn pause(&self, is_paused: bool);
+}
+
+/// Whether each step is printed: where a case runs alone.
+pub(crate) static TELLS: AtomicBool = AtomicBool::new(false);
+
+pub(crate) struct Session<'a> {
+    place: &'a dyn Place,
+    style: Style,
+    target: Option<Box<dyn Target>>,
+    pub(crate) model: Model,
+    /// Operations so far.
+    pub(crate) operations: u64,
+    /// Openings so far that succeeded.
+    openings: usize,
+}
+
+/// What came of a step.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Done,
+    /// The store refused, and nothing has changed.
+    Refused,
+    Failed(Failure),
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(place: &'a dyn Place, style: &Style, mut model: Model) -> Self {
+        model.max_doubts = style.max_doubts;
+        Self { place, style: style.clone(), target: None, model, operations: 0, openings: 0 }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.target.is_some()
+    }
+
+    /// Does an operation, and checks and keeps what it says. Closing a store that isn't open, and
+    /// opening one that is, does nothing; anything else needs one that is open.
+    ///
+    /// # Errors
+    /// Says which promise is broken.
+    pub(crate) fn step(&mut self, op: &Op) -> Result<Outcome, String> {
+        let outcome = self.do_step(op);
+        if TELLS.load(Ordering::Relaxed) {
+            eprintln!("{op:?}: {outcome:?}");
+        }
+        outcome
+    }
+
+    fn do_step(&mut self, op: &Op) -> Result<Outcome, String> {
+        self.operations += 1;
+        let answer = catch(|| match op {
+            Op::Open => self.open().map(|()| Answer::Nothing),
+            Op::Close => self.target.take().map_or(Ok(()), Target::close).map(|()| Answer::Nothing),
+            Op::Drop => {
+                self.target = None;
+                Ok(Answer::Nothing)
+            }
+            Op::Crash => {
+                self.place.crash(self.target.take());
+                Ok(Answer::Nothing)
+            }
+            op => self.target.as_mut().expect("an open store").run(op),
+        });
+        let named = |problem: String| format!("{op:?}: {problem}");
+        match answer {
+            Ok(answer) => {
+                self.model.check(op, &answer).map_err(named)?;
+                match answer {
+                    Answer::Refused => return Ok(Outcome::Refused),
+                    Answer::Copy(path) => self.check_copy(&path).map_err(named)?,
+                    Answer::Filter(file) => self.check_filter(&file).map_err(named)?,
+                    _ => {}
+                }
+                self.model.acknowledged(op);
+                Ok(Outcome::Done)
+            }
+            Err(failure) => {
+                match failure.cause {
+                    Cause::Backend => {
+                        self.model.in_doubt(op);
+                        self.model.doubt(op);
+                    }
+                    Cause::Unwound => self.model.in_doubt(op),
+                    Cause::Refusal => {}
+                    Cause::Broken => return Err(named(failure.text)),
+                }
+                Ok(Outcome::Failed(failure))
+            }
+        }
+    }
+
+    fn open(&mut self) -> Result<(), Failure> {
+        if self.target.is_none() {
+            self.target = Some(self.place.open(&self.style.opening(self.openings))?);
+            self.openings += 1;
+            self.model.reopened();
+        }
+        Ok(())
+    }
+
+    /// The copy holds what the store holds.
+    fn check_copy(&mut self, path: &Path) -> Checked {
+        self.place.pause(true);
+        let checked = match self.place.open_copy(path, &self.style) {
+            Ok(mut copy) => contents(self.style.store, &mut *copy)
+                .map_err(|failure| failure.text)
+                .and_then(|pairs| {
+                    let mut model = self.model.clone();
+                    model.settle(&pairs)
+                }),
+            Err(failure) => Err(failure.text),
+        };
+        self.place.pause(false);
+        checked.map_err(|problem| format!("the copy is wrong: {problem}"))
+    }
+
+    /// The filter in a file misses nothing.
+    fn check_filter(&mut self, file: &Path) -> Checked {
+        self.place.pause(true);
+        let maybe = ask_filter(file, &self.style).map_err(|failure| failure.text);
+        self.place.pause(false);
+        self.model.check_filter(&maybe?)
+    }
+
+    /// What the store holds, in no order.
+    pub(crate) fn contents(&mut self) -> Result<Vec<(Key, Value)>, String> {
+        let target = self.target.as_mut().expect("an open store");
+        contents(self.style.store, &mut **target).map_err(|failure| failure.text)
+    }
+
+    /// Does an operation that must not fail.
+    pub(crate) fn must(&mut self, op: &Op) -> Checked {
+        match self.step(op)? {
+            Outcome::Done => Ok(()),
+            Outcome::Refused => Err(format!("{op:?} is refused")),
+            Outcome::Failed(Failure { text, .. }) => {
+                Err(format!("{op:?} fails, and nothing is wrong any more: {text}"))
+            }
+        }
+    }
+
+    /// Opens the store, from which faults are gone, and checks everything that it can be asked;
+    /// then changes something.
+    pub(crate) fn inspect(&mut self) -> Checked {
+        let store = self.style.store;
+        self.must(&Op::Open)?;
+        if store.is_points() {
+            self.must(&Op::Ready)?;
+        }
+        let pairs = self.contents()?;
+        self.model.settle(&pairs)?;
+        for op in questions(store) {
+            self.must(&op)?;
+        }
+        let present = pairs.first().copied();
+        let absent = (0..KEYS).find(|key| pairs.iter().all(|pair| pair.0 != *key));
+        if let Some((key, value)) = present {
+            self.must(&Op::Delete(key, value))?;
+            self.must(&Op::Put(key, value))?;
+        }
+        if let Some(key) = absent {
+            self.must(&Op::Delete(key, YES))?;
+            self.must(&Op::Put(key, YES))?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes a panic of the backend for a failure. Any other goes on.
+fn catch(act: impl FnOnce() -> Answered) -> Answered {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+        let Some(injected) = panic.downcast_ref::<Injected>() else { resume_unwind(panic) };
+        let cause = if injected.is_write() { Cause::Backend } else { Cause::Unwound };
+        Err(Failure { cause, text: format!("{injected:?}") })
+    })
+}
+
+/// Everything that a store can be asked about every key.
+pub(crate) fn questions(store: Store) -> Vec<Op> {
+    let all: Vec<Key> = (0..KEYS).collect();
+    let get: fn(Key) -> Op = if store == Store::Lists { Op::ListOf } else { Op::Get };
+    let mut questions: Vec<Op> = all.iter().map(|&key| get(key)).collect();
+    if store == Store::Guard {
+        return questions;
+    }
+    questions.extend(all.iter().map(|&key| Op::Contains(key)));
+    questions.push(Op::Stats);
+    if store.is_points() {
+        questions.extend([Op::GetMany(all), Op::Iter, Op::SaveFilter]);
+    }
+    let ranges = [(0, KEYS - 1), (5, 9), (16, 16), (30, 43)];
+    let ranges = ranges.into_iter().chain((0..KEYS - 2).step_by(3).map(|key| (key, key + 2)));
+    match store {
+        Store::Split => {
+            questions.extend(ranges.map(|(first, last)| Op::Range(first, last)));
+            questions.extend((0..3).map(Op::Prefix));
+        }
+        Store::Ranges => {
+            let both = |(first, last)| [Op::IsEmpty(first, last), Op::Range(first, last)];
+            questions.extend(ranges.flat_map(both));
+            questions.extend([Op::Iter, Op::Validate]);
+        }
+        Store::Lists => {
+            questions.extend([Op::GetMany((0..KEYS).collect()), Op::Entries(YES), Op::Entries(NO)]);
+            questions.extend([Op::Export, Op::Validate]);
+        }
+        _ => {}
+    }
+    questions
+}
+
+fn contents(store: Store, target: &mut dyn Target) -> Result<Vec<(Key, Value)>, Failure> {
+    let parts: &[Op] = match store {
+        Store::Lists => &[Op::Entries(YES), Op::Entries(NO)],
+        _ => &[Op::Iter],
+    };
+    let mut contents = Vec::new();
+    for part in parts {
+        if let Answer::Pairs(pairs) = target.run(part)? {
+            contents.extend(pairs);
+        }
+    }
+    Ok(contents)
+}

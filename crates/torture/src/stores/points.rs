@@ -1,0 +1,111 @@
+//! `GuardedStore`.
+
+use super::{Answered, Failure, Style, Target, key_bytes, read_key, read_value, value_bytes};
+use crate::model::Answer;
+use crate::plan::Store;
+use crate::script::{KEYS, Key, Op, Value};
+use std::path::Path;
+use twiceshy::{ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter, KeyedHasher, Selectors};
+use twiceshy_store::backend::{Bytes, Included};
+use twiceshy_store::{Backend, GuardedStore, SharedFilter, StoreError};
+
+struct Points<B: Backend, F: SharedFilter> {
+    store: GuardedStore<B, F>,
+    style: Style,
+}
+
+pub(super) fn opened<B: Backend, F: SharedFilter + 'static>(
+    mut store: GuardedStore<B, F>,
+    style: &Style,
+) -> Box<dyn Target> {
+    if style.waits {
+        // The store works without its filter, too.
+        let _ = store.wait_until_ready();
+    }
+    Box::new(Points { store, style: style.clone() })
+}
+
+impl<B: Backend, F: SharedFilter + 'static> Target for Points<B, F> {
+    fn run(&mut self, op: &Op) -> Answered {
+        let store = &mut self.store;
+        let pairs = |keys: &[Key], value: Value| -> Vec<_> {
+            keys.iter().map(|&key| (key_bytes(key), value_bytes(value))).collect()
+        };
+        Ok(match op {
+            Op::Ready => store.wait_until_ready().map(|()| Answer::Nothing)?,
+            Op::Get(key) => Answer::Value(read(store.get(&key_bytes(*key))?)?),
+            Op::GetMany(keys) => {
+                let keys: Vec<_> = keys.iter().map(|&key| key_bytes(key)).collect();
+                let values = store.get_many(&keys)?.into_iter().map(read);
+                Answer::Values(values.collect::<Result<_, _>>()?)
+            }
+            Op::Contains(key) => Answer::Flag(store.contains(&key_bytes(*key))?),
+            Op::Put(key, value) => {
+                store.put(&key_bytes(*key), &value_bytes(*value)).map(|()| Answer::Nothing)?
+            }
+            Op::PutMany(keys, value) => {
+                store.put_many(pairs(keys, *value)).map(|()| Answer::Nothing)?
+            }
+            Op::Import(keys, value) => Answer::Count(store.import(pairs(keys, *value))?),
+            Op::Delete(key, _) => Answer::Flag(store.delete(&key_bytes(*key))?),
+            Op::Iter => collect(store.iter())?,
+            Op::Range(first, last) => {
+                let (first, last) = (key_bytes(*first), key_bytes(*last));
+                collect(store.range((Included(&first), Included(&last)))?)?
+            }
+            Op::Prefix(group) => collect(store.prefix(&[b'a' + group])?)?,
+            Op::Stats => {
+                let _ = (store.stats(), store.layout());
+                Answer::Nothing
+            }
+            Op::Scrub => store.scrub().map(|()| Answer::Nothing)?,
+            Op::SaveFilter => {
+                let file = self.style.fresh("filter");
+                store.save_filter(&file)?;
+                Answer::Filter(file)
+            }
+            Op::Measure => store.bytes_on_disk().map(|_| Answer::Nothing)?,
+            Op::Sync => store.sync().map(|()| Answer::Nothing)?,
+            Op::Flush => store.flush().map(|()| Answer::Nothing)?,
+            Op::Compact => store.compact().map(|()| Answer::Nothing)?,
+            Op::Backup => {
+                let copy = self.style.fresh("copy");
+                store.backup(&copy)?;
+                Answer::Copy(copy)
+            }
+            op => unreachable!("{op:?}"),
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        Ok(self.store.close()?)
+    }
+}
+
+fn read(value: Option<Bytes>) -> Result<Option<Value>, Failure> {
+    value.map(|bytes| read_value(&bytes)).transpose()
+}
+
+fn collect(
+    pairs: impl Iterator<Item = Result<(Bytes, Bytes), StoreError>>,
+) -> Result<Answer, Failure> {
+    let pairs = pairs.map(|pair| {
+        let (key, value) = pair?;
+        Ok((read_key(&key), read_value(&value)?))
+    });
+    Ok(Answer::Pairs(pairs.collect::<Result<_, Failure>>()?))
+}
+
+/// What the filter in a file, which must be valid, says of each key.
+pub(crate) fn ask_filter(file: &Path, style: &Style) -> Result<Vec<bool>, Failure> {
+    let hasher = KeyedHasher::new(&style.secret);
+    let hashes = (0..KEYS).map(|key| hasher.hash_bytes(&key_bytes(key)));
+    if style.store == Store::Coded {
+        let filter =
+            ConcurrentCodedFilter::<Selectors>::restore_from(file).map_err(Failure::broken)?;
+        return Ok(hashes.map(|hash| filter.contains(hash)).collect());
+    }
+    let filter = ConcurrentAdaptiveQuotientFilter::restore_from(file).map_err(Failure::broken)?;
+    filter.validate().map_err(Failure::broken)?;
+    Ok(hashes.map(|hash| filter.contains(hash)).collect())
+}

@@ -1,0 +1,80 @@
+//! `RangeStore`.
+
+use super::{Answered, Failure, Style, Target, read_value, value_bytes};
+use crate::model::Answer;
+use crate::script::{KEYS, Key, Op};
+use twiceshy_store::backend::Bytes;
+use twiceshy_store::{Backend, RangeStore, StoreError};
+
+struct Ranges<B: Backend> {
+    store: RangeStore<u64, B>,
+    style: Style,
+}
+
+/// Keys are the middle of much larger numbers.
+const BASE: u64 = 1 << 40;
+
+pub(super) fn opened<B: Backend>(store: RangeStore<u64, B>, style: &Style) -> Box<dyn Target> {
+    Box::new(Ranges { store, style: style.clone() })
+}
+
+impl<B: Backend> Target for Ranges<B> {
+    fn run(&mut self, op: &Op) -> Answered {
+        let store = &self.store;
+        Ok(match op {
+            Op::Get(key) => {
+                let value = store.get(number(*key))?;
+                Answer::Value(value.map(|bytes| read_value(&bytes)).transpose()?)
+            }
+            Op::Contains(key) => Answer::Flag(store.contains(number(*key))?),
+            Op::Put(key, value) => {
+                store.put(number(*key), &value_bytes(*value)).map(|()| Answer::Nothing)?
+            }
+            Op::PutMany(keys, value) => {
+                let pairs = keys.iter().map(|&key| (number(key), value_bytes(*value)));
+                store.put_many(pairs).map(|()| Answer::Nothing)?
+            }
+            Op::Delete(key, _) => Answer::Flag(store.delete(number(*key))?),
+            Op::Iter => collect(store.iter())?,
+            Op::Range(first, last) => collect(store.range(number(*first)..=number(*last))?)?,
+            Op::IsEmpty(first, last) => {
+                Answer::Flag(store.range_is_empty(number(*first)..=number(*last))?)
+            }
+            Op::Stats => {
+                let _ = (store.stats(), store.longest_range());
+                Answer::Nothing
+            }
+            Op::Scrub => store.scrub().map(|()| Answer::Nothing)?,
+            Op::Validate => store.validate().map(|()| Answer::Nothing).map_err(Failure::broken)?,
+            Op::Measure => store.bytes_on_disk().map(|_| Answer::Nothing)?,
+            Op::Sync => store.sync().map(|()| Answer::Nothing)?,
+            Op::Flush => store.flush().map(|()| Answer::Nothing)?,
+            Op::Compact => store.compact().map(|()| Answer::Nothing)?,
+            Op::Backup => {
+                let copy = self.style.fresh("copy");
+                store.backup(&copy)?;
+                Answer::Copy(copy)
+            }
+            op => unreachable!("{op:?}"),
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        Ok(self.store.close()?)
+    }
+}
+
+fn number(key: Key) -> u64 {
+    BASE + u64::from(key)
+}
+
+fn collect(
+    pairs: impl Iterator<Item = Result<(u64, Bytes), StoreError>>,
+) -> Result<Answer, Failure> {
+    let pairs = pairs.map(|pair| {
+        let (found, value) = pair?;
+        let key = (0..KEYS).find(|key| number(*key) == found).unwrap_or(Key::MAX);
+        Ok((key, read_value(&value)?))
+    });
+    Ok(Answer::Pairs(pairs.collect::<Result<_, Failure>>()?))
+}
