@@ -38,7 +38,7 @@ pub(crate) fn run() -> Done {
         ],
         &["cargo", "check", "--package", "twiceshy"],
         &["cargo", "test", "--workspace", "--all-features"],
-        &["cargo", "test", "--workspace", "--benches"],
+        &["cargo", "test", "--workspace", "--all-features", "--bench", "*"],
         &["cargo", "run", "--release", "--example", "dance"],
     ])?;
     run_benchmark("point", "--log2-slots 12 --rounds 1 --queries 10000")?;

@@ -523,11 +523,15 @@ fn a_backup_needs_an_empty_directory<B: Open>() {
     let names = |path: &Path| std::fs::read_dir(path).unwrap().count();
     assert_eq!(names(target.path()), 1, "no lock is left in somebody's directory");
     assert!(matches!(backend.backup(directory.path()), Err(BackendError::Occupied { .. })));
-    // What another backup was killed in the middle of is in nobody's way.
+    // A backup replaces what a killed backup left. Such a backup had made its lock first;
+    // without a lock, the same names are somebody else's files.
     let target = tempfile::tempdir().unwrap();
     for engine in ["fjall", "redb"] {
         std::fs::write(target.path().join(format!("{engine}.new")), "half").unwrap();
     }
+    assert!(matches!(backend.backup(target.path()), Err(BackendError::Occupied { .. })));
+    assert_eq!(names(target.path()), 2);
+    std::fs::write(target.path().join("lock"), "").unwrap();
     backend.backup(target.path()).unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! What was hit, and what came of it.
 
-use crate::plan::{Fault, Store};
+use crate::plan::{Engine, Fault, Plan, Store};
 use crate::script::names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,14 +12,26 @@ type Pair = (Store, &'static str, Fault);
 pub(crate) struct Coverage {
     /// How often each pair was hit.
     hits: BTreeMap<Pair, u64>,
-    /// In how many scripts each pair was seen to be possible.
-    possible: BTreeMap<Pair, u64>,
+    /// Where each pair was seen to be possible.
+    possible: BTreeMap<Pair, Chances>,
     /// How often each system call was hit.
     calls: BTreeMap<(String, Fault), u64>,
     pub(crate) totals: Totals,
     /// Cases that went wrong, and how.
     pub(crate) losses: Vec<String>,
 }
+
+/// Where a pair can be hit.
+#[derive(Debug, Default)]
+struct Chances {
+    /// In how many scripts it was seen to be possible.
+    scripts: u64,
+    /// The first cases that could hit it.
+    cases: Vec<Plan>,
+}
+
+/// Cases that are kept for each pair.
+const CASES_KEPT: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
@@ -33,13 +45,10 @@ pub(crate) struct Totals {
 }
 
 impl Coverage {
-    /// Adds what another has found.
+    /// Adds what one case has found.
     pub(crate) fn merge(&mut self, other: Self) {
         for (pair, hits) in other.hits {
             *self.hits.entry(pair).or_default() += hits;
-        }
-        for (pair, scripts) in other.possible {
-            *self.possible.entry(pair).or_default() += scripts;
         }
         for (call, hits) in other.calls {
             *self.calls.entry(call).or_default() += hits;
@@ -54,8 +63,17 @@ impl Coverage {
         self.losses.extend(other.losses);
     }
 
-    pub(crate) fn can_hit(&mut self, store: Store, op: &'static str, fault: Fault) {
-        *self.possible.entry((store, op, fault)).or_default() += 1;
+    /// Records that a script can hit a pair, and a case that would.
+    pub(crate) fn can_hit(
+        &mut self,
+        store: Store,
+        op: &'static str,
+        fault: Fault,
+        case: Option<Plan>,
+    ) {
+        let chances = self.possible.entry((store, op, fault)).or_default();
+        chances.scripts += 1;
+        chances.cases.extend(case.filter(|_| chances.cases.len() < CASES_KEPT));
     }
 
     pub(crate) fn hit(&mut self, store: Store, op: &'static str, fault: Fault, times: u64) {
@@ -73,12 +91,21 @@ impl Coverage {
         self.hits.get(&(store, op, fault)).copied().unwrap_or_default()
     }
 
-    /// Returns the pairs that could be hit in at least this many scripts, and never were. What only a thread in
-    /// the background does is seen in few of them.
+    /// Returns the pairs that could be hit in at least this many scripts, and never were. What only
+    /// a background thread does is seen in few of them.
     pub(crate) fn never_hit(&self, scripts: u64) -> Vec<String> {
-        let could = self.possible.iter().filter(|(_, seen)| **seen >= scripts);
-        let missing = could.map(|(pair, _)| pair).filter(|pair| !self.hits.contains_key(pair));
-        missing.map(|(store, op, fault)| format!("{fault} at {op} of {store}")).collect()
+        let missed = self.missed().filter(|(_, chances)| chances.scripts >= scripts);
+        missed.map(|((store, op, fault), _)| format!("{fault} at {op} of {store}")).collect()
+    }
+
+    /// Returns the cases on these engines that could hit a pair that was never hit.
+    pub(crate) fn missed_cases(&self, engines: &[Engine]) -> Vec<Plan> {
+        let cases = self.missed().flat_map(|(_, chances)| &chances.cases);
+        cases.filter(|case| engines.contains(&case.engine)).copied().collect()
+    }
+
+    fn missed(&self) -> impl Iterator<Item = (&Pair, &Chances)> {
+        self.possible.iter().filter(|(pair, _)| !self.hits.contains_key(pair))
     }
 
     /// The tables, of all operations: `-` stands where a fault cannot hit.

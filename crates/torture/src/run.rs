@@ -26,6 +26,8 @@ const THOROUGH: u64 = 120;
 const SCRIPTS: u64 = 3;
 /// Cases per script at first; twice as many in each round.
 const CASES: usize = 40;
+/// The share of the time, at its end, for what could be hit and was not.
+const RETRY_SHARE: u32 = 8;
 
 pub(crate) fn fresh_seed() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
@@ -36,8 +38,10 @@ pub(crate) fn run(seconds: u64, seed: u64) -> Result<(), String> {
     eprintln!("torture: seed {seed}, for {seconds} s");
     // Panics of stores are reported as losses, with their case.
     std::panic::set_hook(Box::new(|_| {}));
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let shared = Shared { coverage: Mutex::default(), lanes: Mutex::default(), end };
+    let time = Duration::from_secs(seconds);
+    let end = Instant::now() + time;
+    let retry_from = end - time / RETRY_SHARE;
+    let shared = Shared { coverage: Mutex::default(), lanes: Mutex::default(), retry_from, end };
     thread::scope(|scope| {
         let lanes: [fn(&Shared, u64); 2] = [
             |shared, seed| lane(shared, &[Engine::Memory], seed),
@@ -107,6 +111,7 @@ struct Shared {
     coverage: Mutex<Coverage>,
     /// What each is doing, and since when.
     lanes: Mutex<Vec<(Engine, Plan, Instant)>>,
+    retry_from: Instant,
     end: Instant,
 }
 
@@ -165,12 +170,34 @@ fn command(plan: &Plan) -> String {
     format!("cargo xtask torture case {plan}")
 }
 
-/// Scripts for all stores in turn, and cases of each, until the time is over.
+/// Scripts for all stores in turn, and cases of each; then what they missed, until the time is over.
 fn lane(shared: &Shared, engines: &[Engine], seed: u64) {
     if cfg!(not(all(target_os = "linux", target_env = "gnu"))) && engines != [Engine::Memory] {
         eprintln!("torture: no system-call faults on this system");
         return;
     }
+    run_scripts(shared, engines, seed);
+    retry_missed(shared, engines);
+}
+
+/// Runs the cases that could hit what was never hit, again and again. A background thread makes its
+/// calls at another moment each time, so a case may miss what it was made for.
+fn retry_missed(shared: &Shared, engines: &[Engine]) {
+    loop {
+        let cases = shared.coverage().missed_cases(engines);
+        if cases.is_empty() {
+            return;
+        }
+        for case in cases {
+            if Instant::now() > shared.end {
+                return;
+            }
+            shared.run(&case);
+        }
+    }
+}
+
+fn run_scripts(shared: &Shared, engines: &[Engine], seed: u64) {
     let mut random = Random::new(seed ^ engines.len() as u64);
     let mut cases = CASES;
     loop {
@@ -184,10 +211,13 @@ fn lane(shared: &Shared, engines: &[Engine], seed: u64) {
                     if !is_possible {
                         continue;
                     }
+                    if Instant::now() > shared.retry_from {
+                        return;
+                    }
                     let seed = random.next() & 0xffff_ffff;
                     let plan = Plan { engine, store, saves, seed, shot: None };
                     for shot in shots(shared, &plan, &mut random).into_iter().take(cases) {
-                        if Instant::now() > shared.end {
+                        if Instant::now() > shared.retry_from {
                             return;
                         }
                         shared.run(&Plan { shot: Some(shot), ..plan });
@@ -202,9 +232,6 @@ fn lane(shared: &Shared, engines: &[Engine], seed: u64) {
 /// Runs the script without faults, and returns every fault at every operation of each step: in
 /// random order, but what was never hit first.
 fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
-    if Instant::now() > shared.end {
-        return Vec::new();
-    }
     let counts = shared.run(plan).unwrap_or_default();
     let Plan { engine, store, seed, .. } = *plan;
     let script = script(store, seed);
@@ -223,7 +250,9 @@ fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
         }
         for &fault in &faults {
             if counts.of(fault) > 0 {
-                coverage.can_hit(store, names[step], fault);
+                let shot = Shot { step, n: 0, fault, lasts: false, ending: Ending::Close };
+                let case = Plan { shot: Some(shot), ..*plan };
+                coverage.can_hit(store, names[step], fault, Some(case));
             }
             shots.extend((0..counts.of(fault)).map(|n| Shot {
                 step,
@@ -239,7 +268,7 @@ fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
         for &fault in &faults {
             let settling = ["settle", "settle_all"].into_iter().filter(|_| !fault.is_of_writes());
             for op in settling.chain([REMOVE_IN_DOUBT]) {
-                coverage.can_hit(store, op, fault);
+                coverage.can_hit(store, op, fault, None);
             }
         }
     }
