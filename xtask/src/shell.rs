@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// What went wrong, for a person.
 pub(crate) type Done = Result<(), String>;
@@ -19,7 +20,10 @@ pub(crate) fn command(words: &[&str]) -> Command {
     command
 }
 
-/// Runs a command, telling what it is; an error if it fails.
+/// Runs a command, and prints it and how long it took.
+///
+/// # Errors
+/// If it fails.
 pub(crate) fn run(mut command: Command) -> Done {
     let words: Vec<_> = std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -27,7 +31,10 @@ pub(crate) fn run(mut command: Command) -> Done {
         .collect();
     let line = words.join(" ");
     eprintln!("\n$ {line}");
-    match command.status() {
+    let start = Instant::now();
+    let status = command.status();
+    eprintln!("({:.0} s) {line}", start.elapsed().as_secs_f64());
+    match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{line}` failed: {status}")),
         Err(error) => Err(format!("`{line}` did not start: {error}")),

@@ -46,7 +46,7 @@ pub(crate) fn run() -> Done {
     run_benchmark("list", "--yes 2000 --no 20000 --rounds 1")?;
     run_benchmark("aqf-ops", "--log2-slots 12 --rounds 1")?;
     run_benchmark("store", "--pairs 5000 --queries 2000")?;
-    torture::run(&[TORTURE_SECONDS, TORTURE_SEED])?;
+    torture::run_built(&[TORTURE_SECONDS, TORTURE_SEED])?;
     let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     shell::run(docs)?;
