@@ -5,8 +5,8 @@ use core::fmt::Debug;
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, ConcurrentAdaptiveQuotientFilter,
-    Entry, Hash, InsertError, Member, RemoveError, ValueError,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Concurrent, Entry, Hash, InsertError,
+    Member, RemoveError, ValueError,
 };
 
 use crate::quotient::Model;
@@ -117,7 +117,7 @@ fn drive_script(bytes: &mut Unstructured<'_>) -> Result<()> {
 }
 
 /// All entries, in hash order.
-pub fn entries_of(filter: &ConcurrentAdaptiveQuotientFilter) -> Vec<Entry> {
+pub fn entries_of(filter: &Concurrent<AdaptiveQuotientFilter>) -> Vec<Entry> {
     let mut entries = Vec::new();
     filter.for_each(|entry| entries.push(entry));
     entries
@@ -128,7 +128,7 @@ pub fn entries_of(filter: &ConcurrentAdaptiveQuotientFilter) -> Vec<Entry> {
 ///
 /// # Panics
 /// If not.
-pub fn check_entries(filter: &ConcurrentAdaptiveQuotientFilter, members: &Members) {
+pub fn check_entries(filter: &Concurrent<AdaptiveQuotientFilter>, members: &Members) {
     let mut end = None;
     for entry in entries_of(filter) {
         let hashes = entry.fingerprint.hashes();
@@ -163,7 +163,7 @@ pub fn forget(members: &mut Members, hash: Hash) {
 }
 
 struct Driver<'a> {
-    filter: &'a ConcurrentAdaptiveQuotientFilter,
+    filter: &'a Concurrent<AdaptiveQuotientFilter>,
     plain: Option<AdaptiveQuotientFilter>,
     members: Members,
     /// Mistakes that were repaired, and that no member has collided with since.
@@ -178,7 +178,7 @@ struct Driver<'a> {
 /// # Panics
 /// If they differ.
 pub fn drive(
-    filter: &ConcurrentAdaptiveQuotientFilter,
+    filter: &Concurrent<AdaptiveQuotientFilter>,
     plain: Option<AdaptiveQuotientFilter>,
     operations: &[Operation],
 ) {
@@ -225,7 +225,7 @@ impl Driver<'_> {
                 self.inserted(&[hash], times);
             }
             Operation::InsertMany(ref hashes) => {
-                unless_full(self.filter.insert_many(hashes), |error| full(&error.cause))?;
+                unless_full(self.filter.insert_each(hashes), |error| full(&error.cause))?;
                 if let Some(plain) = &mut self.plain {
                     plain.insert_many(hashes).expect("room");
                 }
@@ -315,7 +315,7 @@ impl Driver<'_> {
             self.repaired.iter().copied().filter(|mistake| hashes.contains(mistake)).collect();
         let claim = members.first().map(|member| filter.check(member.hash));
         let capacity = planned.then_some(members.len());
-        let rebuilt = filter.rebuild_shard(shard, capacity, || &members, || mistakes.clone());
+        let rebuilt = filter.rebuild_shard(shard, capacity, &members, &mistakes);
         unless_full(rebuilt, |error| matches!(error, BuildError::Full { .. }))?;
         if let Some(Answer::Maybe(claim)) = claim {
             assert_eq!(filter.adapt(&claim, &members), Err(AdaptError::Stale));

@@ -3,8 +3,7 @@
 use arbitrary::{Result, Unstructured};
 use core::ops::Range;
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, ConcurrentAdaptiveQuotientFilter, Entry, FrozenFilter, Hash,
-    Member, SnapshotError,
+    AdaptiveQuotientFilter, Answer, Concurrent, Entry, FrozenFilter, Hash, Member, SnapshotError,
 };
 
 /// Bytes of a header; the table follows.
@@ -183,7 +182,7 @@ fn changed_shards(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 /// # Panics
 /// If not.
 pub fn read_shards(bytes: &[u8]) {
-    let Ok(filter) = ConcurrentAdaptiveQuotientFilter::restore(bytes) else { return };
+    let Ok(filter) = Concurrent::<AdaptiveQuotientFilter>::restore(bytes) else { return };
     filter.validate().expect("it was validated");
     let mut saved = Vec::new();
     filter.save(&mut saved).expect("memory takes all");

@@ -65,7 +65,6 @@ pub use backend::{FjallBackend, FjallOptions};
 #[cfg(feature = "redb")]
 pub use backend::{RedbBackend, RedbOptions};
 pub use error::{Result, StoreError};
-pub use filter::{Insertion, Shape, SharedFilter};
 pub use guard::{Guard, GuardBuilder, GuardError, Guarded, WriteError, hash_column};
 pub use layout::Layout;
 pub use lists::{Entries, List, ListExport, ListOptions, ListStatistics, ListStore};

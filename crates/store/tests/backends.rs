@@ -8,7 +8,7 @@ use twiceshy_deadline::Deadline;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tempfile::TempDir;
-use twiceshy::ConcurrentAdaptiveQuotientFilter as Filter;
+use twiceshy::AdaptiveQuotientFilter as Filter;
 use twiceshy_store::backend::{Bound, Excluded, Included, MAX_KEY_BYTES, Result, Scan, Unbounded};
 use twiceshy_store::{
     Backend, BackendError, Batch, Durability, Keyspace, MemoryBackend, Options, StoreError,

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, mpsc};
 use std::{fs, io, thread};
-use twiceshy::{ConcurrentAdaptiveQuotientFilter, Secret};
+use twiceshy::{AdaptiveQuotientFilter, Secret};
 use twiceshy_deadline::Deadline;
 use twiceshy_store::backend::{BackendClaim, Bounds, Scan, Unbounded};
 use twiceshy_store::testing::{Fault, FaultyBackend};
@@ -435,8 +435,7 @@ fn a_filter_that_was_not_built_is_said_to_be_so_and_can_be() {
     for n in 0..40 {
         backend.heal();
         backend.fail_at(n, Fault::Before);
-        let store =
-            options.open_with::<_, ConcurrentAdaptiveQuotientFilter>(Arc::clone(&backend), None);
+        let store = options.open_with::<_, AdaptiveQuotientFilter>(Arc::clone(&backend), None);
         let Ok(mut store) = store else { continue };
         let is_ready = store.wait_until_ready().is_ok();
         backend.heal();

@@ -8,20 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
-use twiceshy::{
-    ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter, Extensions, Secret, Selectors,
-};
+use twiceshy::{AdaptiveQuotientFilter, ExtensionFilter, Secret, Shard, TelescopingFilter};
 use twiceshy_deadline::Deadline;
 use twiceshy_store::backend::{Excluded, Included, Unbounded};
 use twiceshy_store::{
-    Backend, Bytes, GuardedStore, Keyspace, Layout, MemoryBackend, Options, SharedFilter,
-    Statistics, StoreError,
+    Backend, Bytes, GuardedStore, Keyspace, Layout, MemoryBackend, Options, Statistics, StoreError,
 };
 
 type Store<F> = GuardedStore<Arc<dyn Backend>, F>;
 
 /// What the store has by default.
-type Quotient = ConcurrentAdaptiveQuotientFilter;
+type Quotient = AdaptiveQuotientFilter;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -112,13 +109,13 @@ impl Place {
         }
     }
 
-    fn open<F: SharedFilter>(&self) -> Store<F> {
+    fn open<F: Shard>(&self) -> Store<F> {
         let backend = self.open_backend(&self.directory.path().join("data"));
         self.options.open_with(backend, Some(self.directory.path())).unwrap()
     }
 
     /// What a crash would leave now.
-    fn copy<F: SharedFilter>(&self, store: &Store<F>) -> Self {
+    fn copy<F: Shard>(&self, store: &Store<F>) -> Self {
         let directory = copy_files(self.directory.path());
         let memory = Arc::new(copy(&*self.memory));
         if self.engine != "memory" {
@@ -129,14 +126,14 @@ impl Place {
 }
 
 /// A store, what it must hold, and which keys were mistakes since they were last put.
-struct Checked<F: SharedFilter> {
+struct Checked<F: Shard> {
     store: Store<F>,
     place: Place,
     model: BTreeMap<u16, u8>,
     mistakes: BTreeSet<u16>,
 }
 
-impl<F: SharedFilter> Checked<F> {
+impl<F: Shard> Checked<F> {
     /// Asks for a key. If it isn't there, the backend may have been asked, once.
     fn get(&mut self, number: u16) {
         let before = self.store.stats();
@@ -251,7 +248,7 @@ impl<F: SharedFilter> Checked<F> {
     }
 }
 
-fn agrees_with_a_map<F: SharedFilter>(place: Place, ops: Vec<Op>) {
+fn agrees_with_a_map<F: Shard>(place: Place, ops: Vec<Op>) {
     let mut store: Store<F> = place.open();
     store.wait_until_ready().unwrap();
     let (model, mistakes) = (BTreeMap::new(), BTreeSet::new());
@@ -292,13 +289,13 @@ proptest! {
     #[test]
     fn behind_a_telescoping_filter(ops in ops(256, 40), split: bool, kept in 1_usize..400) {
         let place = Place::new("memory", layout(split)).mistakes_kept(kept);
-        agrees_with_a_map::<ConcurrentCodedFilter<Selectors>>(place.forgetting(), ops);
+        agrees_with_a_map::<TelescopingFilter>(place.forgetting(), ops);
     }
 
     #[test]
     fn behind_an_extension_filter(ops in ops(256, 40), split: bool, kept in 1_usize..400) {
         let place = Place::new("memory", layout(split)).mistakes_kept(kept);
-        agrees_with_a_map::<ConcurrentCodedFilter<Extensions>>(place.forgetting(), ops);
+        agrees_with_a_map::<ExtensionFilter>(place.forgetting(), ops);
     }
 }
 
@@ -313,8 +310,8 @@ proptest! {
     #[test]
     fn growing_with_codes(ops in ops(3000, 600), split: bool) {
         let new = || Place { keys: 3000, ..Place::new("memory", layout(split)) }.forgetting();
-        agrees_with_a_map::<ConcurrentCodedFilter<Selectors>>(new(), ops.clone());
-        agrees_with_a_map::<ConcurrentCodedFilter<Extensions>>(new(), ops);
+        agrees_with_a_map::<TelescopingFilter>(new(), ops.clone());
+        agrees_with_a_map::<ExtensionFilter>(new(), ops);
     }
 
     #[cfg(feature = "fjall")]
@@ -360,7 +357,7 @@ fn a_tiny_filter_takes_many_at_once() {
 fn a_telescoping_filter_asks_for_members() {
     let options = Options::new().secret(Secret::from_bytes([7; 16])).mistakes_kept(1);
     let options = options.capacity(800).false_positive_rate(0.01).shards(1);
-    let store: GuardedStore<_, ConcurrentCodedFilter<Selectors>> =
+    let store: GuardedStore<_, TelescopingFilter> =
         options.open_with(MemoryBackend::new(), None).unwrap();
     let put = |n: u32| store.put(&n.to_be_bytes(), b"1").unwrap();
     let is_there = |n: u32| store.contains(&n.to_be_bytes()).unwrap();
@@ -380,7 +377,7 @@ fn a_telescoping_filter_asks_for_members() {
 /// The only block of the only shard is all hashes.
 #[test]
 fn a_filter_of_one_block_loses_no_member() {
-    fn check<F: SharedFilter>() {
+    fn check<F: Shard>() {
         let _deadline = Deadline::new();
         let options = Options::new().secret(Secret::from_bytes([7; 16])).capacity(16).shards(1);
         let store: GuardedStore<_, F> =
@@ -403,9 +400,9 @@ fn a_filter_of_one_block_loses_no_member() {
             }
         });
     }
-    check::<ConcurrentCodedFilter<Selectors>>();
-    check::<ConcurrentCodedFilter<Extensions>>();
-    check::<ConcurrentAdaptiveQuotientFilter>();
+    check::<TelescopingFilter>();
+    check::<ExtensionFilter>();
+    check::<AdaptiveQuotientFilter>();
 }
 
 /// Neither in memory nor in the backend.

@@ -31,7 +31,7 @@ pub use coded::{
 };
 #[doc(hidden)]
 pub use coded::{Plain, PlainFilter};
-pub use concurrent::{ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter};
+pub use concurrent::{Concurrent, Shard, ShardSize, ShardState};
 pub use error::{
     AdaptError, BuildError, EntropyError, GrowError, InsertError, InsertManyError, Invalid,
     ListError, MergeError, RejuvenateError, RemoveError, ValueError,
@@ -47,8 +47,8 @@ pub use member::Member;
 pub use ordered::OrderedHashes;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
 pub use range::{
-    AdaptiveRangeFilter, ConcurrentAdaptiveRangeFilter, Partitions, RangeAnswer, RangeBuilder,
-    RangeClaim, RangeEntry, RangeFilter, RangeKey, RangePlan,
+    AdaptiveRangeFilter, Partitions, RangeAnswer, RangeBuilder, RangeClaim, RangeEntry,
+    RangeFilter, RangeKey, RangePlan,
 };
 pub use reverse_map::MemoryMap;
 pub use snapshot::{FrozenFilter, FrozenRangeFilter, SnapshotError};

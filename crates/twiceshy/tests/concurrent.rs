@@ -11,17 +11,17 @@ use model::Numbers;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Builder, Claim,
-    ConcurrentAdaptiveQuotientFilter, Dynamic, Hash, InsertError, Keyed, RemoveError, Secret,
+    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Builder, Claim, Concurrent, Dynamic,
+    Hash, InsertError, Keyed, RemoveError, Secret,
 };
 use twiceshy_deadline::Deadline;
-use twiceshy_model::concurrent::{check_entries, drive, drive_bytes, entries_of};
+use twiceshy_model::concurrent::{check_entries, drive, drive_bytes};
 
 fn builder() -> Builder {
-    ConcurrentAdaptiveQuotientFilter::builder()
+    AdaptiveQuotientFilter::builder()
 }
 
-fn claim(filter: &ConcurrentAdaptiveQuotientFilter, query: Hash) -> Claim {
+fn claim(filter: &Concurrent<AdaptiveQuotientFilter>, query: Hash) -> Claim {
     match filter.check(query) {
         Answer::Maybe(claim) => claim,
         Answer::Absent => panic!("{query:?} is absent"),
@@ -78,7 +78,7 @@ fn suspects_end_where_their_shard_does() {
     let filter = builder().remainder_bits(8).slots(8 * 35).shards(8).build_concurrent().unwrap();
     for border in (1..8u128).map(|shard| shard << 125) {
         let (last, first) = (Hash::from_u128(border - 1), Hash::from_u128(border));
-        filter.insert_many(&[last, first]).unwrap();
+        filter.insert_each(&[last, first]).unwrap();
         let [before, behind] = [last, first].map(|hash| claim(&filter, hash).suspects());
         assert_eq!((*before.end(), *behind.start()), (last, first));
         assert!(before.start() < before.end() && behind.start() < behind.end());
@@ -100,7 +100,7 @@ fn errors_speak_of_the_hashes_of_the_whole() {
     let filter = builder().remainder_bits(4).slots(80).shards(8).build_concurrent().unwrap();
     let [member, other] = [0u128, 1].map(|low| Hash::from_u128(5 << 125 | low));
     let twin = Hash::from_u128(2 << 125);
-    filter.insert_many(&[member, other]).unwrap();
+    filter.insert_each(&[member, other]).unwrap();
     let remove = |mistakes: &[Hash]| {
         filter.remove_listed(&claim(&filter, other), &[member, other], Some(mistakes))
     };
@@ -145,13 +145,13 @@ fn stale_claims_are_refused() {
     // The shard has grown; members of other shards don't matter.
     let before = claim(&filter, hash(9));
     let elsewhere: Vec<Hash> = (0..40).map(|number| Hash::from_u128(number << 115)).collect();
-    filter.insert_many(&elsewhere).unwrap();
+    filter.insert_each(&elsewhere).unwrap();
     assert_eq!(filter.adapt(&before, &[hash(0)]).map(|adaptation| adaptation.lengthened), Ok(1));
     let before = claim(&filter, hash(0));
     let slots = filter.parameters()[3].slots;
     let here = (1..40u128).map(|number| Hash::from_u128(3 << 126 | number << 119));
     let here: Vec<Hash> = here.collect();
-    filter.insert_many(&here).unwrap();
+    filter.insert_each(&here).unwrap();
     assert!(filter.parameters()[3].slots > slots);
     refused(&before, &[hash(0)]);
     filter.validate().unwrap();
@@ -162,7 +162,7 @@ fn shards_double_one_after_the_other() {
     const SHARDS: usize = 16;
     const CAPACITY: usize = 100_000;
     let filter = builder().capacity(CAPACITY).shards(SHARDS).build_concurrent().unwrap();
-    let slots = |filter: &ConcurrentAdaptiveQuotientFilter| {
+    let slots = |filter: &Concurrent<AdaptiveQuotientFilter>| {
         filter.parameters().iter().map(|shard| shard.slots).collect::<Vec<_>>()
     };
     let planned = slots(&filter);
@@ -185,7 +185,7 @@ fn shards_double_one_after_the_other() {
 }
 
 #[test]
-fn batches_agree_with_single_operations_on_one_core_and_on_all() {
+fn batches_agree_with_single_operations() {
     let mut numbers = Numbers(2);
     let members: Vec<Hash> = (0..20_000).map(|_| numbers.hash()).collect();
     let queries: Vec<Hash> =
@@ -194,19 +194,16 @@ fn batches_agree_with_single_operations_on_one_core_and_on_all() {
         // With room for all; and with too little, so that some are refused.
         for shape in [builder().capacity(100), builder().slots(8_000).remainder_bits(5)] {
             let build = || shape.clone().shards(shards).build_concurrent().unwrap();
-            let [single, batched, parallel] = [build(), build(), build()];
+            let [single, batched] = [build(), build()];
             // A first part one by one, so that batches meet a filter with members, too.
             let (first, rest) = members.split_at(3_000);
             let insert = |(at, &hash): (usize, &Hash)| single.insert(hash).err().map(|_| at);
             let refused: Vec<usize> =
                 first.iter().chain(rest).enumerate().filter_map(insert).collect();
-            for filter in [&batched, &parallel] {
-                filter.insert_many(first).unwrap();
-            }
-            let [once, twice] = [batched.insert_many(rest), parallel.par_insert_many(rest)];
-            assert_eq!(once, twice);
+            batched.insert_each(first).unwrap();
+            let inserted = batched.insert_each(rest);
             assert_eq!(batched.len() + refused.len(), members.len());
-            match once {
+            match inserted {
                 Ok(()) => assert_eq!(refused, []),
                 Err(error) => {
                     assert!(matches!(error.cause, InsertError::Full { .. }));
@@ -214,14 +211,11 @@ fn batches_agree_with_single_operations_on_one_core_and_on_all() {
                     assert_eq!(refused, positions);
                 }
             }
-            let entries = entries_of(&batched);
-            assert_eq!(entries, entries_of(&parallel));
-            let (mut maybe, mut parallel_maybe) = (vec![true; 3], Vec::new());
+            let mut maybe = vec![true; 3];
             batched.contains_many(&queries, &mut maybe);
-            batched.par_contains_many(&queries, &mut parallel_maybe);
             let one_by_one: Vec<bool> =
                 queries.iter().map(|&query| batched.contains(query)).collect();
-            assert!(maybe == one_by_one && parallel_maybe == one_by_one);
+            assert!(maybe == one_by_one);
             let mut model = BTreeMap::<Hash, u64>::new();
             for (at, &hash) in members.iter().enumerate() {
                 if refused.binary_search(&at).is_err() {
@@ -230,7 +224,6 @@ fn batches_agree_with_single_operations_on_one_core_and_on_all() {
             }
             check_entries(&batched, &model);
             batched.validate().unwrap();
-            parallel.validate().unwrap();
         }
     }
 }
@@ -251,16 +244,11 @@ fn shards_are_built_at_once_as_by_inserts() {
         for shape in [builder(), builder().capacity(100), builder().slots(23_000)] {
             let shape = shape.remainder_bits(9).shards(shards);
             let filter = shape.build_concurrent_from(&members, &[]).unwrap();
-            let parallel = shape.par_build_concurrent_from(&members, &[]).unwrap();
-            assert_eq!(filter.parameters(), parallel.parameters());
-            assert_eq!(entries_of(&filter), entries_of(&parallel));
             check_entries(&filter, &model);
             filter.validate().unwrap();
         }
         let shape = builder().remainder_bits(9).shards(shards);
         let filter = shape.build_concurrent_from(&members, &mistakes).unwrap();
-        let parallel = shape.par_build_concurrent_from(&members, &mistakes).unwrap();
-        assert_eq!(entries_of(&filter), entries_of(&parallel));
         check_entries(&filter, &model);
         assert!(mistakes.iter().all(|&mistake| !filter.contains(mistake)));
         filter.validate().unwrap();
@@ -271,13 +259,11 @@ fn shards_are_built_at_once_as_by_inserts() {
             assert!(filter.contains(hash));
         }
         // A hash on both lists is named as it is in the whole.
-        for build in [Builder::build_concurrent_from, Builder::par_build_concurrent_from] {
-            let error = build(&shape, &members, &[members[5]]).unwrap_err();
-            let BuildError::MistakeIsMember { hash, .. } = error else { panic!("{error}") };
-            assert_eq!(hash, members[5]);
-            let error = build(&shape.clone().slots(10_000), &members, &[]).unwrap_err();
-            assert!(matches!(error, BuildError::Full { .. }), "{error}");
-        }
+        let error = shape.build_concurrent_from(&members, &[members[5]]).unwrap_err();
+        let BuildError::MistakeIsMember { hash, .. } = error else { panic!("{error}") };
+        assert_eq!(hash, members[5]);
+        let error = shape.slots(10_000).build_concurrent_from(&members, &[]).unwrap_err();
+        assert!(matches!(error, BuildError::Full { .. }), "{error}");
     }
     let keyed = builder().shards(4).build_keyed_concurrent_from::<u64>([1, 2, 2, 3], [4, 5]);
     let keyed = keyed.unwrap();
@@ -292,7 +278,7 @@ fn shards_are_built_at_once_as_by_inserts() {
 fn two_that_are_unlisted_to_each_other_are_removed_all_the_same() {
     let filter = builder().remainder_bits(6).slots(64).shards(2).build_concurrent().unwrap();
     let [one, other] = [1u128, 2].map(Hash::from_u128);
-    filter.insert_many(&[one, other]).unwrap();
+    filter.insert_each(&[one, other]).unwrap();
     for _ in 0..3 {
         for member in [one, other] {
             let refused = filter.remove_listed(&claim(&filter, member), &[member], None);
@@ -327,7 +313,7 @@ fn sizes_are_of_all_shards_together() {
     let filter = builder().false_positive_rate(0.01).capacity(50_000).shards(8).build_concurrent();
     let filter = filter.unwrap();
     let mut numbers = Numbers(3);
-    filter.insert_many(&(0..50_000).map(|_| numbers.hash()).collect::<Vec<_>>()).unwrap();
+    filter.insert_each(&(0..50_000).map(|_| numbers.hash()).collect::<Vec<_>>()).unwrap();
     assert!(filter.statistics().expected_rate <= 0.01);
     let maybe = (0..100_000).filter(|_| filter.contains(numbers.hash())).count();
     assert!(maybe < 1_150, "{maybe} of 100,000");
@@ -355,18 +341,17 @@ fn keys_and_generic_code_share_a_filter() {
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let keyed = &keyed;
-            scope.spawn(move || keyed.insert_many(&[thread, thread + 10]).unwrap());
+            scope.spawn(move || keyed.insert_each(&[thread, thread + 10]).unwrap());
         }
     });
     keyed.insert(&99).unwrap();
-    keyed.par_insert_many(&[100, 101]).unwrap();
+    keyed.insert_each(&[100, 101]).unwrap();
     assert_eq!(fill(keyed.filter(), keyed.hash(&102)), 12);
     let mut borrowed = Keyed::<u64, _>::new(keyed.filter(), secret);
     borrowed.insert(&103).unwrap();
-    let (mut maybe, mut parallel) = (Vec::new(), Vec::new());
+    let mut maybe = Vec::new();
     keyed.contains_many(&[0, 13, 99, 101, 103], &mut maybe);
-    keyed.par_contains_many(&[0, 13, 99, 101, 103], &mut parallel);
-    assert_eq!((maybe, parallel), (vec![true; 5], vec![true; 5]));
+    assert_eq!(maybe, [true; 5]);
     keyed.remove(&99).unwrap();
     let Answer::Maybe(claim) = keyed.check(&0) else { panic!("it is a member") };
     keyed.remove_listed(&claim, &[keyed.hash(&0).into()], None).unwrap();

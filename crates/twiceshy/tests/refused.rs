@@ -1,6 +1,6 @@
 //! Operations that are refused, or in which the caller's code panics, change nothing.
 
-use std::iter::{repeat_n, repeat_with};
+use std::iter::repeat_n;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use twiceshy::{
     AdaptError, AdaptiveBloomFilter, AdaptiveQuotientFilter, Answer, BuildError, Claim, Entry,
@@ -74,13 +74,18 @@ fn concurrent_filter_is_as_before_and_usable_after_a_panic() {
     filter.insert(&Fragile(Some(7))).unwrap();
     let hashes = filter.filter();
     let panics: [&dyn Fn(); 4] = [
-        &|| filter.insert_many(&fragile(100)).unwrap(),
+        &|| filter.insert_each(&fragile(100)).unwrap(),
         &|| filter.contains_many(&fragile(100), &mut Vec::new()),
         &|| hashes.for_each(|_| std::panic::resume_unwind(Box::new("a visitor"))),
         &|| {
-            let members =
-                || repeat_with(|| -> Hash { std::panic::resume_unwind(Box::new("a list")) });
-            hashes.rebuild_shard(0, None, members, || []).unwrap();
+            #[derive(Clone, Copy)]
+            struct Panicking;
+            impl From<Panicking> for Member {
+                fn from(_: Panicking) -> Self {
+                    std::panic::resume_unwind(Box::new("a list"))
+                }
+            }
+            hashes.rebuild_shard(0, None, &[Panicking], &[]).unwrap();
         },
     ];
     for panic in panics {
@@ -147,12 +152,12 @@ fn refused_insert_many_does_not_grow_the_filter() {
 }
 
 #[test]
-fn refused_concurrent_insert_many_grows_as_single_inserts_do() {
+fn refused_insert_each_grows_as_single_inserts_do() {
     let builder = AdaptiveQuotientFilter::builder().slots(1000).remainder_bits(16).shards(1);
     let [at_once, in_turn] =
         [(); 2].map(|()| builder.clone().grow_at(0.9).build_concurrent().unwrap());
     let hashes = crowded(2000);
-    let error = at_once.insert_many(&hashes).unwrap_err();
+    let error = at_once.insert_each(&hashes).unwrap_err();
     let refused: Vec<usize> =
         (0..2000).filter(|&index| in_turn.insert(hashes[index]).is_err()).collect();
     assert_eq!(error.refused, refused);

@@ -6,10 +6,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
-use twiceshy::{
-    AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter, FrozenFilter, Hash, KeyedHasher,
-    Secret,
-};
+use twiceshy::{AdaptiveQuotientFilter, Concurrent, FrozenFilter, Hash, KeyedHasher, Secret};
 
 /// One line of the result.
 #[derive(Serialize)]
@@ -37,7 +34,7 @@ struct Work {
     full: AdaptiveQuotientFilter,
     /// Of half the slots each, and together all members.
     halves: [AdaptiveQuotientFilter; 2],
-    shared: ConcurrentAdaptiveQuotientFilter,
+    shared: Concurrent<AdaptiveQuotientFilter>,
     snapshot: Vec<u8>,
     /// A file of the snapshot.
     file: PathBuf,
@@ -52,7 +49,7 @@ impl Drop for Work {
 /// Shards of the concurrent filter.
 const SHARDS: usize = 16;
 
-fn shared(slots: u64, remainder_bits: u32) -> ConcurrentAdaptiveQuotientFilter {
+fn shared(slots: u64, remainder_bits: u32) -> Concurrent<AdaptiveQuotientFilter> {
     AdaptiveQuotientFilter::builder()
         .slots(slots)
         .remainder_bits(remainder_bits)
@@ -100,7 +97,7 @@ impl Work {
         let file = std::env::temp_dir().join(format!("twiceshy-lab-{}.aqf", std::process::id()));
         full.save_to(&file).expect("a file in the temporary directory");
         let shared = shared(slots, bits);
-        shared.insert_many(&members).expect("room");
+        shared.insert_each(&members).expect("room");
         Self {
             slots,
             remainder_bits: bits,

@@ -5,9 +5,7 @@ use super::{Context, Experiment, Outcome, progress};
 use crate::bench::measure::process_cpu_nanoseconds;
 use crate::contestant::{Kind, Shape};
 use std::time::Instant;
-use twiceshy::{
-    AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter, Hash, KeyedHasher, Secret,
-};
+use twiceshy::{AdaptiveQuotientFilter, Concurrent, Hash, KeyedHasher, Secret};
 use twiceshy_report::{Axis, Cell, Column, Plot, Point, Series, Table, Verdict};
 use twiceshy_workloads::key::scatter;
 
@@ -59,7 +57,7 @@ fn in_threads(threads: usize, keys: &[u64], work: impl Fn(usize, &[u64]) + Sync)
     })
 }
 
-fn shared(shape: &Shape) -> ConcurrentAdaptiveQuotientFilter {
+fn shared(shape: &Shape) -> Concurrent<AdaptiveQuotientFilter> {
     // Some times as many as threads, so that they seldom meet.
     let shards = 16 * cores().next_power_of_two();
     let builder = AdaptiveQuotientFilter::builder().slots(shape.slots);
@@ -164,12 +162,12 @@ fn measure(shape: &Shape, rounds: usize) -> Measured {
     let strangers: Vec<u64> = (STRANGERS..STRANGERS + shape.members()).map(scatter).collect();
     let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
     let hash = |key: &u64| -> Hash { hasher.hash(key) };
-    let insert_each = |filter: &ConcurrentAdaptiveQuotientFilter, keys: &[u64]| {
+    let insert_each = |filter: &Concurrent<AdaptiveQuotientFilter>, keys: &[u64]| {
         for key in keys {
             filter.insert(hash(key)).expect("room");
         }
     };
-    let look_up = |filter: &ConcurrentAdaptiveQuotientFilter, keys: &[u64]| {
+    let look_up = |filter: &Concurrent<AdaptiveQuotientFilter>, keys: &[u64]| {
         let maybe = keys.iter().filter(|key| filter.contains(hash(key))).count();
         assert!(maybe < strangers.len() / 4);
     };

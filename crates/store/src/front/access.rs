@@ -2,14 +2,13 @@
 
 use super::{Behind, Doubt, Front};
 use crate::counters::Count;
-use crate::filter::SharedFilter;
 use std::sync::atomic::{AtomicU64, Ordering};
-use twiceshy::Hash;
+use twiceshy::{Hash, Shard};
 
 /// The lower half of [`Front::defences`].
 pub(super) const UNDER_WAY: u64 = u32::MAX as u64;
 
-impl<F: SharedFilter> Front<F> {
+impl<F: Shard> Front<F> {
     /// What is behind, which isn't asked if the filter knows better.
     pub(crate) fn get<V, E>(
         &self,

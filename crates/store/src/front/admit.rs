@@ -2,13 +2,12 @@
 
 use super::{Behind, Front};
 use crate::counters::Count;
-use crate::filter::{Insertion, SharedFilter};
 use crate::stripes::Locked;
 use scopeguard::defer_on_unwind;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
-use twiceshy::{Answer, Claim, Hash, InsertError, Member, RemoveError};
+use twiceshy::{Answer, Claim, Hash, InsertError, Member, RemoveError, Shard};
 
 /// How often members are listed for one that is to be inserted or removed.
 const LISTINGS: usize = 32;
@@ -51,7 +50,7 @@ impl Admitted<'_> {
     }
 }
 
-impl<F: SharedFilter> Front<F> {
+impl<F: Shard> Front<F> {
     /// Writes keys, after the filter has them. `may_join` is asked of those that are kept as
     /// mistakes.
     pub(crate) fn write<B: Behind, T>(
@@ -200,7 +199,11 @@ impl<F: SharedFilter> Front<F> {
     /// filter, but not behind yet.
     fn insert<B: Behind>(&self, behind: &B, hash: Hash, others: &[Hash]) -> Result<(), B::Error> {
         for _ in 0..LISTINGS {
-            let Insertion::Asks(claim) = self.filter.insert(hash)? else { return Ok(()) };
+            match self.filter.insert(hash) {
+                Err(InsertError::Crowded) => {}
+                inserted => return Ok(inserted?),
+            }
+            let claim = self.filter.claim_to_insert(hash);
             let listed = self.listed(behind, &claim, others)?;
             match self.filter.insert_listed(&claim, &listed) {
                 // Something came or went that only shares a version; or there is a ghost.
@@ -225,7 +228,7 @@ impl<F: SharedFilter> Front<F> {
         for _ in 0..LISTINGS {
             let Answer::Maybe(claim) = self.filter.check(hash) else { return false };
             let Ok(listed) = self.listed(behind, &claim, &others) else { return false };
-            match self.filter.remove_listed(&claim, &listed) {
+            match self.filter.remove_listed(&claim, &listed, None) {
                 Ok(()) => return true,
                 Err(RemoveError::Stale) => {}
                 Err(_) => return false,

@@ -4,13 +4,12 @@ use super::access::UNDER_WAY;
 use super::admit::{Room, Tried};
 use super::{Behind, Front};
 use crate::counters::Count;
-use crate::filter::SharedFilter;
 use crate::stripes::Locked;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use twiceshy::{Answer, ConcurrentAdaptiveQuotientFilter, Hash};
+use twiceshy::{AdaptiveQuotientFilter, Answer, Hash, Shard};
 
-impl<F: SharedFilter> Front<F> {
+impl<F: Shard> Front<F> {
     /// What the filter says, which is exact for members and for mistakes that are listed.
     pub(crate) fn answer(&self, hash: Hash) -> bool {
         self.counters.add(Count::AnsweredFromMemory, 1);
@@ -101,7 +100,7 @@ impl<F: SharedFilter> Front<F> {
     }
 }
 
-impl Front<ConcurrentAdaptiveQuotientFilter> {
+impl Front<AdaptiveQuotientFilter> {
     /// Takes a mistake off the list, after it is gone behind the filter; whether it was listed. If it
     /// isn't here, `is_behind` tells. The filter gets the room back that it took to repair it.
     pub(crate) fn allow<B: Behind>(

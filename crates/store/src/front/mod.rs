@@ -10,12 +10,11 @@ mod listed;
 mod repair;
 
 use crate::counters::{Count, Counters};
-use crate::filter::SharedFilter;
 use crate::store::Statistics;
 use crate::stripes::{Locked, Stripes};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use twiceshy::{AdaptError, BuildError, Hash, InsertError};
+use twiceshy::{AdaptError, BuildError, Concurrent, Hash, InsertError, Shard};
 
 /// What has the members.
 pub(crate) trait Behind {
@@ -103,7 +102,7 @@ impl Policy {
 }
 
 pub(crate) struct Front<F> {
-    pub(crate) filter: F,
+    pub(crate) filter: Concurrent<F>,
     /// Which shards of the filter hold all of their members; of the others, anything may be
     /// a member.
     ready: Box<[AtomicBool]>,
@@ -125,9 +124,9 @@ pub(crate) struct Front<F> {
     pub(crate) counters: Counters,
 }
 
-impl<F: SharedFilter> Front<F> {
+impl<F: Shard> Front<F> {
     /// All shards of the filter are ready, or none.
-    pub(crate) fn new(filter: F, is_ready: bool, policy: Policy) -> Self {
+    pub(crate) fn new(filter: Concurrent<F>, is_ready: bool, policy: Policy) -> Self {
         Self {
             ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
             reach: AtomicU64::new(
@@ -254,6 +253,6 @@ impl<F: SharedFilter> Front<F> {
 }
 
 /// How far from a query of a shard its suspects may be, of 2^64, rounded up.
-fn reach(filter: &impl SharedFilter, shard: usize) -> u64 {
+fn reach<F: Shard>(filter: &Concurrent<F>, shard: usize) -> u64 {
     u64::try_from(filter.reach(shard) >> 64).map_or(u64::MAX, |reach| reach.saturating_add(1))
 }

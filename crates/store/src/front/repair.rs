@@ -4,14 +4,14 @@ use super::admit::{Room, Tried};
 use super::{Behind, Doubt, Front};
 use crate::census::Census;
 use crate::counters::Count;
-use crate::filter::SharedFilter;
+use crate::filter::PLANNED_LOAD;
 use crate::stripes::Locked;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
-use twiceshy::{AdaptError, Answer, Hash, Member};
+use twiceshy::{AdaptError, Answer, Hash, Member, Shard};
 
-impl<F: SharedFilter> Front<F> {
+impl<F: Shard> Front<F> {
     /// Repairs what was "maybe" and not behind, if it still is so, and remembers it.
     pub(crate) fn repair(&self, behind: &impl Behind, mistake: Hash) {
         if !self.policy.repairs() {
@@ -208,7 +208,10 @@ impl<F: SharedFilter> Front<F> {
             // A write that failed halfway may have left a member on the list.
             mistakes.retain(|mistake| members.binary_search(mistake).is_err());
         }
-        let capacity = members.len() + self.policy.slots(mistakes.len()) + more;
+        let needed = members.len() + self.policy.slots(mistakes.len()) + more;
+        // A shard keeps its size, unless that is too small.
+        let planned = (self.filter.shard_slots(shard) as f64 * PLANNED_LOAD) as usize;
+        let capacity = (needed > planned).then_some(needed);
         self.filter.rebuild_shard(shard, capacity, &members, &mistakes)?;
         self.has_rebuilt(shard);
         self.has_ghosts[shard].store(false, Ordering::Release);

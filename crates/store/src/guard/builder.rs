@@ -2,9 +2,9 @@
 
 use super::{Guard, GuardError, Guarded};
 use crate::doubts::Doubts;
-use crate::filter::{Shape, SharedFilter};
+use crate::filter::Shape;
 use crate::front::{Front, Policy};
-use twiceshy::{KeyedHasher, Secret};
+use twiceshy::{KeyedHasher, Secret, Shard};
 
 /// Options of a [`Guard`].
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl GuardBuilder {
     /// # Errors
     /// Returns an error if there is no secret, as [`build`](Self::build) does, or if there can't be
     /// such a filter.
-    pub fn build_unready<D: Guarded, F: SharedFilter>(
+    pub fn build_unready<D: Guarded, F: Shard>(
         &self,
         database: D,
     ) -> Result<Guard<D, F>, GuardError<D::Error>> {
@@ -114,7 +114,7 @@ impl GuardBuilder {
             None => return Err(GuardError::NoSecret),
         };
         let policy = Policy::Found { repaired: true, kept: self.mistakes_kept };
-        let front = Front::new(F::with_shape(&self.shape)?, false, policy);
+        let front = Front::new(self.shape.empty()?, false, policy);
         let doubts = Doubts::new(self.max_doubts);
         Ok(Guard { database, front, hasher: KeyedHasher::new(&secret), doubts })
     }

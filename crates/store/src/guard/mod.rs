@@ -9,13 +9,12 @@ pub use builder::GuardBuilder;
 pub use error::{GuardError, WriteError};
 
 use crate::doubts::{Doubts, Mark};
-use crate::filter::SharedFilter;
 use crate::front::{Behind, Doubt, Front};
 use crate::store::Statistics;
 use scopeguard::ScopeGuard;
 use std::borrow::Borrow;
 use std::ops::RangeInclusive;
-use twiceshy::{ConcurrentAdaptiveQuotientFilter, Hash, Key, KeyedHasher};
+use twiceshy::{AdaptiveQuotientFilter, Hash, Key, KeyedHasher, Shard};
 
 /// A database that a [`Guard`] protects: anything that has keys, and lists them in the order of their
 /// hashes.
@@ -146,7 +145,7 @@ pub fn hash_column(hash: Hash) -> i64 {
 /// assert_eq!(guard.get("mallory")?, None); // almost always without asking the database
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Guard<D: Guarded, F = ConcurrentAdaptiveQuotientFilter> {
+pub struct Guard<D: Guarded, F = AdaptiveQuotientFilter> {
     database: D,
     front: Front<F>,
     hasher: KeyedHasher,
@@ -155,7 +154,7 @@ pub struct Guard<D: Guarded, F = ConcurrentAdaptiveQuotientFilter> {
 
 type OwnedKey<D> = <<D as Guarded>::Key as ToOwned>::Owned;
 
-impl<D: Guarded, F: SharedFilter> Guard<D, F> {
+impl<D: Guarded, F: Shard> Guard<D, F> {
     /// Returns what the database has for a key. If the filter knows that it has nothing, the database
     /// isn't asked.
     ///
@@ -396,7 +395,7 @@ impl<D: Guarded, F: SharedFilter> Guard<D, F> {
     }
 }
 
-impl<D: Guarded, F: SharedFilter> Behind for Guard<D, F> {
+impl<D: Guarded, F: Shard> Behind for Guard<D, F> {
     type Error = GuardError<D::Error>;
 
     /// Keys in doubt count as members.

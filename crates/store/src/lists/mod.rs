@@ -13,7 +13,7 @@ use crate::saved::Saved;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
-use twiceshy::{ConcurrentAdaptiveQuotientFilter, Hash, KeyedHasher, Secret};
+use twiceshy::{AdaptiveQuotientFilter, Hash, KeyedHasher, Secret};
 
 pub use entries::{Entries, ListExport};
 pub use open::ListOptions;
@@ -72,7 +72,7 @@ pub use upkeep::ListStatistics;
 pub struct ListStore<B: Backend> {
     backend: B,
     _claim: BackendClaim,
-    front: Front<ConcurrentAdaptiveQuotientFilter>,
+    front: Front<AdaptiveQuotientFilter>,
     hasher: KeyedHasher,
     secret: Secret,
     durability: Durability,

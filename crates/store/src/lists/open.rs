@@ -3,16 +3,14 @@
 use super::{Entries, List, ListStore};
 use crate::backend::{Backend, Durability};
 use crate::error::{Result, StoreError};
-use crate::filter::{Shape, SharedFilter};
+use crate::filter::Shape;
 use crate::front::{Front, Policy};
 use crate::home;
 use crate::layout::{self, Identity, Kind};
 use crate::saved::Saved;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use twiceshy::{
-    AdaptiveQuotientFilter, BuildError, ConcurrentAdaptiveQuotientFilter, KeyedHasher, Secret,
-};
+use twiceshy::{AdaptiveQuotientFilter, BuildError, Concurrent, KeyedHasher, Secret, Shard};
 
 /// What the filter of new lists is like.
 const DEFAULT: Shape = Shape { capacity: 1 << 16, false_positive_rate: 0.001, shards: 64 };
@@ -154,13 +152,10 @@ impl ListOptions {
         if let Some(directory) = directory {
             home::create_directory(directory)?;
         }
-        let (saved, restored) = Saved::open(
-            &backend,
-            directory,
-            <ConcurrentAdaptiveQuotientFilter as SharedFilter>::restore_from,
-        )?;
+        let (saved, restored) =
+            Saved::open(&backend, directory, AdaptiveQuotientFilter::restore_shards)?;
         let slot_bits = filter.shard_parameters(0).slot_bits;
-        let is_as_asked = |restored: &ConcurrentAdaptiveQuotientFilter| {
+        let is_as_asked = |restored: &Concurrent<AdaptiveQuotientFilter>| {
             restored.parameters().iter().all(|shard| shard.slot_bits == slot_bits)
         };
         if restored.as_ref().is_some_and(|restored| !is_as_asked(restored)) {
@@ -203,7 +198,7 @@ impl ListOptions {
 
 /// A filter without members, whose remainders are so long that it has no more false positives than
 /// it may, as full as it ever gets.
-fn empty(shape: &Shape) -> Result<ConcurrentAdaptiveQuotientFilter, BuildError> {
+fn empty(shape: &Shape) -> Result<Concurrent<AdaptiveQuotientFilter>, BuildError> {
     let rate = shape.false_positive_rate;
     if !(rate > 0.0 && rate < 1.0) {
         return Err(BuildError::Rate(rate));

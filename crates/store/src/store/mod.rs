@@ -10,7 +10,6 @@ mod write;
 
 use crate::backend::{Backend, BackendClaim, Batch, Durability, Keyspace};
 use crate::error::{Result, StoreError};
-use crate::filter::SharedFilter;
 use crate::front::{Behind, Doubt, Front};
 use crate::layout::{self, Layout};
 use crate::saved::Saved;
@@ -18,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use twiceshy::{ConcurrentAdaptiveQuotientFilter, Hash, KeyedHasher};
+use twiceshy::{AdaptiveQuotientFilter, Hash, KeyedHasher, Shard};
 
 pub use open::{Options, Progress};
 pub use scan::Pairs;
@@ -49,25 +48,24 @@ pub use statistics::Statistics;
 /// mistakes in the backend, shard by shard, while the store is used already.
 ///
 /// # Other filters
-/// Any [`SharedFilter`] will do. One that keeps its repairs in fixed space, a
-/// [`ConcurrentCodedFilter`](twiceshy::ConcurrentCodedFilter), misses no member either, but where
+/// Any filter that can be a [`Shard`] will do. One that keeps its repairs in fixed space, a
+/// [`TelescopingFilter`](twiceshy::TelescopingFilter), misses no member either, but where
 /// it has no room for a repair it forgets others: these mistakes cost another visit each. What was
 /// repaired, and is asked again, is
 /// [counted](Statistics::repeated_false_positives).
 ///
 /// ```
-/// use twiceshy::{ConcurrentCodedFilter, Selectors};
+/// use twiceshy::TelescopingFilter;
 /// use twiceshy_store::{GuardedStore, MemoryBackend, Options};
-/// type Telescoping = ConcurrentCodedFilter<Selectors>;
 ///
-/// let store: GuardedStore<_, Telescoping> =
+/// let store: GuardedStore<_, TelescopingFilter> =
 ///     Options::new().capacity(1000).open_with(MemoryBackend::new(), None)?;
 /// store.put(b"alice", b"1")?;
 /// assert_eq!(store.get(b"alice")?.as_deref(), Some(&b"1"[..]));
 /// assert_eq!(store.get(b"mallory")?, None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct GuardedStore<B: Backend, F: SharedFilter = ConcurrentAdaptiveQuotientFilter> {
+pub struct GuardedStore<B: Backend, F: Shard = AdaptiveQuotientFilter> {
     inner: Arc<Inner<B, F>>,
     rebuilding: Option<JoinHandle<()>>,
 }
@@ -88,13 +86,13 @@ struct Inner<B, F> {
     rebuild_error: Mutex<Option<StoreError>>,
 }
 
-impl<B: Backend, F: SharedFilter> Inner<B, F> {
+impl<B: Backend, F: Shard> Inner<B, F> {
     fn hash(&self, key: &[u8]) -> Hash {
         self.hasher.hash_bytes(key)
     }
 }
 
-impl<B: Backend, F: SharedFilter> Behind for Inner<B, F> {
+impl<B: Backend, F: Shard> Behind for Inner<B, F> {
     type Error = StoreError;
 
     fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>> {

@@ -3,7 +3,7 @@
 use super::{GuardedStore, Inner};
 use crate::backend::{Backend, Durability};
 use crate::error::{Result, StoreError};
-use crate::filter::{Shape, SharedFilter};
+use crate::filter::Shape;
 use crate::front::{Front, Policy};
 use crate::home;
 use crate::layout::{self, Identity, Kind, Layout};
@@ -11,7 +11,7 @@ use crate::saved::Saved;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use twiceshy::{KeyedHasher, Secret};
+use twiceshy::{AdaptiveQuotientFilter, KeyedHasher, Secret, Shard};
 
 /// What the filter of a new store is like.
 const DEFAULT: Shape = Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 };
@@ -176,7 +176,7 @@ impl Options {
     ) -> Result<GuardedStore<crate::backend::FjallBackend>> {
         let directory = directory.as_ref();
         // Before there is anything on the disk.
-        twiceshy::ConcurrentAdaptiveQuotientFilter::with_shape(&self.shape(&DEFAULT))?;
+        self.shape(&DEFAULT).empty::<AdaptiveQuotientFilter>()?;
         let backend = home::open_backend(directory, self.create)?;
         self.open_within(backend, Some(directory), home::DATA)
     }
@@ -187,7 +187,7 @@ impl Options {
     /// # Errors
     /// If another store is open over the backend, if the backend holds a store of another kind, or
     /// if the backend fails.
-    pub fn open_with<B: Backend, F: SharedFilter>(
+    pub fn open_with<B: Backend, F: Shard>(
         &self,
         backend: B,
         directory: Option<&Path>,
@@ -195,7 +195,7 @@ impl Options {
         self.open_within(backend, directory, "")
     }
 
-    fn open_within<B: Backend, F: SharedFilter>(
+    fn open_within<B: Backend, F: Shard>(
         &self,
         backend: B,
         directory: Option<&Path>,
@@ -207,7 +207,7 @@ impl Options {
         }
         let kept = layout::shape(&backend)?;
         let shape = self.shape(kept.as_ref().unwrap_or(&DEFAULT));
-        let empty = || shape.build(self.capacity, DEFAULT.capacity, F::with_shape);
+        let empty = || shape.build(self.capacity, DEFAULT.capacity, Shape::empty::<F>);
         if kept != Some(shape) {
             // Before it is kept: what can't be built is refused.
             empty()?;
@@ -221,7 +221,7 @@ impl Options {
         if kept != Some(shape) {
             layout::keep_shape(&backend, &shape)?;
         }
-        let (saved, filter) = Saved::open(&backend, directory, F::restore_from)?;
+        let (saved, filter) = Saved::open(&backend, directory, F::restore_shards)?;
         let (filter, is_ready) = match filter {
             Some(filter) => (filter, true),
             // A new store has no members that the filter could miss.

@@ -3,10 +3,9 @@
 use super::{GuardedStore, Inner};
 use crate::backend::{Backend, Bytes};
 use crate::error::Result;
-use crate::filter::SharedFilter;
-use twiceshy::Hash;
+use twiceshy::{Hash, Shard};
 
-impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
+impl<B: Backend, F: Shard> GuardedStore<B, F> {
     /// The value of a key, if it is there.
     ///
     /// # Errors
@@ -43,7 +42,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     }
 }
 
-impl<B: Backend, F: SharedFilter> Inner<B, F> {
+impl<B: Backend, F: Shard> Inner<B, F> {
     fn get(&self, hash: Hash, key: &[u8]) -> Result<Option<Bytes>> {
         self.front.get(self, hash, || self.layout.get(&self.backend, hash, key))
     }

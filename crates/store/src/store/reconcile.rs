@@ -10,12 +10,11 @@ use super::Inner;
 use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
 use crate::census::Census;
 use crate::error::Result;
-use crate::filter::SharedFilter;
 use crate::layout;
 use std::sync::atomic::Ordering;
-use twiceshy::Hash;
+use twiceshy::{Hash, Shard};
 
-impl<B: Backend, F: SharedFilter> Inner<B, F> {
+impl<B: Backend, F: Shard> Inner<B, F> {
     /// The census of the keys; of some of them, if the store is being closed.
     pub(super) fn count_keys(&self) -> Result<Census> {
         let mut census = Census::default();

@@ -4,7 +4,6 @@ use super::{GuardedStore, Inner, Progress};
 use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
 use crate::census::Census;
 use crate::error::{Result, StoreError};
-use crate::filter::SharedFilter;
 use crate::layout::{self, Layout};
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -12,6 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder, JoinHandle};
+use twiceshy::Shard;
 
 /// The name of a thread that builds the filter again.
 const THREAD: &str = "twiceshy-rebuild";
@@ -28,7 +28,7 @@ fn threads() -> usize {
 
 type OnProgress = Option<Arc<dyn Fn(Progress) + Send + Sync>>;
 
-impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
+impl<B: Backend, F: Shard> GuardedStore<B, F> {
     /// Waits until all of the filter answers.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     }
 }
 
-impl<B: Backend, F: SharedFilter> Inner<B, F> {
+impl<B: Backend, F: Shard> Inner<B, F> {
     pub(super) fn load_mistakes(&self) -> Result<()> {
         let keys = self.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded));
         // What no store has written is no mistake.
@@ -188,12 +188,12 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
     }
 
     fn close(&self) -> Result<()> {
-        let save = |file: &Path| self.front.filter.save_to(file);
+        let save = |file: &Path| F::save_shards(&self.front.filter, file);
         self.saved.close(&self.backend, self.front.is_exact(), save)
     }
 }
 
-impl<B: Backend, F: SharedFilter> Drop for GuardedStore<B, F> {
+impl<B: Backend, F: Shard> Drop for GuardedStore<B, F> {
     /// Closes the store as [`close`](Self::close) does, but waits for nothing, and ignores what
     /// goes wrong.
     fn drop(&mut self) {

@@ -3,14 +3,14 @@
 use super::GuardedStore;
 use crate::backend::{Backend, Bounds, Bytes, Keyspace, Unbounded};
 use crate::error::{Result, StoreError};
-use crate::filter::SharedFilter;
 use crate::layout::{self, Layout};
 use std::path::Path;
+use twiceshy::Shard;
 
 /// Pairs, in order from either end.
 pub type Pairs<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> + Send + 'a>;
 
-impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
+impl<B: Backend, F: Shard> GuardedStore<B, F> {
     /// All pairs: in key order, if the layout is split, and otherwise in none.
     pub fn iter(&self) -> Pairs<'_> {
         let backend = &self.inner.backend;
@@ -106,7 +106,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
     }
 
     /// Saves the filter to a file, from which
-    /// [others](twiceshy::ConcurrentAdaptiveQuotientFilter) can read it.
+    /// [others](twiceshy::Concurrent) can read it.
     ///
     /// # Errors
     /// [`StoreError::Unready`] until all shards of the filter are built, as
@@ -115,11 +115,11 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         if !self.inner.is_ready() {
             return Err(StoreError::Unready);
         }
-        Ok(self.inner.front.filter.save_to(path.as_ref())?)
+        Ok(F::save_shards(&self.inner.front.filter, path.as_ref())?)
     }
 }
 
-impl<'a, B: Backend, F: SharedFilter> IntoIterator for &'a GuardedStore<B, F> {
+impl<'a, B: Backend, F: Shard> IntoIterator for &'a GuardedStore<B, F> {
     type Item = Result<(Bytes, Bytes)>;
     type IntoIter = Pairs<'a>;
 

@@ -2,7 +2,7 @@
 
 use super::GuardedStore;
 use crate::backend::Backend;
-use crate::filter::SharedFilter;
+use twiceshy::Shard;
 
 /// What a store has done since it was opened, and what its filter is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl Statistics {
     }
 }
 
-impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
+impl<B: Backend, F: Shard> GuardedStore<B, F> {
     /// What the store has done since it was opened, and what its filter is like.
     pub fn stats(&self) -> Statistics {
         self.inner.front.statistics()

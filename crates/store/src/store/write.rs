@@ -6,13 +6,12 @@ use crate::backend::{
 };
 use crate::chunk::{Chunk, WRITTEN};
 use crate::error::{Result, StoreError};
-use crate::filter::SharedFilter;
 use crate::layout;
-use twiceshy::Hash;
+use twiceshy::{Hash, Shard};
 
 const SORTED: Chunk = Chunk { pairs: 1 << 18, bytes: 64 << 20 };
 
-impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
+impl<B: Backend, F: Shard> GuardedStore<B, F> {
     /// Gives a key a value, whether or not it has one. If the filter says that it has none,
     /// nothing is read.
     ///
@@ -101,7 +100,7 @@ fn bytes<K: AsRef<[u8]>, V: AsRef<[u8]>>((_, key, value): &(Hash, K, V)) -> usiz
     key.as_ref().len() + value.as_ref().len()
 }
 
-impl<B: Backend, F: SharedFilter> Inner<B, F> {
+impl<B: Backend, F: Shard> Inner<B, F> {
     fn put_chunk<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         chunk: &[(Hash, K, V)],

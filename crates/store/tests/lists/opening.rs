@@ -4,7 +4,7 @@ use crate::common::copy;
 use crate::options;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use twiceshy::{ConcurrentAdaptiveQuotientFilter, Secret};
+use twiceshy::{AdaptiveQuotientFilter, Secret};
 use twiceshy_store::backend::Observed;
 use twiceshy_store::{
     Backend, Batch, Durability, Keyspace, List, ListOptions, ListStore, MemoryBackend, Options,
@@ -21,8 +21,7 @@ fn open(backend: &Shared) -> Result<ListStore<Shared>, StoreError> {
 fn other_stores_are_refused_and_refuse_lists() {
     let lists = Shared::default();
     open(&lists).unwrap().add_yes(b"alice").unwrap();
-    let points =
-        Options::new().open_with::<_, ConcurrentAdaptiveQuotientFilter>(lists.clone(), None);
+    let points = Options::new().open_with::<_, AdaptiveQuotientFilter>(lists.clone(), None);
     let error = points.err().unwrap().to_string();
     assert_eq!(error, "the store is of another kind: it keeps a yes list and a no list");
     let ranges = RangeOptions::new().open_with::<u64, _>(lists.clone(), None);
@@ -30,7 +29,7 @@ fn other_stores_are_refused_and_refuse_lists() {
     assert!(open(&lists).unwrap().contains(b"alice"));
 
     let points = Shared::default();
-    drop(Options::new().open_with::<_, ConcurrentAdaptiveQuotientFilter>(points.clone(), None));
+    drop(Options::new().open_with::<_, AdaptiveQuotientFilter>(points.clone(), None));
     let lists = ListOptions::new().open_with(points, None);
     assert!(matches!(lists.err().unwrap(), StoreError::Kind(_)));
 }

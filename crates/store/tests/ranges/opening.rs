@@ -28,8 +28,8 @@ fn keys(backend: &Shared, space: Keyspace) -> Vec<Vec<u8>> {
 fn the_two_kinds_of_store_refuse_each_other() {
     let ranges = Shared::default();
     open(&options(), &ranges).unwrap().put(7, b"1").unwrap();
-    let points = Options::new()
-        .open_with::<_, twiceshy::ConcurrentAdaptiveQuotientFilter>(Arc::clone(&ranges), None);
+    let points =
+        Options::new().open_with::<_, twiceshy::AdaptiveQuotientFilter>(Arc::clone(&ranges), None);
     let error = points.err().unwrap();
     assert_eq!(
         error.to_string(),

@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::script::{GROUP, KEYS, Key, Op, Value};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use twiceshy::{ConcurrentCodedFilter, Secret, Selectors};
+use twiceshy::{Secret, TelescopingFilter};
 use twiceshy_store::{
     Backend, Durability, GuardedStore, Layout, ListOptions, Options, RangeOptions, StoreError,
 };
@@ -174,7 +174,7 @@ impl Style {
                 Ok(points::opened(store, self))
             }
             Store::Coded => {
-                let store: GuardedStore<B, ConcurrentCodedFilter<Selectors>> =
+                let store: GuardedStore<B, TelescopingFilter> =
                     self.points().open_with(backend, directory)?;
                 Ok(points::opened(store, self))
             }

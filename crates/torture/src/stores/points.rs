@@ -5,16 +5,16 @@ use crate::model::Answer;
 use crate::plan::Store;
 use crate::script::{KEYS, Key, Op, Value};
 use std::path::Path;
-use twiceshy::{ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter, KeyedHasher, Selectors};
+use twiceshy::{AdaptiveQuotientFilter, KeyedHasher, Shard, TelescopingFilter};
 use twiceshy_store::backend::{Bytes, Included};
-use twiceshy_store::{Backend, GuardedStore, SharedFilter, StoreError};
+use twiceshy_store::{Backend, GuardedStore, StoreError};
 
-struct Points<B: Backend, F: SharedFilter> {
+struct Points<B: Backend, F: Shard> {
     store: GuardedStore<B, F>,
     style: Style,
 }
 
-pub(super) fn opened<B: Backend, F: SharedFilter + 'static>(
+pub(super) fn opened<B: Backend, F: Shard>(
     mut store: GuardedStore<B, F>,
     style: &Style,
 ) -> Box<dyn Target> {
@@ -25,7 +25,7 @@ pub(super) fn opened<B: Backend, F: SharedFilter + 'static>(
     Box::new(Points { store, style: style.clone() })
 }
 
-impl<B: Backend, F: SharedFilter + 'static> Target for Points<B, F> {
+impl<B: Backend, F: Shard> Target for Points<B, F> {
     fn run(&mut self, op: &Op) -> Answered {
         let store = &mut self.store;
         let pairs = |keys: &[Key], value: Value| -> Vec<_> {
@@ -101,11 +101,10 @@ pub(crate) fn ask_filter(file: &Path, style: &Style) -> Result<Vec<bool>, Failur
     let hasher = KeyedHasher::new(&style.secret);
     let hashes = (0..KEYS).map(|key| hasher.hash_bytes(&key_bytes(key)));
     if style.store == Store::Coded {
-        let filter =
-            ConcurrentCodedFilter::<Selectors>::restore_from(file).map_err(Failure::broken)?;
+        let filter = TelescopingFilter::restore_shards(file).map_err(Failure::broken)?;
         return Ok(hashes.map(|hash| filter.contains(hash)).collect());
     }
-    let filter = ConcurrentAdaptiveQuotientFilter::restore_from(file).map_err(Failure::broken)?;
+    let filter = AdaptiveQuotientFilter::restore_shards(file).map_err(Failure::broken)?;
     filter.validate().map_err(Failure::broken)?;
     Ok(hashes.map(|hash| filter.contains(hash)).collect())
 }

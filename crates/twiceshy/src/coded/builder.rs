@@ -14,6 +14,7 @@ pub struct CodedBuilder<S> {
     remainder_bits: Option<u32>,
     false_positive_rate: Option<f64>,
     code_bits: u32,
+    pub(crate) shards: Option<usize>,
     scheme: PhantomData<fn() -> S>,
 }
 
@@ -30,6 +31,7 @@ impl<S> Default for CodedBuilder<S> {
             remainder_bits: None,
             false_positive_rate: None,
             code_bits: USUAL_CODE_BITS,
+            shards: None,
             scheme: PhantomData,
         }
     }
@@ -70,6 +72,14 @@ impl<S: Scheme> CodedBuilder<S> {
     #[must_use]
     pub fn code_bits(mut self, bits: u32) -> Self {
         self.code_bits = bits;
+        self
+    }
+
+    /// Sets the number of shards of a [concurrent](Self::build_concurrent) filter: 1 to 4096, rounded
+    /// up to a power of two. By default there are four for each thread that the machine runs at once.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
         self
     }
 

@@ -76,7 +76,7 @@ mod tests;
 pub use builder::CodedBuilder;
 pub use iter::CodedEntry;
 pub use parameters::CodedParameters;
-pub(crate) use parameters::CodedTally;
+pub(crate) use parameters::{CodedTally, PLANNED_LOAD};
 pub use plain::Plain;
 pub(crate) use scheme::Scheme;
 pub use scheme::{CodedScheme, Extensions, Selectors};

@@ -21,7 +21,7 @@ pub struct CodedParameters {
 }
 
 /// How full a filter is planned to be.
-pub(super) const PLANNED_LOAD: f64 = 0.9;
+pub(crate) const PLANNED_LOAD: f64 = 0.9;
 
 impl CodedParameters {
     /// Says what is wrong with parameters that no filter can have.

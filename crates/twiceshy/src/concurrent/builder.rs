@@ -1,10 +1,10 @@
 //! How large each shard should be.
 
 use super::many::Groups;
-use super::{ConcurrentAdaptiveQuotientFilter, Shard, Sharding};
-use crate::error::{BuildError, Invalid};
+use super::{Concurrent, Sharding};
+use crate::error::BuildError;
 use crate::quotient::PLANNED_LOAD;
-use crate::{AdaptiveQuotientFilter, Builder, Filter, Hash, Key, Keyed};
+use crate::{AdaptiveQuotientFilter, Builder, Hash, Key, Keyed};
 use core::borrow::Borrow;
 use std::thread::available_parallelism;
 
@@ -51,11 +51,11 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Self::build), or if there can't be so many shards.
-    pub fn build_concurrent(&self) -> Result<ConcurrentAdaptiveQuotientFilter, BuildError> {
-        let sharding = self.sharding()?;
+    pub fn build_concurrent(&self) -> Result<Concurrent<AdaptiveQuotientFilter>, BuildError> {
+        let sharding = sharding(self.shards)?;
         let build = |builder: Self| builder.build().map_err(|error| self.in_all(error));
         let filters = self.split(sharding.shards()).map(build);
-        Ok(ConcurrentAdaptiveQuotientFilter::of(sharding, filters.collect::<Result<_, _>>()?))
+        Ok(Concurrent::of(filters.collect::<Result<_, _>>()?))
     }
 
     /// A filter for many threads of these members, each as often as it is listed, in which
@@ -81,22 +81,14 @@ impl Builder {
         &self,
         members: &[Hash],
         mistakes: &[Hash],
-    ) -> Result<ConcurrentAdaptiveQuotientFilter, BuildError> {
-        let sharding = self.sharding()?;
+    ) -> Result<Concurrent<AdaptiveQuotientFilter>, BuildError> {
+        let sharding = sharding(self.shards)?;
         let filters = self.parts(sharding, members, mistakes).map(Part::build);
-        Ok(ConcurrentAdaptiveQuotientFilter::of(sharding, filters.collect::<Result<_, _>>()?))
-    }
-
-    pub(super) fn sharding(&self) -> Result<Sharding, BuildError> {
-        let shards = self.shards.unwrap_or_else(default_shards);
-        if !(1..=Sharding::MOST).contains(&shards) {
-            return Err(BuildError::Shards(shards));
-        }
-        Ok(Sharding::at_least(shards))
+        Ok(Concurrent::of(filters.collect::<Result<_, _>>()?))
     }
 
     /// What each shard is built from.
-    pub(super) fn parts(
+    fn parts(
         &self,
         sharding: Sharding,
         members: &[Hash],
@@ -126,7 +118,7 @@ impl Builder {
     /// secret.
     pub fn build_keyed_concurrent<K: ?Sized>(
         &self,
-    ) -> Result<Keyed<K, ConcurrentAdaptiveQuotientFilter>, BuildError> {
+    ) -> Result<Keyed<K, Concurrent<AdaptiveQuotientFilter>>, BuildError> {
         Ok(Keyed::new(self.build_concurrent()?, self.secret_or_fresh()?))
     }
 
@@ -149,7 +141,7 @@ impl Builder {
         &self,
         members: impl IntoIterator<Item: Borrow<K>>,
         mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
-    ) -> Result<Keyed<K, ConcurrentAdaptiveQuotientFilter>, BuildError> {
+    ) -> Result<Keyed<K, Concurrent<AdaptiveQuotientFilter>>, BuildError> {
         self.keyed_from(members, mistakes, |members, mistakes| {
             self.build_concurrent_from(&members, &mistakes)
         })
@@ -158,9 +150,10 @@ impl Builder {
     /// The builders of the shards.
     fn split(&self, shards: usize) -> impl Iterator<Item = Self> {
         let growth = self.growth.or(self.capacity.map(|_| PLANNED_LOAD));
-        let relative_size = move |shard| relative_size(shard, shards, growth.is_some());
+        let relative_size =
+            move |shard| relative_size(shard as f64 / shards as f64, growth.is_some());
         let sizes: f64 = (0..shards).map(relative_size).sum();
-        let overhead = ConcurrentAdaptiveQuotientFilter::overhead(shards);
+        let overhead = Concurrent::<AdaptiveQuotientFilter>::overhead(shards);
         let mut slots = self.slots.map(|slots| Parts::new(slots, sizes));
         let mut memory = self.memory.map(|bytes| Parts::new(bytes.saturating_sub(overhead), sizes));
         (0..shards).map(move |shard| {
@@ -189,7 +182,7 @@ impl Builder {
 }
 
 /// What a shard is built from.
-pub(super) struct Part {
+struct Part {
     /// The builder of all shards.
     all: Builder,
     builder: Builder,
@@ -201,7 +194,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn build(self) -> Result<AdaptiveQuotientFilter, BuildError> {
+    fn build(self) -> Result<AdaptiveQuotientFilter, BuildError> {
         let Self { all, builder, sharding, shard, members, mistakes } = self;
         builder.build_from(members, mistakes).map_err(|error| match error {
             BuildError::MistakeIsMember { hash, position } => {
@@ -212,45 +205,23 @@ impl Part {
     }
 }
 
-impl ConcurrentAdaptiveQuotientFilter {
-    /// The filter of these shards.
-    pub(super) fn of(sharding: Sharding, filters: Vec<AdaptiveQuotientFilter>) -> Self {
-        let hash = filters[0].hash_scheme();
-        Self { sharding, shards: filters.into_iter().map(Shard::new).collect(), hash }
+/// Cuts the hashes into as many shards as were asked for.
+pub(super) fn sharding(shards: Option<usize>) -> Result<Sharding, BuildError> {
+    let by_default = || {
+        let threads = available_parallelism().map_or(1, Into::into);
+        (threads * SHARDS_PER_THREAD).min(Sharding::MOST)
+    };
+    let shards = shards.unwrap_or_else(by_default);
+    if !(1..=Sharding::MOST).contains(&shards) {
+        return Err(BuildError::Shards(shards));
     }
+    Ok(Sharding::at_least(shards))
 }
 
-impl ConcurrentAdaptiveQuotientFilter {
-    /// Whether there is a filter of so many shards.
-    pub(crate) fn can_have(shards: usize) -> bool {
-        (1..=Sharding::MOST).contains(&shards) && shards.is_power_of_two()
-    }
-
-    /// The filter of these shards, each valid by itself, and as many as it
-    /// [can have](Self::can_have).
-    pub(crate) fn of_valid(filters: Vec<AdaptiveQuotientFilter>) -> Result<Self, Invalid> {
-        let filter = Self::of(Sharding::at_least(filters.len()), filters);
-        for (number, shard) in filter.shards.iter().enumerate() {
-            let shard = shard.read();
-            // A remainder alone is always short enough.
-            if shard.statistics().extension_slots > 0 {
-                let valid = filter.check_shard(number, &shard);
-                valid.map_err(|Invalid(what)| Invalid(format!("{what}, in shard {number}")))?;
-            }
-        }
-        Ok(filter)
-    }
-}
-
-fn default_shards() -> usize {
-    let threads = available_parallelism().map_or(1, Into::into);
-    (threads * SHARDS_PER_THREAD).min(Sharding::MOST)
-}
-
-/// How large a shard is beside the first one: shards that may grow are not equally large.
-pub(super) fn relative_size(shard: usize, shards: usize, may_grow: bool) -> f64 {
-    let stagger = if may_grow { STAGGER } else { 0.0 };
-    1.0 + stagger * shard as f64 / shards as f64
+/// Returns the size of a shard, relative to the first one, by its position among all (from 0 to 1).
+/// Shards that may grow are not equally large.
+pub(super) fn relative_size(position: f64, may_grow: bool) -> f64 {
+    if may_grow { 1.0 + STAGGER * position } else { 1.0 }
 }
 
 /// How many of `count` a shard can expect, and some more for chance.

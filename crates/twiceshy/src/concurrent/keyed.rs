@@ -1,6 +1,6 @@
 //! Keys in front of a concurrent filter, by `&self`.
 
-use super::ConcurrentAdaptiveQuotientFilter;
+use super::{Concurrent, Shard};
 use crate::error::{AdaptError, InsertError, InsertManyError, RemoveError};
 use crate::{Adaptation, Answer, Claim, Hash, Key, Keyed, Member};
 use core::borrow::Borrow;
@@ -22,7 +22,7 @@ use core::borrow::Borrow;
 /// assert!(filter.contains("alice") && filter.contains("bob"));
 /// # Ok::<(), twiceshy::BuildError>(())
 /// ```
-impl<K: Key + ?Sized> Keyed<K, ConcurrentAdaptiveQuotientFilter> {
+impl<K: Key + ?Sized, F: Shard> Keyed<K, Concurrent<F>> {
     /// Inserts a member.
     ///
     /// # Errors
@@ -39,19 +39,19 @@ impl<K: Key + ?Sized> Keyed<K, ConcurrentAdaptiveQuotientFilter> {
         self.filter().check(self.hash(key))
     }
 
-    /// Repairs a mistake; see [`ConcurrentAdaptiveQuotientFilter::adapt`].
+    /// Repairs a mistake; see [`Concurrent::adapt`].
     ///
     /// # Errors
-    /// As [`ConcurrentAdaptiveQuotientFilter::adapt`].
+    /// As [`Concurrent::adapt`].
     pub fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
         self.filter().adapt(claim, members)
     }
 
     /// Repairs a mistake and drops ghosts; see
-    /// [`ConcurrentAdaptiveQuotientFilter::adapt_dropping_ghosts`].
+    /// [`Concurrent::adapt_dropping_ghosts`].
     ///
     /// # Errors
-    /// As [`ConcurrentAdaptiveQuotientFilter::adapt_dropping_ghosts`].
+    /// As [`Concurrent::adapt_dropping_ghosts`].
     pub fn adapt_dropping_ghosts(
         &self,
         claim: &Claim,
@@ -61,19 +61,19 @@ impl<K: Key + ?Sized> Keyed<K, ConcurrentAdaptiveQuotientFilter> {
     }
 
     /// Removes a key that is *known* to be a member; see
-    /// [`ConcurrentAdaptiveQuotientFilter::remove`].
+    /// [`Concurrent::remove`].
     ///
     /// # Errors
-    /// As [`ConcurrentAdaptiveQuotientFilter::remove`].
+    /// As [`Concurrent::remove`].
     pub fn remove(&self, key: &K) -> Result<(), RemoveError> {
         self.filter().remove(self.hash(key))
     }
 
     /// Removes the claim's query, if it is a member; see
-    /// [`ConcurrentAdaptiveQuotientFilter::remove_listed`].
+    /// [`Concurrent::remove_listed`].
     ///
     /// # Errors
-    /// As [`ConcurrentAdaptiveQuotientFilter::remove_listed`].
+    /// As [`Concurrent::remove_listed`].
     pub fn remove_listed(
         &self,
         claim: &Claim,
@@ -84,12 +84,12 @@ impl<K: Key + ?Sized> Keyed<K, ConcurrentAdaptiveQuotientFilter> {
     }
 
     /// Inserts many members, all that there is room for; see
-    /// [`insert_many`](ConcurrentAdaptiveQuotientFilter::insert_many).
+    /// [`insert_each`](Concurrent::insert_each).
     ///
     /// # Errors
     /// An [`InsertManyError`] that tells which members were refused; all others are inserted.
-    pub fn insert_many<Q: Borrow<K>>(&self, keys: &[Q]) -> Result<(), InsertManyError> {
-        self.filter().insert_many(&self.hashes(keys))
+    pub fn insert_each<Q: Borrow<K>>(&self, keys: &[Q]) -> Result<(), InsertManyError> {
+        self.filter().insert_each(&self.hashes(keys))
     }
 
     /// Answers many lookups: `maybe` is cleared and then has one answer per key, as of

@@ -1,8 +1,8 @@
-//! Many hashes at once, shard by shard: each lock is taken once.
+//! Batches of hashes, shard by shard, so that each lock is taken once.
 
-use super::{ConcurrentAdaptiveQuotientFilter, Sharding};
+use super::{Concurrent, Shard, Sharding};
 use crate::Hash;
-use crate::error::{InsertError, InsertManyError};
+use crate::error::InsertManyError;
 
 /// Hashes, sorted by their shards.
 pub(super) struct Groups {
@@ -19,9 +19,6 @@ pub(super) struct Group<'a> {
     pub(super) hashes: &'a [Hash],
     positions: &'a [usize],
 }
-
-/// A member that is not inserted: where it is in the caller's list, and why.
-pub(super) type RefusedAt = (usize, InsertError);
 
 impl Groups {
     pub(super) fn new(sharding: Sharding, hashes: &[Hash]) -> Self {
@@ -65,16 +62,8 @@ impl Groups {
     }
 }
 
-impl Group<'_> {
-    pub(super) fn scatter(&self, answers: &[bool], maybe: &mut [bool]) {
-        for (&position, &answer) in self.positions.iter().zip(answers) {
-            maybe[position] = answer;
-        }
-    }
-}
-
-impl ConcurrentAdaptiveQuotientFilter {
-    /// Inserts many members: all that there is room for. Faster than one by one, because a
+impl<F: Shard> Concurrent<F> {
+    /// Inserts each of many members that there is room for. Faster than one by one, because each
     /// shard is locked once for all of its members; other threads wait for it meanwhile.
     ///
     /// A filter that grows has room for all, as long as there is memory and a bit of the
@@ -84,20 +73,27 @@ impl ConcurrentAdaptiveQuotientFilter {
     /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
     /// let filter = AdaptiveQuotientFilter::builder().slots(4).shards(1).build_concurrent()?;
     /// let hashes: Vec<Hash> = (0..1000).map(|number| Hash::from_u128(number << 110)).collect();
-    /// let error = filter.insert_many(&hashes).unwrap_err();
+    /// let error = filter.insert_each(&hashes).unwrap_err();
     /// assert_eq!(filter.len() + error.refused.len(), 1000);
     /// # Ok::<(), twiceshy::BuildError>(())
     /// ```
     ///
     /// # Errors
-    /// An [`InsertManyError`] that tells which members were refused; all others are inserted.
-    pub fn insert_many(&self, hashes: &[Hash]) -> Result<(), InsertManyError> {
+    /// An [`InsertManyError`] that says which members were refused; all others are inserted.
+    pub fn insert_each(&self, hashes: &[Hash]) -> Result<(), InsertManyError> {
         let groups = Groups::new(self.sharding, hashes);
-        let refused = groups.to_vec().iter().flat_map(|group| self.insert_group(group)).collect();
-        Self::inserted_but(refused)
+        let mut refused = Vec::new();
+        for group in groups.to_vec() {
+            let of_shard = self.shards[group.shard].write().insert_each(group.hashes);
+            refused.extend(of_shard.into_iter().map(|(at, why)| (group.positions[at], why)));
+        }
+        refused.sort_unstable_by_key(|&(position, _)| position);
+        let Some((_, cause)) = refused.first().cloned() else { return Ok(()) };
+        let refused = refused.into_iter().map(|(position, _)| position).collect();
+        Err(InsertManyError { refused, cause })
     }
 
-    /// Answers many lookups: `maybe` is cleared and then has one answer per hash, as of
+    /// Answers many lookups: clears `maybe`, and then pushes one answer per hash, as of
     /// [`contains`](Self::contains). Faster than one by one.
     ///
     /// ```
@@ -115,29 +111,10 @@ impl ConcurrentAdaptiveQuotientFilter {
         let groups = Groups::new(self.sharding, hashes);
         let mut answers = Vec::new();
         for group in groups.to_vec() {
-            self.look_up_group(&group, &mut answers);
-            group.scatter(&answers, maybe);
+            self.shards[group.shard].read().contains_many(group.hashes, &mut answers);
+            for (&position, &answer) in group.positions.iter().zip(&answers) {
+                maybe[position] = answer;
+            }
         }
-    }
-
-    pub(super) fn look_up_group(&self, group: &Group<'_>, answers: &mut Vec<bool>) {
-        self.shards[group.shard].read().contains_many(group.hashes, answers);
-    }
-
-    pub(super) fn insert_group(&self, group: &Group<'_>) -> Vec<RefusedAt> {
-        let mut filter = self.shards[group.shard].write();
-        if filter.insert_many(group.hashes).is_ok() {
-            return Vec::new();
-        }
-        // One that is refused is no reason to refuse the others.
-        let each = group.hashes.iter().zip(group.positions);
-        each.filter_map(|(&hash, &position)| Some((position, filter.insert(hash).err()?))).collect()
-    }
-
-    pub(super) fn inserted_but(mut refused: Vec<RefusedAt>) -> Result<(), InsertManyError> {
-        refused.sort_unstable_by_key(|&(position, _)| position);
-        let Some((_, cause)) = refused.first().cloned() else { return Ok(()) };
-        let refused = refused.into_iter().map(|(position, _)| position).collect();
-        Err(InsertManyError { refused, cause })
     }
 }

@@ -1,51 +1,46 @@
-//! Filters for many threads.
+//! One filter for many threads, made of shards.
 
 mod builder;
+mod claims;
 mod coded;
 mod keyed;
-mod listed;
+mod locked;
 mod many;
-#[cfg(feature = "rayon")]
-mod parallel;
+mod quotient;
 mod rebuild;
 mod shard;
 mod sharding;
-mod shared;
+mod traits;
 
-use crate::error::{InsertError, Invalid, RemoveError, ValueError};
-use crate::{
-    AdaptiveQuotientFilter, Builder, Entry, Filter, Hash, HashScheme, Parameters, Statistics,
-};
-pub use coded::ConcurrentCodedFilter;
+use crate::error::{InsertError, Invalid, RemoveError};
+use crate::{Hash, HashScheme};
 use core::fmt;
-pub(crate) use shard::Shard;
+use locked::Locked;
+pub use shard::{Shard, ShardSize, ShardState};
 pub(crate) use sharding::Sharding;
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
-/// An [`AdaptiveQuotientFilter`] that many threads use at once: every operation takes
-/// `&self`.
+/// A filter that many threads use at once: every operation takes `&self`.
 ///
 /// # Guarantees
-/// - All that [`AdaptiveQuotientFilter`] guarantees. Each operation on one hash happens at
-///   one instant, for all threads: from the moment an insert returns, nobody is told that
-///   the key is absent.
-/// - Claims defend members against other threads, too: whoever changes the members behind a
-///   claim makes it stale, and a repair by it is refused.
-/// - What adds up shards ([`len`](Self::len), [`statistics`](Self::statistics),
-///   [`for_each`](Self::for_each), batches) sees each of them at an instant of its own.
+/// - Everything that the filter of its shards guarantees. Each operation on one hash happens at one
+///   instant for all threads: once an insert has returned, no thread is told that the key is absent.
+/// - Claims protect members against other threads, too: a change of the members near a claim makes
+///   it stale, and a repair by it is refused.
+/// - Operations that add up shards ([`len`](Self::len), batches) see each shard at a different
+///   instant.
 ///
-/// A store inserts a key into the filter first, and then into itself; it removes a key from
-/// itself first, and then from the filter. So the filter always holds what can be listed, and
-/// a list that doesn't match is refused.
+/// A store inserts a key into the filter first, and then into itself; it removes a key from itself
+/// first, and then from the filter. So the filter always holds what can be listed, and a list that
+/// doesn't match is refused.
 ///
 /// # How it works
-/// The filter is cut into shards, a power of two, by the first bits of the hash. As a hash is
-/// a fraction, a shard is an interval of hashes, with a filter of its own behind a lock of its
-/// own; claims, fingerprints and errors speak of the hashes of the whole.
+/// The first bits of a hash choose one of 2^k shards. A hash is a fraction, so a shard is an interval
+/// of hashes. Each shard is a filter of its own behind its own lock. Claims, fingerprints and errors
+/// name the hashes of the whole filter, never those of a shard.
 ///
-/// A shard that is full doubles by itself, if the filter [may
-/// grow](Builder::build_concurrent), and only those who need that shard wait for it. Shards
-/// that grow are not equally large, so that they don't all double at once.
+/// A full shard of a quotient filter doubles by itself, if the filter [may
+/// grow](crate::Builder::build_concurrent); only threads that need that shard wait for it.
 ///
 /// Lookups share a shard's lock with each other, but wait for its writers.
 ///
@@ -68,110 +63,72 @@ use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 /// assert!((0..400).all(|number| filter.contains(key(number))));
 /// # Ok::<(), twiceshy::BuildError>(())
 /// ```
-pub struct ConcurrentAdaptiveQuotientFilter {
+pub struct Concurrent<F> {
     sharding: Sharding,
-    shards: Box<[Shard<AdaptiveQuotientFilter>]>,
+    shards: Box<[Locked<F>]>,
     hash: HashScheme,
 }
 
-impl ConcurrentAdaptiveQuotientFilter {
-    /// A builder: say how good and how large the filter should be, and
-    /// [`build_concurrent`](Builder::build_concurrent).
-    pub fn builder() -> Builder {
-        AdaptiveQuotientFilter::builder()
+impl<F: Shard> Concurrent<F> {
+    /// Returns a filter of these shards, in hash order: 2^k of them, and at least one.
+    fn of(filters: Vec<F>) -> Self {
+        let (sharding, hash) = (Sharding::at_least(filters.len()), filters[0].hash_scheme());
+        Self { sharding, shards: filters.into_iter().map(Locked::new).collect(), hash }
     }
 
-    /// The shard of a hash, and what the hash is there.
+    /// Returns a filter of shards that are each valid.
+    pub(crate) fn of_valid(filters: Vec<F>) -> Result<Self, Invalid> {
+        let filter = Self::of(filters);
+        filter.check_shards(|shard, number| shard.check_as_shard(number, filter.shards()))?;
+        Ok(filter)
+    }
+
+    /// Locks the shard of a hash for reading; returns it, and the hash as it is there.
     ///
-    /// All lookups of one hash come here. Lookups without locks belong here, too: read the
-    /// shard's table, look whether a writer came in between, and take the lock only then.
+    /// All lookups of one hash go through here. A lookup without a lock would go here, too.
     #[inline]
-    fn read(&self, hash: Hash) -> (RwLockReadGuard<'_, AdaptiveQuotientFilter>, Hash) {
+    fn read(&self, hash: Hash) -> (RwLockReadGuard<'_, F>, Hash) {
         (self.shards[self.sharding.shard(hash)].read(), self.sharding.inner(hash))
     }
 
-    /// The shard of a hash, to be changed, and what the hash is there.
+    /// Locks the shard of a hash for writing; returns it, and the hash as it is there.
     #[inline]
-    fn write(&self, hash: Hash) -> (RwLockWriteGuard<'_, AdaptiveQuotientFilter>, Hash) {
+    fn write(&self, hash: Hash) -> (RwLockWriteGuard<'_, F>, Hash) {
         (self.shards[self.sharding.shard(hash)].write(), self.sharding.inner(hash))
     }
 
-    /// What `look` sees of a shard. It must not use this filter: it would wait for itself.
-    pub(crate) fn with_shard<T>(
-        &self,
-        shard: usize,
-        look: impl FnOnce(&AdaptiveQuotientFilter) -> T,
-    ) -> T {
+    /// Calls `look` with a shard. It must not use this filter: it would wait for itself.
+    pub(crate) fn with_shard<T>(&self, shard: usize, look: impl FnOnce(&F) -> T) -> T {
         look(&self.shards[shard].read())
     }
 
-    /// Inserts a member; see [`AdaptiveQuotientFilter::insert`].
+    /// Inserts a member.
     ///
     /// # Errors
-    /// As [`AdaptiveQuotientFilter::insert`]; the load is that of the hash's shard.
+    /// If there is no room for it; nothing has changed then. After [`InsertError::Crowded`], list the
+    /// members near it and call [`insert_listed`](Self::insert_listed).
     #[inline]
     pub fn insert(&self, hash: Hash) -> Result<(), InsertError> {
         let (mut filter, hash) = self.write(hash);
         filter.insert(hash)
     }
 
-    /// Inserts a member `times` times, at the price of one insert.
+    /// Removes a key that is *known* to be a member, once. If it is not a member, another member
+    /// that shares its fingerprint may be lost.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
-    pub fn insert_times(&self, hash: Hash, times: u64) -> Result<(), InsertError> {
-        let (mut filter, hash) = self.write(hash);
-        filter.insert_times(hash, times)
-    }
-
-    /// Removes a key that is *known* to be a member, once; see
-    /// [`AdaptiveQuotientFilter::remove`].
-    ///
-    /// # Errors
-    /// As [`AdaptiveQuotientFilter::remove`].
+    /// If it is certainly not a member, or [`RemoveError::Ambiguous`] if only
+    /// [`remove_listed`](Self::remove_listed) can tell; nothing has changed then.
     pub fn remove(&self, hash: Hash) -> Result<(), RemoveError> {
         let (mut filter, hash) = self.write(hash);
         filter.remove(hash)
     }
 
-    /// As [`remove`](Self::remove), but leaves a tombstone; see
-    /// [`AdaptiveQuotientFilter::bury`].
-    ///
-    /// # Errors
-    /// As [`AdaptiveQuotientFilter::bury`].
-    pub fn bury(&self, hash: Hash) -> Result<(), RemoveError> {
-        let (mut filter, hash) = self.write(hash);
-        filter.bury(hash)
-    }
-
-    /// Whether a key of this hash may be a member. "No" is certain.
+    /// Returns whether a key of this hash may be a member. "No" is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
         let (filter, hash) = self.read(hash);
         filter.contains(hash)
-    }
-
-    /// How many members have the fingerprint of a hash; see
-    /// [`AdaptiveQuotientFilter::count`].
-    pub fn count(&self, hash: Hash) -> u64 {
-        let (filter, hash) = self.read(hash);
-        filter.count(hash)
-    }
-
-    /// The value of a member's fingerprint; see [`AdaptiveQuotientFilter::value`].
-    pub fn value(&self, hash: Hash) -> Option<u64> {
-        let (filter, hash) = self.read(hash);
-        filter.value(hash)
-    }
-
-    /// Sets the value of a member's fingerprint, and returns the one before; see
-    /// [`AdaptiveQuotientFilter::set_value`].
-    ///
-    /// # Errors
-    /// As [`AdaptiveQuotientFilter::set_value`].
-    pub fn set_value(&self, hash: Hash, value: u64) -> Result<u64, ValueError> {
-        let (mut filter, hash) = self.write(hash);
-        filter.set_value(hash, value)
     }
 
     /// Returns the number of members, each counted as often as it was inserted, or
@@ -180,120 +137,76 @@ impl ConcurrentAdaptiveQuotientFilter {
         self.shards.iter().map(|shard| shard.read().len()).fold(0, usize::saturating_add)
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.read().is_empty())
     }
 
-    /// Slots in use, as a share of all.
+    /// Returns the share of slots in use, over all shards.
     pub fn load(&self) -> f64 {
-        self.statistics().load
+        let (mut used, mut slots) = (0.0, 0.0);
+        for shard in &self.shards {
+            let filter = shard.read();
+            let of_shard = filter.slots() as f64;
+            used += filter.load() * of_shard;
+            slots += of_shard;
+        }
+        used / slots
     }
 
-    /// Bytes of memory that the filter takes.
+    /// Returns the number of slots of a shard.
+    ///
+    /// # Panics
+    /// If there is no such shard.
+    pub fn shard_slots(&self, shard: usize) -> u64 {
+        self.shards[shard].read().slots()
+    }
+
+    /// Returns the memory in use, in bytes.
     pub fn memory_usage(&self) -> u64 {
         let filters: u64 = self.shards.iter().map(|shard| shard.read().memory_usage()).sum();
         filters + Self::overhead(self.shards.len())
     }
 
-    /// Bytes that so many shards take besides their filters.
+    /// Returns the bytes that shards take besides their filters.
     fn overhead(shards: usize) -> u64 {
-        size_of::<Self>() as u64 + shards as u64 * Shard::<AdaptiveQuotientFilter>::OVERHEAD
+        size_of::<Self>() as u64 + shards as u64 * Locked::<F>::OVERHEAD
     }
 
-    /// What each shard is made of, in hash order: shards that have grown have more slots,
-    /// and fewer bits of remainders.
-    pub fn parameters(&self) -> Vec<Parameters> {
-        self.shards.iter().map(|shard| shard.read().parameters()).collect()
-    }
-
-    /// What the filter holds, and what adapting has cost, over all shards.
-    pub fn statistics(&self) -> Statistics {
-        let (mut slots, mut rates) = (0, 0.0);
-        let mut sum = Statistics {
-            members: 0,
-            adaptations: 0,
-            fingerprints: 0,
-            extension_slots: 0,
-            load: 0.0,
-            bytes: Self::overhead(self.shards.len()),
-            expected_rate: 0.0,
-        };
-        for shard in &self.shards {
-            let filter = shard.read();
-            let of_shard = filter.statistics();
-            slots += filter.parameters().slots;
-            rates += of_shard.expected_rate;
-            sum.members = sum.members.saturating_add(of_shard.members);
-            sum.adaptations = sum.adaptations.saturating_add(of_shard.adaptations);
-            sum.fingerprints += of_shard.fingerprints;
-            sum.extension_slots += of_shard.extension_slots;
-            sum.bytes += of_shard.bytes;
-        }
-        sum.load = (sum.fingerprints + sum.extension_slots) as f64 / slots as f64;
-        // A random query is as likely to ask one shard as another.
-        sum.expected_rate = rates / self.shards.len() as f64;
-        sum
-    }
-
-    /// Visits all entries, in hash order, with fingerprints of the whole. Writers of a shard
-    /// wait while its entries are visited.
-    ///
-    /// Fingerprints of different shards can have quotients of differently many slots: compare
-    /// their [`hashes`](crate::Fingerprint::hashes).
-    ///
-    /// `visit` must not use this filter: it would wait for itself.
-    ///
-    /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
-    /// let filter = AdaptiveQuotientFilter::builder().slots(100).shards(4).build_concurrent()?;
-    /// let hashes = [1, 2, 3].map(|number| Hash::from_u128(number << 126));
-    /// filter.insert_many(&hashes)?;
-    /// let mut entries = Vec::new();
-    /// filter.for_each(|entry| entries.push(entry));
-    /// assert!(entries[2].fingerprint.hashes().contains(&hashes[2]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn for_each(&self, mut visit: impl FnMut(Entry)) {
-        for (number, shard) in self.shards.iter().enumerate() {
-            for entry in shard.read().iter() {
-                let fingerprint = self.sharding.outer_fingerprint(number, entry.fingerprint);
-                visit(Entry { fingerprint, ..entry });
-            }
-        }
-    }
-
-    /// Checks every invariant of every shard; see [`AdaptiveQuotientFilter::validate`].
+    /// Checks every invariant of every shard.
     ///
     /// # Errors
     /// Says which invariant is broken.
     pub fn validate(&self) -> Result<(), Invalid> {
+        self.check_shards(|shard, number| {
+            shard.validate()?;
+            shard.check_as_shard(number, self.shards())?;
+            if shard.hash_scheme() == self.hash {
+                Ok(())
+            } else {
+                Err(Invalid("its hashes are of a different function".into()))
+            }
+        })
+    }
+
+    fn check_shards(
+        &self,
+        check: impl Fn(&F, usize) -> Result<(), Invalid>,
+    ) -> Result<(), Invalid> {
         for (number, shard) in self.shards.iter().enumerate() {
-            let filter = shard.read();
-            let valid = filter.validate().and_then(|()| self.check_shard(number, &filter));
-            valid.map_err(|Invalid(what)| Invalid(format!("{what}, in shard {number}")))?;
+            let checked = check(&shard.read(), number);
+            checked.map_err(|Invalid(what)| Invalid(format!("{what}, in shard {number}")))?;
         }
         Ok(())
     }
-
-    /// Checks that a filter that is valid by itself is as this shard.
-    fn check_shard(&self, number: usize, filter: &AdaptiveQuotientFilter) -> Result<(), Invalid> {
-        if filter.hash_scheme() != self.hash {
-            return Err(Invalid("its hashes are of another function".into()));
-        }
-        let outer = |entry: Entry| self.sharding.outer_fingerprint(number, entry.fingerprint);
-        match filter.iter().find(|&entry| outer(entry).checked_hashes().is_none()) {
-            Some(entry) => Err(Invalid(format!("{:?} is no hash's", outer(entry)))),
-            None => Ok(()),
-        }
-    }
 }
 
-impl fmt::Debug for ConcurrentAdaptiveQuotientFilter {
+impl<F: Shard> fmt::Debug for Concurrent<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConcurrentAdaptiveQuotientFilter")
+        f.debug_struct("Concurrent")
             .field("shards", &self.shards.len())
-            .field("statistics", &self.statistics())
+            .field("len", &self.len())
+            .field("load", &self.load())
             .finish_non_exhaustive()
     }
 }

@@ -28,6 +28,11 @@ impl Sharding {
         Self { bits: shards.next_power_of_two().ilog2() }
     }
 
+    /// Returns whether a filter can have this many shards.
+    pub(crate) fn is_possible(shards: usize) -> bool {
+        (1..=Self::MOST).contains(&shards) && shards.is_power_of_two()
+    }
+
     pub(crate) fn shards(self) -> usize {
         1 << self.bits
     }

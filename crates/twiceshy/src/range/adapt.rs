@@ -27,14 +27,12 @@ pub struct RangeClaim {
     pub(super) parts: Vec<Part>,
 }
 
-/// A piece that may have a member, in a filter or in a shard of one.
+/// A piece of the range that may have a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    pub(super) shard: usize,
     pub(super) piece: Piece,
-    /// All partitions that can be behind it, in the filter or shard, and in the whole.
-    cell: Fingerprint,
-    pub(super) suspects: Fingerprint,
+    /// All partitions whose members can have caused the answer.
+    suspects: Fingerprint,
     version: Version,
 }
 
@@ -109,13 +107,13 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     }
 
     /// What can be claimed of a piece, if a member may be in it.
-    pub(super) fn part(&self, piece: Piece) -> Option<Part> {
+    fn part(&self, piece: Piece) -> Option<Part> {
         let boxes = &self.filter.boxes;
         boxes.may_have(piece).then(|| {
             let scaled = boxes.scale(piece.partition);
             let cell = boxes.cell(scaled, boxes.age_around(scaled));
             let version = self.versions.at(scaled.quotient);
-            Part { shard: 0, piece, cell, suspects: cell, version }
+            Part { piece, suspects: cell, version }
         })
     }
 
@@ -169,7 +167,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     }
 
     /// Repairs what these parts claim, in one go.
-    pub(super) fn adapt_parts(
+    fn adapt_parts(
         &mut self,
         parts: &[Part],
         mut members: Vec<Spot>,
@@ -180,7 +178,8 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
             return Err(AdaptError::Stale);
         }
         members.sort_unstable();
-        let is_suspect = |spot: &Spot| parts.iter().any(|part| part.cell.covers(spot.partition));
+        let is_suspect =
+            |spot: &Spot| parts.iter().any(|part| part.suspects.covers(spot.partition));
         if let Some(outside) = members.iter().find(|spot| !is_suspect(spot)) {
             return Err(AdaptError::Outside { member: outside.partition });
         }

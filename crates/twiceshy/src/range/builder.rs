@@ -44,7 +44,6 @@ pub struct RangeBuilder<K> {
     load: Option<f64>,
     capacity: Option<usize>,
     slots: Option<u64>,
-    pub(super) shards: Option<usize>,
     pub(super) secret: Option<Secret>,
     keys: PhantomData<fn(K)>,
 }
@@ -59,7 +58,6 @@ impl<K: RangeKey> RangeBuilder<K> {
             load: None,
             capacity: None,
             slots: None,
-            shards: None,
             secret: None,
             keys: PhantomData,
         }
@@ -139,10 +137,6 @@ impl<K: RangeKey> RangeBuilder<K> {
     /// Whether it may become larger than what was asked for.
     pub(super) fn is_expandable(&self) -> bool {
         self.expandable
-    }
-
-    pub(super) fn has_capacity(&self) -> bool {
-        self.capacity.is_some()
     }
 
     pub(super) fn with_slots(mut self, slots: u64) -> Self {

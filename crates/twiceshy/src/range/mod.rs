@@ -6,7 +6,6 @@ mod boxes;
 mod builder;
 mod bulk;
 mod change;
-mod concurrent;
 mod grow;
 mod keepsake;
 mod key;
@@ -21,7 +20,6 @@ mod tests;
 
 pub use adapt::{RangeAnswer, RangeClaim};
 pub use builder::{RangeBuilder, RangePlan};
-pub use concurrent::ConcurrentAdaptiveRangeFilter;
 pub use key::RangeKey;
 pub(crate) use parts::RangeShape;
 pub use query::Partitions;

@@ -3,7 +3,6 @@ use crate::table::Budget;
 use crate::{AdaptError, GrowError, Secret};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use twiceshy_deadline::Deadline;
 
 /// Members, and how often each was inserted.
 type Model = BTreeMap<u16, usize>;
@@ -288,61 +287,4 @@ fn the_rate_is_kept_wherever_ranges_are() {
             assert!(seen < rate, "{seen} at {longest_range}");
         }
     }
-}
-
-/// Threads insert, remove, ask and repair at once; what is left is what the model has, and no
-/// mistake is made twice.
-#[test]
-fn threads_do_as_one_would() {
-    use std::sync::RwLock;
-    let _deadline = Deadline::new();
-    let builder = AdaptiveRangeFilter::<u64>::builder().longest_range(16).remainder_bits(4);
-    let filter = builder.slots(600).expandable().shards(4).build_concurrent().unwrap();
-    let members: RwLock<BTreeSet<(Hash, u64)>> = RwLock::default();
-    let list = |hashes: std::ops::RangeInclusive<Hash>| -> Vec<u64> {
-        let members = members.read().unwrap();
-        let listed = members.range((*hashes.start(), 0)..=(*hashes.end(), u64::MAX));
-        listed.map(|&(_, key)| key).collect()
-    };
-    let of = |thread: u64, n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) * 100 + thread;
-    let repaired = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4)
-            .map(|thread| {
-                let (filter, members, list) = (&filter, &members, &list);
-                scope.spawn(move || {
-                    let mut repaired = 0;
-                    for n in 0..1500 {
-                        let key = of(thread, n);
-                        filter.insert(key).unwrap();
-                        members.write().unwrap().insert((filter.hash_of(key), key));
-                        if n % 3 == 0 {
-                            members.write().unwrap().remove(&(filter.hash_of(key), key));
-                            filter.remove(key).unwrap();
-                        }
-                        if filter.load() > 0.93 {
-                            let list = |hashes| Ok::<_, ()>(list(hashes));
-                            // What others are about to list, or have, may be refused.
-                            let _ = filter.grow_listing(list);
-                        }
-                        let start = of(7, n + 1_000_000) + 20;
-                        if let RangeAnswer::Maybe(claim) = filter.check_range(start..start + 16) {
-                            let listed: Vec<u64> = claim.suspects().flat_map(&list).collect();
-                            repaired += u64::from(filter.adapt(&claim, &listed).is_ok());
-                        }
-                        assert!(filter.contains(key) || n % 3 == 0);
-                    }
-                    repaired
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
-    });
-    filter.validate().unwrap();
-    let members = members.into_inner().unwrap();
-    assert_eq!((filter.len(), members.len()), (4000, 4000));
-    assert!(members.iter().all(|&(_, key)| filter.contains(key)));
-    assert!(repaired > 100 && filter.adaptations() > 0);
-    assert!(filter.contains_range(..) && !filter.contains_range(5..5));
-    let empty = AdaptiveRangeFilter::<u64>::builder().slots(100).build_concurrent().unwrap();
-    assert!(!empty.contains_range(..) && !empty.check_range(..).is_maybe());
 }

@@ -4,8 +4,8 @@
 //!   stream a filter; [`save_to`](AdaptiveQuotientFilter::save_to) replaces a file at once
 //!   or not at all. What is restored is validated, so that it can be changed.
 //!   So it is with a concurrent filter
-//!   ([`save`](ConcurrentAdaptiveQuotientFilter::save),
-//!   [`restore`](ConcurrentAdaptiveQuotientFilter::restore)), in a format of its own, and with
+//!   ([`save`](Concurrent::save),
+//!   [`restore`](Concurrent::restore)), in a format of its own, and with
 //!   filters for ranges ([`RangeFilter::save`], [`AdaptiveRangeFilter::save`]), which share one,
 //!   and with filters with codes ([`CodedFilter::save`]).
 //! - A [`FrozenFilter`] answers from bytes where they are, in a memory map for example, at
@@ -209,7 +209,7 @@
 //! How codes are written is in the source (`src/coded/coder.rs`, `scheme.rs`). Such a snapshot
 //! can't be read in place.
 //!
-//! That of a [`ConcurrentCodedFilter`] is as that of a concurrent filter, with shards in this
+//! That of a concurrent coded filter is as that of a concurrent filter, with shards in this
 //! format, and begins with `89 54 57 53 48 74 0d 0a`, "\x89TWSHt\r\n", or, if its shards are
 //! extension filters, `89 54 57 53 48 65 0d 0a`, "\x89TWSHe\r\n".
 
@@ -234,6 +234,6 @@ pub use range::FrozenRangeFilter;
 
 #[cfg(doc)]
 use crate::{
-    AdaptiveQuotientFilter, AdaptiveRangeFilter, CodedFilter, ConcurrentAdaptiveQuotientFilter,
-    ConcurrentCodedFilter, ExtensionFilter, RangeFilter, RangeKey, TelescopingFilter,
+    AdaptiveQuotientFilter, AdaptiveRangeFilter, CodedFilter, Concurrent, ConcurrentCodedFilter,
+    ExtensionFilter, RangeFilter, RangeKey, TelescopingFilter,
 };

@@ -7,10 +7,9 @@ use super::restore::Input;
 use super::save::Image;
 use super::sections::Telling;
 use crate::bits::memory::LINE;
+use crate::concurrent::Sharding;
 use crate::error::Invalid;
-use crate::{
-    AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter, Filter, HashScheme, Parameters,
-};
+use crate::{AdaptiveQuotientFilter, Concurrent, Filter, HashScheme, Parameters};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -31,7 +30,7 @@ mod offset {
     pub(super) const RESERVED_AT_END: usize = 12;
 }
 
-impl ConcurrentAdaptiveQuotientFilter {
+impl Concurrent<AdaptiveQuotientFilter> {
     /// Writes a [snapshot](crate::snapshot), without the secret: keep that apart.
     ///
     /// Other threads may use the filter meanwhile. Each shard is saved as it is at an instant of
@@ -40,13 +39,13 @@ impl ConcurrentAdaptiveQuotientFilter {
     /// memory, and nobody waits for `writer`.
     ///
     /// ```
-    /// use twiceshy::{AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter, Hash};
+    /// use twiceshy::{AdaptiveQuotientFilter, Concurrent, Hash};
     /// let filter = AdaptiveQuotientFilter::builder().capacity(1000).build_concurrent()?;
     /// filter.insert(Hash::from_u128(7 << 100))?;
     /// let mut snapshot = Vec::new();
     /// filter.save(&mut snapshot)?;
     ///
-    /// let restored = ConcurrentAdaptiveQuotientFilter::restore(&snapshot[..])?;
+    /// let restored = Concurrent::<AdaptiveQuotientFilter>::restore(&snapshot[..])?;
     /// assert!(restored.contains(Hash::from_u128(7 << 100)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -72,11 +71,11 @@ impl ConcurrentAdaptiveQuotientFilter {
     /// the new one, complete; see [`AdaptiveQuotientFilter::save_to`].
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, ConcurrentAdaptiveQuotientFilter};
+    /// # use twiceshy::{AdaptiveQuotientFilter, Concurrent};
     /// # let path = std::env::temp_dir().join(format!("twiceshy-shards-{}", std::process::id()));
     /// let filter = AdaptiveQuotientFilter::builder().capacity(1000).build_concurrent()?;
     /// filter.save_to(&path)?;
-    /// let restored = ConcurrentAdaptiveQuotientFilter::restore_from(&path)?;
+    /// let restored = Concurrent::<AdaptiveQuotientFilter>::restore_from(&path)?;
     /// assert_eq!(restored.parameters(), filter.parameters());
     /// # std::fs::remove_file(path)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -166,7 +165,7 @@ impl Header {
             return Err(impossible("it says what version 1 knows nothing of"));
         }
         let shards = short(offset::SHARDS) as usize;
-        if !ConcurrentAdaptiveQuotientFilter::can_have(shards) {
+        if !Sharding::is_possible(shards) {
             return Err(SnapshotError::Header(format!("no filter has {shards} shards")));
         }
         Ok(Self { shards, hash: scheme_of(short(offset::HASH))? })
@@ -199,7 +198,7 @@ pub(super) fn end_line(size: u64, list_checksum: u32) -> [u8; LINE] {
     sealed(line)
 }
 
-fn read(input: &mut Input<impl Read>) -> Result<ConcurrentAdaptiveQuotientFilter, SnapshotError> {
+fn read(input: &mut Input<impl Read>) -> Result<Concurrent<AdaptiveQuotientFilter>, SnapshotError> {
     let Header { shards, hash } = Header::read(Kind::Shards, input)?;
     let mut list = crc32fast::Hasher::new();
     let mut filters: Vec<AdaptiveQuotientFilter> = Vec::new();
@@ -208,7 +207,7 @@ fn read(input: &mut Input<impl Read>) -> Result<ConcurrentAdaptiveQuotientFilter
         filters.push(filter.map_err(|error| SnapshotError::Shard { shard, error: error.into() })?);
     }
     read_end(input, list.finalize())?;
-    Ok(ConcurrentAdaptiveQuotientFilter::of_valid(filters)?)
+    Ok(Concurrent::of_valid(filters)?)
 }
 
 /// Reads a shard, and checks it, beside the first one.

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 use twiceshy::{
-    AdaptError, Answer, BuildError, CodedFilter, CodedScheme, ConcurrentCodedFilter, Extensions,
-    Hash, InsertError, RemoveError, Selectors, SnapshotError,
+    AdaptError, Answer, BuildError, CodedFilter, CodedScheme, Concurrent, Extensions, Hash,
+    InsertError, RemoveError, Selectors, SnapshotError,
 };
 use twiceshy_deadline::Deadline;
 
 /// A filter, and its members behind a lock, as a store would have them.
 struct Guarded<S: CodedScheme> {
-    filter: ConcurrentCodedFilter<S>,
+    filter: Concurrent<CodedFilter<S>>,
     members: Mutex<BTreeSet<Hash>>,
 }
 
@@ -23,7 +23,7 @@ fn listed(members: &BTreeSet<Hash>, interval: RangeInclusive<Hash>) -> Vec<Hash>
 impl<S: CodedScheme> Guarded<S> {
     fn new(slots: u64, shards: usize) -> Self {
         let builder = CodedFilter::<S>::builder().slots(slots).remainder_bits(7).code_bits(8);
-        let filter = builder.build_concurrent(shards).unwrap();
+        let filter = builder.shards(shards).build_concurrent().unwrap();
         assert_eq!(filter.shards(), shards);
         Self { filter, members: Mutex::default() }
     }
@@ -47,7 +47,7 @@ impl<S: CodedScheme> Guarded<S> {
             Err(RemoveError::Ambiguous) => {
                 let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("lost") };
                 let list = listed(&members, claim.suspects());
-                self.filter.remove_listed(&claim, &list).unwrap();
+                self.filter.remove_listed(&claim, &list, None).unwrap();
             }
             removed => removed.unwrap(),
         }
@@ -135,7 +135,7 @@ fn check_snapshot<S: CodedScheme>() {
     let Guarded { filter, members } = worn::<S>();
     let mut bytes = Vec::new();
     filter.save(&mut bytes).unwrap();
-    let back = ConcurrentCodedFilter::<S>::restore(&bytes[..]).unwrap();
+    let back = Concurrent::<CodedFilter<S>>::restore(&bytes[..]).unwrap();
     let mut again = Vec::new();
     back.save(&mut again).unwrap();
     assert_eq!(again, bytes);
@@ -147,8 +147,8 @@ fn check_snapshot<S: CodedScheme>() {
     for at in (0..bytes.len()).step_by(7) {
         let mut changed = bytes.clone();
         changed[at] ^= 1 << (at % 8);
-        assert!(ConcurrentCodedFilter::<S>::restore(&changed[..]).is_err(), "byte {at}");
-        assert!(ConcurrentCodedFilter::<S>::restore(&bytes[..at]).is_err(), "cut at {at}");
+        assert!(Concurrent::<CodedFilter<S>>::restore(&changed[..]).is_err(), "byte {at}");
+        assert!(Concurrent::<CodedFilter<S>>::restore(&bytes[..at]).is_err(), "cut at {at}");
     }
     let error = CodedFilter::<S>::restore(&bytes[..]).unwrap_err();
     assert!(matches!(error, SnapshotError::OtherKind { .. }), "{error}");
@@ -170,13 +170,13 @@ fn check_rebuilding<S: CodedScheme>() {
             (0..400).map(random(2)).filter(|mistake| hashes.contains(mistake)).collect();
         mistakes.sort_unstable();
         let claim = filter.claim_to_insert(list[0]);
-        let slots = 3 * filter.parameters(shard).slots;
-        filter.rebuild_shard(shard, slots, list.iter().copied(), mistakes.clone()).unwrap();
-        assert_eq!(filter.parameters(shard).slots, slots);
+        let capacity = 3 * filter.shard_parameters(shard).slots as usize;
+        filter.rebuild_shard(shard, Some(capacity), &list, &mistakes).unwrap();
+        assert!(filter.shard_parameters(shard).slots as usize > capacity);
         // Claims of the one before are stale, whatever their intervals are now.
         let listed = listed(&guarded.members.lock().unwrap(), claim.suspects());
         assert_eq!(filter.insert_listed(&claim, &listed), Err(InsertError::Mismatch));
-        let elsewhere = filter.rebuild_shard((shard + 1) % filter.shards(), slots, list, []);
+        let elsewhere = filter.rebuild_shard((shard + 1) % filter.shards(), None, &list, &[]);
         assert!(matches!(elsewhere, Err(BuildError::Outside { .. })));
     }
     guarded.check();
@@ -198,7 +198,7 @@ fn lists_of_other_shards_are_refused() {
     let outside = AdaptError::Outside { member: last };
     assert_eq!(guarded.filter.adapt(&claim, &list), Err(outside.clone()));
     assert_eq!(guarded.filter.adapt_dropping_ghosts(&claim, &list), Err(outside));
-    let removed = guarded.filter.remove_listed(&claim, &list);
+    let removed = guarded.filter.remove_listed(&claim, &list, None);
     assert_eq!(removed, Err(RemoveError::Outside { member: last }));
     // Claims of filters that are cut in another way, too.
     for shards in [1, 2, 64] {
@@ -206,11 +206,11 @@ fn lists_of_other_shards_are_refused() {
         let nobody: [Hash; 0] = [];
         let inserted = guarded.filter.insert_listed(&other, &nobody);
         assert_eq!(inserted, Err(InsertError::Mismatch));
-        assert_eq!(guarded.filter.remove_listed(&other, &nobody), Err(RemoveError::Stale));
+        assert_eq!(guarded.filter.remove_listed(&other, &nobody, None), Err(RemoveError::Stale));
     }
     let builder = || CodedFilter::<Selectors>::builder().slots(100);
-    assert!(matches!(builder().build_concurrent(0), Err(BuildError::Shards(0))));
-    assert!(matches!(builder().build_concurrent(4097), Err(BuildError::Shards(4097))));
+    assert!(matches!(builder().shards(0).build_concurrent(), Err(BuildError::Shards(0))));
+    assert!(matches!(builder().shards(4097).build_concurrent(), Err(BuildError::Shards(4097))));
 }
 
 /// Whatever another filter's claim names, nothing is changed by it.
@@ -218,7 +218,7 @@ fn lists_of_other_shards_are_refused() {
 fn claims_of_other_filters_are_refused() {
     let filter = |slots, shards| {
         let builder = CodedFilter::<Selectors>::builder().slots(slots).remainder_bits(7);
-        builder.build_concurrent(shards).unwrap()
+        builder.shards(shards).build_concurrent().unwrap()
     };
     let filters: Vec<_> = [(30, 1), (700, 1), (5000, 4), (100_000, 16)]
         .into_iter()

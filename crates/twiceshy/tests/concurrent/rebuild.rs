@@ -3,17 +3,14 @@
 use crate::model::Numbers;
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use twiceshy::{
-    AdaptError, Answer, BuildError, Builder, ConcurrentAdaptiveQuotientFilter, Hash, Member,
-};
+use twiceshy::{AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Builder, Hash, Member};
 use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, entries_of, list};
 
 fn builder() -> Builder {
-    ConcurrentAdaptiveQuotientFilter::builder()
+    AdaptiveQuotientFilter::builder()
 }
 
 /// So many members in all, each once, in order.
@@ -22,10 +19,8 @@ fn members(count: usize, seed: u64) -> Members {
     (0..count).map(|_| (numbers.hash(), 1)).collect()
 }
 
-/// No mistakes.
-fn none() -> [Hash; 0] {
-    []
-}
+/// No members, and no mistakes.
+const NONE: [Hash; 0] = [];
 
 #[test]
 fn every_hash_is_in_the_interval_of_its_shard() {
@@ -71,16 +66,9 @@ fn an_empty_filter_is_filled_shard_by_shard() {
                 for shard in 0..shards {
                     let hashes = filter.shard_hashes(shard);
                     let listed = list(&all, hashes.clone());
-                    let opened = Cell::new(0);
-                    let members = || {
-                        opened.set(opened.get() + 1);
-                        listed.iter()
-                    };
                     let hint = with_hint.then_some(listed.len() + listed.len() / 5);
-                    let mistakes = || mistakes.range(hashes.clone()).copied();
-                    filter.rebuild_shard(shard, hint, members, mistakes).unwrap();
-                    assert!(!with_hint || opened.get() == 1, "a hint makes it one pass");
-                    assert!(opened.get() <= 4, "{} passes", opened.get());
+                    let mistakes: Vec<Hash> = mistakes.range(hashes).copied().collect();
+                    filter.rebuild_shard(shard, hint, &listed, &mistakes).unwrap();
                 }
                 check_entries(&filter, &all);
                 assert!(mistakes.iter().all(|&mistake| !filter.contains(mistake)));
@@ -96,7 +84,7 @@ fn an_empty_filter_is_filled_shard_by_shard() {
 fn a_shard_that_has_grown_gets_its_bits_back_and_still_grows() {
     let filter = builder().capacity(500).shards(2).remainder_bits(12).build_concurrent().unwrap();
     let all = members(8_000, 3);
-    filter.insert_many(&all.keys().copied().collect::<Vec<_>>()).unwrap();
+    filter.insert_each(&all.keys().copied().collect::<Vec<_>>()).unwrap();
     let grown = filter.parameters();
     assert!(grown.iter().all(|shard| shard.remainder_bits < 10 && shard.slot_bits == 12));
     let adaptations = {
@@ -107,7 +95,7 @@ fn a_shard_that_has_grown_gets_its_bits_back_and_still_grows() {
     };
     for (shard, hint) in [(0, None), (1, Some(6_000))] {
         let listed = list(&all, filter.shard_hashes(shard));
-        filter.rebuild_shard(shard, hint, || &listed, none).unwrap();
+        filter.rebuild_shard(shard, hint, &listed, &NONE).unwrap();
     }
     let rebuilt = filter.parameters();
     assert!(rebuilt.iter().all(|shard| shard.remainder_bits == 12 && shard.slot_bits == 12));
@@ -124,7 +112,7 @@ fn a_shard_that_has_grown_gets_its_bits_back_and_still_grows() {
     check_entries(&filter, &more);
     // And it is made small again.
     for shard in 0..2 {
-        filter.rebuild_shard(shard, Some(10), none, none).unwrap();
+        filter.rebuild_shard(shard, Some(10), &NONE, &NONE).unwrap();
         assert!(filter.parameters()[shard].slots < 20);
     }
     assert!(filter.is_empty());
@@ -141,7 +129,7 @@ fn a_rebuilt_shard_is_not_fuller_than_it_grows_at() {
         let all = members(3_000, 5);
         for (shard, hint) in [(0, None), (1, Some(0)), (2, Some(750)), (3, Some(100))] {
             let listed = list(&all, filter.shard_hashes(shard));
-            filter.rebuild_shard(shard, hint, || &listed, none).unwrap();
+            filter.rebuild_shard(shard, hint, &listed, &NONE).unwrap();
         }
         assert!(filter.load() <= load, "{} at {load}", filter.load());
         assert!(filter.parameters().iter().all(|shard| shard.remainder_bits == 10));
@@ -156,7 +144,7 @@ fn a_rebuilt_shard_is_not_fuller_than_it_grows_at() {
 fn what_can_not_be_built_changes_nothing() {
     let filter = builder().slots(400).remainder_bits(6).shards(4).build_concurrent().unwrap();
     let all = members(200, 6);
-    filter.insert_many(&all.keys().copied().collect::<Vec<_>>()).unwrap();
+    filter.insert_each(&all.keys().copied().collect::<Vec<_>>()).unwrap();
     let before = (entries_of(&filter), filter.parameters());
     let listed = list(&all, filter.shard_hashes(2));
     let [first, last] = [*filter.shard_hashes(2).start(), *filter.shard_hashes(2).end()];
@@ -170,75 +158,34 @@ fn what_can_not_be_built_changes_nothing() {
             members
         };
         for members in [with(0), with(listed.len() / 2), with(listed.len())] {
-            let error = filter.rebuild_shard(2, None, || &members, none).unwrap_err();
+            let error = filter.rebuild_shard(2, None, &members, &NONE).unwrap_err();
             assert!(matches!(error, BuildError::Outside { hash } if hash == outside), "{error}");
-            let error = filter.rebuild_shard(2, Some(1), || &members, none).unwrap_err();
+            let error = filter.rebuild_shard(2, Some(1), &members, &NONE).unwrap_err();
             assert!(matches!(error, BuildError::Outside { hash } if hash == outside), "{error}");
         }
-        let error = filter.rebuild_shard(2, None, || &listed, || [outside]).unwrap_err();
+        let error = filter.rebuild_shard(2, None, &listed, &[outside]).unwrap_err();
         assert!(matches!(error, BuildError::Outside { hash } if hash == outside), "{error}");
     }
-    let backwards = || listed.iter().rev();
-    let error = filter.rebuild_shard(2, None, backwards, none).unwrap_err();
+    let backwards: Vec<Member> = listed.iter().rev().copied().collect();
+    let error = filter.rebuild_shard(2, None, &backwards, &NONE).unwrap_err();
     assert!(matches!(error, BuildError::Unsorted("members")), "{error}");
-    let error = filter.rebuild_shard(2, None, || &listed, || [last, first]).unwrap_err();
+    let error = filter.rebuild_shard(2, None, &listed, &[last, first]).unwrap_err();
     assert!(matches!(error, BuildError::Unsorted("mistakes")), "{error}");
     let both = listed[3].hash;
-    let error = filter.rebuild_shard(2, None, || &listed, || [both]).unwrap_err();
+    let error = filter.rebuild_shard(2, None, &listed, &[both]).unwrap_err();
     assert!(
         matches!(error, BuildError::MistakeIsMember { hash, .. } if hash == both),
         "named as it is in the whole: {error}"
     );
-    let many = || [Member { hash: first, count: 1 << 41 }];
-    let error = filter.rebuild_shard(2, None, many, none).unwrap_err();
+    let many = [Member { hash: first, count: 1 << 41 }];
+    let error = filter.rebuild_shard(2, None, &many, &NONE).unwrap_err();
     assert!(matches!(error, BuildError::Uncountable), "{error}");
     for absurd in [1 << 50, usize::MAX] {
-        let error = filter.rebuild_shard(2, Some(absurd), || &listed, none).unwrap_err();
+        let error = filter.rebuild_shard(2, Some(absurd), &listed, &NONE).unwrap_err();
         assert!(matches!(error, BuildError::Slots(_)), "{error}");
     }
     assert_eq!(before, (entries_of(&filter), filter.parameters()));
     check_entries(&filter, &all);
-}
-
-#[test]
-fn a_stream_that_breaks_changes_nothing() {
-    #[derive(Debug)]
-    enum Error {
-        Disk(io::ErrorKind),
-        Build(BuildError),
-    }
-    impl From<BuildError> for Error {
-        fn from(error: BuildError) -> Self {
-            Self::Build(error)
-        }
-    }
-    let filter = builder().slots(40).remainder_bits(6).shards(2).build_concurrent().unwrap();
-    let all = members(30, 7);
-    filter.insert_many(&all.keys().copied().collect::<Vec<_>>()).unwrap();
-    let before = entries_of(&filter);
-    let listed = list(&members(500, 8), filter.shard_hashes(1));
-    let broken = || Error::Disk(io::ErrorKind::TimedOut);
-    // In the first pass, and, because they don't fit the slots, in the second or third.
-    for pass in 1..=3 {
-        let opened = Cell::new(0);
-        let members = || {
-            opened.set(opened.get() + 1);
-            let end = if opened.get() == pass { 20 } else { listed.len() };
-            let rest = listed.iter().map(Ok).take(end);
-            rest.chain((end == 20).then(|| Err(broken()))).chain(listed.iter().map(Ok).skip(end))
-        };
-        let error = filter.try_rebuild_shard(1, None, members, || []).unwrap_err();
-        assert!(matches!(error, Error::Disk(io::ErrorKind::TimedOut)), "{error:?}");
-        assert_eq!(opened.get(), pass);
-    }
-    let members = || listed.iter().map(Ok);
-    let error = filter.try_rebuild_shard(1, Some(400), members, || [Err(broken())]).unwrap_err();
-    assert!(matches!(error, Error::Disk(_)), "{error:?}");
-    let error = filter.try_rebuild_shard(0, None, members, || []).unwrap_err();
-    assert!(matches!(error, Error::Build(BuildError::Outside { .. })), "{error:?}");
-    assert_eq!(before, entries_of(&filter));
-    filter.try_rebuild_shard(1, None, || listed.iter().map(Ok::<_, Error>), || []).unwrap();
-    assert!(listed.iter().all(|member| filter.contains(member.hash)));
 }
 
 /// Hashes that no size spreads make an error in the end, not an endless loop.
@@ -248,51 +195,71 @@ fn hashes_that_lie_unevenly_are_given_room_or_refused() {
     let last = filter.shard_hashes(1).end().as_u128();
     let hash = |number: u128| Hash::from_u128(last - number);
     for shift in [0, 60, 110, 116] {
-        let members = || (0..400).rev().map(|number| hash(number << shift));
-        match filter.rebuild_shard(1, None, members, none) {
-            Ok(()) => assert!(members().all(|member| filter.contains(member))),
+        let members: Vec<Hash> = (0..400).rev().map(|number| hash(number << shift)).collect();
+        match filter.rebuild_shard(1, None, &members, &NONE) {
+            Ok(()) => assert!(members.iter().all(|&member| filter.contains(member))),
             Err(error) => assert!(matches!(error, BuildError::Full { .. }), "{error}"),
         }
         filter.validate().unwrap();
     }
 }
 
+/// A member before which something else happens when it is read.
+#[derive(Clone, Copy)]
+struct Late<'a> {
+    member: Member,
+    meanwhile: &'a dyn Fn(),
+}
+
+impl From<Late<'_>> for Member {
+    fn from(Late { member, meanwhile }: Late<'_>) -> Self {
+        meanwhile();
+        member
+    }
+}
+
+fn late<'a>(members: &[Member], meanwhile: &'a dyn Fn()) -> Vec<Late<'a>> {
+    members.iter().map(|&member| Late { member, meanwhile }).collect()
+}
+
 #[test]
 fn a_shard_that_others_change_meanwhile_is_not_replaced() {
     let filter = builder().slots(400).remainder_bits(6).shards(4).build_concurrent().unwrap();
     let mut all = members(200, 9);
-    filter.insert_many(&all.keys().copied().collect::<Vec<_>>()).unwrap();
+    filter.insert_each(&all.keys().copied().collect::<Vec<_>>()).unwrap();
     let first = *filter.shard_hashes(1).start();
     let listed = list(&all, filter.shard_hashes(1));
     let stale = |meanwhile: &dyn Fn()| {
-        let members = || {
-            meanwhile();
-            listed.iter()
-        };
-        let error = filter.rebuild_shard(1, Some(listed.len()), members, none).unwrap_err();
+        let is_done = Cell::new(false);
+        let meanwhile = || (!is_done.replace(true)).then(meanwhile).unwrap_or_default();
+        let members = late(&listed, &meanwhile);
+        let error = filter.rebuild_shard(1, Some(listed.len()), &members, &NONE).unwrap_err();
         assert!(matches!(error, BuildError::Stale), "{error}");
     };
     stale(&|| filter.insert(first).unwrap());
     stale(&|| filter.remove(first).unwrap());
     stale(&|| filter.bury(listed[0].hash).unwrap());
-    stale(&|| filter.insert_many(&[listed[0].hash]).unwrap());
+    stale(&|| filter.insert_each(&[listed[0].hash]).unwrap());
     let query = Hash::from_u128(listed[0].hash.as_u128() ^ 1);
     stale(&|| {
         let Answer::Maybe(claim) = filter.check(query) else { panic!("it is near a member") };
         filter.adapt(&claim, &list(&all, claim.suspects())).unwrap();
     });
     assert!(!filter.contains(query), "what was repaired meanwhile stays so");
-    stale(&|| filter.rebuild_shard(1, None, || &listed, none).unwrap());
+    stale(&|| filter.rebuild_shard(1, None, &listed, &NONE).unwrap());
     check_entries(&filter, &all);
 
     // What others do in other shards doesn't matter, nor do lookups.
     let old = filter.check(listed[0].hash);
-    let members = || {
+    let is_done = Cell::new(false);
+    let meanwhile = || {
         assert!(filter.contains(listed[0].hash));
-        filter.insert(Hash::MIN).unwrap();
-        listed.iter()
+        if !is_done.replace(true) {
+            filter.insert(Hash::MIN).unwrap();
+        }
     };
-    filter.rebuild_shard(1, Some(listed.len()), members, none).unwrap();
+    let members = late(&listed, &meanwhile);
+    filter.rebuild_shard(1, Some(listed.len()), &members, &NONE).unwrap();
     all.insert(Hash::MIN, 1);
     check_entries(&filter, &all);
     let Answer::Maybe(claim) = old else { panic!("it is a member") };
@@ -311,7 +278,7 @@ fn members_are_never_absent_while_shards_are_rebuilt() {
     let store = RwLock::new(first.clone());
     for shard in 0..4 {
         let listed = list(&first, filter.shard_hashes(shard));
-        filter.rebuild_shard(shard, None, || &listed, none).unwrap();
+        filter.rebuild_shard(shard, None, &listed, &NONE).unwrap();
     }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -349,10 +316,9 @@ fn members_are_never_absent_while_shards_are_rebuilt() {
             let shard = round % 4;
             let store = store.read().unwrap();
             let hashes = filter.shard_hashes(shard);
-            let listed =
-                || store.range(hashes.clone()).map(|(&hash, &count)| Member { hash, count });
-            let hint = (round % 3 == 0).then(|| listed().count());
-            filter.rebuild_shard(shard, hint, listed, none).unwrap();
+            let listed = list(&store, hashes);
+            let hint = (round % 3 == 0).then_some(listed.len());
+            filter.rebuild_shard(shard, hint, &listed, &NONE).unwrap();
             drop(store);
             std::thread::yield_now();
         }

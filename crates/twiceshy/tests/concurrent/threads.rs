@@ -4,7 +4,7 @@ use crate::model::Numbers;
 use std::collections::BTreeMap;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use twiceshy::{AdaptError, Answer, ConcurrentAdaptiveQuotientFilter, Hash, RemoveError};
+use twiceshy::{AdaptError, AdaptiveQuotientFilter, Answer, Concurrent, Hash, RemoveError};
 use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, forget, list};
 
@@ -13,7 +13,7 @@ const STEPS: usize = 4_000;
 
 /// A filter, and a store that lists its members: never one that isn't in the filter.
 struct Shared {
-    filter: ConcurrentAdaptiveQuotientFilter,
+    filter: Concurrent<AdaptiveQuotientFilter>,
     store: RwLock<Members>,
     repaired: AtomicUsize,
 }
@@ -31,7 +31,7 @@ struct Worker<'a> {
 fn no_member_is_lost_whatever_threads_do_at_once() {
     let _deadline = Deadline::new();
     for seed in 0..6 {
-        let filter = ConcurrentAdaptiveQuotientFilter::builder()
+        let filter = AdaptiveQuotientFilter::builder()
             .remainder_bits(9)
             .slots(2_000)
             .grow_at(0.9)
@@ -57,7 +57,7 @@ fn no_member_is_lost_whatever_threads_do_at_once() {
     }
 }
 
-fn slots(filter: &ConcurrentAdaptiveQuotientFilter) -> u64 {
+fn slots(filter: &Concurrent<AdaptiveQuotientFilter>) -> u64 {
     filter.parameters().iter().map(|shard| shard.slots).sum()
 }
 
@@ -139,10 +139,7 @@ impl<'a> Worker<'a> {
 
     fn insert_batch(&mut self) {
         let members: Vec<Hash> = (0..20).map(|_| self.hash(self.number)).collect();
-        match self.numbers.below(2) {
-            0 => self.shared.filter.insert_many(&members).unwrap(),
-            _ => self.shared.filter.par_insert_many(&members).unwrap(),
-        }
+        self.shared.filter.insert_each(&members).unwrap();
         for member in members {
             self.store(member, 1);
         }
@@ -206,10 +203,7 @@ impl<'a> Worker<'a> {
         let mut maybe = Vec::new();
         let from = self.numbers.below(self.own.len().max(1));
         let some = &self.own[from..self.own.len().min(from + 30)];
-        match self.number % 2 {
-            0 => self.shared.filter.contains_many(some, &mut maybe),
-            _ => self.shared.filter.par_contains_many(some, &mut maybe),
-        }
+        self.shared.filter.contains_many(some, &mut maybe);
         assert!(maybe.iter().all(|&maybe| maybe), "one of {some:?} is lost");
         if let Some(member) = self.pick() {
             self.must_hold(member);

@@ -5,8 +5,8 @@ use super::number;
 use proptest::prelude::*;
 use std::path::Path;
 use twiceshy::{
-    AdaptiveQuotientFilter, AdaptiveRangeFilter, ConcurrentAdaptiveQuotientFilter,
-    FrozenRangeFilter, RangeAnswer, RangeFilter, RangeKey, Secret, SnapshotError,
+    AdaptiveQuotientFilter, AdaptiveRangeFilter, Concurrent, FrozenRangeFilter, RangeAnswer,
+    RangeFilter, RangeKey, Secret, SnapshotError,
 };
 use twiceshy_model::range_snapshot::{drive, read, secret};
 use twiceshy_model::snapshot::{HEADER, seal};
@@ -155,7 +155,7 @@ fn another_secret_width_or_kind_is_refused() {
 
     let error = AdaptiveQuotientFilter::restore(&bytes[..]).unwrap_err();
     assert!(error.to_string().contains("filter for ranges"), "{error}");
-    let error = ConcurrentAdaptiveQuotientFilter::restore(&bytes[..]).unwrap_err();
+    let error = Concurrent::<AdaptiveQuotientFilter>::restore(&bytes[..]).unwrap_err();
     assert!(error.to_string().contains("filter for ranges"), "{error}");
     let mut of_keys = Vec::new();
     AdaptiveQuotientFilter::builder().slots(9).build().unwrap().save(&mut of_keys).unwrap();

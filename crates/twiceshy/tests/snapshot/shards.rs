@@ -5,30 +5,30 @@ use proptest::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, Builder, ConcurrentAdaptiveQuotientFilter, FrozenFilter, Hash,
-    Keyed, Secret, SnapshotError,
+    AdaptiveQuotientFilter, Answer, Builder, Concurrent, FrozenFilter, Hash, Keyed, Secret,
+    SnapshotError,
 };
 use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, entries_of, forget, list};
 use twiceshy_model::snapshot::{HEADER, read_shards, seal_shards, shards_in};
 
 fn builder() -> Builder {
-    ConcurrentAdaptiveQuotientFilter::builder()
+    AdaptiveQuotientFilter::builder()
 }
 
-fn saved(filter: &ConcurrentAdaptiveQuotientFilter) -> Vec<u8> {
+fn saved(filter: &Concurrent<AdaptiveQuotientFilter>) -> Vec<u8> {
     let mut bytes = Vec::new();
     filter.save(&mut bytes).unwrap();
     bytes
 }
 
-fn restored(bytes: &[u8]) -> Result<ConcurrentAdaptiveQuotientFilter, SnapshotError> {
-    ConcurrentAdaptiveQuotientFilter::restore(bytes)
+fn restored(bytes: &[u8]) -> Result<Concurrent<AdaptiveQuotientFilter>, SnapshotError> {
+    Concurrent::<AdaptiveQuotientFilter>::restore(bytes)
 }
 
 /// Inserts, counts, values, removals and repairs.
 fn wear(
-    filter: &ConcurrentAdaptiveQuotientFilter,
+    filter: &Concurrent<AdaptiveQuotientFilter>,
     members: &mut Members,
     operations: u64,
     numbers: &mut Numbers,
@@ -56,7 +56,7 @@ fn wear(
     }
 }
 
-fn assert_same(a: &ConcurrentAdaptiveQuotientFilter, b: &ConcurrentAdaptiveQuotientFilter) {
+fn assert_same(a: &Concurrent<AdaptiveQuotientFilter>, b: &Concurrent<AdaptiveQuotientFilter>) {
     assert_eq!((a.parameters(), a.statistics()), (b.parameters(), b.statistics()));
     assert_eq!(entries_of(a), entries_of(b));
     b.validate().unwrap();
@@ -121,7 +121,7 @@ fn every_truncation_is_noticed() {
     // A reader is read to the end of the snapshot, and no further.
     let longer = [&bytes[..], b"more"].concat();
     let mut rest = &longer[..];
-    ConcurrentAdaptiveQuotientFilter::restore(&mut rest).unwrap();
+    Concurrent::<AdaptiveQuotientFilter>::restore(&mut rest).unwrap();
     assert_eq!(rest, b"more");
 }
 
@@ -291,14 +291,14 @@ fn files_of_shards_are_replaced_and_restored() {
     wear(&filter, &mut members, 800, &mut numbers);
     filter.save_to(&path).unwrap();
     assert_eq!(folder.names(), ["filter"]);
-    assert_same(&filter, &ConcurrentAdaptiveQuotientFilter::restore_from(&path).unwrap());
+    assert_same(&filter, &Concurrent::<AdaptiveQuotientFilter>::restore_from(&path).unwrap());
     std::fs::write(&path, [&saved(&filter)[..], &[0]].concat()).unwrap();
-    let error = ConcurrentAdaptiveQuotientFilter::restore_from(&path).unwrap_err();
+    let error = Concurrent::<AdaptiveQuotientFilter>::restore_from(&path).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::TooLong { .. }), "{error}");
     let missing = folder.0.join("no-such-folder").join("filter");
     for error in [
         filter.save_to(&missing).unwrap_err(),
-        ConcurrentAdaptiveQuotientFilter::restore_from(&missing).unwrap_err(),
+        Concurrent::<AdaptiveQuotientFilter>::restore_from(&missing).unwrap_err(),
     ] {
         assert!(error.to_string().contains("no-such-folder"), "{error}");
     }
@@ -307,7 +307,7 @@ fn files_of_shards_are_replaced_and_restored() {
 }
 
 /// A writer that uses the filter that is saved to it.
-struct Using<'a>(&'a ConcurrentAdaptiveQuotientFilter, usize);
+struct Using<'a>(&'a Concurrent<AdaptiveQuotientFilter>, usize);
 
 impl std::io::Write for Using<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -105,7 +105,7 @@ fn a_key_that_cannot_be_looked_up_can_be_settled() {
 
 #[test]
 fn a_refused_write_that_could_not_be_taken_back_is_cleared_by_a_repair() {
-    let guard: Guard<Map, twiceshy::ConcurrentCodedFilter<twiceshy::Selectors>> =
+    let guard: Guard<Map, twiceshy::TelescopingFilter> =
         builder().capacity(400).build_unready(Map::default()).unwrap();
     guard.rebuild().unwrap();
     let write = |key: u16, error: bool| {
@@ -254,7 +254,7 @@ fn a_guard_needs_a_secret_or_a_new_database() {
     let without = GuardBuilder::new().capacity(16);
     assert!(matches!(without.build(Map::default()), Err(GuardError::NoSecret)));
     assert!(matches!(
-        without.build_unready::<_, ConcurrentAdaptiveQuotientFilter>(Map::default()),
+        without.build_unready::<_, AdaptiveQuotientFilter>(Map::default()),
         Err(GuardError::NoSecret)
     ));
     assert!(without.clone().new_database().build(Map::default()).is_ok());

@@ -10,12 +10,12 @@ use crate::snapshot::replace::{Readers, replace};
 use crate::snapshot::restore::Input;
 use crate::snapshot::sections::Telling;
 use crate::snapshot::shards;
-use crate::{CodedFilter, CodedScheme, ConcurrentCodedFilter, HashScheme};
+use crate::{CodedFilter, CodedScheme, Concurrent, HashScheme};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-impl<S: CodedScheme> ConcurrentCodedFilter<S> {
+impl<S: CodedScheme> Concurrent<CodedFilter<S>> {
     /// Writes a [snapshot](crate::snapshot), without the secret: keep that apart.
     ///
     /// Other threads may use the filter meanwhile. Each shard is saved as it is at an instant of
@@ -24,12 +24,12 @@ impl<S: CodedScheme> ConcurrentCodedFilter<S> {
     /// memory, and nobody waits for `writer`.
     ///
     /// ```
-    /// use twiceshy::{ConcurrentCodedFilter, Hash, TelescopingFilter};
-    /// let filter = TelescopingFilter::builder().capacity(1000).build_concurrent(4)?;
+    /// use twiceshy::{Concurrent, Hash, TelescopingFilter};
+    /// let filter = TelescopingFilter::builder().capacity(1000).shards(4).build_concurrent()?;
     /// filter.insert(Hash::from_u128(7 << 100))?;
     /// let mut snapshot = Vec::new();
     /// filter.save(&mut snapshot)?;
-    /// let restored = ConcurrentCodedFilter::<twiceshy::Selectors>::restore(&snapshot[..])?;
+    /// let restored = Concurrent::<TelescopingFilter>::restore(&snapshot[..])?;
     /// assert!(restored.contains(Hash::from_u128(7 << 100)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -98,7 +98,7 @@ fn kind<S: Scheme>() -> Kind {
 
 fn read_all<S: CodedScheme>(
     input: &mut Input<impl Read>,
-) -> Result<ConcurrentCodedFilter<S>, SnapshotError> {
+) -> Result<Concurrent<CodedFilter<S>>, SnapshotError> {
     let header = shards::Header::read(kind::<S>(), input)?;
     let mut list = crc32fast::Hasher::new();
     let mut filters: Vec<CodedFilter<S>> = Vec::new();
@@ -107,7 +107,7 @@ fn read_all<S: CodedScheme>(
         filters.push(filter.map_err(|error| SnapshotError::Shard { shard, error: error.into() })?);
     }
     shards::read_end(input, list.finalize())?;
-    Ok(ConcurrentCodedFilter::of(filters))
+    Ok(Concurrent::of_valid(filters)?)
 }
 
 fn read_shard<S: CodedScheme>(

@@ -1,15 +1,15 @@
-//! The traits of filters.
+//! The traits of filters, for generic code.
 //!
-//! Those that change a filter take `&mut self`; they are implemented for references, as
+//! The traits that change a filter take `&mut self`; they are implemented for references, as
 //! `Write` is for `&File`, so that generic code can share the filter.
 
-use super::ConcurrentAdaptiveQuotientFilter;
+use super::{Concurrent, Shard};
 use crate::error::{AdaptError, InsertError, RemoveError};
 use crate::{
     Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, HashScheme, Member, Removable,
 };
 
-impl Filter for ConcurrentAdaptiveQuotientFilter {
+impl<F: Shard> Filter for Concurrent<F> {
     #[inline]
     fn contains(&self, hash: Hash) -> bool {
         self.contains(hash)
@@ -32,7 +32,7 @@ impl Filter for ConcurrentAdaptiveQuotientFilter {
     }
 }
 
-impl Filter for &ConcurrentAdaptiveQuotientFilter {
+impl<F: Shard> Filter for &Concurrent<F> {
     #[inline]
     fn contains(&self, hash: Hash) -> bool {
         (**self).contains(hash)
@@ -55,14 +55,14 @@ impl Filter for &ConcurrentAdaptiveQuotientFilter {
     }
 }
 
-impl Dynamic for &ConcurrentAdaptiveQuotientFilter {
+impl<F: Shard> Dynamic for &Concurrent<F> {
     #[inline]
     fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         (**self).insert(hash)
     }
 }
 
-impl AdaptiveFilter for &ConcurrentAdaptiveQuotientFilter {
+impl<F: Shard> AdaptiveFilter for &Concurrent<F> {
     #[inline]
     fn check(&self, hash: Hash) -> Answer {
         (**self).check(hash)
@@ -81,7 +81,7 @@ impl AdaptiveFilter for &ConcurrentAdaptiveQuotientFilter {
     }
 }
 
-impl Removable for &ConcurrentAdaptiveQuotientFilter {
+impl<F: Shard> Removable for &Concurrent<F> {
     fn remove(&mut self, hash: Hash) -> Result<(), RemoveError> {
         (**self).remove(hash)
     }
