@@ -265,12 +265,14 @@ impl<S: CodedScheme> ConcurrentCodedFilter<S> {
 
     /// Repairs that were forgotten because a code was full, in all shards.
     pub fn forgotten(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.read().tally().forgotten).sum()
+        let counts = self.shards.iter().map(|shard| shard.read().tally().forgotten);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// Mistakes that shards were built with, and had no room for, in all shards.
     pub fn unrepaired(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.read().tally().unrepaired).sum()
+        let counts = self.shards.iter().map(|shard| shard.read().tally().unrepaired);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// How many shards there are: a power of two.
