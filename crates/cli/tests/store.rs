@@ -197,8 +197,13 @@ fn rebuild_helps_a_store_whose_capacity_does_not_fit_into_memory() {
 #[test]
 fn a_new_store_replaces_what_a_killed_process_has_left() {
     let sandbox = Sandbox::new();
-    std::fs::create_dir_all(sandbox.path("store/.twiceshy-making-0/data")).unwrap();
+    std::fs::create_dir_all(sandbox.path("store/.twiceshy-making-aB3xY9/data")).unwrap();
     sandbox.yes("store put store alice 1");
+    // Only names that we make are removed.
+    std::fs::create_dir_all(sandbox.path("other/.twiceshy-making-backups/data")).unwrap();
+    let refused = sandbox.run("store put other alice 1");
+    assert_eq!(refused.code, 2, "a directory that isn't empty");
+    assert!(sandbox.path("other/.twiceshy-making-backups/data").exists());
     let mut names: Vec<_> = std::fs::read_dir(sandbox.path("store"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -208,12 +213,11 @@ fn a_new_store_replaces_what_a_killed_process_has_left() {
     assert_eq!(sandbox.yes("store get store alice"), "1");
 }
 
-/// The shell becomes the program, which so has the number of who has left something.
 #[test]
 fn what_a_killed_process_has_left_is_never_opened() {
     let sandbox = Sandbox::new();
     sandbox.yes("store put left mallory 1");
-    let line = "mkdir new; cp -r left new/.twiceshy-making-$$; exec $T store put new alice 2";
+    let line = "mkdir new; cp -r left new/.twiceshy-making-aB3xY9; $T store put new alice 2";
     let run = sandbox.shell(line);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     sandbox.no("store get new mallory");

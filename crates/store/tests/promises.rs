@@ -7,7 +7,7 @@ use common::copy;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use twiceshy::Secret;
+use twiceshy::{KeyedHasher, Secret};
 use twiceshy_store::backend::Unbounded;
 use twiceshy_store::testing::{Fault, FaultyBackend};
 use twiceshy_store::{
@@ -617,4 +617,44 @@ fn a_list_is_never_counted_below_zero() {
     assert!(store.remove_yes(b"alice").unwrap());
     assert_eq!((store.len(List::Yes), listed()), (0, 0));
     assert!(store.is_empty());
+}
+
+/// A reverse map that lists keys that are not there is damaged, and a scrub heals it. The filter may
+/// take such a key for a member that it never held.
+#[test]
+fn a_scrub_that_fails_loses_no_member_of_a_damaged_store() {
+    let secret = Secret::from_bytes(SECRET);
+    let hasher = KeyedHasher::new(&secret);
+    let options = Options::new().layout(Layout::Split).secret(secret).shards(4);
+    let options = options.capacity(400).false_positive_rate(0.1);
+    let open = |backend: &Faulty, directory: &Path| {
+        let store = options.clone().open_with(Arc::clone(backend), Some(directory));
+        let mut store: GuardedStore<Faulty> = store.unwrap();
+        store.wait_until_ready().unwrap();
+        Split(store)
+    };
+    let mut orphans = Batch::new();
+    for orphan in 1..=KEYS {
+        let key = orphan.to_be_bytes();
+        let mut member = hasher.hash_bytes(&key).as_u128().to_be_bytes()[..4].to_vec();
+        member.extend_from_slice(&key);
+        orphans.insert(Keyspace::Members, member, b"");
+    }
+    for failing_at in (0..).step_by(61) {
+        let (backend, directory) = (filled::<Split>(), tempfile::tempdir().unwrap());
+        open(&backend, directory.path()).close().unwrap();
+        let store = open(&backend, directory.path());
+        backend.write(&orphans, Durability::Synced).unwrap();
+        backend.fail_from(failing_at, Fault::Before);
+        let is_scrubbed = store.0.scrub().is_ok();
+        backend.heal();
+        assert!(has_all(&store), "after a failure at {failing_at}");
+        store.close().unwrap();
+        let store = open(&backend, directory.path());
+        assert!(has_all(&store), "reopened after a failure at {failing_at}");
+        if is_scrubbed {
+            assert!(failing_at > 0, "a scrub uses the backend");
+            break;
+        }
+    }
 }

@@ -24,6 +24,9 @@ pub(super) struct Making {
 
 const HIDDEN: &str = ".twiceshy-making-";
 
+/// Random characters that follow.
+const RANDOM_BYTES: usize = 6;
+
 impl Making {
     /// Begins to make a store or lists (`kind`) in a directory that has none of them in it.
     pub(super) fn begin(directory: &Path, kind: &str) -> Result<Self> {
@@ -110,15 +113,22 @@ pub(super) fn remove_abandoned(directory: &Path) {
     }
 }
 
+/// Returns whether we created an entry: it is a directory with a name that [`create_hidden`] makes.
 fn is_hidden(entry: &fs::DirEntry) -> bool {
     let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-    is_directory && entry.file_name().to_string_lossy().starts_with(HIDDEN)
+    let name = entry.file_name();
+    let random = name.to_str().and_then(|name| name.strip_prefix(HIDDEN));
+    is_directory
+        && random.is_some_and(|random| {
+            random.len() == RANDOM_BYTES && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        })
 }
 
 /// Creates a hidden directory and locks it, where directories can be locked.
 fn create_hidden(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
     loop {
-        let hidden = tempfile::Builder::new().prefix(HIDDEN).tempdir_in(directory)?.keep();
+        let mut builder = tempfile::Builder::new();
+        let hidden = builder.prefix(HIDDEN).rand_bytes(RANDOM_BYTES).tempdir_in(directory)?.keep();
         let lock = File::open(&hidden).ok().filter(|hidden| hidden.lock().is_ok());
         // Before it was locked, somebody may have removed it as abandoned.
         if hidden.exists() {

@@ -119,6 +119,21 @@ impl<F: Shard> Front<F> {
         removed.map(|()| is_there)
     }
 
+    /// Changes what is behind a hash without changing the filter. Unless `change` returns that it
+    /// changed nothing, the filter may have a ghost then.
+    pub(crate) fn leaving_ghost<E>(
+        &self,
+        hash: Hash,
+        change: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let _locked = self.lock(&[hash]);
+        let changed = change();
+        if !matches!(changed, Ok(false)) {
+            self.leave_ghost(hash);
+        }
+        changed.map(|_| ())
+    }
+
     /// Ends the doubt about a key: the filter forgets it, unless it is there. Returns whether it is.
     /// `settle` ends the doubt itself and returns whether it did, which it doesn't if a later write is
     /// in doubt.

@@ -74,6 +74,10 @@ impl RangeOptions {
     /// The keys of the longest range that the rate is to hold for, from 1 to 2^20; a power of two,
     /// or the next one is taken. For a store that is there, it must be its own. Each doubling takes
     /// a bit of memory for every member.
+    ///
+    /// A put takes time in proportion to the keys that share its partition: as many consecutive keys
+    /// as the longest range has. If keys are dense, such as timestamps of frequent events, choose
+    /// ranges of at most a few thousand keys.
     #[must_use]
     pub fn longest_range(mut self, keys: u64) -> Self {
         self.longest_range = Some(keys);

@@ -31,8 +31,10 @@ pub use statistics::Statistics;
 ///   durability that was asked for reaches; and the filter never misses a member.
 /// - A mistake that was repaired stays repaired: across deletes and puts of other keys, growth,
 ///   closing and crashes, as long as it is one of those that are [kept](Options::mistakes_kept).
-///   When more mistakes are made than can be kept, older ones are forgotten, and each of those may
-///   cost another disk read. A key that was put and deleted again may be a mistake again, once.
+///   When more mistakes are made than can be kept, some are forgotten, and each of those may cost
+///   another disk read. A key that was put and deleted again may be a mistake again, once. If the
+///   backend fails to list members during a put, mistakes near the new key may come back, too; they
+///   are counted as [failed repairs](Statistics::repairs_failed).
 /// - While the filter is being built, and not [ready](Self::wait_until_ready), the backend answers
 ///   whatever the filter can't.
 /// - A backend has one store at a time: opening a second one fails.

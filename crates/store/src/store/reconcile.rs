@@ -67,25 +67,19 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         })
     }
 
-    /// Takes out of the reverse map, and out of the filter, what is no key.
+    /// Takes out of the reverse map what isn't a key. The filter may keep it as a ghost: it need not
+    /// hold what the reverse map wrongly lists, and then the fingerprint that looks like it is a
+    /// member's.
     fn unlist(&self, hash: Hash, key: &[u8]) -> Result<()> {
-        let is_orphan = || Ok(self.is_listed(hash, key)? && !self.is_there(hash, key)?);
-        self.front.remove(
-            self,
-            hash,
-            is_orphan,
-            || Ok(true),
-            || {
-                // While a write is in doubt, this is called for any key.
-                if !is_orphan()? {
-                    return Ok(());
-                }
+        self.front.leaving_ghost(hash, || {
+            let is_orphan = self.is_listed(hash, key)? && !self.is_there(hash, key)?;
+            if is_orphan {
                 let mut batch = Batch::new();
                 batch.remove(Keyspace::Members, layout::member_key(hash, key));
-                self.write(&batch, self.durability)
-            },
-        )?;
-        Ok(())
+                self.write(&batch, self.durability)?;
+            }
+            Ok(is_orphan)
+        })
     }
 }
 

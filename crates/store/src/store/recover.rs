@@ -194,8 +194,8 @@ impl<B: Backend, F: Shard> Inner<B, F> {
 }
 
 impl<B: Backend, F: Shard> Drop for GuardedStore<B, F> {
-    /// Closes the store as [`close`](Self::close) does, but waits for nothing, and ignores what
-    /// goes wrong.
+    /// Closes the store as [`close`](Self::close) does, but ignores errors. If the filter is being
+    /// built, `drop` waits for the current shard only, and saves nothing.
     fn drop(&mut self) {
         self.inner.is_closing.store(true, Ordering::Relaxed);
         let _ = self.finish();

@@ -1,4 +1,4 @@
-//! An empty range goes to the disk at most once, ever.
+//! An empty range goes to the disk once, as long as its mistake is kept.
 
 use crate::common::Random;
 use crate::watched::{Watched, always};

@@ -90,7 +90,8 @@ impl<S: Scheme> CodedFilter<S> {
     }
 
     /// A filter of [possible](CodedParameters::check) parameters whose table is in `lines`, or
-    /// `None` if they are too few, or if there are no such odds. It must not be used before it is
+    /// `None` if they are too few, if there are no such odds, or if remainders this long leave
+    /// no level for repairs. It must not be used before it is
     /// [validated](Self::validate).
     pub(crate) fn from_parts(
         parameters: CodedParameters,
@@ -101,6 +102,9 @@ impl<S: Scheme> CodedFilter<S> {
         let CodedParameters { slots, remainder_bits, .. } = parameters;
         let table = QuotientTable::over(lines, slots, parameters.shape(), tally.len)?;
         let scheme = S::new(slots, remainder_bits, 1.0).with_odds(odds)?;
+        if S::REPAIRS && scheme.greatest_level() == 0 {
+            return None;
+        }
         Some(Self::of_table(table, scheme, tally))
     }
 

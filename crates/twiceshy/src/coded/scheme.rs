@@ -118,7 +118,8 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
         let mut decoder = Decoder::<u128>::new(code, bits);
         let most = self.begun(&mut decoder);
         let mut symbols = Vec::new();
-        while !decoder.is_done() {
+        // Without levels, a symbol takes nothing from the code, and it would never end.
+        while most > 0 && !decoder.is_done() {
             symbols.push(self.read(most, &mut decoder));
         }
         symbols

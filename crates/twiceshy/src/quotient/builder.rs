@@ -323,7 +323,8 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Self::build), or if a list is out of order, if a hash is on both,
-    /// or if they don't fit a size that was asked for in bytes or slots.
+    /// if they don't fit a size that was asked for in bytes or slots, or if hashes are so
+    /// unevenly spread that they fit no reasonable size.
     pub fn build_sorted<I, J>(
         &self,
         members: impl Fn() -> I,

@@ -54,6 +54,12 @@ const MOST_REPAIRED: u128 = 1 << 10;
 /// partitions at most, so two boxes are looked at, and only a member of another partition with the
 /// same fingerprint can deceive.
 ///
+/// # Complexity
+/// A lookup, an insert and a removal each take time in proportion to the members of the key's
+/// partition, because a box is read, and written, as a whole. Where a partition holds thousands of
+/// members (a long R and dense keys), build the filter with
+/// [`build_from`](RangeBuilder::build_from), or choose a shorter R.
+///
 /// # Papers
 /// - Eslami and Dayan, *Memento Filter* (SIGMOD 2025), as the Aeris paper describes it: partitions
 ///   and keepsake boxes. Ours differs in the size, which can be any, in how a box is written, and

@@ -9,6 +9,7 @@ use twiceshy::{
     InsertError, RemoveError, Selectors, SnapshotError,
 };
 use twiceshy_deadline::Deadline;
+use twiceshy_model::snapshot::{seal_shards, shards_in};
 
 /// A filter, and its members behind a lock, as a store would have them.
 struct Guarded<S: CodedScheme> {
@@ -233,4 +234,20 @@ fn claims_of_other_filters_are_refused() {
             }
         }
     }
+}
+
+#[test]
+fn counts_of_shards_are_added_without_overflow() {
+    const FORGOTTEN_AT: usize = 48;
+    let filter =
+        CodedFilter::<Extensions>::builder().slots(100).shards(2).build_concurrent().unwrap();
+    let mut bytes = Vec::new();
+    filter.save(&mut bytes).unwrap();
+    for shard in shards_in(&bytes) {
+        let at = shard.start + FORGOTTEN_AT;
+        bytes[at..at + 8].copy_from_slice(&(1u64 << 63).to_le_bytes());
+    }
+    seal_shards(&mut bytes);
+    let restored = Concurrent::<CodedFilter<Extensions>>::restore(&bytes[..]).unwrap();
+    assert_eq!(restored.forgotten(), u64::MAX);
 }

@@ -46,6 +46,26 @@ fn saved<S: CodedScheme>(filter: &CodedFilter<S>) -> Vec<u8> {
     bytes
 }
 
+/// A crafted file with remainders so long that no level is left: a code could never be read to its
+/// end.
+#[test]
+fn filters_without_levels_are_refused() {
+    let builder = TelescopingFilter::builder().slots(65_536).remainder_bits(56);
+    let mut bytes = saved(&builder.build().unwrap());
+    // One more slot than a hash has bits for, which takes another line.
+    bytes[SLOTS_AT..SLOTS_AT + 8].copy_from_slice(&65_537u64.to_le_bytes());
+    let lines = u64::from_le_bytes(bytes[LINES_AT..LINES_AT + 8].try_into().unwrap());
+    bytes[LINES_AT..LINES_AT + 8].copy_from_slice(&(lines + 1).to_le_bytes());
+    bytes.extend([0; LINE]);
+    for code in [0, 1] {
+        bytes[HEADER + 3] = code;
+        let mut changed = bytes.clone();
+        seal(&mut changed);
+        let error = TelescopingFilter::restore(&changed[..]).unwrap_err().to_string();
+        assert!(error.contains("repairs nothing"), "{error}");
+    }
+}
+
 /// What is said to a snapshot that was changed, and sealed again.
 fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
     let mut changed = bytes.to_vec();

@@ -321,3 +321,19 @@ fn version_1_is_read_and_written_for_ever() {
     read::<u64>(&kept);
     assert!(kept == bytes, "it would be written differently today");
 }
+
+/// A mapped file that is truncated would kill the process.
+#[test]
+fn truncating_an_opened_file_changes_no_answer() {
+    let folder =
+        std::env::temp_dir().join(format!("twiceshy-truncated-ranges-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("filter");
+    let filter = worn(5000, 4, false);
+    filter.save_to(&path).unwrap();
+    let opened = FrozenRangeFilter::<u64>::open_file(&path, secret()).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    opened.verify().unwrap();
+    assert_eq!(saved(&opened.to_adaptive_filter().unwrap()), saved(&filter));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

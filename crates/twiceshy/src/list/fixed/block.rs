@@ -13,6 +13,7 @@
 //! Bits are counted from the lowest of the first byte, and blocks begin at multiples of 8 bytes.
 //! Where heads begin doesn't depend on the keys; all else follows from how many there are.
 
+use super::build::MOST_TRIED;
 use super::shape::Shape;
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
@@ -268,6 +269,10 @@ impl Block<'_> {
             }
             let low = self.window(COUNT_BITS + group * shape.low_bits as usize);
             let seed = (ones as u64) << shape.low_bits | low & low_bits(shape.low_bits);
+            // A longer one would make every lookup of the group walk over it.
+            if seed >= MOST_TRIED {
+                return invalid("no group has such a seed");
+            }
             groups.push(Group { seed, fingerprints });
         }
         if number != self.keys() {

@@ -215,3 +215,37 @@ fn small_changes_make_small_deltas() {
     assert!(bytes < 1200, "{bytes} bytes");
     assert!(old.apply(&delta).unwrap() == new);
 }
+
+/// With as many bits as mined keys take, one seed in 64 or more works. So nobody waits until 2^16
+/// seeds have failed for each number of bits that is too small.
+#[test]
+fn mined_keys_take_few_tries() {
+    const MINED: u64 = 3000;
+    let mined = |range| -> Vec<Hash> {
+        let low = |hash: Hash| Hash::from_u128(hash.as_u128() >> 40 | 7 << 120);
+        hashes(range, 11).into_iter().map(low).collect()
+    };
+    let (yes, no) = (mined(10_000..10_000 + MINED), mined(20_000..20_000 + MINED));
+    let filter = YesNoFilter::build(&yes, &no, 0.01).unwrap();
+    check(&filter, &yes, &no);
+    // A seed works if none of the pairs have the same remainder.
+    let pairs = (MINED * MINED) as f64;
+    let tries = (pairs / f64::from(filter.remainder_bits()).exp2()).exp();
+    assert!(tries <= 64.0, "{tries} tries for {} bits", filter.remainder_bits());
+}
+
+#[test]
+fn seeds_that_nobody_tries_are_refused() {
+    let filter = YesNoFilter::build(&hashes(0..1, 1), &[], 0.01).unwrap();
+    let (shape, tally, _) = filter.parts();
+    let with_seed = |seed| {
+        let mut groups = Vec::new();
+        filter.each_group(|_, group| groups.push(group)).unwrap();
+        groups.last_mut().unwrap().seed = seed;
+        let mut writer = build::Writer::new(shape);
+        groups.chunks(shape.groups()).for_each(|block| writer.push(block).unwrap());
+        YesNoFilter::from_parts(shape, tally, writer.finish().unwrap()).validate()
+    };
+    assert!(with_seed(build::MOST_TRIED - 1).is_ok());
+    assert!(with_seed(build::MOST_TRIED).is_err());
+}

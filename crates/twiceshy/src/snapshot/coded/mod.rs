@@ -212,7 +212,8 @@ impl<S: Scheme> Loaded<S> {
     fn filter(self) -> Result<CodedFilter<S>, SnapshotError> {
         let Loaded { header: Header { parameters, odds, tally, .. }, lines, .. } = self;
         let filter = CodedFilter::from_parts(parameters, odds, tally, lines);
-        let filter = filter.ok_or_else(|| impossible("no code is written with such odds"))?;
+        let filter =
+            filter.ok_or_else(|| impossible("no filter has such odds, or repairs nothing"))?;
         filter.validate()?;
         Ok(filter)
     }
