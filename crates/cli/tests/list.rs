@@ -122,6 +122,19 @@ fn hosts_and_urls_stand_for_what_is_below_them() {
 }
 
 #[test]
+fn internationalised_hosts_match_their_ascii_form() {
+    let sandbox = Sandbox::new();
+    sandbox.write("yes.txt", "b\u{fc}cher.example\nxn--e1afmkfd.example\n");
+    sandbox.yes("list build --yes yes.txt --match host --rate 0.000000001 -o all.list");
+    let asked = "www.xn--bcher-kva.example\nB\u{dc}CHER.example\n\
+                 \u{43f}\u{440}\u{438}\u{43c}\u{435}\u{440}.example\nbucher.example\n";
+    let run = sandbox.run_with("list check all.list", asked);
+    let words: Vec<&str> = run.text().lines().map(|l| l.split('\t').next().unwrap()).collect();
+    assert_eq!(words, ["yes", "yes", "yes", "no"]);
+    sandbox.yes("list verify all.list --yes yes.txt");
+}
+
+#[test]
 fn lists_in_a_directory_change_and_are_shipped() {
     let sandbox = with_lists();
     sandbox.yes("list add all.lists --yes yes.txt --no no.txt --rate 0.01");

@@ -69,24 +69,18 @@ enum Bench {
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let result = match Arguments::parse().command {
         Command::Bench(Bench::Point(options)) => bench::point::run(&options),
-        Command::Bench(Bench::Range(options)) => return ended(bench::range::run(&options)),
+        Command::Bench(Bench::Range(options)) => bench::range::run(&options),
         Command::Bench(Bench::List(options)) => bench::list::run(&options),
         Command::Bench(Bench::AqfOps(options)) => bench::aqf_ops::run(&options),
         Command::Bench(Bench::Store(options)) => bench::store::run(&options),
-        Command::Bench(Bench::RangeStore(options)) => {
-            return ended(bench::range_store::run(&options));
-        }
+        Command::Bench(Bench::RangeStore(options)) => bench::range_store::run(&options),
         Command::Bench(Bench::ReverseMap(options)) => bench::reverse_map::run(&options),
-        Command::Count(options) => return ended(count::run(&options)),
-        Command::Run(options) => return ended(experiment::run(&options)),
-        Command::Report(options) => return ended(report::run(&options)),
-    }
-    ExitCode::SUCCESS
-}
-
-fn ended(result: Result<(), ExitCode>) -> ExitCode {
+        Command::Count(options) => count::run(&options),
+        Command::Run(options) => experiment::run(&options),
+        Command::Report(options) => report::run(&options),
+    };
     result.err().unwrap_or(ExitCode::SUCCESS)
 }
 

@@ -43,6 +43,8 @@ pub use list::{
     Delta, DeltaError, YesNoFilter, YesNoFilterBuilder, YesNoList, YesNoListBuilder, YesNoPlan,
     YesNoStatistics,
 };
+#[cfg(feature = "matching")]
+pub use list::{Matching, MatchingFilter, MatchingFilterBuilder, UnknownMatching};
 pub use member::Member;
 pub use ordered::OrderedHashes;
 pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};

@@ -2,11 +2,14 @@
 
 use super::measure::{self, Common, Rates, timed};
 use crate::arch::map;
+use crate::output::print_rows;
+use hdrhistogram::Histogram;
 use serde::Serialize;
-use std::io::Write;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Instant;
 use twiceshy::{AdaptiveQuotientFilter, Concurrent, FrozenFilter, Hash, KeyedHasher, Secret};
+use twiceshy_report::{Cell, Column, Table};
 
 /// One line of the result.
 #[derive(Serialize)]
@@ -235,7 +238,7 @@ const OPS: [&str; 14] = [
     "insert_2t",
 ];
 
-pub(crate) fn run(options: &Common) {
+pub(crate) fn run(options: &Common) -> Result<(), ExitCode> {
     let wanted = |op: &&str| options.wants(op);
     let work = Work::new(options);
     let row = |op, load| Row {
@@ -281,34 +284,24 @@ pub(crate) fn run(options: &Common) {
         });
     }
     for (op, load, latencies) in latencies(&work).into_iter().filter(|(op, ..)| wanted(op)) {
-        let at = |share: f64| Some(latencies[((latencies.len() - 1) as f64 * share) as usize]);
+        let at = |share| Some(latencies.value_at_quantile(share) as f64);
         rows.push(Row {
             p50_ns: at(0.5),
             p99_ns: at(0.99),
             p999_ns: at(0.999),
-            max_ns: at(1.0),
+            max_ns: Some(latencies.max() as f64),
             ..row(op, load)
         });
     }
-    print(options, &rows);
+    print_rows(&rows, options.json, table)
 }
 
-/// Nanoseconds of each call, in order of size; the clock's own are among them.
-fn each_timed(hashes: &[Hash], mut call: impl FnMut(Hash)) -> Vec<f64> {
-    let mut times: Vec<f64> = hashes
-        .iter()
-        .map(|&hash| {
-            let start = Instant::now();
-            call(hash);
-            start.elapsed().as_nanos() as f64
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times
+fn each_timed(hashes: &[Hash], call: impl FnMut(Hash)) -> Histogram<u64> {
+    measure::latencies(hashes.iter().copied(), call)
 }
 
 /// Latencies of lookups and inserts: close to 90 and 95 % load, and while the filter grows.
-fn latencies(work: &Work) -> Vec<(&'static str, f64, Vec<f64>)> {
+fn latencies(work: &Work) -> Vec<(&'static str, f64, Histogram<u64>)> {
     let mut rows = Vec::new();
     for (lookup, insert, load) in [
         ("lookup_latency_90", "insert_latency_90", 0.9),
@@ -335,29 +328,21 @@ fn latencies(work: &Work) -> Vec<(&'static str, f64, Vec<f64>)> {
     rows
 }
 
-fn print(options: &Common, rows: &[Row]) {
-    let mut out = std::io::stdout().lock();
-    let mut line = |text: String| writeln!(out, "{text}").is_ok();
-    if options.json {
-        rows.iter().all(|row| line(serde_json::to_string(row).expect("plain numbers")));
-        return;
-    }
-    line(format!(
-        "{:<26} {:>8} {:>8} {:>6} {:>8} {:>8} {:>9} {:>11}",
-        "op", "M/s", "median", "GB/s", "p50 ns", "p99 ns", "p99.9 ns", "max ns"
-    ));
-    for row in rows {
-        let number = measure::number;
-        line(format!(
-            "{:<26} {:>8} {:>8} {:>6} {:>8} {:>8} {:>9} {:>11}",
-            row.op,
-            number(row.mops, 2),
-            number(row.median_mops, 2),
-            number(row.gigabytes_per_second, 2),
-            number(row.p50_ns, 0),
-            number(row.p99_ns, 0),
-            number(row.p999_ns, 0),
-            number(row.max_ns, 0),
-        ));
-    }
+fn table(rows: &[Row]) -> Table {
+    let columns = [
+        Column::text("op"),
+        Column::decimals("M/s", "", 2),
+        Column::decimals("median", "", 2),
+        Column::decimals("GB/s", "", 2),
+        Column::decimals("p50", "ns", 0),
+        Column::decimals("p99", "ns", 0),
+        Column::decimals("p99.9", "ns", 0),
+        Column::decimals("max", "ns", 0),
+    ];
+    rows.iter().fold(Table::default().columns(columns), |table, row| {
+        let rates = [row.mops, row.median_mops, row.gigabytes_per_second];
+        let latencies = [row.p50_ns, row.p99_ns, row.p999_ns, row.max_ns];
+        let numbers = rates.into_iter().chain(latencies).map(Cell::from);
+        table.row([row.op.into()].into_iter().chain(numbers))
+    })
 }

@@ -2,9 +2,11 @@
 
 use super::measure::{self, Rates, timed};
 use crate::contestant::lists::{ListFilter, ListKind};
+use crate::output::print_rows;
 use serde::Serialize;
-use std::io::Write;
+use std::process::ExitCode;
 use twiceshy::{Hash, KeyedHasher, Secret};
+use twiceshy_report::{Cell, Column, Table};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -45,7 +47,7 @@ struct Row {
 /// where there are some.
 const OPS: [&str; 7] = ["build", "yes", "no", "other", "yes_many", "no_many", "other_many"];
 
-pub(crate) fn run(options: &Options) {
+pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     let hasher = KeyedHasher::new(&Secret::from_bytes([4; 16]));
     let hashes = |range: std::ops::Range<usize>| -> Vec<Hash> {
         range.map(|number| hasher.hash(&(number as u64))).collect()
@@ -94,23 +96,21 @@ pub(crate) fn run(options: &Options) {
             rows.push(Row { filter, op, mops: best, median_mops: median, bits_per_yes_key, fpr });
         }
     }
-    print(options, &rows);
+    print_rows(&rows, options.json, table)
 }
 
-fn print(options: &Options, rows: &[Row]) {
-    let mut out = std::io::stdout().lock();
-    let mut line = |text: String| writeln!(out, "{text}").is_ok();
-    if options.json {
-        rows.iter().all(|row| line(serde_json::to_string(row).expect("plain numbers")));
-        return;
-    }
-    line(format!(
-        "{:<10} {:<12} {:>8} {:>8} {:>13} {:>8}",
-        "filter", "op", "M/s", "median", "bits/yes-key", "fpr"
-    ));
-    for Row { filter, op, mops, median_mops, bits_per_yes_key, fpr } in rows {
-        line(format!(
-            "{filter:<10} {op:<12} {mops:>8.2} {median_mops:>8.2} {bits_per_yes_key:>13.2} {fpr:>8.5}"
-        ));
-    }
+fn table(rows: &[Row]) -> Table {
+    let columns = [
+        Column::text("filter"),
+        Column::text("op"),
+        Column::decimals("M/s", "", 2),
+        Column::decimals("median", "", 2),
+        Column::decimals("bits/yes-key", "", 2),
+        Column::decimals("fpr", "", 5),
+    ];
+    rows.iter().fold(Table::default().columns(columns), |table, row| {
+        let &Row { filter, op, mops, median_mops, bits_per_yes_key, fpr } = row;
+        let numbers = [mops, median_mops, bits_per_yes_key, fpr].map(Cell::from);
+        table.row([filter.into(), op.into()].into_iter().chain(numbers))
+    })
 }

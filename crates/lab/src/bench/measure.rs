@@ -1,7 +1,11 @@
 //! How things are measured, and shown.
 
+use hdrhistogram::Histogram;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+
+/// Significant digits of latencies.
+const DIGITS: u8 = 3;
 
 /// What to measure, of any benchmark.
 #[derive(clap::Args)]
@@ -121,6 +125,20 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     (result, cpu_nanoseconds() - start)
 }
 
+/// Measures the nanoseconds of each call, those of reading the clock included.
+pub(super) fn latencies<T>(
+    items: impl IntoIterator<Item = T>,
+    mut call: impl FnMut(T),
+) -> Histogram<u64> {
+    let mut latencies = Histogram::new(DIGITS).expect("a valid number of digits");
+    for item in items {
+        let start = Instant::now();
+        call(item);
+        latencies += start.elapsed().as_nanos() as u64;
+    }
+    latencies
+}
+
 /// Millions a second, of the best round and of the median one.
 pub(super) struct Rates {
     pub(super) best: f64,
@@ -144,11 +162,6 @@ pub(super) fn hide_round() {
     if std::io::stderr().is_terminal() {
         eprint!("\r               \r");
     }
-}
-
-/// A number in a table; a dash if there is none.
-pub(super) fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or_else(|| "–".into(), |value| format!("{value:.digits$}"))
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use super::limit::{DISTANCES, Limit};
 use super::measure::{self, Rates, timed};
 use crate::contestant::Kind;
 use crate::contestant::utaf::Utaf;
+use crate::output::print_rows;
 use scalable_cuckoo_filter::ScalableCuckooFilter;
 use serde::Serialize;
-use std::io::Write;
-use std::time::Instant;
+use std::process::ExitCode;
 use twiceshy::{ExtensionFilter, PlainFilter, TelescopingFilter};
+use twiceshy_report::{Column, Table};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -86,25 +87,18 @@ struct Row {
     fpr: Option<f64>,
     share_of_limit: Option<f64>,
     share_of_qf: Option<f64>,
-    p999_ns: Option<f64>,
+    p999_ns: Option<u64>,
 }
 
 /// The latency that one lookup in a thousand exceeds.
-fn p999(adapter: &dyn Adapter, op: Op, work: &Work) -> Option<f64> {
+fn p999(adapter: &dyn Adapter, op: Op, work: &Work) -> Option<u64> {
     let Op::Lookup { positive, many: false, prehashed } = op else { return None };
     let (keys, hashes) = work.queries(positive);
-    let mut times: Vec<f64> = keys
-        .iter()
-        .zip(hashes)
-        .take(200_000)
-        .map(|(&key, &hash)| {
-            let start = Instant::now();
-            std::hint::black_box(adapter.look_up(key, hash, prehashed));
-            start.elapsed().as_nanos() as f64
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    Some(times[times.len() * 999 / 1000])
+    let queries = keys.iter().zip(hashes).take(200_000);
+    let latencies = measure::latencies(queries, |(&key, &hash)| {
+        std::hint::black_box(adapter.look_up(key, hash, prehashed));
+    });
+    Some(latencies.value_at_quantile(0.999))
 }
 
 /// Answers of one operation must be right in the same run.
@@ -117,7 +111,7 @@ fn check(name: &str, op: Op, answers: usize, work: &Work) {
     assert_eq!(answers, must, "{name} {}: false negatives", op.name());
 }
 
-pub(crate) fn run(options: &Options) {
+pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     let Options { common, queries, .. } = options;
     let work = Work::new(1 << common.log2_slots, common.remainder_bits, common.load, *queries);
     let wanted_filters = FILTERS.iter().filter(|(name, _)| options.wants_filter(name));
@@ -191,7 +185,7 @@ pub(crate) fn run(options: &Options) {
         }
     }
     compare(&mut rows);
-    print(options, &rows);
+    print_rows(&rows, common.json, table)
 }
 
 /// Says how fast each is, as a share of the plain quotient filter.
@@ -215,32 +209,31 @@ fn build(adapter: &mut dyn Adapter, work: &Work) {
     check(adapter.name(), op, answers, work);
 }
 
-fn print(options: &Options, rows: &[Row]) {
-    let mut out = std::io::stdout().lock();
-    let mut line = |text: String| writeln!(out, "{text}").is_ok();
-    if options.common.json {
-        rows.iter().all(|row| line(serde_json::to_string(row).expect("plain numbers")));
-        return;
-    }
-    line(format!(
-        "{:<14} {:<24} {:>8} {:>8} {:>7} {:>7} {:>9} {:>8} {:>8}",
-        "filter", "op", "M/s", "median", "limit", "qf", "bits/key", "fpr", "p99.9 ns"
-    ));
-    for row in rows {
-        let number = measure::number;
-        line(format!(
-            "{:<14} {:<24} {:>8} {:>8} {:>6}% {:>6}% {:>9} {:>8} {:>8}",
-            row.filter,
-            row.op,
-            number(row.mops, 2),
-            number(row.median_mops, 2),
-            number(row.share_of_limit.map(|share| share * 100.0), 0),
-            number(row.share_of_qf.map(|share| share * 100.0), 0),
-            number(row.bits_per_key, 2),
-            number(row.fpr, 5),
-            number(row.p999_ns, 0),
-        ));
-    }
+fn table(rows: &[Row]) -> Table {
+    let columns = [
+        Column::text("filter"),
+        Column::text("op"),
+        Column::decimals("M/s", "", 2),
+        Column::decimals("median", "", 2),
+        Column::percent("limit", 0),
+        Column::percent("qf", 0),
+        Column::decimals("bits/key", "", 2),
+        Column::decimals("fpr", "", 5),
+        Column::decimals("p99.9", "ns", 0),
+    ];
+    rows.iter().fold(Table::default().columns(columns), |table, row| {
+        table.row([
+            row.filter.into(),
+            row.op.as_str().into(),
+            row.mops.into(),
+            row.median_mops.into(),
+            row.share_of_limit.into(),
+            row.share_of_qf.into(),
+            row.bits_per_key.into(),
+            row.fpr.into(),
+            row.p999_ns.into(),
+        ])
+    })
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use super::limit::{DISTANCES, Limit};
 use super::measure::{self, Rates, timed};
 use super::random::Random;
 use crate::contestant::range::{Keys, RangeContestant, RangeKind, RangeOp, RangeShape, has_member};
-use crate::output::{failure, print};
+use crate::output::{failure, print_rows};
 use serde::Serialize;
 use std::process::ExitCode;
-use std::time::Instant;
 use twiceshy::{AdaptiveQuotientFilter, Hash, Keyed, KeyedHasher, Secret};
+use twiceshy_report::{Column, Table};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ struct Row {
     ratio_to_grafite: Option<f64>,
     /// The best round of inserts beside that of the quotient filter with as many slots.
     ratio_to_aqf: Option<f64>,
-    p999_ns: Option<f64>,
+    p999_ns: Option<u64>,
 }
 
 /// Contestants, by the names that can be typed.
@@ -155,15 +155,12 @@ impl Entrant {
     }
 
     /// The latency that one range in a thousand exceeds.
-    fn p999(&self, work: &Work) -> f64 {
-        let time = |range: &Keys| {
-            let start = Instant::now();
+    fn p999(&self, work: &Work) -> u64 {
+        let queries = work.ranges.iter().take(200_000);
+        let latencies = measure::latencies(queries, |range| {
             std::hint::black_box(self.filter.contains(range));
-            start.elapsed().as_nanos() as f64
-        };
-        let mut times: Vec<f64> = work.ranges.iter().take(200_000).map(time).collect();
-        times.sort_by(f64::total_cmp);
-        times[times.len() * 999 / 1000]
+        });
+        latencies.value_at_quantile(0.999)
     }
 }
 
@@ -268,38 +265,35 @@ fn compare(rows: &mut [Row]) {
 
 pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     let rows = measure(options).map_err(failure)?;
-    if options.common.json {
-        let mut lines = rows.iter().map(|row| serde_json::to_string(row).expect("plain numbers"));
-        return lines.try_for_each(print);
-    }
-    print(format_args!(
-        "{:<14} {:<20} {:>8} {:>8} {:>7} {:>10} {:>7} {:>9} {:>8} {:>8}",
-        "filter",
-        "op",
-        "M/s",
-        "median",
-        "limit",
-        "to grafite",
-        "to aqf",
-        "bits/key",
-        "fpr",
-        "p99.9 ns"
-    ))?;
-    let number = measure::number;
-    rows.iter().try_for_each(|row| {
-        print(format_args!(
-            "{:<14} {:<20} {:>8.2} {:>8.2} {:>6.0}% {:>10} {:>7} {:>9} {:>8} {:>8}",
-            row.filter,
-            row.op,
-            row.mops,
-            row.median_mops,
-            row.share_of_limit * 100.0,
-            number(row.ratio_to_grafite, 2),
-            number(row.ratio_to_aqf, 2),
-            number(row.bits_per_key, 2),
-            number(row.fpr, 5),
-            number(row.p999_ns, 0),
-        ))
+    print_rows(&rows, options.common.json, table)
+}
+
+fn table(rows: &[Row]) -> Table {
+    let columns = [
+        Column::text("filter"),
+        Column::text("op"),
+        Column::decimals("M/s", "", 2),
+        Column::decimals("median", "", 2),
+        Column::percent("limit", 0),
+        Column::decimals("to grafite", "", 2),
+        Column::decimals("to aqf", "", 2),
+        Column::decimals("bits/key", "", 2),
+        Column::decimals("fpr", "", 5),
+        Column::decimals("p99.9", "ns", 0),
+    ];
+    rows.iter().fold(Table::default().columns(columns), |table, row| {
+        table.row([
+            row.filter.into(),
+            row.op.into(),
+            row.mops.into(),
+            row.median_mops.into(),
+            row.share_of_limit.into(),
+            row.ratio_to_grafite.into(),
+            row.ratio_to_aqf.into(),
+            row.bits_per_key.into(),
+            row.fpr.into(),
+            row.p999_ns.into(),
+        ])
     })
 }
 

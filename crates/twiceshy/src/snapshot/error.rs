@@ -64,6 +64,15 @@ pub enum SnapshotError {
         /// Bytes of its table.
         bytes: u64,
     },
+    /// The list's lines are matched in an unknown way.
+    #[cfg(feature = "matching")]
+    #[error(
+        "the list matches its lines in a way that this version does not know (number {label}); read it with a newer version"
+    )]
+    UnknownMatching {
+        /// The list's label, which records how its lines are matched.
+        label: u32,
+    },
     /// It is that of a filter of other keys.
     #[error(
         "the filter's keys have {found} bits, and these have {expected}; restore it with the type of its keys"

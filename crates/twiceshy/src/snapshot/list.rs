@@ -106,6 +106,43 @@ impl<K: ?Sized> Keyed<K, YesNoFilter> {
     }
 }
 
+#[cfg(feature = "matching")]
+mod matching {
+    use super::{Keyed, Path, SnapshotError, YesNoFilter, at};
+    use crate::MatchingFilter;
+
+    /// Lists to ship: **the secret is in them**, as in those of a [`Keyed`] filter.
+    impl MatchingFilter {
+        /// Writes the list to a file; see [`Keyed::ship_to`].
+        ///
+        /// # Errors
+        /// If the file can't be replaced.
+        pub fn ship_to(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
+            self.keyed().ship_to(path)
+        }
+
+        /// Reads a list from a file that holds nothing else.
+        ///
+        /// # Errors
+        /// As [`Keyed::shipped_from`], or [`SnapshotError::UnknownMatching`].
+        pub fn shipped_from(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
+            let filter = Keyed::shipped_from(&path)?;
+            at(path.as_ref(), |_| Self::try_from(filter))
+        }
+    }
+
+    /// Fails with [`SnapshotError::UnknownMatching`] if the filter's label is not that of a
+    /// [`Matching`](crate::Matching).
+    impl TryFrom<Keyed<[u8], YesNoFilter>> for MatchingFilter {
+        type Error = SnapshotError;
+
+        fn try_from(filter: Keyed<[u8], YesNoFilter>) -> Result<Self, SnapshotError> {
+            let label = filter.filter().label();
+            Self::new(filter).ok_or(SnapshotError::UnknownMatching { label })
+        }
+    }
+}
+
 fn write(
     filter: &YesNoFilter,
     telling: Telling<'_>,

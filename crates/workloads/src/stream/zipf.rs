@@ -21,6 +21,8 @@ use crate::random::random;
 /// 2^31. With exponents up to about 1.3, every number of a universe of 2^64 can occur so. With greater
 /// ones, floats are too far apart even for that, for the exponent 1.5 from about 2^42 on: out there,
 /// some numbers never occur, but the probability to get that far is below 2^-20.
+// `rand_distr` has this law, too, but in floats, which miss numbers above 2^53, and with the platform's
+// powers and logarithms as soon as any crate turns on `num-traits/std`: results would differ by platform.
 #[derive(Clone, Copy, Debug)]
 pub struct Zipf {
     universe: u64,

@@ -1,6 +1,5 @@
 //! `twiceshy list apply`.
 
-use super::file::load;
 use crate::exit::Answer;
 use crate::output::{Report, Target};
 use crate::progress::Total;
@@ -9,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;
-use twiceshy::Delta;
+use twiceshy::{Delta, MatchingFilter};
 
 const HELP: &str = "\
 Examples:
@@ -40,7 +39,8 @@ impl Apply {
         let name = || self.delta.display().to_string();
         let bytes = fs::read(&self.delta).with_context(name)?;
         let delta = Delta::from_bytes(&bytes).with_context(name)?;
-        let new = load(&self.list)?.0.apply(&delta).with_context(name)?;
+        let old = MatchingFilter::shipped_from(&self.list)?;
+        let new = old.keyed().apply(&delta).with_context(name)?;
         let held = target.hold();
         new.ship_to(target.path())?;
         drop(held);

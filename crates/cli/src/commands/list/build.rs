@@ -1,8 +1,6 @@
 //! `twiceshy list build`.
 
 use super::directory::existing;
-use super::file::{ListFilter, load};
-use super::matching::{Asked, Listed, Matching};
 use crate::commands::closing::closed;
 use crate::commands::members::{KeysOfLine, Members};
 use crate::exit::Answer;
@@ -11,9 +9,12 @@ use crate::output::{Report, Target};
 use crate::progress::Total;
 use crate::session::Session;
 use anyhow::{Context as _, Result, anyhow, bail};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
-use twiceshy::{BuildError, Hash, Keyed, KeyedHasher, Secret, YesNoFilter};
+use twiceshy::{
+    BuildError, Hash, Keyed, KeyedHasher, Matching, MatchingFilter, Secret, YesNoFilter,
+};
 
 const HELP: &str = "\
 Examples:
@@ -26,14 +27,17 @@ Matching:
   line  A key is a line as it is.
   host  A line is a host, or a URL, of which only the host counts: what is before `://`, what is
         before `@`, a port, a path, what follows `#`, brackets, a `*.` in front and a dot at the end
-        are left out, and letters are made small. Lines without a host, as empty ones and those that
-        begin with `#` or `/`, are passed over. A host on the yes list is answered yes, and so are
-        all below it: `example.com` stands for `www.example.com`, but not for `badexample.com`. What
-        has more than 253 bytes is no host, and stands for itself alone.
+        are left out. Letters become lower case, internationalised names become their ASCII form
+        (`bücher.com` becomes `xn--bcher-kva.com`), and addresses their usual notation. Names that
+        have no such form are kept as they are. Lines without a host, such as empty lines and those
+        that begin with `#` or `/`, are skipped. A host on the yes list is answered yes, and so are
+        all hosts below it: `example.com` stands for `www.example.com`, but not for
+        `badexample.com`. Addresses, and names of more than 253 bytes, stand only for themselves.
   url   As host, but the path counts, too, with what follows `?`; what follows `#` doesn't, nor do
-        slashes at the end. `example.com/a` stands for itself, for `example.com/a/b` and
-        `example.com/a?b`, and for the same below `www.example.com`, but not for `example.com/ab`. A
-        key with more than 15 slashes stands for itself alone.
+        slashes at the end. `.` and `..` are resolved, and characters are percent-encoded as in
+        browsers. `example.com/a` stands for itself, for `example.com/a/b` and `example.com/a?b`,
+        and for the same below `www.example.com`, but not for `example.com/ab`. A key with more than
+        15 slashes stands only for itself.
   Where several keys stand for what is asked, each is asked for, and one that is wrongly answered
   yes is enough: so --rate is for each of them. A key of the no list is answered no only if nothing
   that stands for it is on the yes list.
@@ -65,7 +69,7 @@ pub(crate) struct Build {
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
     /// How keys are matched; as lines, if nothing is said
-    #[arg(long = "match", value_name = "HOW", conflicts_with = "like")]
+    #[arg(long = "match", value_name = "HOW", conflicts_with = "like", value_parser = matching())]
     matching: Option<Matching>,
     /// What to answer of keys that are on both lists, which is an error otherwise
     #[arg(long, value_name = "ANSWER")]
@@ -79,6 +83,42 @@ pub(crate) struct Build {
     /// Take lines as they are, not only UTF-8
     #[arg(long)]
     bytes: bool,
+}
+
+/// Reads how keys are matched.
+fn matching() -> impl TypedValueParser<Value = Matching> {
+    let value =
+        |matching: Matching, help: &'static str| PossibleValue::new(matching.name()).help(help);
+    let values = PossibleValuesParser::new([
+        value(Matching::Line, "A key is a line as it is"),
+        value(Matching::Host, "A key is a host, and stands for all hosts below it"),
+        value(Matching::Url, "A key is a host and a path, and stands for all below either"),
+    ]);
+    values.try_map(|name| name.parse())
+}
+
+/// Makes a line of the yes list one key.
+#[derive(Clone, Copy)]
+struct Listed(Matching);
+
+impl KeysOfLine for Listed {
+    #[inline]
+    fn each(self, line: &[u8], mut key: impl FnMut(&[u8])) {
+        if let Some(listed) = self.0.listed(line) {
+            key(&listed);
+        }
+    }
+}
+
+/// Makes a line of the no list all keys that would match it.
+#[derive(Clone, Copy)]
+struct Asked(Matching);
+
+impl KeysOfLine for Asked {
+    #[inline]
+    fn each(self, line: &[u8], key: impl FnMut(&[u8])) {
+        self.0.each_asked(line, key);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -99,9 +139,9 @@ impl Build {
         let mut files = inputs.iter().filter(|path| !is_stdin(path));
         files.try_for_each(|path| target.keep_off(path, "an input"))?;
         check_stdin_once(&inputs)?;
-        let like = self.like.as_deref().map(load).transpose()?;
+        let like = self.like.as_deref().map(MatchingFilter::shipped_from).transpose()?;
         let matching = match &like {
-            Some((_, matching)) => *matching,
+            Some(list) => list.matching(),
             None => self.matching.unwrap_or(Matching::Line),
         };
         let builder = YesNoFilter::builder().room(self.room).label(matching.label());
@@ -110,12 +150,12 @@ impl Build {
             (rate, _) => builder.false_positive_rate(rate.unwrap_or(RATE)),
         };
         let builder = match &like {
-            Some((filter, _)) => builder.like(filter.filter()),
+            Some(list) => builder.like(list.keyed().filter()),
             None => builder,
         };
         // What is impossible is refused before anything is read.
         builder.clone().build(&[], &[])?;
-        let secret = like.as_ref().map(|(filter, _)| filter.secret().clone());
+        let secret = like.as_ref().map(|list| list.keyed().secret().clone());
         let (mut lists, secret) = if let Some(directory) = &self.from {
             Lists::kept(directory, secret.as_ref())?
         } else {
@@ -126,7 +166,7 @@ impl Build {
         let on_both = self.prefer.map(|prefer| lists.tell_apart(prefer));
         let built = builder.build(&lists.yes, &lists.no);
         drop(progress);
-        let filter: ListFilter = match built {
+        let filter: Keyed<[u8], YesNoFilter> = match built {
             Err(BuildError::OnBothLists { hash, .. }) => {
                 let hasher = KeyedHasher::new(&secret);
                 return Err(self.on_both(hash, matching, &hasher, session)?);

@@ -1,8 +1,5 @@
 //! `twiceshy list check`.
 
-use super::file::{ListFilter, load};
-use super::matching::{Asked, Matching};
-use crate::commands::members::KeysOfLine as _;
 use crate::exit::Answer;
 use crate::input::{Encoding, Lines};
 use crate::output::{Output, Report};
@@ -10,7 +7,7 @@ use crate::session::Session;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use twiceshy::Hash;
+use twiceshy::MatchingFilter;
 
 const HELP: &str = "\
 Examples:
@@ -52,17 +49,16 @@ enum Only {
 
 impl Check {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
-        let (filter, matching) = load(&self.list)?;
-        let mut asker = Asker::new(&filter, matching);
+        let list = MatchingFilter::shipped_from(&self.list)?;
         let mut lines = Lines::open(&self.keys, Encoding::from_option(self.bytes), session)?;
-        let (mut checked, mut yes) = (0, 0);
+        let (mut checked, mut yes, mut answers) = (0, 0, Vec::new());
         while let Some(block) = lines.next_block()? {
             let keys: Vec<&[u8]> = block.lines().collect();
-            let answers = asker.ask(&keys);
+            list.contains_many(&keys, &mut answers);
             checked += keys.len() as u64;
             yes += answers.iter().filter(|&&yes| yes).count() as u64;
             if !self.count {
-                for (line, &yes) in keys.iter().zip(answers) {
+                for (line, &yes) in keys.iter().zip(&answers) {
                     self.write(&mut session.output, line, yes)?;
                 }
             }
@@ -93,46 +89,5 @@ impl Check {
             output.line(&[word.as_bytes(), b"\t", line])?;
         }
         Ok(())
-    }
-}
-
-/// Asks a list for lines.
-pub(super) struct Asker<'a> {
-    filter: &'a ListFilter,
-    keys: Asked,
-    /// Of all keys of all lines.
-    hashes: Vec<Hash>,
-    /// Where those of each line end.
-    ends: Vec<usize>,
-    found: Vec<bool>,
-    answers: Vec<bool>,
-}
-
-impl<'a> Asker<'a> {
-    pub(super) fn new(filter: &'a ListFilter, matching: Matching) -> Self {
-        let (hashes, ends, found, answers) = Default::default();
-        Self { filter, keys: Asked(matching), hashes, ends, found, answers }
-    }
-
-    /// An answer for each line: yes if one of its keys is.
-    pub(super) fn ask(&mut self, lines: &[&[u8]]) -> &[bool] {
-        self.hashes.clear();
-        self.ends.clear();
-        for line in lines {
-            self.keys.each(line, |key| self.hashes.push(self.filter.hash(key)));
-            self.ends.push(self.hashes.len());
-        }
-        self.filter.filter().contains_many(&self.hashes, &mut self.found);
-        self.answers.clear();
-        let starts = std::iter::once(&0).chain(&self.ends);
-        let any = |(&start, &end): (&usize, &usize)| self.found[start..end].contains(&true);
-        self.answers.extend(starts.zip(&self.ends).map(any));
-        &self.answers
-    }
-
-    /// Whether a line of the last ones had any key.
-    pub(super) fn had_keys(&self, line: usize) -> bool {
-        let start = line.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.ends[line] > start
     }
 }

@@ -1,6 +1,5 @@
 //! `twiceshy list diff`.
 
-use super::file::load;
 use crate::exit::Answer;
 use crate::output::{Report, Target};
 use crate::progress::Total;
@@ -8,6 +7,7 @@ use crate::session::Session;
 use anyhow::{Result, bail};
 use clap::Args;
 use std::path::PathBuf;
+use twiceshy::MatchingFilter;
 
 const HELP: &str = "\
 Examples:
@@ -37,11 +37,13 @@ impl Diff {
         target.keep_off(&self.old, "the older list")?;
         target.keep_off(&self.new, "the newer list")?;
         let progress = session.progress("comparing", Total::Unknown);
-        let ((old, one), (new, other)) = (load(&self.old)?, load(&self.new)?);
+        let old = MatchingFilter::shipped_from(&self.old)?;
+        let new = MatchingFilter::shipped_from(&self.new)?;
+        let (one, other) = (old.matching(), new.matching());
         if one != other {
-            bail!("the lists match keys as {} and {}; build them alike", one.name(), other.name());
+            bail!("the lists match keys as {one} and {other}; build them alike");
         }
-        let delta = old.delta_to(&new)?;
+        let delta = old.keyed().delta_to(new.keyed())?;
         let bytes = delta.to_bytes();
         target.write(&bytes)?;
         drop(progress);

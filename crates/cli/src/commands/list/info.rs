@@ -1,6 +1,5 @@
 //! `twiceshy list info`.
 
-use super::file::load;
 use crate::exit::Answer;
 use crate::output::Report;
 use crate::session::Session;
@@ -8,6 +7,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;
+use twiceshy::MatchingFilter;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -23,8 +23,8 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
-        let (filter, matching) = load(&self.list)?;
-        let filter = filter.filter();
+        let list = MatchingFilter::shipped_from(&self.list)?;
+        let filter = list.keyed().filter();
         let metadata = fs::metadata(&self.list);
         let bytes = metadata.with_context(|| self.list.display().to_string())?.len();
         let yes = filter.yes_keys();
@@ -32,7 +32,7 @@ impl Info {
         let report = Report::new()
             .count("yes-keys", yes)
             .count("no-keys", filter.no_keys())
-            .word("matching", matching.name())
+            .word("matching", list.matching().name())
             .share("false-positive rate", filter.false_positive_rate())
             .share("planned rate", filter.planned_rate())
             .bytes("bytes", bytes)

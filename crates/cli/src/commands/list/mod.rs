@@ -1,7 +1,7 @@
 //! `twiceshy list`: files that are right about every key of two lists.
 //!
-//! [`file`] reads and writes them, [`matching`] says which keys a line is. Lists that change are
-//! kept in a [`directory`].
+//! How lines are matched is the library's part: [`twiceshy::Matching`]. Lists that change are kept in
+//! a [`directory`].
 
 mod add;
 mod apply;
@@ -9,9 +9,7 @@ mod build;
 mod check;
 mod diff;
 mod directory;
-mod file;
 mod info;
-mod matching;
 mod remove;
 mod verify;
 

@@ -1,7 +1,5 @@
 //! `twiceshy list verify`.
 
-use super::check::Asker;
-use super::file::load;
 use crate::exit::Answer;
 use crate::input::{Encoding, Lines};
 use crate::output::Report;
@@ -10,6 +8,7 @@ use crate::session::Session;
 use anyhow::Result;
 use clap::Args;
 use std::path::{Path, PathBuf};
+use twiceshy::MatchingFilter;
 
 const HELP: &str = "\
 Examples:
@@ -41,20 +40,19 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let progress = session.progress("verifying", Total::Unknown);
-        let (filter, matching) = load(&self.list)?;
+        let list = MatchingFilter::shipped_from(&self.list)?;
         drop(progress);
-        let mut asker = Asker::new(&filter, matching);
         let [yes, no] = [(&self.yes, true), (&self.no, false)].map(|(paths, answer)| {
             let mut sum = Tally::default();
             for path in paths {
-                sum.add(self.ask(path, answer, &mut asker, session)?);
+                sum.add(self.ask(path, answer, &list, session)?);
             }
             Ok::<_, anyhow::Error>(sum)
         });
         let (yes, no) = (yes?, no?);
         let report = Report::new()
             .yes("valid", true)
-            .count("yes-keys", filter.filter().yes_keys())
+            .count("yes-keys", list.keyed().filter().yes_keys())
             .count("yes checked", yes.checked)
             .count("yes wrong", yes.wrong)
             .count("no checked", no.checked)
@@ -67,16 +65,16 @@ impl Verify {
         &self,
         path: &Path,
         answer: bool,
-        asker: &mut Asker<'_>,
+        list: &MatchingFilter,
         session: &Session,
     ) -> Result<Tally> {
         let mut lines = Lines::open(path, Encoding::from_option(self.bytes), session)?;
-        let mut tally = Tally::default();
+        let (mut tally, mut answers) = (Tally::default(), Vec::new());
         while let Some(block) = lines.next_block()? {
             let keys: Vec<&[u8]> = block.lines().collect();
-            let answers = asker.ask(&keys).to_vec();
-            for (line, other) in answers.into_iter().enumerate() {
-                let is_key = asker.had_keys(line);
+            list.contains_many(&keys, &mut answers);
+            for (line, &other) in keys.iter().zip(&answers) {
+                let is_key = list.matching().listed(line).is_some();
                 tally.checked += u64::from(is_key);
                 tally.wrong += u64::from(is_key && other != answer);
             }

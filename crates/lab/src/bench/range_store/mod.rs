@@ -13,10 +13,11 @@ pub(crate) use setup::{Kind, Size};
 
 use super::measure::{Traffic, positive};
 use crate::contestant::range::RangeShape;
-use crate::output::print;
+use crate::output::{print, print_rows};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use twiceshy_report::{Column, Table};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -105,39 +106,9 @@ fn rows(options: &Options) -> Vec<Row> {
 
 pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     let rows = rows(options);
+    print_rows(&rows, options.json, table)?;
     if options.json {
-        return rows
-            .iter()
-            .try_for_each(|row| print(serde_json::to_string(row).expect("plain data")));
-    }
-    print(format_args!(
-        "{:<14} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "setup",
-        "hostile %",
-        "k/s",
-        "kept",
-        "visits ‰",
-        "listed ‰",
-        "repeated",
-        "MiB read",
-        "filter",
-        "MiB disk"
-    ))?;
-    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    for row in &rows {
-        print(format_args!(
-            "{:<14} {:>9} {:>9.1} {:>6.2} {:>9.2} {:>9.2} {:>9} {:>9.1} {:>9.2} {:>9.1}",
-            row.setup,
-            row.hostile_percent,
-            row.kops,
-            row.kept,
-            row.visits,
-            row.listed,
-            row.repeated_mistakes,
-            mib(row.traffic.read),
-            mib(row.filter_bytes),
-            mib(row.disk_bytes),
-        ))?;
+        return Ok(());
     }
     let mut adaptive = rows.iter().filter(|row| row.setup == Kind::Adaptive.name());
     let kept = adaptive.next_back().map_or(0.0, |row| row.kept);
@@ -145,6 +116,36 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     print(format_args!(
         "\nadaptive: 10 % hostile queries / none hostile, at least {AT_LEAST:.2}, seen {kept:.2}: {verdict}"
     ))
+}
+
+fn table(rows: &[Row]) -> Table {
+    let columns = [
+        Column::text("setup"),
+        Column::decimals("hostile", "%", 1),
+        Column::decimals("k/s", "", 1),
+        Column::decimals("kept", "", 2),
+        Column::decimals("visits", "‰", 2),
+        Column::decimals("listed", "‰", 2),
+        Column::decimals("repeated", "", 0),
+        Column::decimals("read", "MiB", 1),
+        Column::decimals("filter", "MiB", 2),
+        Column::decimals("disk", "MiB", 1),
+    ];
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    rows.iter().fold(Table::default().columns(columns), |table, row| {
+        table.row([
+            row.setup.into(),
+            row.hostile_percent.into(),
+            row.kops.into(),
+            row.kept.into(),
+            row.visits.into(),
+            row.listed.into(),
+            row.repeated_mistakes.into(),
+            mib(row.traffic.read).into(),
+            mib(row.filter_bytes).into(),
+            mib(row.disk_bytes).into(),
+        ])
+    })
 }
 
 #[cfg(test)]

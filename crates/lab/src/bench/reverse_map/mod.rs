@@ -30,14 +30,16 @@ mod quotient_array;
 
 use super::measure;
 use super::random::Random;
+use crate::output::print_rows;
 use by_hash::ByHash;
 use by_rank::ByRank;
 use cuckoo_array::{CuckooArray, Haste};
 use pages::Traffic;
 use quotient_array::QuotientArray;
 use serde::Serialize;
-use std::io::Write;
+use std::process::ExitCode;
 use twiceshy::{KeyedHasher, Secret};
+use twiceshy_report::{Column, Table};
 
 /// What to count.
 #[derive(clap::Args)]
@@ -182,24 +184,31 @@ pub(crate) fn rows(options: &Options) -> Vec<Row> {
     rows
 }
 
-pub(crate) fn run(options: &Options) {
-    let rows = rows(options);
-    let mut out = std::io::stdout().lock();
-    let mut line = |text: String| writeln!(out, "{text}").is_ok();
-    if options.json {
-        rows.iter().all(|row| line(serde_json::to_string(row).expect("plain numbers")));
-        return;
-    }
-    line(format!(
-        "{:<18} {:<8} {:>10} {:>9} {:>9} {:>9} {:>9}",
-        "map", "op", "count", "reads", "writes", "moved", "pages"
-    ));
-    for row in rows {
-        line(format!(
-            "{:<18} {:<8} {:>10} {:>9.3} {:>9.3} {:>9.3} {:>9.3}",
-            row.map, row.op, row.count, row.reads, row.writes, row.moved, row.pages
-        ));
-    }
+pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
+    print_rows(&rows(options), options.json, table)
+}
+
+fn table(rows: &[Row]) -> Table {
+    let columns = [
+        Column::text("map"),
+        Column::text("op"),
+        Column::decimals("count", "", 0),
+        Column::decimals("reads", "", 3),
+        Column::decimals("writes", "", 3),
+        Column::decimals("moved", "", 3),
+        Column::decimals("pages", "", 3),
+    ];
+    rows.iter().fold(Table::default().columns(columns), |table, row| {
+        table.row([
+            row.map.into(),
+            row.op.into(),
+            row.count.into(),
+            row.reads.into(),
+            row.writes.into(),
+            row.moved.into(),
+            row.pages.into(),
+        ])
+    })
 }
 
 #[cfg(test)]

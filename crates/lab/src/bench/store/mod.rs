@@ -32,6 +32,7 @@ use super::measure::{self, positive};
 use super::random::Random;
 use report::Row;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Instant;
 
 /// What to measure.
@@ -206,14 +207,14 @@ fn one_round(round: usize, options: &Options) -> Vec<Row> {
     rows
 }
 
-pub(crate) fn run(options: &Options) {
+pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     let mut rounds = Vec::new();
     for round in 1..=options.rounds {
         measure::show_round(round, options.rounds);
         rounds.push(one_round(round, options));
     }
     measure::hide_round();
-    report::print(&rounds, options.json);
+    report::show(&rounds, options.json)
 }
 
 #[cfg(test)]

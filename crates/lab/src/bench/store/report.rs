@@ -1,9 +1,10 @@
 //! What is printed.
 
-use super::super::measure::number;
 use super::setup::Kind;
+use crate::output::{print, print_rows};
 use serde::Serialize;
-use std::io::Write;
+use std::process::ExitCode;
+use twiceshy_report::{Column, Table};
 
 /// One line of the result.
 #[derive(Clone, Serialize)]
@@ -126,48 +127,44 @@ fn speed(rows: &[Row], (kind, op, percent): Measured) -> f64 {
     rows.iter().find(is_it).expect("all are measured").kops
 }
 
-pub(super) fn print(rounds: &[Vec<Row>], json: bool) {
-    let rows = summary(rounds);
-    let mut out = std::io::stdout().lock();
-    let mut line = |text: String| writeln!(out, "{text}").is_ok();
+pub(super) fn show(rounds: &[Vec<Row>], json: bool) -> Result<(), ExitCode> {
+    print_rows(&summary(rounds), json, table)?;
     if json {
-        rows.iter().all(|row| line(serde_json::to_string(row).expect("plain data")));
-        return;
+        return Ok(());
     }
-    line(format!(
-        "{:<9} {:<9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>13} {:>8} {:>9} {:>9}",
-        "setup",
-        "op",
-        "hostile %",
-        "k/s",
-        "median",
-        "CPU us",
-        "MiB",
-        "backend gets",
-        "scans",
-        "mistakes",
-        "repeated"
-    ));
-    for row in &rows {
-        line(format!(
-            "{:<9} {:<9} {:>9} {:>9.1} {:>9.1} {:>7} {:>7.2} {:>13} {:>8} {:>9} {:>9}",
-            row.setup,
-            row.op,
-            row.hostile_percent,
-            row.kops,
-            row.median_kops,
-            number(row.cpu_us, 2),
-            row.memory_bytes as f64 / f64::from(1 << 20),
-            row.backend_gets,
-            row.backend_scans,
-            number(row.distinct_mistakes.map(|count| count as f64), 0),
-            number(row.repeated_mistakes.map(|count| count as f64), 0),
-        ));
-    }
-    line(String::new());
-    for goal in &GOALS {
-        line(goal.line(rounds));
-    }
+    print("")?;
+    GOALS.iter().try_for_each(|goal| print(goal.line(rounds)))
+}
+
+fn table(rows: &[Row]) -> Table {
+    let columns = [
+        Column::text("setup"),
+        Column::text("op"),
+        Column::decimals("hostile", "%", 0),
+        Column::decimals("k/s", "", 1),
+        Column::decimals("median", "", 1),
+        Column::decimals("CPU", "µs", 2),
+        Column::decimals("memory", "MiB", 2),
+        Column::decimals("backend gets", "", 0),
+        Column::decimals("scans", "", 0),
+        Column::decimals("mistakes", "", 0),
+        Column::decimals("repeated", "", 0),
+    ];
+    rows.iter().fold(Table::default().columns(columns), |table, row| {
+        table.row([
+            row.setup.into(),
+            row.op.into(),
+            u64::from(row.hostile_percent).into(),
+            row.kops.into(),
+            row.median_kops.into(),
+            row.cpu_us.into(),
+            (row.memory_bytes as f64 / f64::from(1 << 20)).into(),
+            row.backend_gets.into(),
+            row.backend_scans.into(),
+            row.distinct_mistakes.into(),
+            row.repeated_mistakes.into(),
+        ])
+    })
 }
 
 #[cfg(test)]

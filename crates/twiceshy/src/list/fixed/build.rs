@@ -103,14 +103,16 @@ impl YesNoFilterBuilder {
         yes: &[Q],
         no: &[Q],
     ) -> Result<Keyed<K, YesNoFilter>, BuildError> {
-        let secret = match self.secret.take() {
-            Some(secret) => secret,
-            None => Secret::generate()?,
-        };
+        let secret = self.take_secret()?;
         let hasher = KeyedHasher::new(&secret);
         let hashes = |keys: &[Q]| keys.iter().map(|key| hasher.hash(key.borrow())).collect();
         let (yes, no): (Vec<Hash>, Vec<Hash>) = (hashes(yes), hashes(no));
         Ok(Keyed::new(self.build(&yes, &no)?, secret))
+    }
+
+    /// Takes the secret to hash keys with, or a fresh one.
+    pub(crate) fn take_secret(&mut self) -> Result<Secret, BuildError> {
+        Ok(self.secret.take().map_or_else(Secret::generate, Ok)?)
     }
 
     /// Builds a filter of two lists of hashes, in any order.

@@ -1,0 +1,156 @@
+//! Lines as hosts and paths.
+//!
+//! Lines of block lists are rarely whole URLs, so they are split here; hosts and paths are then
+//! written as the crates `url` and `idna` write them.
+
+use super::Matching;
+use idna::AsciiDenyList;
+use std::borrow::Cow;
+use std::net::Ipv6Addr;
+use url::{Host, Position, Url};
+
+/// Length of the longest host name, in bytes. Longer ones stand only for themselves.
+const LONGEST_HOST: usize = 253;
+
+/// Number of places in a path at which an address is cut, from its start.
+const MOST_CUTS: usize = 16;
+
+/// Characters that separate the labels of an internationalised name.
+const DOTS: [char; 4] = ['.', '\u{3002}', '\u{ff0e}', '\u{ff61}'];
+
+/// A host and a path as they stand in a line.
+pub(super) struct Parts<'a> {
+    /// Without user, port, brackets, a leading `*.` and a trailing dot. Never empty.
+    host: &'a [u8],
+    /// The path from its `/` or the query from its `?`, without a fragment. Empty when only hosts
+    /// are matched.
+    path: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// Splits a line, unless it is a comment or has no host.
+    pub(super) fn of(line: &'a [u8], matching: Matching) -> Option<Self> {
+        let line = line.trim_ascii();
+        let line = match line.windows(3).position(|three| three == b"://") {
+            Some(at) if line[..at].iter().all(|&byte| is_of_scheme(byte)) => &line[at + 3..],
+            _ => line,
+        };
+        let line = line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii_end();
+        let end = line.iter().position(|byte| b"/?\\".contains(byte)).unwrap_or(line.len());
+        let (host, path) = line.split_at(end);
+        let host = host.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
+        let host = without_port_and_brackets(host);
+        let host = host.strip_prefix(b"*.").unwrap_or(host);
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        let path = if matching == Matching::Url { path } else { &[] };
+        (!host.is_empty()).then_some(Self { host, path })
+    }
+
+    /// Returns the address as it is written, but with ASCII letters of the host in lower case.
+    pub(super) fn written(&self) -> Address {
+        Address::new(self.host.to_ascii_lowercase(), self.path, true)
+    }
+
+    /// Returns the address as the URL Standard writes it.
+    pub(super) fn canonical(&self) -> Address {
+        let (host, is_name) = canonical_host(self.host);
+        Address::new(host, &canonical_path(self.path), is_name)
+    }
+}
+
+fn is_of_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
+}
+
+/// Removes the port, or the brackets of an IPv6 address. Without brackets, several colons belong to
+/// the address.
+fn without_port_and_brackets(host: &[u8]) -> &[u8] {
+    if let Some(inside) = host.strip_prefix(b"[") {
+        return inside.split(|&byte| byte == b']').next().unwrap_or_default();
+    }
+    let mut colons = host.iter().enumerate().filter(|&(_, &byte)| byte == b':');
+    match (colons.next(), colons.next()) {
+        (Some((at, _)), None) if host[at + 1..].iter().all(u8::is_ascii_digit) => &host[..at],
+        _ => host,
+    }
+}
+
+/// Returns the host as the URL Standard writes it, and whether it is a name.
+fn canonical_host(host: &[u8]) -> (Vec<u8>, bool) {
+    let Ok(text) = str::from_utf8(host) else { return (host.to_ascii_lowercase(), true) };
+    if let Ok(address) = text.parse::<Ipv6Addr>() {
+        return (address.to_string().into_bytes(), false);
+    }
+    let mut name = match Host::parse(text) {
+        Ok(Host::Domain(name)) => name,
+        Ok(address) => return (address.to_string().into_bytes(), false),
+        Err(_) => text.split(DOTS).map(canonical_label).collect::<Vec<_>>().join("."),
+    };
+    if name.ends_with('.') {
+        name.pop();
+    }
+    // Characters that are ignored, and nothing else.
+    let name = if name.is_empty() { host.to_ascii_lowercase() } else { name.into_bytes() };
+    (name, true)
+}
+
+/// Returns the ASCII form of a label, or if it has none, the label in lower case.
+fn canonical_label(label: &str) -> Cow<'_, str> {
+    let ascii = idna::domain_to_ascii_cow(label.as_bytes(), AsciiDenyList::URL);
+    ascii.unwrap_or_else(|_| label.to_ascii_lowercase().into())
+}
+
+/// Returns the path and query as the URL Standard writes them, unless they aren't UTF-8.
+fn canonical_path(path: &[u8]) -> Cow<'_, [u8]> {
+    if path.is_empty() {
+        return path.into();
+    }
+    let url = str::from_utf8(path).ok().and_then(|path| format!("http://host{path}").parse().ok());
+    url.map_or(path.into(), |url: Url| url[Position::BeforePath..].as_bytes().to_vec().into())
+}
+
+/// A host and a path as one key.
+pub(super) struct Address {
+    /// The host, then the path without slashes at its end.
+    pub(super) key: Vec<u8>,
+    /// Length of the host, in bytes.
+    host: usize,
+    /// Whether the host is a name, so that there can be hosts above it.
+    is_name: bool,
+}
+
+impl Address {
+    fn new(host: Vec<u8>, path: &[u8], is_name: bool) -> Self {
+        let length = host.len();
+        let mut key = host;
+        key.extend_from_slice(path);
+        while key.last() == Some(&b'/') {
+            key.pop();
+        }
+        Self { key, host: length, is_name }
+    }
+
+    /// Passes on the keys that stand for this address: itself, and those of all hosts and paths
+    /// above it.
+    pub(super) fn each_above(&self, mut key: impl FnMut(&[u8])) {
+        let can_cut = self.is_name && self.host <= LONGEST_HOST;
+        let cut = if can_cut { &self.key[..self.host] } else { &[] };
+        let dots = cut.iter().enumerate().filter(|&(_, &byte)| byte == b'.');
+        for start in std::iter::once(0).chain(dots.map(|(at, _)| at + 1)) {
+            prefixes(&self.key[start..], self.host - start).for_each(&mut key);
+        }
+    }
+}
+
+/// Returns an address whose host has `host` bytes, and everything above it on the same host: the
+/// address without its query, and cut at each `/`.
+fn prefixes(address: &[u8], host: usize) -> impl Iterator<Item = &[u8]> {
+    let cuts = address.iter().enumerate().skip(host);
+    let cuts = cuts.filter(|&(_, byte)| b"/?".contains(byte)).map(|(at, _)| at);
+    // A `/` in the query does not belong to the path.
+    let query = address.iter().position(|&byte| byte == b'?').unwrap_or(address.len());
+    let cuts = cuts.take_while(move |&at| at <= query).take(MOST_CUTS);
+    let without_query = (query < address.len()).then(|| &address[..query]);
+    let cuts = cuts.filter(move |&at| at < query).map(|at| &address[..at]);
+    std::iter::once(address).chain(without_query).chain(cuts)
+}
