@@ -172,8 +172,8 @@ fn crowded_repair_succeeds_with_the_next_claim() {
 
 /// One hash is there 10^5 times; the mistake is that of another member of its quotient.
 fn check_copies<S: CodedScheme>() {
-    let _deadline = twiceshy_deadline::Deadline::new();
     const COPIES: u64 = 100_000;
+    let _deadline = twiceshy_deadline::Deadline::new();
     let builder = CodedFilter::<S>::builder().remainder_bits(8).slots(2 * COPIES);
     let parameters = builder.build().unwrap().parameters();
     let [copied, member] = [2u128, 1].map(|digit| Hash::from_u128(1 << 127 | digit << 102));
