@@ -2,7 +2,6 @@
 
 mod bits;
 mod bloom;
-mod cascade;
 mod claim;
 mod coded;
 mod concurrent;
@@ -23,7 +22,6 @@ mod traits;
 
 pub use bits::map::MappedFile;
 pub use bloom::{AdaptiveBloomFilter, BloomBuilder, BloomLevel, BloomPlan, BloomStatistics};
-pub use cascade::QuotientCascade;
 pub use claim::{Adaptation, Answer, Claim};
 pub use coded::{
     CodedBuilder, CodedEntry, CodedFilter, CodedParameters, CodedScheme, CodedStatistics,

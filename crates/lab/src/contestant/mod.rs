@@ -2,6 +2,7 @@
 
 mod abf;
 mod aqf;
+mod cascade;
 mod coded;
 mod cuckoo;
 pub(crate) mod lists;
@@ -14,6 +15,7 @@ pub(crate) use coded::Telescoping;
 
 use abf::Abf;
 use aqf::Aqf;
+use cascade::Cascade;
 use peers::Peer;
 
 /// A filter of `u64` keys.
@@ -113,6 +115,8 @@ pub(crate) enum Kind {
     Uncompressed,
     /// The adaptive Bloom filter, told of its mistakes.
     Abf,
+    /// A cascade of plain quotient filters, told of its mistakes.
+    Cascade,
 }
 
 impl Kind {
@@ -138,6 +142,7 @@ impl Kind {
             Self::Extension => "extension",
             Self::Uncompressed => "telescoping, 2 bits each",
             Self::Abf => "ABF",
+            Self::Cascade => "quotient cascade",
         }
     }
 
@@ -160,6 +165,7 @@ impl Kind {
             Self::Extension => coded::extension(shape),
             Self::Uncompressed => Box::new(utaf::Mapped::new(shape)),
             Self::Abf => Box::new(Abf::new(shape)),
+            Self::Cascade => Box::new(Cascade::new(shape)),
         }
     }
 }
@@ -173,7 +179,7 @@ mod tests {
         let shape = Shape { slots: 1 << 14, remainder_bits: 9, seed: 1 };
         let members: Vec<u64> = (0..shape.members()).collect();
         let strangers: Vec<u64> = (1 << 40..(1 << 40) + 400_000).collect();
-        for kind in Kind::ALL.into_iter().chain([Kind::Abf]) {
+        for kind in Kind::ALL.into_iter().chain([Kind::Abf, Kind::Cascade]) {
             let mut filter = kind.build(&shape);
             filter.insert(&members);
             assert_eq!(filter.count(&members), members.len(), "{}", kind.name());
@@ -188,7 +194,7 @@ mod tests {
     fn those_that_adapt_repeat_nothing() {
         let shape = Shape { slots: 1 << 12, remainder_bits: 6, seed: 1 };
         let members: Vec<u64> = (0..shape.members()).collect();
-        for kind in [Kind::Aqf, Kind::Abf] {
+        for kind in [Kind::Aqf, Kind::Abf, Kind::Cascade] {
             let mut filter = kind.build(&shape);
             filter.insert(&members);
             let before = filter.used_bits();

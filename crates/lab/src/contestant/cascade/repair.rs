@@ -1,10 +1,31 @@
 //! Repairing a mistake, and removing a member: what takes a list.
 
 use super::{QuotientCascade, rehash};
-use crate::claim::Mismatch;
-use crate::error::{AdaptError, RemoveError};
-use crate::member::merged;
-use crate::{Adaptation, Claim, Hash, Member};
+use twiceshy::{AdaptError, Answer, Claim, Hash, Member, RemoveError};
+
+/// Why a list is refused.
+enum Mismatch {
+    Stale,
+    Outside { member: Hash },
+}
+
+impl From<Mismatch> for AdaptError {
+    fn from(mismatch: Mismatch) -> Self {
+        match mismatch {
+            Mismatch::Stale => Self::Stale,
+            Mismatch::Outside { member } => Self::Outside { member },
+        }
+    }
+}
+
+impl From<Mismatch> for RemoveError {
+    fn from(mismatch: Mismatch) -> Self {
+        match mismatch {
+            Mismatch::Stale => Self::Stale,
+            Mismatch::Outside { member } => Self::Outside { member },
+        }
+    }
+}
 
 /// A list of the members of a cell.
 struct Listed {
@@ -21,10 +42,18 @@ impl QuotientCascade {
         L: Copy + Into<Member>,
     {
         let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        claim.check(self.first.claim(claim.query).version, &members)?;
+        // A claim holds as long as the first level would make the same.
+        match self.first.check(claim.query()) {
+            Answer::Maybe(current) if current == *claim => {}
+            _ => return Err(Mismatch::Stale),
+        }
+        let suspects = claim.suspects();
+        if let Some(outside) = members.iter().find(|member| !suspects.contains(&member.hash)) {
+            return Err(Mismatch::Outside { member: outside.hash });
+        }
         let members = merged(members);
         let listed = sum(members.iter().map(|member| member.count));
-        let stored = self.first.count(claim.query);
+        let stored = self.first.count(claim.query());
         let unlisted = stored.saturating_sub(listed);
         let surplus = listed.saturating_sub(stored).max(self.surplus_below(claim, &members));
         Ok(Listed { members, unlisted, surplus })
@@ -32,7 +61,7 @@ impl QuotientCascade {
 
     /// How many of the listed members can't be in the level that answers for a claim's cell.
     fn surplus_below(&self, claim: &Claim, members: &[Member]) -> u64 {
-        let depth = self.depth(claim.query);
+        let depth = self.depth(claim.query());
         if depth == 0 {
             return 0;
         }
@@ -63,7 +92,7 @@ impl QuotientCascade {
         let unlisted = stored.filter(|hash| !is_listed(hash)).count() as u64;
         let listed = sum(members.iter().map(|member| member.count));
         let all = listed.saturating_add(unlisted);
-        absent.max(all.saturating_sub(self.first.count(claim.query)))
+        absent.max(all.saturating_sub(self.first.count(claim.query())))
     }
 
     /// Repairs a mistake: the claim's query is no member, and `members` are *all* members
@@ -74,7 +103,7 @@ impl QuotientCascade {
     /// # Errors
     /// An [`AdaptError`], and nothing has changed, if the claim is stale, if `members`
     /// are not those of the cell, if the query is one of them, or if there is no room.
-    pub fn adapt<L>(&mut self, claim: &Claim, members: &[L]) -> Result<Adaptation, AdaptError>
+    pub(super) fn adapt<L>(&mut self, claim: &Claim, members: &[L]) -> Result<(), AdaptError>
     where
         L: Copy + Into<Member>,
     {
@@ -83,60 +112,21 @@ impl QuotientCascade {
         if listed.unlisted > 0 {
             return Err(AdaptError::Unlisted { members: listed.unlisted });
         }
-        let lengthened = self.move_down(claim, &listed.members)?;
-        Ok(Adaptation { lengthened, ghosts: 0 })
-    }
-
-    /// As [`adapt`](Self::adapt), but what no listed member explains is dropped from the first
-    /// level, and from the last one. In levels between, nobody knows under which hash it is; it
-    /// stays there, as a chance of a mistake.
-    ///
-    /// By calling this you say that `members` is **complete and current**. If it is
-    /// not, a member is taken for a ghost, and lost.
-    ///
-    /// # Errors
-    /// As [`adapt`](Self::adapt), but for [`AdaptError::Unlisted`].
-    ///
-    /// # Panics
-    /// Never: no more are removed than are stored.
-    pub fn adapt_dropping_ghosts<L>(
-        &mut self,
-        claim: &Claim,
-        members: &[L],
-    ) -> Result<Adaptation, AdaptError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let Listed { members, unlisted: ghosts, .. } = {
-            let listed = self.list(claim, members)?;
-            check(claim, &listed)?;
-            listed
-        };
-        if ghosts > 0 && self.depth(claim.query) == self.last_depth() {
-            self.last.replace(claim.suspects(), members.iter().map(|member| member.hash));
-        }
-        // With nobody left, the cell is gone by itself.
-        let lengthened = if members.is_empty() { 0 } else { self.move_down(claim, &members)? };
-        for _ in 0..ghosts {
-            self.first.remove(claim.query).expect("as many as are stored");
-        }
-        self.adaptations += u64::from(ghosts > 0 && lengthened == 0);
-        Ok(Adaptation { lengthened, ghosts })
+        self.move_down(claim, &listed.members)
     }
 
     /// Lets another level answer for the cell of a claim, unless the query is absent already.
-    /// Returns how many members have moved.
-    fn move_down(&mut self, claim: &Claim, members: &[Member]) -> Result<usize, AdaptError> {
-        let query = claim.query;
+    fn move_down(&mut self, claim: &Claim, members: &[Member]) -> Result<(), AdaptError> {
+        let query = claim.query();
         if !self.contains(query) {
-            return Ok(0);
+            return Ok(());
         }
         let above = self.depth(query);
         let is_apart = |depth: &u32| {
             let (level, query) = (&self.deeper[*depth as usize - 1], rehash(query, *depth));
-            let cell = level.claim(query).cell;
+            let cell = level.suspects(query);
             let mut hashes = members.iter().map(|member| rehash(member.hash, *depth));
-            !level.contains(query) && !hashes.any(|hash| cell.covers(hash))
+            !level.contains(query) && !hashes.any(|hash| cell.contains(&hash))
         };
         let below = (above + 1..self.last_depth()).find(is_apart);
         let mut depth = below.unwrap_or(self.last_depth());
@@ -151,8 +141,7 @@ impl QuotientCascade {
             return Err(AdaptError::Full { load: self.first.load() });
         }
         self.remove_all(above, members);
-        self.adaptations += 1;
-        Ok(members.len())
+        Ok(())
     }
 
     /// Inserts members into a level; if it has no room for one, tells how many it had.
@@ -191,7 +180,11 @@ impl QuotientCascade {
     /// # Errors
     /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the members are
     /// not those of the cell, or if the query is none of them.
-    pub fn remove_listed<L>(&mut self, claim: &Claim, members: &[L]) -> Result<(), RemoveError>
+    pub(super) fn remove_listed<L>(
+        &mut self,
+        claim: &Claim,
+        members: &[L],
+    ) -> Result<(), RemoveError>
     where
         L: Copy + Into<Member>,
     {
@@ -202,7 +195,7 @@ impl QuotientCascade {
         if unlisted > 0 {
             return Err(RemoveError::Unlisted { members: unlisted });
         }
-        let removed = members.iter().find(|member| member.hash == claim.query);
+        let removed = members.iter().find(|member| member.hash == claim.query());
         let removed = removed.ok_or(RemoveError::Absent)?;
         let depth = self.depth(removed.hash);
         if depth > 0 {
@@ -212,6 +205,20 @@ impl QuotientCascade {
     }
 }
 
+/// Members in hash order, each once, with all its counts.
+fn merged(mut members: Vec<Member>) -> Vec<Member> {
+    members.retain(|member| member.count > 0);
+    members.sort_unstable_by_key(|member| member.hash);
+    members.dedup_by(|same, member| {
+        let is_same = same.hash == member.hash;
+        if is_same {
+            member.count = member.count.saturating_add(same.count);
+        }
+        is_same
+    });
+    members
+}
+
 /// A sum of counts, or the greatest number if it is more.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
@@ -219,7 +226,7 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 
 /// What speaks against any repair.
 fn check(claim: &Claim, listed: &Listed) -> Result<(), AdaptError> {
-    if listed.members.iter().any(|member| member.hash == claim.query) {
+    if listed.members.iter().any(|member| member.hash == claim.query()) {
         return Err(AdaptError::IsMember);
     }
     if listed.surplus > 0 {

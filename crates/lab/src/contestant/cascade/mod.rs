@@ -1,6 +1,6 @@
 //! The cascade over quotient filters.
 //!
-//! As in the [adaptive Bloom filter](crate::AdaptiveBloomFilter), each level answers for the
+//! As in the [adaptive Bloom filter](twiceshy::AdaptiveBloomFilter), each level answers for the
 //! mistakes of those above, and a cell of the first one that dies is an interval of hashes: here a
 //! quotient and a remainder. It needs no list of dead cells: the depth of a cell is the value of its
 //! fingerprint, which all members of the cell share.
@@ -14,17 +14,18 @@
 //! A lookup says "absent" if the first level has no such cell, or if the level of its depth doesn't
 //! hold the hash: by the first two, never of a member.
 
+mod contestant;
 mod repair;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
 mod validate;
 
-use crate::error::{AdaptError, BuildError, InsertError};
-use crate::hash::HashScheme;
-use crate::table::SLOTS;
-use crate::{
-    Adaptation, AdaptiveFilter, AdaptiveQuotientFilter, Answer, Claim, Dynamic, Filter, Hash,
-    Member, OrderedHashes,
+pub(super) use contestant::Cascade;
+
+use twiceshy::{
+    AdaptiveQuotientFilter, Answer, BuildError, Hash, InsertError, Member, OrderedHashes,
 };
-use core::fmt;
 
 /// Bits of a depth.
 const DEPTH_BITS: u32 = 2;
@@ -48,31 +49,16 @@ const GROWTH_LOAD: f64 = 0.95;
 /// which holds whole hashes.
 ///
 /// # Guarantees
-/// As those of an [`AdaptiveBloomFilter`](crate::AdaptiveBloomFilter) between two rebuilds, except
+/// As those of an [`AdaptiveBloomFilter`](twiceshy::AdaptiveBloomFilter) between two rebuilds, except
 /// that the filter knows how many members a cell has, and refuses a list that misses one. If the
 /// cell was repaired before, it also refuses a list with hashes that the level below doesn't hold.
 /// Otherwise it can't notice a list of the right length with wrong hashes, and loses the members
 /// that are missing there.
-///
-/// # Examples
-/// ```
-/// use twiceshy::{Answer, Hash, QuotientCascade};
-/// let mut filter = QuotientCascade::new(0.25, 1000)?;
-/// let member = Hash::from_u128(0x1234_5678 << 96);
-/// let query = Hash::from_u128(0x1234_5679 << 96);
-/// filter.insert(member)?;
-/// let Answer::Maybe(claim) = filter.check(query) else { panic!("they share a cell") };
-/// filter.adapt(&claim, &[member])?;
-/// assert!(!filter.contains(query) && filter.contains(member));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct QuotientCascade {
+struct QuotientCascade {
     first: AdaptiveQuotientFilter,
     /// The levels below it, but for the last.
     deeper: Vec<AdaptiveQuotientFilter>,
     last: OrderedHashes,
-    adaptations: u64,
 }
 
 /// Another hash for level `number`, without anything that hashes of one cell have in common.
@@ -89,7 +75,7 @@ fn rehash(hash: Hash, number: u32) -> Hash {
 /// The rates of the levels between the first and the last.
 fn schedule(rate: f64) -> impl Iterator<Item = f64> {
     let second = rate.powf(rate.sqrt().recip());
-    let rates = core::iter::successors(Some(second), move |above| Some(rate.powf(above.recip())));
+    let rates = std::iter::successors(Some(second), move |above| Some(rate.powf(above.recip())));
     rates.take_while(|&rate| rate >= LEAST_RATE).take(MOST_DEEPER)
 }
 
@@ -102,12 +88,9 @@ impl QuotientCascade {
     ///
     /// # Errors
     /// If no such filter is possible, or if there is no memory for it.
-    pub fn new(rate: f64, capacity: usize) -> Result<Self, BuildError> {
+    fn new(rate: f64, capacity: usize) -> Result<Self, BuildError> {
         if !(LEAST_RATE..1.0).contains(&rate) {
             return Err(BuildError::Rate(rate));
-        }
-        if capacity as u64 > *SLOTS.end() {
-            return Err(BuildError::Capacity(capacity));
         }
         let level = |rate: f64, members: f64| {
             let bits = rate.recip().log2().ceil().max(1.0) as u32;
@@ -116,7 +99,7 @@ impl QuotientCascade {
         };
         let repairs = (rate * capacity as f64).ceil();
         // A depth takes a slot or two beside the fingerprint.
-        let first = level(rate, capacity as f64).adaptations(2 * repairs as usize);
+        let first = level(rate, capacity as f64).adaptations((2.0 * repairs) as usize);
         let first = first.value_bits(DEPTH_BITS).build()?;
         let (mut deeper, mut above) = (Vec::new(), rate);
         for below in schedule(rate) {
@@ -124,7 +107,7 @@ impl QuotientCascade {
             deeper.push(level(below, moved).adaptations(0).grow_at(GROWTH_LOAD).build()?);
             above = below;
         }
-        Ok(Self { first, deeper, last: OrderedHashes::new(), adaptations: 0 })
+        Ok(Self { first, deeper, last: OrderedHashes::new() })
     }
 
     fn last_depth(&self) -> u32 {
@@ -137,7 +120,7 @@ impl QuotientCascade {
     }
 
     /// Whether a key of this hash may be a member. "No" is certain.
-    pub fn contains(&self, hash: Hash) -> bool {
+    fn contains(&self, hash: Hash) -> bool {
         self.first.contains(hash)
             && match self.depth(hash) {
                 0 => true,
@@ -152,8 +135,8 @@ impl QuotientCascade {
 
     /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
     /// to repair the filter if it was a mistake.
-    pub fn check(&self, hash: Hash) -> Answer {
-        if self.contains(hash) { Answer::Maybe(self.first.claim(hash)) } else { Answer::Absent }
+    fn check(&self, hash: Hash) -> Answer {
+        if self.contains(hash) { self.first.check(hash) } else { Answer::Absent }
     }
 
     /// Inserts a member; one that is in a dead cell into the level that answers for it, too.
@@ -163,7 +146,7 @@ impl QuotientCascade {
     ///
     /// # Panics
     /// Never: what is taken back was inserted just before.
-    pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
+    fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         self.first.insert(hash)?;
         let depth = self.depth(hash);
         if depth > 0
@@ -183,83 +166,24 @@ impl QuotientCascade {
         Ok(())
     }
 
-    /// How many members there are, each counted as often as it was inserted.
-    pub fn len(&self) -> usize {
-        self.first.len()
-    }
-
-    /// Whether there are no members.
-    pub fn is_empty(&self) -> bool {
-        self.first.is_empty()
-    }
-
-    /// Mistakes repaired since the filter was built.
-    pub fn adaptations(&self) -> u64 {
-        self.adaptations
-    }
-
     /// How many members the levels below the first have; the last is the one of whole hashes.
-    pub fn members_below(&self) -> impl Iterator<Item = usize> {
+    #[cfg(test)]
+    fn members_below(&self) -> impl Iterator<Item = usize> {
         let deeper = self.deeper.iter().map(AdaptiveQuotientFilter::len);
-        deeper.chain(core::iter::once(self.last.len()))
+        deeper.chain(std::iter::once(self.last.len()))
     }
 
     /// Bytes of memory that the filter takes.
-    pub fn memory_usage(&self) -> u64 {
-        let levels = core::iter::once(&self.first).chain(&self.deeper);
+    fn memory_usage(&self) -> u64 {
+        let levels = std::iter::once(&self.first).chain(&self.deeper);
         let beside = size_of::<Self>() - size_of_val(&self.first) - size_of_val(&self.last);
         let levels: u64 = levels.map(AdaptiveQuotientFilter::memory_usage).sum();
         levels + self.last.memory_usage() + beside as u64
     }
-}
-
-impl fmt::Debug for QuotientCascade {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QuotientCascade")
-            .field("first", &self.first)
-            .field("members_below", &self.members_below().collect::<Vec<_>>())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Filter for QuotientCascade {
-    fn contains(&self, hash: Hash) -> bool {
-        self.contains(hash)
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn memory_usage(&self) -> u64 {
-        self.memory_usage()
-    }
-
-    fn hash_scheme(&self) -> HashScheme {
-        self.first.hash_scheme()
-    }
-}
-
-impl Dynamic for QuotientCascade {
-    fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
-        self.insert(hash)
-    }
-}
-
-impl AdaptiveFilter for QuotientCascade {
-    fn check(&self, hash: Hash) -> Answer {
-        self.check(hash)
-    }
-
-    fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
-        self.adapt(claim, members)
-    }
-
-    fn adapt_dropping_ghosts(
-        &mut self,
-        claim: &Claim,
-        members: &[Member],
-    ) -> Result<Adaptation, AdaptError> {
-        self.adapt_dropping_ghosts(claim, members)
+    /// Bytes of memory that members and repairs need now.
+    fn used_bytes(&self) -> f64 {
+        let levels = std::iter::once(&self.first).chain(&self.deeper);
+        let used = levels.map(|level| level.memory_usage() as f64 * level.load());
+        used.sum::<f64>() + self.last.memory_usage() as f64
     }
 }
