@@ -519,7 +519,9 @@ fn an_answer_of_a_shard_that_was_not_ready_is_not_used() {
     let backend = Arc::new(MemoryBackend::new());
     let store: GuardedStore<_> =
         options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap();
-    keys.iter().for_each(|key| store.put(key, b"there").unwrap());
+    for key in &keys {
+        store.put(key, b"there").unwrap();
+    }
     drop(store);
     for _ in 0..200 {
         // Without a directory, each opening builds the filter in the background.

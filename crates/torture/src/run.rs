@@ -39,8 +39,8 @@ pub(crate) fn run(seconds: u64, seed: u64) -> Result<(), String> {
     // Panics of stores are reported as losses, with their case.
     std::panic::set_hook(Box::new(|_| {}));
     let time = Duration::from_secs(seconds);
-    let end = Instant::now() + time;
-    let retry_from = end - time / RETRY_SHARE;
+    let start = Instant::now();
+    let (retry_from, end) = (start + (time - time / RETRY_SHARE), start + time);
     let shared = Shared { coverage: Mutex::default(), lanes: Mutex::default(), retry_from, end };
     thread::scope(|scope| {
         let lanes: [fn(&Shared, u64); 2] = [
