@@ -5,7 +5,7 @@ use std::path::Path;
 use twiceshy::{
     AdaptError, Adaptation, AdaptiveQuotientFilter, Answer, BuildError, Claim, CodedFilter,
     CodedScheme, ConcurrentAdaptiveQuotientFilter, ConcurrentCodedFilter, Hash, InsertError,
-    Member, RemoveError, SnapshotError,
+    Member, RemoveError, Snapshot, SnapshotError,
 };
 
 /// An adaptive filter that many threads share, cut into shards by hash interval that can be
@@ -123,13 +123,13 @@ pub trait SharedFilter: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// If it can't be written.
-    fn save_to(&self, path: &Path) -> Result<(), SnapshotError>;
+    fn save(&self, path: &Path) -> Result<(), SnapshotError>;
 
-    /// A filter that was saved.
+    /// Opens a filter that was saved.
     ///
     /// # Errors
     /// If there is none, or if anything about it is wrong.
-    fn restore_from(path: &Path) -> Result<Self, SnapshotError>;
+    fn open(path: &Path) -> Result<Self, SnapshotError>;
 }
 
 /// What has become of an insert.
@@ -275,12 +275,12 @@ impl SharedFilter for ConcurrentAdaptiveQuotientFilter {
         self.rebuild_shard(shard, capacity, members, mistakes)
     }
 
-    fn save_to(&self, path: &Path) -> Result<(), SnapshotError> {
-        self.save_to(path)
+    fn save(&self, path: &Path) -> Result<(), SnapshotError> {
+        Snapshot::save(self, path)
     }
 
-    fn restore_from(path: &Path) -> Result<Self, SnapshotError> {
-        Self::restore_from(path)
+    fn open(path: &Path) -> Result<Self, SnapshotError> {
+        Snapshot::open(path)
     }
 }
 
@@ -393,11 +393,11 @@ impl<S: CodedScheme> SharedFilter for ConcurrentCodedFilter<S> {
         }
     }
 
-    fn save_to(&self, path: &Path) -> Result<(), SnapshotError> {
-        self.save_to(path)
+    fn save(&self, path: &Path) -> Result<(), SnapshotError> {
+        Snapshot::save(self, path)
     }
 
-    fn restore_from(path: &Path) -> Result<Self, SnapshotError> {
-        Self::restore_from(path)
+    fn open(path: &Path) -> Result<Self, SnapshotError> {
+        Snapshot::open(path)
     }
 }

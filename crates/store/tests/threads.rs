@@ -625,12 +625,12 @@ impl SharedFilter for Late {
         SharedFilter::rebuild_shard(&self.0, shard, capacity, members, mistakes)
     }
 
-    fn save_to(&self, path: &Path) -> Result<(), SnapshotError> {
-        self.0.save_to(path)
+    fn save(&self, path: &Path) -> Result<(), SnapshotError> {
+        self.0.save(path)
     }
 
-    fn restore_from(path: &Path) -> Result<Self, SnapshotError> {
-        SharedFilter::restore_from(path).map(Self)
+    fn open(path: &Path) -> Result<Self, SnapshotError> {
+        SharedFilter::open(path).map(Self)
     }
 }
 

@@ -157,7 +157,7 @@ impl ListOptions {
         let (saved, restored) = Saved::open(
             &backend,
             directory,
-            <ConcurrentAdaptiveQuotientFilter as SharedFilter>::restore_from,
+            <ConcurrentAdaptiveQuotientFilter as SharedFilter>::open,
         )?;
         let slot_bits = filter.shard_parameters(0).slot_bits;
         let is_as_asked = |restored: &ConcurrentAdaptiveQuotientFilter| {

@@ -221,7 +221,7 @@ impl Options {
         if kept != Some(shape) {
             layout::keep_shape(&backend, &shape)?;
         }
-        let (saved, filter) = Saved::open(&backend, directory, F::restore_from)?;
+        let (saved, filter) = Saved::open(&backend, directory, F::open)?;
         let (filter, is_ready) = match filter {
             Some(filter) => (filter, true),
             // A new store has no members that the filter could miss.

@@ -188,7 +188,7 @@ impl<B: Backend, F: SharedFilter> Inner<B, F> {
     }
 
     fn close(&self) -> Result<()> {
-        let save = |file: &Path| self.front.filter.save_to(file);
+        let save = |file: &Path| self.front.filter.save(file);
         self.saved.close(&self.backend, self.front.is_exact(), save)
     }
 }

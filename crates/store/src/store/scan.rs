@@ -115,7 +115,7 @@ impl<B: Backend, F: SharedFilter> GuardedStore<B, F> {
         if !self.inner.is_ready() {
             return Err(StoreError::Unready);
         }
-        Ok(self.inner.front.filter.save_to(path.as_ref())?)
+        Ok(self.inner.front.filter.save(path.as_ref())?)
     }
 }
 

@@ -101,11 +101,10 @@ pub(crate) fn ask_filter(file: &Path, style: &Style) -> Result<Vec<bool>, Failur
     let hasher = KeyedHasher::new(&style.secret);
     let hashes = (0..KEYS).map(|key| hasher.hash_bytes(&key_bytes(key)));
     if style.store == Store::Coded {
-        let filter =
-            ConcurrentCodedFilter::<Selectors>::restore_from(file).map_err(Failure::broken)?;
+        let filter = ConcurrentCodedFilter::<Selectors>::open(file).map_err(Failure::broken)?;
         return Ok(hashes.map(|hash| filter.contains(hash)).collect());
     }
-    let filter = ConcurrentAdaptiveQuotientFilter::restore_from(file).map_err(Failure::broken)?;
+    let filter = ConcurrentAdaptiveQuotientFilter::open(file).map_err(Failure::broken)?;
     filter.validate().map_err(Failure::broken)?;
     Ok(hashes.map(|hash| filter.contains(hash)).collect())
 }

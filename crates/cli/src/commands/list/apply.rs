@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;
-use twiceshy::Delta;
+use twiceshy::{Delta, KeyedSnapshot, SecretMode};
 
 const HELP: &str = "\
 Examples:
@@ -42,7 +42,7 @@ impl Apply {
         let delta = Delta::from_bytes(&bytes).with_context(name)?;
         let new = load(&self.list)?.0.apply(&delta).with_context(name)?;
         let held = target.hold();
-        new.ship_to(target.path())?;
+        new.save(target.path(), SecretMode::Include)?;
         drop(held);
         drop(progress);
         let report = Report::new()

@@ -13,7 +13,9 @@ use crate::session::Session;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
-use twiceshy::{BuildError, Hash, Keyed, KeyedHasher, Secret, YesNoFilter};
+use twiceshy::{
+    BuildError, Hash, Keyed, KeyedHasher, KeyedSnapshot, Secret, SecretMode, YesNoFilter,
+};
 
 const HELP: &str = "\
 Examples:
@@ -134,7 +136,7 @@ impl Build {
             built => Keyed::new(built?, secret),
         };
         let held = target.hold();
-        filter.ship_to(target.path())?;
+        filter.save(target.path(), SecretMode::Include)?;
         drop(held);
 
         let filter = filter.filter();

@@ -1,0 +1,105 @@
+//! Snapshots of filters of yes and no lists.
+
+use crate::bits::memory::Lines;
+use crate::error::Invalid;
+use crate::list::{Shape, Tally};
+use crate::snapshot::SnapshotError;
+use crate::snapshot::describe::{Describe, Fields, impossible};
+use crate::snapshot::frozen::{Frozen, HashLookup, InPlace};
+use crate::snapshot::kind::Kind;
+use crate::snapshot::sections::Sections;
+use crate::snapshot::verbs::Snapshot;
+use crate::{Hash, HashScheme, Secret, YesNoFilter};
+
+impl Snapshot for YesNoFilter {}
+
+impl Describe for YesNoFilter {
+    const KIND: Kind = Kind::Lists;
+    /// The user's label.
+    const LAST: u64 = 0xffff_ffff;
+    const IS_PUBLISHED: bool = true;
+
+    type Header = (Shape, Tally);
+
+    fn header(&self) -> Self::Header {
+        let (shape, tally, _) = self.parts();
+        (shape, tally)
+    }
+
+    fn lines(&self) -> &Lines {
+        self.parts().2
+    }
+
+    fn encode(&(shape, tally): &Self::Header) -> Fields {
+        let Shape { blocks, remainder_bits, group_bits, low_bits } = shape;
+        let Tally { yes, no, fingerprints, rate, label } = tally;
+        Fields {
+            flags: 0,
+            size: blocks,
+            bits: [remainder_bits, group_bits, low_bits],
+            hash: HashScheme::Aes128SipHash13,
+            counts: [yes, no, fingerprints, rate.to_bits()],
+            last: label.into(),
+        }
+    }
+
+    fn decode(fields: &Fields, _: &Sections) -> Result<Self::Header, SnapshotError> {
+        let &Fields { size: blocks, bits, counts, last, .. } = fields;
+        let [remainder_bits, group_bits, low_bits] = bits;
+        let [yes, no, fingerprints, rate] = counts;
+        let shape = Shape { blocks, remainder_bits, group_bits, low_bits };
+        let rate = f64::from_bits(rate);
+        let tally = Tally { yes, no, fingerprints, rate, label: last as u32 };
+        if !shape.is_possible() || !tally.is_possible() {
+            return Err(impossible("there is no filter of such sizes"));
+        }
+        Ok((shape, tally))
+    }
+
+    fn assemble(
+        &(shape, tally): &Self::Header,
+        lines: Lines,
+        _: Option<Secret>,
+    ) -> Result<Self, SnapshotError> {
+        Ok(Self::from_parts(shape, tally, lines))
+    }
+
+    fn check(&self) -> Result<(), Invalid> {
+        self.validate()
+    }
+}
+
+impl InPlace for YesNoFilter {
+    fn memory(&self) -> u64 {
+        self.memory_usage()
+    }
+}
+
+impl HashLookup for YesNoFilter {
+    #[inline(always)]
+    fn contains_each<K>(&self, keys: &[K], hash: impl Fn(&K) -> Hash, maybe: &mut Vec<bool>) {
+        self.contains_each(keys, hash, maybe);
+    }
+}
+
+impl Frozen<YesNoFilter> {
+    /// The number that the filter was [labelled](crate::YesNoFilterBuilder::label) with, or 0.
+    pub fn label(&self) -> u32 {
+        self.unchecked().label()
+    }
+
+    /// Number of different keys on the yes list.
+    pub fn yes_keys(&self) -> u64 {
+        self.unchecked().yes_keys()
+    }
+
+    /// Number of keys on the no list, repeated keys included.
+    pub fn no_keys(&self) -> u64 {
+        self.unchecked().no_keys()
+    }
+
+    /// The chance that a key on neither list is answered yes.
+    pub fn false_positive_rate(&self) -> f64 {
+        self.unchecked().false_positive_rate()
+    }
+}
