@@ -10,7 +10,7 @@ use arbitrary::{Result, Unstructured};
 use std::collections::{BTreeMap, BTreeSet};
 use twiceshy::{
     AdaptError, Answer, BuildError, Claim, CodedEntry, CodedFilter, CodedScheme, CodedStatistics,
-    Extensions, Hash, InsertError, Member, RemoveError, Selectors,
+    Extensions, Hash, InsertError, Member, RemoveError, Selectors, Snapshot,
 };
 
 /// What a model must know of a scheme.
@@ -460,11 +460,11 @@ impl<S: Spelling> Stage<S> {
     fn save_and_restore(&mut self) {
         let before = self.seen();
         let mut snapshot = Vec::new();
-        self.filter.save(&mut snapshot).expect("memory");
-        self.filter = CodedFilter::restore(&snapshot[..]).expect("what was saved");
+        self.filter.write_to(&mut snapshot).expect("memory");
+        self.filter = CodedFilter::read_from(&snapshot[..]).expect("what was saved");
         assert_eq!(self.seen(), before);
         let mut again = Vec::new();
-        self.filter.save(&mut again).expect("memory");
+        self.filter.write_to(&mut again).expect("memory");
         assert_eq!(again, snapshot);
     }
 

@@ -5,7 +5,7 @@ use arbitrary::{Result, Unstructured};
 use std::collections::BTreeMap;
 use twiceshy::{
     Answer, CodedFilter, CodedScheme, ExtensionFilter, Extensions, Hash, InsertError, Member,
-    RemoveError, Selectors, TelescopingFilter,
+    RemoveError, Selectors, Snapshot, TelescopingFilter,
 };
 
 const FLAGS_AT: usize = 12;
@@ -75,7 +75,7 @@ fn random(number: u128) -> Hash {
 /// A snapshot of a filter, with some bytes of its table or header changed, sealed.
 fn changed<S: CodedScheme>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut snapshot = Vec::new();
-    worn::<S>(bytes)?.save(&mut snapshot).expect("memory takes all");
+    worn::<S>(bytes)?.write_to(&mut snapshot).expect("memory takes all");
     for _ in 0..bytes.int_in_range(0..=20)? {
         let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
         snapshot[at] ^= bytes.arbitrary::<u8>()?;
@@ -97,8 +97,8 @@ fn changed<S: CodedScheme>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 /// # Panics
 /// As [`drive`].
 pub fn read(bytes: &[u8]) {
-    let telescoping = TelescopingFilter::restore(bytes);
-    let extending = ExtensionFilter::restore(bytes);
+    let telescoping = TelescopingFilter::read_from(bytes);
+    let extending = ExtensionFilter::read_from(bytes);
     assert!(telescoping.is_err() || extending.is_err(), "a filter of both schemes");
     if let Ok(filter) = telescoping {
         check(filter, bytes);
@@ -114,7 +114,7 @@ fn check<S: CodedScheme>(mut filter: CodedFilter<S>, bytes: &[u8]) {
     assert!(filter.iter().all(|entry| entry.quotient < filter.slots()));
     // Saved again, it knows nothing of a secret.
     let mut saved = Vec::new();
-    filter.save(&mut saved).expect("memory takes all");
+    filter.write_to(&mut saved).expect("memory takes all");
     if bytes[FLAGS_AT] & 1 == 0 && bytes[MARK_AT..MARK_AT + 8] == [0; 8] {
         assert_eq!(saved, bytes[..saved.len()], "another than was restored");
     }

@@ -6,8 +6,9 @@ use core::iter::repeat_n;
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use twiceshy::{
-    AdaptError, AdaptiveRangeFilter, Fingerprint, FrozenRangeFilter, GrowError, Hash, InsertError,
-    RangeAnswer, RangeClaim, RangeFilter, RangeKey, RejuvenateError, RemoveError, Secret,
+    AdaptError, AdaptiveRangeFilter, Fingerprint, Frozen, GrowError, Hash, InsertError,
+    KeyedSnapshot, RangeAnswer, RangeClaim, RangeFilter, RangeKey, RejuvenateError, RemoveError,
+    Secret, SecretMode,
 };
 
 /// Keys that scripts can count.
@@ -413,7 +414,7 @@ impl<K: Number> Stage<K> {
 
     fn saved(&self) -> Vec<u8> {
         let mut snapshot = Vec::new();
-        self.filter.save(&mut snapshot).expect("memory takes all");
+        self.filter.write_to(&mut snapshot, SecretMode::Omit).expect("memory takes all");
         snapshot
     }
 
@@ -422,12 +423,12 @@ impl<K: Number> Stage<K> {
         let mut snapshot = self.saved();
         let repairs = self.filter.adaptations();
         if by_plain {
-            let plain = RangeFilter::<K>::restore(&snapshot[..], Shape::secret());
+            let plain = RangeFilter::<K>::read_from(&snapshot[..], Some(Shape::secret()));
             let plain = plain.expect("what was saved");
             snapshot.clear();
-            plain.save(&mut snapshot).expect("memory takes all");
+            plain.write_to(&mut snapshot, SecretMode::Omit).expect("memory takes all");
         }
-        let restored = AdaptiveRangeFilter::restore(&snapshot[..], Shape::secret());
+        let restored = AdaptiveRangeFilter::read_from(&snapshot[..], Some(Shape::secret()));
         let restored = restored.expect("what was saved");
         assert!(restored.iter().eq(self.filter.iter()));
         assert_eq!(restored.adaptations(), if by_plain { 0 } else { repairs });
@@ -435,9 +436,9 @@ impl<K: Number> Stage<K> {
     }
 
     fn ask_frozen(&self, ranges: &[RangeInclusive<K>]) {
-        let frozen = FrozenRangeFilter::<K>::open(self.saved(), Shape::secret());
+        let frozen = Frozen::<RangeFilter<K>>::from_bytes(self.saved(), Some(Shape::secret()));
         let frozen = frozen.expect("what was saved");
-        frozen.verify().expect("what was saved");
+        frozen.validate().expect("what was saved");
         assert_eq!(frozen.len(), self.filter.len());
         assert!(self.members.0.keys().all(|&key| frozen.contains(key)));
         let ranges = [ranges, &self.repaired[..]].concat();
@@ -447,7 +448,7 @@ impl<K: Number> Stage<K> {
             assert_eq!(maybe, self.ask(range));
             assert_eq!(maybe, frozen.contains_range(range.clone()));
         }
-        let copy = frozen.to_adaptive_filter().expect("what was saved");
+        let copy = frozen.to_filter().expect("what was saved");
         assert!(copy.iter().eq(self.filter.iter()));
     }
 }

@@ -5,7 +5,8 @@ use crate::snapshot::{HEADER, seal};
 use arbitrary::{Result, Unstructured};
 use core::ops::RangeInclusive;
 use twiceshy::{
-    AdaptiveRangeFilter, FrozenRangeFilter, RangeAnswer, RangeFilter, Secret, SnapshotError,
+    AdaptiveRangeFilter, Frozen, KeyedSnapshot, RangeAnswer, RangeFilter, Secret, SecretMode,
+    SnapshotError,
 };
 
 const FLAGS_AT: usize = 12;
@@ -73,7 +74,7 @@ fn changed_of<K: Number>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         }
     }
     let mut snapshot = Vec::new();
-    filter.save(&mut snapshot).expect("memory takes all");
+    filter.write_to(&mut snapshot, SecretMode::Omit).expect("memory takes all");
     for _ in 0..bytes.int_in_range(0..=20)? {
         let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
         snapshot[at] ^= bytes.arbitrary::<u8>()?;
@@ -96,9 +97,9 @@ fn changed_of<K: Number>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 /// # Panics
 /// As [`drive`].
 pub fn read<K: Number>(bytes: &[u8]) {
-    let restored = AdaptiveRangeFilter::<K>::restore(bytes, secret());
-    assert_eq!(restored.is_ok(), RangeFilter::<K>::restore(bytes, secret()).is_ok());
-    let frozen = match FrozenRangeFilter::<K>::open(bytes.to_vec(), secret()) {
+    let restored = AdaptiveRangeFilter::<K>::read_from(bytes, Some(secret()));
+    assert_eq!(restored.is_ok(), RangeFilter::<K>::read_from(bytes, Some(secret())).is_ok());
+    let frozen = match Frozen::<RangeFilter<K>>::from_bytes(bytes.to_vec(), Some(secret())) {
         Ok(frozen) => frozen,
         Err(error) => {
             let too_long = matches!(error, SnapshotError::TooLong { .. });
@@ -113,7 +114,7 @@ pub fn read<K: Number>(bytes: &[u8]) {
     for (query, &maybe) in queries.iter().zip(&maybe) {
         assert_eq!(frozen.contains_range(query.clone()), maybe);
     }
-    let verified = frozen.verify();
+    let verified = frozen.validate();
     assert_eq!(verified.is_ok(), restored.is_ok(), "{verified:?}, but {restored:?}");
     assert_eq!(verified.is_ok(), frozen.to_filter().is_ok());
     let Ok(mut filter) = restored else { return };
@@ -126,7 +127,7 @@ pub fn read<K: Number>(bytes: &[u8]) {
     // Saved again, it has the mark of the secret and not the secret.
     if bytes[FLAGS_AT] & 1 == 0 && bytes[MARK_AT..MARK_AT + 8] != [0; 8] {
         let mut saved = Vec::new();
-        filter.save(&mut saved).expect("memory takes all");
+        filter.write_to(&mut saved, SecretMode::Omit).expect("memory takes all");
         assert_eq!(saved, bytes, "another than was restored");
     }
     for query in queries.iter().take(40) {

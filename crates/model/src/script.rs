@@ -5,7 +5,7 @@ use arbitrary::{Result, Unstructured};
 use core::ops::RangeInclusive;
 use twiceshy::{
     AdaptError, AdaptiveQuotientFilter, Answer, BuildError, GrowError, Hash, InsertError, Member,
-    MergeError, Parameters, RemoveError, ValueError,
+    MergeError, Parameters, RemoveError, Snapshot, ValueError,
 };
 
 /// Where the hashes of a script lie.
@@ -219,9 +219,9 @@ impl Stage {
             29..=30 => self.resize(bytes)?,
             31 => {
                 let mut snapshot = Vec::new();
-                self.filter.save(&mut snapshot).expect("memory");
+                self.filter.write_to(&mut snapshot).expect("memory");
                 self.filter =
-                    AdaptiveQuotientFilter::restore(&snapshot[..]).expect("what was saved");
+                    AdaptiveQuotientFilter::read_from(&snapshot[..]).expect("what was saved");
             }
             _ => assert_eq!(self.filter.contains(hash), self.model.contains(hash)),
         }

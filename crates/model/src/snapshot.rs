@@ -3,7 +3,8 @@
 use arbitrary::{Result, Unstructured};
 use core::ops::Range;
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, Concurrent, Entry, FrozenFilter, Hash, Member, SnapshotError,
+    AdaptiveQuotientFilter, Answer, Concurrent, Entry, Frozen, Hash, Member, Snapshot,
+    SnapshotError,
 };
 
 /// Bytes of a header; the table follows.
@@ -123,7 +124,7 @@ fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         }
     }
     let mut snapshot = Vec::new();
-    filter.save(&mut snapshot).expect("memory takes all");
+    filter.write_to(&mut snapshot).expect("memory takes all");
     for _ in 0..bytes.int_in_range(0..=20)? {
         let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
         snapshot[at] ^= bytes.arbitrary::<u8>()?;
@@ -155,7 +156,7 @@ fn changed_shards(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         }
     }
     let mut snapshot = Vec::new();
-    filter.save(&mut snapshot).expect("memory takes all");
+    filter.write_to(&mut snapshot).expect("memory takes all");
     for _ in 0..bytes.int_in_range(0..=10)? {
         let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
         snapshot[at] ^= bytes.arbitrary::<u8>()?;
@@ -182,10 +183,10 @@ fn changed_shards(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 /// # Panics
 /// If not.
 pub fn read_shards(bytes: &[u8]) {
-    let Ok(filter) = Concurrent::<AdaptiveQuotientFilter>::restore(bytes) else { return };
+    let Ok(filter) = Concurrent::<AdaptiveQuotientFilter>::read_from(bytes) else { return };
     filter.validate().expect("it was validated");
     let mut saved = Vec::new();
-    filter.save(&mut saved).expect("memory takes all");
+    filter.write_to(&mut saved).expect("memory takes all");
     assert!(bytes.starts_with(&saved), "another than was restored");
     let queries = queries(64);
     let mut maybe = Vec::new();
@@ -210,8 +211,8 @@ pub fn read_shards(bytes: &[u8]) {
 /// # Panics
 /// As [`drive`].
 pub fn read(bytes: &[u8]) {
-    let restored = AdaptiveQuotientFilter::restore(bytes);
-    let frozen = match FrozenFilter::open(bytes.to_vec()) {
+    let restored = AdaptiveQuotientFilter::read_from(bytes);
+    let frozen = match Frozen::<AdaptiveQuotientFilter>::from_bytes(bytes.to_vec()) {
         Ok(frozen) => frozen,
         Err(error) => {
             let too_long = matches!(error, SnapshotError::TooLong { .. });
@@ -226,7 +227,7 @@ pub fn read(bytes: &[u8]) {
     for (&query, &maybe) in queries.iter().zip(&maybe) {
         assert_eq!(frozen.contains(query), maybe);
     }
-    let verified = frozen.verify();
+    let verified = frozen.validate();
     assert_eq!(verified.is_ok(), restored.is_ok(), "{verified:?}, but {restored:?}");
     assert_eq!(verified.is_ok(), frozen.to_filter().is_ok());
     let Ok(filter) = restored else { return };

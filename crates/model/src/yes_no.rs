@@ -3,7 +3,7 @@
 use crate::snapshot::seal;
 use arbitrary::{Result, Unstructured};
 use std::collections::BTreeSet;
-use twiceshy::{BuildError, Delta, Hash, YesNoFilter};
+use twiceshy::{BuildError, Delta, Frozen, Hash, Snapshot, SnapshotError, YesNoFilter};
 
 /// Takes bytes for lists, which are built, changed and updated, or for a file of either kind.
 ///
@@ -24,13 +24,43 @@ pub fn drive(bytes: &[u8]) {
     }
 }
 
+/// Asks a snapshot in place, whatever it is; it is valid just if it can be read.
+fn ask_frozen(bytes: &[u8]) {
+    let read = YesNoFilter::read_from(bytes);
+    let frozen = match Frozen::<YesNoFilter>::from_bytes(bytes.to_vec()) {
+        Ok(frozen) => frozen,
+        Err(error) => {
+            let too_long = matches!(error, SnapshotError::TooLong { .. });
+            assert!(read.is_err() || too_long, "refused, but read: {error}");
+            return;
+        }
+    };
+    let hashes: Vec<Hash> = (0..64)
+        .flat_map(|number: u128| {
+            [number << 121, !(number << 119), number.wrapping_mul(u128::MAX / 61)]
+        })
+        .map(Hash::from_u128)
+        .collect();
+    let mut answers = Vec::new();
+    frozen.contains_many(&hashes, &mut answers);
+    for (&hash, &answer) in hashes.iter().zip(&answers) {
+        assert_eq!(frozen.contains(hash), answer);
+    }
+    assert_eq!(frozen.validate().is_ok(), read.is_ok());
+    assert_eq!(frozen.to_filter().is_ok(), read.is_ok());
+    let Ok(filter) = read else { return };
+    assert_eq!((frozen.label(), frozen.yes_keys()), (filter.label(), filter.yes_keys()));
+    assert!(hashes.iter().zip(&answers).all(|(&hash, &answer)| filter.contains(hash) == answer));
+}
+
 /// Reads a snapshot and a delta: each is refused, or valid.
 fn read(bytes: &[u8]) {
-    if let Ok(filter) = YesNoFilter::restore(bytes) {
+    ask_frozen(bytes);
+    if let Ok(filter) = YesNoFilter::read_from(bytes) {
         filter.validate().expect("what is restored is valid");
         let mut again = Vec::new();
-        filter.save(&mut again).expect("memory takes it");
-        assert!(YesNoFilter::restore(&again[..]).is_ok_and(|other| other == filter));
+        filter.write_to(&mut again).expect("memory takes it");
+        assert!(YesNoFilter::read_from(&again[..]).is_ok_and(|other| other == filter));
     }
     let base = YesNoFilter::build(&[], &[], 0.5).expect("a small filter");
     if let Ok(delta) = Delta::from_bytes(bytes)
@@ -120,8 +150,8 @@ fn update(old: &YesNoFilter, new: &YesNoFilter, bytes: &mut Unstructured<'_>) ->
 /// A snapshot that was changed, and sealed again, is refused or valid.
 fn change(filter: &YesNoFilter, bytes: &mut Unstructured<'_>) -> Result<()> {
     let mut snapshot = Vec::new();
-    filter.save(&mut snapshot).expect("memory takes it");
-    assert!(YesNoFilter::restore(&snapshot[..]).is_ok_and(|other| other == *filter));
+    filter.write_to(&mut snapshot).expect("memory takes it");
+    assert!(YesNoFilter::read_from(&snapshot[..]).is_ok_and(|other| other == *filter));
     for _ in 0..bytes.int_in_range(1..=3)? {
         let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
         snapshot[at] ^= bytes.int_in_range(1..=255u8)?;

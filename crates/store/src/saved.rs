@@ -205,7 +205,7 @@ const SUFFIX: &str = ".snapshot";
 pub(crate) fn is_our_file(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let unfinished = || {
-        // As `save_to` names it: hidden, with the number of the process and a count.
+        // As `save` names it: hidden, with the number of the process and a count.
         let (name, rest) = name.strip_prefix('.')?.rsplit_once(SUFFIX)?;
         let (process, count) = rest.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?;
         (is_number(process, 10) && is_number(count, 10)).then_some(name)

@@ -40,7 +40,7 @@ pub(crate) fn run(seconds: u64, seed: u64) -> Result<(), String> {
     std::panic::set_hook(Box::new(|_| {}));
     let time = Duration::from_secs(seconds);
     let start = Instant::now();
-    let (retry_from, end) = (start + (time - time / RETRY_SHARE), start + time);
+    let (retry_from, end) = (start + time * (RETRY_SHARE - 1) / RETRY_SHARE, start + time);
     let shared = Shared { coverage: Mutex::default(), lanes: Mutex::default(), retry_from, end };
     thread::scope(|scope| {
         let lanes: [fn(&Shared, u64); 2] = [

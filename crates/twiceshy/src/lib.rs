@@ -51,5 +51,5 @@ pub use range::{
     RangeFilter, RangeKey, RangePlan,
 };
 pub use reverse_map::MemoryMap;
-pub use snapshot::{FrozenFilter, FrozenRangeFilter, SnapshotError};
+pub use snapshot::{Frozen, KeyedSnapshot, SecretMode, Snapshot, SnapshotError};
 pub use traits::{AdaptiveFilter, Dynamic, Filter, Removable, ReverseMap};

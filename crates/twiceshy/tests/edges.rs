@@ -2,7 +2,7 @@
 
 use twiceshy::{
     AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, KeyedHasher,
-    Member, MergeError, RemoveError, Secret, ValueError,
+    Member, MergeError, RemoveError, Secret, Snapshot, ValueError,
 };
 
 /// 16 slots of 8 bits: the first digit is the quotient, then two a digit.
@@ -105,8 +105,8 @@ fn a_restored_filter_that_is_too_full_to_grow_takes_many_back() {
     (0..13).for_each(|index| filter.insert(member(2 * index)).unwrap());
     filter.bury(member(0)).unwrap();
     let mut snapshot = Vec::new();
-    filter.save(&mut snapshot).unwrap();
-    let mut restored = AdaptiveQuotientFilter::restore(&snapshot[..]).unwrap();
+    filter.write_to(&mut snapshot).unwrap();
+    let mut restored = AdaptiveQuotientFilter::read_from(&snapshot[..]).unwrap();
 
     // The first takes the tombstone's place, and leaves it when there is no room for all.
     let many: Vec<Hash> = (0..32).map(member).collect();

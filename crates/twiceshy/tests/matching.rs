@@ -4,7 +4,10 @@
 mod keys;
 
 use std::path::PathBuf;
-use twiceshy::{BuildError, Keyed, Matching, MatchingFilter, SnapshotError, YesNoFilter};
+use twiceshy::{
+    BuildError, Keyed, KeyedSnapshot, Matching, MatchingFilter, SecretMode, SnapshotError,
+    YesNoFilter,
+};
 
 /// So low that no other key is answered yes by chance.
 const RATE: f64 = 1e-9;
@@ -81,14 +84,14 @@ fn unknown_labels_are_refused() {
     assert!(matches!(error, SnapshotError::UnknownMatching { label: 77 }), "{error}");
     let list = built(Matching::Url, &["a.example/b"], &[]).unwrap();
     let mut file = Vec::new();
-    list.keyed().ship(&mut file).unwrap();
-    let list = MatchingFilter::try_from(Keyed::shipped(&file[..]).unwrap()).unwrap();
+    list.keyed().write_to(&mut file, SecretMode::Include).unwrap();
+    let list = MatchingFilter::try_from(Keyed::read_from(&file[..], None).unwrap()).unwrap();
     assert_eq!(list.matching(), Matching::Url);
 }
 
 fn fixture(name: &str) -> MatchingFilter {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-    MatchingFilter::shipped_from(path).unwrap()
+    MatchingFilter::open(path).unwrap()
 }
 
 /// Lists by a version that made no ASCII form of names, from these lines: `Evil.example`,

@@ -4,7 +4,7 @@ use std::iter::repeat_n;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use twiceshy::{
     AdaptError, AdaptiveBloomFilter, AdaptiveQuotientFilter, Answer, BuildError, Claim, Entry,
-    Hash, InsertError, Key, Keyed, KeyedHasher, Member, MergeError, Secret, Statistics,
+    Hash, InsertError, Key, Keyed, KeyedHasher, Member, MergeError, Secret, Snapshot, Statistics,
 };
 
 /// The most members that one fingerprint can stand for, and a filter.
@@ -25,7 +25,7 @@ fn claim(filter: &AdaptiveQuotientFilter, query: Hash) -> Claim {
 
 fn contents(filter: &AdaptiveQuotientFilter) -> (Vec<Entry>, Statistics, Vec<u8>) {
     let mut snapshot = Vec::new();
-    filter.save(&mut snapshot).unwrap();
+    filter.write_to(&mut snapshot).unwrap();
     (filter.iter().collect(), filter.statistics(), snapshot)
 }
 
@@ -63,7 +63,7 @@ fn insert_many_changes_nothing_if_a_hash_panics() {
         assert!(inserted.is_err());
         assert!(contents(keyed.filter()) == before);
         keyed.filter().validate().unwrap();
-        AdaptiveQuotientFilter::restore(&before.2[..]).unwrap();
+        AdaptiveQuotientFilter::read_from(&before.2[..]).unwrap();
     }
 }
 
@@ -203,8 +203,8 @@ fn filter_counts_2_to_the_62_members_and_no_more() {
     // What is inserted once is never refused for that, and can be saved.
     filter.insert(other).unwrap();
     let mut snapshot = Vec::new();
-    filter.save(&mut snapshot).unwrap();
-    assert_eq!(AdaptiveQuotientFilter::restore(&snapshot[..]).unwrap().len(), filter.len());
+    filter.write_to(&mut snapshot).unwrap();
+    assert_eq!(AdaptiveQuotientFilter::read_from(&snapshot[..]).unwrap().len(), filter.len());
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn expected_rate_does_not_count_tombstones() {
     assert_eq!(filter.statistics().fingerprints, 20);
     assert_eq!(counted(&filter), 12);
 
-    let restored = AdaptiveQuotientFilter::restore(&contents(&filter).2[..]).unwrap();
+    let restored = AdaptiveQuotientFilter::read_from(&contents(&filter).2[..]).unwrap();
     let merged = AdaptiveQuotientFilter::merged(&[&filter]).unwrap();
     let doubled = filter.doubled().unwrap();
     for copy in [&restored, &merged, &doubled] {

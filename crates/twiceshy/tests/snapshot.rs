@@ -9,13 +9,15 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, FrozenFilter, Hash, Keyed, KeyedHasher, Member, Secret,
-    SnapshotError,
+    AdaptiveQuotientFilter, Answer, Frozen, Hash, Keyed, KeyedHasher, KeyedSnapshot, Member,
+    Secret, SecretMode, Snapshot, SnapshotError,
 };
 use twiceshy_model::snapshot::{HEADER, drive, read, seal};
 
 const SLOTS_AT: usize = 16;
 const LINE: usize = 64;
+
+type FrozenFilter = Frozen<AdaptiveQuotientFilter>;
 
 /// Numbers that look random.
 struct Numbers(u64, KeyedHasher);
@@ -81,12 +83,12 @@ fn build(slots: u64, remainder_bits: u32, value_bits: u32) -> AdaptiveQuotientFi
 
 fn saved(filter: &AdaptiveQuotientFilter) -> Vec<u8> {
     let mut bytes = Vec::new();
-    filter.save(&mut bytes).unwrap();
+    filter.write_to(&mut bytes).unwrap();
     bytes
 }
 
 fn restored(bytes: &[u8]) -> Result<AdaptiveQuotientFilter, SnapshotError> {
-    AdaptiveQuotientFilter::restore(bytes)
+    AdaptiveQuotientFilter::read_from(bytes)
 }
 
 fn assert_same(a: &AdaptiveQuotientFilter, b: &AdaptiveQuotientFilter) {
@@ -101,8 +103,8 @@ fn round_trip(filter: &AdaptiveQuotientFilter) {
     let bytes = saved(filter);
     assert_same(filter, &restored(&bytes).unwrap());
     read(&bytes);
-    let frozen = FrozenFilter::open(bytes).unwrap();
-    frozen.verify().unwrap();
+    let frozen = FrozenFilter::from_bytes(bytes).unwrap();
+    frozen.validate().unwrap();
     assert_same(filter, &frozen.to_filter().unwrap());
     assert_eq!(frozen.parameters(), filter.parameters());
     assert_eq!(frozen.len(), filter.len());
@@ -194,7 +196,7 @@ fn crowded() -> AdaptiveQuotientFilter {
 fn crowded_filters_come_back_and_are_asked_exactly() {
     let filter = crowded();
     round_trip(&filter);
-    let frozen = FrozenFilter::open(saved(&filter)).unwrap();
+    let frozen = FrozenFilter::from_bytes(saved(&filter)).unwrap();
     let stored: Vec<_> = filter.iter().map(|entry| entry.fingerprint).collect();
     let mut numbers = Numbers::new(6);
     for _ in 0..5000 {
@@ -221,12 +223,12 @@ fn endless_runs_are_not_followed_for_ever() {
         for first in [spill, 0] {
             bytes[HEADER] = first;
             seal(&mut bytes);
-            let frozen = FrozenFilter::open(bytes.clone()).unwrap();
+            let frozen = FrozenFilter::from_bytes(bytes.clone()).unwrap();
             for number in 0..64 {
                 frozen.contains(Hash::from_u128(number << 122));
                 frozen.contains(Hash::from_u128(number << 98));
             }
-            assert!(frozen.verify().is_err() && frozen.to_filter().is_err());
+            assert!(frozen.validate().is_err() && frozen.to_filter().is_err());
         }
     }
 }
@@ -240,7 +242,7 @@ fn crafted(slots: u64, spill: u8, bits: impl IntoIterator<Item = usize>) -> Froz
     }
     seal(&mut bytes);
     read(&bytes);
-    FrozenFilter::open(bytes).unwrap()
+    FrozenFilter::from_bytes(bytes).unwrap()
 }
 
 const OCCUPIED: usize = 8;
@@ -275,7 +277,7 @@ fn small_with_secret() -> Vec<u8> {
     let filter = worn(build(20, 5, 0), 20, 4);
     let mut bytes = Vec::new();
     let keyed = Keyed::<u64, _>::new(filter, Secret::from_bytes([9; 16]));
-    keyed.save_with_secret(&mut bytes).unwrap();
+    keyed.write_to(&mut bytes, SecretMode::Include).unwrap();
     bytes
 }
 
@@ -284,7 +286,7 @@ fn every_truncation_is_noticed() {
     for bytes in [small(), small_with_secret()] {
         for length in 0..bytes.len() {
             let cut = bytes[..length].to_vec();
-            for error in [restored(&cut).unwrap_err(), FrozenFilter::open(cut).unwrap_err()] {
+            for error in [restored(&cut).unwrap_err(), FrozenFilter::from_bytes(cut).unwrap_err()] {
                 assert!(matches!(error, SnapshotError::Truncated { .. }), "{length}: {error}");
             }
         }
@@ -299,8 +301,8 @@ fn every_bit_counts() {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(restored(&flipped).is_err(), "bit {bit}");
-            let opened = FrozenFilter::open(flipped);
-            assert!(opened.and_then(|frozen| frozen.verify()).is_err(), "bit {bit}");
+            let opened = FrozenFilter::from_bytes(flipped);
+            assert!(opened.and_then(|frozen| frozen.validate()).is_err(), "bit {bit}");
         }
     }
 }
@@ -338,9 +340,9 @@ fn what_follows_is_left_or_refused() {
     let mut bytes = small();
     bytes.push(7);
     let mut rest = &bytes[..];
-    AdaptiveQuotientFilter::restore(&mut rest).unwrap();
+    AdaptiveQuotientFilter::read_from(&mut rest).unwrap();
     assert_eq!(rest, [7]);
-    let error = FrozenFilter::open(bytes).unwrap_err();
+    let error = FrozenFilter::from_bytes(bytes).unwrap_err();
     assert!(matches!(error, SnapshotError::TooLong { .. }), "{error}");
 }
 
@@ -470,7 +472,7 @@ fn absurd_sizes_end_with_the_file() {
             matches!(error, SnapshotError::Truncated { .. } | SnapshotError::Memory { .. }),
             "{error}"
         );
-        let error = FrozenFilter::open(crafted).unwrap_err();
+        let error = FrozenFilter::from_bytes(crafted).unwrap_err();
         assert!(matches!(error, SnapshotError::Truncated { .. }), "{error}");
     }
 }
@@ -503,15 +505,15 @@ fn files_are_replaced_opened_and_restored() {
     let folder = Folder::new("files");
     let path = folder.0.join("filter");
     let old = worn(build(500, 9, 0), 400, 1);
-    old.save_to(&path).unwrap();
-    let opened = FrozenFilter::open_file(&path).unwrap();
+    old.save(&path).unwrap();
+    let opened = FrozenFilter::open(&path).unwrap();
     let new = worn(build(900, 7, 0), 400, 2);
-    new.save_to(&path).unwrap();
+    new.save(&path).unwrap();
     assert_eq!(folder.names(), ["filter"]);
     // What was opened before stays as it was.
     assert_same(&old, &opened.to_filter().unwrap());
-    assert_same(&new, &FrozenFilter::open_file(&path).unwrap().to_filter().unwrap());
-    assert_same(&new, &AdaptiveQuotientFilter::restore_from(&path).unwrap());
+    assert_same(&new, &FrozenFilter::open(&path).unwrap().to_filter().unwrap());
+    assert_same(&new, &AdaptiveQuotientFilter::open(&path).unwrap());
 }
 
 /// A mapped file that is truncated would kill the process.
@@ -520,10 +522,10 @@ fn truncating_an_opened_file_changes_no_answer() {
     let folder = Folder::new("truncated");
     let path = folder.0.join("filter");
     let filter = worn(build(5000, 9, 0), 4000, 1);
-    filter.save_to(&path).unwrap();
-    let opened = FrozenFilter::open_file(&path).unwrap();
+    filter.save(&path).unwrap();
+    let opened = FrozenFilter::open(&path).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-    opened.verify().unwrap();
+    opened.validate().unwrap();
     assert_same(&filter, &opened.to_filter().unwrap());
 }
 
@@ -533,9 +535,9 @@ fn errors_name_the_file_and_leave_it() {
     let filter = build(20, 5, 0);
     let missing = folder.0.join("no-such-folder").join("filter");
     for error in [
-        filter.save_to(&missing).unwrap_err(),
-        AdaptiveQuotientFilter::restore_from(&missing).unwrap_err(),
-        FrozenFilter::open_file(&missing).unwrap_err(),
+        filter.save(&missing).unwrap_err(),
+        AdaptiveQuotientFilter::open(&missing).unwrap_err(),
+        FrozenFilter::open(&missing).unwrap_err(),
     ] {
         assert!(error.to_string().contains("no-such-folder"), "{error}");
         assert!(matches!(error.cause(), SnapshotError::Io(_)));
@@ -543,11 +545,11 @@ fn errors_name_the_file_and_leave_it() {
     // A folder can't be replaced by a file.
     let occupied = folder.0.join("occupied");
     std::fs::create_dir(&occupied).unwrap();
-    assert!(filter.save_to(&occupied).is_err());
+    assert!(filter.save(&occupied).is_err());
     assert_eq!(folder.names(), ["occupied"]);
     let empty = folder.0.join("empty");
     std::fs::write(&empty, b"").unwrap();
-    let error = FrozenFilter::open_file(&empty).unwrap_err();
+    let error = FrozenFilter::open(&empty).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::Truncated { .. }), "{error}");
 }
 
@@ -555,7 +557,7 @@ fn errors_name_the_file_and_leave_it() {
 fn a_writer_that_is_full_is_an_error() {
     let filter = build(20, 5, 0);
     let mut room = [0; 300];
-    assert!(matches!(filter.save(&mut room[..]), Err(SnapshotError::Io(_))));
+    assert!(matches!(filter.write_to(&mut room[..]), Err(SnapshotError::Io(_))));
 }
 
 type Restored = Result<Keyed<u64, AdaptiveQuotientFilter>, SnapshotError>;
@@ -571,32 +573,33 @@ fn secrets_are_saved_only_if_asked_for() {
     (0..100).for_each(|key| keyed.insert(&key).unwrap());
     let holds = |bytes: &[u8]| bytes.windows(16).any(|window| window == secret.expose());
     let (mut without, mut with) = (Vec::new(), Vec::new());
-    keyed.save(&mut without).unwrap();
-    keyed.save_with_secret(&mut with).unwrap();
+    keyed.write_to(&mut without, SecretMode::Omit).unwrap();
+    keyed.write_to(&mut with, SecretMode::Include).unwrap();
     assert!(!holds(&without) && !holds(&saved(keyed.filter())) && holds(&with));
 
     let other = || Secret::from_bytes([1; 16]);
     let good: [Restored; 3] = [
-        Keyed::restore(&without[..], secret.clone()),
-        Keyed::restore(&with[..], secret.clone()),
-        Keyed::restore_with_secret(&with[..]),
+        Keyed::read_from(&without[..], Some(secret.clone())),
+        Keyed::read_from(&with[..], Some(secret.clone())),
+        Keyed::read_from(&with[..], None),
     ];
     for keyed in good {
         let keyed = keyed.unwrap();
         assert!((0..100).all(|key| keyed.contains(&key)));
     }
     let wrong: [Restored; 2] =
-        [Keyed::restore(&without[..], other()), Keyed::restore(&with[..], other())];
+        [Keyed::read_from(&without[..], Some(other())), Keyed::read_from(&with[..], Some(other()))];
     assert!(wrong.into_iter().all(|error| matches!(error, Err(SnapshotError::OtherSecret))));
-    let none: Restored = Keyed::restore_with_secret(&without[..]);
+    let none: Restored = Keyed::read_from(&without[..], None);
     assert!(matches!(none, Err(SnapshotError::NoSecret)));
 
-    let frozen = Keyed::<u64, FrozenFilter>::open(with.clone(), secret.clone()).unwrap();
-    frozen.filter().verify().unwrap();
+    let frozen =
+        Keyed::<u64, FrozenFilter>::from_bytes(with.clone(), Some(secret.clone())).unwrap();
+    frozen.filter().validate().unwrap();
     let mut maybe = Vec::new();
     frozen.contains_many(&(0..100).collect::<Vec<u64>>(), &mut maybe);
     assert!(maybe.into_iter().all(|maybe| maybe));
-    let error = Keyed::<u64, FrozenFilter>::open(with, other()).unwrap_err();
+    let error = Keyed::<u64, FrozenFilter>::from_bytes(with, Some(other())).unwrap_err();
     assert!(matches!(error, SnapshotError::OtherSecret));
 }
 
@@ -608,24 +611,27 @@ fn a_filter_that_is_restored_alone_forgets_its_secret() {
     let secret = || keyed.secret().clone();
     let other = || Secret::from_bytes([1; 16]);
     let (mut marked, mut with) = (Vec::new(), Vec::new());
-    keyed.save(&mut marked).unwrap();
-    keyed.save_with_secret(&mut with).unwrap();
+    keyed.write_to(&mut marked, SecretMode::Omit).unwrap();
+    keyed.write_to(&mut with, SecretMode::Include).unwrap();
     for bytes in [&marked, &with] {
         let alone = restored(bytes).unwrap();
-        let frozen = FrozenFilter::open(bytes.clone()).unwrap();
+        let frozen = FrozenFilter::from_bytes(bytes.clone()).unwrap();
         assert_same(&alone, &frozen.to_filter().unwrap());
         // So any secret is taken now, but the right one is told from others again.
         let bytes = saved(&alone);
-        let wrong: Keyed<u64, _> = Keyed::restore(&bytes[..], other()).unwrap();
+        let wrong: Keyed<u64, AdaptiveQuotientFilter> =
+            Keyed::read_from(&bytes[..], Some(other())).unwrap();
         assert_eq!(wrong.len(), 1);
-        let right: Keyed<u64, _> = Keyed::restore(&bytes[..], secret()).unwrap();
+        let right: Keyed<u64, AdaptiveQuotientFilter> =
+            Keyed::read_from(&bytes[..], Some(secret())).unwrap();
         let mut again = Vec::new();
-        right.save(&mut again).unwrap();
+        right.write_to(&mut again, SecretMode::Omit).unwrap();
         assert_eq!(again, marked);
         // A copy of a frozen filter for keys has never forgotten it.
-        let frozen = Keyed::<u64, FrozenFilter>::open(marked.clone(), secret()).unwrap();
+        let frozen =
+            Keyed::<u64, FrozenFilter>::from_bytes(marked.clone(), Some(secret())).unwrap();
         let mut copied = Vec::new();
-        frozen.to_filter().unwrap().save(&mut copied).unwrap();
+        frozen.to_filter().unwrap().write_to(&mut copied, SecretMode::Omit).unwrap();
         assert_eq!(copied, marked);
     }
 }
@@ -654,14 +660,15 @@ fn a_secret_section_is_a_secret_its_mark_and_zeros() {
 #[test]
 fn a_file_with_the_secret_is_its_owners() {
     use std::os::unix::fs::PermissionsExt;
+    type Users = Keyed<str, AdaptiveQuotientFilter>;
     let folder = Folder::new("secret");
     let path = folder.0.join("filter");
-    let keyed = AdaptiveQuotientFilter::builder().capacity(10).build_keyed::<str>().unwrap();
-    keyed.save_with_secret_to(&path).unwrap();
+    let keyed: Users = AdaptiveQuotientFilter::builder().capacity(10).build_keyed().unwrap();
+    keyed.save(&path, SecretMode::Include).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    Keyed::<str, _>::restore_with_secret_from(&path).unwrap();
-    Keyed::<str, _>::restore_from(&path, keyed.secret().clone()).unwrap();
-    let error = Keyed::<str, _>::restore_from(&path, Secret::from_bytes([0; 16])).unwrap_err();
+    Users::open(&path, None).unwrap();
+    Users::open(&path, Some(keyed.secret().clone())).unwrap();
+    let error = Users::open(&path, Some(Secret::from_bytes([0; 16]))).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::OtherSecret));
     assert!(error.to_string().contains("filter: "), "{error}");
 }
@@ -688,7 +695,7 @@ fn version_1_is_read_and_written_for_ever() {
     let secret = Secret::from_bytes(*b"not very secret.");
     let keyed = Keyed::<u64, _>::new(worn(build(30, 5, 0), 25, 8), secret);
     let mut bytes = Vec::new();
-    keyed.save_with_secret(&mut bytes).unwrap();
+    keyed.write_to(&mut bytes, SecretMode::Include).unwrap();
     compare_with_fixture("v1-with-secret.twiceshy", &bytes);
 }
 

@@ -1,7 +1,9 @@
 //! Filters of yes and no lists: random lists against the lists, and lists of real size.
 
 use proptest::prelude::*;
-use twiceshy::{Keyed, Secret, SnapshotError, YesNoFilter};
+use twiceshy::{
+    Frozen, Keyed, KeyedSnapshot, Secret, SecretMode, Snapshot, SnapshotError, YesNoFilter,
+};
 use twiceshy_model::yes_no::drive;
 
 proptest! {
@@ -32,7 +34,7 @@ fn lists_of_real_size_are_right_and_small() {
         assert!(answers.iter().all(|&other| other == answer));
     }
     let mut file = Vec::new();
-    filter.ship(&mut file).unwrap();
+    filter.write_to(&mut file, SecretMode::Include).unwrap();
     // The least that is possible is 8.02.
     assert!((file.len() * 8) as f64 / 200_000.0 < 10.3, "{} bytes", file.len());
     let strangers: Vec<u64> = (1 << 40..(1 << 40) + 1_000_000).collect();
@@ -41,24 +43,125 @@ fn lists_of_real_size_are_right_and_small() {
     assert!((3000..3906 + 350).contains(&wrong), "{wrong} of a million at a rate of 1/256");
 }
 
+/// Compares with a file of the first version of the format. If it is missing, it is written,
+/// to be looked at and kept.
+#[test]
+fn version_1_is_read_and_written_for_ever() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/v1-list.twiceshy");
+    let (yes, no): (Vec<u64>, Vec<u64>) = ((0..60).collect(), (60..400).collect());
+    let builder = YesNoFilter::builder().false_positive_rate(1.0 / 64.0).label(7);
+    let builder = builder.secret(Secret::from_bytes(*b"not very secret."));
+    let mut bytes = Vec::new();
+    let filter = builder.build_keyed::<u64, u64>(&yes, &no).unwrap();
+    filter.write_to(&mut bytes, SecretMode::Include).unwrap();
+    let Ok(kept) = std::fs::read(path) else {
+        std::fs::write(path, &bytes).unwrap();
+        panic!("the file was missing, and is written now");
+    };
+    let read = Keyed::<u64, YesNoFilter>::open(path, None).unwrap();
+    assert!(yes.iter().all(|key| read.contains(key)) && !no.iter().any(|key| read.contains(key)));
+    assert_eq!(read.filter().label(), 7);
+    assert!(kept == bytes, "it would be written differently today");
+}
+
+#[test]
+fn frozen_list_answers_as_the_filter_does() {
+    type List = Keyed<u64, YesNoFilter>;
+    type FrozenList = Keyed<u64, Frozen<YesNoFilter>>;
+    let path = std::env::temp_dir().join(format!("twiceshy-list-{}", std::process::id()));
+    let (yes, no): (Vec<u64>, Vec<u64>) = ((0..5000).collect(), (5000..9000).collect());
+    let filter = List::build(&yes, &no, 0.01).unwrap();
+    filter.save(&path, SecretMode::Include).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let keys: Vec<u64> = (0..20_000).collect();
+    let (mut expected, mut answers) = (Vec::new(), Vec::new());
+    filter.contains_many(&keys, &mut expected);
+    for frozen in [
+        FrozenList::open(&path, None).unwrap(),
+        FrozenList::from_bytes(bytes.clone(), Some(filter.secret().clone())).unwrap(),
+    ] {
+        frozen.contains_many(&keys, &mut answers);
+        assert_eq!(answers, expected);
+        assert!(keys.iter().zip(&expected).all(|(key, &yes)| frozen.contains(key) == yes));
+        frozen.filter().validate().unwrap();
+        assert!(*frozen.to_filter().unwrap().filter() == *filter.filter());
+        // A copy of the file.
+        let mut again = Vec::new();
+        frozen.write_to(&mut again, SecretMode::Include).unwrap();
+        assert!(again == bytes);
+    }
+    let error = FrozenList::open(&path, Some(Secret::from_bytes([1; 16]))).unwrap_err();
+    assert!(matches!(error.cause(), SnapshotError::OtherSecret), "{error}");
+    filter.save(&path, SecretMode::Omit).unwrap();
+    let error = FrozenList::open(&path, None).unwrap_err();
+    assert!(matches!(error.cause(), SnapshotError::NoSecret), "{error}");
+    FrozenList::open(&path, Some(filter.secret().clone())).unwrap();
+    std::fs::remove_file(path).unwrap();
+}
+
+/// A list of which only the header is right: every lookup ends.
+#[test]
+fn frozen_list_of_nonsense_is_asked() {
+    let yes: Vec<u64> = (0..20_000).collect();
+    let filter = Keyed::<u64, YesNoFilter>::build(&yes, &[], 0.01).unwrap();
+    let mut bytes = Vec::new();
+    filter.write_to(&mut bytes, SecretMode::Include).unwrap();
+    for byte in [0, 0x55, 0xaa, 0x0f, 0x80, 0xff] {
+        let mut nonsense = bytes.clone();
+        let end = nonsense.len() - 128;
+        nonsense[128..end].fill(byte);
+        let frozen = Keyed::<u64, Frozen<YesNoFilter>>::from_bytes(nonsense, None).unwrap();
+        let mut answers = Vec::new();
+        frozen.contains_many(&yes, &mut answers);
+        assert!(yes.iter().zip(answers).all(|(key, answer)| frozen.contains(key) == answer));
+        assert!(frozen.filter().validate().is_err());
+    }
+}
+
+/// Copying a damaged list doesn't make it look whole.
+#[test]
+fn copy_of_damaged_frozen_list_is_damaged() {
+    let filter = Keyed::<u64, YesNoFilter>::build(&[1, 2, 3], &[], 0.01).unwrap();
+    let (mut bytes, mut copy) = (Vec::new(), Vec::new());
+    filter.write_to(&mut bytes, SecretMode::Include).unwrap();
+    bytes[130] ^= 1;
+    let frozen = Keyed::<u64, Frozen<YesNoFilter>>::from_bytes(bytes, None).unwrap();
+    frozen.write_to(&mut copy, SecretMode::Omit).unwrap();
+    let error = YesNoFilter::read_from(&copy[..]).unwrap_err();
+    assert!(matches!(error, SnapshotError::Checksum { .. }), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn list_with_its_secret_is_readable_by_all() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("twiceshy-public-{}", std::process::id()));
+    std::fs::write(&path, b"old").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let filter = Keyed::<u64, YesNoFilter>::build(&[1], &[2], 0.01).unwrap();
+    filter.save(&path, SecretMode::Include).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+    std::fs::remove_file(path).unwrap();
+}
+
 #[test]
 fn what_is_shipped_has_its_secret() {
     let filter = Keyed::<str, YesNoFilter>::build(&["evil"], &["good"], 0.001).unwrap();
     let (mut shipped, mut bare) = (Vec::new(), Vec::new());
-    filter.ship(&mut shipped).unwrap();
-    filter.filter().save(&mut bare).unwrap();
-    let restored = Keyed::<str, YesNoFilter>::shipped(&shipped[..]).unwrap();
+    filter.write_to(&mut shipped, SecretMode::Include).unwrap();
+    filter.filter().write_to(&mut bare).unwrap();
+    let restored = Keyed::<str, YesNoFilter>::read_from(&shipped[..], None).unwrap();
     assert!(restored.contains("evil") && !restored.contains("good"));
     assert_eq!(restored.filter(), filter.filter());
-    let error = Keyed::<str, YesNoFilter>::shipped(&bare[..]).map(drop).unwrap_err();
+    let error = Keyed::<str, YesNoFilter>::read_from(&bare[..], None).map(drop).unwrap_err();
     assert!(matches!(error, SnapshotError::NoSecret), "{error}");
-    assert!(YesNoFilter::restore(&shipped[..]).is_ok_and(|other| other == *filter.filter()));
+    assert!(YesNoFilter::read_from(&shipped[..]).is_ok_and(|other| other == *filter.filter()));
     for at in 0..shipped.len() {
         let mut changed = shipped.clone();
         changed[at] ^= 0x10;
-        assert!(Keyed::<str, YesNoFilter>::shipped(&changed[..]).is_err(), "byte {at}");
+        assert!(Keyed::<str, YesNoFilter>::read_from(&changed[..], None).is_err(), "byte {at}");
     }
     for length in 0..shipped.len() {
-        assert!(Keyed::<str, YesNoFilter>::shipped(&shipped[..length]).is_err());
+        assert!(Keyed::<str, YesNoFilter>::read_from(&shipped[..length], None).is_err());
     }
 }

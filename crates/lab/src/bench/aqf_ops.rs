@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
-use twiceshy::{AdaptiveQuotientFilter, Concurrent, FrozenFilter, Hash, KeyedHasher, Secret};
+use twiceshy::{AdaptiveQuotientFilter, Concurrent, Frozen, Hash, KeyedHasher, Secret, Snapshot};
 use twiceshy_report::{Cell, Column, Table};
 
 /// One line of the result.
@@ -96,9 +96,9 @@ impl Work {
         let (one, other) = members.split_at(members.len() / 2);
         let full = filled(slots, bits, &members);
         let mut snapshot = Vec::new();
-        full.save(&mut snapshot).expect("memory for a snapshot");
+        full.write_to(&mut snapshot).expect("memory for a snapshot");
         let file = std::env::temp_dir().join(format!("twiceshy-lab-{}.aqf", std::process::id()));
-        full.save_to(&file).expect("a file in the temporary directory");
+        full.save(&file).expect("a file in the temporary directory");
         let shared = shared(slots, bits);
         shared.insert_each(&members).expect("room");
         Self {
@@ -200,17 +200,20 @@ impl Work {
             }
             "save" => {
                 let mut bytes = Vec::with_capacity(self.snapshot.len());
-                let ((), time) = timed(|| self.full.save(&mut bytes).expect("memory"));
+                let ((), time) = timed(|| self.full.write_to(&mut bytes).expect("memory"));
                 assert!(bytes == self.snapshot);
                 time
             }
             "load" => {
-                let (filter, time) = timed(|| AdaptiveQuotientFilter::restore(&self.snapshot[..]));
+                let (filter, time) =
+                    timed(|| AdaptiveQuotientFilter::read_from(&self.snapshot[..]));
                 check(&filter.expect("what was saved"));
                 time
             }
             "map_open" => {
-                let open = || FrozenFilter::open(map(&self.file).expect("a file"));
+                let open = || {
+                    Frozen::<AdaptiveQuotientFilter>::from_bytes(map(&self.file).expect("a file"))
+                };
                 let (frozen, time) = timed(|| open().expect("what was saved"));
                 assert_eq!(frozen.len(), self.members.len());
                 assert!(self.members[..100].iter().all(|&member| frozen.contains(member)));

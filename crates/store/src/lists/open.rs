@@ -10,7 +10,7 @@ use crate::layout::{self, Identity, Kind};
 use crate::saved::Saved;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use twiceshy::{AdaptiveQuotientFilter, BuildError, Concurrent, KeyedHasher, Secret, Shard};
+use twiceshy::{AdaptiveQuotientFilter, BuildError, Concurrent, KeyedHasher, Secret, Snapshot};
 
 /// What the filter of new lists is like.
 const DEFAULT: Shape = Shape { capacity: 1 << 16, false_positive_rate: 0.001, shards: 64 };
@@ -152,8 +152,9 @@ impl ListOptions {
         if let Some(directory) = directory {
             home::create_directory(directory)?;
         }
-        let (saved, restored) =
-            Saved::open(&backend, directory, AdaptiveQuotientFilter::restore_shards)?;
+        let (saved, restored) = Saved::open(&backend, directory, |file| {
+            Concurrent::<AdaptiveQuotientFilter>::open(file)
+        })?;
         let slot_bits = filter.shard_parameters(0).slot_bits;
         let is_as_asked = |restored: &Concurrent<AdaptiveQuotientFilter>| {
             restored.parameters().iter().all(|shard| shard.slot_bits == slot_bits)

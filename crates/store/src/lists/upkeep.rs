@@ -6,7 +6,7 @@ use crate::error::{Result, StoreError};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use twiceshy::Hash;
+use twiceshy::{Hash, Snapshot};
 
 /// What lists hold, what was done since they were opened, and what the filter is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -195,7 +195,7 @@ impl<B: Backend> ListStore<B> {
 
     fn finish(&self) -> Result<()> {
         let filter = &self.front.filter;
-        self.saved.close(&self.backend, self.front.is_exact(), |file| filter.save_to(file))
+        self.saved.close(&self.backend, self.front.is_exact(), |file| filter.save(file))
     }
 }
 

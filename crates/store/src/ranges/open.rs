@@ -12,7 +12,7 @@ use crate::stripes::Stripes;
 use std::path::Path;
 use std::sync::RwLock;
 use std::sync::atomic::AtomicUsize;
-use twiceshy::{AdaptiveRangeFilter, BuildError, Secret};
+use twiceshy::{AdaptiveRangeFilter, BuildError, KeyedSnapshot, Secret};
 
 /// What the filter of a new store is like.
 const DEFAULT: Shape = Shape { capacity: 1 << 20, false_positive_rate: 0.001, shards: 1 };
@@ -189,7 +189,7 @@ impl RangeOptions {
         if let Some(directory) = directory {
             home::create_directory(directory)?;
         }
-        let restore = |file: &Path| Filter::<K>::restore_from(file, identity.secret.clone());
+        let restore = |file: &Path| Filter::<K>::open(file, Some(identity.secret.clone()));
         let (saved, restored) = Saved::open(&backend, directory, restore)?;
         // What is asked for now may be another than what was.
         let is_as_asked = |restored: &Filter<K>| {

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::store::Statistics;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use twiceshy::{KeyedSnapshot, SecretMode};
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// What the store has done since it was opened, and what its filter is like. Whoever asks for a
@@ -88,7 +89,9 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     fn finish(&self) -> Result<()> {
         // A panic may have left the filter half changed.
         let is_exact = self.is_ready && !self.stripes.is_poisoned();
-        self.saved.close(&self.backend, is_exact, |file| self.filter().filter.save_to(file))
+        self.saved.close(&self.backend, is_exact, |file| {
+            self.filter().filter.save(file, SecretMode::Omit)
+        })
     }
 }
 

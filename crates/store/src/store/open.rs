@@ -11,7 +11,7 @@ use crate::saved::Saved;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use twiceshy::{AdaptiveQuotientFilter, KeyedHasher, Secret, Shard};
+use twiceshy::{AdaptiveQuotientFilter, Concurrent, KeyedHasher, Secret, Shard, Snapshot};
 
 /// What the filter of a new store is like.
 const DEFAULT: Shape = Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 };
@@ -221,7 +221,7 @@ impl Options {
         if kept != Some(shape) {
             layout::keep_shape(&backend, &shape)?;
         }
-        let (saved, filter) = Saved::open(&backend, directory, F::restore_shards)?;
+        let (saved, filter) = Saved::open(&backend, directory, |file| Concurrent::<F>::open(file))?;
         let (filter, is_ready) = match filter {
             Some(filter) => (filter, true),
             // A new store has no members that the filter could miss.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder, JoinHandle};
-use twiceshy::Shard;
+use twiceshy::{Shard, Snapshot};
 
 /// The name of a thread that builds the filter again.
 const THREAD: &str = "twiceshy-rebuild";
@@ -188,7 +188,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     }
 
     fn close(&self) -> Result<()> {
-        let save = |file: &Path| F::save_shards(&self.front.filter, file);
+        let save = |file: &Path| self.front.filter.save(file);
         self.saved.close(&self.backend, self.front.is_exact(), save)
     }
 }

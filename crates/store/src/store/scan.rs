@@ -5,7 +5,7 @@ use crate::backend::{Backend, Bounds, Bytes, Keyspace, Unbounded};
 use crate::error::{Result, StoreError};
 use crate::layout::{self, Layout};
 use std::path::Path;
-use twiceshy::Shard;
+use twiceshy::{Shard, Snapshot};
 
 /// Pairs, in order from either end.
 pub type Pairs<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> + Send + 'a>;
@@ -115,7 +115,7 @@ impl<B: Backend, F: Shard> GuardedStore<B, F> {
         if !self.inner.is_ready() {
             return Err(StoreError::Unready);
         }
-        Ok(F::save_shards(&self.inner.front.filter, path.as_ref())?)
+        Ok(self.inner.front.filter.save(path.as_ref())?)
     }
 }
 

@@ -5,7 +5,9 @@ use crate::model::Answer;
 use crate::plan::Store;
 use crate::script::{KEYS, Key, Op, Value};
 use std::path::Path;
-use twiceshy::{AdaptiveQuotientFilter, KeyedHasher, Shard, TelescopingFilter};
+use twiceshy::{
+    AdaptiveQuotientFilter, Concurrent, KeyedHasher, Shard, Snapshot, TelescopingFilter,
+};
 use twiceshy_store::backend::{Bytes, Included};
 use twiceshy_store::{Backend, GuardedStore, StoreError};
 
@@ -101,10 +103,10 @@ pub(crate) fn ask_filter(file: &Path, style: &Style) -> Result<Vec<bool>, Failur
     let hasher = KeyedHasher::new(&style.secret);
     let hashes = (0..KEYS).map(|key| hasher.hash_bytes(&key_bytes(key)));
     if style.store == Store::Coded {
-        let filter = TelescopingFilter::restore_shards(file).map_err(Failure::broken)?;
+        let filter = Concurrent::<TelescopingFilter>::open(file).map_err(Failure::broken)?;
         return Ok(hashes.map(|hash| filter.contains(hash)).collect());
     }
-    let filter = AdaptiveQuotientFilter::restore_shards(file).map_err(Failure::broken)?;
+    let filter = Concurrent::<AdaptiveQuotientFilter>::open(file).map_err(Failure::broken)?;
     filter.validate().map_err(Failure::broken)?;
     Ok(hashes.map(|hash| filter.contains(hash)).collect())
 }

@@ -1,36 +1,37 @@
-//! Files as memory: mapped, or read as a whole.
+//! Files that are mapped into memory.
 #![expect(
     unsafe_code,
     reason = "nobody but the caller can keep others from changing a mapped file"
 )]
 
-use super::memory::{LINE, Lines};
 use core::fmt;
 use memmap2::Mmap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
-/// A file that is mapped into memory, for [`FrozenFilter::open`](crate::FrozenFilter::open) and
-/// [`FrozenRangeFilter::open`](crate::FrozenRangeFilter::open).
+/// A file that is mapped into memory, for [`Frozen::from_bytes`](crate::Frozen::from_bytes).
 ///
 /// The system reads a page of the file when a lookup first touches it, and may drop it again when it
 /// needs the memory. So a large filter is open at once, and several processes share its pages.
 ///
 /// If you can't rule out that somebody else changes the file, use
-/// [`FrozenFilter::open_file`](crate::FrozenFilter::open_file), which reads it into memory.
+/// [`Frozen::open`](crate::Snapshot::open), which reads it into memory.
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveQuotientFilter, FrozenFilter, Keyed, MappedFile};
+/// use twiceshy::{
+///     AdaptiveQuotientFilter, Frozen, Keyed, KeyedSnapshot, MappedFile, SecretMode,
+/// };
 /// # let path = std::env::temp_dir().join(format!("twiceshy-mapped-{}", std::process::id()));
 /// let mut filter = AdaptiveQuotientFilter::builder().capacity(1000).build_keyed::<str>()?;
 /// filter.insert("alice")?;
-/// filter.save_to(&path)?;
+/// filter.save(&path, SecretMode::Omit)?;
 ///
-/// // SAFETY: nobody else writes to this file; `save_to` replaces files, and never changes one.
+/// // SAFETY: nobody else writes to this file; `save` replaces files, and never changes one.
 /// let mapped = unsafe { MappedFile::open(&path) }?;
-/// let frozen = Keyed::<str, FrozenFilter>::open(mapped, filter.secret().clone())?;
+/// let secret = filter.secret().clone();
+/// let frozen = Keyed::<str, Frozen<AdaptiveQuotientFilter>>::from_bytes(mapped, Some(secret))?;
 /// assert!(frozen.contains("alice"));
 /// # drop(frozen);
 /// # std::fs::remove_file(path)?;
@@ -46,7 +47,7 @@ impl MappedFile {
     /// behind a `&[u8]` must not change, and the system kills a process that reads a page that the
     /// file no longer has.
     ///
-    /// Replacing the file is fine, as [`save_to`](crate::AdaptiveQuotientFilter::save_to) does it:
+    /// Replacing the file is fine, as [`save`](crate::Snapshot::save) does it:
     /// the old file stays as it is for as long as it is mapped.
     ///
     /// # Errors
@@ -70,43 +71,10 @@ impl fmt::Debug for MappedFile {
     }
 }
 
-/// The content of a file in memory that begins at a cache line.
-pub(crate) struct FileBytes {
-    lines: Lines,
-    size: usize,
-}
-
-impl FileBytes {
-    /// Reads a file as a whole. If it gets shorter or longer meanwhile, the bytes are those that
-    /// were there, and no more than its first size.
-    pub(crate) fn read(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
-        let size = usize::try_from(file.metadata()?.len()).map_err(|_| no_memory())?;
-        let mut lines = Lines::zeroed(size.div_ceil(LINE)).ok_or_else(no_memory)?;
-        let mut read = 0;
-        while read < size {
-            match file.read(&mut lines.bytes_mut()[read..size]) {
-                Ok(0) => break,
-                Ok(more) => read += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Self { lines, size: read })
-    }
-}
-
-impl AsRef<[u8]> for FileBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.lines.bytes()[..self.size]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AdaptiveQuotientFilter, FrozenFilter, Hash};
+    use crate::{AdaptiveQuotientFilter, Frozen, Hash, Snapshot};
 
     #[test]
     fn mapped_file_stays_as_it_was_when_it_is_replaced() {
@@ -116,28 +84,14 @@ mod tests {
             filter.insert(Hash::from_u128(key << 124)).unwrap();
             filter
         };
-        filter(1).save_to(&path).unwrap();
-        // SAFETY: only this test knows the file, and `save_to` replaces it.
+        filter(1).save(&path).unwrap();
+        // SAFETY: only this test knows the file, and `save` replaces it.
         let mapped = unsafe { MappedFile::open(&path) }.unwrap();
-        let frozen = FrozenFilter::open(mapped).unwrap();
-        filter(2).save_to(&path).unwrap();
-        frozen.verify().unwrap();
+        let frozen = Frozen::<AdaptiveQuotientFilter>::from_bytes(mapped).unwrap();
+        filter(2).save(&path).unwrap();
+        frozen.validate().unwrap();
         assert!(frozen.contains(Hash::from_u128(1 << 124)));
         assert!(!frozen.contains(Hash::from_u128(2 << 124)));
         std::fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn file_is_read_whole_and_begins_at_a_line() {
-        let path = std::env::temp_dir().join(format!("twiceshy-read-{}", std::process::id()));
-        for size in [0, 1, LINE - 1, LINE, 10_001] {
-            let bytes: Vec<u8> = (0..size).map(|at| at as u8).collect();
-            std::fs::write(&path, &bytes).unwrap();
-            let read = FileBytes::read(&path).unwrap();
-            assert_eq!(read.as_ref(), bytes);
-            assert!(size == 0 || read.as_ref().as_ptr().addr().is_multiple_of(LINE));
-        }
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(FileBytes::read(&path).err().unwrap().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -172,6 +172,32 @@ impl Lines {
     }
 }
 
+/// Bytes of any number that begin at a cache line.
+pub(crate) struct AlignedBytes {
+    lines: Lines,
+    size: usize,
+}
+
+impl AlignedBytes {
+    /// `size` zeros, or `None` if there is no such memory. It is touched only as far as it is
+    /// written.
+    pub(crate) fn zeroed(size: usize) -> Option<Self> {
+        Some(Self { lines: Lines::zeroed(size.div_ceil(LINE))?, size })
+    }
+}
+
+impl AsRef<[u8]> for AlignedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.lines.bytes()[..self.size]
+    }
+}
+
+impl AsMut<[u8]> for AlignedBytes {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.lines.bytes_mut()[..self.size]
+    }
+}
+
 impl Drop for Lines {
     fn drop(&mut self) {
         if let Memory::Ours { start, layout } = self.memory {
@@ -217,6 +243,17 @@ mod tests {
             assert!(longer.bytes()[count * LINE..].iter().all(|&byte| byte == 0));
             lines.clear();
             assert!((0..count).all(|line| lines.view(line * LINE) == &[0; VIEW]));
+        }
+    }
+
+    #[test]
+    fn aligned_bytes_begin_at_a_line() {
+        for size in [0, 1, LINE - 1, LINE, 10_001] {
+            let mut bytes = AlignedBytes::zeroed(size).unwrap();
+            assert!(bytes.as_ref().iter().all(|&byte| byte == 0));
+            bytes.as_mut().fill(7);
+            assert_eq!(bytes.as_ref(), vec![7; size]);
+            assert!(bytes.as_ref().as_ptr().addr().is_multiple_of(LINE));
         }
     }
 

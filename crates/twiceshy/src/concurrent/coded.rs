@@ -4,10 +4,7 @@ use super::builder::sharding;
 use super::{Concurrent, Shard, ShardSize, ShardState};
 use crate::coded::PLANNED_LOAD;
 use crate::error::{BuildError, InsertError, Invalid};
-use crate::{
-    Claim, CodedBuilder, CodedFilter, CodedParameters, CodedScheme, Hash, Member, SnapshotError,
-};
-use std::path::Path;
+use crate::{Claim, CodedBuilder, CodedFilter, CodedParameters, CodedScheme, Hash, Member};
 
 impl<S: CodedScheme> CodedBuilder<S> {
     /// Builds an empty filter for many threads. Capacity or slots are those of all shards together;
@@ -109,14 +106,6 @@ impl<S: CodedScheme> Shard for CodedFilter<S> {
 
     fn succeed(&mut self, before: &Self) {
         self.succeed(before);
-    }
-
-    fn save_shards(filter: &Concurrent<Self>, path: &Path) -> Result<(), SnapshotError> {
-        filter.save_to(path)
-    }
-
-    fn restore_shards(path: &Path) -> Result<Concurrent<Self>, SnapshotError> {
-        Concurrent::<Self>::restore_from(path)
     }
 }
 

@@ -4,10 +4,7 @@ use super::builder::relative_size;
 use super::{Concurrent, Shard, ShardSize, ShardState, Sharding};
 use crate::error::{BuildError, InsertError, Invalid, RemoveError, ValueError};
 use crate::quotient::{MOST_EXTENDED, PLANNED_LOAD};
-use crate::{
-    AdaptiveQuotientFilter, Claim, Entry, Hash, Member, Parameters, SnapshotError, Statistics,
-};
-use std::path::Path;
+use crate::{AdaptiveQuotientFilter, Claim, Entry, Hash, Member, Parameters, Statistics};
 
 impl Shard for AdaptiveQuotientFilter {
     /// The parameters, and the load at which the filter grows.
@@ -122,14 +119,6 @@ impl Shard for AdaptiveQuotientFilter {
 
     fn succeed(&mut self, before: &Self) {
         self.succeed(before);
-    }
-
-    fn save_shards(filter: &Concurrent<Self>, path: &Path) -> Result<(), SnapshotError> {
-        filter.save_to(path)
-    }
-
-    fn restore_shards(path: &Path) -> Result<Concurrent<Self>, SnapshotError> {
-        Concurrent::<Self>::restore_from(path)
     }
 }
 

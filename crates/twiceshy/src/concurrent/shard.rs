@@ -3,14 +3,17 @@
 use super::Concurrent;
 use crate::claim::Version;
 use crate::error::{BuildError, InsertError, Invalid};
-use crate::{Claim, Dynamic, Hash, Member, Removable, SnapshotError};
-use std::path::Path;
+use crate::snapshot::ShardFormat;
+use crate::{Claim, Dynamic, Hash, Member, Removable};
 
 /// A filter that can be one shard of a [`Concurrent`] filter.
 ///
 /// A shard knows nothing of the others: its hashes cover the whole range of hashes, because the
 /// concurrent filter has scaled them up.
-pub trait Shard: Dynamic + Removable + Send + Sync + Sized + 'static {
+///
+/// The trait is sealed, because a shard's snapshot is part of the library's format.
+#[expect(private_bounds, reason = "a sealed trait")]
+pub trait Shard: Dynamic + Removable + ShardFormat + Send + Sync + Sized + 'static {
     /// The parameters that a rebuilt shard takes over from the one before.
     type Plan: Send;
 
@@ -87,18 +90,6 @@ pub trait Shard: Dynamic + Removable + Send + Sync + Sized + 'static {
 
     /// Continues the counters of the filter that this one replaces.
     fn succeed(&mut self, before: &Self);
-
-    /// Saves a concurrent filter to a file, whole or not at all.
-    ///
-    /// # Errors
-    /// If it can't be written.
-    fn save_shards(filter: &Concurrent<Self>, path: &Path) -> Result<(), SnapshotError>;
-
-    /// Restores a concurrent filter from a file.
-    ///
-    /// # Errors
-    /// If there is none, or if anything about it is wrong.
-    fn restore_shards(path: &Path) -> Result<Concurrent<Self>, SnapshotError>;
 }
 
 /// The state of a shard's members and repairs; see [`Shard::state`].

@@ -84,12 +84,9 @@ impl<K: RangeKey> RangeFilter<K> {
         Some(Self::new(secret, boxes))
     }
 
-    /// As [`from_parts`](Self::from_parts), of any lines: it may be asked, whatever they hold, and
-    /// never be changed.
-    pub(crate) fn over(shape: RangeShape, lines: Lines, secret: Secret) -> Option<Self> {
-        let mut filter = Self::from_parts(shape, lines, secret)?;
-        filter.boxes.budget = Budget::LOOKUP;
-        Some(filter)
+    /// Makes lookups end soon, whatever the lines hold. The filter must never be changed then.
+    pub(crate) fn limit_lookups(&mut self) {
+        self.boxes.budget = Budget::LOOKUP;
     }
 }
 

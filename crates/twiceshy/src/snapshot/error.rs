@@ -4,29 +4,29 @@ use crate::error::Invalid;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A snapshot could not be written or read.
+/// An error of writing or reading a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It doesn't begin as a snapshot does.
+    /// The file doesn't begin as a snapshot does.
     #[error("this is no snapshot of a filter; look for another file")]
     NotASnapshot,
-    /// It is that of another kind of filter.
-    #[error("this is the snapshot of {found}; restore it as one")]
+    /// The snapshot is of a different kind of filter.
+    #[error("this is the snapshot of {found}; open it as one")]
     OtherKind {
-        /// What it is of.
+        /// The kind that was found.
         found: &'static str,
     },
-    /// Its format is of another version.
-    #[error("the snapshot is of version {found}, and this program reads version {known}; use one that reads it", known = super::header::VERSION)]
+    /// The format has a version that can't be read.
+    #[error("the snapshot is of version {found}, and this program reads version {known}; use one that reads it", known = super::sections::VERSION)]
     Version {
         /// The version.
         found: u32,
     },
-    /// It ends too early.
+    /// The snapshot ends too early.
     #[error("the snapshot ends after {found} of {expected} bytes; get it again, or rebuild")]
     Truncated {
         /// Bytes that are there.
@@ -34,7 +34,7 @@ pub enum SnapshotError {
         /// Bytes that there must be, at least.
         expected: u64,
     },
-    /// Something is behind its end.
+    /// Bytes follow the end of the snapshot.
     #[error(
         "the snapshot is {expected} bytes long, but more follow; get it again, or cut them off"
     )]
@@ -42,18 +42,18 @@ pub enum SnapshotError {
         /// Bytes of the snapshot.
         expected: u64,
     },
-    /// A part of it has changed.
+    /// A section has changed since it was written.
     #[error(
         "the {section} of the snapshot has changed since it was written; get it again, or rebuild"
     )]
     Checksum {
-        /// Which part.
+        /// The section.
         section: &'static str,
     },
-    /// The header says what can't be, though its checksum is right.
+    /// The header is impossible, though its checksum is right.
     #[error("the snapshot's header is impossible: {0}; get it again, or rebuild")]
     Header(String),
-    /// The filter in it breaks an invariant, though the checksums are right.
+    /// The filter breaks an invariant, though the checksums are right.
     #[error("the snapshot holds no valid filter: {0}; rebuild it from its members")]
     Invalid(Invalid),
     /// There is no memory for the filter.
@@ -73,9 +73,9 @@ pub enum SnapshotError {
         /// The list's label, which records how its lines are matched.
         label: u32,
     },
-    /// It is that of a filter of other keys.
+    /// The keys of a range filter have a different width.
     #[error(
-        "the filter's keys have {found} bits, and these have {expected}; restore it with the type of its keys"
+        "the filter's keys have {found} bits, and these have {expected}; open it with the type of its keys"
     )]
     KeyBits {
         /// Bits of the filter's keys.
@@ -83,15 +83,15 @@ pub enum SnapshotError {
         /// Bits of the keys that were asked for.
         expected: u32,
     },
-    /// It was saved without the secret.
-    #[error("the snapshot was saved without the secret; restore it with the secret given")]
+    /// The snapshot was saved without the secret, and none was given.
+    #[error("the snapshot was saved without the secret; open it with the secret given")]
     NoSecret,
-    /// The members were hashed with another secret than the one given.
+    /// The members were hashed with a different secret than the one given.
     #[error(
         "the filter's keys were hashed with another secret; give the one that it was saved with"
     )]
     OtherSecret,
-    /// One of these, of a shard of a concurrent filter.
+    /// An error in a shard of a concurrent filter.
     #[error("shard {shard}: {error}")]
     Shard {
         /// The shard, counted from 0.
@@ -99,7 +99,7 @@ pub enum SnapshotError {
         /// What is wrong with it.
         error: Box<SnapshotError>,
     },
-    /// One of these, of the file at `path`.
+    /// An error in the file at `path`.
     #[error("{}: {error}", path.display())]
     At {
         /// The file.
@@ -110,7 +110,7 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
-    /// What went wrong, whatever the file or the shard is.
+    /// Returns the error without the file or the shard that it is in.
     #[must_use]
     pub fn cause(&self) -> &Self {
         match self {
@@ -121,7 +121,7 @@ impl SnapshotError {
 }
 
 impl SnapshotError {
-    /// The same, of a part that begins behind so many bytes.
+    /// The same error, in a part that begins after so many bytes.
     pub(super) fn behind(self, bytes: u64) -> Self {
         match self {
             Self::Truncated { found, expected } => {
@@ -138,7 +138,7 @@ impl From<Invalid> for SnapshotError {
     }
 }
 
-/// Does something with a file, and names it if that fails.
+/// Does something with a file, and names the file if that fails.
 pub(super) fn at<T>(
     path: &Path,
     action: impl FnOnce(&Path) -> Result<T, SnapshotError>,

@@ -1,83 +1,137 @@
-//! A snapshot, read where it is.
+//! Snapshots that are read in place.
+#![expect(private_bounds, reason = "the lookups of a frozen filter must not trust its bytes")]
 
-use super::error::{SnapshotError, at};
-use super::header::Header;
-use super::restore::validated;
-use super::sections::check_mark;
-use crate::bits::map::FileBytes;
-use crate::bits::memory::{LINE, Source};
-use crate::{AdaptiveQuotientFilter, Filter, Hash, HashScheme, Parameters, Secret, Statistics};
+use super::describe::{Contents, Describe, SIZE};
+use super::error::SnapshotError;
+use super::sections::{Need, Telling};
+use super::stream::{Input, Table};
+use super::verbs::Snapshot;
+use crate::bits::memory::{AlignedBytes, LINE, Source};
+use crate::{
+    AdaptiveQuotientFilter, Filter, Hash, HashScheme, Key, Keyed, Parameters, Secret, Statistics,
+};
+use core::borrow::Borrow;
 use core::fmt;
-use std::path::Path;
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
-/// A read-only filter that answers from the bytes of a [snapshot](crate::snapshot) in place.
+/// A read-only filter that answers from the bytes of a [snapshot](crate::snapshot) in place: an
+/// [`AdaptiveQuotientFilter`], a [`YesNoFilter`](crate::YesNoFilter) or a
+/// [`RangeFilter`](crate::RangeFilter). For keys, the first two are wrapped: `Keyed<str, Frozen<_>>`.
 ///
-/// [`open`](Self::open) looks at the header only, so it takes constant time, however large the
-/// filter is. [`open_file`](Self::open_file) reads a file into memory; a
-/// [`MappedFile`](crate::MappedFile) is read page by page, as lookups touch it.
+/// [`from_bytes`](Self::from_bytes) reads only the header, so it takes constant time, however large
+/// the filter is. A [`MappedFile`](crate::MappedFile) is read page by page, as lookups touch it.
+/// [`open`](Snapshot::open) reads a file into memory, without its checksums; the file may be
+/// changed or removed afterwards.
 ///
 /// # Guarantees
-/// The bytes are not trusted. If they aren't those of a valid filter, lookups may answer
-/// wrongly, also "absent" for members, but nothing else can happen: no panic, no undefined
-/// behaviour, and no lookup looks at more than some 2^19 cache lines: then it answers "maybe",
-/// which in a valid filter happens only in a cluster of more than 2^16 of them.
-/// [`verify`](Self::verify) tells whether the filter is valid.
+/// The bytes are not trusted. If they aren't those of a valid filter, lookups may answer wrongly,
+/// also "no" for members, but nothing else can happen: no panic, no undefined behaviour, and no
+/// lookup reads more than about 2^19 cache lines, plus eight for each partition of a long range.
+/// A lookup that would read more answers "maybe", or any answer in a list. In a valid filter that
+/// happens only in a cluster of more than 2^16 lines. [`validate`](Self::validate) tells whether
+/// the filter is valid.
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveQuotientFilter, FrozenFilter, Keyed, Secret};
+/// use twiceshy::{Frozen, Keyed, KeyedSnapshot, SecretMode, YesNoFilter};
 /// # let path = std::env::temp_dir().join(format!("twiceshy-frozen-{}", std::process::id()));
-/// let mut filter = AdaptiveQuotientFilter::builder().capacity(1000).build_keyed::<str>()?;
-/// filter.insert("alice")?;
-/// filter.save_to(&path)?;
-/// let secret = filter.secret().clone();    // kept elsewhere
+/// let list = Keyed::<str, YesNoFilter>::build(&["evil.example"], &["good.example"], 0.01)?;
+/// list.save(&path, SecretMode::Include)?;
 ///
-/// let frozen = Keyed::<str, FrozenFilter>::open_file(&path, secret)?;
-/// assert!(frozen.contains("alice"));
-/// assert_eq!(frozen.len(), 1);
+/// let frozen = Keyed::<str, Frozen<YesNoFilter>>::open(&path, None)?;
+/// assert!(frozen.contains("evil.example") && !frozen.contains("good.example"));
 /// # std::fs::remove_file(path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct FrozenFilter {
-    /// Over shared lines, so that it must never be changed.
-    filter: AdaptiveQuotientFilter,
-    header: Header,
+pub struct Frozen<F: InPlace> {
+    /// Over shared lines that nobody has checked: it must never be changed.
+    filter: F,
+    contents: Contents<F>,
     source: Arc<dyn Source>,
 }
 
-impl FrozenFilter {
+/// A filter whose lookups are safe, and end soon, whatever bytes its table has.
+pub(crate) trait InPlace: Describe {
+    /// Makes lookups end soon where that takes time; they do by themselves otherwise.
+    fn limit_lookups(&mut self) {}
+
+    /// The secret, if the filter carries one.
+    fn own_secret(&self) -> Option<Secret> {
+        None
+    }
+
+    /// Bytes of memory, including those of the table.
+    fn memory(&self) -> u64;
+}
+
+/// A filter of hashes that is read in place.
+pub(crate) trait HashLookup: InPlace + Filter {
+    /// Answers lookups of many keys.
+    fn contains_each<K>(&self, keys: &[K], hash: impl Fn(&K) -> Hash, maybe: &mut Vec<bool>);
+}
+
+impl<F: InPlace> Frozen<F> {
+    /// Opens a snapshot in memory; with the secret, if one is needed.
+    pub(super) fn of(
+        source: Arc<dyn Source>,
+        need: Need,
+    ) -> Result<(Self, Option<Secret>), SnapshotError> {
+        let contents = Contents::<F>::read(source.bytes())?;
+        let lines = contents.sections.lines_in(&source)?;
+        let secret = contents.sections.secret(need, || contents.sections.secret_in(&*source))?;
+        let mut filter = F::assemble(&contents.header, lines, secret.clone())?;
+        filter.limit_lookups();
+        Ok((Self { filter, contents, source }, secret))
+    }
+
+    /// The filter, to be asked only what is safe whatever its table is.
+    #[inline(always)]
+    pub(super) fn unchecked(&self) -> &F {
+        &self.filter
+    }
+
+    /// Bytes of memory that the filter takes, including the snapshot. Those of a mapped file
+    /// count in full, though the system keeps only the pages that were touched.
+    pub fn memory_usage(&self) -> u64 {
+        let beside = self.filter.memory() - (self.filter.lines().len() * LINE) as u64;
+        beside + size_of::<Contents<F>>() as u64 + self.contents.sections.total_size()
+    }
+
+    /// Checks the checksums and every invariant of the filter. Takes time in proportion to
+    /// its size.
+    ///
+    /// # Errors
+    /// What reading the snapshot into memory would find wrong with it.
+    pub fn validate(&self) -> Result<(), SnapshotError> {
+        self.contents.sections.verify(&*self.source, self.filter.lines())?;
+        Ok(self.filter.check_all()?)
+    }
+
+    /// Returns a copy in memory that can be changed, [validated](Self::validate). It knows nothing
+    /// of a secret, unless it is a filter for ranges or that of a [keyed one](Keyed::to_filter).
+    ///
+    /// # Errors
+    /// As [`validate`](Self::validate), or if there is no memory for it.
+    pub fn to_filter(&self) -> Result<F, SnapshotError> {
+        let lines = self.contents.sections.copied(&*self.source, self.filter.lines())?;
+        self.contents.checked(lines, self.filter.own_secret())
+    }
+}
+
+impl<F: HashLookup> Frozen<F> {
     /// Opens a snapshot in memory: a vector, an `Arc<[u8]>`, a `&'static [u8]`, or a
     /// [`MappedFile`](crate::MappedFile). Lookups are fastest if its address is a multiple of 64.
     ///
     /// # Errors
     /// If the header is not right, or if there aren't as many bytes as it says.
-    pub fn open(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Self, SnapshotError> {
-        Self::of(Arc::new(bytes))
+    pub fn from_bytes(
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+    ) -> Result<Self, SnapshotError> {
+        Ok(Self::of(Arc::new(bytes), Need::Nothing)?.0)
     }
 
-    /// Reads a file into memory, and opens the snapshot in it. Checksums aren't checked: see
-    /// [`verify`](Self::verify).
-    ///
-    /// The file may be changed, truncated or removed afterwards. To share the file's pages with
-    /// other processes instead, open a [`MappedFile`](crate::MappedFile).
-    ///
-    /// # Errors
-    /// If the file can't be read, if there is no memory for it, or as [`open`](Self::open).
-    pub fn open_file(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
-        at(path.as_ref(), |path| Self::open(FileBytes::read(path)?))
-    }
-
-    fn of(source: Arc<dyn Source>) -> Result<Self, SnapshotError> {
-        let header = Header::read(source.bytes())?;
-        let lines = header.sections.lines_in(&source)?;
-        let filter = AdaptiveQuotientFilter::from_parts(header.parameters, header.tally, lines);
-        let filter = filter.expect("as many lines as the header says");
-        Ok(Self { filter, header, source })
-    }
-
-    /// Whether a key of this hash may be a member. "No" is certain, if the snapshot is that
-    /// of a valid filter.
+    /// Whether a key of this hash may be a member. "No" is certain if the snapshot is valid.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
         self.filter.contains(hash)
@@ -87,22 +141,10 @@ impl FrozenFilter {
     /// [`contains`](Self::contains). Several times as fast where the filter is larger
     /// than the cache.
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
-        self.filter.contains_many(hashes, maybe);
+        self.filter.contains_each(hashes, |&hash| hash, maybe);
     }
 
-    /// As [`contains_many`](Self::contains_many), of keys.
-    #[inline(always)]
-    pub(super) fn contains_each<K>(
-        &self,
-        keys: &[K],
-        hash: impl Fn(&K) -> Hash,
-        maybe: &mut Vec<bool>,
-    ) {
-        self.filter.contains_each(keys, hash, maybe);
-    }
-
-    /// How many members there are, each counted as often as it was inserted; as the header
-    /// says.
+    /// Number of members, each counted as often as it was inserted, as the header says.
     pub fn len(&self) -> usize {
         self.filter.len()
     }
@@ -111,17 +153,12 @@ impl FrozenFilter {
     pub fn is_empty(&self) -> bool {
         self.filter.is_empty()
     }
+}
 
+impl Frozen<AdaptiveQuotientFilter> {
     /// What the filter is made of.
     pub fn parameters(&self) -> Parameters {
         self.filter.parameters()
-    }
-
-    /// Bytes of memory that the filter takes, the snapshot's among them; those of a mapped
-    /// file only as far as they were touched, and until the system needs them.
-    pub fn memory_usage(&self) -> u64 {
-        let beside = self.filter.memory_usage() - (self.filter.lines().len() * LINE) as u64;
-        beside + size_of::<Header>() as u64 + self.header.sections.total_size()
     }
 
     /// Returns what the filter holds, and what adapting has cost, as the header says. The header
@@ -130,36 +167,41 @@ impl FrozenFilter {
     pub fn statistics(&self) -> Statistics {
         Statistics { bytes: self.memory_usage(), ..self.filter.statistics() }
     }
+}
 
-    /// Checks the checksums and every invariant of the filter. Takes time in proportion to
-    /// its size.
-    ///
-    /// # Errors
-    /// What [`restore`](AdaptiveQuotientFilter::restore) would find wrong with the snapshot.
-    pub fn verify(&self) -> Result<(), SnapshotError> {
-        self.header.sections.verify(&*self.source, self.filter.lines())?;
-        self.filter.check_invariants()?;
-        Ok(())
+impl<F: HashLookup> Snapshot for Frozen<F> {}
+
+/// Writing copies the table and its checksum as they are, unchecked.
+impl<F: InPlace> Table for Frozen<F> {
+    const IS_PUBLISHED: bool = F::IS_PUBLISHED;
+
+    fn write_table(
+        &self,
+        telling: Telling<'_>,
+        writer: &mut impl Write,
+    ) -> Result<(), SnapshotError> {
+        let sections = self.contents.sections.telling(telling);
+        let contents = Contents::<F> { header: self.contents.header.clone(), sections };
+        contents.write(self.filter.lines(), telling, writer).map(drop)
     }
 
-    /// Whether the secret is the one that the snapshot was saved with, as far as it tells.
-    pub(super) fn check_secret(&self, secret: &Secret) -> Result<(), SnapshotError> {
-        check_mark(self.header.sections.mark, secret)
-    }
-
-    /// A copy in memory that can be changed, [verified](Self::verify). Like a filter that was
-    /// [restored](AdaptiveQuotientFilter::restore) without the secret, it knows nothing of it;
-    /// that of a filter for keys [does](crate::Keyed::to_filter).
-    ///
-    /// # Errors
-    /// As [`verify`](Self::verify), or if there is no memory for it.
-    pub fn to_filter(&self) -> Result<AdaptiveQuotientFilter, SnapshotError> {
-        let lines = self.header.sections.copied(&*self.source, self.filter.lines())?;
-        validated(&self.header, lines)
+    fn read_table(
+        input: &mut Input<impl Read>,
+        need: Need,
+    ) -> Result<(Self, Option<Secret>), SnapshotError> {
+        let (header, contents) = input.read_header::<F>()?;
+        let expected = input.end_of(&contents.sections);
+        let size = usize::try_from(contents.sections.total_size()).ok();
+        let bytes = size.and_then(AlignedBytes::zeroed);
+        let mut bytes = bytes.ok_or_else(|| io::Error::from(ErrorKind::OutOfMemory))?;
+        let (start, rest) = bytes.as_mut().split_at_mut(SIZE);
+        start.copy_from_slice(&header);
+        input.fill(rest, expected)?;
+        Self::of(Arc::new(bytes), need)
     }
 }
 
-impl Filter for FrozenFilter {
+impl<F: HashLookup> Filter for Frozen<F> {
     #[inline]
     fn contains(&self, hash: Hash) -> bool {
         self.contains(hash)
@@ -174,15 +216,43 @@ impl Filter for FrozenFilter {
     }
 
     fn hash_scheme(&self) -> HashScheme {
-        self.parameters().hash
+        self.filter.hash_scheme()
     }
 }
 
-impl fmt::Debug for FrozenFilter {
+impl<K: ?Sized, F: HashLookup> Keyed<K, Frozen<F>> {
+    /// Opens a snapshot in memory; see [`Frozen::from_bytes`]. Without a `secret`, it must contain
+    /// its own.
+    ///
+    /// # Errors
+    /// As there, or as [`KeyedSnapshot::open`](super::KeyedSnapshot::open) if the secret is missing
+    /// or wrong.
+    pub fn from_bytes(
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        secret: Option<Secret>,
+    ) -> Result<Self, SnapshotError> {
+        let (filter, secret) = Frozen::of(Arc::new(bytes), Need::from(secret))?;
+        Ok(Self::new(filter, secret.ok_or(SnapshotError::NoSecret)?))
+    }
+
+    /// Returns a copy in memory that can be changed, for the same keys; see [`Frozen::to_filter`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn to_filter(&self) -> Result<Keyed<K, F>, SnapshotError> {
+        Ok(Keyed::new(self.filter().to_filter()?, self.secret().clone()))
+    }
+}
+
+impl<K: Key + ?Sized, F: HashLookup> Keyed<K, Frozen<F>> {
+    /// Answers many lookups, as of [`contains`](Self::contains); see [`Frozen::contains_many`].
+    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], maybe: &mut Vec<bool>) {
+        self.filter().filter.contains_each(keys, |key| self.hash(key.borrow()), maybe);
+    }
+}
+
+impl<F: InPlace + fmt::Debug> fmt::Debug for Frozen<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrozenFilter")
-            .field("parameters", &self.parameters())
-            .field("statistics", &self.statistics())
-            .finish_non_exhaustive()
+        f.debug_tuple("Frozen").field(&self.filter).finish()
     }
 }

@@ -1,49 +1,47 @@
-//! Filters as files: saved, restored, and read in place.
+//! Filters as files: saved, opened, and read in place.
 //!
-//! - [`save`](AdaptiveQuotientFilter::save) and [`restore`](AdaptiveQuotientFilter::restore)
-//!   stream a filter; [`save_to`](AdaptiveQuotientFilter::save_to) replaces a file at once
-//!   or not at all. What is restored is validated, so that it can be changed.
-//!   So it is with a concurrent filter
-//!   ([`save`](Concurrent::save),
-//!   [`restore`](Concurrent::restore)), in a format of its own, and with
-//!   filters for ranges ([`RangeFilter::save`], [`AdaptiveRangeFilter::save`]), which share one,
-//!   and with filters with codes ([`CodedFilter::save`]).
-//! - A [`FrozenFilter`] answers from bytes where they are, in a memory map for example, at
-//!   once. It trusts nothing: if they were tampered with, its answers are wrong at worst. So does
-//!   a [`FrozenRangeFilter`].
+//! - [`Snapshot`] has four verbs for filters of hashes: `write_to` and `read_from` for streams,
+//!   `save` and `open` for files. A saved file is replaced at once or not at all. Filters are
+//!   validated when they are read, so that they can be changed.
+//! - [`KeyedSnapshot`] has the same verbs for filters that know the secret of their keys:
+//!   [`Keyed`](crate::Keyed) ones and those for ranges. A [`SecretMode`] says whether the secret
+//!   is saved, too.
+//! - A [`Frozen`] filter answers from bytes where they are, in a memory map for example, without
+//!   reading them first. It doesn't trust them: if they were tampered with, its answers are wrong
+//!   at worst.
 //! - With the feature `serde`, filters of hashes are (de)serialised as the bytes of their snapshots.
 //!
 //! ```
-//! use twiceshy::{AdaptiveQuotientFilter, FrozenFilter, Hash};
+//! use twiceshy::{AdaptiveQuotientFilter, Frozen, Hash, Snapshot};
 //! let mut filter = AdaptiveQuotientFilter::builder().slots(1000).build()?;
 //! filter.insert(Hash::from_u128(7 << 100))?;
-//! let mut snapshot = Vec::new();
-//! filter.save(&mut snapshot)?;
+//! let mut bytes = Vec::new();
+//! filter.write_to(&mut bytes)?;
 //!
-//! let restored = AdaptiveQuotientFilter::restore(&snapshot[..])?;
-//! let frozen = FrozenFilter::open(snapshot)?;
-//! assert!(restored.contains(Hash::from_u128(7 << 100)));
+//! let copy = AdaptiveQuotientFilter::read_from(&bytes[..])?;
+//! let frozen = Frozen::<AdaptiveQuotientFilter>::from_bytes(bytes)?;
+//! assert!(copy.contains(Hash::from_u128(7 << 100)));
 //! assert!(frozen.contains(Hash::from_u128(7 << 100)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # What a snapshot gives away
-//! The secret that keys are hashed with is in no snapshot, unless it is
-//! [asked for](crate::Keyed::save_with_secret). Keep it apart.
+//! The secret that keys are hashed with is in no snapshot, except with [`SecretMode::Include`].
+//! Keep it apart.
 //!
-//! - **Who has the filter only** learns its parameters, how many members and repairs there
-//!   are, and the members' fingerprints: prefixes of hashes, which without the secret can't
-//!   be told from random numbers. No key can be tested, and no false positive searched for.
-//!   Of two snapshots of one filter, they see which fingerprints came and went; who can have
-//!   a key of their choice inserted in between, learns its fingerprint. A mark tells whether
+//! - **An attacker who has only the filter** learns its parameters, the numbers of members and
+//!   repairs, and the members' fingerprints: prefixes of hashes, which without the secret can't
+//!   be told from random numbers. They can neither test a key nor search for false positives.
+//!   Two snapshots of one filter show which fingerprints came and went; an attacker who has a
+//!   key of their choice inserted in between learns its fingerprint. A mark tells whether
 //!   two filters of keys have the same secret, and nothing else of it.
-//! - **Who has the filter and the secret** can test any key at home: run through likely keys
-//!   to list the members among them (wrongly at the false-positive rate), and search for
-//!   false positives, one in about 2^r tries, to send them all at once. Repairing still
-//!   helps against the ones that came, but not against those that are in store.
+//! - **An attacker who has the filter and the secret** can test any key offline: they can try
+//!   likely keys to list the members among them (wrongly at the false-positive rate), and search
+//!   for false positives, one in about 2^r tries, to send them all at once. Repairs still
+//!   help against those that were sent, but not against those that are kept for later.
 //!
-//! The checksums are against accidents. Who can write to the file can make a filter that
-//! misses members, and no checksum tells; where that is to be feared, sign the file.
+//! The checksums are against accidents. An attacker who can write to the file can make a filter
+//! that misses members, with correct checksums; sign the file if that is a threat.
 //!
 //! # Format, version 1
 //! All numbers are little-endian. A snapshot is a header of two lines of 64 bytes, and
@@ -111,11 +109,11 @@
 //!
 //! Bits of a value, and the load at which shards double, are the same in all shards. Slots, and
 //! the bits of slots and remainders, need not be. The secret is never in it, nor a mark of it:
-//! whoever keeps the snapshot keeps the secret elsewhere, and knows that they belong together.
+//! keep the secret elsewhere, together with the name of the snapshot it belongs to.
 //!
 //! # Format of filters for ranges, version 1
 //! As that of filters, with another header. It is the same for filters that adapt and that don't:
-//! one can be restored as the other.
+//! each can be opened as the other.
 //!
 //! | byte | size | |
 //! | ---: | ---: | --- |
@@ -144,7 +142,7 @@
 //! bytes, or as 16 if keys have more than 64 bits.
 //!
 //! # Format of filters of yes and no lists, version 1
-//! As that of filters, with another header. What is shipped has a secret section.
+//! As that of filters, with another header. A list that is published has a secret section.
 //!
 //! | byte | size | |
 //! | ---: | ---: | --- |
@@ -213,27 +211,23 @@
 //! format, and begins with `89 54 57 53 48 74 0d 0a`, "\x89TWSHt\r\n", or, if its shards are
 //! extension filters, `89 54 57 53 48 65 0d 0a`, "\x89TWSHe\r\n".
 
-mod coded;
+mod describe;
 mod error;
 mod frozen;
-mod header;
-mod keyed;
-mod list;
-mod range;
+mod kind;
+mod kinds;
 mod replace;
-mod restore;
-mod save;
 mod sections;
 #[cfg(feature = "serde")]
 mod serde;
 mod shards;
+mod stream;
+mod verbs;
 
 pub use error::SnapshotError;
-pub use frozen::FrozenFilter;
-pub use range::FrozenRangeFilter;
+pub use frozen::Frozen;
+pub(crate) use shards::ShardFormat;
+pub use verbs::{KeyedSnapshot, SecretMode, Snapshot};
 
 #[cfg(doc)]
-use crate::{
-    AdaptiveQuotientFilter, AdaptiveRangeFilter, CodedFilter, Concurrent, ConcurrentCodedFilter,
-    ExtensionFilter, RangeFilter, RangeKey, TelescopingFilter,
-};
+use crate::{ExtensionFilter, RangeKey, TelescopingFilter};

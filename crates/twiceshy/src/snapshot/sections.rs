@@ -1,14 +1,21 @@
-//! What follows a header, and what headers of all kinds say of it at the same places: the lines of
+//! What follows a header, and what headers of all kinds say of it in the same places: the lines of
 //! a table, and perhaps a secret.
 
 use super::SnapshotError;
-use super::header::{Kind, SECRET_SIZE, SIZE, VERSION, impossible, number};
+use super::describe::{SIZE, impossible};
+use super::kind::Kind;
 use crate::Secret;
 use crate::bits::memory::{LINE, Lines, Source};
 use crate::error::Invalid;
 use std::io::Write;
 use std::sync::Arc;
 use zeroize::Zeroizing;
+
+/// The version that is written, and the only one that is read.
+pub(super) const VERSION: u32 = 1;
+
+/// Bytes of a secret section.
+pub(super) const SECRET_SIZE: usize = LINE;
 
 mod offset {
     pub(super) const VERSION: usize = 8;
@@ -25,17 +32,33 @@ const SECRET: u32 = 1;
 
 /// What a snapshot tells of the secret.
 #[derive(Clone, Copy)]
-pub(super) enum Telling<'a> {
+pub(crate) enum Telling<'a> {
     Nothing,
-    /// Its mark: whether another is the same.
+    /// A mark, by which a different secret is noticed.
     Mark(&'a Secret),
     /// The secret itself.
     All(&'a Secret),
 }
 
+/// Which secret a reader needs.
+pub(crate) enum Need {
+    /// None: what the snapshot tells of a secret is ignored.
+    Nothing,
+    /// The one in the snapshot.
+    Own,
+    /// This one, unless the snapshot has the mark of a different one.
+    Given(Secret),
+}
+
+impl From<Option<Secret>> for Need {
+    fn from(given: Option<Secret>) -> Self {
+        given.map_or(Self::Own, Self::Given)
+    }
+}
+
 /// What a snapshot says of its sections.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sections {
+pub(crate) struct Sections {
     /// Lines of the table, without the one behind them.
     pub(super) lines: usize,
     /// The mark of the secret; 0 if it isn't known.
@@ -46,17 +69,32 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    /// Those of a table.
+    /// The sections of a table, and of what is told of the secret.
     pub(super) fn of(lines: &Lines, telling: Telling<'_>) -> Self {
+        let (len, table_checksum) = (lines.len(), table_checksum(lines));
+        Self { lines: len, mark: 0, table_checksum, secret_checksum: None }.telling(telling)
+    }
+
+    /// The same sections, except for what they tell of the secret.
+    pub(super) fn telling(self, telling: Telling<'_>) -> Self {
         let mark = match telling {
             Telling::Nothing => 0,
             Telling::Mark(secret) | Telling::All(secret) => secret.mark(),
         };
-        Self {
-            lines: lines.len(),
-            mark,
-            table_checksum: table_checksum(lines),
-            secret_checksum: telling.section().map(|section| crc32fast::hash(&*section)),
+        let secret_checksum = telling.section().map(|section| crc32fast::hash(&*section));
+        Self { mark, secret_checksum, ..self }
+    }
+
+    /// The secret that a reader needs, where `own` is the one in the snapshot.
+    pub(super) fn secret(
+        &self,
+        need: Need,
+        own: impl FnOnce() -> Result<Option<Secret>, SnapshotError>,
+    ) -> Result<Option<Secret>, SnapshotError> {
+        match need {
+            Need::Nothing => Ok(None),
+            Need::Own => own()?.ok_or(SnapshotError::NoSecret).map(Some),
+            Need::Given(secret) => check_mark(self.mark, &secret).map(|()| Some(secret)),
         }
     }
 
@@ -112,14 +150,12 @@ impl Sections {
         Ok((sections, flags & !SECRET))
     }
 
-    /// Writes a snapshot: a header, and the sections of which it tells.
+    /// Writes the sections that follow a header.
     pub(super) fn write(
-        header: &[u8; SIZE],
         lines: &Lines,
         telling: Telling<'_>,
-        mut writer: impl Write,
+        writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
-        writer.write_all(header)?;
         writer.write_all(table_of(lines))?;
         writer.write_all(&[0; LINE])?;
         if let Some(secret) = telling.section() {
@@ -146,7 +182,7 @@ impl Sections {
             return Err(SnapshotError::Checksum { section: "table" });
         }
         check_behind(&section[section.len() - LINE..])?;
-        self.verify_secret(source)
+        self.secret_in(source).map(drop)
     }
 
     /// A copy of those lines that can be changed, with the checks of [`verify`](Self::verify). It
@@ -161,15 +197,16 @@ impl Sections {
         if table_checksum(&lines) != self.table_checksum {
             return Err(SnapshotError::Checksum { section: "table" });
         }
-        self.verify_secret(source)?;
+        self.secret_in(source)?;
         Ok(lines)
     }
 
-    fn verify_secret(&self, source: &dyn Source) -> Result<(), SnapshotError> {
-        let Some(checksum) = self.secret_checksum else { return Ok(()) };
+    /// The secret in a snapshot in memory, if there is one.
+    pub(super) fn secret_in(&self, source: &dyn Source) -> Result<Option<Secret>, SnapshotError> {
+        let Some(checksum) = self.secret_checksum else { return Ok(None) };
         let section = source.bytes().last_chunk();
         let section = section.ok_or(SnapshotError::Checksum { section: "secret" })?;
-        checked_secret(section, checksum, self.mark).map(drop)
+        checked_secret(section, checksum, self.mark).map(Some)
     }
 }
 
@@ -191,6 +228,19 @@ pub(super) fn put<const COUNT: usize>(bytes: &mut [u8; SIZE], at: usize, number:
 /// The header of a snapshot of this kind, which begins with these bytes: as many as there are, or
 /// [`SIZE`] and any others.
 pub(super) fn header_of(kind: Kind, bytes: &[u8]) -> Result<&[u8; SIZE], SnapshotError> {
+    let header = first_bytes(kind, bytes)?;
+    let checksum = number(&header[offset::CHECKSUM..]) as u32;
+    if checksum != crc32fast::hash(&header[..offset::CHECKSUM]) {
+        return Err(SnapshotError::Checksum { section: "header" });
+    }
+    Ok(header)
+}
+
+/// The first bytes of a snapshot, which must be of this kind and of the version that is read.
+pub(super) fn first_bytes<const COUNT: usize>(
+    kind: Kind,
+    bytes: &[u8],
+) -> Result<&[u8; COUNT], SnapshotError> {
     kind.check(bytes)?;
     // Before anything else, because another version may have another header.
     if let Some(version) = bytes.get(offset::VERSION..offset::FLAGS) {
@@ -199,20 +249,13 @@ pub(super) fn header_of(kind: Kind, bytes: &[u8]) -> Result<&[u8; SIZE], Snapsho
             found => return Err(SnapshotError::Version { found }),
         }
     }
-    let (found, expected) = (bytes.len() as u64, SIZE as u64);
-    let header: &[u8; SIZE] =
-        bytes.first_chunk().ok_or(SnapshotError::Truncated { found, expected })?;
-    let checksum = number(&header[offset::CHECKSUM..]) as u32;
-    if checksum != crc32fast::hash(&header[..offset::CHECKSUM]) {
-        return Err(SnapshotError::Checksum { section: "header" });
-    }
-    Ok(header)
+    let (found, expected) = (bytes.len() as u64, COUNT as u64);
+    bytes.first_chunk().ok_or(SnapshotError::Truncated { found, expected })
 }
 
-/// What the last bytes of a header are: different headers seldom have the same. A checksum of
-/// whole headers would be no use, because behind its own checksum any header's is the same.
-pub(super) fn checksum_of(header: &[u8; SIZE]) -> u32 {
-    number(&header[offset::CHECKSUM..]) as u32
+/// A little-endian number of at most 8 bytes.
+pub(super) fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 /// The secret in a section, which has that checksum and that mark.
@@ -234,7 +277,7 @@ pub(super) fn checked_secret(
 }
 
 /// Whether a secret has that mark; 0 is anyone's.
-pub(super) fn check_mark(mark: u64, secret: &Secret) -> Result<(), SnapshotError> {
+fn check_mark(mark: u64, secret: &Secret) -> Result<(), SnapshotError> {
     if mark == 0 || mark == secret.mark() { Ok(()) } else { Err(SnapshotError::OtherSecret) }
 }
 

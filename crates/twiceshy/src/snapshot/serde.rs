@@ -1,50 +1,60 @@
-//! Filters as the bytes of their snapshots.
+//! Filters of hashes as the bytes of their snapshots.
 
-use super::restore::read_whole;
-use crate::AdaptiveQuotientFilter;
+use super::stream::{Input, Stream};
+use super::verbs::Snapshot;
+use crate::{AdaptiveQuotientFilter, CodedFilter, CodedScheme, Concurrent, Shard, YesNoFilter};
 use core::fmt;
+use core::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How much is reserved for bytes on the word of whoever says how many will come.
+/// The most bytes that are reserved before they come.
 const MOST_RESERVED: usize = 1 << 20;
 
-/// As the bytes of a [snapshot](crate::snapshot), without the secret.
-impl Serialize for AdaptiveQuotientFilter {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Vec::new();
-        self.save(&mut bytes).map_err(S::Error::custom)?;
-        serializer.serialize_bytes(&bytes)
-    }
+macro_rules! serialise {
+    ($filter:ty $(, $parameter:ident: $bound:ident)?) => {
+        /// As the bytes of a [snapshot](crate::snapshot), without the secret.
+        impl $(<$parameter: $bound>)? Serialize for $filter {
+            fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+                let mut bytes = Vec::new();
+                self.write_to(&mut bytes).map_err(W::Error::custom)?;
+                serializer.serialize_bytes(&bytes)
+            }
+        }
+
+        /// From the bytes of a [snapshot](crate::snapshot), validated.
+        impl<'de $(, $parameter: $bound)?> Deserialize<'de> for $filter {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_byte_buf(Bytes(PhantomData))
+            }
+        }
+    };
 }
 
-/// From the bytes of a [snapshot](crate::snapshot), checked as by
-/// [`restore`](AdaptiveQuotientFilter::restore).
-impl<'de> Deserialize<'de> for AdaptiveQuotientFilter {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_byte_buf(Bytes)
-    }
-}
+serialise!(AdaptiveQuotientFilter);
+serialise!(YesNoFilter);
+serialise!(CodedFilter<S>, S: CodedScheme);
+serialise!(Concurrent<F>, F: Shard);
 
-struct Bytes;
+struct Bytes<F>(PhantomData<F>);
 
-impl<'de> Visitor<'de> for Bytes {
-    type Value = AdaptiveQuotientFilter;
+impl<'de, F: Stream> Visitor<'de> for Bytes<F> {
+    type Value = F;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the bytes of a filter's snapshot")
     }
 
-    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-        Ok(read_whole(bytes).map_err(E::custom)?.filter)
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<F, E> {
+        Input::read_whole(bytes, |input| F::read(input)).map_err(E::custom)
     }
 
-    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Self::Value, E> {
+    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<F, E> {
         self.visit_bytes(&bytes)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Self::Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<F, A::Error> {
         let hint = numbers.size_hint().unwrap_or(0);
         let mut bytes = Vec::with_capacity(hint.min(MOST_RESERVED));
         while let Some(byte) = numbers.next_element()? {

@@ -1,21 +1,16 @@
-//! Snapshots of concurrent filters: those of the shards, one behind the other.
+//! Snapshots of concurrent filters: those of the shards, one after the other.
 
-use super::error::{SnapshotError, at};
-use super::header::{Kind, code_of, impossible, number, scheme_of};
-use super::replace::{Readers, replace};
-use super::restore::Input;
-use super::save::Image;
-use super::sections::Telling;
+use super::SnapshotError;
+use super::describe::{Contents, Describe, code_of, impossible, scheme_of};
+use super::kind::Kind;
+use super::sections::{Telling, VERSION, first_bytes, number};
+use super::stream::{Input, Stream};
+use super::verbs::Snapshot;
 use crate::bits::memory::LINE;
 use crate::concurrent::Sharding;
 use crate::error::Invalid;
-use crate::{AdaptiveQuotientFilter, Concurrent, Filter, HashScheme, Parameters};
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
-use std::path::Path;
-
-/// The version that is written, and the only one that is read.
-const VERSION: u32 = 1;
+use crate::{Concurrent, HashScheme, Shard};
+use std::io::{Read, Write};
 
 mod offset {
     pub(super) const VERSION: usize = 8;
@@ -23,109 +18,97 @@ mod offset {
     pub(super) const SHARDS: usize = 16;
     pub(super) const HASH: usize = 20;
     pub(super) const RESERVED: usize = 24;
-    /// Of the line at the beginning, and of that at the end.
+    /// In the first line, and in the last.
     pub(super) const CHECKSUM: usize = 60;
 
     pub(super) const LIST_CHECKSUM: usize = 8;
     pub(super) const RESERVED_AT_END: usize = 12;
 }
 
-impl Concurrent<AdaptiveQuotientFilter> {
-    /// Writes a [snapshot](crate::snapshot), without the secret: keep that apart.
-    ///
-    /// Other threads may use the filter meanwhile. Each shard is saved as it is at an instant of
-    /// its own: a member that was inserted before this is called is in the snapshot, and one that
-    /// comes or goes meanwhile may be or not. Writers of a shard wait for it to be copied in
-    /// memory, and nobody waits for `writer`.
-    ///
-    /// ```
-    /// use twiceshy::{AdaptiveQuotientFilter, Concurrent, Hash};
-    /// let filter = AdaptiveQuotientFilter::builder().capacity(1000).build_concurrent()?;
-    /// filter.insert(Hash::from_u128(7 << 100))?;
-    /// let mut snapshot = Vec::new();
-    /// filter.save(&mut snapshot)?;
-    ///
-    /// let restored = Concurrent::<AdaptiveQuotientFilter>::restore(&snapshot[..])?;
-    /// assert!(restored.contains(Hash::from_u128(7 << 100)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If writing fails, or if there is no memory for a copy of a shard.
-    pub fn save(&self, mut writer: impl Write) -> Result<(), SnapshotError> {
-        let header = Header { shards: self.shards(), hash: self.hash_scheme() };
-        writer.write_all(&header.to_bytes(Kind::Shards))?;
-        let (mut size, mut list) = (2 * LINE as u64, crc32fast::Hasher::new());
-        for shard in 0..self.shards() {
-            let image = self.with_shard(shard, Image::copied)?;
-            let header = image.write(Telling::Nothing, &mut writer)?;
-            list.update(&header.checksum().to_le_bytes());
-            size += header.sections.total_size();
-        }
-        writer.write_all(&end_line(size, list.finalize()))?;
-        writer.flush()?;
+/// A filter that can be a shard.
+pub(crate) trait ShardFormat: Describe {
+    /// The kind of a filter of such shards.
+    const SHARDS: Kind;
+
+    /// Checks that a shard belongs to the same filter as the first one.
+    fn check_beside(_first: &Self::Header, _header: &Self::Header) -> Result<(), SnapshotError> {
         Ok(())
     }
+}
 
-    /// As [`save`](Self::save), to a file: after a crash at any moment there is the old one or
-    /// the new one, complete; see [`AdaptiveQuotientFilter::save_to`].
-    ///
-    /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Concurrent};
-    /// # let path = std::env::temp_dir().join(format!("twiceshy-shards-{}", std::process::id()));
-    /// let filter = AdaptiveQuotientFilter::builder().capacity(1000).build_concurrent()?;
-    /// filter.save_to(&path)?;
-    /// let restored = Concurrent::<AdaptiveQuotientFilter>::restore_from(&path)?;
-    /// assert_eq!(restored.parameters(), filter.parameters());
-    /// # std::fs::remove_file(path)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`save`](Self::save), or if the file can't be replaced; the old one is still there
-    /// then, unless only the folder couldn't be told to keep the new one.
-    pub fn save_to(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
-        at(path.as_ref(), |path| {
-            replace(path, Readers::AsBefore, |file| {
-                // Small shards are many small pieces.
-                self.save(BufWriter::new(file))
-            })
-        })
+impl<F: Shard> Snapshot for Concurrent<F> {}
+
+impl<F: Shard> Stream for Concurrent<F> {
+    fn write(&self, writer: &mut impl Write) -> Result<(), SnapshotError> {
+        write(self, writer)
     }
 
-    /// Reads a [snapshot](crate::snapshot) of a concurrent filter, all of it and not a byte
-    /// more. Its checksums, all invariants, and that its shards belong together are checked.
-    ///
-    /// The filter is another one than the one that was saved: claims of that one are stale.
-    ///
-    /// # Errors
-    /// If reading fails, or if it is no snapshot of a valid filter.
-    pub fn restore(reader: impl Read) -> Result<Self, SnapshotError> {
-        read(&mut Input::new(reader))
+    fn read(input: &mut Input<impl Read>) -> Result<Self, SnapshotError> {
+        read(input)
     }
+}
 
-    /// As [`restore`](Self::restore), of a file that holds nothing else.
-    ///
-    /// # Errors
-    /// As [`restore`](Self::restore), or if the file can't be opened or is too long.
-    pub fn restore_from(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
-        at(path.as_ref(), |path| {
-            let mut input = Input::new(BufReader::new(File::open(path)?));
-            let filter = read(&mut input)?;
-            input.end()?;
-            Ok(filter)
-        })
+fn write<F: Shard>(filter: &Concurrent<F>, writer: &mut impl Write) -> Result<(), SnapshotError> {
+    let hash = filter.with_shard(0, |shard| F::encode(&shard.header()).hash);
+    let header = Header { shards: filter.shards(), hash };
+    writer.write_all(&header.to_bytes(F::SHARDS))?;
+    let (mut size, mut list) = (2 * LINE as u64, crc32fast::Hasher::new());
+    for shard in 0..filter.shards() {
+        let (header, lines) = filter.with_shard(shard, |shard| {
+            let bytes = (shard.lines().len() * LINE) as u64;
+            let lines = shard.lines().copied().ok_or(SnapshotError::Memory { bytes })?;
+            Ok::<_, SnapshotError>((shard.header(), lines))
+        })?;
+        let contents = Contents::<F>::of(header, &lines, Telling::Nothing);
+        let checksum = contents.write(&lines, Telling::Nothing, writer)?;
+        list.update(&checksum.to_le_bytes());
+        size += contents.sections.total_size();
     }
+    Ok(writer.write_all(&end_line(size, list.finalize()))?)
+}
+
+fn read<F: Shard>(input: &mut Input<impl Read>) -> Result<Concurrent<F>, SnapshotError> {
+    let header = Header::read(F::SHARDS, input)?;
+    let mut list = crc32fast::Hasher::new();
+    let mut shards: Vec<F> = Vec::new();
+    for shard in 0..header.shards {
+        let read = read_shard(input, shards.first(), header.hash, &mut list);
+        shards.push(read.map_err(|error| SnapshotError::Shard { shard, error: error.into() })?);
+    }
+    read_end(input, list.finalize())?;
+    Ok(Concurrent::of_valid(shards)?)
+}
+
+/// Reads a shard, and checks that it belongs to the same filter as the first one.
+fn read_shard<F: ShardFormat>(
+    input: &mut Input<impl Read>,
+    first: Option<&F>,
+    hash: HashScheme,
+    list: &mut crc32fast::Hasher,
+) -> Result<F, SnapshotError> {
+    let contents = input.read_header::<F>()?.1;
+    list.update(&contents.checksum().to_le_bytes());
+    if contents.sections.mark != 0 || contents.sections.secret_checksum.is_some() {
+        return Err(impossible("it tells of a secret, which no shard does"));
+    }
+    if contents.hash() != hash {
+        return Err(impossible("its hashes are of another function than the filter's"));
+    }
+    if let Some(first) = first {
+        F::check_beside(&first.header(), &contents.header)?;
+    }
+    let (lines, _) = input.read_sections(&contents.sections)?;
+    contents.checked(lines, None)
 }
 
 /// What the first line says.
-pub(super) struct Header {
-    pub(super) shards: usize,
-    pub(super) hash: HashScheme,
+struct Header {
+    shards: usize,
+    hash: HashScheme,
 }
 
 impl Header {
-    pub(super) fn to_bytes(&self, kind: Kind) -> [u8; LINE] {
+    fn to_bytes(&self, kind: Kind) -> [u8; LINE] {
         let mut line = [0; LINE];
         line[..offset::VERSION].copy_from_slice(&kind.magic());
         for (at, number) in [
@@ -139,25 +122,10 @@ impl Header {
     }
 
     /// Reads the line that a snapshot of this kind begins with.
-    pub(super) fn read(kind: Kind, input: &mut Input<impl Read>) -> Result<Self, SnapshotError> {
+    fn read(kind: Kind, input: &mut Input<impl Read>) -> Result<Self, SnapshotError> {
         let mut line = [0; LINE];
         let found = input.read_some(&mut line)?;
-        Self::of_line(kind, &line[..found])
-    }
-
-    /// Reads as many bytes of the line as there are.
-    fn of_line(kind: Kind, bytes: &[u8]) -> Result<Self, SnapshotError> {
-        kind.check(bytes)?;
-        // Before anything else, because another version may have another header.
-        if let Some(version) = bytes.get(offset::VERSION..offset::FLAGS) {
-            match number(version) as u32 {
-                VERSION => {}
-                found => return Err(SnapshotError::Version { found }),
-            }
-        }
-        let (found, expected) = (bytes.len() as u64, LINE as u64);
-        let line: &[u8; LINE] =
-            bytes.first_chunk().ok_or(SnapshotError::Truncated { found, expected })?;
+        let line: &[u8; LINE] = first_bytes(kind, &line[..found])?;
         check(line, "header")?;
         let short = |at| number(&line[at..at + 4]) as u32;
         let reserved = &line[offset::RESERVED..offset::CHECKSUM];
@@ -190,7 +158,7 @@ fn check(line: &[u8; LINE], section: &'static str) -> Result<(), SnapshotError> 
 }
 
 /// The line at the end.
-pub(super) fn end_line(size: u64, list_checksum: u32) -> [u8; LINE] {
+fn end_line(size: u64, list_checksum: u32) -> [u8; LINE] {
     let mut line = [0; LINE];
     line[..offset::LIST_CHECKSUM].copy_from_slice(&size.to_le_bytes());
     line[offset::LIST_CHECKSUM..offset::RESERVED_AT_END]
@@ -198,48 +166,8 @@ pub(super) fn end_line(size: u64, list_checksum: u32) -> [u8; LINE] {
     sealed(line)
 }
 
-fn read(input: &mut Input<impl Read>) -> Result<Concurrent<AdaptiveQuotientFilter>, SnapshotError> {
-    let Header { shards, hash } = Header::read(Kind::Shards, input)?;
-    let mut list = crc32fast::Hasher::new();
-    let mut filters: Vec<AdaptiveQuotientFilter> = Vec::new();
-    for shard in 0..shards {
-        let filter = read_shard(input, filters.first(), hash, &mut list);
-        filters.push(filter.map_err(|error| SnapshotError::Shard { shard, error: error.into() })?);
-    }
-    read_end(input, list.finalize())?;
-    Ok(Concurrent::of_valid(filters)?)
-}
-
-/// Reads a shard, and checks it, beside the first one.
-fn read_shard(
-    input: &mut Input<impl Read>,
-    first: Option<&AdaptiveQuotientFilter>,
-    hash: HashScheme,
-    list: &mut crc32fast::Hasher,
-) -> Result<AdaptiveQuotientFilter, SnapshotError> {
-    let header = input.read_header()?;
-    list.update(&header.checksum().to_le_bytes());
-    if header.sections.mark != 0 || header.sections.secret_checksum.is_some() {
-        return Err(impossible("it tells of a secret, which no shard does"));
-    }
-    let Parameters { value_bits, hash: of_shard, .. } = header.parameters;
-    if of_shard != hash {
-        return Err(impossible("its hashes are of another function than the filter's"));
-    }
-    if first.is_some_and(|first| first.parameters().value_bits != value_bits) {
-        return Err(impossible("its values are not as wide as those of the first shard"));
-    }
-    if first.is_some_and(|first| first.tally().growth != header.tally.growth) {
-        return Err(impossible("it grows at another load than the first shard"));
-    }
-    Ok(input.read_behind(&header)?.filter)
-}
-
 /// Reads the line at the end, and checks that the shards are those that were saved together.
-pub(super) fn read_end(
-    input: &mut Input<impl Read>,
-    list_checksum: u32,
-) -> Result<(), SnapshotError> {
+fn read_end(input: &mut Input<impl Read>, list_checksum: u32) -> Result<(), SnapshotError> {
     let mut line = [0; LINE];
     let size = input.found + LINE as u64;
     input.fill(&mut line, size)?;

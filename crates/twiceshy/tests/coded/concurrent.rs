@@ -3,10 +3,11 @@
 use super::random;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use twiceshy::{
     AdaptError, Answer, BuildError, CodedFilter, CodedScheme, Concurrent, Extensions, Hash,
-    InsertError, RemoveError, Selectors, SnapshotError,
+    InsertError, RemoveError, Selectors, Snapshot, SnapshotError,
 };
 use twiceshy_deadline::Deadline;
 use twiceshy_model::snapshot::{seal_shards, shards_in};
@@ -135,10 +136,10 @@ fn worn<S: CodedScheme>() -> Guarded<S> {
 fn check_snapshot<S: CodedScheme>() {
     let Guarded { filter, members } = worn::<S>();
     let mut bytes = Vec::new();
-    filter.save(&mut bytes).unwrap();
-    let back = Concurrent::<CodedFilter<S>>::restore(&bytes[..]).unwrap();
+    filter.write_to(&mut bytes).unwrap();
+    let back = Concurrent::<CodedFilter<S>>::read_from(&bytes[..]).unwrap();
     let mut again = Vec::new();
-    back.save(&mut again).unwrap();
+    back.write_to(&mut again).unwrap();
     assert_eq!(again, bytes);
     let mistakes = (0..4000).map(random(2));
     for query in mistakes {
@@ -148,10 +149,10 @@ fn check_snapshot<S: CodedScheme>() {
     for at in (0..bytes.len()).step_by(7) {
         let mut changed = bytes.clone();
         changed[at] ^= 1 << (at % 8);
-        assert!(Concurrent::<CodedFilter<S>>::restore(&changed[..]).is_err(), "byte {at}");
-        assert!(Concurrent::<CodedFilter<S>>::restore(&bytes[..at]).is_err(), "cut at {at}");
+        assert!(Concurrent::<CodedFilter<S>>::read_from(&changed[..]).is_err(), "byte {at}");
+        assert!(Concurrent::<CodedFilter<S>>::read_from(&bytes[..at]).is_err(), "cut at {at}");
     }
-    let error = CodedFilter::<S>::restore(&bytes[..]).unwrap_err();
+    let error = CodedFilter::<S>::read_from(&bytes[..]).unwrap_err();
     assert!(matches!(error, SnapshotError::OtherKind { .. }), "{error}");
 }
 
@@ -159,6 +160,30 @@ fn check_snapshot<S: CodedScheme>() {
 fn what_is_saved_comes_back() {
     check_snapshot::<Selectors>();
     check_snapshot::<Extensions>();
+}
+
+/// If the file is missing, it is written, to be looked at and kept.
+fn check_fixture<S: CodedScheme>(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let Ok(kept) = std::fs::read(&path) else {
+        let guarded = Guarded::<S>::new(100, 4);
+        (0..50).for_each(|number| guarded.insert(random(1)(number)));
+        (0..300).for_each(|number| guarded.ask(random(2)(number)));
+        guarded.filter.save(&path).unwrap();
+        panic!("the file was missing, and is written now");
+    };
+    let filter = Concurrent::<CodedFilter<S>>::open(&path).unwrap();
+    assert!((0..50).all(|number| filter.contains(random(1)(number))));
+    assert!(!(0..300).any(|number| filter.contains(random(2)(number))));
+    let mut again = Vec::new();
+    filter.write_to(&mut again).unwrap();
+    assert!(again == kept, "it would be written differently today");
+}
+
+#[test]
+fn version_1_of_shards_is_read_and_written_for_ever() {
+    check_fixture::<Selectors>("v1-concurrent-telescoping.twiceshy");
+    check_fixture::<Extensions>("v1-concurrent-extensions.twiceshy");
 }
 
 fn check_rebuilding<S: CodedScheme>() {
@@ -242,12 +267,12 @@ fn counts_of_shards_are_added_without_overflow() {
     let filter =
         CodedFilter::<Extensions>::builder().slots(100).shards(2).build_concurrent().unwrap();
     let mut bytes = Vec::new();
-    filter.save(&mut bytes).unwrap();
+    filter.write_to(&mut bytes).unwrap();
     for shard in shards_in(&bytes) {
         let at = shard.start + FORGOTTEN_AT;
         bytes[at..at + 8].copy_from_slice(&(1u64 << 63).to_le_bytes());
     }
     seal_shards(&mut bytes);
-    let restored = Concurrent::<CodedFilter<Extensions>>::restore(&bytes[..]).unwrap();
+    let restored = Concurrent::<CodedFilter<Extensions>>::read_from(&bytes[..]).unwrap();
     assert_eq!(restored.forgotten(), u64::MAX);
 }

@@ -6,8 +6,8 @@ use arbitrary::Unstructured;
 use proptest::prelude::*;
 use std::path::Path;
 use twiceshy::{
-    AdaptiveQuotientFilter, CodedFilter, CodedScheme, ExtensionFilter, Extensions, Keyed, Secret,
-    Selectors, SnapshotError, TelescopingFilter,
+    AdaptiveQuotientFilter, CodedFilter, CodedScheme, ExtensionFilter, Extensions, Keyed,
+    KeyedSnapshot, Secret, SecretMode, Selectors, Snapshot, SnapshotError, TelescopingFilter,
 };
 use twiceshy_model::coded_snapshot::{drive, read};
 use twiceshy_model::snapshot::{HEADER, seal};
@@ -42,7 +42,7 @@ fn worn<S: CodedScheme>(slots: u64, remainder_bits: u32) -> CodedFilter<S> {
 
 fn saved<S: CodedScheme>(filter: &CodedFilter<S>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    filter.save(&mut bytes).unwrap();
+    filter.write_to(&mut bytes).unwrap();
     bytes
 }
 
@@ -61,7 +61,7 @@ fn filters_without_levels_are_refused() {
         bytes[HEADER + 3] = code;
         let mut changed = bytes.clone();
         seal(&mut changed);
-        let error = TelescopingFilter::restore(&changed[..]).unwrap_err().to_string();
+        let error = TelescopingFilter::read_from(&changed[..]).unwrap_err().to_string();
         assert!(error.contains("repairs nothing"), "{error}");
     }
 }
@@ -72,14 +72,14 @@ fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
     change(&mut changed);
     seal(&mut changed);
     read(&changed);
-    TelescopingFilter::restore(&changed[..]).unwrap_err().to_string()
+    TelescopingFilter::read_from(&changed[..]).unwrap_err().to_string()
 }
 
 fn check_round_trip<S: CodedScheme>(slots: u64, remainder_bits: u32) {
     let filter = worn::<S>(slots, remainder_bits);
     let bytes = saved(&filter);
     read(&bytes);
-    let back = CodedFilter::<S>::restore(&bytes[..]).unwrap();
+    let back = CodedFilter::<S>::read_from(&bytes[..]).unwrap();
     assert_eq!(back.parameters(), filter.parameters());
     assert_eq!(back.statistics(), filter.statistics());
     assert!(back.iter().eq(filter.iter()));
@@ -92,13 +92,13 @@ fn greatest_repair_count_survives_one_more_repair() {
     let mut bytes = saved(&filter);
     bytes[REPAIRS_AT..REPAIRS_AT + 8].copy_from_slice(&(1u64 << 63).to_le_bytes());
     seal(&mut bytes);
-    let filter = TelescopingFilter::restore(&bytes[..]).unwrap();
+    let filter = TelescopingFilter::read_from(&bytes[..]).unwrap();
     let members = (0..270).map(random(1)).collect();
     let mut set = Set { filter, members };
     let mistake =
         (0..1_000_000).map(random(3)).find(|&query| set.ask(query) && !set.filter.contains(query));
     assert!(mistake.is_some());
-    let again = TelescopingFilter::restore(&saved(&set.filter)[..]).unwrap();
+    let again = TelescopingFilter::read_from(&saved(&set.filter)[..]).unwrap();
     assert_eq!(again.statistics().adaptations, 1 << 63);
 }
 
@@ -110,24 +110,29 @@ fn what_is_saved_comes_back() {
     }
     let empty = TelescopingFilter::builder().slots(1).remainder_bits(56).build().unwrap();
     read(&saved(&empty));
-    assert!(TelescopingFilter::restore(&saved(&empty)[..]).unwrap().is_empty());
+    assert!(TelescopingFilter::read_from(&saved(&empty)[..]).unwrap().is_empty());
 }
 
 #[test]
 fn other_kinds_are_refused() {
     let telescoping = saved(&worn::<Selectors>(60, 4));
     let extending = saved(&worn::<Extensions>(60, 4));
-    let error = ExtensionFilter::restore(&telescoping[..]).unwrap_err().to_string();
+    let error = ExtensionFilter::read_from(&telescoping[..]).unwrap_err().to_string();
     assert!(error.contains("a telescoping filter"), "{error}");
-    let error = TelescopingFilter::restore(&extending[..]).unwrap_err().to_string();
+    let error = TelescopingFilter::read_from(&extending[..]).unwrap_err().to_string();
     assert!(error.contains("an extension filter"), "{error}");
-    let error = AdaptiveQuotientFilter::restore(&extending[..]).unwrap_err().to_string();
+    let error = AdaptiveQuotientFilter::read_from(&extending[..]).unwrap_err().to_string();
     assert!(error.contains("an extension filter"), "{error}");
     let mut of_quotients = Vec::new();
-    AdaptiveQuotientFilter::builder().slots(9).build().unwrap().save(&mut of_quotients).unwrap();
-    let error = TelescopingFilter::restore(&of_quotients[..]).unwrap_err().to_string();
+    AdaptiveQuotientFilter::builder()
+        .slots(9)
+        .build()
+        .unwrap()
+        .write_to(&mut of_quotients)
+        .unwrap();
+    let error = TelescopingFilter::read_from(&of_quotients[..]).unwrap_err().to_string();
     assert!(error.contains("an adaptive quotient filter"), "{error}");
-    let nothing = TelescopingFilter::restore(&b"GIF89a"[..]).unwrap_err();
+    let nothing = TelescopingFilter::read_from(&b"GIF89a"[..]).unwrap_err();
     assert!(matches!(nothing, SnapshotError::NotASnapshot));
 }
 
@@ -135,15 +140,15 @@ fn other_kinds_are_refused() {
 fn every_change_and_every_cut_is_noticed() {
     let keyed = Keyed::<str, _>::new(worn::<Selectors>(60, 4), Secret::from_bytes([9; 16]));
     let mut bytes = Vec::new();
-    keyed.save_with_secret(&mut bytes).unwrap();
+    keyed.write_to(&mut bytes, SecretMode::Include).unwrap();
     for at in 0..bytes.len() {
         let mut changed = bytes.clone();
         changed[at] ^= 1 << (at % 8);
-        assert!(TelescopingFilter::restore(&changed[..]).is_err(), "byte {at}");
-        assert!(TelescopingFilter::restore(&bytes[..at]).is_err(), "cut at {at}");
+        assert!(TelescopingFilter::read_from(&changed[..]).is_err(), "byte {at}");
+        assert!(TelescopingFilter::read_from(&bytes[..at]).is_err(), "cut at {at}");
     }
     let longer = [&bytes[..], &[0]].concat();
-    assert!(TelescopingFilter::restore(&longer[..]).is_ok(), "it is read up to its end");
+    assert!(TelescopingFilter::read_from(&longer[..]).is_ok(), "it is read up to its end");
 }
 
 #[test]
@@ -206,6 +211,8 @@ proptest! {
     }
 }
 
+type KeyedExtensions = Keyed<str, ExtensionFilter>;
+
 #[test]
 fn files_are_replaced_and_restored() {
     let folder = std::env::temp_dir().join(format!("twiceshy-coded-{}", std::process::id()));
@@ -213,26 +220,25 @@ fn files_are_replaced_and_restored() {
     let path = folder.join("filter");
     let secret = Secret::from_bytes([9; 16]);
     let filter = worn::<Extensions>(100, 4);
-    filter.save_to(&path).unwrap();
-    let back = ExtensionFilter::restore_from(&path).unwrap();
+    filter.save(&path).unwrap();
+    let back = ExtensionFilter::open(&path).unwrap();
     assert_eq!(saved(&back), saved(&filter));
     // It doesn't know its secret yet.
-    let keyed = ExtensionFilter::restore_keyed_from::<str>(&path, secret.clone()).unwrap();
-    keyed.save_to(&path).unwrap();
-    assert!(ExtensionFilter::restore_keyed_from::<str>(&path, secret.clone()).is_ok());
-    let error =
-        ExtensionFilter::restore_keyed_from::<str>(&path, Secret::from_bytes([1; 16])).unwrap_err();
+    let keyed = KeyedExtensions::open(&path, Some(secret.clone())).unwrap();
+    keyed.save(&path, SecretMode::Omit).unwrap();
+    assert!(KeyedExtensions::open(&path, Some(secret.clone())).is_ok());
+    let error = KeyedExtensions::open(&path, Some(Secret::from_bytes([1; 16]))).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::OtherSecret));
-    let error = ExtensionFilter::restore_keyed_with_secret_from::<str>(&path).unwrap_err();
+    let error = KeyedExtensions::open(&path, None).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::NoSecret));
     assert!(error.to_string().contains("filter: "), "{error}");
-    keyed.save_with_secret_to(&path).unwrap();
-    let back = ExtensionFilter::restore_keyed_with_secret_from::<str>(&path).unwrap();
+    keyed.save(&path, SecretMode::Include).unwrap();
+    let back = KeyedExtensions::open(&path, None).unwrap();
     assert_eq!(back.secret().expose(), secret.expose());
     assert!(back.filter().iter().eq(filter.iter()));
     let longer = [std::fs::read(&path).unwrap(), vec![0]].concat();
     std::fs::write(&path, longer).unwrap();
-    let error = ExtensionFilter::restore_from(&path).unwrap_err();
+    let error = ExtensionFilter::open(&path).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::TooLong { .. }));
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -250,7 +256,7 @@ fn check_fixture<S: CodedScheme>(name: &str) {
         panic!("the file was missing, and is written now");
     };
     read(&kept);
-    let kept = CodedFilter::<S>::restore(&kept[..]).unwrap();
+    let kept = CodedFilter::<S>::read_from(&kept[..]).unwrap();
     (0..50).for_each(|number| assert!(kept.contains(random(1)(number))));
     assert!(saved(&kept) == bytes, "it would be written differently today");
 }

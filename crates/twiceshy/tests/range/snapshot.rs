@@ -5,8 +5,8 @@ use super::number;
 use proptest::prelude::*;
 use std::path::Path;
 use twiceshy::{
-    AdaptiveQuotientFilter, AdaptiveRangeFilter, Concurrent, FrozenRangeFilter, RangeAnswer,
-    RangeFilter, RangeKey, Secret, SnapshotError,
+    AdaptiveQuotientFilter, AdaptiveRangeFilter, Concurrent, Frozen, KeyedSnapshot, RangeAnswer,
+    RangeFilter, RangeKey, Secret, SecretMode, Snapshot, SnapshotError,
 };
 use twiceshy_model::range_snapshot::{drive, read, secret};
 use twiceshy_model::snapshot::{HEADER, seal};
@@ -51,12 +51,18 @@ fn worn(slots: u64, remainder_bits: u32, expandable: bool) -> AdaptiveRangeFilte
 
 fn saved<K: RangeKey>(filter: &AdaptiveRangeFilter<K>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    filter.save(&mut bytes).unwrap();
+    filter.write_to(&mut bytes, SecretMode::Omit).unwrap();
+    bytes
+}
+
+fn saved_plain(filter: &RangeFilter<u64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    filter.write_to(&mut bytes, SecretMode::Omit).unwrap();
     bytes
 }
 
 fn restored(bytes: &[u8]) -> Result<AdaptiveRangeFilter<u64>, SnapshotError> {
-    AdaptiveRangeFilter::restore(bytes, secret())
+    AdaptiveRangeFilter::read_from(bytes, Some(secret()))
 }
 
 /// What is said to a snapshot that was changed, and sealed again.
@@ -107,14 +113,13 @@ fn what_is_saved_comes_back() {
         assert_eq!((back.len(), back.adaptations()), (filter.len(), filter.adaptations()));
         assert!(back.iter().eq(filter.iter()));
         assert_eq!(saved(&back), bytes);
-        let plain = RangeFilter::<u64>::restore(&bytes[..], secret()).unwrap();
+        let plain = RangeFilter::<u64>::read_from(&bytes[..], Some(secret())).unwrap();
         assert!(plain.iter().eq(filter.iter()));
-        let mut of_plain = Vec::new();
-        plain.save(&mut of_plain).unwrap();
+        let of_plain = saved_plain(&plain);
         assert!(restored(&of_plain).unwrap().iter().eq(filter.iter()));
-        let frozen = FrozenRangeFilter::<u64>::open(bytes, secret()).unwrap();
-        frozen.verify().unwrap();
-        assert_eq!(saved(&frozen.to_adaptive_filter().unwrap()), saved(&filter));
+        let frozen = Frozen::<RangeFilter<u64>>::from_bytes(bytes, Some(secret())).unwrap();
+        frozen.validate().unwrap();
+        assert_eq!(saved_plain(&frozen.to_filter().unwrap()), of_plain);
         assert_eq!(frozen.hash_of(7), filter.hash_of(7));
         assert_eq!(frozen.remainder_bits(), filter.remainder_bits());
     }
@@ -131,11 +136,13 @@ fn a_table_whose_tail_was_lengthened_comes_back() {
         (filter.memory_usage() > before).then_some(filter)
     });
     let lengthened = lengthened.expect("a key near the end of the table");
-    let mut bytes = Vec::new();
-    lengthened.save(&mut bytes).unwrap();
+    let bytes = saved_plain(&lengthened);
     read::<u64>(&bytes);
     assert!(
-        RangeFilter::<u64>::restore(&bytes[..], secret()).unwrap().iter().eq(lengthened.iter())
+        RangeFilter::<u64>::read_from(&bytes[..], Some(secret()))
+            .unwrap()
+            .iter()
+            .eq(lengthened.iter())
     );
 }
 
@@ -144,26 +151,26 @@ fn another_secret_width_or_kind_is_refused() {
     let filter = worn(100, 4, false);
     let bytes = saved(&filter);
     let other = Secret::from_bytes([1; 16]);
-    let error = RangeFilter::<u64>::restore(&bytes[..], other.clone()).unwrap_err();
+    let error = RangeFilter::<u64>::read_from(&bytes[..], Some(other.clone())).unwrap_err();
     assert!(matches!(error, SnapshotError::OtherSecret));
-    let error = FrozenRangeFilter::<u64>::open(bytes.clone(), other).unwrap_err();
+    let error = Frozen::<RangeFilter<u64>>::from_bytes(bytes.clone(), Some(other)).unwrap_err();
     assert!(matches!(error, SnapshotError::OtherSecret));
-    let error = RangeFilter::<u32>::restore(&bytes[..], secret()).unwrap_err();
+    let error = RangeFilter::<u32>::read_from(&bytes[..], Some(secret())).unwrap_err();
     assert!(matches!(error, SnapshotError::KeyBits { found: 64, expected: 32 }), "{error}");
-    assert!(FrozenRangeFilter::<u128>::open(bytes.clone(), secret()).is_err());
-    assert!(RangeFilter::<f64>::restore(&bytes[..], secret()).is_ok());
+    assert!(Frozen::<RangeFilter<u128>>::from_bytes(bytes.clone(), Some(secret())).is_err());
+    assert!(RangeFilter::<f64>::read_from(&bytes[..], Some(secret())).is_ok());
 
-    let error = AdaptiveQuotientFilter::restore(&bytes[..]).unwrap_err();
+    let error = AdaptiveQuotientFilter::read_from(&bytes[..]).unwrap_err();
     assert!(error.to_string().contains("filter for ranges"), "{error}");
-    let error = Concurrent::<AdaptiveQuotientFilter>::restore(&bytes[..]).unwrap_err();
+    let error = Concurrent::<AdaptiveQuotientFilter>::read_from(&bytes[..]).unwrap_err();
     assert!(error.to_string().contains("filter for ranges"), "{error}");
     let mut of_keys = Vec::new();
-    AdaptiveQuotientFilter::builder().slots(9).build().unwrap().save(&mut of_keys).unwrap();
+    AdaptiveQuotientFilter::builder().slots(9).build().unwrap().write_to(&mut of_keys).unwrap();
     let error = restored(&of_keys).unwrap_err();
     assert!(error.to_string().contains("single keys"), "{error}");
     let mut of_shards = Vec::new();
     let concurrent = AdaptiveQuotientFilter::builder().slots(9).build_concurrent().unwrap();
-    concurrent.save(&mut of_shards).unwrap();
+    concurrent.write_to(&mut of_shards).unwrap();
     assert!(restored(&of_shards).unwrap_err().to_string().contains("concurrent"));
     assert!(matches!(restored(b"GIF89a").unwrap_err(), SnapshotError::NotASnapshot));
 }
@@ -171,19 +178,21 @@ fn another_secret_width_or_kind_is_refused() {
 #[test]
 fn every_change_and_every_cut_is_noticed() {
     let mut bytes = Vec::new();
-    worn(60, 4, true).save_with_secret(&mut bytes).unwrap();
+    worn(60, 4, true).write_to(&mut bytes, SecretMode::Include).unwrap();
     for at in 0..bytes.len() {
         let mut changed = bytes.clone();
         changed[at] ^= 1 << (at % 8);
         assert!(restored(&changed).is_err(), "byte {at}");
-        let frozen = FrozenRangeFilter::<u64>::open(changed, secret());
-        assert!(frozen.is_err() || frozen.unwrap().verify().is_err(), "byte {at}");
+        let frozen = Frozen::<RangeFilter<u64>>::from_bytes(changed, Some(secret()));
+        assert!(frozen.is_err() || frozen.unwrap().validate().is_err(), "byte {at}");
         assert!(restored(&bytes[..at]).is_err(), "cut at {at}");
-        assert!(FrozenRangeFilter::<u64>::open(bytes[..at].to_vec(), secret()).is_err());
+        assert!(
+            Frozen::<RangeFilter<u64>>::from_bytes(bytes[..at].to_vec(), Some(secret())).is_err()
+        );
     }
     let longer = [&bytes[..], &[0]].concat();
     assert!(restored(&longer).is_ok(), "it is read up to its end");
-    let frozen = FrozenRangeFilter::<u64>::open(longer, secret());
+    let frozen = Frozen::<RangeFilter<u64>>::from_bytes(longer, Some(secret()));
     assert!(matches!(frozen, Err(SnapshotError::TooLong { .. })));
 }
 
@@ -262,8 +271,8 @@ fn tables_of_nonsense_are_asked() {
             nonsense[HEADER..end].fill(byte);
             seal(&mut nonsense);
             read::<u64>(&nonsense);
-            let frozen = FrozenRangeFilter::<u64>::open(nonsense, secret()).unwrap();
-            assert!(frozen.verify().is_err());
+            let frozen = Frozen::<RangeFilter<u64>>::from_bytes(nonsense, Some(secret())).unwrap();
+            assert!(frozen.validate().is_err());
             frozen.contains_range(0..1 << 14);
         }
     }
@@ -284,27 +293,30 @@ fn files_are_replaced_opened_and_restored() {
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("filter");
     let (old, new) = (worn(200, 4, false), worn(300, 4, true));
-    old.save_to(&path).unwrap();
-    let opened = FrozenRangeFilter::<u64>::open_file(&path, secret()).unwrap();
-    new.save_with_secret_to(&path).unwrap();
+    old.save(&path, SecretMode::Omit).unwrap();
+    let opened = Frozen::<RangeFilter<u64>>::open(&path, Some(secret())).unwrap();
+    new.save(&path, SecretMode::Include).unwrap();
     // What was opened before stays as it was.
-    assert_eq!(saved(&opened.to_adaptive_filter().unwrap()), saved(&old));
-    let back = AdaptiveRangeFilter::<u64>::restore_with_secret_from(&path).unwrap();
+    assert_eq!(
+        saved_plain(&opened.to_filter().unwrap()),
+        saved_plain(&RangeFilter::read_from(&saved(&old)[..], Some(secret())).unwrap())
+    );
+    let back = AdaptiveRangeFilter::<u64>::open(&path, None).unwrap();
     assert_eq!(saved(&back), saved(&new));
     assert_eq!(back.secret().expose(), secret().expose());
-    RangeFilter::<u64>::restore_with_secret_from(&path).unwrap();
-    RangeFilter::<u64>::restore_from(&path, secret()).unwrap();
+    RangeFilter::<u64>::open(&path, None).unwrap();
+    RangeFilter::<u64>::open(&path, Some(secret())).unwrap();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    back.save_to(&path).unwrap();
-    let error = AdaptiveRangeFilter::<u64>::restore_with_secret_from(&path).unwrap_err();
+    back.save(&path, SecretMode::Omit).unwrap();
+    let error = AdaptiveRangeFilter::<u64>::open(&path, None).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::NoSecret));
     assert!(error.to_string().contains("filter: "), "{error}");
     let error =
-        FrozenRangeFilter::<u64>::open_file(&path, Secret::from_bytes([0; 16])).unwrap_err();
+        Frozen::<RangeFilter<u64>>::open(&path, Some(Secret::from_bytes([0; 16]))).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::OtherSecret));
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -330,10 +342,10 @@ fn truncating_an_opened_file_changes_no_answer() {
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("filter");
     let filter = worn(5000, 4, false);
-    filter.save_to(&path).unwrap();
-    let opened = FrozenRangeFilter::<u64>::open_file(&path, secret()).unwrap();
+    filter.save(&path, SecretMode::Omit).unwrap();
+    let opened = Frozen::<RangeFilter<u64>>::open(&path, Some(secret())).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-    opened.verify().unwrap();
-    assert_eq!(saved(&opened.to_adaptive_filter().unwrap()), saved(&filter));
+    opened.validate().unwrap();
+    assert!((0..20_000).all(|key| opened.contains(key) == filter.contains(key)));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,12 +1,12 @@
 //! Snapshots of concurrent filters.
 
-use crate::{Folder, LINE, Numbers, build, saved as saved_plain, worn};
+use crate::{Folder, FrozenFilter, LINE, Numbers, build, saved as saved_plain, worn};
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, Builder, Concurrent, FrozenFilter, Hash, Keyed, Secret,
-    SnapshotError,
+    AdaptiveQuotientFilter, Answer, Builder, Concurrent, Hash, Keyed, KeyedSnapshot, Secret,
+    SecretMode, Snapshot, SnapshotError,
 };
 use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, entries_of, forget, list};
@@ -18,12 +18,12 @@ fn builder() -> Builder {
 
 fn saved(filter: &Concurrent<AdaptiveQuotientFilter>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    filter.save(&mut bytes).unwrap();
+    filter.write_to(&mut bytes).unwrap();
     bytes
 }
 
 fn restored(bytes: &[u8]) -> Result<Concurrent<AdaptiveQuotientFilter>, SnapshotError> {
-    Concurrent::<AdaptiveQuotientFilter>::restore(bytes)
+    Concurrent::<AdaptiveQuotientFilter>::read_from(bytes)
 }
 
 /// Inserts, counts, values, removals and repairs.
@@ -121,7 +121,7 @@ fn every_truncation_is_noticed() {
     // A reader is read to the end of the snapshot, and no further.
     let longer = [&bytes[..], b"more"].concat();
     let mut rest = &longer[..];
-    Concurrent::<AdaptiveQuotientFilter>::restore(&mut rest).unwrap();
+    Concurrent::<AdaptiveQuotientFilter>::read_from(&mut rest).unwrap();
     assert_eq!(rest, b"more");
 }
 
@@ -155,8 +155,8 @@ fn other_versions_and_kinds_are_named() {
     let error = restored(&plain).unwrap_err();
     assert!(error.to_string().contains("isn't concurrent"), "{error}");
     for error in [
-        AdaptiveQuotientFilter::restore(&small()[..]).unwrap_err(),
-        FrozenFilter::open(small()).unwrap_err(),
+        AdaptiveQuotientFilter::read_from(&small()[..]).unwrap_err(),
+        FrozenFilter::from_bytes(small()).unwrap_err(),
     ] {
         assert!(error.to_string().contains("of a concurrent filter"), "{error}");
     }
@@ -223,8 +223,8 @@ fn shards_that_do_not_belong_together_are_refused() {
     // Shards know no secret.
     let keyed = Keyed::<u64, _>::new(plain().build().unwrap(), Secret::from_bytes([7; 16]));
     let (mut marked, mut with) = (Vec::new(), Vec::new());
-    keyed.save(&mut marked).unwrap();
-    keyed.save_with_secret(&mut with).unwrap();
+    keyed.write_to(&mut marked, SecretMode::Omit).unwrap();
+    keyed.write_to(&mut with, SecretMode::Include).unwrap();
     assert!(refused(&[marked]).contains("secret"));
     assert!(refused(&[with]).contains("secret"));
     // Something else in the place of a shard.
@@ -286,24 +286,24 @@ fn files_of_shards_are_replaced_and_restored() {
     let folder = Folder::new("shards");
     let path = folder.0.join("filter");
     let filter = builder().capacity(500).shards(4).build_concurrent().unwrap();
-    filter.save_to(&path).unwrap();
+    filter.save(&path).unwrap();
     let (mut numbers, mut members) = (Numbers::new(4), Members::new());
     wear(&filter, &mut members, 800, &mut numbers);
-    filter.save_to(&path).unwrap();
+    filter.save(&path).unwrap();
     assert_eq!(folder.names(), ["filter"]);
-    assert_same(&filter, &Concurrent::<AdaptiveQuotientFilter>::restore_from(&path).unwrap());
+    assert_same(&filter, &Concurrent::<AdaptiveQuotientFilter>::open(&path).unwrap());
     std::fs::write(&path, [&saved(&filter)[..], &[0]].concat()).unwrap();
-    let error = Concurrent::<AdaptiveQuotientFilter>::restore_from(&path).unwrap_err();
+    let error = Concurrent::<AdaptiveQuotientFilter>::open(&path).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::TooLong { .. }), "{error}");
     let missing = folder.0.join("no-such-folder").join("filter");
     for error in [
-        filter.save_to(&missing).unwrap_err(),
-        Concurrent::<AdaptiveQuotientFilter>::restore_from(&missing).unwrap_err(),
+        filter.save(&missing).unwrap_err(),
+        Concurrent::<AdaptiveQuotientFilter>::open(&missing).unwrap_err(),
     ] {
         assert!(error.to_string().contains("no-such-folder"), "{error}");
     }
     let mut room = [0; 300];
-    assert!(matches!(filter.save(&mut room[..]), Err(SnapshotError::Io(_))));
+    assert!(matches!(filter.write_to(&mut room[..]), Err(SnapshotError::Io(_))));
 }
 
 /// A writer that uses the filter that is saved to it.
@@ -343,7 +343,7 @@ fn others_go_on_while_a_filter_is_saved() {
         }
     });
     // No lock is held while it is written: this would wait for itself.
-    filter.save(Using(&filter, 0)).unwrap();
+    filter.write_to(Using(&filter, 0)).unwrap();
     assert!(filter.len() > hashes.len());
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;
-use twiceshy::{Delta, MatchingFilter};
+use twiceshy::{Delta, KeyedSnapshot, MatchingFilter, SecretMode};
 
 const HELP: &str = "\
 Examples:
@@ -39,10 +39,10 @@ impl Apply {
         let name = || self.delta.display().to_string();
         let bytes = fs::read(&self.delta).with_context(name)?;
         let delta = Delta::from_bytes(&bytes).with_context(name)?;
-        let old = MatchingFilter::shipped_from(&self.list)?;
+        let old = MatchingFilter::open(&self.list)?;
         let new = old.keyed().apply(&delta).with_context(name)?;
         let held = target.hold();
-        new.ship_to(target.path())?;
+        new.save(target.path(), SecretMode::Include)?;
         drop(held);
         drop(progress);
         let report = Report::new()

@@ -13,7 +13,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use twiceshy::{
-    BuildError, Hash, Keyed, KeyedHasher, Matching, MatchingFilter, Secret, YesNoFilter,
+    BuildError, Hash, Keyed, KeyedHasher, KeyedSnapshot, Matching, MatchingFilter, Secret,
+    SecretMode, YesNoFilter,
 };
 
 const HELP: &str = "\
@@ -139,7 +140,7 @@ impl Build {
         let mut files = inputs.iter().filter(|path| !is_stdin(path));
         files.try_for_each(|path| target.keep_off(path, "an input"))?;
         check_stdin_once(&inputs)?;
-        let like = self.like.as_deref().map(MatchingFilter::shipped_from).transpose()?;
+        let like = self.like.as_deref().map(MatchingFilter::open).transpose()?;
         let matching = match &like {
             Some(list) => list.matching(),
             None => self.matching.unwrap_or(Matching::Line),
@@ -174,7 +175,7 @@ impl Build {
             built => Keyed::new(built?, secret),
         };
         let held = target.hold();
-        filter.ship_to(target.path())?;
+        filter.save(target.path(), SecretMode::Include)?;
         drop(held);
 
         let filter = filter.filter();

@@ -49,7 +49,7 @@ enum Only {
 
 impl Check {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
-        let list = MatchingFilter::shipped_from(&self.list)?;
+        let list = MatchingFilter::open(&self.list)?;
         let mut lines = Lines::open(&self.keys, Encoding::from_option(self.bytes), session)?;
         let (mut checked, mut yes, mut answers) = (0, 0, Vec::new());
         while let Some(block) = lines.next_block()? {

@@ -37,8 +37,8 @@ impl Diff {
         target.keep_off(&self.old, "the older list")?;
         target.keep_off(&self.new, "the newer list")?;
         let progress = session.progress("comparing", Total::Unknown);
-        let old = MatchingFilter::shipped_from(&self.old)?;
-        let new = MatchingFilter::shipped_from(&self.new)?;
+        let old = MatchingFilter::open(&self.old)?;
+        let new = MatchingFilter::open(&self.new)?;
         let (one, other) = (old.matching(), new.matching());
         if one != other {
             bail!("the lists match keys as {one} and {other}; build them alike");

@@ -23,7 +23,7 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
-        let list = MatchingFilter::shipped_from(&self.list)?;
+        let list = MatchingFilter::open(&self.list)?;
         let filter = list.keyed().filter();
         let metadata = fs::metadata(&self.list);
         let bytes = metadata.with_context(|| self.list.display().to_string())?.len();

@@ -40,7 +40,7 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let progress = session.progress("verifying", Total::Unknown);
-        let list = MatchingFilter::shipped_from(&self.list)?;
+        let list = MatchingFilter::open(&self.list)?;
         drop(progress);
         let [yes, no] = [(&self.yes, true), (&self.no, false)].map(|(paths, answer)| {
             let mut sum = Tally::default();

@@ -33,6 +33,9 @@ const COUNT_BITS: usize = 16;
 /// The most keys that a block can have.
 pub(super) const MOST_KEYS: usize = (1 << COUNT_BITS) - 1;
 
+/// The most bits of seeds that a lookup reads: no block can be built that has more.
+const MOST_SEED_BITS: usize = 1 << 28;
+
 /// What is in a group of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct Group {
@@ -202,7 +205,7 @@ impl Block<'_> {
     /// The seed of a group.
     #[inline(always)]
     pub(super) fn seed<M: Machine>(&self, machine: M, group: usize) -> u64 {
-        let (highs, most) = (self.highs(), 8 * self.bytes.len());
+        let (highs, most) = (self.highs(), (8 * self.bytes.len()).min(MOST_SEED_BITS));
         let start = match group.checked_sub(1) {
             Some(before) => self.behind_zero(machine, highs, before, most),
             None => highs,

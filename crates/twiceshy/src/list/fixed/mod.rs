@@ -196,7 +196,8 @@ impl YesNoFilter {
         (self.shape, self.tally, &self.lines)
     }
 
-    /// The filter of these parts, which must be validated before anybody relies on it.
+    /// The filter of these parts. It may be asked, whatever the lines hold; its answers are right
+    /// only if it is [valid](Self::validate).
     pub(crate) fn from_parts(shape: Shape, tally: Tally, lines: Lines) -> Self {
         Self { shape, tally, lines, level: Level::detect() }
     }
@@ -223,6 +224,7 @@ impl<K: Key + ?Sized> Keyed<K, YesNoFilter> {
 }
 
 impl Filter for YesNoFilter {
+    #[inline]
     fn contains(&self, hash: Hash) -> bool {
         self.contains(hash)
     }

@@ -13,9 +13,9 @@ use crate::{BuildError, Hash, Keyed, KeyedHasher, YesNoFilter, YesNoFilterBuilde
 /// let blocked = ["evil.example", "bücher.example"];
 /// let popular = ["www.good.example"];
 /// let list = YesNoFilter::builder().matching(Matching::Host).build(&blocked, &popular)?;
-/// list.ship_to(&path)?;
+/// list.save(&path)?;
 ///
-/// let list = MatchingFilter::shipped_from(&path)?;
+/// let list = MatchingFilter::open(&path)?;
 /// assert!(list.contains("www.evil.example"));
 /// assert!(list.contains("https://www.xn--bcher-kva.example/catalogue"));
 /// assert!(!list.contains("good.example"));
