@@ -142,11 +142,12 @@ impl<F: Shard> Concurrent<F> {
         near.map(|&mistake| self.sharding.inner(mistake)).collect()
     }
 
-    /// Calls `act` with the shard of a claim, and claim and members as they are there.
+    /// Calls `act` with the shard of a claim, and claim and members as they are there. If the claim is
+    /// stale, `act` must refuse it.
     ///
     /// # Errors
-    /// The first member that the claim doesn't name. In the shard, a hash from elsewhere would look
-    /// like one of its own.
+    /// The first member that the claim, if it isn't stale, doesn't name. In the shard, a hash from
+    /// elsewhere would look like one of its own.
     fn with_listed<L: Copy + Into<Member>, T>(
         &self,
         claim: &Claim,
@@ -154,14 +155,17 @@ impl<F: Shard> Concurrent<F> {
         act: impl FnOnce(&mut F, &Claim, &[Member]) -> T,
     ) -> Result<T, Hash> {
         let suspects = claim.suspects();
-        let inner = |&member: &L| {
-            let Member { hash, count } = member.into();
-            let member = Member { hash: self.sharding.inner(hash), count };
-            if suspects.contains(&hash) { Ok(member) } else { Err(hash) }
-        };
-        let listed: Vec<Member> = members.iter().map(inner).collect::<Result<_, _>>()?;
-        let (mut filter, _) = self.write(claim.query);
-        Ok(act(&mut filter, &self.inner_claim(claim), &listed))
+        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
+        let outside = members.iter().find(|member| !suspects.contains(&member.hash));
+        let inner = |member: &Member| Member { hash: self.sharding.inner(member.hash), ..*member };
+        let listed: Vec<Member> = members.iter().map(inner).collect();
+        let (mut filter, query) = self.write(claim.query);
+        match outside {
+            Some(outside) if filter.claim_to_insert(query).version == claim.version => {
+                Err(outside.hash)
+            }
+            _ => Ok(act(&mut filter, &self.inner_claim(claim), &listed)),
+        }
     }
 
     fn outer_claim(&self, query: Hash, claim: &Claim) -> Claim {
