@@ -162,9 +162,14 @@ impl<F: Shard> Front<F> {
         self.has_ghosts[self.filter.shard_of(hash)].store(true, Ordering::Release);
     }
 
+    /// Returns whether a failed or undone write may have left a ghost in a shard.
+    pub(crate) fn has_ghosts(&self, shard: usize) -> bool {
+        self.has_ghosts[shard].load(Ordering::Acquire)
+    }
+
     fn may_have_ghosts<B: Behind>(&self, hash: Hash) -> bool {
         let shard = self.filter.shard_of(hash);
-        B::LEAVES_GHOSTS || self.has_ghosts[shard].load(Ordering::Acquire)
+        B::LEAVES_GHOSTS || self.has_ghosts(shard)
     }
 
     pub(crate) fn is_all_ready(&self) -> bool {

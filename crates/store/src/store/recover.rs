@@ -177,6 +177,10 @@ impl<B: Backend, F: Shard> Inner<B, F> {
             Ok(())
         } else {
             self.reconcile()?;
+            // What was only in the reverse map is in the filter, too.
+            for shard in (0..shards).filter(|&shard| self.front.has_ghosts(shard)) {
+                self.front.rebuild(self, shard, 0)?;
+            }
             self.front.set_complete(!is_closing());
             Ok(())
         }
