@@ -126,7 +126,7 @@ impl Style {
         }
     }
 
-    /// How it is opened, after so many times. Then it is there.
+    /// Returns the style of the next opening, after `openings` of them.
     pub(crate) fn opening(&self, openings: usize) -> Self {
         let rate = RATES[if self.varies { openings % RATES.len() } else { 0 }];
         Self { rate, creates: openings == 0, ..self.clone() }

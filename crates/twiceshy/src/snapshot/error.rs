@@ -121,7 +121,7 @@ impl SnapshotError {
 }
 
 impl SnapshotError {
-    /// The same error, in a part that begins after so many bytes.
+    /// Returns the same error, in a part that begins after this many bytes.
     pub(super) fn behind(self, bytes: u64) -> Self {
         match self {
             Self::Truncated { found, expected } => {
