@@ -1,4 +1,4 @@
-//! Notes which commit and which compiler the lab is built of, for the head of its report.
+//! Passes the commit and the compiler version to the lab, for the head of its report.
 
 use std::env;
 use std::path::Path;
@@ -10,9 +10,9 @@ fn main() {
     for (name, value) in [("COMPILER", compiler), ("COMMIT", commit)] {
         println!("cargo::rustc-env=TWICESHY_{name}={}", value.as_deref().unwrap_or("unknown"));
     }
-    // What has changed since the commit matters, too.
+    // Uncommitted changes matter too.
     println!("cargo::rerun-if-changed=..");
-    // The log grows with every commit, also if the branch is packed away.
+    // The log grows with every commit, even if the branch's ref is packed.
     let branch = output("git", &["symbolic-ref", "HEAD"]);
     for name in [Some("HEAD"), Some("logs/HEAD"), branch.as_deref()].into_iter().flatten() {
         let path = output("git", &["rev-parse", "--git-path", name]);

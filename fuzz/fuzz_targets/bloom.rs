@@ -1,5 +1,5 @@
-//! Any bytes are a script of operations on an adaptive Bloom filter and a list of members; no member
-//! may be lost.
+//! Runs any bytes as a script of operations on an adaptive Bloom filter and on a list of members. The
+//! filter must not lose a member.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| twiceshy_model::bloom::drive(bytes));

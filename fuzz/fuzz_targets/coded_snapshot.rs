@@ -1,5 +1,5 @@
-//! Any bytes are a snapshot of a telescoping or an extension filter, or become one: it is refused,
-//! or it is a valid filter's.
+//! Reads any bytes as a snapshot of a telescoping or an extension filter. The snapshot must be refused
+//! or contain a valid filter.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| twiceshy_model::coded_snapshot::drive(bytes));

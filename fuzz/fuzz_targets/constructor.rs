@@ -1,4 +1,5 @@
-//! Any bytes are two lists; the constructor must build what the model says, or refuse.
+//! Builds a filter from any bytes, read as a list of members and a list of mistakes. The filter must
+//! be that of the model, or the constructor must return an error.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| twiceshy_model::script::drive_constructor(bytes));

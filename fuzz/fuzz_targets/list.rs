@@ -1,5 +1,5 @@
-//! Any bytes are a script of changes of a yes list and a no list; no listed key may be answered
-//! wrongly after any of them.
+//! Runs any bytes as a script of changes to a yes list and a no list. After each change, the answers
+//! for all listed keys must be right.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| twiceshy_model::list::drive(bytes));

@@ -1,4 +1,5 @@
-//! Any bytes are a script of operations; filter and model must agree after each.
+//! Runs any bytes as a script of operations on a quotient filter and its model. Both must agree after
+//! each operation.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| twiceshy_model::script::drive(bytes));

@@ -1,10 +1,10 @@
-//! Any bytes are a file of packets, or become one behind a good header: each packet has a flow or
-//! is skipped, and the first error is the end.
+//! Reads any bytes as a packet capture, with their own header and with a valid one. Each packet must
+//! have a flow or be skipped, and reading must end at the first error.
 #![no_main]
 
 use twiceshy_workloads::load::Packets;
 
-/// The header of a file, but for its link type, which the first byte chooses.
+/// The header of a capture without its link type, which the first byte chooses.
 const HEADER: [u8; 20] = [0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0];
 
 fn read(bytes: &[u8]) {

@@ -1,5 +1,5 @@
-//! Any bytes are a snapshot of a filter for ranges, or become one: it is refused, or it is a valid
-//! filter's; and it can be asked in either case.
+//! Reads any bytes as a snapshot of a range filter. The snapshot must be refused or contain a valid
+//! filter; in both cases, lookups in place must not panic.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| twiceshy_model::range_snapshot::drive(bytes));

@@ -1,5 +1,5 @@
-//! Any bytes are two lists, of which filters and updates are made; or a file, which is refused, or
-//! valid.
+//! Builds yes/no filters and deltas from any bytes, read as two lists, or reads the bytes as a file,
+//! which must be refused or valid.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| twiceshy_model::yes_no::drive(bytes));

@@ -1,4 +1,4 @@
-// Looks at the page in the frame, and complains of what a reader would.
+// Looks at the page in the frame, and reports what a reader would complain about.
 addEventListener('load', () => {
   const frame = document.querySelector('iframe');
   const page = frame.contentDocument;
@@ -6,16 +6,16 @@ addEventListener('load', () => {
   const complain = text => console.error(text);
 
   const dark = view.matchMedia('(prefers-color-scheme: dark)').matches;
-  if (dark !== (frame.dataset.scheme === 'dark')) complain('the colour scheme is another');
+  if (dark !== (frame.dataset.scheme === 'dark')) complain('wrong colour scheme');
   const wide = page.documentElement.scrollWidth;
-  if (wide > frame.clientWidth) complain(`it is ${wide} px wide, which overflows`);
+  if (wide > frame.clientWidth) complain(`the page is ${wide} px wide and overflows`);
   for (const loaded of view.performance.getEntriesByType('resource')) {
-    complain(`it loads ${loaded.name}`);
+    complain(`the page loads ${loaded.name}`);
   }
 
-  // The colours of an element and of what is behind it, and their contrast as WCAG has it.
+  // The colours of an element and of its background, and their contrast as defined by WCAG.
   const parts = colour => colour.match(/[\d.]+/g).map(Number);
-  const behind = element => {
+  const background = element => {
     for (let at = element; at; at = at.parentElement) {
       const [r, g, b, alpha = 1] = parts(view.getComputedStyle(at).backgroundColor);
       if (alpha > 0) return [r, g, b];
@@ -33,7 +33,7 @@ addEventListener('load', () => {
   };
   const check = (element, property, least) => {
     const colour = parts(view.getComputedStyle(element)[property]);
-    const found = contrast(colour.slice(0, 3), behind(element));
+    const found = contrast(colour.slice(0, 3), background(element));
     const text = element.textContent.slice(0, 40);
     if (found < least) {
       complain(`contrast ${found.toFixed(2)}, ${element.localName}.${element.getAttribute('class')} ${text}`);
@@ -47,7 +47,7 @@ addEventListener('load', () => {
   for (const line of page.querySelectorAll('.line, .mark')) check(line, 'stroke', 3);
   for (const bar of page.querySelectorAll('.bar')) check(bar, 'fill', 3);
 
-  // Letters in drawings: within, large enough, and not on each other.
+  // Text in drawings must be inside the drawing, large enough, and not overlap other text.
   const plots = [...page.querySelectorAll('svg.plot')].filter(shown);
   for (const plot of plots) {
     const name = plot.getAttribute('aria-label');
@@ -69,7 +69,7 @@ addEventListener('load', () => {
         const across = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
         const down = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top);
         if (across > 1 && down > 2) {
-          complain(`${name}: "${text.textContent}" is on "${other.text.textContent}"`);
+          complain(`${name}: "${text.textContent}" overlaps "${other.text.textContent}"`);
         }
       }
     });

@@ -1,72 +1,83 @@
-//! `cargo xtask browser`: pages as a browser shows them.
+//! `cargo xtask browser`: checks pages in a browser.
 //!
-//! A page is put into a frame of another one, whose script (`browser.js`) looks at it, and
-//! complains to the console; what the page itself makes the browser say is a complaint, too.
+//! A harness page shows the page in a frame. Its script (`browser.js`) looks at the page, and reports
+//! problems to the console. Everything else that appears on the console is a problem too.
 
+use crate::programs::{COMMAND_LINE, GALLERY};
+use crate::shell::{Done, Screen, install, output, root};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::shell::{self, Done, command, install, output, root};
-
-/// A phone and a desktop.
+/// The widths of a phone and a desktop, in pixels.
 const WIDTHS: [u32; 2] = [390, 1280];
 const SCHEMES: [&str; 2] = ["light", "dark"];
-/// How much of a page is in its picture.
+/// The height of the picture, in pixels.
 const HEIGHT: u32 = 8000;
-/// What the script says at its end.
+/// The script's last message contains this.
 const DONE: &str = "looked at";
 
 const SCRIPT: &str = include_str!("browser.js");
 
-pub(crate) fn run(pages: &[&str]) -> Done {
+/// Checks some pages, or, if none is named, the report's sample page and the page of a small demo.
+pub(crate) fn run(pages: &[&str], screen: &Screen) -> Done {
+    if pages.is_empty() {
+        GALLERY.build(screen)?;
+        COMMAND_LINE.build(screen)?;
+        return run_built(screen);
+    }
+    let folder = folder()?;
+    pages.iter().try_for_each(|page| check(Path::new(page), &folder, screen))
+}
+
+/// Checks pages that the programs write which `cargo test` has built.
+pub(crate) fn run_built(screen: &Screen) -> Done {
+    let folder = folder()?;
+    let page = folder.join("gallery.html");
+    let mut gallery = GALLERY.command();
+    gallery.arg(&page);
+    screen.run(gallery)?;
+    check(&page, &folder, screen)?;
+
+    let page = folder.join("demo.html");
+    let mut demo = COMMAND_LINE.command();
+    demo.args(["demo", "--keys", "20000", "--queries", "20000", "--out"]).arg(&page);
+    screen.run(demo)?;
+    check(&page, &folder, screen)
+}
+
+/// Installs the browser, and returns the folder for pages and pictures.
+fn folder() -> Result<PathBuf, String> {
     install("chromium", &["chromium", "--version"])?;
     let folder = root().join("target/browser");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    if pages.is_empty() {
-        return check(&gallery(&folder)?, &folder).and_then(|()| check(&demo(&folder)?, &folder));
-    }
-    pages.iter().try_for_each(|page| check(Path::new(page), &folder))
+    Ok(folder)
 }
 
-/// The report's sample page, with all that a page can have.
-fn gallery(folder: &Path) -> Result<PathBuf, String> {
-    let page = folder.join("gallery.html");
-    let mut gallery = command(&["cargo", "run", "--package", "twiceshy-report"]);
-    gallery.args(["--example", "gallery", "--"]).arg(&page);
-    shell::run(gallery).map(|()| page)
-}
-
-/// The page of a small demo.
-fn demo(folder: &Path) -> Result<PathBuf, String> {
-    let page = folder.join("demo.html");
-    let mut demo = command(&["cargo", "run", "--release", "--package", "twiceshy-cli", "--"]);
-    demo.args(["demo", "--keys", "20000", "--queries", "20000", "--out"]).arg(&page);
-    shell::run(demo).map(|()| page)
-}
-
-fn check(page: &Path, folder: &Path) -> Done {
+fn check(page: &Path, folder: &Path, screen: &Screen) -> Done {
     let html = fs::read_to_string(page).map_err(|error| format!("{}: {error}", page.display()))?;
-    let mut complaints = Vec::new();
+    let mut problems = Vec::new();
     for width in WIDTHS {
         for scheme in SCHEMES {
             let stem = page.file_stem().unwrap_or_default().to_string_lossy();
             let picture = folder.join(format!("{stem}-{width}-{scheme}.png"));
-            let said = show(&html, width, scheme, folder, &picture)?;
-            let complaint = said.iter().filter(|line| !line.contains(DONE));
-            complaints.extend(complaint.map(|line| format!("{width} px, {scheme}: {line}")));
-            match said.iter().find(|line| line.contains(DONE)) {
-                Some(done) => eprintln!("{} px, {scheme}: {done}: {}", width, picture.display()),
-                None => complaints.push(format!("{width} px, {scheme}: the script didn't end")),
+            let messages = show(&html, width, scheme, folder, &picture)?;
+            let others = messages.iter().filter(|line| !line.contains(DONE));
+            problems.extend(others.map(|line| format!("{width} px, {scheme}: {line}")));
+            match messages.iter().find(|line| line.contains(DONE)) {
+                Some(done) => {
+                    screen.print(&format!("{width} px, {scheme}: {done}: {}", picture.display()));
+                }
+                None => problems.push(format!("{width} px, {scheme}: the script did not finish")),
             }
         }
     }
-    if complaints.is_empty() {
+    if problems.is_empty() {
         return Ok(());
     }
-    Err(format!("{}:\n{}", page.display(), complaints.join("\n")))
+    Err(format!("{}:\n{}", page.display(), problems.join("\n")))
 }
 
-/// Shows a page, and gives what was said on the console.
+/// Shows a page, and returns the messages on the console.
 fn show(
     html: &str,
     width: u32,
@@ -85,14 +96,14 @@ fn show(
     );
     let (file, profile) = (folder.join("harness.html"), folder.join("profile"));
     fs::write(&file, harness).map_err(|error| format!("{}: {error}", file.display()))?;
-    forget(&profile)?;
-    let said = output(&[
+    remove(&profile)?;
+    let printed = output(&[
         "timeout",
         "--kill-after=10",
         "120",
         "chromium",
         "--headless",
-        // The pages are our own, and root can't have a sandbox.
+        // The pages are our own, and root cannot use the sandbox.
         "--no-sandbox",
         "--disable-gpu",
         "--disable-quic",
@@ -108,20 +119,20 @@ fn show(
         &format!("--screenshot={}", picture.display()),
         &format!("file://{}", file.display()),
     ])?;
-    forget(&profile)?;
-    let console = said.lines().filter_map(|line| line.split_once("CONSOLE"));
+    remove(&profile)?;
+    let console = printed.lines().filter_map(|line| line.split_once("CONSOLE"));
     Ok(console.map(|(_, line)| message(line).to_owned()).collect())
 }
 
-/// What was said, without where: `:12] "message", source: … (12)`.
+/// Returns the message in `:12] "message", source: … (12)`.
 fn message(line: &str) -> &str {
     let from = line.find('"').map_or(0, |quote| quote + 1);
     let to = line.rfind("\", source:").unwrap_or(line.len());
     line.get(from..to).unwrap_or(line)
 }
 
-/// Removes what an earlier browser left.
-fn forget(profile: &PathBuf) -> Done {
+/// Removes the profile that an earlier browser left.
+fn remove(profile: &PathBuf) -> Done {
     match fs::remove_dir_all(profile) {
         Err(error) if profile.exists() => Err(format!("{}: {error}", profile.display())),
         _ => Ok(()),

@@ -1,12 +1,13 @@
-//! `cargo xtask counts`: instructions of each operation, compared with recorded ones.
+//! `cargo xtask counts`: counts the instructions of each operation, and compares them with the
+//! recorded ones.
 //!
-//! A guard against slow code that noise doesn't touch. It is no measure of speed: cache
-//! misses and wrong guesses aren't counted.
+//! This finds slow code even on a busy machine. It does not measure speed: it counts neither cache
+//! misses nor mispredicted branches.
 
-use crate::shell::{self, Done, command, install, output};
+use crate::shell::{Done, Screen, command, install, output};
 
-/// Instructions of one operation of a filter, as recorded; 2^15 slots, 90 % load, 9-bit remainders
-/// in the adaptive quotient filter, and 8-bit ones in the others.
+/// Filter, operation, and recorded instructions per operation. The filters have 2^15 slots at 90 %
+/// load; the adaptive quotient filter has 9-bit remainders, the others have 8-bit remainders.
 const RECORDED: [(&str, &str, f64); 26] = [
     ("aqf", "negative", 105.3),
     ("aqf", "positive", 129.4),
@@ -36,22 +37,24 @@ const RECORDED: [(&str, &str, f64); 26] = [
     ("exaf-adapted", "insert", 6330.7),
 ];
 
-/// How much more is still well; compilers differ.
+/// The largest accepted ratio of counted to recorded instructions. Compilers differ.
 const MARGIN: f64 = 1.08;
 
-pub(crate) fn run() -> Done {
+pub(crate) fn run(screen: &Screen) -> Done {
     install("valgrind", &["valgrind", "--version"])?;
-    shell::run(command(&["cargo", "build", "--release", "--package", "twiceshy-lab"]))?;
-    println!("\n{:<28} {:>10} {:>10} {:>7}", "operation", "counted", "recorded", "change");
+    screen.run(command(&["cargo", "build", "--release", "--package", "twiceshy-count"]))?;
+    let head =
+        format!("\n{:<28} {:>10} {:>10} {:>7}", "operation", "counted", "recorded", "change");
+    screen.print(&head);
     let mut worse = Vec::new();
     for (filter, op, recorded) in RECORDED {
         let Some(counted) = count(filter, op)? else {
-            println!("this machine has no BMI2, for which the counts were recorded");
+            screen.print("skipped: the counts were recorded on a machine with BMI2");
             return Ok(());
         };
         let change = (counted / recorded - 1.0) * 100.0;
         let name = format!("{filter} {op}");
-        println!("{name:<28} {counted:>10.1} {recorded:>10.1} {change:>6.1}%");
+        screen.print(&format!("{name:<28} {counted:>10.1} {recorded:>10.1} {change:>6.1}%"));
         if counted > recorded * MARGIN {
             worse.push(name);
         }
@@ -60,26 +63,25 @@ pub(crate) fn run() -> Done {
         return Ok(());
     }
     Err(format!(
-        "{} take more instructions than recorded; if that is worth it, record it in {}",
+        "{} took more instructions than recorded; if there is a good reason, record them in {}",
         worse.join(", "),
         file!()
     ))
 }
 
-/// Instructions of one operation, or `None` if the machine lacks those that count.
+/// Returns the instructions of one operation, or `None` on a machine without BMI2.
 fn count(filter: &str, op: &str) -> Result<Option<f64>, String> {
-    let program = format!("target/release/twiceshy-lab{}", std::env::consts::EXE_SUFFIX);
+    let program = format!("target/release/twiceshy-count{}", std::env::consts::EXE_SUFFIX);
     let text = output(&[
         "valgrind",
         "--tool=callgrind",
         "--callgrind-out-file=/dev/null",
-        "--toggle-collect=*count::measured*",
+        "--toggle-collect=*twiceshy_count::measured*",
         &program,
-        "count",
         op,
         filter,
     ])?;
-    let unclear = || format!("can't read the counts of {filter} {op}:\n{text}");
+    let unclear = || format!("cannot read the counts of {filter} {op}:\n{text}");
     let printed = text
         .lines()
         .find_map(|line| line.split_once(' ').filter(|(times, _)| !times.starts_with('=')));

@@ -1,6 +1,7 @@
-//! Fuzzing with the stable compiler: libFuzzer needs nothing but coverage counters.
+//! `cargo xtask fuzz`: fuzzes with the stable compiler. libFuzzer only needs coverage counters.
 
-use crate::shell::{self, Done, command, install, output, root};
+use crate::shell::{Done, LIMIT, Screen, command, install, output, root};
+use std::time::Duration;
 
 pub(crate) const TARGETS: [&str; 12] = [
     "operations",
@@ -25,23 +26,33 @@ const COVERAGE: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1 --cfg fuzzing";
 
-pub(crate) fn run(targets: &[&str], seconds: u32) -> Done {
+/// Builds all targets, and fuzzes some of them.
+pub(crate) fn run(targets: &[&str], seconds: u32, screen: &Screen) -> Done {
     if let Some(unknown) = targets.iter().find(|target| !TARGETS.contains(target)) {
-        return Err(format!("no fuzz target {unknown:?}; there are {}", TARGETS.join(", ")));
+        return Err(format!("no fuzz target {unknown:?}; choose one of {}", TARGETS.join(", ")));
     }
+    build(screen)?;
+    run_built(targets, seconds, screen)
+}
+
+pub(crate) fn build(screen: &Screen) -> Done {
     // libFuzzer is C++.
     install("g++", &["c++", "--version"])?;
-    // With an explicit target, build scripts are not instrumented.
-    let host = host()?;
-    let mut build = command(&["cargo", "build", "--release", "--target", &host]);
+    // With an explicit target, cargo does not instrument build scripts.
+    let mut build = command(&["cargo", "build", "--release", "--target", &host()?]);
     build.args(["--manifest-path", "fuzz/Cargo.toml"]).env("RUSTFLAGS", COVERAGE);
-    shell::run(build)?;
+    screen.run(build)
+}
+
+/// Fuzzes targets that are built, one after the other.
+pub(crate) fn run_built(targets: &[&str], seconds: u32, screen: &Screen) -> Done {
+    let programs = root().join("fuzz/target").join(host()?).join("release");
     for target in targets {
         let corpus = root().join("fuzz/corpus").join(target);
         std::fs::create_dir_all(&corpus)
             .map_err(|error| format!("{}: {error}", corpus.display()))?;
-        let program = format!("fuzz/target/{host}/release/{target}");
-        let mut fuzz = command(&[&program, &format!("fuzz/corpus/{target}")]);
+        let program = programs.join(target);
+        let mut fuzz = command(&[&program.to_string_lossy(), &corpus.to_string_lossy()]);
         fuzz.args([
             &format!("-max_total_time={seconds}"),
             "-max_len=8192",
@@ -49,7 +60,7 @@ pub(crate) fn run(targets: &[&str], seconds: u32) -> Done {
             "-print_final_stats=1",
             &format!("-artifact_prefix=fuzz/artifacts-{target}-"),
         ]);
-        shell::run(fuzz)?;
+        screen.run_at_most(LIMIT + Duration::from_secs(seconds.into()), fuzz)?;
     }
     Ok(())
 }
@@ -57,5 +68,5 @@ pub(crate) fn run(targets: &[&str], seconds: u32) -> Done {
 fn host() -> Result<String, String> {
     let version = output(&["rustc", "--version", "--verbose"])?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "rustc doesn't tell its host".into())
+    host.map(str::to_owned).ok_or_else(|| "`rustc --version --verbose` printed no host".into())
 }

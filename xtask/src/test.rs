@@ -1,59 +1,110 @@
-//! `cargo xtask test`.
+//! `cargo xtask test` and `cargo xtask quick`.
 
-use crate::shell::{self, Done, command, output, succeeds};
+use crate::programs::DANCE;
+use crate::shell::{Done, Screen, command, output, succeeds};
+use crate::steps::{Lane, Steps};
 use crate::{browser, counts, fuzz, torture};
+use std::process::Command;
 
-/// Seconds for each fuzz target: enough to see that it runs.
+/// Seconds per fuzz target: enough to see that it runs.
 const FUZZ_SECONDS: u32 = 10;
 
-/// How long the stores are attacked: enough for every store and almost every kind of fault.
+/// Seconds of faults: enough for every store and almost every kind of fault.
 const TORTURE_SECONDS: &str = "25";
 const TORTURE_SEED: &str = "28";
 
-fn run_all(steps: &[&[&str]]) -> Done {
-    steps.iter().try_for_each(|words| shell::run(command(words)))
-}
+/// The crates that users depend on.
+const PUBLISHED: [&str; 5] =
+    ["twiceshy", "twiceshy-report", "twiceshy-workloads", "twiceshy-store", "twiceshy-cli"];
 
-/// Runs a benchmark of the lab, on as little as may be, to see that it does.
-fn run_benchmark(name: &str, options: &str) -> Done {
-    let mut lab = command(&["cargo", "run", "--release", "--package", "twiceshy-lab"]);
-    lab.args(["--", "bench", name, "--json"]).args(options.split(' '));
-    shell::run(lab)
-}
-
+/// Runs everything that must be green.
+///
+/// Two lanes share the cores. The second lane uses one core most of the time, because its builds
+/// have one codegen unit. The lanes build into different folders, so neither waits for the other.
 pub(crate) fn run() -> Done {
     install_components()?;
-    run_all(&[
-        &["cargo", "fmt", "--all", "--check"],
-        &["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
-        &[
-            "cargo",
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--",
-            "-D",
-            "warnings",
-        ],
-        &["cargo", "check", "--package", "twiceshy"],
-        &["cargo", "test", "--workspace", "--all-features"],
-        &["cargo", "test", "--workspace", "--all-features", "--bench", "*"],
-        &["cargo", "run", "--release", "--example", "dance"],
-    ])?;
-    run_benchmark("point", "--log2-slots 12 --rounds 1 --queries 10000")?;
-    run_benchmark("range", "--log2-slots 12 --rounds 1 --queries 10000")?;
-    run_benchmark("list", "--yes 2000 --no 20000 --rounds 1")?;
-    run_benchmark("aqf-ops", "--log2-slots 12 --rounds 1")?;
-    run_benchmark("store", "--pairs 5000 --queries 2000")?;
-    torture::run_built(&[TORTURE_SECONDS, TORTURE_SEED])?;
+    let steps = Steps::new();
+    let done = steps.run_alone(|lane| {
+        lane.step("format", format)?;
+        lane.step("packages", package)
+    });
+    let done = done.and_then(|()| steps.run(main_lane, lane_beside));
+    steps.print();
+    done
+}
+
+fn main_lane(lane: &Lane<'_>) -> Done {
+    lane.step("lints", |screen| screen.run(lints()))?;
+    lane.step("no features", |screen| {
+        screen.run(command(&["cargo", "check", "--package", "twiceshy"]))
+    })?;
+    lane.step("build of the tests", |screen| test(&["--no-run"], screen))?;
+    lane.step("tests", |screen| test(&[], screen))?;
+    lane.step("example", |screen| screen.run(DANCE.command()))?;
+    lane.step("faults", |screen| torture::run_built(&[TORTURE_SECONDS, TORTURE_SEED], screen))?;
+    lane.step("docs", document)?;
+    lane.step("oldest compiler", check_oldest_compiler)?;
+    lane.step("browser", browser::run_built)
+}
+
+fn lane_beside(lane: &Lane<'_>) -> Done {
+    lane.step("instruction counts", counts::run)?;
+    lane.step("build of fuzz targets", fuzz::build)?;
+    lane.step("fuzz targets", |screen| fuzz::run_built(&fuzz::TARGETS, FUZZ_SECONDS, screen))
+}
+
+/// Runs what finds most mistakes, while you work.
+pub(crate) fn quick() -> Done {
+    install_components()?;
+    let steps = Steps::new();
+    let done = steps.run_alone(|lane| {
+        lane.step("format", format)?;
+        lane.step("lints", |screen| screen.run(incremental(lints())))?;
+        lane.step("unit tests", |screen| {
+            let words = ["cargo", "test", "--profile", "quick", "--workspace", "--all-features"];
+            let mut tests = command(&words);
+            tests.args(["--lib", "--bins"]);
+            screen.run(incremental(tests))
+        })
+    });
+    steps.print();
+    done
+}
+
+/// Lets a build start from the one before.
+fn incremental(mut command: Command) -> Command {
+    command.env_remove("CARGO_INCREMENTAL");
+    command
+}
+
+fn format(screen: &Screen) -> Done {
+    screen.run(command(&["cargo", "fmt", "--all", "--check"]))?;
+    screen.run(command(&["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))
+}
+
+/// Packs the crates that users depend on, without building them again.
+fn package(screen: &Screen) -> Done {
+    let mut package = command(&["cargo", "package", "--quiet", "--no-verify", "--allow-dirty"]);
+    package.args(PUBLISHED.iter().flat_map(|name| ["--package", name]));
+    screen.run(package)
+}
+
+fn lints() -> Command {
+    let mut lints = command(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features"]);
+    lints.args(["--", "-D", "warnings"]);
+    lints
+}
+
+fn test(options: &[&str], screen: &Screen) -> Done {
+    let mut tests = command(&["cargo", "test", "--workspace", "--all-features"]);
+    tests.args(options);
+    screen.run(tests)
+}
+
+fn document(screen: &Screen) -> Done {
     let mut docs = command(&["cargo", "doc", "--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
-    shell::run(docs)?;
-    check_oldest_compiler()?;
-    browser::run(&[])?;
-    counts::run()?;
-    fuzz::run(&fuzz::TARGETS, FUZZ_SECONDS)
+    screen.run(docs)
 }
 
 fn install_components() -> Done {
@@ -61,24 +112,26 @@ fn install_components() -> Done {
         [("rustfmt", ["cargo", "fmt", "--version"]), ("clippy", ["cargo", "clippy", "--version"])]
     {
         if !succeeds(&words) {
-            shell::run(command(&["rustup", "component", "add", component]))?;
+            Screen::Terminal.run(command(&["rustup", "component", "add", component]))?;
         }
     }
     Ok(())
 }
 
-/// Compiles with the oldest compiler that the manifest promises; if that is the one at
-/// work, all that went before was the check.
-fn check_oldest_compiler() -> Done {
+/// Checks the workspace with the oldest compiler that the manifest promises, unless the other steps
+/// have just used it.
+fn check_oldest_compiler(screen: &Screen) -> Done {
     let promised = env!("CARGO_PKG_RUST_VERSION");
     let version = output(&["rustc", "--version"])?;
     let current = version.split_whitespace().nth(1).unwrap_or_default();
     if current.starts_with(&format!("{promised}.")) {
-        eprintln!("\nrustc {current} is the oldest that is promised ({promised})");
+        screen.print(&format!("rustc {current} is the oldest promised compiler ({promised})"));
         return Ok(());
     }
     if !succeeds(&["rustup", "run", promised, "rustc", "--version"]) {
-        shell::run(command(&["rustup", "toolchain", "install", promised, "--profile", "minimal"]))?;
+        let words = ["rustup", "toolchain", "install", promised, "--profile", "minimal"];
+        screen.run(command(&words))?;
     }
-    run_all(&[&["rustup", "run", promised, "cargo", "check", "--workspace", "--all-targets"]])
+    let words = ["rustup", "run", promised, "cargo", "check", "--workspace", "--all-targets"];
+    screen.run(command(&words))
 }

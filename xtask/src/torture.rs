@@ -1,20 +1,19 @@
-//! `cargo xtask torture`: faults at every operation of the stores.
+//! `cargo xtask torture`: injects faults into every operation of the stores.
 
-use crate::shell::{self, Done, command};
-use std::env::consts::EXE_SUFFIX;
+use crate::programs::TORTURE;
+use crate::shell::{Done, LIMIT, Screen};
+use std::time::Duration;
 
-/// Builds and runs the harness, optimised and with all assertions, as tests are.
-pub(crate) fn run(arguments: &[&str]) -> Done {
-    let mut torture = command(&["cargo", "run", "--profile", "test", "--all-features"]);
-    torture.args(["--bin", "twiceshy-torture", "--"]).args(arguments);
-    shell::run(torture)
+/// Builds the harness and runs it.
+pub(crate) fn run(arguments: &[&str], screen: &Screen) -> Done {
+    TORTURE.build(screen)?;
+    run_built(arguments, screen)
 }
 
-/// Runs the harness that `cargo test` has just built for its own tests. Building the program alone
-/// would compile the engines again, because the tests turn on more of their features.
-pub(crate) fn run_built(arguments: &[&str]) -> Done {
-    let program = format!("target/debug/twiceshy-torture{EXE_SUFFIX}");
-    let mut torture = command(&[&program]);
+/// Runs the harness that `cargo test` has built.
+pub(crate) fn run_built(arguments: &[&str], screen: &Screen) -> Done {
+    let mut torture = TORTURE.command();
     torture.args(arguments);
-    shell::run(torture)
+    let seconds = arguments.first().and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
+    screen.run_at_most(LIMIT + Duration::from_secs(seconds), torture)
 }

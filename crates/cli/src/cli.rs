@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The arguments and help of the command line.
 
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
@@ -20,23 +20,23 @@ Examples:
   twiceshy store get users.store alice
 
 Lines:
-  Files of lines are plain or compressed by gzip or zstd, which is seen from their first
-  bytes; `-` is the standard input. A key is a line without its line ending, also an empty
-  one, and must be UTF-8 unless --bytes is given; a byte order mark before the first is skipped.
+  Input files can be plain text, or compressed with gzip or zstd; their first bytes show which.
+  `-` is the standard input. A key is a line without its line ending, and may be empty. Lines must
+  be UTF-8 unless --bytes is given. A byte order mark at the start is skipped.
 
 JSON:
-  With --json, each report or answer is one line of JSON. What is no UTF-8 is written as
-  {\"hex\": \"…\"}.
+  With --json, each report or answer is one line of JSON. Bytes that are not UTF-8 are written
+  as {\"hex\": \"…\"}.
 
 Exit codes:
-  0    yes: it is done, it is there, all is well
-  1    no: a key is absent, a check has found something missing
-  2    it could not be done; one line on the standard error says why
-  130  it was interrupted by Ctrl-C, SIGTERM or SIGHUP; what was half done is undone, except that
-       changes to existing stores and lists stay
+  0    success, or the answer is yes
+  1    the answer is no: a key is absent, or a check failed
+  2    the command failed; one line on the standard error says why
+  130  interrupted by Ctrl-C, SIGTERM or SIGHUP; unfinished work is removed, but changes to existing
+       stores and lists stay
 
-A warning on the standard error says that a filter could not be saved, for example on a full disk.
-The command was carried out, all data is safe, and the next command builds the filter again.";
+If a filter cannot be saved, for example on a full disk, a warning appears on the standard error.
+The command has succeeded, all data is safe, and the next command builds the filter again.";
 
 const STORE: &str = "\
 Examples:
@@ -45,8 +45,9 @@ Examples:
   twiceshy store get users.store alice
   twiceshy store check users.store logins.txt --missing
 
-A store is a directory; `import` and `put` make it. What isn't in it costs no visit to the disk,
-and what its filter takes for a member by mistake costs one, once.";
+A store is a directory; `import` and `put` create it. Looking up an absent key usually reads nothing
+from the disk. If the filter mistakes an absent key for a member, the first lookup reads the disk, and
+the store repairs the filter so that later lookups of that key do not.";
 
 const FILTER: &str = "\
 Examples:
@@ -54,7 +55,8 @@ Examples:
   twiceshy filter check blocked.filter requests.txt --only maybe
   twiceshy filter verify blocked.filter --keys blocked.txt
 
-A filter is a file of some 2 bytes a key. It answers \"absent\" for certain, or \"maybe\".";
+A filter is a file of about 2 bytes per key. Its answers are \"absent\", which is always right, and
+\"maybe\", which can be wrong.";
 
 const LIST: &str = "\
 Examples:
@@ -65,44 +67,45 @@ Examples:
   twiceshy list apply blocked.list tuesday.delta -o tuesday.list
   twiceshy list add blocked.lists --yes blocked.txt --no popular.txt
 
-A list is a file of some 10 bits for each key of the yes list. It answers yes for each of them,
-no for each key of the no list, and yes for any other key as often as --rate allows. Lists that
-change are kept in a directory, from which such files are built.";
+A list is a file of about 10 bits per key of the yes list. It answers yes for every key of the yes
+list and no for every key of the no list. For other keys, it wrongly answers yes at the rate --rate.
+Lists that change are kept in a directory; `build --from` makes a file from it.";
 
-/// Filters that never make the same mistake twice, and stores behind them
+/// Adaptive filters: files, block lists, and key-value stores with a filter in front
 ///
-/// A filter answers "absent" for certain, or "maybe". A guarded store asks its filter before
-/// the disk; a "maybe" that turns out wrong is repaired, and never goes to the disk again.
+/// A filter answers "absent", which is always right, or "maybe", which can be wrong. A store asks
+/// its filter before it reads the disk. When a "maybe" turns out to be wrong, the store repairs the
+/// filter, so that the same key does not cost another disk read.
 #[derive(Parser)]
 #[command(name = "twiceshy", version, verbatim_doc_comment, after_long_help = EXAMPLES)]
 #[command(after_help = "Try `twiceshy --help` for examples and exit codes.")]
-// Lines are broken where they are written, whatever the terminal is.
+// Do not wrap help text: its lines are broken by hand.
 #[command(term_width = 0)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Write JSON, one value a line, instead of text
+    /// Write JSON instead of text, one value per line
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
-    /// Show no progress bars, not even on a terminal
+    /// Hide progress bars
     #[arg(short, long, global = true, help_heading = "Output")]
     pub(crate) quiet: bool,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// See what adapting is worth, in half a minute
+    /// Measure what adapting is worth on this machine (30 seconds)
     Demo(Demo),
-    /// Key-value stores on a disk, each with a filter in front
+    /// Key-value stores on disk, each with a filter in front
     #[command(subcommand, after_help = STORE)]
     Store(StoreCommand),
-    /// Filters as files, built from keys
+    /// Filter files, built from keys
     #[command(subcommand, after_help = FILTER)]
     Filter(FilterCommand),
-    /// Lists that are never wrong: yes for one list, no for another
+    /// Block lists that are always right about the keys of two lists
     #[command(subcommand, after_help = LIST)]
     List(ListCommand),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(Completions),
 }
 

@@ -1,4 +1,4 @@
-//! How it went, for the shell.
+//! Exit codes and error messages.
 
 use crate::interrupt;
 use crate::output::WriteError;
@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 /// The exit code of a command that could not be carried out.
 const FAILED: u8 = 2;
 
-/// What a command that could be carried out has to say.
+/// The answer of a command that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Yes,
@@ -21,35 +21,35 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// "Yes" if that is so.
+    /// Returns `Yes` if `yes` is true.
     pub(crate) fn of(yes: bool) -> Self {
         if yes { Self::Yes } else { Self::No }
     }
 }
 
-/// Tells what went wrong, in one line, and the exit code.
+/// Prints an error in one line, and returns the exit code.
 pub(crate) fn code(answer: Result<Answer>) -> ExitCode {
-    // What fails because it is being undone isn't told.
+    // Work that fails because a signal is undoing it prints no error.
     let _held = interrupt::hold();
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
-        // Whoever read our output has had enough of it, as `head` has.
+        // The reader of our output has stopped reading, as `head` does.
         Err(error) if is_unread(&error) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("{error:#}")),
     }
 }
 
-/// Makes aborts end the program with the exit code of a failure. The standard library aborts when
-/// there is no memory, after it has said so.
+/// Makes aborts end the program with the exit code of a failure. When memory runs out, the standard
+/// library prints a message and aborts.
 pub(crate) fn fail_on_abort() {
     use signal_hook::{consts::SIGABRT, flag};
-    // If that can't be arranged, an abort is reported as one.
+    // If this fails, the shell reports an abort as usual.
     let always = Arc::new(AtomicBool::new(true));
     let _ = flag::register_conditional_shutdown(SIGABRT, FAILED.into(), always);
 }
 
-/// Reports a panic as a failure, in one line. Libraries panic where no thread can be started.
+/// Reports a panic as a failure, in one line. Libraries panic when they cannot start a thread.
 pub(crate) fn fail_on_panic(run: impl FnOnce() -> ExitCode) -> ExitCode {
     panic::set_hook(Box::new(|panic| {
         failed(&format!("internal error: {panic}"));
@@ -57,7 +57,7 @@ pub(crate) fn fail_on_panic(run: impl FnOnce() -> ExitCode) -> ExitCode {
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(ExitCode::from(FAILED))
 }
 
-/// Explains what is wrong with the arguments, or writes the help that was asked for.
+/// Prints what is wrong with the arguments, or the requested help.
 pub(crate) fn misunderstood(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         let printed = error.print().and_then(|()| io::stdout().flush());
@@ -66,11 +66,11 @@ pub(crate) fn misunderstood(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
     }
-    // What is wrong, what might be meant instead, and what is known without being said.
+    // Keep the error and the suggestion; drop the usage line and the hint at --help.
     let text = error.to_string();
     let parts = text.split("\n\n").map(|part| part.trim().trim_start_matches("error: "));
-    let is_told = |part: &&str| !part.starts_with("Usage: ") && !part.starts_with("For more ");
-    let parts: Vec<_> = parts.filter(is_told).collect();
+    let is_kept = |part: &&str| !part.starts_with("Usage: ") && !part.starts_with("For more ");
+    let parts: Vec<_> = parts.filter(is_kept).collect();
     failed(&format!("{}; see --help", parts.join("; ")))
 }
 
@@ -85,7 +85,7 @@ fn failed(reason: &str) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// Writes one line to the standard error, if it can be written there.
+/// Writes one line to the standard error. Ignores errors.
 fn say(text: &str) {
     let _ = writeln!(io::stderr(), "twiceshy: {}", one_line(text));
 }
@@ -94,7 +94,7 @@ fn is_unread(error: &Error) -> bool {
     error.downcast_ref().is_some_and(|WriteError(error)| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// An engine's error may have lines of its own.
+/// Joins the lines of a message, because the error of a storage engine may have several.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -105,20 +105,20 @@ mod tests {
     use anyhow::anyhow;
 
     #[test]
-    fn a_panic_is_a_failure() {
+    fn panic_is_reported_as_failure() {
         let code = fail_on_panic(|| panic!("on purpose"));
         let _ = panic::take_hook();
         assert_eq!(code, ExitCode::from(2));
     }
 
     #[test]
-    fn all_causes_are_told_in_one_line() {
+    fn error_message_has_all_causes_in_one_line() {
         let error = anyhow!("deep\n  down").context("higher").context("keys.txt");
         assert_eq!(one_line(&format!("{error:#}")), "keys.txt: higher: deep down");
     }
 
     #[test]
-    fn only_our_own_broken_pipe_is_quiet() {
+    fn only_broken_pipe_of_our_output_is_ignored() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(is_unread(&Error::new(WriteError(broken()))));
         assert!(!is_unread(&Error::new(broken())));

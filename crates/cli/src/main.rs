@@ -1,8 +1,8 @@
-//! `twiceshy`, the command line: guarded stores and filter files.
+//! The command line `twiceshy`: filter files, lists and stores.
 //!
-//! [`cli`] says what can be typed, [`commands`] does it; [`input`] reads lines, [`output`]
-//! writes answers, [`progress`] keeps a person at a terminal company, [`interrupt`] undoes what
-//! they lose patience with, and [`exit`] tells the shell how it went.
+//! [`cli`] has the arguments and their help, and [`commands`] runs the commands. [`input`] reads
+//! lines, [`output`] writes answers, [`progress`] shows progress bars, [`interrupt`] removes
+//! unfinished work after Ctrl-C, and [`exit`] returns the exit code.
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,17 @@
-//! Progress bars, for what takes longer than a second.
+//! Progress bars for tasks that take longer than a second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long nothing is shown.
+/// How long a task runs before its bar appears.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often what is shown moves.
+/// How often the bar is drawn.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How much there is to do.
+/// The size of a task.
 #[derive(Clone, Copy)]
 pub(crate) enum Total {
     Bytes(u64),
@@ -38,15 +38,15 @@ impl Total {
     }
 }
 
-/// A bar on the standard error, as long as this lives, but not before it is worth it.
+/// A progress bar on the standard error. It appears after a second, and is removed on drop.
 pub(crate) struct Progress {
     bar: ProgressBar,
     showing: Option<Showing>,
 }
 
-/// The thread that shows the bar and moves it, once it is time.
+/// The thread that draws the bar.
 struct Showing {
-    /// Dropped to say that it need not any more.
+    /// Dropped to end the thread.
     over: Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -70,17 +70,17 @@ impl Progress {
                 shown.tick();
             }
         });
-        // Without a thread there is no bar, but the work goes on.
+        // If the thread cannot start, the work goes on without a bar.
         Self { bar, showing: thread.ok().map(|thread| Showing { over, thread }) }
     }
 
-    /// What can be moved from anywhere.
+    /// Returns a handle that any thread can use.
     pub(crate) fn bar(&self) -> ProgressBar {
         self.bar.clone()
     }
 }
 
-/// Has a bar tell of another task from now on.
+/// Shows a different task on the bar.
 pub(crate) fn turn_to(bar: &ProgressBar, task: &'static str, total: Total) {
     let style = ProgressStyle::with_template(total.template());
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

@@ -1,4 +1,4 @@
-//! What all commands need: where to write, and whether to show progress.
+//! What all commands need: the output, and whether to show progress.
 
 use crate::cli::Cli;
 use crate::output::{Output, WriteError};
@@ -17,12 +17,12 @@ impl Session {
         Self { output: Output::new(cli.json), shows_progress }
     }
 
-    /// A bar that is there until it is dropped.
+    /// Returns a progress bar that is shown until it is dropped.
     pub(crate) fn progress(&self, task: &'static str, total: Total) -> Progress {
         Progress::new(task, total, self.shows_progress)
     }
 
-    /// Writes what is still in the buffer.
+    /// Flushes the output.
     pub(crate) fn finish(mut self) -> Result<(), WriteError> {
         self.output.flush()
     }

@@ -1,4 +1,4 @@
-//! `twiceshy demo`, as a user runs it, on little.
+//! Tests `twiceshy demo` with few keys.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::fs;
 
 const SMALL: &str = "demo --keys 20000 --queries 20000 --seed 7";
 
-/// All digits as one: times differ from run to run, and so do what they come to.
+/// Replaces each number by 9, because times differ from run to run.
 fn shape(line: &str) -> String {
     let words = line.split_whitespace().map(|word| {
         let is_number = word.starts_with(|letter: char| letter.is_ascii_digit());
@@ -18,38 +18,38 @@ fn shape(line: &str) -> String {
 }
 
 #[test]
-fn a_table_a_sentence_and_where_the_page_is() {
+fn demo_prints_table_summary_and_page_path() {
     let sandbox = Sandbox::new();
     let text = sandbox.yes(&format!("{SMALL} --out page.html"));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    let (table, rest) = text.split_once("\n\n").expect("a table, and what follows");
+    let (table, rest) = text.split_once("\n\n").expect("a table and a summary");
     let table: Vec<String> = table.lines().map(shape).collect();
-    assert_eq!(table[0], "traffic adapting queries disk visits repeated queries/s fewer faster");
+    assert_eq!(table[0], "traffic adapting queries disk reads repeated queries/s fewer faster");
     for (at, traffic) in ["skewed", "probing", "hostile"].into_iter().enumerate() {
         assert_eq!(table[3 + 2 * at], format!("{traffic} off 9 9 9 9"));
         assert!(table[4 + 2 * at].starts_with("on 9 9 9 9"), "{table:?}");
     }
     let rest: Vec<&str> = rest.split("\n\n").collect();
     let sentence = rest[0].replace('\n', " ");
-    assert!(sentence.starts_with("Without adaptation, "), "{sentence}");
-    assert!(sentence.contains("and no key did twice"), "{sentence}");
-    assert_eq!(rest[1], "The curves are in page.html\n");
+    assert!(sentence.starts_with("Without adapting, "), "{sentence}");
+    assert!(sentence.contains("and no key cost two"), "{sentence}");
+    assert_eq!(rest[1], "The page with the curves is page.html\n");
     assert_eq!(sandbox.names(), ["page.html"]);
 }
 
-/// What was counted, in each kind of traffic, without and with adaptation.
+/// Returns the counts per kind of traffic, without and with adapting.
 fn counts(sandbox: &Sandbox, line: &str) -> Vec<[u64; 4]> {
-    let told: Value = serde_json::from_str(&sandbox.yes(line)).expect("JSON");
+    let results: Value = serde_json::from_str(&sandbox.yes(line)).expect("JSON");
     let count = |measured: &Value, name: &str| measured[name].as_u64().expect("a count");
     let of =
         |measured| ["queries", "found", "visits", "repeated"].map(|name| count(measured, name));
-    let measured = told["traffic"].as_array().expect("a list");
+    let measured = results["traffic"].as_array().expect("a list");
     assert!(measured.iter().all(|one| one["queries_per_second"].as_f64() > Some(0.0)));
     measured.iter().map(of).collect()
 }
 
 #[test]
-fn who_adapts_repeats_no_mistake() {
+fn adapting_store_repeats_no_mistake() {
     let sandbox = Sandbox::new();
     let measured = counts(&sandbox, &format!("{SMALL} --json --out page.html"));
     assert_eq!(measured.len(), 6);
@@ -62,13 +62,13 @@ fn who_adapts_repeats_no_mistake() {
     let [skewed, _, probing, probed, hostile, defended] = measured[..] else { unreachable!() };
     let share = |found| (1800..2200).contains(&found);
     assert!(share(skewed[1]) && probing[1] == 0, "{measured:?}");
-    assert!(probed[2] > 0 && probing[3] == 0, "the adversary's are new keys: {measured:?}");
-    // A tenth of the traffic is what it has learnt.
+    assert!(probed[2] > 0 && probing[3] == 0, "the attacker queries new keys: {measured:?}");
+    // A tenth of the traffic repeats the keys that the attacker noted.
     assert!(hostile[3] > 1800 && hostile[2] > 10 * defended[2], "{measured:?}");
 }
 
 #[test]
-fn the_same_seed_gives_the_same_counts() {
+fn same_seed_gives_same_counts() {
     let sandbox = Sandbox::new();
     let line = "demo --keys 5000 --queries 20000 --json --out page.html --seed";
     let once = counts(&sandbox, &format!("{line} 3"));
@@ -77,33 +77,33 @@ fn the_same_seed_gives_the_same_counts() {
 }
 
 #[test]
-fn the_page_is_whole_and_well_formed() {
+fn page_is_complete_and_well_formed() {
     let sandbox = Sandbox::new();
-    sandbox.write("page.html", "what was there before");
+    sandbox.write("page.html", "an older page");
     sandbox.yes("demo --keys 2000 --queries 3001 --out page.html");
     let page = String::from_utf8(sandbox.read("page.html")).unwrap();
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let document = roxmltree::Document::parse_with_options(&page, options).unwrap();
     let count = |name| document.descendants().filter(|node| node.tag_name().name() == name).count();
     assert_eq!(count("section"), 3);
-    // Each plot is drawn for wide and for narrow screens.
+    // Each plot is drawn twice, for wide and for narrow screens.
     assert!(count("svg") >= 4);
     assert!(page.contains("twiceshy demo --keys 2000 --queries 3001 --seed 1"));
 }
 
 #[test]
-fn stores_are_where_they_were_asked_for_and_removed() {
+fn stores_are_created_in_directory_and_removed() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("disk")).unwrap();
     sandbox.yes("demo --keys 1000 --queries 1000 --directory disk --out page.html");
     assert_eq!(fs::read_dir(sandbox.path("disk")).unwrap().count(), 0);
-    // A page that goes to the standard output is all that goes there.
+    // Nothing else is printed if the page goes to the standard output.
     let page = sandbox.shell("$T demo --keys 1000 --queries 1000 --out /dev/stdout | cat");
     assert!(page.text().starts_with("<!DOCTYPE html>") && page.text().ends_with("</html>\n"));
 }
 
 #[test]
-fn what_cannot_be_done_is_said_in_a_line() {
+fn failures_are_reported_in_one_line() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("folder")).unwrap();
     sandbox.write("file", "");

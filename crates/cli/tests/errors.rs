@@ -1,4 +1,4 @@
-//! What goes wrong is told in one line, with exit code 2, and leaves nothing behind.
+//! Tests errors: each prints one line, returns exit code 2, and creates no files.
 
 mod common;
 
@@ -7,7 +7,7 @@ use predicates::prelude::*;
 use std::fs;
 
 #[test]
-fn no_such_file() {
+fn missing_file_is_an_error() {
     let none = "none: No such file or directory";
     all_fail(
         &prepared(),
@@ -40,7 +40,7 @@ fn no_such_file() {
 }
 
 #[test]
-fn a_directory_is_no_file() {
+fn directory_instead_of_file_is_an_error() {
     let folder = "folder: Is a directory";
     all_fail(
         &prepared(),
@@ -61,10 +61,10 @@ fn a_directory_is_no_file() {
 }
 
 #[test]
-fn what_is_no_store_stays_none() {
+fn path_that_is_not_a_store_is_an_error_and_unchanged() {
     let sandbox = prepared();
-    let folder = "folder: this is no store; `twiceshy store import` makes one";
-    let keys = "keys: this is no directory";
+    let folder = "folder: this is not a store; create one with `twiceshy store import`";
+    let keys = "keys: this is not a directory";
     all_fail(
         &sandbox,
         &[
@@ -83,13 +83,21 @@ fn what_is_no_store_stays_none() {
     );
     assert!(fs::read_dir(sandbox.path("folder")).unwrap().next().is_none());
     fs::write(sandbox.path("folder/letter"), "dear").unwrap();
-    sandbox.fails("store import folder pairs", "", "folder: this is neither a store nor empty");
-    sandbox.fails("store put folder alice 1", "", "folder: this is neither a store nor empty");
+    sandbox.fails(
+        "store import folder pairs",
+        "",
+        "folder: this directory is neither a store nor empty",
+    );
+    sandbox.fails(
+        "store put folder alice 1",
+        "",
+        "folder: this directory is neither a store nor empty",
+    );
     assert_eq!(fs::read_dir(sandbox.path("folder")).unwrap().count(), 1);
 }
 
 #[test]
-fn directories_of_something_else_are_refused_and_files_in_them_stay() {
+fn directories_of_other_kinds_are_refused_and_unchanged() {
     let sandbox = prepared();
     sandbox.yes("list add lists --yes keys");
     for directory in ["folder", "store", "lists"] {
@@ -100,13 +108,13 @@ fn directories_of_something_else_are_refused_and_files_in_them_stay() {
         &[
             (
                 "list add folder --yes keys",
-                "folder: this is neither a directory of lists nor empty",
+                "folder: this directory is neither a directory of lists nor empty",
             ),
-            ("store put folder x 1", "folder: this is neither a store nor empty"),
-            ("list add store --yes keys", "store: the store is of another kind"),
-            ("list remove store --yes keys", "store: the store is of another kind"),
-            ("store put lists x 1", "lists: the store is of another kind"),
-            ("store get lists x", "lists: the store is of another kind"),
+            ("store put folder x 1", "folder: this directory is neither a store nor empty"),
+            ("list add store --yes keys", "store: this is a store of keys and values"),
+            ("list remove store --yes keys", "store: this is a store of keys and values"),
+            ("store put lists x 1", "lists: this is a yes list and a no list"),
+            ("store get lists x", "lists: this is a yes list and a no list"),
         ],
     );
     sandbox.yes("store put store x 1");
@@ -118,7 +126,7 @@ fn directories_of_something_else_are_refused_and_files_in_them_stay() {
 }
 
 #[test]
-fn a_corrupted_filter_is_noticed_wherever_it_is() {
+fn every_flipped_byte_of_filter_is_detected() {
     let sandbox = prepared();
     let good = sandbox.read("filter");
     let commands = [
@@ -143,17 +151,17 @@ fn a_corrupted_filter_is_noticed_wherever_it_is() {
         all_fail(&sandbox, &lines);
     }
     fs::copy(saved_filter(&sandbox), sandbox.path("bad")).unwrap();
-    sandbox.fails("filter info bad", "", "bad: this is the snapshot of a concurrent filter");
+    sandbox.fails("filter info bad", "", "bad: this is a snapshot of a concurrent quotient filter");
 }
 
-/// The filter of the store.
+/// Returns the path of the store's saved filter.
 fn saved_filter(sandbox: &Sandbox) -> std::path::PathBuf {
     let files = fs::read_dir(sandbox.path("store")).unwrap().map(|entry| entry.unwrap().path());
     files.into_iter().find(|path| path.is_file()).unwrap()
 }
 
 #[test]
-fn a_corrupted_filter_of_a_store_is_built_again() {
+fn damaged_filter_of_store_is_built_again() {
     let sandbox = prepared();
     let path = saved_filter(&sandbox);
     let mut bytes = fs::read(&path).unwrap();
@@ -165,9 +173,9 @@ fn a_corrupted_filter_of_a_store_is_built_again() {
 }
 
 #[test]
-fn a_line_that_is_no_text_is_named() {
+fn error_names_line_that_is_not_utf8() {
     let sandbox = prepared();
-    let latin = "latin: line 3 is no UTF-8";
+    let latin = "latin: line 3 is not UTF-8";
     all_fail(
         &sandbox,
         &[
@@ -179,13 +187,13 @@ fn a_line_that_is_no_text_is_named() {
             ("store check store latin", latin),
         ],
     );
-    sandbox.fails("filter build -o new", b"\xff", "standard input: line 1 is no UTF-8");
+    sandbox.fails("filter build -o new", b"\xff", "standard input: line 1 is not UTF-8");
     assert_eq!(sandbox.run("store stats store --json").json()["members"], 3);
     sandbox.yes("filter build latin -o new --bytes");
 }
 
 #[test]
-fn a_line_that_is_no_pair_is_named() {
+fn error_names_line_without_separator() {
     let sandbox = prepared();
     sandbox.write("bad", "dave\t4\nerin\n");
     let bad = "bad: line 2 has no separator";
@@ -196,18 +204,26 @@ fn a_line_that_is_no_pair_is_named() {
     sandbox.fails("store import folder", stdin, "standard input: line 2 has no separator");
     assert!(fs::read_dir(sandbox.path("folder")).unwrap().next().is_none());
     let many = format!("{}end\n", lines("key\t", 100_000));
-    sandbox.fails("store import store", many, "pairs were imported, but then: standard input");
-    sandbox.fails("store import store", stdin, " 1 pairs were imported, but then: standard input");
+    sandbox.fails("store import store", many, "pairs before this error: standard input");
+    sandbox.fails(
+        "store import store",
+        stdin,
+        "imported 1 pairs before this error: standard input",
+    );
     assert_eq!(sandbox.yes("store get store dave"), "4");
     let latin = b"frank\t5\ngrace\t6\n\xff\t7\n";
-    sandbox.fails("store import store", latin, " 2 pairs were imported, but then: standard input");
+    sandbox.fails(
+        "store import store",
+        latin,
+        "imported 2 pairs before this error: standard input",
+    );
     assert_eq!(sandbox.yes("store get store grace"), "6");
-    sandbox.fails("store import new - --separator=", "", "an empty separator");
+    sandbox.fails("store import new - --separator=", "", "--separator must not be empty");
     sandbox.yes("store verify store");
 }
 
 #[test]
-fn an_impossible_rate() {
+fn impossible_rate_is_an_error() {
     let mut cases = Vec::new();
     for rate in ["0", "1", "2", "-0.5", "1e-30", "nan", "inf"] {
         cases.push(format!("filter build keys -o new --rate {rate}"));
@@ -218,12 +234,12 @@ fn an_impossible_rate() {
     all_fail(&prepared(), &cases);
     let sandbox = prepared();
     let huge = format!("filter build keys -o new --capacity {}", u64::MAX);
-    sandbox.fails(&huge, "", "slots are impossible");
+    sandbox.fails(&huge, "", "a capacity of 18446744073709551615 is impossible");
 }
 
 /// The store writes more than 2^18 pairs in several steps.
 #[test]
-fn a_key_that_is_too_long_is_named_before_anything_is_written() {
+fn overlong_key_is_named_before_anything_is_written() {
     let sandbox = prepared();
     let pairs = lines("key", 300_000).replace('\n', "\tvalue\n");
     let pairs = format!("{pairs}{}\t1\n", "x".repeat(1 << 16));
@@ -232,20 +248,20 @@ fn a_key_that_is_too_long_is_named_before_anything_is_written() {
     all_fail(&sandbox, &[("store import new long", reason), ("store import store long", reason)]);
     assert_eq!(sandbox.run("store stats store --json").json()["members"], 3);
     let reason =
-        "300000 pairs were imported, but then: standard input: line 300001: a key of 65536";
+        "imported 300000 pairs before this error: standard input: line 300001: a key of 65536";
     sandbox.fails("store import store", &pairs, reason);
     assert_eq!(sandbox.run("store stats store --json").json()["members"], 300_003);
 }
 
 #[test]
-fn damaged_compression_is_noticed() {
+fn damaged_compressed_file_is_an_error() {
     use std::io::Write as _;
     let sandbox = prepared();
     let text = lines("key", 10_000);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(text.as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
-    // With a checksum, as the program of that name writes it.
+    // With a checksum, as the program `zstd` writes it.
     let mut zstd = zstd::Encoder::new(Vec::new(), 3).unwrap();
     zstd.include_checksum(true).unwrap();
     zstd.write_all(text.as_bytes()).unwrap();
@@ -262,7 +278,7 @@ fn damaged_compression_is_noticed() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_refused_before_anything_is_read() {
+fn unwritable_output_is_an_error_before_anything_is_read() {
     let reason = "/proc/new: ";
     all_fail(
         &prepared(),
@@ -275,28 +291,28 @@ fn a_file_that_cannot_be_written_is_refused_before_anything_is_read() {
 }
 
 #[test]
-fn the_standard_input_is_read_once() {
+fn standard_input_cannot_be_given_twice() {
     let reason = "the standard input can be read only once";
     all_fail(&prepared(), &[("filter build - - -o new", reason), ("store import new - -", reason)]);
 }
 
 #[test]
-fn the_standard_output_is_called_by_its_name() {
-    let reason = "-: the standard output is /dev/stdout";
+fn dash_is_not_accepted_as_output() {
+    let reason = "-: use /dev/stdout for the standard output";
     let cases = ["filter build keys -o -", "filter merge filter filter -o -", "demo --out -"];
     all_fail(&prepared(), &cases.map(|line| (line, reason)));
 }
 
 #[test]
-fn a_store_that_is_open_elsewhere() {
+fn store_that_is_open_elsewhere_is_an_error() {
     let sandbox = prepared();
-    let store = twiceshy_store::Options::new().open(sandbox.path("store")).unwrap();
+    let store = twiceshy_store::OpenOptions::new().open(sandbox.path("store")).unwrap();
     all_fail(
         &sandbox,
         &[
-            ("store get store alice", "is open already"),
-            ("store import store pairs", "is open already"),
-            ("store put store x 1", "is open already"),
+            ("store get store alice", "is already open"),
+            ("store import store pairs", "is already open"),
+            ("store put store x 1", "is already open"),
         ],
     );
     drop(store);
@@ -304,7 +320,7 @@ fn a_store_that_is_open_elsewhere() {
 }
 
 #[test]
-fn what_can_t_be_understood_is_explained() {
+fn wrong_arguments_are_explained() {
     all_fail(
         &prepared(),
         &[
@@ -318,7 +334,7 @@ fn what_can_t_be_understood_is_explained() {
 }
 
 #[test]
-fn who_types_half_a_command_gets_help() {
+fn incomplete_command_prints_usage() {
     let sandbox = Sandbox::new();
     for line in ["", "filter", "store"] {
         let usage = predicate::str::contains("Usage: twiceshy");

@@ -1,4 +1,4 @@
-//! `twiceshy filter`, as a user would type it.
+//! Tests `twiceshy filter`.
 
 mod common;
 
@@ -14,8 +14,8 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A filter of alice, bob and carol.
-fn of_three() -> Sandbox {
+/// Creates a filter of alice, bob and carol.
+fn with_three_keys() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("keys", "alice\nbob\ncarol\n");
     sandbox.yes("filter build keys -o filter --rate 0.000001");
@@ -23,8 +23,8 @@ fn of_three() -> Sandbox {
 }
 
 #[test]
-fn what_was_built_can_be_asked() {
-    let sandbox = of_three();
+fn built_filter_answers_lookups() {
+    let sandbox = with_three_keys();
     sandbox.write("queries", "alice\nmallory\nbob\n");
     assert_eq!(
         sandbox.no("filter check filter queries"),
@@ -39,8 +39,8 @@ fn what_was_built_can_be_asked() {
 }
 
 #[test]
-fn answers_are_json_if_asked_for() {
-    let sandbox = of_three();
+fn json_option_prints_json() {
+    let sandbox = with_three_keys();
     let answers = sandbox.expect("filter check filter - --json --bytes", b"bob\n\xff\"\n", 1);
     assert_eq!(
         answers,
@@ -56,7 +56,7 @@ fn answers_are_json_if_asked_for() {
 }
 
 #[test]
-fn keys_come_from_anywhere() {
+fn keys_are_read_from_plain_and_compressed_input() {
     let sandbox = Sandbox::new();
     let (first, second, third) = (lines("a", 1000), lines("b", 1000), lines("c", 1000));
     sandbox.write("plain", &first);
@@ -72,7 +72,7 @@ fn keys_come_from_anywhere() {
 }
 
 #[test]
-fn a_key_is_a_line_without_its_ending_and_counts_once() {
+fn line_ending_is_not_part_of_key_and_keys_count_once() {
     let sandbox = Sandbox::new();
     let run = sandbox.run_with("filter build -o filter --json", "one\r\ntwo\n\none\ntwo");
     assert_eq!(run.json()["lines"], 5);
@@ -83,7 +83,7 @@ fn a_key_is_a_line_without_its_ending_and_counts_once() {
 }
 
 #[test]
-fn many_keys_are_all_there_and_few_others() {
+fn large_filter_has_all_keys_and_few_false_positives() {
     let sandbox = Sandbox::new();
     sandbox.write("keys", lines("member", 200_000));
     sandbox.write("others", lines("other", 200_000));
@@ -98,7 +98,7 @@ fn many_keys_are_all_there_and_few_others() {
 }
 
 #[test]
-fn a_filter_can_have_room_for_more() {
+fn capacity_sizes_filter_for_more_keys() {
     let sandbox = Sandbox::new();
     sandbox.write("keys", lines("key", 100));
     let slots = |options: &str| {
@@ -111,8 +111,8 @@ fn a_filter_can_have_room_for_more() {
 }
 
 #[test]
-fn a_missing_key_is_told() {
-    let sandbox = of_three();
+fn verify_counts_missing_keys() {
+    let sandbox = with_three_keys();
     sandbox.write("others", "alice\nmallory\n");
     let report = sandbox.no("filter verify filter --keys others");
     assert!(report.contains("missing  1\n"), "{report}");
@@ -120,9 +120,9 @@ fn a_missing_key_is_told() {
 
 #[cfg(unix)]
 #[test]
-fn who_can_read_the_secret_is_its_owner_alone() {
+fn only_owner_can_read_the_secret() {
     use std::os::unix::fs::PermissionsExt as _;
-    let sandbox = of_three();
+    let sandbox = with_three_keys();
     let mode = |name| std::fs::metadata(sandbox.path(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("filter"), 0o600);
     sandbox.yes("filter build keys -o apart --secret-file secret");
@@ -130,8 +130,8 @@ fn who_can_read_the_secret_is_its_owner_alone() {
 }
 
 #[test]
-fn the_secret_can_be_kept_apart() {
-    let sandbox = of_three();
+fn secret_can_be_in_its_own_file() {
+    let sandbox = with_three_keys();
     sandbox.yes("filter build keys -o apart --secret-file secret");
     let secret = sandbox.read("secret");
     assert_eq!(secret.len(), 33);
@@ -139,7 +139,7 @@ fn the_secret_can_be_kept_apart() {
     sandbox.yes("filter verify apart --keys keys --secret-file secret");
     sandbox.yes("filter verify apart");
     sandbox.yes("filter verify apart --secret-file secret");
-    assert!(sandbox.yes("filter info apart").contains("kept apart"));
+    assert!(sandbox.yes("filter info apart").contains("not in the file"));
 
     sandbox.yes("filter build keys -o another --secret-file secret");
     assert_eq!(sandbox.read("secret"), secret, "it is used again");
@@ -148,20 +148,28 @@ fn the_secret_can_be_kept_apart() {
     sandbox.fails(
         "filter check apart keys",
         "",
-        "apart: the secret isn't in the filter; give --secret-file",
+        "apart: the secret is not in this file; use --secret-file",
     );
     sandbox.write("other", "00112233445566778899aabbccddeeff\n");
-    sandbox.fails("filter check apart keys --secret-file other", "", "another secret");
-    sandbox.fails("filter verify apart --secret-file other", "", "another secret");
+    sandbox.fails("filter check apart keys --secret-file other", "", "a different secret");
+    sandbox.fails("filter verify apart --secret-file other", "", "a different secret");
     sandbox.write("short", "0011\n");
-    sandbox.fails("filter check apart keys --secret-file short", "", "short: a secret is 32 hex");
-    sandbox.fails("filter check apart keys --secret-file none", "", "none: there is no such file");
+    sandbox.fails(
+        "filter check apart keys --secret-file short",
+        "",
+        "short: this file must contain a secret of 32 hex",
+    );
+    sandbox.fails(
+        "filter check apart keys --secret-file none",
+        "",
+        "none: this file does not exist",
+    );
 }
 
-/// The keys are more than a pipe takes: when all are in it, the program has begun.
+/// The keys do not fit into a pipe: when all of them are written, the program is reading.
 #[cfg(unix)]
 #[test]
-fn a_secret_that_somebody_else_writes_meanwhile_stays() {
+fn secret_written_by_another_process_is_not_replaced() {
     let sandbox = Sandbox::new();
     sandbox.write("keys", lines("key", 100_000));
     let line = "(cat keys; echo theirs > secret) | $T filter build -o new --secret-file secret";
@@ -172,7 +180,7 @@ fn a_secret_that_somebody_else_writes_meanwhile_stays() {
 }
 
 #[test]
-fn filters_of_one_kind_are_merged() {
+fn filters_built_like_each_other_are_merged() {
     let sandbox = Sandbox::new();
     for (name, count) in [("monday", 100), ("tuesday", 150), ("sunday", 2000)] {
         sandbox.write(name, lines(name, count));
@@ -189,8 +197,8 @@ fn filters_of_one_kind_are_merged() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_part_of_a_key() {
-    let sandbox = of_three();
+fn byte_order_mark_is_not_part_of_key() {
+    let sandbox = with_three_keys();
     let marked = "\u{feff}alice\nbob\n";
     assert_eq!(sandbox.expect("filter check filter", marked, 0), "maybe\talice\nmaybe\tbob\n");
     let zstd = zstd::encode_all(marked.as_bytes(), 1).unwrap();
@@ -201,11 +209,11 @@ fn a_byte_order_mark_is_no_part_of_a_key() {
 }
 
 #[test]
-fn a_frame_that_is_to_be_skipped_comes_before_the_keys() {
-    let sandbox = of_three();
+fn skippable_frame_is_skipped() {
+    let sandbox = with_three_keys();
     let keys = zstd::encode_all(&b"alice\n"[..], 1).unwrap();
     for kind in [0x50, 0x5f] {
-        // Its magic number, its length, and what is skipped.
+        // The magic number, the length, and the skipped bytes.
         let skipped = [kind, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, b'x', b'y', b'z'];
         let compressed = [&skipped[..], &keys].concat();
         assert_eq!(sandbox.expect("filter check filter", compressed, 0), "maybe\talice\n");
@@ -213,12 +221,12 @@ fn a_frame_that_is_to_be_skipped_comes_before_the_keys() {
 }
 
 #[test]
-fn what_is_read_is_not_written_over() {
-    let sandbox = of_three();
+fn output_does_not_replace_input() {
+    let sandbox = with_three_keys();
     sandbox.write("secret", "00112233445566778899aabbccddeeff\n");
     let files = || ["keys", "filter", "secret"].map(|name| sandbox.read(name));
     let before = files();
-    let (input, secret) = ("this is an input, so the output", "this is the secret's file, so the");
+    let (input, secret) = ("this is an input; write", "this is the file with the secret; write");
     common::all_fail(
         &sandbox,
         &[
@@ -235,18 +243,18 @@ fn what_is_read_is_not_written_over() {
 }
 
 #[test]
-fn a_secret_that_is_apart_stays_so_when_filters_are_merged() {
-    let sandbox = of_three();
+fn merged_filter_does_not_contain_separate_secret() {
+    let sandbox = with_three_keys();
     sandbox.yes("filter build keys -o one --secret-file secret");
     sandbox.yes("filter build keys --like one -o two --secret-file secret");
     sandbox.yes("filter merge one two -o both --secret-file secret");
-    assert!(sandbox.yes("filter info both").contains("kept apart"));
+    assert!(sandbox.yes("filter info both").contains("not in the file"));
     sandbox.yes("filter verify both --keys keys --secret-file secret");
 }
 
 #[test]
-fn filters_that_dont_fit_are_not_merged() {
-    let sandbox = of_three();
+fn filters_of_different_shapes_are_not_merged() {
+    let sandbox = with_three_keys();
     let before = sandbox.names();
     sandbox.write("many", lines("key", 1000));
     sandbox.yes("filter build keys -o other --rate 0.000001");
@@ -260,8 +268,8 @@ fn filters_that_dont_fit_are_not_merged() {
 
 #[cfg(unix)]
 #[test]
-fn the_file_behind_a_link_is_replaced() {
-    let sandbox = of_three();
+fn target_of_link_is_replaced() {
+    let sandbox = with_three_keys();
     std::os::unix::fs::symlink("filter", sandbox.path("link")).unwrap();
     sandbox.expect("filter build -o link", "dave\n", 0);
     assert!(sandbox.path("link").is_symlink());
@@ -270,8 +278,8 @@ fn the_file_behind_a_link_is_replaced() {
 
 #[cfg(unix)]
 #[test]
-fn a_filter_goes_through_a_pipe() {
-    let sandbox = of_three();
+fn filter_can_be_written_to_a_pipe() {
+    let sandbox = with_three_keys();
     let piping = "mkfifo pipe; cat pipe > piped & $T filter build keys -o pipe; echo $?; wait";
     let run = sandbox.shell(piping);
     assert_eq!((run.text(), run.stderr.as_str()), ("0\n", ""));

@@ -1,4 +1,4 @@
-//! Disks and pipes that take no more.
+//! Tests full disks and closed pipes.
 
 #![cfg(target_os = "linux")]
 
@@ -8,7 +8,7 @@ use common::{all_fail, failed, lines, prepared};
 use std::fs;
 
 #[test]
-fn an_output_that_is_full() {
+fn full_standard_output_is_an_error() {
     let sandbox = prepared();
     sandbox.write("many", lines("key", 100_000));
     for line in [
@@ -38,9 +38,9 @@ fn an_output_that_is_full() {
     sandbox.yes("store verify store");
 }
 
-/// The reader ends after the first line, long before the last key.
+/// The reader stops after the first line, long before the last key.
 #[test]
-fn delete_deletes_all_keys_whoever_reads_the_answers() {
+fn delete_deletes_all_keys_even_if_output_is_closed() {
     let sandbox = prepared();
     let run = sandbox.shell(
         "$T store delete store $(seq 10000) alice --json | head -n 1; $T store get store alice",
@@ -49,9 +49,9 @@ fn delete_deletes_all_keys_whoever_reads_the_answers() {
 }
 
 #[test]
-fn a_device_that_is_full() {
+fn full_device_is_an_error() {
     let sandbox = prepared();
-    // By a link: if it should ever be replaced, it isn't the device.
+    // Use a link, so that a bug would replace the link and not the device.
     std::os::unix::fs::symlink("/dev/full", sandbox.path("full")).unwrap();
     let full = "full: No space left on device";
     all_fail(
@@ -66,9 +66,9 @@ fn a_device_that_is_full() {
     assert!(sandbox.path("full").is_symlink());
 }
 
-/// Files that may not grow are as good as a disk that is full, and need no rights.
+/// A limit on the file size acts like a full disk, and needs no privileges.
 #[test]
-fn a_disk_that_is_full() {
+fn full_disk_is_an_error() {
     let sandbox = prepared();
     sandbox.write("many", lines("key", 100_000));
     let (before, filter) = (sandbox.names(), sandbox.read("filter"));
@@ -92,9 +92,9 @@ fn a_disk_that_is_full() {
     sandbox.yes("store check store keys");
 }
 
-/// The filter's file is larger than what the engine writes.
+/// The filter's file is larger than the engine's files.
 #[test]
-fn a_filter_that_cannot_be_saved_is_a_warning() {
+fn unsaved_filter_is_a_warning() {
     let sandbox = prepared();
     sandbox.yes("list add lists --yes keys");
     sandbox.write("other", "dave\n");
@@ -131,7 +131,7 @@ fn a_filter_that_cannot_be_saved_is_a_warning() {
 }
 
 #[test]
-fn a_reader_that_has_had_enough() {
+fn closed_pipe_is_not_an_error() {
     let sandbox = prepared();
     sandbox.write("many", lines("key", 1_000_000));
     let run = sandbox.shell("{ $T filter check filter many; echo $? > code; } | head -n 1");

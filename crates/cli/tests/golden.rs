@@ -1,6 +1,6 @@
-//! `--help`, and what people read, compared with files in `tests/golden`.
+//! Compares `--help` and other output with files in `tests/golden`.
 //!
-//! Where they differ on purpose, write them anew, and look at what has changed:
+//! After an intended change, update the files and review the difference:
 //! `UPDATE_GOLDEN=1 cargo test -p twiceshy-cli --test golden`.
 
 mod common;
@@ -50,7 +50,7 @@ const COMMANDS: [&str; 27] = [
 ];
 
 #[test]
-fn help_is_as_it_was() {
+fn help_matches_golden_files() {
     let sandbox = Sandbox::new();
     for command in COMMANDS {
         let name = format!("help {command}").trim().replace(' ', "-");
@@ -59,7 +59,7 @@ fn help_is_as_it_was() {
     compare("short-help.txt", &sandbox.yes("-h"));
 }
 
-/// What is typed, and what is answered, as in a terminal.
+/// Returns commands and their output, as in a terminal.
 fn transcript(sandbox: &Sandbox, lines: &[&str]) -> String {
     let entry = |line: &&str| {
         let run = sandbox.run(line);
@@ -71,9 +71,9 @@ fn transcript(sandbox: &Sandbox, lines: &[&str]) -> String {
 }
 
 #[test]
-fn filters_are_told_of_as_before() {
+fn output_of_filter_commands_matches_golden_file() {
     let sandbox = Sandbox::new();
-    // Always the same secret, so that keys collide or don't always the same.
+    // A fixed secret makes the false positives reproducible.
     sandbox.write("secret", "000102030405060708090a0b0c0d0e0f\n");
     sandbox.write("monday.txt", common::lines("mon", 1000));
     sandbox.write("tuesday.txt", common::lines("tues", 1000));
@@ -98,7 +98,7 @@ fn filters_are_told_of_as_before() {
 }
 
 #[test]
-fn stores_are_told_of_as_before() {
+fn output_of_store_commands_matches_golden_file() {
     let sandbox = Sandbox::new();
     sandbox.write("users.tsv", "alice\t1\nbob\t2\ncarol\t3\n");
     sandbox.write("logins.txt", "alice\nbob\n");
@@ -116,14 +116,14 @@ fn stores_are_told_of_as_before() {
             "store get none alice",
         ],
     );
-    // How much room the engine takes is its own business.
+    // The engine decides how much disk space it takes.
     let is_on_disk = |line: &&str| line.starts_with("bytes on disk");
     let lines: Vec<_> = text.lines().filter(|line| !is_on_disk(line)).collect();
     compare("store.txt", &(lines.join("\n") + "\n"));
 }
 
 #[test]
-fn what_is_mistyped_is_told_of_as_before() {
+fn messages_about_wrong_arguments_match_golden_file() {
     let text = transcript(
         &Sandbox::new(),
         &[
@@ -147,7 +147,7 @@ fn what_is_mistyped_is_told_of_as_before() {
 }
 
 #[test]
-fn there_are_completions_for_every_shell() {
+fn every_shell_has_completions() {
     let sandbox = Sandbox::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = sandbox.yes(&format!("completions {shell}"));

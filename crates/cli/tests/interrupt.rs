@@ -1,6 +1,6 @@
-//! Signals leave nothing half done.
+//! Tests that signals undo unfinished work.
 
-// `env` of the GNU core utilities sets what is done at a signal.
+// `env` of the GNU core utilities sets how the program handles signals.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The program at work. It is killed if it takes too long, so that every wait for it ends.
+/// The running program. It is killed if it takes too long, so that every wait ends.
 struct Program {
     child: Child,
     /// Dropped when the program has ended.
@@ -20,7 +20,7 @@ struct Program {
 }
 
 impl Program {
-    /// Starts the program. It ignores these signals, whatever this test ignores.
+    /// Starts the program so that it ignores exactly these signals.
     fn start_ignoring(ignored: &str, sandbox: &Sandbox, line: &str) -> Self {
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,HUP,TERM").arg(format!("--ignore-signal={ignored}"));
@@ -73,7 +73,7 @@ fn signal(id: u32, name: &str) {
     assert!(killed.success());
 }
 
-/// Waits for a condition, but not forever.
+/// Waits for a condition, with a limit.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -82,21 +82,21 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Waits until a store or lists are being made in a directory.
+/// Waits until a store or lists are being created in a directory.
 fn wait_until_making(sandbox: &Sandbox, name: &str) {
     wait_until("it has begun", || !hidden(sandbox, name).is_empty());
 }
 
-/// The hidden directories in a directory.
+/// Returns the names of the hidden directories in a directory.
 fn hidden(sandbox: &Sandbox, name: &str) -> Vec<String> {
     let entries = fs::read_dir(sandbox.path(name)).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().into_string().unwrap());
     names.filter(|name| name.starts_with('.')).collect()
 }
 
-/// At several moments: while stores are opened, filled, and asked.
+/// Interrupts at several moments: while the stores are opened, filled and queried.
 #[test]
-fn an_interrupted_demo_removes_its_stores() {
+fn interrupted_demo_removes_its_stores() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("disk")).unwrap();
     let disk = || fs::read_dir(sandbox.path("disk")).unwrap().count();
@@ -112,9 +112,9 @@ fn an_interrupted_demo_removes_its_stores() {
     }
 }
 
-/// It would take days, but not much memory.
+/// The demo would take days, but little memory.
 #[test]
-fn a_demo_of_very_many_queries_begins() {
+fn demo_of_very_many_queries_starts() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("disk")).unwrap();
     let line = "demo --keys 1000 --queries 1000000000000 --directory disk";
@@ -142,7 +142,7 @@ fn sigterm_and_sighup_undo_an_import() {
     }
 }
 
-/// As in every script that starts a command with `&`, and under `nohup`.
+/// Scripts that start a command with `&` make it ignore signals, and so does `nohup`.
 #[test]
 fn each_signal_undoes_an_import_while_the_others_are_ignored() {
     let sandbox = Sandbox::new();
@@ -172,9 +172,9 @@ fn ignored_signals_stay_ignored() {
     assert_eq!(sandbox.yes("store get new alice"), "1");
 }
 
-/// More may come on the standard input, so it isn't done.
+/// The command waits for more lines on the standard input.
 #[test]
-fn an_interrupted_import_removes_a_new_store_and_keeps_an_existing_one() {
+fn interrupted_import_removes_new_store_and_keeps_existing_one() {
     let sandbox = Sandbox::new();
     sandbox.write("pairs", "alice\t1\n");
     sandbox.yes("store import old pairs");
@@ -196,7 +196,7 @@ fn an_interrupted_import_removes_a_new_store_and_keeps_an_existing_one() {
 }
 
 #[test]
-fn an_interrupted_list_add_removes_new_lists_and_keeps_existing_ones() {
+fn interrupted_list_add_removes_new_lists_and_keeps_existing_ones() {
     let sandbox = Sandbox::new();
     sandbox.write("keys", "alice\n");
     sandbox.yes("list add old --yes keys");
@@ -251,14 +251,14 @@ fn directories_of_running_imports_stay() {
     let output = slow.ended();
     assert_eq!(output.status.code(), Some(2), "the other import was faster");
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("another process has created something here meanwhile"), "{told}");
+    assert!(told.contains("another process has just created a store or lists here"), "{told}");
     assert!(hidden(&sandbox, "new").is_empty());
     assert_eq!(sandbox.yes("store get new alice"), "1");
 }
 
-/// There is a whole filter, or none.
+/// Afterwards, there is a complete filter or none.
 #[test]
-fn an_interrupted_build_leaves_no_half_written_filter() {
+fn interrupted_build_leaves_no_partial_filter() {
     let sandbox = Sandbox::new();
     sandbox.write("keys", lines("key", 300_000));
     let build = "filter build keys -o new --secret-file secret";

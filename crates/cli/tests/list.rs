@@ -1,10 +1,10 @@
-//! `twiceshy list`, as it is used.
+//! Tests `twiceshy list`.
 
 mod common;
 
 use common::{Sandbox, lines};
 
-/// A list of a thousand hosts, and a no list of five thousand.
+/// Creates a list of a thousand yes keys and five thousand no keys.
 fn with_lists() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("yes.txt", lines("evil", 1000));
@@ -14,13 +14,13 @@ fn with_lists() -> Sandbox {
 }
 
 #[test]
-fn listed_keys_are_right() {
+fn list_is_right_about_all_listed_keys() {
     let sandbox = with_lists();
     sandbox.yes("list verify all.list --yes yes.txt --no no.txt");
     let counts = sandbox.run("list verify all.list --yes yes.txt --no no.txt --json").json();
     assert_eq!((&counts["yes_checked"], &counts["yes_wrong"]), (&1000.into(), &0.into()));
     assert_eq!((&counts["no_checked"], &counts["no_wrong"]), (&5000.into(), &0.into()));
-    // The other way round, all are wrong.
+    // With the lists exchanged, all answers are wrong.
     let counts = sandbox.run("list verify all.list --yes no.txt --no yes.txt --json");
     assert_eq!((counts.code, &counts.json()["yes_wrong"]), (1, &5000.into()));
 
@@ -37,7 +37,7 @@ fn listed_keys_are_right() {
 }
 
 #[test]
-fn a_key_on_both_lists_is_named_unless_one_is_preferred() {
+fn key_on_both_lists_is_an_error_without_prefer() {
     let sandbox = with_lists();
     sandbox.write("escapes.txt", "evil\x1b[2J\n");
     let run = sandbox.run("list build --yes escapes.txt --no escapes.txt -o both.list");
@@ -46,7 +46,7 @@ fn a_key_on_both_lists_is_named_unless_one_is_preferred() {
     let run = sandbox.run("list build --yes yes.txt --no other.txt -o both.list");
     assert_eq!(run.code, 2);
     let expected =
-        "yes.txt: line 78, \"evil77\" and other.txt: line 3, \"evil77\": the key is on both";
+        "yes.txt: line 78, \"evil77\" and other.txt: line 3, \"evil77\": this key is on both";
     assert!(run.stderr.contains(expected), "{}", run.stderr);
     assert!(!sandbox.names().contains(&"both.list".into()));
     for (prefer, answer) in [("yes", "yes\tevil77\n"), ("no", "no\tevil77\n")] {
@@ -58,7 +58,7 @@ fn a_key_on_both_lists_is_named_unless_one_is_preferred() {
 }
 
 #[test]
-fn updates_are_small_and_make_the_same_list() {
+fn delta_is_small_and_restores_newer_list() {
     let sandbox = with_lists();
     let build = |yes: String, options: &str| {
         sandbox.write("yes.txt", yes);
@@ -70,29 +70,29 @@ fn updates_are_small_and_make_the_same_list() {
     assert!(sandbox.read("tuesday.delta").len() < 1000);
     sandbox.yes("list apply monday.list tuesday.delta -o new.list");
     assert_eq!(sandbox.read("new.list"), sandbox.read("tuesday.list"));
-    // In place of the older list, too.
+    // The output can replace the older list.
     sandbox.yes("list apply monday.list tuesday.delta -o monday.list");
     assert_eq!(sandbox.read("monday.list"), sandbox.read("tuesday.list"));
     let run = sandbox.run("list apply monday.list tuesday.delta -o monday.list");
     assert_eq!(run.code, 2);
     assert!(
-        run.stderr.contains("tuesday.delta: the delta is for another filter"),
+        run.stderr.contains("tuesday.delta: the delta is for a different filter"),
         "{}",
         run.stderr
     );
-    // Far more keys than there is room for.
+    // There is no room for so many keys.
     build(lines("evil", 50_000), "--like new.list -o large.list");
     let run = sandbox.run("list diff new.list large.list -o large.delta");
-    assert!(run.text().contains("all of the newer list"), "{}", run.text());
+    assert!(run.text().contains("the whole newer list"), "{}", run.text());
     sandbox.yes("list apply new.list large.delta -o large2.list");
     assert_eq!(sandbox.read("large.list"), sandbox.read("large2.list"));
-    // Of another secret.
+    // These lists have different secrets.
     let run = sandbox.run("list diff all.list new.list -o other.delta");
     assert!(run.stderr.contains("different secrets"), "{}", run.stderr);
 }
 
 #[test]
-fn hosts_and_urls_stand_for_what_is_below_them() {
+fn hosts_and_urls_match_everything_below_them() {
     let sandbox = Sandbox::new();
     sandbox
         .write("yes.txt", "# hosts\nEvil.example\n\nads.good.example\nhttp://mixed.example/bad/\n");
@@ -112,9 +112,9 @@ fn hosts_and_urls_stand_for_what_is_below_them() {
         let words: Vec<&str> = run.text().lines().map(|l| l.split('\t').next().unwrap()).collect();
         assert_eq!(words.join(" "), answers, "{matching}");
     }
-    // Comments are no keys.
+    // Comments are skipped.
     sandbox.yes("list verify host.list --yes yes.txt --no no.txt");
-    // What stands above a key of the no list can't be on the yes list.
+    // A host that matches a key of the no list cannot be on the yes list.
     sandbox.write("above.txt", "good.example\n");
     let run = sandbox.run("list build --yes above.txt --no no.txt --match host -o bad.list");
     assert_eq!(run.code, 2);
@@ -135,12 +135,12 @@ fn internationalised_hosts_match_their_ascii_form() {
 }
 
 #[test]
-fn lists_in_a_directory_change_and_are_shipped() {
+fn lists_in_a_directory_can_be_changed_and_built() {
     let sandbox = with_lists();
     sandbox.yes("list add all.lists --yes yes.txt --no no.txt --rate 0.01");
     sandbox.yes("list build --from all.lists --room 0.1 -o old.list");
     sandbox.yes("list verify old.list --yes yes.txt --no no.txt");
-    // On the other list.
+    // This key is on the other list.
     let run = sandbox.run_with("list add all.lists --no -", "new\nevil5\n");
     assert_eq!(run.code, 2);
     assert!(run.stderr.contains("evil5 is on the yes list"), "{}", run.stderr);
@@ -153,22 +153,22 @@ fn lists_in_a_directory_change_and_are_shipped() {
     assert_eq!(run.text(), "no\tevil5\nyes\tevil6\nno\tgood6\nyes\tgood7\nyes\tworse\n");
     sandbox.yes("list diff old.list new.list -o new.delta");
     assert!(sandbox.read("new.delta").len() < 400);
-    // Of another secret; and what is no such directory.
+    // The list has a different secret; the directory does not exist.
     let run = sandbox.run("list build --from all.lists --like all.list -o other.list");
-    assert!(run.code == 2 && run.stderr.contains("another secret"), "{}", run.stderr);
+    assert!(run.code == 2 && run.stderr.contains("a different secret"), "{}", run.stderr);
     let run = sandbox.run("list remove none.lists --yes yes.txt");
     assert!(run.code == 2 && run.stderr.contains("there are no lists"), "{}", run.stderr);
     assert!(!sandbox.names().contains(&"none.lists".into()));
 }
 
 #[test]
-fn what_is_no_list_is_told() {
+fn files_that_are_not_lists_are_errors() {
     let sandbox = with_lists();
-    for (line, told) in [
-        ("list check yes.txt yes.txt", "yes.txt: this is no snapshot of a filter"),
+    for (line, reason) in [
+        ("list check yes.txt yes.txt", "yes.txt: this is not a snapshot of a filter"),
         ("list info none.list", "none.list: No such file"),
         ("list add new.lists --yes none.txt", "none.txt: No such file"),
-        ("list apply all.list yes.txt -o new.list", "yes.txt: this is no delta"),
+        ("list apply all.list yes.txt -o new.list", "yes.txt: this is not a delta"),
         (
             "list build --yes yes.txt --rate 2 -o new.list",
             "a false-positive rate of 2e0 is impossible",
@@ -178,12 +178,12 @@ fn what_is_no_list_is_told() {
         ("list build --yes - --no - -o new.list", "only once"),
     ] {
         let run = sandbox.run(line);
-        assert!(run.code == 2 && run.stderr.contains(told), "{line}: {}", run.stderr);
+        assert!(run.code == 2 && run.stderr.contains(reason), "{line}: {}", run.stderr);
     }
     assert!(!sandbox.names().contains(&"new.lists".into()));
     sandbox.yes("filter build yes.txt -o yes.filter");
     let run = sandbox.run("list info yes.filter");
-    assert!(run.stderr.contains("an adaptive quotient filter"), "{}", run.stderr);
+    assert!(run.stderr.contains("a quotient filter"), "{}", run.stderr);
     let mut bytes = sandbox.read("all.list");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

@@ -1,4 +1,4 @@
-//! Too little memory.
+//! Tests commands with too little memory.
 
 #![cfg(target_os = "linux")]
 
@@ -6,7 +6,7 @@ mod common;
 
 use common::{lines, prepared};
 
-/// Threads need memory, too. Where it ends depends on the limit.
+/// Threads need memory, too. The limit decides where the memory ends.
 #[test]
 fn commands_without_memory_fail_with_a_message() {
     let sandbox = prepared();
@@ -28,7 +28,7 @@ fn commands_without_memory_fail_with_a_message() {
             let start = format!("ulimit -v {kilobytes}; $T --version > version || exit 100");
             let run = sandbox.shell(&format!("{start}; $T {line}"));
             if run.code == 100 {
-                continue; // It can't even be loaded.
+                continue; // Too little memory to load the program.
             }
             assert!(run.code <= 2, "{line}: {} {}", run.code, run.stderr);
             assert_eq!(run.code == 2, !run.stderr.is_empty(), "{line}: {}", run.stderr);
@@ -42,7 +42,7 @@ fn commands_without_memory_fail_with_a_message() {
 }
 
 #[test]
-fn a_line_that_needs_too_much_memory_is_named() {
+fn error_names_line_that_needs_too_much_memory() {
     let sandbox = prepared();
     let line = "{ ulimit -v 200000; $T filter build -o new; }";
     let run = sandbox.shell(&format!("yes | tr -d '\\n' | head -c 300000000 | {line}"));
@@ -50,7 +50,7 @@ fn a_line_that_needs_too_much_memory_is_named() {
 }
 
 #[test]
-fn a_capacity_that_needs_too_much_memory_is_refused() {
+fn capacity_that_needs_too_much_memory_is_an_error() {
     let sandbox = prepared();
     let before = sandbox.names();
     for line in [

@@ -1,4 +1,4 @@
-//! `twiceshy store`, as a user would type it.
+//! Tests `twiceshy store`.
 
 mod common;
 
@@ -6,8 +6,8 @@ use common::{Sandbox, lines};
 use serde_json::json;
 use twiceshy_store::{Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace};
 
-/// A store of three pairs.
-fn of_three() -> Sandbox {
+/// Creates a store of three pairs.
+fn with_three_pairs() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("pairs", "alice\t1\nbob\t2\ncarol\ta\ttab\n");
     assert_eq!(
@@ -18,8 +18,8 @@ fn of_three() -> Sandbox {
 }
 
 #[test]
-fn what_was_imported_is_there() {
-    let sandbox = of_three();
+fn imported_pairs_can_be_read() {
+    let sandbox = with_three_pairs();
     assert_eq!(sandbox.yes("store get store alice"), "1");
     assert_eq!(sandbox.yes("store get store carol"), "a\ttab");
     assert_eq!(sandbox.no("store get store mallory"), "");
@@ -30,7 +30,7 @@ fn what_was_imported_is_there() {
 }
 
 #[test]
-fn pairs_are_put_and_deleted() {
+fn pairs_can_be_put_and_deleted() {
     let sandbox = Sandbox::new();
     assert_eq!(sandbox.yes("store put store alice 1"), "");
     assert_eq!(sandbox.yes("store put store alice 2"), "");
@@ -54,7 +54,7 @@ fn pairs_are_put_and_deleted() {
 }
 
 #[test]
-fn lines_are_pairs_as_was_said() {
+fn separator_and_keys_only_change_how_lines_are_read() {
     let sandbox = Sandbox::new();
     let gz = zstd::encode_all(&b"alice::1\nbob::2::3\r\n"[..], 1).unwrap();
     sandbox.expect("store import store --separator ::", gz, 0);
@@ -72,8 +72,8 @@ fn lines_are_pairs_as_was_said() {
 }
 
 #[test]
-fn keys_are_looked_for() {
-    let sandbox = of_three();
+fn check_counts_present_and_missing_keys() {
+    let sandbox = with_three_pairs();
     sandbox.write("queries", "alice\nmallory\nbob\nmallory\n");
     let run = sandbox.run("store check store queries --json");
     assert_eq!(run.code, 1);
@@ -82,10 +82,10 @@ fn keys_are_looked_for() {
     assert_eq!(report["checked"], checked);
     assert_eq!(report["present"], present);
     assert_eq!(report["missing"], missing);
-    let known = report["known_by_the_filter"].as_u64().unwrap();
+    let known = report["answered_by_filter"].as_u64().unwrap();
     let mistakes = report["mistakes"].as_u64().unwrap();
     assert_eq!(known + mistakes, missing);
-    assert_eq!(report["reads_of_the_disk"], present + mistakes);
+    assert_eq!(report["disk_reads"], present + mistakes);
     assert_eq!(sandbox.no("store check store queries --missing"), "mallory\nmallory\n");
     assert_eq!(sandbox.no("store check store queries --present"), "alice\nbob\n");
     let present = sandbox.expect("store check store --present --json", "bob\n", 0);
@@ -93,7 +93,7 @@ fn keys_are_looked_for() {
 }
 
 #[test]
-fn a_mistake_is_made_once_whenever_it_is_asked() {
+fn mistake_is_repaired_across_commands() {
     let sandbox = Sandbox::new();
     sandbox.write("members", lines("member", 1000));
     sandbox.write("others", lines("other", 5000));
@@ -106,7 +106,7 @@ fn a_mistake_is_made_once_whenever_it_is_asked() {
     assert_eq!(stats()["mistakes"], first);
     let rebuilt = sandbox.run("store rebuild store --json");
     assert_eq!((rebuilt.code, &rebuilt.json()["members"]), (0, &json!(1000)));
-    // Another filter makes others, but not these.
+    // A rebuilt filter makes other mistakes, but not these.
     let others = mistakes().unwrap();
     assert!(others < first / 2, "{others} of {first}");
     assert_eq!(mistakes(), Some(0));
@@ -115,7 +115,7 @@ fn a_mistake_is_made_once_whenever_it_is_asked() {
 }
 
 #[test]
-fn a_store_is_verified_and_rebuilt() {
+fn store_can_be_verified_and_rebuilt() {
     let sandbox = Sandbox::new();
     sandbox
         .write("pairs", (0..10_000).map(|i| format!("k{i}\tv{i}\n")).collect::<Vec<_>>().concat());
@@ -124,10 +124,10 @@ fn a_store_is_verified_and_rebuilt() {
     assert_eq!(sandbox.run("store verify store --json").json(), expected);
     let bits = |line: &str| sandbox.run(line).json()["bits_per_member"].as_f64().unwrap();
     let precise = bits("store rebuild store --rate 0.000001 --json");
-    // The shards are small, and each takes some memory for itself.
+    // The shards are small, and each has an overhead.
     assert!(bits("store rebuild store --rate 0.1 --json") < 0.7 * precise);
     assert_eq!(sandbox.run("store verify store --json").json(), expected);
-    // Without the saved filter, opening builds it.
+    // Without the saved filter, opening builds the filter.
     for name in std::fs::read_dir(sandbox.path("store")).unwrap() {
         let path = name.unwrap().path();
         if path.is_file() {
@@ -141,15 +141,15 @@ fn a_store_is_verified_and_rebuilt() {
 }
 
 #[test]
-fn a_filter_that_misses_members_is_found_out() {
-    let sandbox = of_three();
+fn verify_detects_filter_that_misses_members() {
+    let sandbox = with_three_pairs();
     sandbox.expect("store import empty", "", 0);
-    // It is valid, but not this store's, which is noticed.
+    // A valid filter of a different store is detected.
     let swap =
         || std::fs::copy(saved_filter(&sandbox, "empty"), saved_filter(&sandbox, "store")).unwrap();
     swap();
     sandbox.yes("store verify store");
-    // Unless the store was told that it is.
+    // It is used if the store's metadata names it.
     swap();
     let [empty, store] = ["empty", "store"].map(|name| {
         FjallBackend::open(sandbox.path(name).join("data"), FjallOptions::default()).unwrap()
@@ -157,7 +157,7 @@ fn a_filter_that_misses_members_is_found_out() {
     let [other, own] =
         [&empty, &store].map(|backend| backend.get(Keyspace::Meta, b"clean").unwrap().unwrap());
     let mut batch = Batch::new();
-    // A version, and the number of the file; then what the file is like.
+    // A version and the number of the file; then the description of the file.
     batch.insert(Keyspace::Meta, "clean", [&own[..17], &other[17..]].concat());
     store.write(&batch, Durability::Synced).unwrap();
     drop((empty, store));
@@ -174,10 +174,10 @@ fn saved_filter(sandbox: &Sandbox, store: &str) -> std::path::PathBuf {
     files.map(|entry| entry.unwrap().path()).find(|path| path.is_file()).unwrap()
 }
 
-/// As after moving to a smaller machine.
+/// Happens after a move to a machine with less memory.
 #[test]
-fn rebuild_helps_a_store_whose_capacity_does_not_fit_into_memory() {
-    let sandbox = of_three();
+fn rebuild_shrinks_filter_that_does_not_fit_into_memory() {
+    let sandbox = with_three_pairs();
     let data = sandbox.path("store/data");
     let backend = FjallBackend::open(data, FjallOptions::default()).unwrap();
     let mut shape = backend.get(Keyspace::Meta, b"shape").unwrap().unwrap().to_vec();
@@ -195,11 +195,11 @@ fn rebuild_helps_a_store_whose_capacity_does_not_fit_into_memory() {
 }
 
 #[test]
-fn a_new_store_replaces_what_a_killed_process_has_left() {
+fn new_store_replaces_leftovers_of_killed_process() {
     let sandbox = Sandbox::new();
     std::fs::create_dir_all(sandbox.path("store/.twiceshy-making-aB3xY9/data")).unwrap();
     sandbox.yes("store put store alice 1");
-    // Only names that we make are removed.
+    // Other names are not removed.
     std::fs::create_dir_all(sandbox.path("other/.twiceshy-making-backups/data")).unwrap();
     let refused = sandbox.run("store put other alice 1");
     assert_eq!(refused.code, 2, "a directory that isn't empty");
@@ -214,7 +214,7 @@ fn a_new_store_replaces_what_a_killed_process_has_left() {
 }
 
 #[test]
-fn what_a_killed_process_has_left_is_never_opened() {
+fn leftovers_of_killed_process_are_not_opened() {
     let sandbox = Sandbox::new();
     sandbox.yes("store put left mallory 1");
     let line = "mkdir new; cp -r left new/.twiceshy-making-aB3xY9; $T store put new alice 2";
@@ -226,7 +226,7 @@ fn what_a_killed_process_has_left_is_never_opened() {
 }
 
 #[test]
-fn two_who_make_the_same_store_take_nothing_from_each_other() {
+fn processes_that_create_the_same_store_do_not_disturb_each_other() {
     let sandbox = Sandbox::new();
     sandbox.write("good", lines("key", 1000));
     let run = sandbox.shell(
@@ -238,7 +238,7 @@ fn two_who_make_the_same_store_take_nothing_from_each_other() {
 }
 
 #[test]
-fn a_store_keeps_its_layout() {
+fn store_keeps_its_layout() {
     let sandbox = Sandbox::new();
     sandbox.expect("store import store --layout split", "b\t2\na\t1\n", 0);
     assert_eq!(sandbox.run("store stats store --json").json()["layout"], "split");
@@ -249,12 +249,16 @@ fn a_store_keeps_its_layout() {
 }
 
 #[test]
-fn a_store_keeps_its_filter_until_it_is_built_again() {
-    let sandbox = of_three();
+fn store_keeps_its_filter_until_rebuild() {
+    let sandbox = with_three_pairs();
     sandbox.write("more", "dave\t4\n");
     for option in ["--rate 0.01", "--capacity 100"] {
         let line = format!("store import store more {option}");
-        sandbox.fails(&line, "", "store: --capacity and --rate are for new stores; `store");
+        sandbox.fails(
+            &line,
+            "",
+            "store: --capacity and --rate are for new stores; use `twiceshy store rebuild`",
+        );
     }
     sandbox.no("store get store dave");
     sandbox.yes("store import store more");

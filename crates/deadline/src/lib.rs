@@ -1,8 +1,8 @@
-//! Bounds the waits of tests.
+//! Stops tests that hang.
 //!
-//! A test that waits for threads, channels or other processes can hang: a thread that panics may
-//! never send what another one waits for, and a scope waits for all of its threads. A [`Deadline`]
-//! ends the whole test program then, and names the test.
+//! A test that waits for threads, channels or other processes can hang: a panicking thread may
+//! never send what another thread waits for. A [`Deadline`] then ends the whole test program and
+//! names the test.
 
 #![forbid(unsafe_code)]
 
@@ -10,10 +10,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How much longer than planned a test may take, even on a busy machine.
+/// How much longer than planned a test may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Ends the process with an error unless it is dropped in time.
+/// Ends the process with an error unless dropped in time.
 ///
 /// ```
 /// let _deadline = twiceshy_deadline::Deadline::new();
@@ -21,32 +21,32 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// ```
 #[derive(Debug)]
 pub struct Deadline {
-    /// Dropped to end the watch.
-    _over: Sender<()>,
+    /// Dropping it stops the watching thread.
+    _stop: Sender<()>,
 }
 
 impl Deadline {
-    /// Begins to watch the current test, which its thread is named after.
-    #[expect(clippy::new_without_default, reason = "it begins when it is made")]
+    /// Starts to watch the current test, named after its thread.
+    #[expect(clippy::new_without_default, reason = "creating one starts a thread")]
     pub fn new() -> Self {
         Self::beyond(Duration::ZERO)
     }
 
-    /// Begins to watch the current test, which is meant to take that long.
+    /// Starts to watch the current test, which should take about `planned`.
     pub fn beyond(planned: Duration) -> Self {
         Self::after(planned + PATIENCE)
     }
 
     fn after(patience: Duration) -> Self {
-        let (over, is_over) = channel();
+        let (stop, stopped) = channel();
         let test = thread::current().name().unwrap_or("a test").to_owned();
         thread::spawn(move || {
-            if is_over.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("{test} has been running for {patience:?}; it hangs");
+            if stopped.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("{test} has been running for {patience:?} and probably hangs");
                 std::process::exit(1);
             }
         });
-        Self { _over: over }
+        Self { _stop: stop }
     }
 }
 
@@ -56,19 +56,19 @@ mod tests {
     use std::env;
     use std::process::Command;
 
-    /// Which of the two the child process does.
+    /// The environment variable that tells the child process what to do.
     const CHILD: &str = "TWICESHY_DEADLINE_CHILD";
 
-    /// Runs this test in a process of its own.
-    fn child(does: &str) -> (Option<i32>, String) {
+    /// Runs this test in a child process; returns its exit code and standard error.
+    fn child(action: &str) -> (Option<i32>, String) {
         let mut child = Command::new(env::current_exe().unwrap());
-        child.args(["--exact", "tests::a_test_that_hangs_ends", "--nocapture"]);
-        let output = child.env(CHILD, does).output().unwrap();
+        child.args(["--exact", "tests::hanging_test_is_stopped", "--nocapture"]);
+        let output = child.env(CHILD, action).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
     #[test]
-    fn a_test_that_hangs_ends() {
+    fn hanging_test_is_stopped() {
         match env::var(CHILD).as_deref() {
             Ok("hang") => {
                 let _deadline = Deadline::after(Duration::from_millis(1));
@@ -79,9 +79,12 @@ mod tests {
                 drop(Deadline::after(Duration::from_mins(1)));
             }
             Err(_) => {
-                let (code, told) = child("hang");
+                let (code, stderr) = child("hang");
                 assert_eq!(code, Some(1));
-                assert!(told.contains("tests::a_test_that_hangs_ends has been running"), "{told}");
+                assert!(
+                    stderr.contains("tests::hanging_test_is_stopped has been running"),
+                    "{stderr}"
+                );
                 assert_eq!(child("end").0, Some(0));
             }
         }

@@ -3,10 +3,11 @@
 mod arch;
 mod bench;
 mod contestant;
-mod count;
 mod experiment;
+mod origin;
 mod output;
 mod report;
+mod results;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -32,8 +33,10 @@ enum Command {
     ///
     /// Example: twiceshy-lab report --scale minutes --out report.html
     Report(report::Options),
-    /// Does one operation many times, for `cargo xtask counts` to count its instructions.
-    Count(count::Options),
+    /// Writes a page of Markdown from the JSON of earlier `bench` and `run` commands.
+    ///
+    /// Example: twiceshy-lab results measured --out docs/results.md
+    Results(results::Options),
 }
 
 #[derive(Subcommand)]
@@ -77,9 +80,9 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Store(options)) => bench::store::run(&options),
         Command::Bench(Bench::RangeStore(options)) => bench::range_store::run(&options),
         Command::Bench(Bench::ReverseMap(options)) => bench::reverse_map::run(&options),
-        Command::Count(options) => count::run(&options),
         Command::Run(options) => experiment::run(&options),
         Command::Report(options) => report::run(&options),
+        Command::Results(options) => results::run(&options),
     };
     result.err().unwrap_or(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
-//! What is printed.
+//! Prints results and errors.
 
+use crate::origin::Origin;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -9,8 +10,8 @@ use twiceshy_report::Table;
 /// Width of printed tables, in characters.
 const WIDTH: usize = 120;
 
-/// Prints a line at once. If that fails, says so, and with which code to end; if nobody reads any
-/// more, there is nothing to say.
+/// Prints and flushes a line. On failure, prints the error and returns the exit code; a closed pipe
+/// is not an error.
 pub(crate) fn print(line: impl Display) -> Result<(), ExitCode> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| {
@@ -21,13 +22,20 @@ pub(crate) fn print(line: impl Display) -> Result<(), ExitCode> {
     })
 }
 
-/// Prints rows as a table, or as JSON, one object per line.
+/// Prints a JSON object that describes the run: `{"origin": …}`. It comes before all results, so
+/// that `twiceshy-lab results` can say where they come from.
+pub(crate) fn print_origin() -> Result<(), ExitCode> {
+    print(serde_json::json!({ "origin": Origin::here() }))
+}
+
+/// Prints rows as a table, or as JSON, one object per line after the [origin](print_origin).
 pub(crate) fn print_rows<R: Serialize>(
     rows: &[R],
     json: bool,
     table: impl FnOnce(&[R]) -> Table,
 ) -> Result<(), ExitCode> {
     if json {
+        print_origin()?;
         return rows
             .iter()
             .try_for_each(|row| print(serde_json::to_string(row).expect("plain data")));
@@ -35,7 +43,7 @@ pub(crate) fn print_rows<R: Serialize>(
     print(table(rows).to_text(WIDTH).trim_end())
 }
 
-/// Says why nothing comes of it.
+/// Prints an error, and returns the exit code.
 pub(crate) fn failure(why: impl Display) -> ExitCode {
     eprintln!("twiceshy-lab: {why}");
     ExitCode::from(2)

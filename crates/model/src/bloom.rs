@@ -1,25 +1,27 @@
-//! The adaptive Bloom filter as a list of members and a map of dead cells, and scripts that drive
-//! both.
+//! A model of the adaptive Bloom filter: a list of members and a map of dead cells; and scripts
+//! that drive both.
 //!
-//! Which bits are set is not modelled: a filter may say "maybe" where the model has no member. What
-//! it must never do is to say "absent" of one.
+//! The model doesn't know which bits are set: a filter may answer "maybe" where the model has no
+//! member. It must never answer "absent" for a member.
 
+use crate::concurrent::forget;
 use crate::quotient::scaled;
+use crate::script::listing;
 use arbitrary::{Result, Unstructured};
 use std::collections::{BTreeMap, BTreeSet};
 use twiceshy::{
-    AdaptError, AdaptiveBloomFilter, Answer, BuildError, Claim, Hash, InsertError, Member,
-    RemoveError,
+    AdaptiveBloomFilter, Answer, Claim, Hash, Listing, Member,
+    error::{AdaptError, BuildError, InsertError, RemoveError},
 };
 
 /// The shape of the filter that a script drives.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Members that it has room for.
+    /// Planned number of members.
     pub capacity: usize,
-    /// Its false-positive rate.
+    /// False-positive rate.
     pub rate: f64,
-    /// Repairs that it is planned for.
+    /// Planned number of repairs.
     pub adaptations: usize,
 }
 
@@ -33,16 +35,16 @@ impl Shape {
     }
 }
 
-/// What a filter must hold.
+/// The expected content of a filter.
 #[derive(Clone, Debug, Default)]
 struct Model {
     /// Cells of function 0.
     cells: u64,
-    /// Members, and how often each was inserted.
+    /// Members, and how many times each was inserted.
     members: BTreeMap<Hash, u64>,
-    /// Hashes that were inserted since the last rebuild, whatever became of them.
+    /// All hashes inserted since the last rebuild, including removed ones.
     inserted: BTreeSet<Hash>,
-    /// How many inserts that were.
+    /// Number of these inserts.
     writes: usize,
     /// Dead cells, and the levels that answer for them.
     dead: BTreeMap<u64, u32>,
@@ -56,12 +58,12 @@ struct Stage {
     filter: AdaptiveBloomFilter,
     shape: Shape,
     model: Model,
-    /// What was asked before.
+    /// Recent queries.
     asked: Vec<Hash>,
     maybe: Vec<bool>,
 }
 
-/// Drives a filter of any shape by the operations that `bytes` spell.
+/// Drives a filter of any shape by the operations encoded in `bytes`.
 ///
 /// # Panics
 /// If filter and model disagree.
@@ -88,7 +90,7 @@ impl Model {
         scaled(hash, self.cells).quotient
     }
 
-    /// The members of a cell, as a reverse map would list them.
+    /// Returns the members of a cell, as a reverse map would list them.
     fn suspects(&self, cell: u64) -> Vec<Member> {
         let suspects = self.members.iter().filter(|(hash, _)| self.cell(**hash) == cell);
         suspects.map(|(&hash, &count)| Member { hash, count }).collect()
@@ -103,12 +105,13 @@ impl Stage {
             .adaptations(shape.adaptations);
         let plan = builder.plan().expect("a plan");
         let filter = builder.build().expect("memory for a small filter");
-        assert_eq!(filter.levels().count(), plan.levels);
-        let model = Model { cells: plan.cells, last: plan.levels as u32 - 1, ..Model::default() };
+        assert_eq!(filter.levels().count(), plan.details.levels);
+        let model =
+            Model { cells: plan.slots, last: plan.details.levels as u32 - 1, ..Model::default() };
         Self { filter, shape, model, asked: Vec::new(), maybe: Vec::new() }
     }
 
-    /// A hash: new, or one that is known, or next to one.
+    /// Picks a hash: a new one, a known one, or one near to a known one.
     fn hash(&self, bytes: &mut Unstructured<'_>) -> Result<Hash> {
         let any = u128::from(bytes.arbitrary::<u32>()?)
             .wrapping_mul(0x2d99_787e_fda9_9e3c_2ad8_6f12_9e3b_c255);
@@ -121,7 +124,7 @@ impl Stage {
             2 if members > 0 => {
                 let near =
                     *self.model.members.keys().nth(bytes.choose_index(members)?).expect("one");
-                // In the same cell, mostly.
+                // Usually in the same cell.
                 Hash::from_u128(near.as_u128() ^ any >> 32)
             }
             _ => Hash::from_u128(any),
@@ -131,7 +134,8 @@ impl Stage {
     fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let hash = self.hash(bytes)?;
         match bytes.int_in_range(0..=13)? {
-            0..=3 => self.insert(hash),
+            0..=2 => self.insert(hash),
+            3 => self.insert_many(bytes)?,
             4..=8 => self.query(hash, bytes)?,
             9 => self.remove(hash),
             10 | 11 => self.remove_listed(hash, bytes)?,
@@ -145,12 +149,7 @@ impl Stage {
     fn insert(&mut self, hash: Hash) {
         let is_known = self.filter.contains(hash);
         match self.filter.insert(hash) {
-            Ok(()) => {
-                *self.model.members.entry(hash).or_default() += 1;
-                self.model.inserted.insert(hash);
-                self.model.writes += 1;
-                self.model.len += 1;
-            }
+            Ok(()) => self.inserted(hash),
             Err(InsertError::Full { load }) => {
                 assert!(load >= 1.0 && !is_known);
                 assert!(self.model.writes >= self.shape.capacity);
@@ -159,10 +158,42 @@ impl Stage {
         }
     }
 
-    /// Asks, and repairs what is a mistake: first with lists that must be refused.
+    /// Inserts some members, all or none: none, if a copy that gets them one by one refuses any.
+    fn insert_many(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let count = bytes.int_in_range(0..=20)?;
+        let hashes = (0..count).map(|_| self.hash(bytes)).collect::<Result<Vec<_>>>()?;
+        let mut copy = self.filter.clone();
+        let fits = hashes.iter().all(|&hash| copy.insert(hash).is_ok());
+        let before = (self.filter.stats(), self.filter.details());
+        match self.filter.insert_many(&hashes) {
+            Ok(()) => {
+                assert!(fits);
+                assert_eq!(copy.details(), self.filter.details());
+                assert_eq!((copy.len(), copy.load()), (self.filter.len(), self.filter.load()));
+                for &hash in &hashes {
+                    self.inserted(hash);
+                }
+            }
+            Err(InsertError::Full { .. }) => {
+                assert!(!fits);
+                assert_eq!(before, (self.filter.stats(), self.filter.details()));
+            }
+            Err(error) => panic!("{error}"),
+        }
+        Ok(())
+    }
+
+    fn inserted(&mut self, hash: Hash) {
+        *self.model.members.entry(hash).or_default() += 1;
+        self.model.inserted.insert(hash);
+        self.model.writes += 1;
+        self.model.len += 1;
+    }
+
+    /// Queries, and repairs a mistake; first with lists that must be refused.
     fn query(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         self.asked.push(query);
-        // Those before are forgotten: what is checked after each step would be too much.
+        // Older queries are dropped, to bound the time of the checks after each step.
         if self.asked.len() > 40 {
             self.asked.remove(0);
         }
@@ -179,15 +210,13 @@ impl Stage {
             return Ok(());
         }
         let dropping = bytes.ratio(1, 3)?;
-        let adapted = if dropping {
-            self.filter.adapt_dropping_ghosts(&claim, &listed)
-        } else {
-            self.filter.adapt(&claim, &listed)
-        };
+        let listing = Listing::new(&listed);
+        let listing = if dropping { listing.dropping_ghosts() } else { listing };
+        let adapted = self.filter.adapt(&claim, listing);
         let before = self.model.dead.get(&cell).copied();
         match adapted {
             Ok(adaptation) => {
-                assert!(!self.filter.contains(query), "a mistake that is repaired");
+                assert!(!self.filter.contains(query), "a mistake was not repaired");
                 if listed.is_empty() {
                     assert!(dropping && adaptation.ghosts > 0);
                     self.model.dead.remove(&cell);
@@ -201,7 +230,7 @@ impl Stage {
                 }
             }
             Err(AdaptError::Unlisted { .. }) => {
-                assert!(!dropping, "it was told that the list is complete");
+                assert!(!dropping, "ghosts were to be dropped");
                 assert!(listed.is_empty() || before == Some(self.model.last));
             }
             Err(error) => panic!("{error}"),
@@ -209,9 +238,9 @@ impl Stage {
         Ok(())
     }
 
-    /// Lists that are wrong, as far as that can be noticed.
+    /// Tries lists that are detectably wrong.
     fn refusals(&mut self, claim: &Claim, listed: &[Member]) {
-        let before = self.filter.statistics();
+        let before = self.filter.stats();
         let mut wrong = listed.to_vec();
         let other = Hash::from_u128(!claim.query().as_u128());
         if self.model.cell(other) != self.model.cell(claim.query()) {
@@ -246,26 +275,22 @@ impl Stage {
             let refused = self.filter.adapt(claim, &listed[1..]);
             assert!(matches!(refused, Err(AdaptError::Unlisted { members: 1.. })));
         }
-        assert_eq!(self.filter.statistics(), before, "a refusal that changes something");
+        assert_eq!(self.filter.stats(), before, "a refused call changed the filter");
     }
 
     fn remove(&mut self, hash: Hash) {
         if !self.model.members.contains_key(&hash) {
             if !self.filter.contains(hash) {
-                assert_eq!(self.filter.remove(hash), Err(RemoveError::Absent));
+                assert_eq!(self.filter.remove_trusting(hash), Err(RemoveError::Absent));
             }
             return;
         }
-        self.filter.remove(hash).expect("a member");
+        self.filter.remove_trusting(hash).expect("a member");
         self.forget(hash);
     }
 
     fn forget(&mut self, hash: Hash) {
-        let count = self.model.members.get_mut(&hash).expect("a member");
-        *count -= 1;
-        if *count == 0 {
-            self.model.members.remove(&hash);
-        }
+        forget(&mut self.model.members, hash);
         self.model.len -= 1;
     }
 
@@ -276,7 +301,7 @@ impl Stage {
         let mistakes = bytes.ratio(1, 2)?.then_some(&self.asked[..]);
         let is_alone = listed.len() == 1 && listed[0].count == 1;
         let is_last = self.model.members.get(&hash) == Some(&1);
-        match self.filter.remove_listed(&claim, &listed, mistakes) {
+        match self.filter.remove(&claim, listing(&listed, mistakes)) {
             Ok(()) => {
                 self.forget(hash);
                 if is_alone {
@@ -285,7 +310,7 @@ impl Stage {
                 } else if is_last && self.model.dead.get(&cell) == Some(&self.model.last) {
                     assert!(!self.filter.contains(hash));
                 }
-                let again = self.filter.remove_listed(&claim, &listed, None);
+                let again = self.filter.remove(&claim, &listed);
                 assert_eq!(again, Err(RemoveError::Stale));
             }
             Err(RemoveError::Absent) => assert!(!self.model.members.contains_key(&hash)),
@@ -300,7 +325,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A claim that was made before an insert in its interval.
+    /// Checks that an insert makes a claim about its interval stale.
     fn stale(&mut self, query: Hash) {
         let Answer::Maybe(claim) = self.filter.check(query) else { return };
         let newcomer = *claim.suspects().end();
@@ -309,8 +334,8 @@ impl Stage {
         if self.filter.len() > len {
             let listed = self.model.suspects(self.model.cell(query));
             assert_eq!(self.filter.adapt(&claim, &listed), Err(AdaptError::Stale));
-            let dropped = self.filter.adapt_dropping_ghosts(&claim, &listed);
-            assert_eq!(dropped, Err(AdaptError::Stale));
+            let dropping = Listing::new(&listed).dropping_ghosts();
+            assert_eq!(self.filter.adapt(&claim, dropping), Err(AdaptError::Stale));
         }
     }
 
@@ -323,11 +348,9 @@ impl Stage {
                 self.model.dead.clear();
                 self.model.inserted = self.model.members.keys().copied().collect();
                 self.model.writes = self.model.inserted.len();
-                let statistics = self.filter.statistics();
-                assert_eq!(
-                    (statistics.ghosts, statistics.adaptations, statistics.dead_cells),
-                    (0, 0, 0)
-                );
+                let details = self.filter.details();
+                assert_eq!((details.ghosts, details.dead_cells), (0, 0));
+                assert_eq!(self.filter.stats().repairs, 0);
                 if let Some(Answer::Maybe(claim)) = claim {
                     assert_eq!(self.filter.adapt(&claim, &members), Err(AdaptError::Stale));
                 }
@@ -339,18 +362,18 @@ impl Stage {
         }
     }
 
-    /// The dead cells that the filter has.
+    /// Returns the dead cells of the filter.
     fn dead(&self) -> BTreeMap<u64, u32> {
         let dead = self.filter.dead_cells();
-        dead.map(|(cell, depth)| (cell.quotient(), depth)).collect()
+        dead.map(|(hashes, depth)| (self.model.cell(*hashes.start()), depth)).collect()
     }
 
-    /// Compares all that can be seen of the filter with the model.
+    /// Compares the filter's observable state with the model.
     fn check(&mut self) {
         self.filter.validate().expect("a valid filter");
         assert_eq!(self.filter.len() as u64, self.model.len);
         assert_eq!(self.dead(), self.model.dead);
-        assert_eq!(self.filter.statistics().dead_cells, self.model.dead.len() as u64);
+        assert_eq!(self.filter.details().dead_cells, self.model.dead.len() as u64);
         for hash in self.model.members.keys() {
             assert!(self.filter.contains(*hash), "a false negative: {hash:?}");
         }
@@ -361,7 +384,7 @@ impl Stage {
             assert_eq!(maybe, self.filter.contains(hash));
             let depth = self.model.dead.get(&self.model.cell(hash));
             if maybe && depth == Some(&self.model.last) {
-                assert!(self.model.inserted.contains(&hash), "whole hashes that are confused");
+                assert!(self.model.inserted.contains(&hash), "a false positive among whole hashes");
             }
         }
     }

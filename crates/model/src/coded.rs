@@ -1,31 +1,34 @@
-//! Telescoping and extension filters as lists of members, and scripts that drive both.
+//! Models of telescoping and extension filters: lists of members; and scripts that drive both.
 //!
-//! Which entry is whose isn't modelled, because the filter doesn't know it either: its entries
-//! must be such that each member can have one that covers it. What an entry covers is told from
-//! bits of hashes alone, and a filter must answer just as its entries do.
+//! The model doesn't know which entry belongs to which member, because the filter doesn't know it
+//! either. It checks that each member can be given an entry of its own that covers it. What an
+//! entry covers follows from the bits of hashes alone, and the filter's answers must match its
+//! entries.
 
+use crate::concurrent::forget;
 use crate::quotient::scaled;
 use crate::script::Spread;
 use arbitrary::{Result, Unstructured};
 use std::collections::{BTreeMap, BTreeSet};
 use twiceshy::{
-    AdaptError, Answer, BuildError, Claim, CodedEntry, CodedFilter, CodedScheme, CodedStatistics,
-    Extensions, Hash, InsertError, Member, RemoveError, Selectors, Snapshot,
+    Answer, Claim, Hash, Listing, Member, Snapshot, Stats,
+    error::{AdaptError, BuildError, InsertError, RemoveError},
+    telescoping::{self, CodedFilter, Extensions, Selectors},
 };
 
-/// What a model must know of a scheme.
-pub trait Spelling: CodedScheme {
-    /// Whether repairs of an entry may bring back what it didn't cover before.
+/// The part of a scheme that the model needs.
+pub trait Spelling: telescoping::CodedScheme {
+    /// Whether repairing an entry may undo earlier repairs.
     const STRAYS: bool;
 
-    /// Whether an entry with remainders of so many bits covers a fraction.
-    fn covers(entry: CodedEntry, remainder_bits: u32, fraction: u128) -> bool;
+    /// Returns whether an entry with remainders of `remainder_bits` bits covers a fraction.
+    fn covers(entry: telescoping::Entry, remainder_bits: u32, fraction: u128) -> bool;
 }
 
 impl Spelling for Selectors {
     const STRAYS: bool = true;
 
-    fn covers(entry: CodedEntry, remainder_bits: u32, fraction: u128) -> bool {
+    fn covers(entry: telescoping::Entry, remainder_bits: u32, fraction: u128) -> bool {
         bits(fraction, entry.level * remainder_bits, remainder_bits) == u128::from(entry.value)
     }
 }
@@ -33,16 +36,16 @@ impl Spelling for Selectors {
 impl Spelling for Extensions {
     const STRAYS: bool = false;
 
-    fn covers(entry: CodedEntry, remainder_bits: u32, fraction: u128) -> bool {
+    fn covers(entry: telescoping::Entry, remainder_bits: u32, fraction: u128) -> bool {
         bits(fraction, 0, remainder_bits) == u128::from(entry.value)
             && bits(fraction, remainder_bits, entry.level) == u128::from(entry.extension)
     }
 }
 
-/// So many bits of a fraction, behind the first ones.
-fn bits(fraction: u128, behind: u32, count: u32) -> u128 {
-    assert!(behind + count <= 128, "a fraction has no such bits");
-    (0..count).fold(0, |bits, bit| bits << 1 | fraction >> (127 - behind - bit) & 1)
+/// Returns `count` bits of a fraction, after the first `skip` bits.
+fn bits(fraction: u128, skip: u32, count: u32) -> u128 {
+    assert!(skip + count <= 128, "a fraction has 128 bits");
+    (0..count).fold(0, |bits, bit| bits << 1 | fraction >> (127 - skip - bit) & 1)
 }
 
 /// The shape of the filter that a script drives.
@@ -52,9 +55,9 @@ pub struct Shape {
     pub slots: u64,
     /// Bits of a remainder.
     pub remainder_bits: u32,
-    /// Bits of a code, for 64 slots.
+    /// Bits of a code, per 64 slots.
     pub code_bits: u32,
-    /// Where hashes lie.
+    /// Distribution of the hashes.
     pub spread: Spread,
 }
 
@@ -66,38 +69,33 @@ impl Shape {
                 1 => bytes.int_in_range(1..=100)?,
                 _ => bytes.int_in_range(1..=400)?,
             },
-            // Few bits, so that everything collides.
+            // Few bits, to cause collisions.
             remainder_bits: match bytes.int_in_range(0..=3)? {
                 0 => bytes.int_in_range(1..=56)?,
                 _ => bytes.int_in_range(1..=6)?,
             },
             code_bits: *bytes.choose(&[8, 12, 24, 40, 56, 57, 63, 64, 90, 120])?,
-            spread: *bytes.choose(&[
-                Spread::Uniform,
-                Spread::Clustered,
-                Spread::OneQuotient,
-                Spread::End,
-            ])?,
+            spread: Spread::any(bytes)?,
         })
     }
 }
 
-/// A filter, and what it must hold.
-struct Stage<S: CodedScheme> {
+/// A filter and its expected content.
+struct Stage<S: telescoping::CodedScheme> {
     filter: CodedFilter<S>,
     shape: Shape,
     /// Members, and how often each was inserted.
     members: BTreeMap<Hash, u64>,
-    /// As members, but no map lists them.
+    /// Members that the reverse map doesn't list.
     ghosts: BTreeMap<Hash, u64>,
-    /// What was asked before.
+    /// Recent queries.
     asked: Vec<Hash>,
-    /// Mistakes that were repaired, and that nothing can have brought back.
+    /// Repaired mistakes that nothing can have undone.
     repaired: BTreeSet<Hash>,
     maybe: Vec<bool>,
 }
 
-/// Drives a filter of any shape and either scheme by the operations that `bytes` spell.
+/// Drives a filter of any shape and either scheme by the operations encoded in `bytes`.
 ///
 /// # Panics
 /// If filter and model disagree.
@@ -144,7 +142,7 @@ impl<S: Spelling> Stage<S> {
         }
     }
 
-    /// A hash: new, or one that is known, or one that begins as one.
+    /// Picks a hash: a new one, a known one, or one with the same first bits as a known one.
     fn hash(&self, bytes: &mut Unstructured<'_>) -> Result<Hash> {
         let random = u128::from(bytes.arbitrary::<u32>()?)
             .wrapping_mul(0x2d99_787e_fda9_9e3c_2ad8_6f12_9e3b_c255);
@@ -159,25 +157,15 @@ impl<S: Spelling> Stage<S> {
                 let rest = u128::MAX >> bytes.int_in_range(0..=127u32)?;
                 Hash::from_u128(near.as_u128() & !rest | random & rest)
             }
-            _ => self.spread(random),
-        })
-    }
-
-    fn spread(&self, random: u128) -> Hash {
-        let slots = u128::from(self.shape.slots);
-        let one_slot = u128::MAX / slots;
-        Hash::from_u128(match self.shape.spread {
-            Spread::Uniform => random,
-            Spread::Clustered => (random % 4) * (u128::MAX / 5) + (random >> 20) % one_slot / 2,
-            Spread::OneQuotient => slots / 2 * one_slot + random % one_slot,
-            Spread::End => u128::MAX - random % one_slot,
+            _ => self.shape.spread.hash(random, self.shape.slots),
         })
     }
 
     fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let hash = self.hash(bytes)?;
         match bytes.int_in_range(0..=15)? {
-            0..=4 => self.insert(hash),
+            0..=3 => self.insert(hash),
+            4 => self.insert_many(bytes)?,
             5..=9 => self.query(hash, bytes)?,
             10 | 11 => self.remove(hash),
             12 => self.remove_listed(hash),
@@ -194,21 +182,22 @@ impl<S: Spelling> Stage<S> {
         scaled(hash, self.shape.slots).quotient
     }
 
-    /// Those of some entries, sorted by quotient, that cover a hash, by their numbers.
-    fn covering(&self, entries: &[CodedEntry], hash: Hash) -> Vec<usize> {
+    /// Returns the indices of the entries that cover a hash. `entries` must be sorted by quotient.
+    fn covering(&self, entries: &[telescoping::Entry], hash: Hash) -> Vec<usize> {
         let whole = scaled(hash, self.shape.slots);
         let start = entries.partition_point(|entry| entry.quotient < whole.quotient);
         let run = entries[start..].iter().take_while(|entry| entry.quotient == whole.quotient);
-        let covers = |entry: CodedEntry| S::covers(entry, self.shape.remainder_bits, whole.bits);
+        let covers =
+            |entry: telescoping::Entry| S::covers(entry, self.shape.remainder_bits, whole.bits);
         (start..).zip(run).filter(|(_, entry)| covers(**entry)).map(|(at, _)| at).collect()
     }
 
-    /// All that can be seen of the filter.
-    fn seen(&self) -> (Vec<CodedEntry>, CodedStatistics) {
-        (self.filter.iter().collect(), self.filter.statistics())
+    /// Returns the filter's observable state.
+    fn state(&self) -> (Vec<telescoping::Entry>, telescoping::Details, Stats) {
+        (self.filter.iter().collect(), self.filter.details(), self.filter.stats())
     }
 
-    /// The members that a claim asks for, as a reverse map would list them.
+    /// Returns the members that a claim asks for, as a reverse map would list them.
     fn listed(&self, claim: &Claim) -> Vec<Member> {
         let suspects = self.members.range(claim.suspects());
         suspects.map(|(&hash, &count)| Member { hash, count }).collect()
@@ -224,91 +213,126 @@ impl<S: Spelling> Stage<S> {
         }
     }
 
-    /// A member that no map knows of, as after a write that failed.
+    /// Inserts some members, all or none.
+    fn insert_many(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+        let count = bytes.int_in_range(0..=20)?;
+        let hashes = (0..count).map(|_| self.hash(bytes)).collect::<Result<Vec<_>>>()?;
+        let before = self.state();
+        match self.filter.insert_many(&hashes) {
+            Ok(()) => {
+                self.drop_forgotten(&before.1);
+                for hash in hashes {
+                    *self.members.entry(hash).or_default() += 1;
+                    self.forget_mistakes_near(hash);
+                }
+            }
+            Err(error) => {
+                let needs_members = matches!(error, InsertError::NeedsMembers(_));
+                assert!(needs_members || matches!(error, InsertError::Full { .. }), "{error}");
+                assert!(S::STRAYS || !needs_members, "extensions can be forgotten without a list");
+                assert_eq!(self.state(), before, "a refused call changed the filter");
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that mistakes of a new member's quotient may be back.
+    fn forget_mistakes_near(&mut self, hash: Hash) {
+        let (quotient, slots) = (self.quotient(hash), self.shape.slots);
+        self.repaired.retain(|&mistake| scaled(mistake, slots).quotient != quotient);
+    }
+
+    /// Inserts a member that no reverse map knows, as after a failed write.
     fn insert_ghost(&mut self, hash: Hash) {
         if self.put(hash) {
             *self.ghosts.entry(hash).or_default() += 1;
         }
     }
 
-    /// Inserts; whether there was room.
+    /// Inserts a hash, and returns whether there was room.
     fn put(&mut self, hash: Hash) -> bool {
-        let before = self.seen();
+        let before = self.state();
         let inserted = match self.filter.insert(hash) {
-            Err(InsertError::Crowded) => {
-                assert!(S::STRAYS, "extensions are forgotten without any help");
-                assert_eq!(self.seen(), before, "a refusal that changes something");
-                self.put_listed(hash)
+            Err(InsertError::NeedsMembers(claim)) => {
+                assert!(S::STRAYS, "extensions can be forgotten without a list");
+                assert_eq!(self.state(), before, "a refused call changed the filter");
+                self.put_listed(&claim)
             }
             other => other,
         };
         match inserted {
             Ok(()) => {
-                self.see_forgotten(&before.1);
-                let quotient = self.quotient(hash);
-                let slots = self.shape.slots;
-                self.repaired.retain(|&mistake| scaled(mistake, slots).quotient != quotient);
+                self.drop_forgotten(&before.1);
+                self.forget_mistakes_near(hash);
                 true
             }
             Err(InsertError::Full { .. }) => {
                 assert!(!self.fits(hash), "there is room");
-                assert_eq!(self.seen(), before, "a refusal that changes something");
+                assert_eq!(self.state(), before, "a refused call changed the filter");
                 false
             }
             Err(InsertError::Mismatch) => {
-                assert!(self.ghosts_in(&self.filter.claim_to_insert(hash)) > 0);
-                assert_eq!(self.seen(), before, "a refusal that changes something");
+                let Err(InsertError::NeedsMembers(claim)) = self.filter.insert(hash) else {
+                    panic!("there was no room just now")
+                };
+                assert!(self.ghosts_in(&claim) > 0);
+                assert_eq!(self.state(), before, "a refused call changed the filter");
                 false
             }
             Err(error) => panic!("{error}"),
         }
     }
 
-    /// Inserts with a list: first with some that must be refused.
-    fn put_listed(&mut self, hash: Hash) -> std::result::Result<(), InsertError> {
-        let before = self.seen();
-        let claim = self.filter.claim_to_insert(hash);
+    /// Inserts with a list; first with lists that must be refused.
+    fn put_listed(&mut self, claim: &Claim) -> std::result::Result<(), InsertError> {
+        let (before, hash) = (self.state(), claim.query());
         assert!(claim.suspects().contains(&hash));
-        let listed = self.listed(&claim);
+        let listed = self.listed(claim);
         let refused = Err(InsertError::Mismatch);
         if !listed.is_empty() {
-            assert_eq!(self.filter.insert_listed(&claim, &listed[1..]), refused);
+            assert_eq!(self.filter.insert_listed(claim, &listed[1..]), refused);
         }
         let more = [&listed[..], &[Member::from(hash)]].concat();
-        if self.ghosts_in(&claim) == 0 {
-            assert_eq!(self.filter.insert_listed(&claim, &more), refused);
+        if self.ghosts_in(claim) == 0 {
+            assert_eq!(self.filter.insert_listed(claim, &more), refused);
         }
-        let other = self.filter.clone().claim_to_insert(hash);
+        let Err(InsertError::NeedsMembers(other)) = self.filter.clone().insert(hash) else {
+            panic!("a copy has as much room")
+        };
         assert_eq!(self.filter.insert_listed(&other, &listed), refused, "another filter's claim");
         if let Answer::Maybe(narrow) = self.filter.check(hash)
             && narrow.suspects() != claim.suspects()
         {
             let listed = self.listed(&narrow);
-            assert_eq!(self.filter.insert_listed(&narrow, &listed), refused, "not all of a block");
+            assert_eq!(
+                self.filter.insert_listed(&narrow, &listed),
+                refused,
+                "a claim for less than a block"
+            );
         }
-        assert_eq!(self.seen(), before, "a refusal that changes something");
-        self.filter.insert_listed(&claim, &listed)
+        assert_eq!(self.state(), before, "a refused call changed the filter");
+        self.filter.insert_listed(claim, &listed)
     }
 
-    /// Whether there are slots for one more, as far as can be told: the tail may be a little
-    /// longer than is counted with.
+    /// Returns whether there are slots for one more entry. This is a lower estimate: the filter's
+    /// tail may be slightly longer than assumed here.
     fn fits(&self, hash: Hash) -> bool {
         let mut quotients: Vec<u64> = self.filter.iter().map(|entry| entry.quotient).collect();
         quotients.push(self.quotient(hash));
         fit(self.shape.slots, quotients)
     }
 
-    /// Notes that repairs may have been forgotten.
-    fn see_forgotten(&mut self, before: &CodedStatistics) {
-        if self.filter.statistics().forgotten > before.forgotten {
+    /// Drops the known repairs if the filter has forgotten any.
+    fn drop_forgotten(&mut self, before: &telescoping::Details) {
+        if self.filter.details().forgotten > before.forgotten {
             self.repaired.clear();
         }
     }
 
-    /// Asks, and repairs what is a mistake: first with lists that must be refused.
+    /// Queries, and repairs a mistake; first with lists that must be refused.
     fn query(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         self.asked.push(query);
-        // Those before are forgotten: what is checked after each step would be too much.
+        // Older queries are dropped, to bound the time of the checks after each step.
         if self.asked.len() > 40 {
             self.asked.remove(0);
         }
@@ -321,48 +345,45 @@ impl<S: Spelling> Stage<S> {
         assert_eq!(claim.suspects(), self.filter.suspects(query));
         let listed = self.listed(&claim);
         self.refusals(&claim, &listed);
-        let (before, ghosts) = (self.seen(), self.ghosts_in(&claim));
+        let (before, ghosts) = (self.state(), self.ghosts_in(&claim));
         let dropping = bytes.ratio(1, 3)?;
-        let adapted = if dropping {
-            self.filter.adapt_dropping_ghosts(&claim, &listed)
-        } else {
-            self.filter.adapt(&claim, &listed)
-        };
+        let listing = Listing::new(&listed);
+        let listing = if dropping { listing.dropping_ghosts() } else { listing };
+        let adapted = self.filter.adapt(&claim, listing);
         match adapted {
             Ok(adaptation) => {
                 assert!(!self.members.contains_key(&query), "a member's entry was changed");
-                assert!(!self.filter.contains(query), "a mistake that was repaired");
+                assert!(!self.filter.contains(query), "a mistake was not repaired");
                 assert_eq!(adaptation.ghosts, if dropping { ghosts } else { 0 });
                 assert!(adaptation.lengthened > 0 || adaptation.ghosts > 0);
                 self.ghosts.retain(|hash, _| !claim.suspects().contains(hash));
-                self.see_forgotten(&before.1);
+                self.drop_forgotten(&before.1);
                 if S::STRAYS {
-                    let (quotient, slots) = (self.quotient(query), self.shape.slots);
-                    self.repaired.retain(|&mistake| scaled(mistake, slots).quotient != quotient);
+                    self.forget_mistakes_near(query);
                 }
                 self.repaired.insert(query);
-                let after = self.filter.statistics().adaptations;
-                assert_eq!(after, before.1.adaptations + u64::from(adaptation.lengthened > 0));
+                let after = self.filter.stats().repairs;
+                assert_eq!(after, before.2.repairs + u64::from(adaptation.lengthened > 0));
             }
             Err(error) => {
                 match error {
                     AdaptError::IsMember => assert!(self.members.contains_key(&query)),
                     AdaptError::Unlisted { members } => {
-                        assert!(!dropping, "it was told that the list is complete");
+                        assert!(!dropping, "ghosts were to be dropped");
                         assert_eq!(members, ghosts);
                     }
                     AdaptError::Crowded | AdaptError::Inseparable => {}
                     error => panic!("{error}"),
                 }
-                assert_eq!(self.seen(), before, "a refusal that changes something");
+                assert_eq!(self.state(), before, "a refused call changed the filter");
             }
         }
         Ok(())
     }
 
-    /// Lists that are wrong, as far as that can be noticed.
+    /// Tries lists that are detectably wrong.
     fn refusals(&mut self, claim: &Claim, listed: &[Member]) {
-        let before = self.seen();
+        let before = self.state();
         let is_member = self.members.contains_key(&claim.query());
         let outside = Hash::from_u128(!claim.query().as_u128());
         if !claim.suspects().contains(&outside) {
@@ -387,23 +408,23 @@ impl<S: Spelling> Stage<S> {
         if let Answer::Maybe(other) = copy.check(claim.query()) {
             assert_eq!(self.filter.adapt(&other, listed), Err(AdaptError::Stale));
         }
-        assert_eq!(self.seen(), before, "a refusal that changes something");
+        assert_eq!(self.state(), before, "a refused call changed the filter");
     }
 
-    /// Removes a member that is known to be one, or what certainly is none.
+    /// Removes a hash that is certainly a member or certainly not.
     fn remove(&mut self, hash: Hash) {
         if !self.members.contains_key(&hash) {
             if !self.filter.contains(hash) {
-                assert_eq!(self.filter.remove(hash), Err(RemoveError::Absent));
+                assert_eq!(self.filter.remove_trusting(hash), Err(RemoveError::Absent));
             }
             return;
         }
-        let before = self.seen();
-        match self.filter.remove(hash) {
-            Ok(()) => self.forget(hash),
+        let before = self.state();
+        match self.filter.remove_trusting(hash) {
+            Ok(()) => forget(&mut self.members, hash),
             Err(RemoveError::Ambiguous) => {
-                assert!(S::STRAYS, "of extensions, the longest is no worse");
-                assert_eq!(self.seen(), before, "a refusal that changes something");
+                assert!(S::STRAYS, "any of several extensions can be removed");
+                assert_eq!(self.state(), before, "a refused call changed the filter");
                 self.remove_listed(hash);
             }
             Err(error) => panic!("{error}"),
@@ -412,11 +433,11 @@ impl<S: Spelling> Stage<S> {
 
     fn remove_listed(&mut self, hash: Hash) {
         let Answer::Maybe(claim) = self.filter.check(hash) else { return };
-        let (before, listed) = (self.seen(), self.listed(&claim));
-        match self.filter.remove_listed(&claim, &listed) {
+        let (before, listed) = (self.state(), self.listed(&claim));
+        match self.filter.remove(&claim, &listed) {
             Ok(()) => {
-                self.forget(hash);
-                let again = self.filter.remove_listed(&claim, &listed);
+                forget(&mut self.members, hash);
+                let again = self.filter.remove(&claim, &listed);
                 assert_eq!(again, Err(RemoveError::Stale));
             }
             Err(error) => {
@@ -428,41 +449,38 @@ impl<S: Spelling> Stage<S> {
                     }
                     error => panic!("{error}"),
                 }
-                assert_eq!(self.seen(), before, "a refusal that changes something");
+                assert_eq!(self.state(), before, "a refused call changed the filter");
             }
         }
     }
 
-    fn forget(&mut self, hash: Hash) {
-        let count = self.members.get_mut(&hash).expect("a member");
-        *count -= 1;
-        if *count == 0 {
-            self.members.remove(&hash);
-        }
-    }
-
-    /// A claim that was made before an insert near its query.
+    /// Checks that an insert near its query makes a claim stale.
     fn stale(&mut self, query: Hash) {
         let Answer::Maybe(claim) = self.filter.check(query) else { return };
-        let to_insert = self.filter.claim_to_insert(query);
+        let to_insert = match self.filter.clone().insert(query) {
+            Err(InsertError::NeedsMembers(claim)) => Some(claim),
+            _ => None,
+        };
         let len = self.filter.len();
         self.insert(*claim.suspects().end());
         if self.filter.len() > len {
             let listed = self.listed(&claim);
             assert_eq!(self.filter.adapt(&claim, &listed), Err(AdaptError::Stale));
-            let dropped = self.filter.adapt_dropping_ghosts(&claim, &listed);
-            assert_eq!(dropped, Err(AdaptError::Stale));
-            let inserted = self.filter.insert_listed(&to_insert, &self.listed(&to_insert));
-            assert_eq!(inserted, Err(InsertError::Mismatch));
+            let dropping = Listing::new(&listed).dropping_ghosts();
+            assert_eq!(self.filter.adapt(&claim, dropping), Err(AdaptError::Stale));
+            if let Some(stale) = to_insert {
+                let inserted = self.filter.insert_listed(&stale, self.listed(&stale));
+                assert_eq!(inserted, Err(InsertError::Mismatch));
+            }
         }
     }
 
     fn save_and_restore(&mut self) {
-        let before = self.seen();
+        let before = self.state();
         let mut snapshot = Vec::new();
         self.filter.write_to(&mut snapshot).expect("memory");
         self.filter = CodedFilter::read_from(&snapshot[..]).expect("what was saved");
-        assert_eq!(self.seen(), before);
+        assert_eq!(self.state(), before);
         let mut again = Vec::new();
         self.filter.write_to(&mut again).expect("memory");
         assert_eq!(again, snapshot);
@@ -472,13 +490,13 @@ impl<S: Spelling> Stage<S> {
         self.members.iter().map(|(&hash, &count)| Member { hash, count }).collect()
     }
 
-    /// Mistakes that a filter may be built with, in order.
+    /// Returns the known mistakes to rebuild a filter with, sorted.
     fn mistakes(&self) -> Vec<Hash> {
         let asked: BTreeSet<Hash> = self.asked.iter().copied().collect();
         asked.into_iter().filter(|hash| !self.members.contains_key(hash)).collect()
     }
 
-    /// Rebuilds with another number of slots, or the same, from the members.
+    /// Rebuilds the filter from its members, with the same or a different number of slots.
     fn resize(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let slots = match bytes.int_in_range(0..=2)? {
             0 => self.shape.slots,
@@ -486,14 +504,14 @@ impl<S: Spelling> Stage<S> {
             _ => bytes.int_in_range(1..=400)?,
         };
         let (members, mistakes) = (self.members(), self.mistakes());
-        let before = self.filter.statistics();
+        let before = self.state();
         self.refuse_lists(slots, &members, &mistakes);
         match self.filter.resized(slots, members.iter(), mistakes.iter().copied()) {
             Ok(resized) => {
                 self.replace(resized, &mistakes);
-                let after = self.filter.statistics();
-                let kept = (after.adaptations, after.forgotten);
-                assert_eq!(kept, (before.adaptations, before.forgotten));
+                let after = self.state();
+                let kept = (after.2.repairs, after.1.forgotten);
+                assert_eq!(kept, (before.2.repairs, before.1.forgotten));
             }
             Err(BuildError::Full { .. }) => assert!(!self.all_fit(slots)),
             Err(error) => panic!("{error}"),
@@ -501,7 +519,7 @@ impl<S: Spelling> Stage<S> {
         Ok(())
     }
 
-    /// Lists that no filter can be built from.
+    /// Checks that invalid lists are refused.
     fn refuse_lists(&self, slots: u64, members: &[Member], mistakes: &[Hash]) {
         if let [first, .., last] = members {
             let unsorted = self.filter.resized(slots, [last.hash, first.hash], []);
@@ -521,7 +539,7 @@ impl<S: Spelling> Stage<S> {
         }
     }
 
-    /// Merges with filters that have some of the members, too.
+    /// Merges with a filter that shares some of the members.
     fn merge(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         if self.shape.slots > 200 {
             return Ok(());
@@ -531,7 +549,7 @@ impl<S: Spelling> Stage<S> {
         let builder = CodedFilter::<S>::builder();
         let other = builder.remainder_bits(self.shape.remainder_bits).code_bits(8);
         let other = other.slots(hashes.len() as u64 + 1).build_from(hashes.clone(), Vec::new());
-        // At the end of a small table there may be no room.
+        // A small table may have no room at its end.
         let Ok(other) = other else { return Ok(()) };
         let mut members = self.members.clone();
         for &hash in &hashes {
@@ -554,7 +572,7 @@ impl<S: Spelling> Stage<S> {
         Ok(())
     }
 
-    /// Goes on with a filter that was built from the members and these mistakes.
+    /// Continues with a filter that was built from the members and these mistakes.
     fn replace(&mut self, filter: CodedFilter<S>, mistakes: &[Hash]) {
         self.filter = filter;
         self.shape.slots = self.filter.slots();
@@ -562,10 +580,10 @@ impl<S: Spelling> Stage<S> {
         let is_repaired = |hash: &Hash| !self.filter.contains(*hash);
         self.repaired = mistakes.iter().copied().filter(is_repaired).collect();
         let unrepaired = (mistakes.len() - self.repaired.len()) as u64;
-        assert_eq!(self.filter.statistics().unrepaired, unrepaired);
+        assert_eq!(self.filter.details().unrepaired, unrepaired);
     }
 
-    /// Whether all members fit so many slots, as far as can be told; see [`Self::fits`].
+    /// Returns whether all members fit this many slots; a lower estimate, see [`Self::fits`].
     fn all_fit(&self, slots: u64) -> bool {
         let members = self.members.iter().flat_map(|(&hash, &count)| {
             std::iter::repeat_n(scaled(hash, slots).quotient, count as usize)
@@ -573,17 +591,17 @@ impl<S: Spelling> Stage<S> {
         fit(slots, members.collect())
     }
 
-    /// Compares all that can be seen of the filter with the model.
+    /// Compares the filter's observable state with the model.
     fn check(&mut self) {
         self.filter.validate().expect("a valid filter");
-        let (entries, statistics) = self.seen();
+        let (entries, details, _) = self.state();
         assert_eq!(self.filter.len(), entries.len());
         assert!(entries.is_sorted_by_key(|entry| entry.quotient));
         let mut levels = [0; 16];
         for entry in &entries {
             levels[entry.level.min(15) as usize] += 1;
         }
-        assert_eq!(statistics.levels, levels);
+        assert_eq!(details.levels, levels);
         self.check_owners(&entries);
         let hashes = self.members.keys().chain(self.ghosts.keys());
         let hashes: Vec<Hash> = hashes.chain(&self.asked).chain(&self.repaired).copied().collect();
@@ -592,12 +610,12 @@ impl<S: Spelling> Stage<S> {
             assert_eq!(maybe, self.filter.contains(hash));
             assert_eq!(maybe, !self.covering(&entries, hash).is_empty());
             assert!(maybe || !self.members.contains_key(&hash), "a false negative: {hash:?}");
-            assert!(!maybe || !self.repaired.contains(&hash), "a mistake is back");
+            assert!(!maybe || !self.repaired.contains(&hash), "a repaired mistake is back");
         }
     }
 
-    /// Each member, and each ghost, can have an entry of its own that covers it.
-    fn check_owners(&self, entries: &[CodedEntry]) {
+    /// Checks that each member and ghost can be given an entry of its own that covers it.
+    fn check_owners(&self, entries: &[telescoping::Entry]) {
         let known = self.members.iter().chain(&self.ghosts);
         let all: Vec<Hash> =
             known.flat_map(|(&hash, &count)| std::iter::repeat_n(hash, count as usize)).collect();
@@ -608,19 +626,20 @@ impl<S: Spelling> Stage<S> {
         for (member, hash) in all.iter().enumerate() {
             let mut tried = vec![false; entries.len()];
             let found = finds_entry(member, &covering, &mut owners, &mut tried);
-            assert!(found, "no entry is left for {hash:?}");
+            assert!(found, "no entry for {hash:?}");
         }
     }
 }
 
-/// Whether entries of these quotients fit so many slots, and the least tail that there may be.
+/// Returns whether entries with these quotients fit this many slots and the shortest possible tail.
 fn fit(slots: u64, mut quotients: Vec<u64>) -> bool {
     quotients.sort_unstable();
     let end = quotients.iter().fold(0, |end: u64, &quotient| end.max(quotient) + 1);
     quotients.len() as u64 <= slots && end < slots + 4 * slots.isqrt() + 64
 }
 
-/// Whether there is an entry for a member, if need be one that its owner can do without.
+/// Returns whether a member can be given an entry, if necessary one whose owner can move to
+/// another.
 fn finds_entry(
     member: usize,
     covering: &[Vec<usize>],

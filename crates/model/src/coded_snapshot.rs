@@ -1,29 +1,26 @@
-//! Snapshots of filters with codes that nobody saved: any bytes are one, or become one.
+//! Reads arbitrary and damaged snapshots of telescoping and extension filters.
 
-use crate::snapshot::{HEADER, seal};
+use crate::snapshot::{flip_bytes, overwrite_stretch, seal, sealed};
 use arbitrary::{Result, Unstructured};
 use std::collections::BTreeMap;
 use twiceshy::{
-    Answer, CodedFilter, CodedScheme, ExtensionFilter, Extensions, Hash, InsertError, Member,
-    RemoveError, Selectors, Snapshot, TelescopingFilter,
+    Answer, ExtensionFilter, Hash, Member, Snapshot, TelescopingFilter,
+    error::{InsertError, RemoveError},
+    telescoping::{self, CodedFilter, Extensions, Selectors},
 };
 
 const FLAGS_AT: usize = 12;
 const MARK_AT: usize = 80;
 
-/// Takes bytes for a snapshot: as they are, sealed, or changes of one that was saved.
+/// Reads bytes as a snapshot: as they are, with correct checksums, or as changes to a saved one.
 ///
 /// # Panics
-/// If what is read from it is no valid filter.
+/// If an invalid filter is read.
 pub fn drive(bytes: &[u8]) {
     let Some((mode, rest)) = bytes.split_first() else { return };
     match mode % 4 {
         0 => read(rest),
-        1 => {
-            let mut sealed = rest.to_vec();
-            seal(&mut sealed);
-            read(&sealed);
-        }
+        1 => read(&sealed(rest)),
         mode => {
             let rest = &mut Unstructured::new(rest);
             let changed =
@@ -35,14 +32,16 @@ pub fn drive(bytes: &[u8]) {
     }
 }
 
-/// A filter of some members and repairs.
+/// Builds a filter with some members and repairs.
 ///
 /// # Errors
 /// If there are not enough bytes.
 ///
 /// # Panics
 /// If a small filter can't be built.
-pub fn worn<S: CodedScheme>(bytes: &mut Unstructured<'_>) -> Result<CodedFilter<S>> {
+pub fn with_repairs<S: telescoping::CodedScheme>(
+    bytes: &mut Unstructured<'_>,
+) -> Result<CodedFilter<S>> {
     let most_remainder_bits = if bytes.ratio(1, 4)? { 56 } else { 6 };
     let mut filter = CodedFilter::<S>::builder()
         .slots(bytes.int_in_range(1..=300)?)
@@ -72,34 +71,26 @@ fn random(number: u128) -> Hash {
     Hash::from_u128((number + 1).wrapping_mul(0x2d99_787e_fda9_9e3c_2ad8_6f12_9e3b_c255))
 }
 
-/// A snapshot of a filter, with some bytes of its table or header changed, sealed.
-fn changed<S: CodedScheme>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+/// Saves a filter, changes some bytes of its header or table, and corrects the checksums.
+fn changed<S: telescoping::CodedScheme>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut snapshot = Vec::new();
-    worn::<S>(bytes)?.write_to(&mut snapshot).expect("memory takes all");
-    for _ in 0..bytes.int_in_range(0..=20)? {
-        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
-        snapshot[at] ^= bytes.arbitrary::<u8>()?;
-    }
+    with_repairs::<S>(bytes)?.write_to(&mut snapshot).expect("writing to memory");
+    flip_bytes(&mut snapshot, 20, bytes)?;
     if bytes.ratio(1, 6)? {
-        let (from, to) = (
-            bytes.int_in_range(HEADER..=snapshot.len())?,
-            bytes.int_in_range(HEADER..=snapshot.len())?,
-        );
-        let byte = bytes.arbitrary()?;
-        snapshot[from.min(to)..from.max(to)].fill(byte);
+        overwrite_stretch(&mut snapshot, bytes)?;
     }
     seal(&mut snapshot);
     Ok(snapshot)
 }
 
-/// Reads a snapshot as one of each scheme, and uses what comes of it.
+/// Reads a snapshot as each scheme, and uses the result.
 ///
 /// # Panics
 /// As [`drive`].
 pub fn read(bytes: &[u8]) {
     let telescoping = TelescopingFilter::read_from(bytes);
     let extending = ExtensionFilter::read_from(bytes);
-    assert!(telescoping.is_err() || extending.is_err(), "a filter of both schemes");
+    assert!(telescoping.is_err() || extending.is_err(), "read as both schemes");
     if let Ok(filter) = telescoping {
         check(filter, bytes);
     }
@@ -108,15 +99,15 @@ pub fn read(bytes: &[u8]) {
     }
 }
 
-fn check<S: CodedScheme>(mut filter: CodedFilter<S>, bytes: &[u8]) {
-    filter.validate().expect("it was validated");
+fn check<S: telescoping::CodedScheme>(mut filter: CodedFilter<S>, bytes: &[u8]) {
+    filter.validate().expect("reading validates");
     assert_eq!(filter.iter().count(), filter.len());
     assert!(filter.iter().all(|entry| entry.quotient < filter.slots()));
-    // Saved again, it knows nothing of a secret.
+    // A restored filter is saved without the mark of a secret.
     let mut saved = Vec::new();
-    filter.write_to(&mut saved).expect("memory takes all");
+    filter.write_to(&mut saved).expect("writing to memory");
     if bytes[FLAGS_AT] & 1 == 0 && bytes[MARK_AT..MARK_AT + 8] == [0; 8] {
-        assert_eq!(saved, bytes[..saved.len()], "another than was restored");
+        assert_eq!(saved, bytes[..saved.len()], "saved differently than restored");
     }
     let hashes: Vec<Hash> = (0..200).map(random).chain([Hash::MIN, Hash::MAX]).collect();
     let mut maybe = Vec::new();
@@ -129,13 +120,13 @@ fn check<S: CodedScheme>(mut filter: CodedFilter<S>, bytes: &[u8]) {
         let before = filter.len();
         match filter.insert(hash) {
             Ok(()) => assert!(filter.contains(hash) && filter.len() == before + 1),
-            Err(InsertError::Full { .. } | InsertError::Crowded) => {
+            Err(InsertError::Full { .. } | InsertError::NeedsMembers(_)) => {
                 assert_eq!(filter.len(), before);
                 continue;
             }
             Err(error) => panic!("{error}"),
         }
-        match filter.remove(hash) {
+        match filter.remove_trusting(hash) {
             Ok(()) => assert_eq!(filter.len(), before),
             Err(RemoveError::Ambiguous) => assert_eq!(filter.len(), before + 1),
             Err(error) => panic!("{error}"),

@@ -1,53 +1,56 @@
-//! Concurrent filters beside a plain one and a map of members, in one thread.
+//! Drives concurrent filters beside a plain one and a map of members, in one thread.
 
 use arbitrary::{Result, Unstructured};
 use core::fmt::Debug;
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Concurrent, Entry, Hash, InsertError,
-    Member, RemoveError, ValueError,
+    Answer, Concurrent, Hash, Listing, Member, QuotientFilter,
+    error::{AdaptError, BuildError, InsertError, RemoveError},
+    quotient::Entry,
+    quotient::ValueError,
 };
 
-use crate::quotient::Model;
+use crate::quotient::{Model, scaled};
+use crate::script::listing;
 
 /// Members, and how often each was inserted.
 pub type Members = BTreeMap<Hash, u64>;
 
-/// What can be done with a filter.
+/// An operation on a filter.
 #[derive(Clone, Debug)]
 pub enum Operation {
     /// Inserts a member.
     Insert(Hash),
-    /// Inserts a member so many times.
+    /// Inserts a member several times.
     InsertTimes(Hash, u64),
     /// Inserts many members.
     InsertMany(Vec<Hash>),
-    /// Removes one of the members, by its rank.
+    /// Removes the member with this rank.
     Remove(usize),
-    /// The same, but leaves a tombstone.
+    /// Removes it, but leaves a tombstone.
     Bury(usize),
-    /// Removes it by a claim and a list.
+    /// Removes it with a claim and a list.
     RemoveListed(usize),
-    /// The same, with the mistakes listed.
+    /// Removes it with a claim, a list and the mistakes.
     RemoveShortened(usize),
-    /// The same as `RemoveListed`, but leaves a tombstone.
+    /// Removes it with a claim and a list, but leaves a tombstone.
     BuryListed(usize),
     /// Sets a value, which may be too large.
     SetValue(Hash, u64),
     /// Repairs a mistake, if it is one.
     Adapt(Hash),
-    /// The same, with a list of one too many.
+    /// Tries to repair with one member too many in the list.
     AdaptWrongly(Hash, Hash),
-    /// Builds the shard of this number anew, or all; planned for its members, or in as many
-    /// slots as before.
+    /// Rebuilds the shard of this number, or all shards; with slots planned for its members, or
+    /// with as many slots as before.
     Rebuild(usize, bool),
 }
 
-/// The places of a hash's bits that tell it from others near it.
+/// Positions of the bits in which hashes near to each other differ.
 pub const SHIFTS: [u32; 9] = [0, 60, 100, 105, 110, 113, 116, 118, 120];
 
-/// A hash near the border of one of eight shards, at `number << shift` from it.
+/// Returns a hash near the border of one of eight shards, at a distance of `number << shift`.
 pub fn near_border(border: u128, number: u128, shift: u32, before: bool) -> Hash {
     let (border, offset) = (border << 125, number << shift);
     Hash::from_u128(if before { border.wrapping_sub(offset) } else { border | offset })
@@ -84,10 +87,10 @@ fn any_rank(bytes: &mut Unstructured<'_>) -> Result<usize> {
     Ok(bytes.arbitrary::<u8>()?.into())
 }
 
-/// So few that what fits the shards fits a plain filter of all their slots, too.
+/// Few enough that what fits the shards also fits a plain filter with the same number of slots.
 const MOST_OPERATIONS: usize = 150;
 
-/// Drives a filter of any number of shards by the operations that `bytes` spell.
+/// Drives a filter with any number of shards by the operations encoded in `bytes`.
 ///
 /// # Panics
 /// If the filter, the plain one and the map disagree.
@@ -99,13 +102,13 @@ fn drive_script(bytes: &mut Unstructured<'_>) -> Result<()> {
     let shards = *bytes.choose(&[1, 2, 8])?;
     let grows = bytes.arbitrary()?;
     let slots: u64 = bytes.int_in_range(if grows { 30..=80 } else { 300..=600 })?;
-    let shape = AdaptiveQuotientFilter::builder()
+    let shape = QuotientFilter::builder()
         .remainder_bits(bytes.int_in_range(6..=14)?)
         .slots(slots * shards as u64)
         .value_bits(2);
     let shape = if grows { shape.grow_at(0.9) } else { shape };
     let filter = shape.clone().shards(shards).build_concurrent().expect("a small filter");
-    // Shards that grow do so each by itself.
+    // Shards grow independently, so they can't be compared with a plain filter.
     let comparable = !grows || shards == 1;
     let plain = comparable.then(|| shape.build().expect("a small filter"));
     let mut operations = Vec::new();
@@ -116,27 +119,28 @@ fn drive_script(bytes: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// All entries, in hash order.
-pub fn entries_of(filter: &Concurrent<AdaptiveQuotientFilter>) -> Vec<Entry> {
+/// Returns all entries, in hash order.
+pub fn entries_of(filter: &Concurrent<QuotientFilter>) -> Vec<Entry> {
     let mut entries = Vec::new();
-    filter.for_each(|entry| entries.push(entry));
+    filter.for_each(|_, entry| entries.push(entry));
     entries
 }
 
-/// Every member is behind one entry, which counts exactly those in its interval; entries
-/// come in hash order.
+/// Checks that every member has one entry, that an entry counts exactly the members that it covers,
+/// and that entries are in hash order.
 ///
 /// # Panics
-/// If not.
-pub fn check_entries(filter: &Concurrent<AdaptiveQuotientFilter>, members: &Members) {
-    let mut end = None;
+/// If they differ.
+pub fn check_entries(filter: &Concurrent<QuotientFilter>, members: &Members) {
+    let mut left = members.iter().peekable();
     for entry in entries_of(filter) {
-        let hashes = entry.fingerprint.hashes();
-        assert!(end < Some(*hashes.start()), "{entry:?} is out of order");
-        end = Some(*hashes.end());
-        let count: u64 = members.range(hashes).map(|(_, count)| count).sum();
+        let mut count = 0;
+        while let Some((_, times)) = left.next_if(|&(&hash, _)| entry.fingerprint.covers(hash)) {
+            count += times;
+        }
         assert_eq!(entry.count, count, "{entry:?}");
     }
+    assert_eq!(left.next(), None, "a member without an entry, or entries out of order");
     assert_eq!(filter.len() as u64, members.values().sum::<u64>());
     assert_eq!(filter.is_empty(), members.is_empty());
     for (&member, &count) in members {
@@ -145,15 +149,21 @@ pub fn check_entries(filter: &Concurrent<AdaptiveQuotientFilter>, members: &Memb
     }
 }
 
+/// What an entry holds, except its quotient.
+fn content(entry: &Entry) -> (u128, u32, u64, u64) {
+    let Entry { fingerprint, count, value, .. } = *entry;
+    (fingerprint.prefix(), fingerprint.bits(), count, value)
+}
+
 /// The members in an interval.
 pub fn list(members: &Members, suspects: RangeInclusive<Hash>) -> Vec<Member> {
     members.range(suspects).map(|(&hash, &count)| Member { hash, count }).collect()
 }
 
-/// Removes a member, once.
+/// Removes one copy of a member.
 ///
 /// # Panics
-/// If it is none.
+/// If it isn't a member.
 pub fn forget(members: &mut Members, hash: Hash) {
     let count = members.get_mut(&hash).expect("a member");
     *count -= 1;
@@ -163,23 +173,22 @@ pub fn forget(members: &mut Members, hash: Hash) {
 }
 
 struct Driver<'a> {
-    filter: &'a Concurrent<AdaptiveQuotientFilter>,
-    plain: Option<AdaptiveQuotientFilter>,
+    filter: &'a Concurrent<QuotientFilter>,
+    plain: Option<QuotientFilter>,
     members: Members,
-    /// Mistakes that were repaired, and that no member has collided with since.
+    /// Repaired mistakes that no later member collides with.
     repaired: Vec<Hash>,
-    /// Repairs of plain filters before this one.
+    /// Number of repairs of earlier plain filters.
     adaptations: u64,
 }
 
-/// Does the operations, and compares everything after each of them, until there is no room
-/// in one of the shards.
+/// Applies the operations, and compares everything after each of them, until a shard is full.
 ///
 /// # Panics
 /// If they differ.
 pub fn drive(
-    filter: &Concurrent<AdaptiveQuotientFilter>,
-    plain: Option<AdaptiveQuotientFilter>,
+    filter: &Concurrent<QuotientFilter>,
+    plain: Option<QuotientFilter>,
     operations: &[Operation],
 ) {
     let (members, repaired) = (Members::new(), Vec::new());
@@ -198,7 +207,7 @@ struct NoRoom;
 
 type Fits<T> = core::result::Result<T, NoRoom>;
 
-/// What went well, or else for want of room.
+/// Turns an error that means "full" into [`NoRoom`], and panics on all others.
 fn unless_full<T, E: Debug>(
     result: core::result::Result<T, E>,
     full: impl Fn(&E) -> bool,
@@ -225,7 +234,12 @@ impl Driver<'_> {
                 self.inserted(&[hash], times);
             }
             Operation::InsertMany(ref hashes) => {
-                unless_full(self.filter.insert_each(hashes), |error| full(&error.cause))?;
+                let before = entries_of(self.filter);
+                let inserted = self.filter.insert_many(hashes);
+                if inserted.is_err() {
+                    assert_eq!(entries_of(self.filter), before, "a refusal that changes something");
+                }
+                unless_full(inserted, full)?;
                 if let Some(plain) = &mut self.plain {
                     plain.insert_many(hashes).expect("room");
                 }
@@ -274,22 +288,33 @@ impl Driver<'_> {
     fn adapt_wrongly(&mut self, query: Hash, extra: Hash) {
         let Answer::Maybe(claim) = self.filter.check(query) else { return };
         let mut listed = list(&self.members, claim.suspects());
+        let parameters = self.filter.shard_parameters(self.filter.shard_of(query));
+        let slots = parameters.slots * self.filter.shards() as u64;
+        let near = |hash| scaled(hash, slots).prefix(parameters.remainder_bits as usize);
+        let is_suspect = claim.suspects().contains(&extra);
+        if is_suspect && near(extra) != near(query) {
+            // Such a member is ignored.
+            return;
+        }
         listed.push(extra.into());
         let error = self.filter.adapt(&claim, &listed).expect_err("there is one too many");
-        assert_eq!(self.filter.adapt_dropping_ghosts(&claim, &listed), Err(error.clone()));
+        assert_eq!(
+            self.filter.adapt(&claim, Listing::new(&listed).dropping_ghosts()),
+            Err(error.clone())
+        );
         if let Some(plain) = &mut self.plain {
             let Answer::Maybe(claim) = plain.check(query) else { panic!("not plain") };
             assert_eq!(plain.adapt(&claim, &listed), Err(error));
         }
     }
 
-    /// Rebuilds one shard, or all of them if there is a plain filter, which can be compared with
-    /// nothing less.
+    /// Rebuilds one shard; or all of them if there is a plain filter to compare with.
     fn rebuild(&mut self, shard: usize, planned: bool) -> Fits<()> {
         self.repaired.sort_unstable();
         let shard = shard % self.filter.shards();
         let before = self.filter.parameters();
-        // One shard may grow, and then the plain filter does, which no one that is built again can.
+        // If there is only one shard, the plain filter grows like it. A rebuilt filter can't
+        // reproduce that.
         let plain = self.plain.take().filter(|_| before.len() > 1 && !planned);
         if plain.is_none() {
             return self.rebuild_one(shard, planned);
@@ -297,11 +322,11 @@ impl Driver<'_> {
         (0..before.len()).try_for_each(|shard| self.rebuild_one(shard, planned))?;
         if self.filter.parameters() == before {
             self.plain = plain.map(|plain| {
-                self.adaptations += plain.statistics().adaptations;
+                self.adaptations += plain.stats().repairs;
                 let members = self.members.iter().map(|(&hash, &count)| Member { hash, count });
                 let mistakes = self.repaired.iter().copied();
                 let parameters = plain.parameters();
-                AdaptiveQuotientFilter::from_sorted(parameters, members, mistakes).expect("room")
+                QuotientFilter::from_sorted(parameters, members, mistakes).expect("room")
             });
         }
         Ok(())
@@ -320,31 +345,26 @@ impl Driver<'_> {
         if let Some(Answer::Maybe(claim)) = claim {
             assert_eq!(filter.adapt(&claim, &members), Err(AdaptError::Stale));
         }
-        // As hashes of the shard, they are those of a plain filter, and of the model of one.
+        // Scaled to the shard, the hashes are those of a plain filter and its model.
         let bits = filter.shards().ilog2();
         let inner = |hash: Hash| Hash::from_u128(hash.as_u128() << bits);
-        // Of the hashes in an interval, only those that end in zeros are some in the whole.
-        let outer = |inner: RangeInclusive<Hash>| {
-            let [first, last] = [inner.start(), inner.end()].map(|hash| hash.as_u128());
-            let [first, last] = [first.div_ceil(1 << bits), last >> bits];
-            let within = |hash| Hash::from_u128(hashes.start().as_u128() | hash);
-            within(first)..=within(last)
-        };
         let of_shard = |member: &Member| Member { hash: inner(member.hash), ..*member };
         let members: Vec<Member> = members.iter().map(of_shard).collect();
         let mistakes: Vec<Hash> = mistakes.into_iter().map(inner).collect();
         let parameters = filter.parameters()[shard];
         assert_eq!(parameters.remainder_bits, parameters.slot_bits);
-        let built = AdaptiveQuotientFilter::from_sorted(parameters, &members, mistakes.clone());
+        let built = QuotientFilter::from_sorted(parameters, &members, mistakes.clone());
         let built = built.expect("room");
         Model::built(parameters.into(), &members, &mistakes).check(&built);
-        let expected =
-            built.iter().map(|entry| (outer(entry.fingerprint.hashes()), entry.count, entry.value));
-        let found = entries_of(filter)
-            .into_iter()
-            .map(|entry| (entry.fingerprint.hashes(), entry.count, entry.value));
-        let found = found.filter(|(covered, ..)| hashes.contains(covered.start()));
-        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        let mut found = Vec::new();
+        let quotients = shard as u64 * parameters.slots;
+        filter.for_each(|number, entry| {
+            if number == shard {
+                found.push((entry.fingerprint.quotient() - quotients, content(&entry)));
+            }
+        });
+        let expected = built.iter().map(|entry| (entry.fingerprint.quotient(), content(&entry)));
+        assert_eq!(found, expected.collect::<Vec<_>>());
         Ok(())
     }
 
@@ -357,10 +377,18 @@ impl Driver<'_> {
         let Some(hash) = self.member(rank) else { return Ok(()) };
         let bury = matches!(leave, Leave::Tombstone);
         let filter = self.filter;
-        let removed = if bury { filter.bury(hash) } else { filter.remove(hash) };
+        let removed = if bury {
+            filter.remove_trusting_keeping_repairs(hash)
+        } else {
+            filter.remove_trusting(hash)
+        };
         unless_full(removed, |error| matches!(error, RemoveError::Full { .. }))?;
         if let Some(plain) = &mut self.plain {
-            let removed = if bury { plain.bury(hash) } else { plain.remove(hash) };
+            let removed = if bury {
+                plain.remove_trusting_keeping_repairs(hash)
+            } else {
+                plain.remove_trusting(hash)
+            };
             removed.expect("a member");
         }
         forget(&mut self.members, hash);
@@ -374,8 +402,8 @@ impl Driver<'_> {
             let listed = list(&self.members, claim.suspects());
             let mistakes = matches!(leave, Leave::Short).then_some(&self.repaired[..]);
             let removed = match leave {
-                Leave::Tombstone => self.filter.bury_listed(&claim, &listed),
-                _ => self.filter.remove_listed(&claim, &listed, mistakes),
+                Leave::Tombstone => self.filter.remove_keeping_repairs(&claim, &listed),
+                _ => self.filter.remove(&claim, listing(&listed, mistakes)),
             };
             if matches!(removed, Err(RemoveError::Full { .. })) {
                 return Err(NoRoom);
@@ -383,14 +411,14 @@ impl Driver<'_> {
             if let Some(plain) = &mut self.plain {
                 let Answer::Maybe(claim) = plain.check(hash) else { panic!("{hash:?} is lost") };
                 let of_plain = match leave {
-                    Leave::Tombstone => plain.bury_listed(&claim, &listed),
-                    _ => plain.remove_listed(&claim, &listed, mistakes),
+                    Leave::Tombstone => plain.remove_keeping_repairs(&claim, &listed),
+                    _ => plain.remove(&claim, listing(&listed, mistakes)),
                 };
                 assert_eq!(removed, of_plain);
             }
             match removed {
                 Ok(()) => break,
-                // The shard has grown for it.
+                // The shard has grown to make room.
                 Err(RemoveError::Stale) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -416,12 +444,12 @@ impl Driver<'_> {
             }
             match adapted {
                 Ok(_) => {
-                    // Repaired once more, it is no error.
+                    // Repairing again is not an error.
                     let again = self.filter.adapt(&claim, &listed);
                     assert_eq!(again.map(|again| again.lengthened), Ok(0));
                     assert!(!self.filter.contains(query));
                 }
-                // The shard has grown for it.
+                // The shard has grown to make room.
                 Err(AdaptError::Stale) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -442,15 +470,14 @@ impl Driver<'_> {
             for &member in self.members.keys() {
                 assert_eq!(self.filter.value(member), plain.value(member));
             }
-            let (all, of_plain) = (self.filter.statistics(), plain.statistics());
-            assert_eq!(all.adaptations, self.adaptations + of_plain.adaptations);
-            assert_eq!(all.fingerprints, of_plain.fingerprints);
-            assert_eq!(all.extension_slots, of_plain.extension_slots);
+            let (all, of_plain) = (self.filter.stats(), plain.stats());
+            assert_eq!(all.repairs, self.adaptations + of_plain.repairs);
+            assert_eq!(self.filter.details(), plain.details());
         }
     }
 }
 
-/// What is left of a member, and of what was repaired because of it.
+/// What a removal leaves of a member and of the repairs it caused.
 #[derive(Clone, Copy)]
 enum Leave {
     Nothing,

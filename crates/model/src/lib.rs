@@ -1,7 +1,7 @@
-//! What filters must do, written down as slowly and plainly as possible, and scripts
-//! of operations that drive a filter and its model side by side.
+//! Specifies what filters must do with slow, simple models, and drives a filter and its model side
+//! by side with scripts of operations.
 //!
-//! Property tests and fuzz targets share both: any bytes are a [`script`].
+//! Property tests and fuzz targets share both: any bytes are a valid [`script`].
 
 pub mod bloom;
 pub mod coded;

@@ -1,17 +1,17 @@
-//! Yes/no lists that change, as two sets.
+//! A model of changing yes/no lists: two sets.
 
 use arbitrary::{Result, Unstructured};
 use std::collections::BTreeSet;
-use twiceshy::{Hash, ListError, YesNoList};
+use twiceshy::{Hash, YesNoList, list::ListError};
 
-/// Universes of 256 hashes, so that everything collides.
+/// Universes of 256 hashes, to cause collisions.
 #[derive(Clone, Copy, Debug)]
 enum Universe {
     /// Anywhere.
     Uniform,
     /// In a few slots.
     Near,
-    /// Alike but for the last bits: extensions are as long as can be.
+    /// Equal except for the last bits, which makes extensions as long as possible.
     Alike,
     /// Pairs that differ in the last bit.
     Twins,
@@ -35,7 +35,7 @@ impl Universe {
     }
 }
 
-/// Lists, and what must be on them.
+/// A list and its expected content.
 struct Pair {
     universe: Universe,
     list: YesNoList,
@@ -43,10 +43,10 @@ struct Pair {
     no: BTreeSet<Hash>,
 }
 
-/// Any bytes are lists, and changes of them; all is checked after each.
+/// Builds and changes lists as encoded in `bytes`, and checks everything after each change.
 ///
 /// # Panics
-/// If a listed key is answered wrongly, or anything else isn't as it should be.
+/// If a listed key is answered wrongly, or list and model differ otherwise.
 pub fn drive(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
     if let Ok(mut pair) = Pair::any(&mut bytes) {
@@ -58,7 +58,7 @@ pub fn drive(bytes: &[u8]) {
 }
 
 impl Pair {
-    /// Empty lists, or some that are built at once.
+    /// Builds a list, which may be empty.
     fn any(bytes: &mut Unstructured<'_>) -> Result<Self> {
         let universe = *bytes.choose(&Universe::ALL)?;
         let rate = *bytes.choose(&[0.9, 0.3, 0.1, 0.01, 1e-6])?;
@@ -74,7 +74,7 @@ impl Pair {
             }
         }
         let builder = YesNoList::builder().false_positive_rate(rate);
-        // One comes twice.
+        // One key is listed twice.
         let all = yes.iter().chain(yes.first()).copied();
         let list = builder.build_from(all, no.iter().copied());
         Ok(Self { universe, list: list.expect("no hash is on both"), yes, no })
@@ -87,7 +87,7 @@ impl Pair {
             2 | 3 => self.add_no(hash),
             4 => self.remove_yes(hash),
             5 => self.remove_no(hash),
-            // From one list to the other.
+            // Moves a key from one list to the other.
             _ if self.yes.contains(&hash) => {
                 self.remove_yes(hash);
                 self.add_no(hash);

@@ -1,9 +1,13 @@
-//! The adaptive quotient filter as a list of members and bit strings.
+//! A model of the adaptive quotient filter: a list of members and bit strings.
 
+use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, BTreeSet};
-use twiceshy::{AdaptiveQuotientFilter, Fingerprint, Hash, Member, Parameters};
+use twiceshy::{
+    Hash, Member, QuotientFilter,
+    quotient::{Fingerprint, Parameters},
+};
 
-/// A fingerprint: a quotient and a string of bits, at the top of a number.
+/// A fingerprint: a quotient and a string of bits, stored in the upper bits of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Print {
     pub(crate) quotient: u64,
@@ -12,8 +16,8 @@ pub struct Print {
 }
 
 impl Print {
-    /// Its first bits; all, if there aren't so many.
-    fn prefix(self, length: usize) -> Self {
+    /// Returns the first bits; all, if there are fewer.
+    pub(crate) fn prefix(self, length: usize) -> Self {
         let length = length.min(self.length);
         let bits = self.bits & !u128::MAX.checked_shr(length as u32).unwrap_or(0);
         Self { bits, length, ..self }
@@ -24,18 +28,18 @@ impl Print {
     }
 }
 
-/// Inserts of one hash, and what is stored of it.
+/// An inserted hash and its fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The hash that was inserted.
+    /// The inserted hash.
     pub hash: Hash,
-    /// How often.
+    /// How many times it was inserted.
     pub count: u64,
     /// Whether the reverse map doesn't know it.
     pub ghost: bool,
     /// All bits of its scaled hash.
     whole: Print,
-    /// What is stored of it.
+    /// The stored fingerprint.
     print: Print,
 }
 
@@ -63,7 +67,7 @@ impl From<Parameters> for Form {
     }
 }
 
-/// What a filter of that form must hold.
+/// The expected content of a filter of this form.
 #[derive(Clone, Debug)]
 pub struct Model {
     form: Form,
@@ -74,8 +78,8 @@ pub struct Model {
     values: BTreeMap<Print, u64>,
 }
 
-/// `hash × slots`, by long multiplication of bytes: the whole part, and the 128 bits
-/// of the fraction.
+/// Computes `hash × slots` by long multiplication of bytes: the integer part, and the 128 bits of
+/// the fraction.
 pub(crate) fn scaled(hash: Hash, slots: u64) -> Print {
     let mut product = [0u32; 24];
     for (i, &a) in hash.as_u128().to_le_bytes().iter().enumerate() {
@@ -93,13 +97,13 @@ pub(crate) fn scaled(hash: Hash, slots: u64) -> Print {
 }
 
 impl Model {
-    /// A model without members.
+    /// Creates a model without members.
     pub fn new(form: Form) -> Self {
         Self { form, entries: Vec::new(), graves: BTreeSet::new(), values: BTreeMap::new() }
     }
 
-    /// A model of these members in which none of these mistakes is "maybe": each
-    /// member's print is lengthened until it is a prefix of none of them.
+    /// Builds a model of these members that answers "absent" for all mistakes: each member's print
+    /// is lengthened until it is a prefix of none of them.
     pub fn built(form: Form, members: &[Member], mistakes: &[Hash]) -> Self {
         let mut model = Self::new(form);
         for &Member { hash, count } in members {
@@ -110,7 +114,7 @@ impl Model {
         model
     }
 
-    /// The shortest print of a hash that is a prefix of no mistake.
+    /// Returns the shortest print of a hash that is not a prefix of any mistake.
     fn shortest(&self, whole: Print, mistakes: &[Hash]) -> Print {
         let mut print = whole.prefix(self.form.remainder);
         for &mistake in mistakes {
@@ -126,17 +130,17 @@ impl Model {
         whole.prefix(print.length + self.form.width)
     }
 
-    /// The form of the filter.
+    /// Returns the form of the filter.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// All entries, in no order.
+    /// Returns all entries, in no particular order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// All members that the reverse map knows, in hash order.
+    /// Returns all members that the reverse map knows, in hash order.
     pub fn members(&self) -> Vec<Member> {
         let mut members: BTreeMap<Hash, u64> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| !entry.ghost) {
@@ -145,38 +149,38 @@ impl Model {
         members.into_iter().map(|(hash, count)| Member { hash, count }).collect()
     }
 
-    /// Whether a member's print is longer than a remainder.
+    /// Returns whether any member's print is longer than a remainder.
     pub fn has_lengthened(&self) -> bool {
         self.entries.iter().any(|entry| entry.print.length > self.form.remainder)
     }
 
-    /// What is stored: prints, with their counts and values.
+    /// Returns the stored prints with their counts and values.
     fn stored(&self) -> BTreeMap<Print, (u64, u64)> {
         let mut stored: BTreeMap<Print, (u64, u64)> = BTreeMap::new();
         for entry in &self.entries {
             stored.entry(entry.print).or_default().0 += entry.count;
         }
         for &grave in &self.graves {
-            assert_eq!(stored.insert(grave, (0, 0)), None, "a member under a tombstone");
+            assert_eq!(stored.insert(grave, (0, 0)), None, "a member with a tombstone");
         }
         for (print, value) in &self.values {
-            stored.get_mut(print).expect("a print that has a value").1 = *value;
+            stored.get_mut(print).expect("values belong to prints").1 = *value;
         }
         stored
     }
 
-    /// Forgets values whose prints are gone.
-    fn forget_values(&mut self) {
+    /// Drops the values of prints that no longer exist.
+    fn drop_unused_values(&mut self) {
         let prints: BTreeSet<Print> = self.entries.iter().map(|entry| entry.print).collect();
         self.values.retain(|print, _| prints.contains(print) || self.graves.contains(print));
     }
 
-    /// Whether a query must be answered "maybe".
+    /// Returns whether a query must be answered "maybe".
     pub fn contains(&self, query: Hash) -> bool {
         self.count(query) > 0
     }
 
-    /// How many members have the fingerprint of a query.
+    /// Returns the number of members that have the fingerprint of a query.
     pub fn count(&self, query: Hash) -> u64 {
         let query = scaled(query, self.form.slots);
         let covering = self.entries.iter().filter(|entry| entry.print.is_prefix_of(query));
@@ -197,18 +201,18 @@ impl Model {
         (digits + counter) as u64
     }
 
-    /// Whether more members have one print than a filter can count.
+    /// Returns whether a print has more members than a filter can count.
     pub fn is_uncountable(&self) -> bool {
         self.stored().values().any(|&(count, _)| count > 1 << 40)
     }
 
-    /// The slots that all prints take.
+    /// Returns the number of slots that all prints use.
     pub fn used(&self) -> u64 {
         let stored = self.stored();
         stored.iter().map(|(&print, &(count, value))| self.slots_of(print, count, value)).sum()
     }
 
-    /// Whether a table of that many slots, and its tail, can hold all prints.
+    /// Returns whether a table with this many slots and its tail can hold all prints.
     pub fn fits(&self) -> bool {
         let stored = self.stored();
         let end = stored.iter().fold(0, |end, (&print, &(count, value))| {
@@ -219,13 +223,19 @@ impl Model {
         self.used() <= slots && end < (slots + tail).next_multiple_of(lanes)
     }
 
-    /// Whether two hashes have quotient and remainder in common.
+    /// Returns whether two hashes have the same quotient and remainder.
     pub fn same_minirun(&self, a: Hash, b: Hash) -> bool {
         let [a, b] = [a, b].map(|hash| self.id(hash));
         a == b
     }
 
-    /// Quotient and remainder.
+    /// Returns whether two hashes have the same quotient.
+    pub fn same_quotient(&self, a: Hash, b: Hash) -> bool {
+        let [a, b] = [a, b].map(|hash| scaled(hash, self.form.slots).quotient);
+        a == b
+    }
+
+    /// Returns the quotient and remainder.
     fn id(&self, hash: Hash) -> Print {
         scaled(hash, self.form.slots).prefix(self.form.remainder)
     }
@@ -235,19 +245,20 @@ impl Model {
         self.entries.iter().filter(move |entry| id.is_prefix_of(entry.whole))
     }
 
-    /// The members in the minirun of a query, as a reverse map would list them.
+    /// Returns the members that share the quotient of a query, as their owner would list them.
     pub fn suspects(&self, query: Hash) -> Vec<Member> {
-        let real = self.minirun(query).filter(|entry| !entry.ghost);
+        let same = self.entries.iter().filter(|entry| self.same_quotient(entry.hash, query));
+        let real = same.filter(|entry| !entry.ghost);
         real.map(|entry| Member { hash: entry.hash, count: entry.count }).collect()
     }
 
-    /// How many ghosts are in the minirun of a query.
+    /// Returns the number of ghosts in the minirun of a query.
     pub fn ghosts(&self, query: Hash) -> u64 {
         self.minirun(query).filter(|entry| entry.ghost).map(|entry| entry.count).sum()
     }
 
-    /// Inserts a hash, so many times. One that a print covers takes it; another takes
-    /// digits until it differs from each print in its minirun.
+    /// Inserts `count` copies of a hash. If a print covers the hash, it takes that print. Otherwise
+    /// its print grows until it differs from every print in the minirun.
     pub fn insert(&mut self, hash: Hash, ghost: bool, count: u64) {
         let whole = scaled(hash, self.form.slots);
         let id = self.id(hash);
@@ -266,8 +277,8 @@ impl Model {
         self.entries.push(Entry { hash, count, ghost, whole, print });
     }
 
-    /// Repairs a mistake: every print that covers it grows until it doesn't. Ghosts in
-    /// its minirun go, if asked. Returns how many different prints grew from it.
+    /// Repairs a mistake: every print that covers it grows until it doesn't. Drops the ghosts in
+    /// its minirun if `drop_ghosts` is set. Returns the number of different prints that grew.
     pub fn adapt(&mut self, mistake: Hash, drop_ghosts: bool) -> usize {
         let id = self.id(mistake);
         let mistake = scaled(mistake, self.form.slots);
@@ -285,15 +296,15 @@ impl Model {
             value.map(|value| self.values.insert(entry.print, value));
             longer.insert(entry.print);
         }
-        self.forget_values();
+        self.drop_unused_values();
         longer.len()
     }
 
-    /// Removes a hash that was inserted, once; of the last member with its print, a
-    /// tombstone stays if asked for.
+    /// Removes one copy of a hash. If `bury` is set, the last member with a print leaves a
+    /// tombstone.
     ///
     /// # Panics
-    /// If it is no member.
+    /// If it isn't a member.
     pub fn remove(&mut self, hash: Hash, bury: bool) {
         let at = self.entries.iter().position(|entry| entry.hash == hash && !entry.ghost);
         let at = at.expect("a member");
@@ -305,11 +316,11 @@ impl Model {
         if bury && self.entries.iter().all(|entry| entry.print != print) {
             self.graves.insert(print);
         }
-        self.forget_values();
+        self.drop_unused_values();
     }
 
-    /// Makes the prints in the minirun of a hash as short as mistakes allow; tombstones
-    /// in it go.
+    /// Shortens the prints in the minirun of a hash as far as the mistakes allow, and drops its
+    /// tombstones.
     pub fn shorten(&mut self, hash: Hash, mistakes: &[Hash]) {
         let id = self.id(hash);
         self.graves.retain(|grave| !id.is_prefix_of(*grave));
@@ -329,8 +340,8 @@ impl Model {
         self.values.extend(values.into_iter().filter(|&(_, value)| value > 0));
     }
 
-    /// Sets the value of the print that covers a hash. Returns the one before, or `None` if
-    /// the hash is certainly no member's.
+    /// Sets the value of the print that covers a hash. Returns the previous value, or `None` if no
+    /// print covers the hash.
     pub fn set_value(&mut self, hash: Hash, value: u64) -> Option<u64> {
         let query = scaled(hash, self.form.slots);
         let print = self.entries.iter().find(|entry| entry.print.is_prefix_of(query))?.print;
@@ -341,9 +352,9 @@ impl Model {
         Some(before)
     }
 
-    /// The same in a filter of another form: of a power of two times the slots, with
-    /// remainders that are no longer than is left of them. `None` if prints that were
-    /// lengthened would have to be cut.
+    /// Converts the model to a different form: with a power of two times as many slots, and
+    /// remainders that are no longer than the remaining bits. Returns `None` if lengthened prints
+    /// would have to be cut.
     pub fn converted(&self, form: Form) -> Option<Self> {
         let doublings = (form.slots / self.form.slots).ilog2() as usize;
         let aligned = self.form.remainder == form.remainder + doublings;
@@ -376,8 +387,8 @@ impl Model {
         Some(model)
     }
 
-    /// All of these in one filter of a form that each can be [converted](Self::converted) to:
-    /// the shorter of two prints stands for both, and tombstones give way to members.
+    /// Merges models into one of a form that each can be [converted](Self::converted) to. The
+    /// shorter of two prints stands for both, and members replace tombstones.
     pub fn merged(models: &[&Model], form: Form) -> Option<Self> {
         let models: Vec<Model> =
             models.iter().map(|model| model.converted(form)).collect::<Option<_>>()?;
@@ -409,13 +420,13 @@ impl Model {
         Some(merged)
     }
 
-    /// What a filter that was rebuilt from this one's members holds. Prints are taken from
-    /// it, for the members to be compared with; what was lengthened must not cover more.
+    /// Returns the model of a filter that was rebuilt from this model's members. Takes the prints
+    /// from that filter and compares them with the members; repairs must not be lost.
     ///
     /// # Panics
     /// If a member is missing, or if a lengthened print covers one of `mistakes` again.
     #[must_use]
-    pub fn rebuilt(&self, filter: &AdaptiveQuotientFilter, mistakes: &[Hash]) -> Self {
+    pub fn rebuilt(&self, filter: &QuotientFilter, mistakes: &[Hash]) -> Self {
         let form = Form::from(filter.parameters());
         let mut model = Self::new(form);
         let prints: Vec<Print> = filter.iter().map(|entry| as_print(&entry.fingerprint)).collect();
@@ -437,11 +448,11 @@ impl Model {
         model
     }
 
-    /// Compares all that can be seen of a filter with the model.
+    /// Compares the filter's observable state with the model.
     ///
     /// # Panics
     /// If they differ, or if the filter is not valid.
-    pub fn check(&self, filter: &AdaptiveQuotientFilter) {
+    pub fn check(&self, filter: &QuotientFilter) {
         filter.validate().expect("a valid filter");
         assert_eq!(Form::from(filter.parameters()), self.form);
         let stored = self.stored();
@@ -450,17 +461,44 @@ impl Model {
             .map(|entry| (as_print(&entry.fingerprint), (entry.count, entry.value)))
             .collect();
         assert!(found.iter().copied().eq(stored.iter().map(|(&print, &number)| (print, number))));
-        let statistics = filter.statistics();
+        let details = filter.details();
         let members: u64 = self.entries.iter().map(|entry| entry.count).sum();
-        assert_eq!(statistics.members as u64, members);
-        assert_eq!(statistics.fingerprints, stored.len() as u64);
-        assert_eq!(statistics.extension_slots, self.used() - stored.len() as u64);
+        assert_eq!(filter.stats().members as u64, members);
+        assert_eq!(details.fingerprints, stored.len() as u64);
+        assert_eq!(details.extension_slots, self.used() - stored.len() as u64);
         for entry in &self.entries {
             assert!(filter.contains(entry.hash), "a false negative: {:?}", entry.hash);
             let (count, value) = stored[&entry.print];
             assert_eq!((filter.count(entry.hash), filter.value(entry.hash)), (count, Some(value)));
         }
     }
+}
+
+/// Returns the hashes that have a fingerprint in a filter of that many slots, by bisection.
+///
+/// # Panics
+/// If no hash has it.
+pub fn hashes_of(fingerprint: &Fingerprint, slots: u64) -> RangeInclusive<Hash> {
+    let print = as_print(fingerprint);
+    let position = |hash: u128| {
+        let whole = scaled(Hash::from_u128(hash), slots);
+        (whole.quotient, whole.bits)
+    };
+    // The first hash that is at or behind a position.
+    let first_at = |wanted: (u64, u128)| {
+        let (mut least, mut most) = (0, u128::MAX);
+        while least < most {
+            let middle = least + (most - least) / 2;
+            if position(middle) < wanted { least = middle + 1 } else { most = middle }
+        }
+        (position(least) >= wanted).then_some(least)
+    };
+    let step = 1u128.checked_shl(128 - print.length as u32);
+    let behind = step.and_then(|step| print.bits.checked_add(step));
+    let behind = behind.map_or((print.quotient + 1, 0), |bits| (print.quotient, bits));
+    let first = first_at((print.quotient, print.bits)).expect("a fingerprint of a hash");
+    let last = first_at(behind).map_or(u128::MAX, |behind| behind - 1);
+    Hash::from_u128(first)..=Hash::from_u128(last)
 }
 
 fn as_print(fingerprint: &Fingerprint) -> Print {

@@ -1,19 +1,23 @@
-//! What a filter for ranges must do: a map of members, and scripts that drive both side by side.
+//! A model of range filters: a map of members; and scripts that drive both side by side.
 
+use crate::quotient::scaled;
 use arbitrary::{Result, Unstructured};
 use core::fmt::Debug;
 use core::iter::repeat_n;
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
+use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
-    AdaptError, AdaptiveRangeFilter, Fingerprint, Frozen, GrowError, Hash, InsertError,
-    KeyedSnapshot, RangeAnswer, RangeClaim, RangeFilter, RangeKey, RejuvenateError, RemoveError,
-    Secret, SecretMode,
+    AdaptiveRangeFilter, Frozen, Hash, RangeFilter, Secret, SecretMode,
+    error::{AdaptError, GrowError, InsertError, RemoveError},
+    quotient::Fingerprint,
+    range::RejuvenateError,
+    range::{self, RangeKey},
 };
 
-/// Keys that scripts can count.
+/// Keys that scripts can generate.
 pub trait Number: RangeKey + Ord + Debug {
-    /// The low bits of a number.
+    /// Returns the low bits of a number.
     fn of(number: u128) -> Self;
 }
 
@@ -29,7 +33,7 @@ macro_rules! numbers {
 
 numbers! { u16 u64 u128 }
 
-/// Keys, and how often each was inserted.
+/// Keys and how many times each was inserted.
 #[derive(Clone, Debug)]
 pub struct Members<K>(BTreeMap<K, usize>);
 
@@ -40,12 +44,12 @@ impl<K> Default for Members<K> {
 }
 
 impl<K: Number> Members<K> {
-    /// One more.
+    /// Inserts a key once more.
     pub fn insert(&mut self, key: K) {
         *self.0.entry(key).or_default() += 1;
     }
 
-    /// One less; whether there was one.
+    /// Removes one copy of a key; returns whether there was one.
     pub fn remove(&mut self, key: K) -> bool {
         let Some(count) = self.0.get_mut(&key) else { return false };
         *count -= 1;
@@ -55,25 +59,25 @@ impl<K: Number> Members<K> {
         true
     }
 
-    /// Whether one of them is in a range.
+    /// Returns whether any key is in a range.
     pub fn any_in(&self, range: &RangeInclusive<K>) -> bool {
         self.0.range(range.clone()).next().is_some()
     }
 
-    /// Those of which that is true, each as often as it was inserted.
-    fn such_as(&self, is_such: impl Fn(K) -> bool) -> Vec<K> {
-        let such = self.0.iter().filter(|&(&key, _)| is_such(key));
-        such.flat_map(|(&key, &count)| repeat_n(key, count)).collect()
+    /// Returns the keys that match, each as many times as it was inserted.
+    fn matching(&self, matches: impl Fn(K) -> bool) -> Vec<K> {
+        let matching = self.0.iter().filter(|&(&key, _)| matches(key));
+        matching.flat_map(|(&key, &count)| repeat_n(key, count)).collect()
     }
 
-    /// Those that are behind a claim, each as often as it was inserted.
-    pub fn suspects(&self, filter: &AdaptiveRangeFilter<K>, claim: &RangeClaim) -> Vec<K> {
-        self.such_as(|key| claim.is_suspect(filter.hash_of(key)))
+    /// Returns the keys that may have caused a claim, each as many times as it was inserted.
+    pub fn suspects(&self, filter: &AdaptiveRangeFilter<K>, claim: &range::Claim) -> Vec<K> {
+        self.matching(|key| claim.is_suspect(filter.hash_of(key)))
     }
 
-    /// Those whose hashes are in an interval, in the order of these.
+    /// Returns the keys whose hashes are in an interval, in hash order.
     fn listed(&self, filter: &AdaptiveRangeFilter<K>, hashes: &RangeInclusive<Hash>) -> Vec<K> {
-        let mut listed = self.such_as(|key| hashes.contains(&filter.hash_of(key)));
+        let mut listed = self.matching(|key| hashes.contains(&filter.hash_of(key)));
         listed.sort_by_key(|&key| filter.hash_of(key));
         listed
     }
@@ -83,22 +87,22 @@ impl<K: Number> Members<K> {
     }
 }
 
-/// The filter that a script drives, and its few keys.
+/// The shape of the filter that a script drives, and of its keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Home slots.
     pub slots: u64,
     /// Bits of a remainder.
     pub remainder_bits: u32,
-    /// Keys of the longest range.
+    /// Number of keys in the longest range.
     pub longest_range: u64,
     /// Whether the filter grows.
     pub expandable: bool,
     /// The first key.
     pub first: u128,
-    /// How many keys there are.
+    /// Number of keys.
     pub keys: u64,
-    /// How far they are from each other.
+    /// Distance between keys.
     pub step: u128,
 }
 
@@ -119,7 +123,7 @@ impl Shape {
             remainder_bits: bytes.int_in_range(1..=most_remainder_bits)?,
             longest_range,
             expandable: bytes.arbitrary()?,
-            // From 0 on, up to the last of all, through both, or anywhere.
+            // Starting at 0, ending at the maximum, wrapping around, or anywhere.
             first: match bytes.int_in_range(0..=3)? {
                 0 => 0,
                 1 => u128::MAX - before_last,
@@ -142,11 +146,11 @@ impl Shape {
             .longest_range(self.longest_range)
             .secret(Self::secret());
         let builder = if self.expandable { builder.expandable() } else { builder };
-        builder.build_adaptive().expect("a possible shape")
+        builder.build().expect("a possible shape")
     }
 }
 
-/// Drives a filter of any shape, for keys of any width, by the operations that `bytes` spell.
+/// Drives a filter of any shape and key width by the operations encoded in `bytes`.
 ///
 /// # Panics
 /// If filter and model disagree.
@@ -173,14 +177,14 @@ fn drive_shape<K: Number>(shape: Shape, bytes: &mut Unstructured<'_>) {
     }
 }
 
-/// A filter and what it is to know.
+/// A filter and its expected content.
 struct Stage<K> {
     shape: Shape,
     filter: AdaptiveRangeFilter<K>,
     members: Members<K>,
-    /// What was inserted, but is not listed.
+    /// Inserted keys that are not listed.
     ghosts: Members<K>,
-    /// Ranges that were mistakes, and stay repaired until a key comes that collides.
+    /// Repaired ranges; they stay repaired until a colliding key is inserted.
     repaired: Vec<RangeInclusive<K>>,
 }
 
@@ -202,7 +206,7 @@ impl<K: Number> Stage<K> {
         Ok(K::of(self.shape.first.wrapping_add(more)))
     }
 
-    /// A range that begins at or near a key, short or long.
+    /// Picks a short or long range that begins at or near a key.
     fn range(&self, bytes: &mut Unstructured<'_>) -> Result<RangeInclusive<K>> {
         let longest = u128::from(self.shape.longest_range);
         let last_of_all = u128::MAX >> (u128::BITS - K::BITS);
@@ -265,42 +269,46 @@ impl<K: Number> Stage<K> {
             Err(InsertError::Full { load }) => self.must_be_load(load),
             Err(error) => panic!("{error}"),
         }
-        // Only what collides with it may be back.
+        // Only ranges that collide with it may be back.
         let (filter, hash) = (&self.filter, self.filter.hash_of(key));
         self.repaired.retain(|range| match filter.check_range(range.clone()) {
-            RangeAnswer::Empty => true,
-            RangeAnswer::Maybe(claim) => !claim.is_suspect(hash),
+            range::Answer::Empty => true,
+            range::Answer::Maybe(claim) => !claim.is_suspect(hash),
         });
     }
 
     fn remove(&mut self, key: K) {
         if self.members.remove(key) {
-            self.filter.remove(key).expect("a member");
+            self.filter.remove_trusting(key).expect("a member");
         } else if !self.filter.contains(key) {
-            assert_eq!(self.filter.remove(key), Err(RemoveError::Absent));
+            assert_eq!(self.filter.remove_trusting(key), Err(RemoveError::Absent));
         }
     }
 
-    /// With all that are near; what is repaired stays so.
+    /// Removes with a list; repairs are kept.
     fn remove_listed(&mut self, key: K) {
-        let RangeAnswer::Maybe(claim) = self.filter.check_range(key..=key) else { return };
+        let range::Answer::Maybe(claim) = self.filter.check_range(key..=key) else { return };
         let listed = self.members.suspects(&self.filter, &claim);
-        let ghosts = self.ghosts.suspects(&self.filter, &claim).len() as u64;
-        match self.filter.remove_listed(&claim, key, &listed, &self.repaired) {
+        let listing = || range::Listing::new(&listed).with_mistakes(&self.repaired);
+        let ghosts = self.ghosts.suspects(&self.filter, &claim);
+        let near = self.shared_bits(&claim, key, &ghosts);
+        let ghosts = ghosts.len() as u64;
+        match self.filter.remove(&claim, key, listing()) {
             Ok(()) => {
-                assert!(ghosts == 0 && self.members.remove(key), "{key:?} is no member");
-                let again = self.filter.remove_listed(&claim, key, &listed, &self.repaired);
+                assert!(self.members.remove(key), "{key:?} is no member");
+                self.must_be_far(&near);
+                let again = self.filter.remove(&claim, key, listing());
                 assert_eq!(again, Err(RemoveError::Stale));
             }
             Err(RemoveError::Absent) => assert!(!listed.contains(&key)),
-            // A ghost may be taken for a member, and a member for none then.
+            // A ghost may be taken for a member, and a member for a ghost.
             Err(RemoveError::Unlisted { members }) => assert!(members <= ghosts),
             Err(RemoveError::Full { load }) => self.must_be_load(load),
             Err(error) => panic!("{error}"),
         }
     }
 
-    /// No is certain, and however it is asked, the answer is the same.
+    /// Queries a range: "no" must be certain, and all kinds of queries must agree.
     fn ask(&self, range: &RangeInclusive<K>) -> bool {
         let maybe = self.filter.contains_range(range.clone());
         let is_there = self.members.any_in(range) || self.ghosts.any_in(range);
@@ -316,22 +324,51 @@ impl<K: Number> Stage<K> {
         assert!(maybe.into_iter().eq(ranges.iter().map(|range| self.ask(range))));
     }
 
-    fn repair(&mut self, range: RangeInclusive<K>, drops_ghosts: bool) {
-        let RangeAnswer::Maybe(claim) = self.filter.check_range(range.clone()) else { return };
+    /// How many bits of their hashes, behind the quotient, some keys have in common with another.
+    fn shared_bits(&self, claim: &range::Claim, key: K, keys: &[K]) -> Vec<u32> {
+        let suspects = claim.suspects().next().expect("a key has one quotient");
+        let last = suspects.end().as_u128() - suspects.start().as_u128();
+        let slots = (128f64.exp2() / (last as f64 + 1.0)).round() as u64;
+        let fraction = |key| scaled(self.filter.hash_of(key), slots).bits;
+        keys.iter().map(|&other| (fraction(key) ^ fraction(other)).leading_zeros()).collect()
+    }
+
+    /// Says that ghosts that share these many bits with a key can't be in its boxes. In a filter that
+    /// grows, fingerprints may be shorter.
+    fn must_be_far(&self, shared: &[u32]) {
+        let remainder_bits = self.shape.remainder_bits;
+        assert!(self.shape.expandable || shared.iter().all(|&bits| bits < remainder_bits));
+    }
+
+    fn repair(&mut self, mut range: RangeInclusive<K>, drops_ghosts: bool) {
+        let is_one = |range: &RangeInclusive<K>| {
+            self.filter.hash_of(*range.start()) == self.filter.hash_of(*range.end())
+        };
+        if drops_ghosts && !is_one(&range) {
+            // Which ghosts are dropped can be told only near one partition.
+            range = *range.start()..=*range.start();
+        }
+        let near_one = is_one(&range);
+        let range::Answer::Maybe(claim) = self.filter.check_range(range.clone()) else { return };
         let listed = self.members.suspects(&self.filter, &claim);
         let ghosts = self.ghosts.suspects(&self.filter, &claim);
-        let adapted = if drops_ghosts {
-            self.filter.adapt_dropping_ghosts(&claim, &listed)
-        } else {
-            self.filter.adapt(&claim, &listed)
-        };
-        match adapted {
+        let shared =
+            if near_one { self.shared_bits(&claim, *range.start(), &ghosts) } else { Vec::new() };
+        let listing = range::Listing::new(&listed);
+        let listing = if drops_ghosts { listing.dropping_ghosts() } else { listing };
+        match self.filter.adapt(&claim, listing) {
             Ok(adaptation) => {
                 assert!(!self.members.any_in(&range), "a member is lost");
-                assert_eq!(adaptation.ghosts, ghosts.len() as u64);
-                assert!(drops_ghosts || ghosts.is_empty());
-                assert!(ghosts.into_iter().all(|ghost| self.ghosts.remove(ghost)));
+                assert!(drops_ghosts || adaptation.ghosts == 0);
                 assert!(!self.filter.contains_range(range.clone()), "not repaired");
+                let mut nearest: Vec<(u32, K)> = shared.into_iter().zip(ghosts).collect();
+                nearest.sort_unstable_by_key(|&(bits, _)| core::cmp::Reverse(bits));
+                let far = nearest.split_off(adaptation.ghosts as usize);
+                if let (Some(last), Some(first)) = (nearest.last(), far.first()) {
+                    assert!(last.0 > first.0, "dropped a ghost, but not one that is as near");
+                }
+                self.must_be_far(&far.iter().map(|&(bits, _)| bits).collect::<Vec<_>>());
+                assert!(nearest.into_iter().all(|(_, ghost)| self.ghosts.remove(ghost)));
                 self.repaired.push(range);
             }
             Err(AdaptError::IsMember) => assert!(self.members.any_in(&range)),
@@ -348,9 +385,9 @@ impl<K: Number> Stage<K> {
         assert!((load - self.filter.load()).abs() < f64::EPSILON);
     }
 
-    /// Not for ever.
+    /// Bounds the growth.
     fn is_large(&self) -> bool {
-        self.filter.memory_usage() > 1 << 15
+        self.filter.stats().memory > 1 << 15
     }
 
     fn double(&mut self) {
@@ -368,8 +405,8 @@ impl<K: Number> Stage<K> {
         }
     }
 
-    /// Whether an expandable filter may have so many bits of a box's remainder left: extensions
-    /// are whole slots, unless all bits are used.
+    /// Returns whether an expandable filter may have this many bits of a box's remainder left.
+    /// Extensions are whole slots, unless all bits are used.
     fn may_have_left(&self, bits: u32, fingerprint: Fingerprint) -> bool {
         let width = self.shape.remainder_bits + 1 + self.filter.longest_range().ilog2();
         fingerprint.bits() == 128 || fingerprint.bits() % width == bits
@@ -389,7 +426,7 @@ impl<K: Number> Stage<K> {
             return;
         }
         let all = self.members.listed(&self.filter, &(Hash::MIN..=Hash::MAX));
-        let doubled = self.filter.rejuvenated(all);
+        let doubled = self.filter.doubled_with_members(all);
         if let Ok(young) = &doubled {
             assert!(self.ghosts.len() == 0);
             let bits = self.shape.remainder_bits;
@@ -414,24 +451,24 @@ impl<K: Number> Stage<K> {
 
     fn saved(&self) -> Vec<u8> {
         let mut snapshot = Vec::new();
-        self.filter.write_to(&mut snapshot, SecretMode::Omit).expect("memory takes all");
+        self.filter.write_to(&mut snapshot, SecretMode::Omit).expect("writing to memory");
         snapshot
     }
 
-    /// What is restored is the same; also by way of a filter that doesn't adapt.
+    /// Restores the filter and checks that it is the same; optionally through a plain filter.
     fn restore(&mut self, by_plain: bool) {
         let mut snapshot = self.saved();
-        let repairs = self.filter.adaptations();
+        let repairs = self.filter.stats().repairs;
         if by_plain {
             let plain = RangeFilter::<K>::read_from(&snapshot[..], Some(Shape::secret()));
             let plain = plain.expect("what was saved");
             snapshot.clear();
-            plain.write_to(&mut snapshot, SecretMode::Omit).expect("memory takes all");
+            plain.write_to(&mut snapshot, SecretMode::Omit).expect("writing to memory");
         }
         let restored = AdaptiveRangeFilter::read_from(&snapshot[..], Some(Shape::secret()));
         let restored = restored.expect("what was saved");
         assert!(restored.iter().eq(self.filter.iter()));
-        assert_eq!(restored.adaptations(), if by_plain { 0 } else { repairs });
+        assert_eq!(restored.stats().repairs, if by_plain { 0 } else { repairs });
         self.filter = restored;
     }
 

@@ -1,35 +1,31 @@
-//! Snapshots of filters for ranges that nobody saved: any bytes are one, or become one.
+//! Reads arbitrary and damaged snapshots of range filters.
 
 use crate::range::Number;
-use crate::snapshot::{HEADER, seal};
+use crate::snapshot::{flip_bytes, overwrite_stretch, seal, sealed};
 use arbitrary::{Result, Unstructured};
 use core::ops::RangeInclusive;
+use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
-    AdaptiveRangeFilter, Frozen, KeyedSnapshot, RangeAnswer, RangeFilter, Secret, SecretMode,
-    SnapshotError,
+    AdaptiveRangeFilter, Frozen, RangeFilter, Secret, SecretMode, range, snapshot::SnapshotError,
 };
 
 const FLAGS_AT: usize = 12;
 const MARK_AT: usize = 80;
 
-/// The secret that all of them are read with.
+/// Returns the secret of all filters here.
 pub fn secret() -> Secret {
     Secret::from_bytes([9; 16])
 }
 
-/// Takes bytes for a snapshot: as they are, sealed, or changes of one that was saved.
+/// Reads bytes as a snapshot: as they are, with correct checksums, or as changes to a saved one.
 ///
 /// # Panics
-/// If what is read from it is no valid filter, or if two ways of reading it disagree.
+/// If an invalid filter is read, or if two ways of reading disagree.
 pub fn drive(bytes: &[u8]) {
     let Some((mode, rest)) = bytes.split_first() else { return };
     match mode % 4 {
         0 => read_any(rest),
-        1 => {
-            let mut sealed = rest.to_vec();
-            seal(&mut sealed);
-            read_any(&sealed);
-        }
+        1 => read_any(&sealed(rest)),
         _ => {
             if let Ok(changed) = changed(&mut Unstructured::new(rest)) {
                 read_any(&changed);
@@ -38,14 +34,14 @@ pub fn drive(bytes: &[u8]) {
     }
 }
 
-/// Reads a snapshot as one of keys of each width.
+/// Reads a snapshot as one with keys of each width.
 fn read_any(bytes: &[u8]) {
     read::<u16>(bytes);
     read::<u64>(bytes);
     read::<u128>(bytes);
 }
 
-/// A snapshot of a filter, with some bytes of its table or header changed, sealed.
+/// Saves a filter, changes some bytes of its header or table, and corrects the checksums.
 fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     if bytes.ratio(1, 3)? { changed_of::<u16>(bytes) } else { changed_of::<u64>(bytes) }
 }
@@ -58,8 +54,8 @@ fn changed_of<K: Number>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         .longest_range(1 << bytes.int_in_range(0..=20)?)
         .secret(secret());
     let builder = if bytes.arbitrary()? { builder.expandable() } else { builder };
-    let mut filter = builder.build_adaptive().expect("a small filter");
-    // Near each other, so that boxes are long.
+    let mut filter = builder.build().expect("a small filter");
+    // Keys are near to each other, so that boxes are long.
     let spread = bytes.int_in_range(0..=60)?;
     let mut inserted = Vec::new();
     for _ in 0..bytes.int_in_range(0..=400)? {
@@ -67,32 +63,23 @@ fn changed_of<K: Number>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         if filter.insert(key).is_ok() {
             inserted.push(key);
         }
-        if let RangeAnswer::Maybe(claim) = filter.check_range(K::of(key.number() ^ 1)..=key) {
+        if let range::Answer::Maybe(claim) = filter.check_range(K::of(key.number() ^ 1)..=key) {
             let suspects = inserted.iter().filter(|&&key| claim.is_suspect(filter.hash_of(key)));
             let suspects: Vec<K> = suspects.copied().collect();
             let _ = filter.adapt(&claim, &suspects);
         }
     }
     let mut snapshot = Vec::new();
-    filter.write_to(&mut snapshot, SecretMode::Omit).expect("memory takes all");
-    for _ in 0..bytes.int_in_range(0..=20)? {
-        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
-        snapshot[at] ^= bytes.arbitrary::<u8>()?;
-    }
-    // Slots that all go on, or that all are nothing, and other long stretches.
+    filter.write_to(&mut snapshot, SecretMode::Omit).expect("writing to memory");
+    flip_bytes(&mut snapshot, 20, bytes)?;
     if bytes.ratio(1, 6)? {
-        let (from, to) = (
-            bytes.int_in_range(HEADER..=snapshot.len())?,
-            bytes.int_in_range(HEADER..=snapshot.len())?,
-        );
-        let byte = bytes.arbitrary()?;
-        snapshot[from.min(to)..from.max(to)].fill(byte);
+        overwrite_stretch(&mut snapshot, bytes)?;
     }
     seal(&mut snapshot);
     Ok(snapshot)
 }
 
-/// Reads a snapshot in every way, asks it, and compares.
+/// Reads a snapshot in every way, queries it, and compares.
 ///
 /// # Panics
 /// As [`drive`].
@@ -107,7 +94,7 @@ pub fn read<K: Number>(bytes: &[u8]) {
             return;
         }
     };
-    assert!(format!("{frozen:?}").contains("load"), "its statistics can be shown");
+    assert!(format!("{frozen:?}").contains("load"), "Debug shows the statistics");
     let queries = queries::<K>(frozen.longest_range());
     let mut maybe = Vec::new();
     frozen.contains_ranges(&queries, &mut maybe);
@@ -118,30 +105,30 @@ pub fn read<K: Number>(bytes: &[u8]) {
     assert_eq!(verified.is_ok(), restored.is_ok(), "{verified:?}, but {restored:?}");
     assert_eq!(verified.is_ok(), frozen.to_filter().is_ok());
     let Ok(mut filter) = restored else { return };
-    filter.validate().expect("it was validated");
+    filter.validate().expect("reading validates");
     let members: usize = filter.iter().map(|entry| entry.mementos.len()).sum();
     assert_eq!((filter.len(), members), (frozen.len(), members));
     for (query, &maybe) in queries.iter().zip(&maybe) {
         assert_eq!(filter.contains_range(query.clone()), maybe);
     }
-    // Saved again, it has the mark of the secret and not the secret.
+    // It is saved with the mark of the secret, but without the secret.
     if bytes[FLAGS_AT] & 1 == 0 && bytes[MARK_AT..MARK_AT + 8] != [0; 8] {
         let mut saved = Vec::new();
-        filter.write_to(&mut saved, SecretMode::Omit).expect("memory takes all");
-        assert_eq!(saved, bytes, "another than was restored");
+        filter.write_to(&mut saved, SecretMode::Omit).expect("writing to memory");
+        assert_eq!(saved, bytes, "saved differently than restored");
     }
     for query in queries.iter().take(40) {
         let (key, before) = (*query.start(), filter.len());
         if filter.insert(key).is_ok() {
             assert!(filter.contains(key) && filter.len() == before + 1);
-            filter.remove(key).expect("a member");
+            filter.remove_trusting(key).expect("a member");
         }
     }
     filter.validate().expect("valid after changes");
     assert_eq!(filter.len(), frozen.len());
 }
 
-/// Ranges of many lengths, from all over.
+/// Returns ranges of many lengths, spread over all keys.
 fn queries<K: Number>(longest: u64) -> Vec<RangeInclusive<K>> {
     let last_of_all = u128::MAX >> (u128::BITS - K::BITS);
     let longest = u128::from(longest);
@@ -156,7 +143,7 @@ fn queries<K: Number>(longest: u64) -> Vec<RangeInclusive<K>> {
         K::of(first)..=K::of(first.saturating_add(length - 1).min(last_of_all))
     };
     let short = starts.flat_map(|start| lengths.map(|length| range(start, length)));
-    // All keys, unless their partitions are looked at one by one.
+    // The range of all keys, if it isn't searched partition by partition.
     let all = (K::BITS > 32).then(|| range(0, u128::MAX));
     short.chain([range(0, 2000 * longest)]).chain(all).collect()
 }

@@ -1,14 +1,17 @@
-//! Scripts: any bytes are a sequence of operations on a filter and its model.
+//! Scripts: any bytes encode a sequence of operations on a filter and its model.
 
 use crate::quotient::{Form, Model};
 use arbitrary::{Result, Unstructured};
 use core::ops::RangeInclusive;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, GrowError, Hash, InsertError, Member,
-    MergeError, Parameters, RemoveError, Snapshot, ValueError,
+    Answer, Claim, Hash, Listing, Member, QuotientFilter, Snapshot,
+    claim::Adaptation,
+    error::{AdaptError, BuildError, GrowError, InsertError, RemoveError},
+    quotient::Parameters,
+    quotient::{MergeError, ValueError},
 };
 
-/// Where the hashes of a script lie.
+/// Distribution of a script's hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// Anywhere.
@@ -19,6 +22,24 @@ pub enum Spread {
     OneQuotient,
     /// At the end of the table.
     End,
+}
+
+impl Spread {
+    pub(crate) fn any(bytes: &mut Unstructured<'_>) -> Result<Self> {
+        bytes.choose(&[Self::Uniform, Self::Clustered, Self::OneQuotient, Self::End]).copied()
+    }
+
+    /// Maps a random number to a hash of this distribution.
+    pub(crate) fn hash(self, random: u128, slots: u64) -> Hash {
+        let slots = u128::from(slots);
+        let one_slot = u128::MAX / slots;
+        Hash::from_u128(match self {
+            Self::Uniform => random,
+            Self::Clustered => (random % 4) * (u128::MAX / 5) + (random >> 20) % one_slot / 2,
+            Self::OneQuotient => slots / 2 * one_slot + random % one_slot,
+            Self::End => u128::MAX - random % one_slot,
+        })
+    }
 }
 
 /// The shape of the filter that a script drives.
@@ -32,9 +53,9 @@ pub struct Shape {
     pub value_bits: u32,
     /// Whether the filter grows by itself.
     pub grows: bool,
-    /// Where hashes lie.
+    /// Distribution of the hashes.
     pub spread: Spread,
-    /// How many are inserted before the script begins; every third is a ghost.
+    /// Number of inserts before the script begins; every third is a ghost.
     pub inserted: u32,
 }
 
@@ -50,26 +71,21 @@ impl Shape {
             remainder_bits: bytes.int_in_range(1..=40)?,
             value_bits: if bytes.ratio(1, 3)? { bytes.int_in_range(1..=16)? } else { 0 },
             grows: bytes.ratio(1, 4)?,
-            spread: *bytes.choose(&[
-                Spread::Uniform,
-                Spread::Clustered,
-                Spread::OneQuotient,
-                Spread::End,
-            ])?,
+            spread: Spread::any(bytes)?,
             inserted: 0,
         })
     }
 }
 
-/// A filter and its model, and what is known of both.
+/// A filter, its model, and the repaired mistakes.
 struct Stage {
     shape: Shape,
-    filter: AdaptiveQuotientFilter,
+    filter: QuotientFilter,
     model: Model,
     mistakes: Vec<Hash>,
 }
 
-/// Drives a filter of any shape by the operations that `bytes` spell.
+/// Drives a filter of any shape by the operations encoded in `bytes`.
 ///
 /// # Panics
 /// If filter and model disagree.
@@ -103,10 +119,10 @@ pub fn drive_shape(shape: Shape, bytes: &mut Unstructured<'_>) {
     }
 }
 
-/// Drives the constructor by the lists that `bytes` spell.
+/// Drives the constructor by the lists encoded in `bytes`.
 ///
 /// # Panics
-/// If it builds anything but what the model says.
+/// If it builds anything else than the model.
 pub fn drive_constructor(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
     let _ = construct(&mut bytes);
@@ -134,9 +150,17 @@ fn construct(bytes: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
+/// A listing with mistakes, if there are any.
+pub(crate) fn listing<'a>(members: &'a [Member], mistakes: Option<&'a [Hash]>) -> Listing<'a> {
+    match mistakes {
+        Some(mistakes) => Listing::new(members).with_mistakes(mistakes),
+        None => Listing::new(members),
+    }
+}
+
 impl Stage {
     fn new(shape: Shape) -> Self {
-        let builder = AdaptiveQuotientFilter::builder()
+        let builder = QuotientFilter::builder()
             .remainder_bits(shape.remainder_bits)
             .value_bits(shape.value_bits)
             .slots(shape.slots);
@@ -146,7 +170,7 @@ impl Stage {
         Self { shape, filter, model, mistakes: Vec::new() }
     }
 
-    /// Picks a hash: new, or close to one of `known`, or equal to it.
+    /// Picks a hash: a new one, or one close or equal to one of `known`.
     fn hash(&self, bytes: &mut Unstructured<'_>, known: &[Hash]) -> Result<Hash> {
         let random: u128 = bytes.arbitrary()?;
         if !known.is_empty() && bytes.ratio(1, 2)? {
@@ -158,16 +182,8 @@ impl Stage {
         Ok(self.spread(random))
     }
 
-    /// A hash where the shape wants it.
     fn spread(&self, random: u128) -> Hash {
-        let slots = u128::from(self.model.form().slots);
-        let one_slot = u128::MAX / slots;
-        Hash::from_u128(match self.shape.spread {
-            Spread::Uniform => random,
-            Spread::Clustered => (random % 4) * (u128::MAX / 5) + (random >> 20) % one_slot / 2,
-            Spread::OneQuotient => slots / 2 * one_slot + random % one_slot,
-            Spread::End => u128::MAX - random % one_slot,
-        })
+        self.shape.spread.hash(random, self.model.form().slots)
     }
 
     fn any_hash(&self, bytes: &mut Unstructured<'_>) -> Result<Hash> {
@@ -220,8 +236,7 @@ impl Stage {
             31 => {
                 let mut snapshot = Vec::new();
                 self.filter.write_to(&mut snapshot).expect("memory");
-                self.filter =
-                    AdaptiveQuotientFilter::read_from(&snapshot[..]).expect("what was saved");
+                self.filter = QuotientFilter::read_from(&snapshot[..]).expect("what was saved");
             }
             _ => assert_eq!(self.filter.contains(hash), self.model.contains(hash)),
         }
@@ -229,7 +244,7 @@ impl Stage {
     }
 
     fn double(&mut self) {
-        // Not for ever.
+        // Bound the growth.
         if self.model.form().slots > 1 << 8 {
             return;
         }
@@ -239,7 +254,8 @@ impl Stage {
                 self.follow_growth();
             }
             Err(GrowError::NoRemainder) => assert_eq!(self.model.form().remainder, 1),
-            // The tail, in whole blocks, may be shorter: where all are at the end, they don't fit.
+            // The tail, in whole blocks, may be shorter: entries at the end of the table may not
+            // fit.
             Err(GrowError::Build(BuildError::Full { slots })) => {
                 let Form { remainder, .. } = self.model.form();
                 let form = Form { slots, remainder: remainder - 1, ..self.model.form() };
@@ -249,7 +265,7 @@ impl Stage {
         }
     }
 
-    /// Makes the model as large as the filter has become; whether it wasn't.
+    /// Makes the model as large as the filter; returns whether the filter had grown.
     fn follow_growth(&mut self) -> bool {
         let form = Form::from(self.filter.parameters());
         let grown = form != self.model.form();
@@ -259,7 +275,7 @@ impl Stage {
         grown
     }
 
-    /// Merges with another filter, of some members of its own.
+    /// Merges with another filter that has its own members.
     fn merge(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let form = self.model.form();
         if form.slots > 1 << 8 {
@@ -286,11 +302,11 @@ impl Stage {
                 _ => other.insert(hash, false, 1),
             }
         }
-        match AdaptiveQuotientFilter::merged(&[&self.filter, &other.filter]) {
+        match QuotientFilter::merged(&[&self.filter, &other.filter]) {
             Ok(merged) => {
                 let form = merged.parameters().into();
                 let model = Model::merged(&[&self.model, &other.model], form);
-                self.model = model.expect("prints that would have to be cut");
+                self.model = model.expect("no print has to be cut");
                 self.filter = merged;
                 self.mistakes.retain(|&mistake| !self.model.contains(mistake));
             }
@@ -319,7 +335,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Rebuilds with another number of slots, from the members.
+    /// Rebuilds the filter from its members with a different number of slots.
     fn resize(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let slots = bytes.int_in_range(1..=300)?;
         self.mistakes.retain(|&mistake| !self.model.contains(mistake));
@@ -336,7 +352,7 @@ impl Stage {
                 let width = self.model.form().width;
                 let form = Form { slots, remainder: width, ..self.model.form() };
                 let fits = Model::built(form, &self.model.members(), listed).fits();
-                // Values and what was lengthened take more.
+                // Values and lengthened prints need more room.
                 assert!(!fits || self.model.has_lengthened() || form.value_bits > 0);
             }
             Err(BuildError::Uncountable) => assert!(self.filter.len() > 1 << 40),
@@ -349,7 +365,7 @@ impl Stage {
         let largest = (1 << self.shape.value_bits) - 1;
         let value = bytes.int_in_range(0..=largest + 1)?;
         let set = self.filter.set_value(hash, value);
-        assert!(!self.follow_growth() || set.is_ok(), "refused, but larger");
+        assert!(!self.follow_growth() || set.is_ok(), "a refused call made the filter grow");
         let mut model = self.model.clone();
         let expected = if value > largest { None } else { model.set_value(hash, value) };
         match set {
@@ -365,13 +381,17 @@ impl Stage {
         Ok(())
     }
 
-    /// Removes a key that is known to be a member, or certainly none.
+    /// Removes a hash that is certainly a member or certainly not.
     fn remove(&mut self, hash: Hash, bury: bool) {
         let is_member = self.model.members().iter().any(|member| member.hash == hash);
         if !is_member && self.model.contains(hash) {
             return;
         }
-        let removed = if bury { self.filter.bury(hash) } else { self.filter.remove(hash) };
+        let removed = if bury {
+            self.filter.remove_trusting_keeping_repairs(hash)
+        } else {
+            self.filter.remove_trusting(hash)
+        };
         assert!(!self.follow_growth() || removed.is_ok(), "refused, but larger");
         let mut model = self.model.clone();
         if is_member {
@@ -398,9 +418,9 @@ impl Stage {
             }
         }
         let removed = if bury {
-            self.filter.bury_listed(&claim, &members)
+            self.filter.remove_keeping_repairs(&claim, &members)
         } else {
-            self.filter.remove_listed(&claim, &members, mistakes)
+            self.filter.remove(&claim, listing(&members, mistakes))
         };
         if self.follow_growth() {
             assert_eq!(removed, Err(RemoveError::Stale));
@@ -412,14 +432,14 @@ impl Stage {
         }
         let gone = removed.is_ok();
         self.check_removed(removed, is_member, model);
-        let again = self.filter.remove_listed(&claim, &members, None);
+        let again = self.filter.remove(&claim, &members);
         if gone {
             assert_eq!(again, Err(RemoveError::Stale));
         } else if !is_member {
             assert_eq!(again, Err(RemoveError::Absent));
         } else {
             self.model.remove(hash, false);
-            again.expect("nothing needs room");
+            again.expect("needs no room");
         }
     }
 
@@ -441,11 +461,11 @@ impl Stage {
         }
     }
 
-    /// Each must fit in its turn: one that takes a tombstone's place makes room only for
-    /// those behind it.
+    /// Inserts several hashes. Each must fit in turn: one that reuses a tombstone's slot makes room
+    /// only for those after it.
     fn insert_many(&mut self, hashes: &[Hash]) {
         let inserted = self.filter.insert_many(hashes);
-        assert!(!self.follow_growth() || inserted.is_ok(), "refused, but larger");
+        assert!(!self.follow_growth() || inserted.is_ok(), "a refused call made the filter grow");
         let mut model = self.model.clone();
         let mut fits = true;
         for &hash in hashes {
@@ -471,7 +491,7 @@ impl Stage {
             1 => self.filter.insert(hash),
             _ => self.filter.insert_times(hash, times),
         };
-        assert!(!self.follow_growth() || inserted.is_ok(), "refused, but larger");
+        assert!(!self.follow_growth() || inserted.is_ok(), "a refused call made the filter grow");
         let mut model = self.model.clone();
         if times > 0 {
             model.insert(hash, ghost, times);
@@ -498,16 +518,13 @@ impl Stage {
             assert!(!expected, "a false negative");
             return;
         };
-        assert!(expected, "a mistake that was repaired, or never was one");
+        assert!(expected, "the filter covers more than the model");
         assert_eq!(claim.query(), query);
         self.check_suspects(claim.suspects(), query);
         let members = self.model.suspects(query);
+        self.ignores_other_remainders(&claim, &members);
         let mut model = self.model.clone();
-        let result = if drop_ghosts {
-            self.filter.adapt_dropping_ghosts(&claim, &members)
-        } else {
-            self.filter.adapt(&claim, &members)
-        };
+        let result = self.adapt_listed(&claim, &members, drop_ghosts);
         if self.follow_growth() {
             assert_eq!(result, Err(AdaptError::Stale));
             return;
@@ -541,30 +558,67 @@ impl Stage {
         }
     }
 
-    /// The interval must be the minirun's: what borders on it is outside.
-    fn check_suspects(&self, suspects: RangeInclusive<Hash>, query: Hash) {
-        let (first, last) = (suspects.start().as_u128(), suspects.end().as_u128());
-        let same = |hash| self.model.same_minirun(Hash::from_u128(hash), query);
-        assert!(same(first) && same(last) && suspects.contains(&query));
-        assert!(first.checked_sub(1).is_none_or(|before| !same(before)));
-        assert!(last.checked_add(1).is_none_or(|behind| !same(behind)));
+    fn adapt_listed(
+        &mut self,
+        claim: &Claim,
+        members: &[Member],
+        drop_ghosts: bool,
+    ) -> core::result::Result<Adaptation, AdaptError> {
+        let listing = Listing::new(members);
+        let listing = if drop_ghosts { listing.dropping_ghosts() } else { listing };
+        self.filter.adapt(claim, listing)
     }
 
-    /// Listings and claims that must be refused.
+    /// Repairs a copy of the filter with a listing without the members of other remainders, and with
+    /// one that has them twice: both must do what the true one does.
+    fn ignores_other_remainders(&self, claim: &Claim, members: &[Member]) {
+        let is_near = |member: &Member| self.model.same_minirun(member.hash, claim.query());
+        let (near, far): (Vec<Member>, Vec<Member>) =
+            members.iter().copied().partition(|member| is_near(member));
+        if far.is_empty() {
+            return;
+        }
+        let adapted = |members: &[Member]| {
+            let mut copy = self.filter.clone();
+            let Answer::Maybe(claim) = copy.check(claim.query()) else {
+                panic!("a different copy")
+            };
+            let adapted = copy.adapt(&claim, members);
+            (adapted, copy.iter().collect::<Vec<_>>())
+        };
+        let expected = adapted(members);
+        assert_eq!(adapted(&near), expected);
+        assert_eq!(adapted(&[members, &far].concat()), expected);
+    }
+
+    /// The interval must be the quotient's: what borders on it is outside.
+    fn check_suspects(&self, suspects: RangeInclusive<Hash>, query: Hash) {
+        let (first, last) = (suspects.start().as_u128(), suspects.end().as_u128());
+        let same = |hash| self.model.same_quotient(Hash::from_u128(hash), query);
+        assert!(same(first) && same(last) && suspects.contains(&query));
+        assert!(first.checked_sub(1).is_none_or(|before| !same(before)));
+        assert!(last.checked_add(1).is_none_or(|after| !same(after)));
+    }
+
+    /// Tries lists and claims that must be refused.
     fn misuse(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         let Answer::Maybe(claim) = self.filter.check(query) else { return Ok(()) };
         let mut members = self.model.suspects(query);
         if members.iter().any(|member| member.hash == query) || self.model.ghosts(query) > 0 {
             return Ok(());
         }
+        let same = |member: &Member| self.model.same_minirun(member.hash, query);
+        let near: Vec<Member> = members.iter().copied().filter(same).collect();
         let dropping = bytes.ratio(1, 2)?;
         let expected = match bytes.int_in_range(0..=4)? {
             0 if !dropping => {
-                let gone = members.pop().expect("a member behind the claim");
+                let gone = *bytes.choose(&near)?;
+                let at = members.iter().position(|&member| member == gone);
+                members.swap_remove(at.expect("it is listed"));
                 AdaptError::Unlisted { members: gone.count }
             }
             1 => {
-                let extra = *bytes.choose(&members)?;
+                let extra = *bytes.choose(&near)?;
                 members.push(extra);
                 AdaptError::Surplus { members: extra.count }
             }
@@ -577,7 +631,7 @@ impl Stage {
             }
             3 => {
                 // What an insert does to a claim, whether it fits or not.
-                let newcomer = bytes.choose(&members)?.hash;
+                let newcomer = bytes.choose(&near)?.hash;
                 let before = self.filter.len();
                 self.insert(newcomer, false, 1);
                 if self.filter.len() == before {
@@ -591,21 +645,16 @@ impl Stage {
                 AdaptError::IsMember
             }
         };
-        let result = if dropping {
-            self.filter.adapt_dropping_ghosts(&claim, &members)
-        } else {
-            self.filter.adapt(&claim, &members)
-        };
-        assert_eq!(result, Err(expected));
+        assert_eq!(self.adapt_listed(&claim, &members, dropping), Err(expected));
         Ok(())
     }
 
-    /// Builds a filter of that shape from lists, and compares it with the model.
+    /// Builds a filter of this shape from lists, and compares it with the model.
     fn compare_with_built(&self, members: &[Member], mistakes: &[Hash]) {
         let parameters: Parameters = self.filter.parameters();
         let is_sorted = members.is_sorted_by_key(|member| member.hash);
         let is_member = |hash| members.iter().any(|member| member.hash == hash);
-        let built = AdaptiveQuotientFilter::from_sorted(
+        let built = QuotientFilter::from_sorted(
             parameters,
             members.iter().copied(),
             mistakes.iter().copied(),

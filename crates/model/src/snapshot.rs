@@ -1,24 +1,24 @@
-//! Snapshots that nobody saved: any bytes are one, or become one.
+//! Reads arbitrary and damaged snapshots.
 
+use crate::quotient::hashes_of;
 use arbitrary::{Result, Unstructured};
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, Concurrent, Entry, Frozen, Hash, Member, Snapshot,
-    SnapshotError,
+    Answer, Concurrent, Frozen, Hash, Member, QuotientFilter, Snapshot, snapshot::SnapshotError,
 };
 
-/// Bytes of a header; the table follows.
+/// Size of the header in bytes; the table follows.
 pub const HEADER: usize = 128;
 
 const REMAINDER_BITS_AT: usize = 24;
 const LINES_AT: usize = 72;
 const TABLE_CHECKSUM_AT: usize = 116;
 const CHECKSUM_AT: usize = 124;
-/// Of the lines that a concurrent filter's snapshot begins and ends with.
+/// Offset of the checksum in the first and last line of a concurrent filter's snapshot.
 const LINE_CHECKSUM_AT: usize = 60;
 const LINE: usize = 64;
 
-/// Makes the checksums of header and table right.
+/// Corrects the checksums of header and table.
 pub fn seal(bytes: &mut [u8]) {
     let lines = bytes.get(LINES_AT..LINES_AT + 8).and_then(|bytes| bytes.try_into().ok());
     let Some(lines) = lines.map(u64::from_le_bytes) else { return };
@@ -34,7 +34,38 @@ pub fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Where the snapshots of shards are in that of a concurrent filter, as far as they are complete.
+/// Returns a copy with correct checksums.
+pub(crate) fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut sealed = bytes.to_vec();
+    seal(&mut sealed);
+    sealed
+}
+
+/// Flips bits in up to `most` bytes.
+pub(crate) fn flip_bytes(
+    snapshot: &mut [u8],
+    most: usize,
+    bytes: &mut Unstructured<'_>,
+) -> Result<()> {
+    for _ in 0..bytes.int_in_range(0..=most)? {
+        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
+        snapshot[at] ^= bytes.arbitrary::<u8>()?;
+    }
+    Ok(())
+}
+
+/// Fills a part of the table with one byte, for example to make all slots continuations.
+pub(crate) fn overwrite_stretch(snapshot: &mut [u8], bytes: &mut Unstructured<'_>) -> Result<()> {
+    let (from, to) = (
+        bytes.int_in_range(HEADER..=snapshot.len())?,
+        bytes.int_in_range(HEADER..=snapshot.len())?,
+    );
+    let byte = bytes.arbitrary()?;
+    snapshot[from.min(to)..from.max(to)].fill(byte);
+    Ok(())
+}
+
+/// Returns the complete shards within a concurrent filter's snapshot.
 pub fn shards_in(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut shards = Vec::new();
     let mut start = LINE;
@@ -51,7 +82,7 @@ pub fn shards_in(bytes: &[u8]) -> Vec<Range<usize>> {
     shards
 }
 
-/// Makes all checksums of a concurrent filter's snapshot right, and its size.
+/// Corrects all checksums of a concurrent filter's snapshot, and its size.
 pub fn seal_shards(bytes: &mut [u8]) {
     let mut checksums = crc32fast::Hasher::new();
     for shard in shards_in(bytes) {
@@ -74,11 +105,11 @@ fn seal_line(line: &mut [u8; LINE]) {
     line[LINE_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Takes bytes for a snapshot, of a filter or of a concurrent one: as they are, sealed, or
-/// changes of one that was saved.
+/// Reads bytes as a snapshot of a plain or concurrent filter: as they are, with correct checksums,
+/// or as changes to a saved one.
 ///
 /// # Panics
-/// If what is read from it is no valid filter, or if two ways of reading it disagree.
+/// If an invalid filter is read, or if two ways of reading disagree.
 pub fn drive(bytes: &[u8]) {
     let Some((mode, rest)) = bytes.split_first() else { return };
     match mode % 6 {
@@ -94,11 +125,7 @@ pub fn drive(bytes: &[u8]) {
                 read_shards(&changed);
             }
         }
-        1 => {
-            let mut sealed = rest.to_vec();
-            seal(&mut sealed);
-            read(&sealed);
-        }
+        1 => read(&sealed(rest)),
         _ => {
             if let Ok(changed) = changed(&mut Unstructured::new(rest)) {
                 read(&changed);
@@ -107,14 +134,14 @@ pub fn drive(bytes: &[u8]) {
     }
 }
 
-/// A snapshot of a filter, with some bytes of its table or header changed, sealed.
+/// Saves a filter, changes some bytes of its header or table, and corrects the checksums.
 fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
-    let builder = AdaptiveQuotientFilter::builder()
+    let builder = QuotientFilter::builder()
         .slots(bytes.int_in_range(1..=500)?)
         .remainder_bits(bytes.int_in_range(1..=56)?)
         .value_bits(bytes.int_in_range(0..=16)?);
     let mut filter = builder.build().expect("a small filter");
-    // Near each other, so that runs are long; and repaired.
+    // Hashes are near to each other, so that runs are long; some are repaired.
     let spread = bytes.int_in_range(0..=127)?;
     for _ in 0..bytes.int_in_range(0..=600)? {
         let hash = Hash::from_u128(bytes.arbitrary::<u128>()? >> spread);
@@ -124,12 +151,9 @@ fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         }
     }
     let mut snapshot = Vec::new();
-    filter.write_to(&mut snapshot).expect("memory takes all");
-    for _ in 0..bytes.int_in_range(0..=20)? {
-        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
-        snapshot[at] ^= bytes.arbitrary::<u8>()?;
-    }
-    // Slots that are wider than remainders, as of a doubled filter.
+    filter.write_to(&mut snapshot).expect("writing to memory");
+    flip_bytes(&mut snapshot, 20, bytes)?;
+    // Slots that are wider than remainders, as in a doubled filter.
     if bytes.ratio(1, 4)? {
         snapshot[REMAINDER_BITS_AT] = bytes.int_in_range(1..=snapshot[REMAINDER_BITS_AT].max(1))?;
     }
@@ -137,11 +161,11 @@ fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(snapshot)
 }
 
-/// A snapshot of a concurrent filter, with some bytes changed, parts moved, and the rest sealed
-/// or not.
+/// Saves a concurrent filter, changes some bytes, moves or drops parts, and usually corrects the
+/// checksums.
 fn changed_shards(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let shards = *bytes.choose(&[1, 2, 4])?;
-    let builder = AdaptiveQuotientFilter::builder()
+    let builder = QuotientFilter::builder()
         .slots(bytes.int_in_range(1..=200)?)
         .remainder_bits(bytes.int_in_range(1..=56)?)
         .value_bits(bytes.int_in_range(0..=16)?)
@@ -156,11 +180,8 @@ fn changed_shards(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         }
     }
     let mut snapshot = Vec::new();
-    filter.write_to(&mut snapshot).expect("memory takes all");
-    for _ in 0..bytes.int_in_range(0..=10)? {
-        let at = bytes.int_in_range(0..=snapshot.len() - 1)?;
-        snapshot[at] ^= bytes.arbitrary::<u8>()?;
-    }
+    filter.write_to(&mut snapshot).expect("writing to memory");
+    flip_bytes(&mut snapshot, 10, bytes)?;
     let lines = snapshot.len() / LINE;
     match bytes.int_in_range(0..=5)? {
         0 => snapshot.truncate(bytes.int_in_range(0..=snapshot.len())?),
@@ -177,17 +198,17 @@ fn changed_shards(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(snapshot)
 }
 
-/// Restores a snapshot of a concurrent filter; if it is one, it is valid, saved as it was, and
-/// can be changed.
+/// Restores a snapshot of a concurrent filter. If that succeeds, the filter must be valid, be saved
+/// identically, and accept changes.
 ///
 /// # Panics
-/// If not.
+/// If it isn't or doesn't.
 pub fn read_shards(bytes: &[u8]) {
-    let Ok(filter) = Concurrent::<AdaptiveQuotientFilter>::read_from(bytes) else { return };
-    filter.validate().expect("it was validated");
+    let Ok(filter) = Concurrent::<QuotientFilter>::read_from(bytes) else { return };
+    filter.validate().expect("reading validates");
     let mut saved = Vec::new();
-    filter.write_to(&mut saved).expect("memory takes all");
-    assert!(bytes.starts_with(&saved), "another than was restored");
+    filter.write_to(&mut saved).expect("writing to memory");
+    assert!(bytes.starts_with(&saved), "saved differently than restored");
     let queries = queries(64);
     let mut maybe = Vec::new();
     filter.contains_many(&queries, &mut maybe);
@@ -206,13 +227,13 @@ pub fn read_shards(bytes: &[u8]) {
     filter.validate().expect("valid after changes");
 }
 
-/// Reads a snapshot in every way, asks it, and compares.
+/// Reads a snapshot in every way, queries it, and compares.
 ///
 /// # Panics
 /// As [`drive`].
 pub fn read(bytes: &[u8]) {
-    let restored = AdaptiveQuotientFilter::read_from(bytes);
-    let frozen = match Frozen::<AdaptiveQuotientFilter>::from_bytes(bytes.to_vec()) {
+    let restored = QuotientFilter::read_from(bytes);
+    let frozen = match Frozen::<QuotientFilter>::from_bytes(bytes.to_vec()) {
         Ok(frozen) => frozen,
         Err(error) => {
             let too_long = matches!(error, SnapshotError::TooLong { .. });
@@ -220,7 +241,7 @@ pub fn read(bytes: &[u8]) {
             return;
         }
     };
-    assert!(format!("{frozen:?}").contains("load"), "its statistics can be shown");
+    assert!(format!("{frozen:?}").contains("load"), "Debug shows the statistics");
     let queries = queries(frozen.parameters().slots);
     let mut maybe = Vec::new();
     frozen.contains_many(&queries, &mut maybe);
@@ -231,10 +252,9 @@ pub fn read(bytes: &[u8]) {
     assert_eq!(verified.is_ok(), restored.is_ok(), "{verified:?}, but {restored:?}");
     assert_eq!(verified.is_ok(), frozen.to_filter().is_ok());
     let Ok(filter) = restored else { return };
-    filter.validate().expect("it was validated");
+    filter.validate().expect("reading validates");
     assert_eq!((filter.len(), filter.iter().count() as u64), {
-        let statistics = frozen.statistics();
-        (statistics.members, statistics.fingerprints)
+        (frozen.stats().members, frozen.details().fingerprints)
     });
     for (&query, &maybe) in queries.iter().zip(&maybe) {
         assert_eq!(filter.contains(query), maybe);
@@ -242,23 +262,23 @@ pub fn read(bytes: &[u8]) {
     check_restored(filter);
 }
 
-/// Checks a filter that was restored, without relying on what `validate` says of it, and what is
-/// built from it.
-fn check_restored(mut filter: AdaptiveQuotientFilter) {
-    let entries: Vec<Entry> = filter.iter().collect();
+/// Checks a restored filter and filters built from it, independently of `validate`.
+fn check_restored(mut filter: QuotientFilter) {
+    let slots = filter.parameters().slots;
+    let entries: Vec<(RangeInclusive<Hash>, u64)> =
+        filter.iter().map(|entry| (hashes_of(&entry.fingerprint, slots), entry.count)).collect();
     for pair in entries.windows(2) {
-        let [before, after] = [pair[0].fingerprint.hashes(), pair[1].fingerprint.hashes()];
+        let [before, after] = [&pair[0].0, &pair[1].0];
         assert!(before.end() < after.start(), "{before:?} is before {after:?}");
     }
-    for entry in &entries {
-        let hashes = entry.fingerprint.hashes();
-        assert_eq!(filter.contains(*hashes.start()), entry.count > 0);
-        assert_eq!(filter.contains(*hashes.end()), entry.count > 0);
+    for &(ref hashes, count) in &entries {
+        assert_eq!(filter.contains(*hashes.start()), count > 0);
+        assert_eq!(filter.contains(*hashes.end()), count > 0);
     }
-    // For each entry, a member that it may stand for.
+    // A possible member for each entry.
     let members: Vec<Member> = entries
         .iter()
-        .map(|entry| Member { hash: *entry.fingerprint.hashes().start(), count: entry.count })
+        .map(|&(ref hashes, count)| Member { hash: *hashes.start(), count })
         .collect();
     let count: u64 = members.iter().map(|member| member.count).sum();
     assert_eq!(filter.len() as u64, count);
@@ -273,15 +293,15 @@ fn check_restored(mut filter: AdaptiveQuotientFilter) {
         }
     }
     filter.validate().expect("valid after repairs");
-    for built in [filter.doubled().ok(), AdaptiveQuotientFilter::merged(&[&filter]).ok()] {
+    for built in [filter.doubled().ok(), QuotientFilter::merged(&[&filter]).ok()] {
         let Some(built) = built else { continue };
-        built.validate().expect("valid, as the filter that it was built from");
+        built.validate().expect("valid, like the original");
         assert_eq!(built.len() as u64, count);
         assert!(members.iter().all(|member| member.count == 0 || built.contains(member.hash)));
     }
 }
 
-/// Some hashes for each of some quotients; for all of them, if there are few.
+/// Returns some hashes per quotient, for up to 512 quotients.
 fn queries(slots: u64) -> Vec<Hash> {
     let width = u128::MAX / u128::from(slots);
     let within = |quotient: u64| {

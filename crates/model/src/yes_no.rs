@@ -1,30 +1,30 @@
-//! Filters of two lists, against the lists; and files of them that nobody wrote.
+//! Checks yes/no filters against the two lists, and reads arbitrary files.
 
-use crate::snapshot::seal;
+use crate::snapshot::{seal, sealed};
 use arbitrary::{Result, Unstructured};
 use std::collections::BTreeSet;
-use twiceshy::{BuildError, Delta, Frozen, Hash, Snapshot, SnapshotError, YesNoFilter};
+use twiceshy::{
+    Frozen, Hash, Snapshot, YesNoFilter,
+    list::{Delta, ListError},
+    snapshot::SnapshotError,
+};
 
-/// Takes bytes for lists, which are built, changed and updated, or for a file of either kind.
+/// Reads bytes as lists, which are built, changed and updated, or as a file of either kind.
 ///
 /// # Panics
-/// If a listed key is answered wrong, an update makes another filter than building does, or
-/// something that is no valid filter is read.
+/// If a listed key is answered wrongly, an update makes a different filter than building does, or
+/// an invalid filter is read.
 pub fn drive(bytes: &[u8]) {
     let Some((mode, rest)) = bytes.split_first() else { return };
     match mode % 4 {
         0 => read(rest),
-        1 => {
-            let mut sealed = rest.to_vec();
-            seal(&mut sealed);
-            read(&sealed);
-        }
-        // That bytes run out ends it.
+        1 => read(&sealed(rest)),
+        // The script ends when the bytes run out.
         _ => drop(lists(&mut Unstructured::new(rest))),
     }
 }
 
-/// Asks a snapshot in place, whatever it is; it is valid just if it can be read.
+/// Queries a snapshot in place; it is valid if and only if it can be read.
 fn ask_frozen(bytes: &[u8]) {
     let read = YesNoFilter::read_from(bytes);
     let frozen = match Frozen::<YesNoFilter>::from_bytes(bytes.to_vec()) {
@@ -53,24 +53,25 @@ fn ask_frozen(bytes: &[u8]) {
     assert!(hashes.iter().zip(&answers).all(|(&hash, &answer)| filter.contains(hash) == answer));
 }
 
-/// Reads a snapshot and a delta: each is refused, or valid.
+/// Reads bytes as a snapshot and as a delta: each must be refused or valid.
 fn read(bytes: &[u8]) {
     ask_frozen(bytes);
     if let Ok(filter) = YesNoFilter::read_from(bytes) {
-        filter.validate().expect("what is restored is valid");
+        filter.validate().expect("a restored filter is valid");
         let mut again = Vec::new();
-        filter.write_to(&mut again).expect("memory takes it");
+        filter.write_to(&mut again).expect("writing to memory");
         assert!(YesNoFilter::read_from(&again[..]).is_ok_and(|other| other == filter));
     }
-    let base = YesNoFilter::build(&[], &[], 0.5).expect("a small filter");
+    let base =
+        YesNoFilter::builder().false_positive_rate(0.5).build(&[], &[]).expect("a small filter");
     if let Ok(delta) = Delta::from_bytes(bytes)
         && let Ok(filter) = base.apply(&delta)
     {
-        filter.validate().expect("what comes of it is valid");
+        filter.validate().expect("an updated filter is valid");
     }
 }
 
-/// Two lists, and a few changes of them.
+/// Builds two lists, and changes them a few times.
 fn lists(bytes: &mut Unstructured<'_>) -> Result<()> {
     let rate = f64::from(bytes.int_in_range(1..=40u32)?).exp2().recip();
     let spread = bytes.int_in_range(0..=120u32)?;
@@ -89,20 +90,23 @@ fn lists(bytes: &mut Unstructured<'_>) -> Result<()> {
                 list.insert(hash)
             };
         }
-        let builder = YesNoFilter::builder().room(room).false_positive_rate(rate);
+        let [capacity, no_capacity] =
+            [&yes, &no].map(|list| (list.len() as f64 * (1.0 + room)) as usize);
+        let builder = YesNoFilter::builder().false_positive_rate(rate);
+        let builder = builder.capacity(capacity).no_capacity(no_capacity);
         let builder = match &last {
             Some(last) => builder.like(last),
             None => builder,
         };
         let (y, n): (Vec<_>, Vec<_>) =
             (yes.iter().copied().collect(), no.iter().copied().collect());
-        let filter = builder.clone().build(&y, &n).expect("lists without a common key");
+        let filter = builder.build(&y, &n).expect("lists without a common key");
         check(&filter, &y, &n);
         if let (Some(&hash), false) = (y.first(), n.is_empty()) {
             let both = [&n[..], &[hash]].concat();
             let error = builder.build(&y, &both);
             assert!(
-                matches!(error, Err(BuildError::OnBothLists { hash: other, .. }) if other == hash)
+                matches!(error, Err(ListError::OnBothLists { hash: other, .. }) if other == hash)
             );
         }
         if let Some(last) = &last {
@@ -129,7 +133,7 @@ fn check(filter: &YesNoFilter, yes: &[Hash], no: &[Hash]) {
     }
 }
 
-/// A delta makes the new filter, and if it was changed, nothing.
+/// Checks that a delta makes the new filter, and that a damaged delta makes no different one.
 fn update(old: &YesNoFilter, new: &YesNoFilter, bytes: &mut Unstructured<'_>) -> Result<()> {
     let delta = old.delta_to(new).expect("both are valid").to_bytes();
     let read = Delta::from_bytes(&delta).expect("what was written");
@@ -140,17 +144,17 @@ fn update(old: &YesNoFilter, new: &YesNoFilter, bytes: &mut Unstructured<'_>) ->
     changed[at] ^= bytes.int_in_range(1..=255u8)?;
     let checksum = crc32fast::hash(&changed[..end]);
     changed[end..].copy_from_slice(&checksum.to_le_bytes());
-    // Its mark and the secret's aren't looked at here.
+    // The delta's mark and the secret's mark aren't checked here.
     if let Ok(filter) = Delta::from_bytes(&changed).and_then(|delta| old.apply(&delta)) {
-        assert!(filter == *new, "a changed delta makes another filter");
+        assert!(filter == *new, "a damaged delta makes a different filter");
     }
     Ok(())
 }
 
-/// A snapshot that was changed, and sealed again, is refused or valid.
+/// Checks that a damaged snapshot with correct checksums is refused or valid.
 fn change(filter: &YesNoFilter, bytes: &mut Unstructured<'_>) -> Result<()> {
     let mut snapshot = Vec::new();
-    filter.write_to(&mut snapshot).expect("memory takes it");
+    filter.write_to(&mut snapshot).expect("writing to memory");
     assert!(YesNoFilter::read_from(&snapshot[..]).is_ok_and(|other| other == *filter));
     for _ in 0..bytes.int_in_range(1..=3)? {
         let at = bytes.int_in_range(0..=snapshot.len() - 1)?;

@@ -1,6 +1,6 @@
-//! A page with all kinds of plots and tables, of made-up numbers: `gallery OUT.html`.
+//! Writes a page with all kinds of plots and tables of made-up numbers: `gallery OUT.html`.
 //!
-//! It is what the browser test looks at, so it also has what is hard to draw.
+//! The browser test looks at this page, so it also contains cases that are hard to draw.
 
 use std::process::ExitCode;
 
@@ -26,8 +26,8 @@ fn main() -> ExitCode {
 fn page() -> Page {
     Page::new("Gallery of sample plots")
         .lead(
-            "Every number on this page is made up: it shows what plots and tables look like, \
-             and nothing was measured.",
+            "Every number on this page is made up. It shows what plots and tables look like; \
+             nothing was measured.",
         )
         .fact("CPU", "Sample CPU, 2 cores, 32 MiB of cache")
         .fact("Compiler", "rustc 1.95.0, `-C target-cpu=native`")
@@ -55,7 +55,7 @@ fn page() -> Page {
         )
         .section(
             Section::new("workloads", "Filters by workload")
-                .question("Who answers most queries a second?")
+                .question("Which filter answers most queries per second?")
                 .verdict(Verdict::Refuted)
                 .paper("Under attack, adaptive filters are ten times faster.")
                 .seen("Sample data: not so.")
@@ -67,8 +67,8 @@ fn page() -> Page {
                  with `code` in it.",
         ))
         .section(
-            Section::new("hard", "What is hard to draw")
-                .question("Does a plot survive what isn't a number?")
+            Section::new("hard", "Hard cases")
+                .question("Can a plot handle values that aren't numbers?")
                 .block(attack())
                 .block(hard())
                 .block(log_bars())
@@ -79,7 +79,7 @@ fn page() -> Page {
         )
 }
 
-/// A number between -1 and 1 that looks like chance.
+/// Returns a pseudo-random number between -1 and 1.
 fn noise(seed: usize) -> f64 {
     let mixed = (seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 29)) >> 40) as f64 / f64::from(1 << 23) - 1.0
@@ -91,7 +91,7 @@ fn fill() -> Plot {
         Axis::linear("load factor", ""),
         Axis::linear("inserts", "op/s").si().from_zero(),
     )
-    .note("Bands: the least and the greatest of nine rounds.");
+    .note("Bands: minimum and maximum of nine rounds.");
     for (index, name) in FILTERS.into_iter().enumerate() {
         let points = (1..=18).map(|step| {
             let load = f64::from(step) * 0.05;
@@ -206,14 +206,19 @@ fn hard() -> Plot {
 
 fn log_bars() -> Plot {
     let axis = Axis::log10("false-positive rate", "");
-    Plot::bars("Sample: bars by ratios, one of them zero", "workload", ["uniform", "Zipf"], axis)
-        .series(Series::new("Twiceshy").bars([1.9e-3, 0.0]))
-        .series(
-            Series::new("a filter with a name that is far too long for its place")
-                .bars([1.7e-3, 4.2e-6]),
-        )
-        .series(Series::new("cuckoo").bars([f64::NAN, 8e-2]))
-        .reference("a target with a name that is long, too", 1.0 / 512.0)
+    Plot::bars(
+        "Sample: bars on a logarithmic axis, one of them zero",
+        "workload",
+        ["uniform", "Zipf"],
+        axis,
+    )
+    .series(Series::new("Twiceshy").bars([1.9e-3, 0.0]))
+    .series(
+        Series::new("a filter with a name that is far too long for its place")
+            .bars([1.7e-3, 4.2e-6]),
+    )
+    .series(Series::new("cuckoo").bars([f64::NAN, 8e-2]))
+    .reference("a target that also has a long name", 1.0 / 512.0)
 }
 
 fn differences() -> Plot {
@@ -225,7 +230,7 @@ fn differences() -> Plot {
 
 fn one_value() -> Plot {
     Plot::lines(
-        "Sample: one value, and axes that have much to say",
+        "Sample: one value, and axes with long labels",
         Axis::log10("how many members were inserted before the measurement began", "keys"),
         Axis::linear("time between the first lookup and the last, in the worst of all rounds", "s"),
     )
@@ -258,7 +263,7 @@ fn space() -> Table {
     table
         .highlight(1, Best::Least)
         .highlight(3, Best::Greatest)
-        .note("Best in bold, or with a star.")
+        .note("Best in bold, or marked with an asterisk.")
 }
 
 fn wide_table() -> Table {

@@ -1,9 +1,10 @@
-//! Results as a page: one HTML file without scripts, fonts or anything else from elsewhere.
+//! Renders results as one self-contained HTML file, without scripts, fonts or other external
+//! resources.
 //!
 //! A [`Page`] is plain data that can be stored as JSON and rendered later. [`Page::to_html`]
-//! gives markup that is HTML and well-formed XML at once, whatever the strings are; plots are
-//! SVG, drawn twice, for wide and for narrow screens, in light and dark. [`Table::to_text`]
-//! is for the terminal.
+//! returns markup that is both HTML and well-formed XML for any strings. Plots are SVG, drawn once
+//! for wide and once for narrow screens, with light and dark colours. [`Table::to_text`] renders a
+//! table for the terminal.
 //!
 //! ```
 //! use twiceshy_report::{Axis, Block, Column, Page, Plot, Section, Series, Table};
@@ -33,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod html;
+mod markdown;
 mod markup;
 mod number;
 mod page;

@@ -1,15 +1,15 @@
-//! Writing markup that is HTML and well-formed XML at once.
+//! Writes markup that is both HTML and well-formed XML.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
-/// Markup in the making.
+/// Markup under construction.
 #[derive(Default)]
 pub(crate) struct Markup(String);
 
 impl Markup {
     /// Appends markup; strings in it must be [`Escaped`].
     pub(crate) fn put(&mut self, markup: fmt::Arguments<'_>) {
-        self.0.write_fmt(markup).expect("strings can be written to");
+        self.0.write_fmt(markup).expect("writing to a string never fails");
     }
 
     pub(crate) fn finish(self) -> String {
@@ -23,7 +23,7 @@ macro_rules! put {
 }
 pub(crate) use put;
 
-/// Text as it must be written between tags and in attributes.
+/// Text, escaped for use between tags and in attributes.
 pub(crate) struct Escaped<'a>(pub(crate) &'a str);
 
 impl Display for Escaped<'_> {
@@ -35,7 +35,7 @@ impl Display for Escaped<'_> {
                 '>' => out.write_str("&gt;")?,
                 '"' => out.write_str("&quot;")?,
                 '\t' | '\n' => out.write_char(letter)?,
-                // Neither HTML nor XML can say these.
+                // Characters that neither HTML nor XML allows.
                 '\0'..='\x1f' | '\x7f'..='\u{9f}' => out.write_char('\u{fffd}')?,
                 _ if (letter as u32) & 0xfffe == 0xfffe => out.write_char('\u{fffd}')?,
                 '\u{fdd0}'..='\u{fdef}' => out.write_char('\u{fffd}')?,
@@ -46,7 +46,7 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// Prose: paragraphs with empty lines between them, code between backticks.
+/// Writes prose: paragraphs separated by empty lines, with code between backticks.
 pub(crate) fn prose(out: &mut Markup, class: &str, text: &str) {
     let text = text.replace("\r\n", "\n");
     for paragraph in text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
@@ -56,14 +56,14 @@ pub(crate) fn prose(out: &mut Markup, class: &str, text: &str) {
     }
 }
 
-/// A line of prose.
+/// Writes one paragraph of prose.
 pub(crate) fn inline(out: &mut Markup, text: &str) {
     let mut pieces = text.split('`').peekable();
     let mut code = false;
     while let Some(piece) = pieces.next() {
         match (code, pieces.peek().is_some()) {
             (true, true) => put!(out, "<code>{}</code>", Escaped(piece)),
-            // A backtick without a partner is just that.
+            // An unpaired backtick stays as it is.
             (true, false) => put!(out, "`{}", Escaped(piece)),
             (false, _) => put!(out, "{}", Escaped(piece)),
         }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_markup_cannot_say_is_replaced() {
+    fn characters_not_allowed_in_markup_are_replaced() {
         assert_eq!(Escaped("a\0b\u{ffff}\"'").to_string(), "a\u{fffd}b\u{fffd}&quot;'");
     }
 }

@@ -1,13 +1,13 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// With so many decimals, and thousands apart.
+/// Formats a number with this many decimals and separated thousands.
 pub(crate) fn decimals(number: f64, decimals: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
     }
     let text = format!("{:.decimals$}", number.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    // What is rounded to zero has no sign.
+    // A number rounded to zero has no sign.
     let negative = number < 0.0 && text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
     let mut out = String::from(if negative { "-" } else { "" });
     for (at, digit) in whole.chars().enumerate() {
@@ -19,8 +19,8 @@ pub(crate) fn decimals(number: f64, decimals: usize) -> String {
     out + rest
 }
 
-/// With at least so many significant digits; very large and very small numbers with exactly
-/// so many, by powers of ten.
+/// Formats a number with at least this many significant digits. Very large and very small numbers
+/// get exactly this many, with a power of ten.
 pub(crate) fn significant(number: f64, digits: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
@@ -37,8 +37,8 @@ pub(crate) fn significant(number: f64, digits: usize) -> String {
     format!("{mantissa}×{}", power(10, exponent))
 }
 
-/// With at most so many significant digits, no zeros at the end, but all digits of a whole
-/// number.
+/// Formats a number with at most this many significant digits, without trailing zeros, but with all
+/// digits of an integer.
 pub(crate) fn short(number: f64, digits: usize) -> String {
     let text = significant(number, digits);
     let (mantissa, rest) = text.split_at(text.find('×').unwrap_or(text.len()));
@@ -49,13 +49,13 @@ pub(crate) fn short(number: f64, digits: usize) -> String {
     text
 }
 
-/// With a prefix for thousands or thousandths, in at most so many digits.
+/// Formats a number with an SI prefix and at most this many digits.
 pub(crate) fn prefixed(number: f64, digits: usize) -> String {
     let (factor, prefix) = prefix(number);
     short(number / factor, digits) + prefix
 }
 
-/// The prefix that suits a number, and how much it stands for.
+/// Returns the factor and name of the SI prefix that suits a number.
 pub(crate) fn prefix(number: f64) -> (f64, &'static str) {
     const PREFIXES: [(f64, &str); 8] = [
         (1e12, "T"),
@@ -70,19 +70,19 @@ pub(crate) fn prefix(number: f64) -> (f64, &'static str) {
     if number == 0.0 || !number.is_finite() {
         return (1.0, "");
     }
-    // What is a rounding error below a prefix still gets it.
+    // A number that misses a prefix only by a rounding error still gets it.
     let fits = |factor: f64| number.abs() >= factor * (1.0 - 1e-9);
     PREFIXES.into_iter().find(|(factor, _)| fits(*factor)).unwrap_or(PREFIXES[7])
 }
 
-/// A power, such as 10⁻³.
+/// Formats a power, such as 10⁻³.
 pub(crate) fn power(base: u32, exponent: i32) -> String {
     let raised = |letter| match letter {
         '-' => '⁻',
         '1' => '¹',
         '2' => '²',
         '3' => '³',
-        // The other raised digits are in order.
+        // The other superscript digits are consecutive.
         digit => char::from_u32(digit as u32 - '0' as u32 + '⁰' as u32).unwrap_or(digit),
     };
     format!("{base}{}", exponent.to_string().chars().map(raised).collect::<String>())
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_apart_and_zero_has_no_sign() {
+    fn thousands_are_separated_and_zero_has_no_sign() {
         assert_eq!(decimals(1_234_567.891, 2), "1,234,567.89");
         assert_eq!(decimals(-1234.0, 0), "-1,234");
         assert_eq!(decimals(-0.001, 2), "0.00");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn short_numbers_have_no_zeros_behind() {
+    fn short_numbers_have_no_trailing_zeros() {
         assert_eq!(short(0.5, 6), "0.5");
         assert_eq!(short(100.0, 3), "100");
         assert_eq!(short(2.5e20, 6), "2.5×10²⁰");

@@ -1,4 +1,4 @@
-//! What a page is made of.
+//! Pages and their parts.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,21 @@ use crate::{Plot, Table};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Page {
-    /// The heading, and the name of the browser's tab.
+    /// The heading, also shown in the browser's tab.
     pub title: String,
-    /// What the page is about; prose, see [`Block::Text`].
+    /// The introduction; prose, see [`Block::Text`].
     pub lead: String,
-    /// What the results depend on: names and values, such as the CPU and the commit.
+    /// Names and values of what the results depend on, such as the CPU and the commit.
     pub facts: Vec<(String, String)>,
     /// The experiments. Three or more get a table of contents.
     pub sections: Vec<Section>,
 }
 
-/// One experiment: a question, its answer, and the evidence. Empty texts are left out.
+/// One experiment: a question, its answer, and the evidence. Empty texts are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Section {
-    /// The name in the page's address: `page.html#id`.
+    /// The fragment in the page's address: `page.html#id`.
     pub id: String,
     /// The heading.
     pub title: String,
@@ -30,35 +30,35 @@ pub struct Section {
     pub question: String,
     /// What the paper claims.
     pub paper: String,
-    /// What was seen here.
+    /// What was measured here.
     pub seen: String,
-    /// How the two compare.
+    /// How the measurement compares with the claim.
     pub verdict: Option<Verdict>,
-    /// The command that does it again.
+    /// The command that reproduces it.
     pub command: String,
-    /// Plots, tables and remarks, in order.
+    /// Plots, tables and text, in order.
     pub blocks: Vec<Block>,
 }
 
-/// How a claim fared.
+/// The verdict on a paper's claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// What was claimed was seen.
+    /// The results confirm the claim.
     Confirmed,
-    /// Some of it was.
+    /// The results confirm a part of the claim.
     Partly,
-    /// Something else was.
+    /// The results contradict the claim.
     Refuted,
-    /// The results can't tell.
+    /// The results are inconclusive.
     Open,
 }
 
 impl Verdict {
-    /// All, from the best.
+    /// All verdicts, best first.
     pub(crate) const ALL: [Self; 4] = [Self::Confirmed, Self::Partly, Self::Refuted, Self::Open];
 
-    /// As people read it.
+    /// Returns the verdict in words.
     pub fn word(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",
@@ -73,7 +73,7 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
-    /// Prose: paragraphs with empty lines between them, code between backticks.
+    /// Prose: paragraphs separated by empty lines, with code between backticks.
     Text(String),
     /// A table.
     Table(Table),
@@ -82,12 +82,12 @@ pub enum Block {
 }
 
 impl Page {
-    /// An empty page.
+    /// Creates an empty page.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// Says what the page is about.
+    /// Sets the introduction.
     #[must_use]
     pub fn lead(mut self, lead: impl Into<String>) -> Self {
         self.lead = lead.into();
@@ -108,12 +108,12 @@ impl Page {
         self
     }
 
-    /// The page as one HTML document, which is also well-formed XML.
+    /// Renders the page as one HTML document, which is also well-formed XML.
     pub fn to_html(&self) -> String {
         crate::html::page(self)
     }
 
-    /// All plots, in order.
+    /// Iterates over all plots, in order.
     pub(crate) fn plots(&self) -> impl Iterator<Item = &Plot> {
         self.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
             Block::Plot(plot) => Some(plot),
@@ -123,40 +123,40 @@ impl Page {
 }
 
 impl Section {
-    /// A section without evidence yet.
+    /// Creates a section without evidence.
     pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
         Self { id: id.into(), title: title.into(), ..Self::default() }
     }
 
-    /// Says what the experiment asks.
+    /// Sets what the experiment asks.
     #[must_use]
     pub fn question(mut self, question: impl Into<String>) -> Self {
         self.question = question.into();
         self
     }
 
-    /// Says what the paper claims.
+    /// Sets what the paper claims.
     #[must_use]
     pub fn paper(mut self, claim: impl Into<String>) -> Self {
         self.paper = claim.into();
         self
     }
 
-    /// Says what was seen.
+    /// Sets what was measured.
     #[must_use]
     pub fn seen(mut self, seen: impl Into<String>) -> Self {
         self.seen = seen.into();
         self
     }
 
-    /// Judges the claim.
+    /// Sets the verdict on the claim.
     #[must_use]
     pub fn verdict(mut self, verdict: Verdict) -> Self {
         self.verdict = Some(verdict);
         self
     }
 
-    /// Says how to do it again.
+    /// Sets the command that reproduces it.
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();

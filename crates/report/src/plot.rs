@@ -1,4 +1,4 @@
-//! Plots: data, and what it means.
+//! Plots and their data.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -6,21 +6,21 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Plot {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// A remark, shown below; may be empty.
+    /// A note, shown below; may be empty.
     pub note: String,
     /// How it is drawn.
     pub kind: Kind,
-    /// The axis of what was varied.
+    /// The axis of the independent variable.
     pub x: Axis,
-    /// The axis of what was measured.
+    /// The axis of the measured values.
     pub y: Axis,
-    /// What was measured. A name looks the same in all plots of a page.
+    /// The measured values. Series with the same name look the same in all plots of a page.
     pub series: Vec<Series>,
-    /// Values to compare with: a target, a limit.
+    /// Values to compare with, such as a target or a limit.
     pub references: Vec<Reference>,
-    /// Named stretches of `x`, in order; bars have none.
+    /// Named intervals of `x`, in order; not used by bars.
     pub phases: Vec<Phase>,
 }
 
@@ -28,14 +28,14 @@ pub struct Plot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Points, joined in the order given.
+    /// Points, connected in the given order.
     #[default]
     Lines,
     /// Values that hold until the next point.
     Steps,
-    /// Points.
+    /// Unconnected points.
     Points,
-    /// Bars in groups, one group for each category of `x`; they lie, so that names have room.
+    /// Horizontal bars in groups, one group per category of `x`.
     Bars,
 }
 
@@ -43,35 +43,35 @@ pub enum Kind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Axis {
-    /// What is along it.
+    /// The name of the variable.
     pub label: String,
-    /// What its numbers count; may be empty.
+    /// The unit; may be empty.
     pub unit: String,
-    /// How values are laid out.
+    /// The scale.
     pub scale: Scale,
-    /// Whether it shows zero even if no value is near. Bars always begin there, if they can.
+    /// Whether to show zero even if no value is near it. Bars start at zero whenever possible.
     pub zero: bool,
-    /// Whether the unit takes prefixes: 5,000,000 op/s are 5 Mop/s.
+    /// Whether the unit takes SI prefixes: 5,000,000 op/s are 5 Mop/s.
     pub si: bool,
-    /// Whether the ticks of a linear axis are whole: there is no half a thread.
+    /// Whether the ticks of a linear axis are integers, as for a number of threads.
     pub whole: bool,
-    /// The names of 0, 1, 2…, for bars.
+    /// Names of the values 0, 1, 2…, for bars.
     pub categories: Vec<String>,
 }
 
-/// How values are laid out along an axis.
+/// The scale of an axis.
 ///
-/// A logarithmic axis shows a zero at its foot, apart from the rest; it has no place for
-/// what is negative.
+/// A logarithmic axis shows zero at its end, separated from the rest, and can't show negative
+/// values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Equal distances are equal differences.
+    /// Equal distances stand for equal differences.
     #[default]
     Linear,
-    /// Equal distances are equal ratios; ticks at powers of ten.
+    /// Equal distances stand for equal ratios; ticks at powers of ten.
     Log10,
-    /// Equal distances are equal ratios; ticks at powers of two.
+    /// Equal distances stand for equal ratios; ticks at powers of two.
     Log2,
 }
 
@@ -79,47 +79,47 @@ pub enum Scale {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Series {
-    /// What was measured.
+    /// The series' name.
     pub name: String,
-    /// The results.
+    /// The points.
     pub points: Vec<Point>,
 }
 
-/// A result. What isn't finite isn't drawn, but the plot says so.
+/// A measured value. Values that aren't finite are not drawn; a note below the plot counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// What was varied; for bars, the index of the category.
+    /// The independent variable; for bars, the index of the category.
     #[serde(deserialize_with = "number_or_null")]
     pub x: f64,
-    /// What was measured.
+    /// The measured value.
     #[serde(deserialize_with = "number_or_null")]
     pub y: f64,
-    /// The least and the greatest of several rounds.
+    /// Minimum and maximum over several rounds.
     #[serde(default, deserialize_with = "numbers_or_null")]
     pub spread: Option<(f64, f64)>,
 }
 
-/// A value to compare with, drawn across the plot.
+/// A value to compare with, drawn as a line across the plot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// What it is.
+    /// The label.
     pub label: String,
-    /// Where it is, along `y`.
+    /// The value on the `y` axis.
     #[serde(deserialize_with = "number_or_null")]
     pub y: f64,
 }
 
-/// A stretch of `x`, up to the next one, in which something was different.
+/// A named interval of `x`, up to the next phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// What it was.
+    /// The label.
     pub label: String,
-    /// Where it begins, along `x`.
+    /// The start on the `x` axis.
     #[serde(deserialize_with = "number_or_null")]
     pub from: f64,
 }
 
-/// JSON has no word for what is no number, and writes `null`.
+/// Reads a number, or NaN for `null`: JSON can't represent numbers that aren't finite.
 fn number_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<f64, D::Error> {
     Option::deserialize(input).map(|number: Option<f64>| number.unwrap_or(f64::NAN))
 }
@@ -134,22 +134,22 @@ impl Plot {
         Self { title: title.into(), kind, x, y, ..Self::default() }
     }
 
-    /// A plot of curves.
+    /// Creates a plot of curves.
     pub fn lines(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self::new(Kind::Lines, title, x, y)
     }
 
-    /// A plot of values that hold until the next point.
+    /// Creates a plot of values that hold until the next point.
     pub fn steps(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self::new(Kind::Steps, title, x, y)
     }
 
-    /// A plot of points.
+    /// Creates a plot of points.
     pub fn points(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self::new(Kind::Points, title, x, y)
     }
 
-    /// A plot of bars, a group for each category.
+    /// Creates a plot of bars, one group per category.
     pub fn bars<C: Into<String>>(
         title: impl Into<String>,
         label: impl Into<String>,
@@ -161,7 +161,7 @@ impl Plot {
         Self::new(Kind::Bars, title, x, y)
     }
 
-    /// The name of a group of bars, if `x` is one that has a name.
+    /// Returns the name of a group of bars, if `x` has one.
     pub(crate) fn category(&self, x: f64) -> Option<&str> {
         let index = (self.kind == Kind::Bars && x >= 0.0 && x.fract() == 0.0).then_some(x as usize);
         self.x.categories.get(index?).map(String::as_str)
@@ -181,14 +181,14 @@ impl Plot {
         self
     }
 
-    /// Adds a phase, which ends the one before.
+    /// Adds a phase, which ends the previous one.
     #[must_use]
     pub fn phase(mut self, label: impl Into<String>, from: f64) -> Self {
         self.phases.push(Phase { label: label.into(), from });
         self
     }
 
-    /// Adds a remark.
+    /// Sets the note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
@@ -201,36 +201,36 @@ impl Axis {
         Self { label: label.into(), unit: unit.into(), scale, ..Self::default() }
     }
 
-    /// A linear axis.
+    /// Creates a linear axis.
     pub fn linear(label: impl Into<String>, unit: impl Into<String>) -> Self {
         Self::new(Scale::Linear, label, unit)
     }
 
-    /// A logarithmic axis with ticks at powers of ten.
+    /// Creates a logarithmic axis with ticks at powers of ten.
     pub fn log10(label: impl Into<String>, unit: impl Into<String>) -> Self {
         Self::new(Scale::Log10, label, unit)
     }
 
-    /// A logarithmic axis with ticks at powers of two.
+    /// Creates a logarithmic axis with ticks at powers of two.
     pub fn log2(label: impl Into<String>, unit: impl Into<String>) -> Self {
         Self::new(Scale::Log2, label, unit)
     }
 
-    /// Shows zero.
+    /// Always shows zero.
     #[must_use]
     pub fn from_zero(mut self) -> Self {
         self.zero = true;
         self
     }
 
-    /// Has no ticks but whole ones, if it is linear.
+    /// Places ticks only at integers, if the axis is linear.
     #[must_use]
     pub fn whole(mut self) -> Self {
         self.whole = true;
         self
     }
 
-    /// Gives the unit a prefix: k, M, G, m, µ, n.
+    /// Gives the unit an SI prefix: k, M, G, m, µ, n.
     #[must_use]
     pub fn si(mut self) -> Self {
         self.si = true;
@@ -239,7 +239,7 @@ impl Axis {
 }
 
 impl Series {
-    /// A series without points yet.
+    /// Creates a series without points.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), points: Vec::new() }
     }
@@ -251,7 +251,7 @@ impl Series {
         self
     }
 
-    /// Adds a bar for each category, in their order.
+    /// Adds one bar per category, in order.
     #[must_use]
     pub fn bars(self, values: impl IntoIterator<Item = f64>) -> Self {
         let values = values.into_iter().enumerate();
@@ -260,12 +260,12 @@ impl Series {
 }
 
 impl Point {
-    /// A result of one round.
+    /// Creates a point without a spread.
     pub fn new(x: f64, y: f64) -> Self {
         Self { x, y, spread: None }
     }
 
-    /// Says how far the rounds were apart.
+    /// Sets the minimum and maximum over several rounds.
     #[must_use]
     pub fn spread(mut self, least: f64, greatest: f64) -> Self {
         self.spread = Some((least, greatest));
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_survives_json() {
+    fn non_finite_numbers_become_nan_in_json() {
         let point = Point::new(f64::INFINITY, 1.0).spread(f64::NAN, 2.0);
         let json = serde_json::to_string(&point).unwrap();
         assert_eq!(json, r#"{"x":null,"y":1.0,"spread":[null,2.0]}"#);

@@ -1,4 +1,4 @@
-//! Tables: data, and how their cells are written.
+//! Tables and their cells.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,50 +8,50 @@ use crate::number;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// The columns. Cells beyond them are shown in nameless ones.
+    /// The columns. Cells beyond them are shown in columns without a name.
     pub columns: Vec<Column>,
-    /// The rows; a short one ends with empty cells.
+    /// The rows; short ones are filled with empty cells.
     pub rows: Vec<Vec<Cell>>,
-    /// Remarks, shown below.
+    /// Notes, shown below.
     pub notes: Vec<String>,
-    /// Row and column of the cells that stand out.
+    /// Rows and columns of highlighted cells.
     pub highlights: Vec<(usize, usize)>,
 }
 
-/// A column: what it is called, and how its numbers are written.
+/// A column and its number format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Column {
-    /// What it is called.
+    /// The heading.
     pub name: String,
-    /// What its numbers count; may be empty.
+    /// The unit; may be empty.
     pub unit: String,
-    /// How its numbers are written.
+    /// The number format.
     pub format: Format,
 }
 
-/// How the numbers of a column are written. Numbers stand right, text stands left.
+/// The number format of a column. Numbers are right-aligned, text is left-aligned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// A column of text; numbers in it are written as exactly as six digits can.
+    /// Text; numbers are written in six digits.
     #[default]
     Text,
-    /// With so many decimals.
+    /// This many decimals.
     Decimals(u8),
-    /// With at least so many significant digits; by powers of ten where that is shorter.
+    /// At least this many significant digits, or a power of ten if that is shorter.
     Significant(u8),
-    /// A fraction, in percent with so many decimals.
+    /// A fraction in percent, with this many decimals.
     Percent(u8),
 }
 
-/// What a cell contains.
+/// The content of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Nothing was measured.
+    /// No value.
     #[default]
     Empty,
     /// A number.
@@ -60,17 +60,17 @@ pub enum Cell {
     Text(String),
 }
 
-/// Which number of a column is the best.
+/// Which number of a column is best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Best {
-    /// The least.
+    /// The smallest.
     Least,
-    /// The greatest.
+    /// The largest.
     Greatest,
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
@@ -89,14 +89,14 @@ impl Table {
         self
     }
 
-    /// Adds a remark.
+    /// Adds a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// Makes the best numbers of a column stand out, all that are equal.
+    /// Highlights the best number of a column, and all equal to it.
     #[must_use]
     pub fn highlight(mut self, column: usize, best: Best) -> Self {
         let number = |row: &Vec<Cell>| match row.get(column) {
@@ -114,17 +114,17 @@ impl Table {
         self
     }
 
-    /// How many columns there are, the nameless ones included.
+    /// Returns the number of columns, including those without a name.
     pub(crate) fn width(&self) -> usize {
         self.rows.iter().map(Vec::len).fold(self.columns.len(), usize::max)
     }
 
-    /// The column at a place; a nameless one beyond the last.
+    /// Returns a column; beyond the last, one without a name.
     pub(crate) fn column(&self, column: usize) -> Column {
         self.columns.get(column).cloned().unwrap_or_default()
     }
 
-    /// What a cell says.
+    /// Returns the text of a cell.
     pub(crate) fn shown(&self, row: usize, column: usize) -> String {
         let format = self.columns.get(column).map_or(Format::Text, |column| column.format);
         match self.rows[row].get(column) {
@@ -136,22 +136,22 @@ impl Table {
 }
 
 impl Column {
-    /// A column of text.
+    /// Creates a column of text.
     pub fn text(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// A column of numbers.
+    /// Creates a column of numbers.
     pub fn number(name: impl Into<String>, unit: impl Into<String>, format: Format) -> Self {
         Self { name: name.into(), unit: unit.into(), format }
     }
 
-    /// A column of numbers with so many decimals.
+    /// Creates a column of numbers with this many decimals.
     pub fn decimals(name: impl Into<String>, unit: impl Into<String>, decimals: u8) -> Self {
         Self::number(name, unit, Format::Decimals(decimals))
     }
 
-    /// A column of fractions, shown in percent.
+    /// Creates a column of fractions, shown in percent.
     pub fn percent(name: impl Into<String>, decimals: u8) -> Self {
         Self::number(name, "", Format::Percent(decimals))
     }

@@ -1,12 +1,12 @@
-//! Tables as text.
+//! Renders tables as text.
 
 use crate::{Format, Table};
 
 const GAP: usize = 2;
 
 impl Table {
-    /// The table for a terminal of that width: columns that don't fit follow below, with the
-    /// first column again. Letters are taken to be equally wide.
+    /// Renders the table for a terminal of this width. Columns that don't fit follow below, with
+    /// the first column repeated. Assumes that all characters have the same width.
     pub fn to_text(&self, width: usize) -> String {
         let columns: Vec<_> = (0..self.width()).map(|column| Lines::of(self, column)).collect();
         let mut out = String::new();
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-/// A column: name, unit, a rule, and the cells.
+/// The cells of a column: name, unit, a rule, and the values.
 struct Lines {
     cells: Vec<String>,
     width: usize,
@@ -85,7 +85,7 @@ fn write(columns: &[&Lines], out: &mut String) {
     }
 }
 
-/// Text on one line, without what would move the cursor.
+/// Replaces control characters, so that the text stays on one line.
 fn line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
@@ -124,7 +124,7 @@ cuckoo filter   9,876,543
     }
 
     #[test]
-    fn what_does_not_fit_follows_below() {
+    fn columns_that_do_not_fit_follow_below() {
         let text = sample().to_text(30);
         assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
         assert_eq!(text.matches("cuckoo filter").count(), 2);

@@ -1,19 +1,18 @@
-//! Where an axis has its ticks: at round values that cover the range.
+//! Chooses the ticks of an axis: round values that cover the range.
 
 use crate::{Scale, number};
 
-/// Values further from zero aren't drawn, and such that are nearer are zero: so that nothing
-/// here overflows.
+/// Values beyond these limits aren't drawn or count as zero, so that nothing here overflows.
 pub(crate) const LARGEST: f64 = 1e150;
 const SMALLEST: f64 = 1e-150;
 
-/// Whether a value has a place on an axis; zero has one on a logarithmic axis, too.
+/// Returns whether a value fits on an axis; zero also fits on a logarithmic one.
 pub(crate) fn has_place(value: f64, scale: Scale) -> bool {
     value.abs() <= LARGEST && (scale == Scale::Linear || value >= SMALLEST || value == 0.0)
 }
 
-/// 3 to `at_most` round values, of which the first and the last enclose the range; at least
-/// five must be allowed. Those of a logarithmic axis are positive if `low` is.
+/// Returns 3 to `at_most` round values that enclose the range; `at_most` must be at least 5. On a
+/// logarithmic axis they are positive if `low` is.
 pub(crate) fn ticks(low: f64, high: f64, scale: Scale, at_most: usize) -> Vec<f64> {
     debug_assert!(low <= high && at_most >= 5);
     match scale {
@@ -23,13 +22,12 @@ pub(crate) fn ticks(low: f64, high: f64, scale: Scale, at_most: usize) -> Vec<f6
     }
 }
 
-/// The same for a linear axis of what can only be counted: whole values, of which there may be but
-/// two.
+/// Returns integer ticks for a linear axis of counts; there may be only two.
 pub(crate) fn whole_ticks(low: f64, high: f64, at_most: usize) -> Vec<f64> {
     linear(low, high, at_most, 0)
 }
 
-/// Ticks whose distance has at least this power of ten.
+/// Returns ticks whose distance is at least 10^`least`.
 fn linear(low: f64, high: f64, at_most: usize, least: i32) -> Vec<f64> {
     let (low, high) = widened(low, high);
     let mut exponent = (((high - low) / at_most as f64).log10().floor() as i32).max(least);
@@ -45,7 +43,7 @@ fn linear(low: f64, high: f64, at_most: usize, least: i32) -> Vec<f64> {
     }
 }
 
-/// A range whose ends are apart, also for floating-point numbers.
+/// Widens a range until its ends are distinct floating-point numbers.
 fn widened(low: f64, high: f64) -> (f64, f64) {
     let size = low.abs().max(high.abs());
     if size < SMALLEST {
@@ -73,7 +71,7 @@ impl Step {
         self.scaled(tick as f64 * self.round)
     }
 
-    /// Negative powers of ten aren't exact, so it divides by positive ones.
+    /// Divides by positive powers of ten, since negative ones aren't exact.
     fn scaled(self, value: f64) -> f64 {
         if self.exponent < 0 {
             value / 10f64.powi(-self.exponent)
@@ -104,7 +102,7 @@ fn log2(low: f64, high: f64, at_most: usize) -> Vec<f64> {
     powers(2.0, first, last.max(first + 2), at_most)
 }
 
-/// Every power, or every second, or third…
+/// Returns every power of the base, or every second, third….
 fn powers(base: f64, first: i32, last: i32, at_most: usize) -> Vec<f64> {
     let mut stride = 1;
     loop {
@@ -127,7 +125,7 @@ fn exponent_above(value: f64, base: f64) -> i32 {
     if base.powi(guess) >= value { guess } else { guess + 1 }
 }
 
-/// What is written at the ticks of a logarithmic axis.
+/// Returns the labels of the ticks of a logarithmic axis.
 pub(crate) fn log_labels(ticks: &[f64], scale: Scale, si: bool) -> Vec<String> {
     let far = ticks.iter().any(|tick| *tick > 1e4 || *tick < 1e-3);
     let label = |tick: f64| match scale {
@@ -145,16 +143,16 @@ pub(crate) fn log_labels(ticks: &[f64], scale: Scale, si: bool) -> Vec<String> {
     ticks.iter().map(|tick| label(*tick)).collect()
 }
 
-/// What is written at the ticks of a linear axis: all with as many decimals as they need.
+/// Returns the labels of the ticks of a linear axis, all with as many decimals as needed.
 pub(crate) fn linear_labels(ticks: &[f64]) -> Vec<String> {
     let step = ticks.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    let told_apart = |decimals: i32| {
+    let is_exact = |decimals: i32| {
         ticks.iter().all(|tick| {
             let factor = 10f64.powi(decimals);
             ((tick * factor).round() / factor - tick).abs() < step * 1e-3
         })
     };
-    let decimals = (0..12).find(|decimals| told_apart(*decimals)).unwrap_or(12);
+    let decimals = (0..12).find(|decimals| is_exact(*decimals)).unwrap_or(12);
     ticks.iter().map(|tick| number::decimals(*tick, decimals as usize)).collect()
 }
 
@@ -169,7 +167,7 @@ mod tests {
         let shown = format!("{low}..{high} {scale:?}: {ticks:?}");
         assert!((3..=at_most).contains(&ticks.len()), "{shown}");
         assert!(ticks.is_sorted_by(|a, b| a < b), "{shown}");
-        // A tick may be a rounding error off, and what is next to nothing is zero.
+        // A tick may be off by a rounding error, and tiny values count as zero.
         let error = 1e-9 * low.abs().max(high.abs()) + SMALLEST;
         assert!(ticks[0] <= low + error && high <= ticks[ticks.len() - 1] + error, "{shown}");
         assert!(scale == Scale::Linear || ticks[0] > 0.0, "{shown}");
@@ -212,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn linear_ticks_are_nice(a in -1e6..1e6f64, b in -1e6..1e6f64) {
+        fn linear_ticks_have_round_steps(a in -1e6..1e6f64, b in -1e6..1e6f64) {
             let ticks = ticks(a.min(b), a.max(b), Scale::Linear, 8);
             let step = ticks[1] - ticks[0];
             let round = step / 10f64.powf((step * 1.000_001).log10().floor());

@@ -1,10 +1,10 @@
-//! A small page, compared with the one that was looked at.
+//! Compares a small page with a recorded one.
 
 use twiceshy_report::{Axis, Column, Page, Plot, Point, Section, Series, Table, Verdict};
 
-/// After a deliberate change, look at the page, then write it anew with `BLESS=1`.
+/// After an intended change, look at the page, then record it again with `BLESS=1`.
 #[test]
-fn a_small_page_is_as_recorded() {
+fn small_page_matches_recording() {
     let plot = Plot::lines(
         "Inserts",
         Axis::linear("load factor", ""),
@@ -32,7 +32,7 @@ fn a_small_page_is_as_recorded() {
         .block(bars)
         .block(table);
     let html = Page::new("Small").fact("CPU", "any").section(section).to_html();
-    // The style sheet is a file of its own.
+    // The style sheet is a separate file.
     let (before, rest) = html.split_once("<style>").unwrap();
     let (_, after) = rest.split_once("</style>").unwrap();
     let seen = format!("{before}<style></style>{after}");

@@ -1,4 +1,4 @@
-//! Whatever a page contains, it is well-formed, and nothing panics.
+//! Any page is well-formed, and nothing panics.
 
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
@@ -111,7 +111,7 @@ fn page() -> impl Strategy<Value = Page> {
         .prop_map(|(title, lead, facts, sections)| Page { title, lead, facts, sections })
 }
 
-/// Parses as strictly as XML is, which knows no script and no unclosed tag.
+/// Parses as XML, which allows no unclosed tags.
 fn parse(html: &str) -> Document<'_> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     Document::parse_with_options(html, options).unwrap_or_else(|error| panic!("{error}:\n{html}"))
@@ -138,10 +138,10 @@ proptest! {
     }
 
     #[test]
-    fn a_page_survives_json(page in page()) {
+    fn page_round_trips_through_json(page in page()) {
         let json = serde_json::to_string(&page).unwrap();
         let read: Page = serde_json::from_str(&json).unwrap();
-        // What isn't finite comes back as no number, which is drawn as little.
+        // Non-finite numbers come back as NaN, which isn't drawn either.
         prop_assert_eq!(serde_json::to_string(&read).unwrap(), json);
         prop_assert!(parse(&read.to_html()).root().has_children());
     }

@@ -1,5 +1,5 @@
-//! A table of `SQLite` behind a guard. A column with the first 8 bytes of each key's hash, and an
-//! index of it: that is all that a repair needs, in this or any other SQL database.
+//! A guard in front of an `SQLite` table. A repair needs only a column with the first 8 bytes of
+//! each key's hash, and an index on that column. The same works with any other SQL database.
 //!
 //! `cargo run --release -p twiceshy-store --example sqlite`
 
@@ -12,7 +12,7 @@ use twiceshy_store::{Guard, GuardBuilder, Guarded, hash_column};
 
 struct Users {
     connection: Connection,
-    /// SQL queries made.
+    /// Number of SQL queries made so far.
     queries: Cell<u64>,
 }
 
@@ -27,7 +27,8 @@ impl Users {
         Ok(Self { connection, queries: Cell::new(0) })
     }
 
-    /// Hashes that are kept need a secret that is kept.
+    /// Returns the stored secret, or generates and stores one. The table stores hashes, so the
+    /// secret that made them must be stored, too.
     fn secret(&self) -> Result<Secret, Box<dyn Error>> {
         let kept = self.connection.query_row("SELECT bytes FROM secret", [], |row| row.get(0));
         if let Some(bytes) = kept.optional()? {
@@ -83,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let name = |number: u32| format!("user {number}");
     let stranger = |number: u32| format!("stranger {number}");
 
-    // In one transaction, which is not committed unless all are in the filter.
+    // Insert all names in one transaction, which commits only after all of them are in the filter.
     let names: Vec<String> = (0..USERS).map(name).collect();
     guard.insert_many(&names, |users| {
         let transaction = users.connection.unchecked_transaction()?;
@@ -115,7 +116,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("the same strangers again: {second} SQL queries");
     assert_eq!(second, 0);
 
-    // Members that come and go bring no mistake back.
+    // Removing and inserting members doesn't bring back repaired mistakes.
     for (number, name) in (0..).zip(&names).take(2000) {
         assert!(guard.remove(name, |users| Ok(users.delete(name)?))?);
         let hash = guard.hash(name);
@@ -126,7 +127,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(third, 2 * (guard.stats().false_positives - stats.false_positives));
     assert_eq!(guard.stats().repeated_false_positives, 0);
 
-    // The secret and the hashes are in the database: another guard finds all.
+    // The secret and the hashes are in the database, so a new guard finds all keys.
     let again = builder().build(guard.into_database())?;
     for (number, name) in (0..).zip(&names) {
         assert_eq!(again.get(name)?, Some(number % 100));

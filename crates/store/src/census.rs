@@ -1,11 +1,11 @@
-//! Whether two sets of members are the same, without keeping either.
+//! Comparing two sets of members without storing either.
 
 use std::iter::Sum;
 use std::ops::Add;
 use twiceshy::Hash;
 
-/// How many members there are, and the sum of their hashes. As these are keyed, sets that differ
-/// have the same sum with a chance of 2^-128, whatever they are.
+/// The number of members, and the sum of their hashes. Hashes are keyed, so different sets have the
+/// same sum with probability 2^-128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Census {
     pub(crate) members: u64,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_does_not_matter_and_every_member_does() {
+    fn census_ignores_order_and_notices_every_member() {
         let census = |hashes: &[u128]| hashes.iter().map(|&hash| Hash::from_u128(hash)).sum();
         let all: Census = census(&[5, u128::MAX, 7]);
         assert_eq!(all, census(&[7, 5, u128::MAX]));

@@ -1,30 +1,30 @@
-//! How much is written at once.
+//! Cutting long inputs into chunks.
 
 use crate::error::Result;
 use std::mem;
 
-/// So many pairs, or fewer if they have so many bytes.
+/// The largest size of a chunk: a number of items, or a number of bytes, whichever is reached first.
 pub(crate) struct Chunk {
-    pub(crate) pairs: usize,
+    pub(crate) items: usize,
     pub(crate) bytes: usize,
 }
 
-/// What one batch has.
-pub(crate) const WRITTEN: Chunk = Chunk { pairs: 1 << 10, bytes: 4 << 20 };
+/// The size of one batch.
+pub(crate) const BATCH: Chunk = Chunk { items: 1 << 10, bytes: 4 << 20 };
 
 impl Chunk {
-    /// Does something with all pairs, chunk by chunk; `bytes` says how long each is.
-    pub(crate) fn of<T>(
+    /// Calls `work` with all items, chunk by chunk. `bytes` returns the length of an item.
+    pub(crate) fn for_each<T>(
         &self,
-        pairs: impl IntoIterator<Item = T>,
+        items: impl IntoIterator<Item = T>,
         bytes: impl Fn(&T) -> usize,
         mut work: impl FnMut(Vec<T>) -> Result<()>,
     ) -> Result<()> {
         let (mut chunk, mut sum) = (Vec::new(), 0);
-        for pair in pairs {
-            sum += bytes(&pair);
-            chunk.push(pair);
-            if chunk.len() >= self.pairs || sum >= self.bytes {
+        for item in items {
+            sum += bytes(&item);
+            chunk.push(item);
+            if chunk.len() >= self.items || sum >= self.bytes {
                 work(mem::take(&mut chunk))?;
                 sum = 0;
             }
@@ -38,14 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_have_so_many_pairs_or_so_many_bytes() {
+    fn chunk_ends_at_its_limit_of_items_or_bytes() {
         let chunks = |lengths: &[usize]| {
             let mut chunks = Vec::new();
             let note = |chunk: Vec<&usize>| {
                 chunks.push(chunk.len());
                 Ok(())
             };
-            Chunk { pairs: 3, bytes: 10 }.of(lengths, |&&length| length, note).unwrap();
+            Chunk { items: 3, bytes: 10 }.for_each(lengths, |&&length| length, note).unwrap();
             chunks
         };
         assert_eq!(chunks(&[]), []);

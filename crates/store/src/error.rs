@@ -1,60 +1,62 @@
-//! What can go wrong.
+//! Errors of stores.
 
-use crate::backend::{BackendError, MAX_KEY_BYTES};
-use crate::layout::{self, Layout};
-use crate::lists::List;
+use crate::backend::BackendError;
+use crate::kind::{Layout, List, MAX_USER_KEY_BYTES};
 use std::path::PathBuf;
-use twiceshy::{AdaptError, BuildError, EntropyError, InsertError, SnapshotError};
+use twiceshy::{
+    error::{AdaptError, BuildError, EntropyError, InsertError},
+    snapshot::SnapshotError,
+};
 
 /// Why an operation of a store failed.
 ///
-/// No error loses what was acknowledged before. After a [`Backend`](Self::Backend) error, the batch
-/// of a failed write is there as a whole or not at all, and only reopening the store tells (see
-/// [`Backend`](crate::Backend)). After any other error, nothing was written.
+/// No error loses a write that was acknowledged before. After a [`Backend`](Self::Backend) error, the
+/// batch of a failed write is there as a whole or not at all, and only reopening the store tells which
+/// (see [`Backend`](crate::Backend)). After any other error, nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The backend failed.
     #[error(transparent)]
     Backend(BackendError),
-    /// There is no store, and none was to be [created](crate::Options::create).
+    /// There is no store, and the options say not to [create](crate::OpenOptions::create) one.
     #[error("there is no store")]
     Missing,
-    /// A new store was to be created in a directory that holds something else.
+    /// A new store can't be created in a directory that holds other files.
     #[error("{} is not empty and holds no store; choose a new or an empty directory", path.display())]
     Foreign {
         /// The directory.
         path: PathBuf,
     },
-    /// Not all shards of the filter are built.
+    /// Some shards of the filter are not built yet.
     #[error(
-        "the filter is incomplete; wait until the store is ready, and if that fails, scrub the \
-         store or open it again"
+        "the filter is incomplete; wait until the store is ready, and if that fails, rebuild the \
+         filter or open the store again"
     )]
     Unready,
-    /// The store was closed and all its data is safe, but the filter could not be saved. The next
-    /// open builds it again.
-    #[error("all data is safe, but the filter can't be saved; the next open builds it again")]
+    /// The store was closed and all data is safe, but the filter could not be saved. The next open
+    /// rebuilds it.
+    #[error("all data is safe, but the filter can't be saved; the next open rebuilds it")]
     FilterNotSaved {
         /// Why it could not be saved.
         source: Box<StoreError>,
     },
-    /// The key can't be stored.
-    #[error("a key of {bytes} bytes is too long, the limit is {}", longest_key())]
+    /// The key is too long.
+    #[error("a key of {bytes} bytes is too long, the limit is {MAX_USER_KEY_BYTES}")]
     KeyTooLong {
-        /// Its length.
+        /// The key's length.
         bytes: usize,
     },
-    /// A key of a store of ranges isn't as short as its type says.
-    #[error("a key's number has more than {bits} bits, which is what its type says")]
+    /// The number of a range store's key has more bits than the key's type allows.
+    #[error("a key's number has more than the {bits} bits that its type allows")]
     Number {
-        /// What it says.
+        /// The number of bits that the type allows.
         bits: u32,
     },
-    /// There is no room in the filter, and it can't grow.
+    /// The filter is full and can't grow.
     #[error("the filter takes no more members")]
     Filter(#[from] InsertError),
-    /// The filter can't be made as it was asked for, or not from these members.
+    /// A filter can't be built with these options, or from these members.
     #[error("the filter can't be built")]
     Build(#[from] BuildError),
     /// A snapshot of the filter can't be written.
@@ -63,57 +65,53 @@ pub enum StoreError {
     /// The operating system has no entropy for a secret.
     #[error(transparent)]
     Entropy(#[from] EntropyError),
-    /// What is there is no store that this version understands.
-    #[error("this is no store: {0}")]
+    /// The backend holds something that this version can't read as a store.
+    #[error("this is not a store: {0}")]
     Format(String),
-    /// The store has another layout than was asked for.
+    /// The store was created with a different layout.
     #[error("the store's layout is {found:?}, not {wanted:?}")]
     Layout {
-        /// The store's.
+        /// The store's layout.
         found: Layout,
-        /// What was asked for.
+        /// The layout in the options.
         wanted: Layout,
     },
-    /// The store is of another kind than was asked for.
-    #[error("the store is of another kind: it {0}")]
+    /// This is a store of a different kind.
+    #[error("this is {0}")]
     Kind(String),
-    /// The store has another secret than was asked for.
-    #[error("the store's secret is another one")]
+    /// The store was created with a different secret.
+    #[error("this store was created with a different secret")]
     Secret,
-    /// A key is on the other list.
+    /// The key is on the other list.
     #[error("{} is on the {list} list; remove it there first", key.escape_ascii())]
     OnOtherList {
-        /// Which it is on.
+        /// The list that the key is on.
         list: List,
         /// The key.
         key: Vec<u8>,
     },
-    /// A list isn't as it should be.
-    #[error("the lists are damaged: {0}")]
-    Wrong(String),
+    /// The filter and the data don't agree, or one of them is damaged.
+    #[error("the store is damaged: {0}")]
+    Invalid(String),
     /// A repair was refused.
     #[error("a mistake can't be repaired")]
     Repair(#[from] AdaptError),
-    /// There is no thread to build the filter again.
+    /// No thread can be started to rebuild the filter.
     #[error("no thread can be started")]
     Thread(#[source] std::io::Error),
-    /// The operation needs the layout that keeps the order of the keys.
-    #[error("only a store of the split layout keeps its keys in order")]
+    /// The operation needs the split layout, which keeps keys in order.
+    #[error("only a store with the split layout keeps its keys in order")]
     Unordered,
 }
 
 impl From<BackendError> for StoreError {
-    /// Where an engine has nothing, there is no store.
+    /// An engine without data is a missing store.
     fn from(error: BackendError) -> Self {
         match error {
             BackendError::Missing { .. } => Self::Missing,
             error => Self::Backend(error),
         }
     }
-}
-
-fn longest_key() -> usize {
-    MAX_KEY_BYTES - layout::member_key_len(&[])
 }
 
 /// The result of an operation of a store.

@@ -1,22 +1,26 @@
-//! An embedded key-value store whose filter learns from its mistakes: an absent key that the filter
-//! takes for a member costs a disk read once, and none after that, as long as the mistake is one of
-//! those that are [kept](Options::mistakes_kept).
+//! An embedded key-value store whose filter learns from its mistakes. If the filter takes an absent key
+//! for a member, that costs one disk read. Then the mistake is repaired, and it stays repaired while it is
+//! one of those that are [kept](OpenOptions::mistakes_kept).
 //!
-//! [`GuardedStore`] is a key-value store with an adaptive filter in front; a [`Backend`] is the
-//! ordered map that it stores its data in, on a disk or in memory. [`RangeStore`] is the same for
-//! keys that are numbers, and for ranges of them. [`Guard`] is the filter alone, in front of a
-//! database that you already have. [`ListStore`] keeps a yes list and a no list, and answers for
-//! both from memory.
+//! | your data | use |
+//! | --- | --- |
+//! | keys and values | [`Store`] |
+//! | numbers, addresses or times, and ranges of them | [`RangeStore`] |
+//! | a list of keys to answer "yes", and one to answer "no" | [`ListStore`] |
+//! | in a database that you already have | [`Guard`] |
+//!
+//! [`OpenOptions`] opens all three stores. A [`Backend`] is the ordered map that a store keeps its data in,
+//! on a disk or in memory.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("data");
-//! use twiceshy_store::Options;
-//! let store = Options::new().open(&path)?;
+//! use twiceshy_store::Store;
+//! let store = Store::open(&path)?;
 //! store.put(b"alice", b"1")?;
 //! assert_eq!(store.get(b"alice")?.as_deref(), Some(&b"1"[..]));
-//! assert_eq!(store.get(b"mallory")?, None); // reads the disk at most once while the mistake is kept
+//! assert_eq!(store.get(b"mallory")?, None); // usually without a disk read
 //! store.close()?;
 //! # Ok(())
 //! # }
@@ -27,11 +31,11 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("data");
 //! use std::net::Ipv4Addr;
-//! use twiceshy_store::RangeOptions;
-//! let hosts = RangeOptions::new().longest_range(256).open::<Ipv4Addr>(&path)?;
+//! use twiceshy_store::OpenOptions;
+//! let hosts = OpenOptions::new().longest_range(256).open_ranges::<Ipv4Addr>(&path)?;
 //! hosts.put(Ipv4Addr::new(192, 0, 2, 7), b"printer")?;
 //! let network = Ipv4Addr::new(198, 51, 100, 0)..=Ipv4Addr::new(198, 51, 100, 255);
-//! assert!(hosts.range_is_empty(network)?); // reads the disk at most once while the mistake is kept
+//! assert!(hosts.range_is_empty(network)?); // usually without a disk read
 //! # Ok(())
 //! # }
 //! ```
@@ -41,19 +45,23 @@
 pub mod backend;
 mod census;
 mod chunk;
-mod counters;
+#[cfg(feature = "fjall")]
+mod directory;
 mod doubts;
 mod error;
-mod filter;
-mod front;
 mod guard;
-mod home;
+mod kind;
 mod layout;
 mod lists;
+mod maintained;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod options;
 mod ranges;
-mod saved;
+mod saved_filter;
+mod sizing;
+mod stats;
+mod storage;
 mod store;
 mod stripes;
 #[doc(hidden)]
@@ -66,7 +74,22 @@ pub use backend::{FjallBackend, FjallOptions};
 pub use backend::{RedbBackend, RedbOptions};
 pub use error::{Result, StoreError};
 pub use guard::{Guard, GuardBuilder, GuardError, Guarded, WriteError, hash_column};
-pub use layout::Layout;
-pub use lists::{Entries, List, ListExport, ListOptions, ListStatistics, ListStore};
-pub use ranges::{RangeOptions, RangePairs, RangeStore, StoredKey};
-pub use store::{GuardedStore, Options, Pairs, Progress, Statistics};
+pub use kind::{Layout, List};
+pub use lists::{Entries, ListExport, ListStore};
+pub use options::{OpenOptions, Progress};
+pub use ranges::{RangePairs, RangeStore, StoredKey};
+pub use stats::Stats;
+pub use store::{Pairs, Store};
+
+/// The examples of the README and the guides, as tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/lists.md")]
+    struct Lists;
+
+    #[doc = include_str!("../../../docs/lsm.md")]
+    struct StorageEngines;
+}

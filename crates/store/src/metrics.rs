@@ -1,12 +1,11 @@
-//! Statistics for those who watch.
+//! Statistics for monitoring systems.
 
-use crate::store::Statistics;
+use crate::stats::Stats;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 
-impl Statistics {
-    /// Hands the statistics to the recorder of the [`metrics`] facade, if there is one, so that
-    /// its exporters show them; call it before they do, or every few seconds. The label `name`
-    /// tells several stores or guards apart.
+impl Stats {
+    /// Passes the statistics to the installed recorder of the [`metrics`] facade. Call this before each
+    /// export, or every few seconds. The label `name` tells stores and guards apart.
     ///
     /// Counters: `twiceshy_lookups_total`, `twiceshy_answered_from_memory_total`,
     /// `twiceshy_true_positives_total`, `twiceshy_false_positives_total`,
@@ -15,13 +14,13 @@ impl Statistics {
     /// `twiceshy_ghosts_cleared_total`, `twiceshy_mistakes_forgotten_total`,
     /// `twiceshy_backend_gets_total`, `twiceshy_backend_scans_total`.
     ///
-    /// Gauges: `twiceshy_doubts`, `twiceshy_mistakes`, `twiceshy_members`, `twiceshy_filter_bytes`,
-    /// `twiceshy_load`, `twiceshy_bits_per_key`, `twiceshy_false_positive_rate`,
+    /// Gauges: `twiceshy_doubts`, `twiceshy_mistakes`, `twiceshy_list_bytes`, `twiceshy_members`,
+    /// `twiceshy_filter_bytes`, `twiceshy_load`, `twiceshy_bits_per_key`, `twiceshy_false_positive_rate`,
     /// `twiceshy_shards_ready`, `twiceshy_shards`.
     ///
     /// ```
-    /// # use twiceshy_store::{GuardedStore, MemoryBackend, Options};
-    /// # let users: GuardedStore<_> = Options::new().open_with(MemoryBackend::new(), None)?;
+    /// # use twiceshy_store::{MemoryBackend, OpenOptions, Store};
+    /// # let users: Store<_> = OpenOptions::new().open_with(MemoryBackend::new(), None)?;
     /// users.stats().record_metrics("users");
     /// # Ok::<(), twiceshy_store::StoreError>(())
     /// ```
@@ -38,17 +37,17 @@ impl Statistics {
 
     fn counts(&self) -> [(&'static str, u64, &'static str); 13] {
         [
-            ("twiceshy_lookups_total", self.lookups, "Keys asked for"),
+            ("twiceshy_lookups_total", self.lookups, "Lookups of keys and ranges"),
             (
                 "twiceshy_answered_from_memory_total",
                 self.answered_from_memory,
-                "Keys that the filter knew to be absent: visits saved",
+                "Lookups that the filter answered alone",
             ),
-            ("twiceshy_true_positives_total", self.true_positives, "Keys that were there"),
+            ("twiceshy_true_positives_total", self.true_positives, "Lookups that found something"),
             (
                 "twiceshy_false_positives_total",
                 self.false_positives,
-                "Keys that weren't there, though the filter had said maybe",
+                "Lookups that found nothing although the filter had said maybe",
             ),
             (
                 "twiceshy_repeated_false_positives_total",
@@ -58,7 +57,7 @@ impl Statistics {
             (
                 "twiceshy_unfiltered_total",
                 self.unfiltered,
-                "Absent keys asked for while the filter was being built",
+                "Lookups that found nothing and that the filter could not answer",
             ),
             ("twiceshy_repairs_total", self.repairs, "Mistakes repaired"),
             ("twiceshy_repairs_failed_total", self.repairs_failed, "Repairs that failed"),
@@ -67,25 +66,34 @@ impl Statistics {
             (
                 "twiceshy_mistakes_forgotten_total",
                 self.mistakes_forgotten,
-                "Mistakes forgotten for others",
+                "Mistakes forgotten to make room for others",
             ),
             ("twiceshy_backend_gets_total", self.backend_gets, "Point reads of the backend"),
             ("twiceshy_backend_scans_total", self.backend_scans, "Range scans of the backend"),
         ]
     }
 
-    fn levels(&self) -> [(&'static str, f64, &'static str); 9] {
+    fn levels(&self) -> [(&'static str, f64, &'static str); 10] {
         [
-            ("twiceshy_doubts", self.doubts as f64, "Keys whose write may still happen"),
-            ("twiceshy_mistakes", self.mistakes as f64, "Mistakes that are remembered"),
+            ("twiceshy_doubts", self.doubts as f64, "Keys whose write may still take effect"),
+            ("twiceshy_mistakes", self.mistakes as f64, "Mistakes that are kept"),
+            (
+                "twiceshy_list_bytes",
+                self.list_bytes as f64,
+                "Bytes of memory that the no list takes",
+            ),
             ("twiceshy_members", self.members as f64, "Members of the filter"),
-            ("twiceshy_filter_bytes", self.filter_bytes as f64, "Memory of the filter"),
-            ("twiceshy_load", self.load, "Slots in use, as a share of all"),
+            (
+                "twiceshy_filter_bytes",
+                self.filter_bytes as f64,
+                "Bytes of memory that the filter takes",
+            ),
+            ("twiceshy_load", self.load, "Share of slots in use"),
             ("twiceshy_bits_per_key", self.bits_per_key(), "Bits of the filter per member"),
             (
                 "twiceshy_false_positive_rate",
                 self.false_positive_rate(),
-                "Share of absent keys that the backend was asked for",
+                "Share of absent keys that were looked up in the backend",
             ),
             ("twiceshy_shards_ready", self.shards_ready as f64, "Shards that answer"),
             ("twiceshy_shards", self.shards as f64, "Shards of the filter"),
@@ -95,14 +103,14 @@ impl Statistics {
 
 #[cfg(test)]
 mod tests {
-    use crate::{GuardedStore, MemoryBackend, Options};
+    use crate::{MemoryBackend, OpenOptions, Store};
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_recorder_gets_the_statistics() {
-        let options = Options::new().capacity(100);
-        let mut store: GuardedStore<_> = options.open_with(MemoryBackend::new(), None).unwrap();
+    fn recorder_gets_all_statistics() {
+        let options = OpenOptions::new().capacity(100);
+        let mut store: Store<_> = options.open_with(MemoryBackend::new(), None).unwrap();
         store.wait_until_ready().unwrap();
         store.put(b"alice", b"1").unwrap();
         assert!(store.contains(b"alice").unwrap());
@@ -111,7 +119,7 @@ mod tests {
         let snapshotter = recorder.snapshotter();
         metrics::with_local_recorder(&recorder, || {
             store.stats().record_metrics("users");
-            // What counts is the last of them, not the sum.
+            // A second call replaces the values and does not add to them.
             store.stats().record_metrics("users");
         });
         let recorded: BTreeMap<String, DebugValue> = snapshotter
@@ -126,7 +134,7 @@ mod tests {
                 (name.as_str().to_owned(), value)
             })
             .collect();
-        assert_eq!(recorded.len(), 22);
+        assert_eq!(recorded.len(), 23);
         let is = |name: &str, value| assert_eq!(recorded[name], value, "{name}");
         is("twiceshy_lookups_total", DebugValue::Counter(1));
         is("twiceshy_true_positives_total", DebugValue::Counter(1));

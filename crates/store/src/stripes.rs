@@ -1,15 +1,15 @@
-//! Locks by hash interval, and the mistakes behind them.
+//! Locks by hash interval, and the mistakes that they protect.
 //!
-//! Whoever writes a key, or repairs a mistake, holds the stripes of all hashes that the
-//! filter could confuse with it. So writes of one key come one after the other, in filter and
-//! backend alike, and what a repair lists stays true until it is done.
+//! A write or a repair holds the stripes of all hashes that the filter could confuse with its own. So
+//! writes of one key happen one after the other, in the filter and in the backend, and the listing of a
+//! repair stays true until the repair is done.
 
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use twiceshy::{Hash, OrderedHashes};
+use twiceshy::{Hash, members::OrderedHashes};
 
-/// Intervals, equally long, each with its mistakes.
+/// Hash intervals of equal length, each with a lock and its mistakes.
 pub(crate) struct Stripes<M = OrderedHashes> {
     stripes: Box<[Mutex<M>]>,
 }
@@ -25,8 +25,8 @@ impl<M: Default> Stripes<M> {
         Self { stripes: (0..1 << BITS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Locks all stripes that have hashes in some intervals. In ascending order, always: nobody
-    /// waits for one who waits for him.
+    /// Locks all stripes that have hashes in some intervals, always in ascending order, so that there are
+    /// no deadlocks.
     pub(crate) fn lock(
         &self,
         hashes: impl IntoIterator<Item = RangeInclusive<Hash>>,
@@ -41,7 +41,7 @@ impl<M: Default> Stripes<M> {
             indices.sort_unstable();
             indices.dedup();
         }
-        // A panic elsewhere leaves a set of mistakes, which is all that there is.
+        // After a panic, the set of mistakes is still valid.
         let mut stripes = SmallVec::with_capacity(indices.len());
         for &index in &indices {
             let stripe = self.stripes[index].lock();
@@ -50,27 +50,27 @@ impl<M: Default> Stripes<M> {
         Locked { stripes }
     }
 
-    /// Whether a thread has panicked while it held a stripe, and may have left the filter with a
-    /// change that it began.
+    /// Returns whether a thread has panicked while it held a stripe. It may have left the filter half
+    /// changed.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.stripes.iter().any(Mutex::is_poisoned)
     }
 
-    /// Sums something up over all stripes, one after the other.
+    /// Returns the sum of a number over all stripes.
     pub(crate) fn sum(&self, count: impl Fn(&M) -> u64) -> u64 {
         let stripes = self.stripes.iter();
         stripes.map(|stripe| count(&stripe.lock().unwrap_or_else(PoisonError::into_inner))).sum()
     }
 }
 
-/// Stripes that are held.
+/// Stripes that are locked.
 pub(crate) struct Locked<'a, M = OrderedHashes> {
-    /// By index.
+    /// Sorted by index.
     stripes: SmallVec<[(usize, MutexGuard<'a, M>); 2]>,
 }
 
 impl<M> Locked<'_, M> {
-    /// Whether all of an interval is held.
+    /// Returns whether a whole interval is locked.
     pub(crate) fn covers(&self, hashes: &RangeInclusive<Hash>) -> bool {
         let mut indices = index(*hashes.start())..=index(*hashes.end());
         indices.all(|index| self.position(index).is_ok())
@@ -80,18 +80,18 @@ impl<M> Locked<'_, M> {
         self.stripes.binary_search_by_key(&index, |(index, _)| *index)
     }
 
-    /// The mistakes in the stripe of a hash, which is held.
+    /// Returns the mistakes in the stripe of a hash, which must be locked.
     pub(crate) fn stripe(&self, hash: Hash) -> &M {
-        let position = self.position(index(hash)).expect("a stripe that is held");
+        let position = self.position(index(hash)).expect("a locked stripe");
         &self.stripes[position].1
     }
 
     pub(crate) fn stripe_mut(&mut self, hash: Hash) -> &mut M {
-        let position = self.position(index(hash)).expect("a stripe that is held");
+        let position = self.position(index(hash)).expect("a locked stripe");
         &mut self.stripes[position].1
     }
 
-    /// The mistakes in the stripes of an interval, which are held.
+    /// Returns the mistakes in the stripes of an interval, which must be locked.
     pub(crate) fn stripes(&self, hashes: &RangeInclusive<Hash>) -> impl Iterator<Item = &M> {
         let indices = index(*hashes.start())..=index(*hashes.end());
         let within = self.stripes.iter().filter(move |(index, _)| indices.contains(index));
@@ -100,18 +100,18 @@ impl<M> Locked<'_, M> {
 }
 
 impl Locked<'_> {
-    /// The mistakes in an interval that is held, in order.
+    /// Returns the mistakes in a locked interval, in order.
     pub(crate) fn mistakes(&self, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
         let stripes = self.stripes(hashes);
         stripes.flat_map(|mistakes| mistakes.range(hashes.clone())).collect()
     }
 
-    /// Whether it was new.
+    /// Inserts a mistake. Returns whether it is new.
     pub(crate) fn insert_mistake(&mut self, mistake: Hash) -> bool {
         self.stripe_mut(mistake).insert(mistake)
     }
 
-    /// Whether it was there.
+    /// Removes a mistake. Returns whether it was there.
     pub(crate) fn remove_mistake(&mut self, mistake: Hash) -> bool {
         self.stripe_mut(mistake).remove(mistake)
     }
@@ -120,16 +120,16 @@ impl Locked<'_> {
         self.stripe(mistake).contains(mistake)
     }
 
-    /// Whether there are any mistakes in what is held.
+    /// Returns whether there are any mistakes in the locked stripes.
     pub(crate) fn has_mistakes(&self) -> bool {
         self.stripes.iter().any(|(_, mistakes)| !mistakes.is_empty())
     }
 
-    /// Forgets a mistake in the stripe of this one: another one, if there is another.
+    /// Forgets a mistake in the stripe of this one, and this one only if there is no other.
     pub(crate) fn evict(&mut self, mistake: Hash) -> Hash {
         let mistakes = self.stripe_mut(mistake);
-        let behind = mistakes.range(mistake..=Hash::MAX).find(|&other| other != mistake);
-        let other = behind.or(mistakes.iter().next()).unwrap_or(mistake);
+        let next = mistakes.range(mistake..=Hash::MAX).find(|&other| other != mistake);
+        let other = next.or(mistakes.iter().next()).unwrap_or(mistake);
         mistakes.remove(other);
         other
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_held_whole_and_their_mistakes_found() {
+    fn whole_intervals_are_locked_and_their_mistakes_found() {
         let stripes: Stripes = Stripes::new();
         let mut locked =
             stripes.lock([at(5, 9)..=at(6, 3), at(5, 0)..=at(5, 1), at(9, 0)..=at(9, 0)]);

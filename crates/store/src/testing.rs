@@ -10,23 +10,22 @@ use crate::backend::{
     Result, Scan,
 };
 
-/// How an operation fails.
+/// The way an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It isn't done.
+    /// The operation isn't done.
     Before,
-    /// It is done, but not acknowledged.
+    /// The operation is done, but returns an error.
     After,
-    /// A write is done, but not acknowledged, and shows only after
-    /// [reopening](FaultyBackend::reopen), as one that is in the engine's journal alone. A later
-    /// write of the same key wins. Any other operation fails as with [`After`](Self::After), and a
-    /// step of a scan as with [`Before`](Self::Before).
+    /// A write returns an error, and shows only after [reopening](FaultyBackend::reopen), like a write
+    /// that is only in an engine's journal. A later write of the same key wins. Any other operation fails
+    /// as with [`After`](Self::After), and a step of a scan as with [`Before`](Self::Before).
     Late,
-    /// It is done, and then panics, as engines do at files that they don't expect.
+    /// The operation is done and then panics, as engines do at damaged files.
     Panic,
 }
 
-/// A backend that fails when it is told to.
+/// A backend that fails on request.
 ///
 /// Operations are counted from 0: each call, and each step of a scan.
 ///
@@ -40,7 +39,7 @@ pub enum Fault {
 /// backend.fail_at(1, Fault::After);
 /// assert!(backend.get(Keyspace::Meta, b"a").is_ok());
 /// assert!(backend.write(&batch, Durability::Synced).is_err());
-/// assert!(backend.get(Keyspace::Meta, b"a").unwrap().is_some(), "torn: done all the same");
+/// assert!(backend.get(Keyspace::Meta, b"a").unwrap().is_some(), "done although it failed");
 /// assert_eq!(backend.operations(), 3);
 /// ```
 #[derive(Debug)]
@@ -65,17 +64,17 @@ struct Plan {
 }
 
 impl<B> FaultyBackend<B> {
-    /// One that doesn't fail yet.
+    /// Wraps a backend. It doesn't fail yet.
     pub fn new(inner: B) -> Self {
         Self { inner, state: Mutex::default() }
     }
 
-    /// Lets one operation fail, `n` operations from now.
+    /// Makes one operation fail, `n` operations from now.
     pub fn fail_at(&self, n: u64, fault: Fault) {
         self.plan(n, n, fault);
     }
 
-    /// Lets all operations fail, from the one that is `n` operations from now.
+    /// Makes all operations fail, from the one that is `n` operations from now.
     pub fn fail_from(&self, n: u64, fault: Fault) {
         self.plan(n, u64::MAX, fault);
     }
@@ -87,22 +86,22 @@ impl<B> FaultyBackend<B> {
         state.plan = Some(plan);
     }
 
-    /// Fails no more.
+    /// Stops failing.
     pub fn heal(&self) {
         self.state().plan = None;
     }
 
-    /// How many operations there have been.
+    /// Returns the number of operations so far.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// What it wraps.
+    /// Returns the wrapped backend.
     pub fn inner(&self) -> &B {
         &self.inner
     }
 
-    /// What it wraps, for example to open it again.
+    /// Unwraps the backend, for example to open it again.
     pub fn into_inner(self) -> B {
         self.inner
     }
@@ -111,7 +110,7 @@ impl<B> FaultyBackend<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an operation; says whether it is to fail.
+    /// Counts an operation, and returns whether it fails.
     fn next_fault(&self) -> Option<Fault> {
         let mut state = self.state();
         let now = state.operations;
@@ -130,8 +129,7 @@ impl<B> FaultyBackend<B> {
         }
     }
 
-    /// Takes note of changes that were made, so that none of those before shows after reopening,
-    /// or of changes that show only then.
+    /// Notes changes that show only after reopening, or changes that were made and replace those.
     fn note(&self, batch: &Batch, is_late: bool) {
         let mut state = self.state();
         for Change { space, key, value } in batch.iter() {
@@ -146,11 +144,11 @@ impl<B> FaultyBackend<B> {
 }
 
 fn panics() -> ! {
-    panic!("this panic was asked for")
+    panic!("injected panic")
 }
 
 fn injected(operation: &'static str) -> BackendError {
-    let source = io::Error::other("this failure was asked for");
+    let source = io::Error::other("injected failure");
     BackendError::Io { operation, path: PathBuf::from("a faulty backend"), source }
 }
 
@@ -159,7 +157,7 @@ impl<B: Backend> FaultyBackend<B> {
     ///
     /// # Errors
     ///
-    /// If the backend fails that it wraps.
+    /// If the wrapped backend fails.
     pub fn reopen(&self) -> Result<()> {
         let late = std::mem::take(&mut self.state().late);
         let mut batch = Batch::new();
@@ -231,7 +229,7 @@ impl<'a, B> FaultyScan<'a, B> {
         &mut self,
         step: impl FnOnce(&mut Scan<'a>) -> Option<Result<(Bytes, Bytes)>>,
     ) -> Option<Result<(Bytes, Bytes)>> {
-        // A pair that was read but not given is lost to the scan, as on a disk.
+        // A pair that was read but not returned is lost to the scan.
         match self.backend.next_fault() {
             None => step(&mut self.scan),
             Some(Fault::Before | Fault::Late) => Some(Err(injected("scan"))),
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn fails_where_it_is_told_to() {
+    fn operation_fails_at_its_number() {
         for n in 0..5 {
             let backend = FaultyBackend::new(MemoryBackend::new());
             backend.fail_at(n, Fault::Before);
@@ -282,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn fails_before_or_after() {
+    fn operation_fails_before_or_after_it_is_done() {
         let backend = FaultyBackend::new(MemoryBackend::new());
         backend.fail_from(0, Fault::Before);
         assert!(backend.write(&one_pair(), Durability::Buffered).is_err());
@@ -296,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn late_writes_show_after_reopening_unless_overwritten() {
+    fn late_write_shows_after_reopening_unless_overwritten() {
         let backend = FaultyBackend::new(MemoryBackend::new());
         backend.fail_at(0, Fault::Late);
         assert!(backend.write(&one_pair(), Durability::Buffered).is_err());
@@ -314,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn scans_fail_at_a_step() {
+    fn scan_fails_at_a_step() {
         let backend = FaultyBackend::new(MemoryBackend::new());
         backend.write(&one_pair(), Durability::Buffered).unwrap();
         for (n, fault, expected) in [

@@ -7,11 +7,12 @@ use twiceshy_deadline::Deadline;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use tempfile::TempDir;
-use twiceshy::AdaptiveQuotientFilter as Filter;
-use twiceshy_store::backend::{Bound, Excluded, Included, MAX_KEY_BYTES, Result, Scan, Unbounded};
+use twiceshy::QuotientFilter as Filter;
+use twiceshy_store::backend::{MAX_KEY_BYTES, Result, Scan};
 use twiceshy_store::{
-    Backend, BackendError, Batch, Durability, Keyspace, MemoryBackend, Options, StoreError,
+    Backend, BackendError, Batch, Durability, Keyspace, MemoryBackend, OpenOptions, StoreError,
 };
 
 /// How to open a kind of backend.
@@ -51,7 +52,9 @@ impl Open for twiceshy_store::FjallBackend {
     }
 
     fn open_existing_at(path: &Path) -> Result<Self> {
-        Self::open_existing(path, twiceshy_store::FjallOptions::default())
+        let mut options = twiceshy_store::FjallOptions::default();
+        options.create = false;
+        Self::open(path, options)
     }
 }
 
@@ -66,7 +69,9 @@ impl Open for twiceshy_store::RedbBackend {
     }
 
     fn open_existing_at(path: &Path) -> Result<Self> {
-        Self::open_existing(path, twiceshy_store::RedbOptions::default())
+        let mut options = twiceshy_store::RedbOptions::default();
+        options.create = false;
+        Self::open(path, options)
     }
 }
 
@@ -102,10 +107,10 @@ suite! {
     a_backup_is_a_copy,
     a_backup_is_of_one_moment,
     a_backup_needs_an_empty_directory,
-    keys_that_are_too_long_are_not_there,
-    gets_and_writes_are_in_nobodys_way,
+    too_long_keys_are_not_found,
+    gets_and_writes_of_one_key_run_concurrently,
     opened_once_at_a_time,
-    what_is_missing_is_not_made,
+    missing_backend_is_not_created,
     any_batches_ranges_and_reopenings,
 }
 
@@ -535,8 +540,8 @@ fn a_backup_needs_an_empty_directory<B: Open>() {
     backend.backup(target.path()).unwrap();
 }
 
-/// Nobody has such keys, but anybody may ask for them.
-fn keys_that_are_too_long_are_not_there<B: Open>() {
+/// No backend has such keys, but lookups of them must work.
+fn too_long_keys_are_not_found<B: Open>() {
     let (_directory, backend) = fresh::<B>();
     let [zeros, sevens] = [0, 7].map(|byte| vec![byte; MAX_KEY_BYTES]);
     for key in [&zeros[..], &sevens, b"a", b"z"] {
@@ -559,8 +564,8 @@ fn keys_that_are_too_long_are_not_there<B: Open>() {
     }
 }
 
-/// The same key, all the time.
-fn gets_and_writes_are_in_nobodys_way<B: Open>() {
+/// All threads use the same key.
+fn gets_and_writes_of_one_key_run_concurrently<B: Open>() {
     let _deadline = Deadline::new();
     let (_directory, backend) = fresh::<B>();
     insert(&backend, Keyspace::Keys, "key", [0; 8]);
@@ -591,13 +596,13 @@ fn opened_once_at_a_time<B: Open>() {
     let (directory, backend) = fresh::<B>();
     let Err(error) = B::open_at(directory.path()) else { panic!("opened twice") };
     assert!(matches!(&error, BackendError::Locked { path } if path == directory.path()));
-    assert!(error.to_string().contains("open already"));
+    assert!(error.to_string().contains("already open"));
     insert(&backend, Keyspace::Meta, "still", "works");
     drop(backend);
     assert!(get(&B::open_at(directory.path()).unwrap(), Keyspace::Meta, "still").is_some());
 }
 
-fn what_is_missing_is_not_made<B: Open>() {
+fn missing_backend_is_not_created<B: Open>() {
     if !B::PERSISTENT {
         return;
     }
@@ -621,20 +626,20 @@ fn what_is_missing_is_not_made<B: Open>() {
     drop(B::open_at(&path).unwrap());
     let backend = B::open_existing_at(&path).unwrap();
     let saved = directory.path().join("saved");
-    let options = Options::new().create(false);
+    let options = OpenOptions::new().create(false);
     let opened = options.open_with::<_, Filter>(backend, Some(&saved));
     assert!(matches!(opened, Err(StoreError::Missing)));
     let backend = B::open_existing_at(&path).unwrap();
     assert_eq!(contents(&backend), Model::default());
     assert!(!saved.exists());
-    Options::new().open_with::<_, Filter>(backend, Some(&saved)).unwrap().close().unwrap();
+    OpenOptions::new().open_with::<_, Filter>(backend, Some(&saved)).unwrap().close().unwrap();
     let backend = B::open_existing_at(&path).unwrap();
     options.open_with::<_, Filter>(backend, Some(&saved)).unwrap();
 }
 
 #[cfg(all(feature = "fjall", feature = "redb"))]
 #[test]
-fn one_engine_does_not_open_what_another_made() {
+fn engine_refuses_the_data_of_another_engine() {
     use twiceshy_store::{FjallBackend, RedbBackend};
     let directory = tempfile::tempdir().unwrap();
     drop(FjallBackend::open_at(directory.path()).unwrap());

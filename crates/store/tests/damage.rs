@@ -1,27 +1,28 @@
-//! Saved filters that are damaged or old, and stores that are open already.
+//! Tests of damaged or old saved filters, damaged maps, and stores that are already open.
 
 #![cfg(feature = "fjall")]
 
 mod common;
 
 use common::{LAYOUTS, Random, copy_files, options};
+use std::ops::Bound::Unbounded;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, mpsc};
 use std::{fs, io, thread};
-use twiceshy::{AdaptiveQuotientFilter, Secret};
+use twiceshy::{QuotientFilter, Secret};
 use twiceshy_deadline::Deadline;
-use twiceshy_store::backend::{BackendClaim, Bounds, Scan, Unbounded};
+use twiceshy_store::backend::{BackendClaim, Bounds, Scan};
 use twiceshy_store::testing::{Fault, FaultyBackend};
 use twiceshy_store::{
-    Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, GuardedStore,
-    Keyspace, Layout, MemoryBackend, Options, StoreError,
+    Backend, BackendError, Batch, Bytes, Durability, FjallBackend, FjallOptions, Keyspace, Layout,
+    MemoryBackend, OpenOptions, Store, StoreError,
 };
 
-type Store = GuardedStore<FjallBackend>;
+type OnFjall = Store<FjallBackend>;
 
-fn open(path: &Path, layout: Layout) -> Store {
+fn open(path: &Path, layout: Layout) -> OnFjall {
     let mut store = options(layout).open(path).unwrap();
     store.wait_until_ready().unwrap();
     store
@@ -31,12 +32,12 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-fn put(store: &Store, numbers: impl Iterator<Item = u32>) {
+fn put(store: &OnFjall, numbers: impl Iterator<Item = u32>) {
     store.put_many(numbers.map(|number| (key(number), key(number)))).unwrap();
 }
 
 /// Those below `members` are there, and no others.
-fn check(store: &Store, members: u32) {
+fn check(store: &OnFjall, members: u32) {
     for number in 0..2 * members {
         let expected = (number < members).then(|| key(number));
         let found = store.get(&key(number)).unwrap();
@@ -61,7 +62,7 @@ fn is_saved(path: &Path, layout: Layout) -> bool {
 }
 
 #[test]
-fn a_damaged_snapshot_is_built_again() {
+fn damaged_snapshot_is_rebuilt() {
     let mut random = Random(1);
     for layout in LAYOUTS {
         let directory = tempfile::tempdir().unwrap();
@@ -97,7 +98,7 @@ fn a_damaged_snapshot_is_built_again() {
 }
 
 #[test]
-fn an_old_snapshot_is_not_used() {
+fn old_snapshot_is_not_used() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let store = open(path, Layout::Merged);
@@ -127,9 +128,9 @@ fn an_old_snapshot_is_not_used() {
     check(&store, 150);
 }
 
-/// If the snapshot can't be read for a while, what is written meanwhile must be found later.
+/// Keys that are written while the snapshot can't be read must be found later.
 #[test]
-fn a_snapshot_that_comes_back_is_not_used() {
+fn snapshot_that_becomes_readable_again_is_not_used() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let store = open(path, Layout::Merged);
@@ -149,7 +150,7 @@ fn a_snapshot_that_comes_back_is_not_used() {
 }
 
 #[test]
-fn a_store_is_open_once() {
+fn store_cannot_be_opened_twice() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), Layout::Split);
     put(&store, 0..10);
@@ -162,14 +163,13 @@ fn a_store_is_open_once() {
     assert!(matches!(merged, Err(StoreError::Layout { found: Layout::Split, .. })));
 }
 
-/// An engine that has lost its journal may have keys that the reverse map lacks, and the other way
-/// round: at no moment is a key missing, and in the end both are right again.
+/// After a journal is lost, the map of keys and the reverse map may differ. No key is ever missing, and in
+/// the end both maps are equal again.
 #[test]
-fn maps_that_differ_are_made_equal() {
+fn different_maps_are_made_equal() {
     let backend = Arc::new(MemoryBackend::new());
-    let open = || -> GuardedStore<_> {
-        options(Layout::Split).open_with(Arc::clone(&backend), None).unwrap()
-    };
+    let open =
+        || -> Store<_> { options(Layout::Split).open_with(Arc::clone(&backend), None).unwrap() };
     let store = open();
     store.put_many((0..600).map(|n| (key(n), key(n)))).unwrap();
     drop(store);
@@ -183,7 +183,7 @@ fn maps_that_differ_are_made_equal() {
     backend.write(&batch, Durability::Buffered).unwrap();
 
     let mut store = open();
-    let check = |store: &GuardedStore<_>| {
+    let check = |store: &Store<_>| {
         for n in 0..700 {
             let is_there = n < 600 && n % 7 > 0;
             assert_eq!(store.contains(&key(n)).unwrap(), is_there, "{n}");
@@ -222,14 +222,14 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A store that was saved, used again, and has lost a part of its journal, but not of its tables:
-/// what is lost is lost, but all that is there is found.
+/// A store was saved and used again, and has lost a part of its journal, but not of its tables. Every key
+/// that is left is found.
 #[test]
-fn whatever_is_left_of_a_journal_what_is_there_is_found() {
+fn every_key_is_found_after_a_journal_is_damaged() {
     for layout in LAYOUTS {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
-        let store = || -> Store {
+        let store = || -> OnFjall {
             let mut engine = FjallOptions::default();
             engine.memtable_bytes = 16 << 10;
             let backend = FjallBackend::open(path.join("data"), engine).unwrap();
@@ -280,23 +280,22 @@ fn whatever_is_left_of_a_journal_what_is_there_is_found() {
     }
 }
 
-/// A store in a split layout, so poor that keys are often taken for each other, and where each of
-/// its members is in the reverse map.
-fn poor() -> Options {
+/// Returns options of a split store whose filter often confuses keys.
+fn poor() -> OpenOptions {
     let secret = Secret::from_bytes([7; 16]);
-    let options = Options::new().capacity(64).false_positive_rate(0.3).shards(1);
+    let options = OpenOptions::new().capacity(64).false_positive_rate(0.3).shards(1);
     options.layout(Layout::Split).secret(secret)
 }
 
 fn with_sixty_keys() -> Arc<MemoryBackend> {
     let backend = Arc::new(MemoryBackend::new());
-    let store: GuardedStore<_> = poor().open_with(Arc::clone(&backend), None).unwrap();
+    let store: Store<_> = poor().open_with(Arc::clone(&backend), None).unwrap();
     (0..60).for_each(|n| store.put(&key(n), b"").unwrap());
     drop(store);
     backend
 }
 
-/// Takes a key out of the reverse map.
+/// Removes a key from the reverse map.
 fn unlist(backend: &MemoryBackend, number: u32) {
     let members = backend.range(Keyspace::Members, (Unbounded, Unbounded));
     let mut members = members.map(|pair| pair.unwrap().0);
@@ -307,14 +306,14 @@ fn unlist(backend: &MemoryBackend, number: u32) {
 }
 
 #[test]
-fn maps_that_lack_equally_many_are_made_equal() {
+fn maps_that_lack_equally_many_keys_are_made_equal() {
     for unlisted in 0..40 {
         let backend = with_sixty_keys();
         unlist(&backend, unlisted);
         let mut batch = Batch::new();
         batch.remove(Keyspace::Keys, key(40));
         backend.write(&batch, Durability::Buffered).unwrap();
-        let mut store: GuardedStore<_> = poor().open_with(Arc::clone(&backend), None).unwrap();
+        let mut store: Store<_> = poor().open_with(Arc::clone(&backend), None).unwrap();
         store.wait_until_ready().unwrap();
         for n in (0..60).filter(|&n| n != unlisted) {
             assert_eq!(store.delete(&key(n)).unwrap(), n != 40);
@@ -324,7 +323,7 @@ fn maps_that_lack_equally_many_are_made_equal() {
     }
 }
 
-/// Does something when the keys are read first.
+/// A backend that calls a function when the keys are first read.
 struct Reading<F> {
     backend: Arc<MemoryBackend>,
     is_read: AtomicBool,
@@ -378,10 +377,9 @@ impl<F: Fn() + Send + Sync + 'static> Backend for Reading<F> {
     }
 }
 
-/// A key that isn't listed isn't in the filter: deleting it must not take another's fingerprint
-/// out, though both maps have the same keys then.
+/// An unlisted key isn't in the filter. Deleting it must not remove another key's fingerprint.
 #[test]
-fn deleting_what_is_not_listed_loses_nobody_else() {
+fn delete_of_an_unlisted_key_loses_no_other_member() {
     let _deadline = Deadline::new();
     if thread::available_parallelism().is_ok_and(|threads| threads.get() == 1) {
         return; // There, shards are built after the keys were read.
@@ -399,7 +397,7 @@ fn deleting_what_is_not_listed_loses_nobody_else() {
         };
         let reading = Reading { backend, is_read: AtomicBool::new(false), then };
         let options = poor().on_progress(move |_| built.lock().unwrap().send(()).unwrap());
-        let mut store: GuardedStore<_> = options.open_with(reading, None).unwrap();
+        let mut store: Store<_> = options.open_with(reading, None).unwrap();
         is_reading.recv().unwrap();
         is_built.recv().unwrap();
         assert!(store.delete(&key(unlisted)).unwrap());
@@ -412,30 +410,30 @@ fn deleting_what_is_not_listed_loses_nobody_else() {
 }
 
 #[test]
-fn what_can_not_be_built_is_not_remembered() {
+fn impossible_sizing_is_not_remembered() {
     let directory = tempfile::tempdir().unwrap();
-    let impossible = || Options::new().capacity(1 << 50);
+    let impossible = || OpenOptions::new().capacity(1 << 50);
     assert!(matches!(impossible().open(directory.path()), Err(StoreError::Build(_))));
-    let store = Options::new().open(directory.path()).unwrap();
+    let store = OpenOptions::new().open(directory.path()).unwrap();
     store.put(b"key", b"value").unwrap();
     store.close().unwrap();
     assert!(matches!(impossible().open(directory.path()), Err(StoreError::Build(_))));
-    let store = Options::new().open(directory.path()).unwrap();
+    let store = OpenOptions::new().open(directory.path()).unwrap();
     assert_eq!(store.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
 #[test]
-fn a_filter_that_was_not_built_is_said_to_be_so_and_can_be() {
+fn failed_build_is_reported_and_can_be_repeated() {
     let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
     let options = options(Layout::Split);
-    let store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+    let store: Store<_> = options.open_with(Arc::clone(&backend), None).unwrap();
     store.put_many((0..60).map(|n| (key(n), key(n)))).unwrap();
     drop(store);
     let mut was_seen = false;
     for n in 0..40 {
         backend.heal();
         backend.fail_at(n, Fault::Before);
-        let store = options.open_with::<_, AdaptiveQuotientFilter>(Arc::clone(&backend), None);
+        let store = options.open_with::<_, QuotientFilter>(Arc::clone(&backend), None);
         let Ok(mut store) = store else { continue };
         let is_ready = store.wait_until_ready().is_ok();
         backend.heal();
@@ -445,7 +443,7 @@ fn a_filter_that_was_not_built_is_said_to_be_so_and_can_be() {
         was_seen = true;
         assert!(matches!(store.wait_until_ready(), Err(StoreError::Unready)));
         assert!(store.stats().shards_ready < store.stats().shards);
-        store.scrub().unwrap();
+        store.rebuild().unwrap();
         store.wait_until_ready().unwrap();
         let before = store.stats().unfiltered;
         (0..100).for_each(|n| assert_eq!(store.contains(&key(n)).unwrap(), n < 60));
@@ -455,12 +453,12 @@ fn a_filter_that_was_not_built_is_said_to_be_so_and_can_be() {
     assert!(was_seen);
 }
 
-/// What a failed write has left shows when the store is opened again, and the filter must have it.
+/// A failed write may show when the store is opened again, and the filter must have it then.
 #[test]
-fn after_a_failed_write_no_filter_is_saved() {
+fn filter_is_not_saved_after_a_failed_write() {
     let directory = tempfile::tempdir().unwrap();
     let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
-    let open = || -> GuardedStore<_> {
+    let open = || -> Store<_> {
         options(Layout::Merged).open_with(Arc::clone(&backend), Some(directory.path())).unwrap()
     };
     let store = open();

@@ -1,16 +1,16 @@
-//! A store over a backend that fails at each operation of a script, one after the other: what
-//! was acknowledged is there, and what was not is whole or absent.
+//! Runs a script over a backend that fails at each operation in turn. Acknowledged writes must be there,
+//! and others must be whole or absent.
 
 mod common;
 
 use common::{LAYOUTS, copy, copy_files, options};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::Unbounded;
 use std::path::Path;
 use std::sync::Arc;
 use twiceshy::Secret;
-use twiceshy_store::backend::Unbounded;
 use twiceshy_store::testing::{Fault, FaultyBackend};
-use twiceshy_store::{Backend, GuardedStore, Keyspace, Layout, MemoryBackend, Options, Result};
+use twiceshy_store::{Backend, Keyspace, Layout, MemoryBackend, OpenOptions, Result, Store};
 
 type Faulty = Arc<FaultyBackend<MemoryBackend>>;
 
@@ -22,7 +22,7 @@ enum Step {
     PutMany(std::ops::Range<u8>, u8),
     Delete(u8),
     GetAll,
-    Scrub,
+    Rebuild,
     Reopen,
 }
 
@@ -34,24 +34,24 @@ fn script() -> Vec<Step> {
     script.extend((4..8).map(Delete));
     script.extend([PutMany(4..7, 4), PutMany(30..36, 5), GetAll, Reopen, Put(40, 6), Delete(40)]);
     script.extend([Delete(59), GetAll, Put(8, 7), Reopen]);
-    script.extend([Delete(31), PutMany(30..33, 8), Scrub, PutMany(50..58, 9), GetAll]);
+    script.extend([Delete(31), PutMany(30..33, 8), Rebuild, PutMany(50..58, 9), GetAll]);
     script
 }
 
-/// The same hashes, so the same operations, each time.
-fn always(layout: Layout) -> Options {
+/// Returns options with a fixed secret, so that each run has the same operations.
+fn always(layout: Layout) -> OpenOptions {
     options(layout).secret(Secret::from_bytes([7; 16]))
 }
 
 /// A store and what is known of it.
 struct Known<B: Backend> {
-    store: GuardedStore<B>,
+    store: Store<B>,
     facts: Facts,
 }
 
 #[derive(Clone, Default)]
 struct Facts {
-    /// What a key may be worth; of one that isn't here, that is nothing.
+    /// The values that a key may have. A key that isn't here is absent.
     possible: BTreeMap<u8, BTreeSet<Option<u8>>>,
     /// Mistakes that were repaired and remembered.
     repaired: BTreeSet<u8>,
@@ -129,7 +129,7 @@ impl<B: Backend> Known<B> {
                 let done: Vec<_> = (0..KEYS).map(|key| self.get(key)).collect();
                 done.into_iter().collect()
             }
-            Step::Scrub => self.store.scrub(),
+            Step::Rebuild => self.store.rebuild(),
             Step::Reopen => Ok(()),
         }
     }
@@ -137,7 +137,7 @@ impl<B: Backend> Known<B> {
 
 /// Checks a store that has just been opened over a backend that doesn't fail.
 fn check(backend: impl Backend, layout: Layout, files: &Path, facts: &Facts) {
-    let mut store: GuardedStore<_> = always(layout).open_with(backend, Some(files)).unwrap();
+    let mut store: Store<_> = always(layout).open_with(backend, Some(files)).unwrap();
     store.wait_until_ready().unwrap();
     for key in facts.repaired.clone() {
         if facts.possible[&key] == BTreeSet::from([None]) {
@@ -148,7 +148,7 @@ fn check(backend: impl Backend, layout: Layout, files: &Path, facts: &Facts) {
     let mut known = Known { store, facts: facts.clone() };
     (0..KEYS).for_each(|key| known.get(key).unwrap());
     // What there is can be found, and the filter has no more, when ghosts are cleared.
-    known.store.scrub().unwrap();
+    known.store.rebuild().unwrap();
     let pairs: Vec<_> = known.store.iter().map(Result::unwrap).collect();
     assert!(pairs.iter().all(|(key, _)| known.facts.possible[&key[0]] != BTreeSet::from([None])));
     assert_eq!(known.store.stats().members, pairs.len() as u64);
@@ -164,15 +164,15 @@ fn check(backend: impl Backend, layout: Layout, files: &Path, facts: &Facts) {
 }
 
 /// Opens a store; if that fails and failures are single, again.
-fn open(backend: &Faulty, layout: Layout, files: &Path) -> Result<GuardedStore<Faulty>> {
+fn open(backend: &Faulty, layout: Layout, files: &Path) -> Result<Store<Faulty>> {
     let open = || always(layout).open_with(Arc::clone(backend), Some(files));
-    let mut store: GuardedStore<_> = open().or_else(|_| open())?;
+    let mut store: Store<_> = open().or_else(|_| open())?;
     // If the filter can't be built, the store works without it.
     let _ = store.wait_until_ready();
     Ok(store)
 }
 
-/// Does the script over a backend that may fail; how many operations it took.
+/// Runs the script over a backend that may fail. Returns the number of operations.
 fn run(layout: Layout, fault: Fault, plan: impl Fn(&Faulty), is_single: bool) -> u64 {
     let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
     let files = tempfile::tempdir().unwrap();
@@ -198,7 +198,7 @@ fn run(layout: Layout, fault: Fault, plan: impl Fn(&Faulty), is_single: bool) ->
     }
     assert!(!is_single || (failed <= 1 && opened.is_ok()), "it is usable after an error");
     let operations = backend.operations();
-    // A crash, now; and an orderly end.
+    // Check after a crash at this point, and after closing.
     backend.heal();
     backend.reopen().unwrap();
     facts.is_late = false;
@@ -213,7 +213,7 @@ fn run(layout: Layout, fault: Fault, plan: impl Fn(&Faulty), is_single: bool) ->
 }
 
 #[test]
-fn a_failure_at_each_operation_loses_nothing() {
+fn failure_at_any_operation_loses_nothing() {
     for layout in LAYOUTS {
         let operations = run(layout, Fault::Before, |_| (), true);
         assert!(operations > 100, "{operations}");
@@ -230,7 +230,7 @@ fn a_failure_at_each_operation_loses_nothing() {
 }
 
 #[test]
-fn failures_that_last_lose_nothing() {
+fn lasting_failures_lose_nothing() {
     for layout in LAYOUTS {
         let operations = run(layout, Fault::Before, |_| (), true);
         for fault in [Fault::Before, Fault::After, Fault::Late] {
@@ -245,13 +245,13 @@ fn failures_that_last_lose_nothing() {
     }
 }
 
-/// Whoever reads the saved filter in vain must not leave it to those who come later.
+/// A saved filter that couldn't be read must not be used by a later open.
 #[test]
-fn a_saved_filter_that_was_not_used_is_never_used() {
+fn unused_saved_filter_is_never_used_later() {
     let backend = Arc::new(MemoryBackend::new());
     let files = tempfile::tempdir().unwrap();
     let open = |files: Option<&Path>| {
-        let mut store: GuardedStore<_> =
+        let mut store: Store<_> =
             always(Layout::Merged).open_with(Arc::clone(&backend), files).unwrap();
         store.wait_until_ready().unwrap();
         store
@@ -266,9 +266,9 @@ fn a_saved_filter_that_was_not_used_is_never_used() {
     }
 }
 
-/// A mistake that a failed put has made a member is still on the list in memory.
+/// A mistake that became a member by a failed put is still kept in memory.
 #[test]
-fn a_member_on_the_list_of_mistakes_is_in_nobodys_way() {
+fn member_among_the_mistakes_does_no_harm() {
     for layout in LAYOUTS {
         let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
         let files = tempfile::tempdir().unwrap();
@@ -301,10 +301,10 @@ fn a_member_on_the_list_of_mistakes_is_in_nobodys_way() {
     }
 }
 
-/// A mistake becomes a member and a mistake again by writes that are done, but not acknowledged:
-/// in memory it never left the list, but the backend has to be told again.
+/// A mistake becomes a member and a mistake again by writes that are done but return errors. In memory it
+/// is still kept, but it must be written to the backend again.
 #[test]
-fn a_mistake_that_only_the_backend_forgot_is_kept_again() {
+fn mistake_that_only_the_backend_forgot_is_kept_again() {
     for layout in LAYOUTS {
         let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
         let files = tempfile::tempdir().unwrap();
@@ -336,14 +336,14 @@ fn a_mistake_that_only_the_backend_forgot_is_kept_again() {
 }
 
 #[test]
-fn a_secret_must_be_the_stores() {
+fn different_secret_is_refused() {
     let backend = Arc::new(MemoryBackend::new());
-    let open = |options: Options| -> Result<GuardedStore<_>> {
+    let open = |options: OpenOptions| -> Result<Store<_>> {
         options.open_with(Arc::clone(&backend), None)
     };
-    let secret = |byte| Options::new().secret(Secret::from_bytes([byte; 16]));
+    let secret = |byte| OpenOptions::new().secret(Secret::from_bytes([byte; 16]));
     open(secret(1)).unwrap();
     open(secret(1)).unwrap();
-    open(Options::new()).unwrap();
+    open(OpenOptions::new()).unwrap();
     assert!(matches!(open(secret(2)), Err(twiceshy_store::StoreError::Secret)));
 }

@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use twiceshy_store::backend::{Result, Unbounded};
+use std::ops::Bound::Unbounded;
+use twiceshy_store::backend::Result;
 use twiceshy_store::{Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace};
 
 const BATCHES: u8 = 30;

@@ -1,5 +1,5 @@
-//! A child process writes, acknowledges each batch through a pipe, and is killed at any moment:
-//! what it acknowledged must be there, whole, and nothing but that and the batch it was at.
+//! A child process writes, acknowledges each batch through a pipe, and is killed at any moment. All
+//! acknowledged batches must be there, and besides them at most the batch that was being written.
 //!
 //! `TWICESHY_KILL_CYCLES` sets how often, `TWICESHY_SEED` when.
 
@@ -18,7 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use twiceshy_deadline::Deadline;
 
-use twiceshy_store::backend::{Change, Result, Unbounded};
+use std::ops::Bound::Unbounded;
+use twiceshy_store::backend::{Change, Result};
 use twiceshy_store::{Backend, Batch, Durability, Keyspace};
 
 #[cfg(feature = "fjall")]
@@ -173,7 +174,7 @@ fn kill_again_and_again(engine: &str) {
 mod store {
     use super::*;
     use std::collections::BTreeSet;
-    use twiceshy_store::{FjallBackend, FjallOptions, GuardedStore, Layout, Options};
+    use twiceshy_store::{FjallBackend, FjallOptions, Layout, OpenOptions, Store};
 
     const KEYS: u64 = 2000;
 
@@ -201,12 +202,12 @@ mod store {
     }
 
     /// So bad a filter that a tenth of the absent keys are mistakes.
-    fn open(path: &Path, layout: Layout) -> GuardedStore<FjallBackend> {
+    fn open(path: &Path, layout: Layout) -> Store<FjallBackend> {
         let mut fjall = FjallOptions::default();
         fjall.memtable_bytes = 64 << 10;
         fjall.cache_bytes = 256 << 10;
         let backend = FjallBackend::open(path.join("data"), fjall).unwrap();
-        let options = Options::new().capacity(100).false_positive_rate(0.1).shards(4);
+        let options = OpenOptions::new().capacity(100).false_positive_rate(0.1).shards(4);
         options.layout(layout).open_with(backend, Some(path)).unwrap()
     }
 
@@ -285,7 +286,7 @@ mod store {
         }
 
         /// The operation that was not acknowledged is done, or it isn't.
-        fn settle(&mut self, store: &GuardedStore<FjallBackend>) {
+        fn settle(&mut self, store: &Store<FjallBackend>) {
             self.done += 1;
             let (Op::Put(key) | Op::Delete(key)) = op(self.done) else { return };
             let found = store.get(&key.to_be_bytes()).unwrap().map(|value| value.to_vec());
@@ -300,7 +301,7 @@ mod store {
             }
         }
 
-        fn check(&self, store: &GuardedStore<FjallBackend>) {
+        fn check(&self, store: &Store<FjallBackend>) {
             let before = store.stats();
             for key in &self.repaired {
                 assert_eq!(store.get(&key.to_be_bytes()).unwrap(), None);

@@ -16,12 +16,12 @@ mod opening;
 mod threads;
 
 use twiceshy::Secret;
-use twiceshy_store::ListOptions;
+use twiceshy_store::OpenOptions;
 
 /// So bad a filter that most unlisted keys are answered "yes", so small that it grows, and always
 /// the same hashes.
-fn options() -> ListOptions {
-    ListOptions::new()
+fn options() -> OpenOptions {
+    OpenOptions::new()
         .capacity(8)
         .false_positive_rate(0.7)
         .shards(2)

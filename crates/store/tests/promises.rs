@@ -1,18 +1,18 @@
-//! What every store promises when something goes wrong around it: opening fails, the filter can't
-//! be saved, the directory or the backend is somebody else's, a write shows only after reopening.
+//! Tests of what every store promises when something goes wrong: opening fails, the filter can't be
+//! saved, the directory or the backend is in use, or a write shows only after reopening.
 
 mod common;
 
 use common::copy;
 use std::fs;
+use std::ops::Bound::Unbounded;
 use std::path::Path;
 use std::sync::Arc;
-use twiceshy::{KeyedHasher, Secret};
-use twiceshy_store::backend::Unbounded;
+use twiceshy::{Secret, hash::KeyedHasher};
 use twiceshy_store::testing::{Fault, FaultyBackend};
 use twiceshy_store::{
-    Backend, BackendError, Batch, Durability, GuardedStore, Keyspace, Layout, List, ListOptions,
-    ListStore, MemoryBackend, Options, RangeOptions, RangeStore, Result, StoreError,
+    Backend, BackendError, Batch, Durability, Keyspace, Layout, List, ListStore, MemoryBackend,
+    OpenOptions, RangeStore, Result, Store, StoreError,
 };
 
 type Faulty = Arc<FaultyBackend<MemoryBackend>>;
@@ -30,6 +30,8 @@ trait Subject: Sized {
     fn put(&self, key: u64) -> Result<()>;
     fn has(&self, key: u64) -> Result<bool>;
     fn delete(&self, key: u64) -> Result<bool>;
+    fn rebuild(&self) -> Result<()>;
+    fn validate(&self) -> Result<()>;
     fn close(self) -> Result<()>;
 
     fn open(backend: &Faulty, directory: Option<&Path>) -> Result<Self> {
@@ -37,65 +39,68 @@ trait Subject: Sized {
     }
 }
 
-/// A [`GuardedStore`] of the merged layout.
-struct Merged(GuardedStore<Faulty>);
-/// A [`GuardedStore`] of the split layout.
-struct Split(GuardedStore<Faulty>);
-struct Ranges(RangeStore<u64, Faulty>);
-/// A [`ListStore`] and its yes list.
-struct Yes(ListStore<Faulty>);
-/// A [`ListStore`] and its no list.
-struct No(ListStore<Faulty>);
+/// Options of any store. Each store ignores those of the others.
+fn options(layout: Layout, capacity: Option<usize>) -> OpenOptions {
+    let options = OpenOptions::new().secret(Secret::from_bytes(SECRET)).shards(4);
+    let options = options.layout(layout).longest_range(4);
+    match capacity {
+        Some(capacity) => options.capacity(capacity),
+        None => options,
+    }
+}
 
-fn open_guarded(
-    layout: Layout,
+/// Opens a store, and waits for its filter. If that can't be built, the store works without it.
+fn open_points(
+    options: &OpenOptions,
     backend: Faulty,
     directory: Option<&Path>,
-    capacity: Option<usize>,
-) -> Result<GuardedStore<Faulty>> {
-    let mut options = Options::new().layout(layout).secret(Secret::from_bytes(SECRET)).shards(4);
-    if let Some(capacity) = capacity {
-        options = options.capacity(capacity);
-    }
+) -> Result<Store<Faulty>> {
     let mut store = options.open_with(backend, directory)?;
-    // If the filter can't be built, the store works without it.
     let _ = store.wait_until_ready();
     Ok(store)
 }
 
-fn open_lists(
-    backend: Faulty,
-    directory: Option<&Path>,
-    capacity: Option<usize>,
-) -> Result<ListStore<Faulty>> {
-    let mut options = ListOptions::new().secret(Secret::from_bytes(SECRET)).shards(2);
-    if let Some(capacity) = capacity {
-        options = options.capacity(capacity);
-    }
-    options.open_with(backend, directory)
-}
+/// Declares a subject: its store, its layout, and how it is opened, written and read. Keys are bytes,
+/// except in a range store.
+macro_rules! subject {
+    (
+        $(#[$doc:meta])* $name:ident($store:ty), $layout:ident, $open:expr,
+        put: |$put:ident, $key:ident| $write:expr, has: |$has:ident, $asked:ident| $read:expr,
+        delete: |$delete:ident, $removed:ident| $remove:expr
+    ) => {
+        $(#[$doc])*
+        struct $name($store);
 
-macro_rules! guarded {
-    ($name:ident, $layout:expr) => {
         impl Subject for $name {
             fn open_with(
                 backend: Faulty,
                 directory: Option<&Path>,
                 capacity: Option<usize>,
             ) -> Result<Self> {
-                open_guarded($layout, backend, directory, capacity).map(Self)
+                $open(&options(Layout::$layout, capacity), backend, directory).map(Self)
             }
 
-            fn put(&self, key: u64) -> Result<()> {
-                self.0.put(&key.to_be_bytes(), b"1")
+            fn put(&self, $key: u64) -> Result<()> {
+                let $put = &self.0;
+                $write
             }
 
-            fn has(&self, key: u64) -> Result<bool> {
-                self.0.contains(&key.to_be_bytes())
+            fn has(&self, $asked: u64) -> Result<bool> {
+                let $has = &self.0;
+                $read
             }
 
-            fn delete(&self, key: u64) -> Result<bool> {
-                self.0.delete(&key.to_be_bytes())
+            fn delete(&self, $removed: u64) -> Result<bool> {
+                let $delete = &self.0;
+                $remove
+            }
+
+            fn rebuild(&self) -> Result<()> {
+                self.0.rebuild()
+            }
+
+            fn validate(&self) -> Result<()> {
+                self.0.validate()
             }
 
             fn close(self) -> Result<()> {
@@ -105,89 +110,43 @@ macro_rules! guarded {
     };
 }
 
-guarded!(Merged, Layout::Merged);
-guarded!(Split, Layout::Split);
-
-impl Subject for Ranges {
-    fn open_with(
-        backend: Faulty,
-        directory: Option<&Path>,
-        capacity: Option<usize>,
-    ) -> Result<Self> {
-        let mut options = RangeOptions::new().secret(Secret::from_bytes(SECRET)).longest_range(4);
-        if let Some(capacity) = capacity {
-            options = options.capacity(capacity);
-        }
-        options.open_with(backend, directory).map(Self)
-    }
-
-    fn put(&self, key: u64) -> Result<()> {
-        self.0.put(key, b"1")
-    }
-
-    fn has(&self, key: u64) -> Result<bool> {
-        self.0.contains(key)
-    }
-
-    fn delete(&self, key: u64) -> Result<bool> {
-        self.0.delete(key)
-    }
-
-    fn close(self) -> Result<()> {
-        self.0.close()
-    }
+subject! {
+    /// A [`Store`] with the merged layout.
+    Merged(Store<Faulty>), Merged, open_points,
+    put: |store, key| store.put(&key.to_be_bytes(), b"1"),
+    has: |store, key| store.contains(&key.to_be_bytes()),
+    delete: |store, key| store.delete(&key.to_be_bytes())
 }
 
-impl Subject for Yes {
-    fn open_with(
-        backend: Faulty,
-        directory: Option<&Path>,
-        capacity: Option<usize>,
-    ) -> Result<Self> {
-        open_lists(backend, directory, capacity).map(Self)
-    }
-
-    fn put(&self, key: u64) -> Result<()> {
-        self.0.add_yes(&key.to_be_bytes()).map(drop)
-    }
-
-    fn has(&self, key: u64) -> Result<bool> {
-        Ok(self.0.list_of(&key.to_be_bytes())? == Some(List::Yes))
-    }
-
-    fn delete(&self, key: u64) -> Result<bool> {
-        self.0.remove_yes(&key.to_be_bytes())
-    }
-
-    fn close(self) -> Result<()> {
-        self.0.close()
-    }
+subject! {
+    /// A [`Store`] with the split layout.
+    Split(Store<Faulty>), Split, open_points,
+    put: |store, key| store.put(&key.to_be_bytes(), b"1"),
+    has: |store, key| store.contains(&key.to_be_bytes()),
+    delete: |store, key| store.delete(&key.to_be_bytes())
 }
 
-impl Subject for No {
-    fn open_with(
-        backend: Faulty,
-        directory: Option<&Path>,
-        capacity: Option<usize>,
-    ) -> Result<Self> {
-        open_lists(backend, directory, capacity).map(Self)
-    }
+subject! {
+    Ranges(RangeStore<u64, Faulty>), Merged, OpenOptions::open_ranges_with,
+    put: |store, key| store.put(key, b"1"),
+    has: |store, key| store.contains(key),
+    delete: |store, key| store.delete(key)
+}
 
-    fn put(&self, key: u64) -> Result<()> {
-        self.0.add_no(&key.to_be_bytes()).map(drop)
-    }
+subject! {
+    /// A [`ListStore`] and its yes list.
+    Yes(ListStore<Faulty>), Merged, OpenOptions::open_lists_with,
+    put: |store, key| store.add_yes(&key.to_be_bytes()).map(drop),
+    has: |store, key| Ok(store.list_of(&key.to_be_bytes())? == Some(List::Yes)),
+    delete: |store, key| store.remove_yes(&key.to_be_bytes())
+}
 
-    fn has(&self, key: u64) -> Result<bool> {
-        Ok(self.0.list_of(&key.to_be_bytes())? == Some(List::No))
-    }
-
-    fn delete(&self, key: u64) -> Result<bool> {
-        self.0.remove_no(&key.to_be_bytes())
-    }
-
-    fn close(self) -> Result<()> {
-        self.0.close()
-    }
+subject! {
+    /// A [`ListStore`] and its no list.
+    No(ListStore<Faulty>), Merged, OpenOptions::open_lists_with,
+    put: |store, key| store.add_no(&key.to_be_bytes()).map(drop),
+    has: |store, key| Ok(store.list_of(&key.to_be_bytes())? == Some(List::No)),
+    delete: |store, key| store.remove_no(&key.to_be_bytes())
 }
 
 /// Runs a test with a store of each kind.
@@ -238,7 +197,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 /// The filter of a store whose opening failed was never built, and must not be saved.
-fn an_open_that_fails_hides_no_key<S: Subject>() {
+fn failed_open_hides_no_key_in<S: Subject>() {
     let filled = filled::<S>();
     for fault in [Fault::Before, Fault::After] {
         for n in 0..60 {
@@ -255,13 +214,13 @@ fn an_open_that_fails_hides_no_key<S: Subject>() {
 }
 
 #[test]
-fn a_store_whose_open_failed_hides_no_key() {
-    with_each!(an_open_that_fails_hides_no_key);
+fn failed_open_hides_no_key() {
+    with_each!(failed_open_hides_no_key_in);
 }
 
-/// A filter without members under a record as it was when range stores could save one by mistake.
+/// An empty filter with a record of version 1, from the time when range stores could save one by mistake.
 #[test]
-fn saved_filters_of_the_old_format_are_not_trusted() {
+fn saved_filter_of_the_old_format_is_not_used() {
     let backend = filled::<Ranges>();
     let directory = tempfile::tempdir().unwrap();
     let empty = faulty(MemoryBackend::new());
@@ -274,7 +233,7 @@ fn saved_filters_of_the_old_format_are_not_trusted() {
     assert_eq!(meta(&backend, b"clean"), None);
 }
 
-fn refuses_a_second_store<S: Subject>() {
+fn second_store_is_refused<S: Subject>() {
     let backend = faulty(MemoryBackend::new());
     let store = S::open(&backend, None).unwrap();
     store.put(1).unwrap();
@@ -293,11 +252,11 @@ fn refuses_a_second_store<S: Subject>() {
 }
 
 #[test]
-fn a_backend_has_one_store_at_a_time() {
-    with_each!(refuses_a_second_store);
+fn backend_takes_one_store_at_a_time() {
+    with_each!(second_store_is_refused);
 }
 
-fn says_that_only_the_filter_was_not_saved<S: Subject>() {
+fn close_reports_unsaved_filter<S: Subject>() {
     let backend = faulty(MemoryBackend::new());
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("store");
@@ -324,11 +283,11 @@ fn says_that_only_the_filter_was_not_saved<S: Subject>() {
 }
 
 #[test]
-fn a_filter_that_cannot_be_saved_is_no_loss() {
-    with_each!(says_that_only_the_filter_was_not_saved);
+fn unsaved_filter_loses_no_data() {
+    with_each!(close_reports_unsaved_filter);
 }
 
-fn says_that_the_backend_was_not_synced<S: Subject>() {
+fn close_reports_failed_sync<S: Subject>() {
     let backend = faulty(MemoryBackend::new());
     let directory = tempfile::tempdir().unwrap();
     let store = S::open(&backend, Some(directory.path())).unwrap();
@@ -338,11 +297,11 @@ fn says_that_the_backend_was_not_synced<S: Subject>() {
 }
 
 #[test]
-fn a_backend_that_cannot_be_synced_is_an_error_of_its_own() {
-    with_each!(says_that_the_backend_was_not_synced);
+fn close_returns_the_error_of_a_failed_sync() {
+    with_each!(close_reports_failed_sync);
 }
 
-fn leaves_files_alone<S: Subject>() {
+fn foreign_files_stay<S: Subject>() {
     let backend = faulty(MemoryBackend::new());
     let directory = tempfile::tempdir().unwrap();
     let theirs = [".filter-notes.tmp", "filter-2024.snapshot", "filter-backup.snapshot"];
@@ -360,11 +319,11 @@ fn leaves_files_alone<S: Subject>() {
 }
 
 #[test]
-fn files_that_are_not_ours_are_never_removed() {
-    with_each!(leaves_files_alone);
+fn foreign_files_are_never_removed() {
+    with_each!(foreign_files_stay);
 }
 
-/// As a store remembers that was opened on a machine with more memory.
+/// A store that remembers a capacity from a machine with more memory.
 fn opens_with_less_memory<S: Subject>() {
     const TOO_MANY: u64 = 1 << 45;
     let backend = filled::<S>();
@@ -388,12 +347,12 @@ fn opens_with_less_memory<S: Subject>() {
 }
 
 #[test]
-fn a_remembered_capacity_that_does_not_fit_locks_nobody_out() {
+fn store_opens_although_its_remembered_capacity_does_not_fit() {
     with_each!(opens_with_less_memory);
 }
 
 /// A put fails at each operation, and a delete after it at each or at none.
-fn writes_removals_in_doubt<S: Subject>() {
+fn removal_is_written_in_doubt<S: Subject>() {
     let filled = filled::<S>();
     for n in 0..6 {
         for m in 0..6 {
@@ -415,11 +374,11 @@ fn writes_removals_in_doubt<S: Subject>() {
 }
 
 #[test]
-fn a_removal_holds_although_an_earlier_write_shows_late() {
-    with_each!(writes_removals_in_doubt);
+fn removal_holds_although_an_earlier_write_shows_late() {
+    with_each!(removal_is_written_in_doubt);
 }
 
-fn notices_another_identity<S: Subject>() {
+fn damaged_identity_is_noticed<S: Subject>() {
     let filled = filled::<S>();
     let record = meta(&filled, b"store").unwrap();
     for bit in 0..record.len() * 8 {
@@ -427,35 +386,30 @@ fn notices_another_identity<S: Subject>() {
         let mut damaged = record.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         set_meta(&backend, b"store", &damaged);
-        // Without a secret that is asked for, nothing else could tell.
+        // Without a secret in the options, only the check value can tell.
+        let options = OpenOptions::new().capacity(8);
+        let backend = || Arc::clone(&backend);
         let opened = [
-            Options::new().capacity(8).open_with(Arc::clone(&backend), None).map(drop_guarded),
-            RangeOptions::new()
-                .capacity(8)
-                .open_with::<u64, _>(Arc::clone(&backend), None)
-                .map(drop),
-            ListOptions::new().capacity(8).open_with(Arc::clone(&backend), None).map(drop),
+            options.open_with(backend(), None).map(|store: Store<Faulty>| drop(store)),
+            options.open_ranges_with::<u64, _>(backend(), None).map(drop),
+            options.open_lists_with(backend(), None).map(drop),
         ];
         assert!(opened.iter().all(Result::is_err), "bit {bit}");
     }
-    // As it was before there was a check value.
+    // An identity of the previous format, without a check value.
     let old = [&2u32.to_be_bytes(), &record[4..record.len() - 16]].concat();
     set_meta(&filled, b"store", &old);
     assert!(has_all(&S::open(&filled, None).unwrap()));
     assert_eq!(meta(&filled, b"store").unwrap(), old);
 }
 
-fn drop_guarded(store: GuardedStore<Faulty>) {
-    drop(store);
+#[test]
+fn damaged_secret_or_layout_is_noticed() {
+    with_each!(damaged_identity_is_noticed);
 }
 
 #[test]
-fn a_damaged_secret_or_layout_is_noticed() {
-    with_each!(notices_another_identity);
-}
-
-#[test]
-fn a_filter_is_not_handed_out_until_all_shards_are_ready() {
+fn save_filter_fails_until_all_shards_are_ready() {
     let filled = filled::<Merged>();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("filter");
@@ -473,26 +427,26 @@ fn a_filter_is_not_handed_out_until_all_shards_are_ready() {
 }
 
 #[test]
-fn scrubbing_a_range_store_outdates_the_saved_filter_first() {
+fn rebuild_of_a_range_store_first_invalidates_the_saved_filter() {
     let backend = filled::<Ranges>();
     let directory = tempfile::tempdir().unwrap();
     Ranges::open(&backend, Some(directory.path())).unwrap().close().unwrap();
     assert!(meta(&backend, b"clean").is_some());
     let store = Ranges::open(&backend, Some(directory.path())).unwrap();
-    // Its first operation is to remove the name.
+    // Its first operation removes the record.
     backend.fail_from(1, Fault::Before);
-    assert!(store.0.scrub().is_err());
+    assert!(store.0.rebuild().is_err());
     backend.heal();
     assert_eq!(meta(&backend, b"clean"), None);
-    store.0.scrub().unwrap();
+    store.0.rebuild().unwrap();
     assert!(has_all(&store));
 }
 
 /// A range of 64 partitions with a filter that is wrong about most of them.
 #[test]
-fn one_question_takes_few_places_for_mistakes() {
-    let options = RangeOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4);
-    let store: RangeStore<u64, _> = options.open_with(MemoryBackend::new(), None).unwrap();
+fn one_range_query_takes_at_most_four_places_for_mistakes() {
+    let options = OpenOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4);
+    let store: RangeStore<u64, _> = options.open_ranges_with(MemoryBackend::new(), None).unwrap();
     (0..50).for_each(|n| store.put(n * 10_001, b"1").unwrap());
     let mut most = 0;
     for first in (1000..400_000).step_by(1000) {
@@ -501,16 +455,16 @@ fn one_question_takes_few_places_for_mistakes() {
         assert_eq!(is_empty, store.range(first..first + 4 * 63).unwrap().next().is_none());
         most = most.max(store.stats().mistakes - before);
     }
-    assert!((1..=4).contains(&most), "{most} mistakes of one question");
+    assert!((1..=4).contains(&most), "{most} mistakes of one query");
 }
 
 #[cfg(feature = "fjall")]
 #[test]
-fn a_directory_that_holds_something_else_is_refused() {
+fn directory_with_other_files_is_refused() {
     let opens: [fn(&Path) -> Result<()>; 3] = [
-        |path| Options::new().open(path)?.close(),
-        |path| RangeOptions::new().open::<u64>(path)?.close(),
-        |path| ListOptions::new().open(path)?.close(),
+        |path| Store::open(path)?.close(),
+        |path| OpenOptions::new().open_ranges::<u64>(path)?.close(),
+        |path| OpenOptions::new().open_lists(path)?.close(),
     ];
     for open in opens {
         let root = tempfile::tempdir().unwrap();
@@ -533,21 +487,20 @@ fn a_directory_that_holds_something_else_is_refused() {
         let empty = root.path().join("empty");
         fs::create_dir(&empty).unwrap();
         open(&empty).unwrap();
-        // In a store, files of others may be.
+        // A store may have other files beside it.
         fs::write(empty.join("notes.txt"), "precious").unwrap();
         open(&empty).unwrap();
         assert!(empty.join("notes.txt").exists());
     }
 }
 
-/// If a mistake can't be kept, that puts no member in doubt: the filter is saved all the same.
+/// If a mistake can't be kept, no member is in doubt, and the filter is still saved.
 #[test]
-fn a_mistake_that_cannot_be_kept_is_no_doubt() {
+fn filter_is_saved_although_a_mistake_could_not_be_kept() {
     let backend = faulty(MemoryBackend::new());
     let directory = tempfile::tempdir().unwrap();
     let options = common::options(Layout::Merged);
-    let store: GuardedStore<_> =
-        options.open_with(Arc::clone(&backend), Some(directory.path())).unwrap();
+    let store: Store<_> = options.open_with(Arc::clone(&backend), Some(directory.path())).unwrap();
     (0..40u8).for_each(|key| store.put(&[key], b"1").unwrap());
     for key in 40..=255u8 {
         backend.fail_at(u64::from(key % 8), Fault::After);
@@ -560,9 +513,9 @@ fn a_mistake_that_cannot_be_kept_is_no_doubt() {
     assert!(meta(&backend, b"clean").is_some());
 
     let ranges = faulty(MemoryBackend::new());
-    let options = RangeOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4);
+    let options = OpenOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4);
     let store: RangeStore<u64, _> =
-        options.open_with(Arc::clone(&ranges), Some(directory.path())).unwrap();
+        options.open_ranges_with(Arc::clone(&ranges), Some(directory.path())).unwrap();
     (0..50).for_each(|n| store.put(n * 10_001, b"1").unwrap());
     for first in (1000..400_000).step_by(1000) {
         ranges.fail_at(first / 1000 % 8, Fault::After);
@@ -574,19 +527,19 @@ fn a_mistake_that_cannot_be_kept_is_no_doubt() {
     assert!(meta(&ranges, b"clean").is_some());
 }
 
-/// After a panic in the middle of a change, the filter may be wrong about a key of the no list. It
-/// isn't saved, so that the next open heals it.
+/// After a panic in the middle of a change, the filter may be wrong about a key of the no list. It isn't
+/// saved, so that the next open rebuilds it.
 #[test]
-fn a_filter_that_a_panic_has_left_is_not_saved() {
+fn filter_is_not_saved_after_a_panic() {
     let backend = faulty(MemoryBackend::new());
     let directory = tempfile::tempdir().unwrap();
-    let options = ListOptions::new().capacity(8).false_positive_rate(0.7).shards(2);
+    let options = OpenOptions::new().capacity(8).false_positive_rate(0.7).shards(2);
     let options = options.secret(Secret::from_bytes(SECRET));
-    let store = options.open_with(Arc::clone(&backend), Some(directory.path())).unwrap();
+    let store = options.open_lists_with(Arc::clone(&backend), Some(directory.path())).unwrap();
     store.add_many(List::Yes, (0..20u8).map(|key| [key])).unwrap();
     let listed = || backend.inner().range(Keyspace::Mistakes, (Unbounded, Unbounded)).count();
     for key in 20..100u8 {
-        // Until the write is done, which is the last operation.
+        // Try until the write is done, which is the last operation.
         let before = listed();
         for n in (0..).take_while(|_| listed() == before) {
             backend.fail_at(n, Fault::Panic);
@@ -599,15 +552,15 @@ fn a_filter_that_a_panic_has_left_is_not_saved() {
         store.add_yes(&[key]).unwrap();
     }
     store.close().unwrap();
-    let store = options.open_with(backend, Some(directory.path())).unwrap();
+    let store = options.open_lists_with(backend, Some(directory.path())).unwrap();
     assert_eq!(store.len(List::No), 80);
-    store.verify().unwrap();
+    store.validate().unwrap();
 }
 
 #[test]
-fn a_list_is_never_counted_below_zero() {
+fn length_of_a_list_never_drops_below_zero() {
     let backend = faulty(MemoryBackend::new());
-    let store = open_lists(Arc::clone(&backend), None, Some(8)).unwrap();
+    let store = Yes::open(&backend, None).unwrap().0;
     let listed = || backend.inner().range(Keyspace::Members, (Unbounded, Unbounded)).count();
     for n in (0..).take_while(|_| listed() == 0) {
         backend.fail_at(n, Fault::After);
@@ -619,17 +572,17 @@ fn a_list_is_never_counted_below_zero() {
     assert!(store.is_empty());
 }
 
-/// A reverse map that lists keys that are not there is damaged, and a scrub heals it. The filter may
-/// take such a key for a member that it never held.
+/// A reverse map that lists absent keys is damaged, and a rebuild repairs it. The filter may take such a
+/// key for a member that it never held.
 #[test]
-fn a_scrub_that_fails_loses_no_member_of_a_damaged_store() {
+fn failed_rebuild_of_a_damaged_store_loses_no_member() {
     let secret = Secret::from_bytes(SECRET);
     let hasher = KeyedHasher::new(&secret);
-    let options = Options::new().layout(Layout::Split).secret(secret).shards(4);
+    let options = OpenOptions::new().layout(Layout::Split).secret(secret).shards(4);
     let options = options.capacity(400).false_positive_rate(0.1);
     let open = |backend: &Faulty, directory: &Path| {
         let store = options.clone().open_with(Arc::clone(backend), Some(directory));
-        let mut store: GuardedStore<Faulty> = store.unwrap();
+        let mut store: Store<Faulty> = store.unwrap();
         store.wait_until_ready().unwrap();
         Split(store)
     };
@@ -646,15 +599,44 @@ fn a_scrub_that_fails_loses_no_member_of_a_damaged_store() {
         let store = open(&backend, directory.path());
         backend.write(&orphans, Durability::Synced).unwrap();
         backend.fail_from(failing_at, Fault::Before);
-        let is_scrubbed = store.0.scrub().is_ok();
+        let is_rebuilt = store.0.rebuild().is_ok();
         backend.heal();
         assert!(has_all(&store), "after a failure at {failing_at}");
         store.close().unwrap();
         let store = open(&backend, directory.path());
         assert!(has_all(&store), "reopened after a failure at {failing_at}");
-        if is_scrubbed {
-            assert!(failing_at > 0, "a scrub uses the backend");
+        if is_rebuilt {
+            assert!(failing_at > 0, "a rebuild uses the backend");
             break;
         }
     }
+}
+
+/// Keys come into the backend behind the store's back.
+fn validate_finds_keys_that_the_filter_lacks<S: Subject>() {
+    let backend = filled::<S>();
+    let store = S::open(&backend, None).unwrap();
+    store.validate().unwrap();
+    store.rebuild().unwrap();
+    store.validate().unwrap();
+
+    let larger = faulty(copy(backend.inner()));
+    let other = S::open(&larger, None).unwrap();
+    (1..20).for_each(|key| other.put(key).unwrap());
+    drop(other);
+    let mut batch = Batch::new();
+    for space in [Keyspace::Members, Keyspace::Keys, Keyspace::Mistakes] {
+        for pair in larger.inner().range(space, (Unbounded, Unbounded)) {
+            let (key, value) = pair.unwrap();
+            batch.insert(space, key, value);
+        }
+    }
+    backend.inner().write(&batch, Durability::Synced).unwrap();
+    let error = store.validate().unwrap_err();
+    assert!(matches!(error, StoreError::Invalid(_)), "{error}");
+}
+
+#[test]
+fn validate_notices_keys_that_the_filter_lacks() {
+    with_each!(validate_finds_keys_that_the_filter_lacks);
 }

@@ -1,24 +1,24 @@
-//! The guarded store against a `BTreeMap`.
+//! Compares a store with a `BTreeMap`.
 
 mod common;
 
 use common::{copy, copy_files};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
-use twiceshy::{AdaptiveQuotientFilter, ExtensionFilter, Secret, Shard, TelescopingFilter};
+use twiceshy::{ExtensionFilter, QuotientFilter, Secret, TelescopingFilter, concurrent::Shard};
 use twiceshy_deadline::Deadline;
-use twiceshy_store::backend::{Excluded, Included, Unbounded};
 use twiceshy_store::{
-    Backend, Bytes, GuardedStore, Keyspace, Layout, MemoryBackend, Options, Statistics, StoreError,
+    Backend, Bytes, Keyspace, Layout, MemoryBackend, OpenOptions, Stats, Store, StoreError,
 };
 
-type Store<F> = GuardedStore<Arc<dyn Backend>, F>;
+type Tried<F> = Store<Arc<dyn Backend>, F>;
 
-/// What the store has by default.
-type Quotient = AdaptiveQuotientFilter;
+/// The default filter of a store.
+type Quotient = QuotientFilter;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -32,7 +32,7 @@ enum Op {
     Reopen,
     /// Opened again from what a crash would have left.
     Crash,
-    Scrub,
+    Rebuild,
 }
 
 fn ops(keys: u16, many: usize) -> impl Strategy<Value = Vec<Op>> {
@@ -46,12 +46,12 @@ fn ops(keys: u16, many: usize) -> impl Strategy<Value = Vec<Op>> {
         1 => proptest::collection::vec(0..keys, 0..many).prop_map(Op::GetMany),
         1 => Just(Op::Reopen),
         1 => Just(Op::Crash),
-        1 => Just(Op::Scrub),
+        1 => Just(Op::Rebuild),
     ];
     proptest::collection::vec(op, 1..80)
 }
 
-/// Some begin with others.
+/// Returns a key. Some keys are prefixes of others.
 fn key(number: u16) -> Vec<u8> {
     let bytes = number.to_be_bytes();
     if bytes[0] == 0 { bytes[1..].to_vec() } else { bytes.to_vec() }
@@ -62,7 +62,7 @@ struct Place {
     engine: &'static str,
     directory: TempDir,
     memory: Arc<MemoryBackend>,
-    options: Options,
+    options: OpenOptions,
     mistakes_kept: usize,
     /// Whether the filter may forget repairs.
     forgets: bool,
@@ -109,13 +109,13 @@ impl Place {
         }
     }
 
-    fn open<F: Shard>(&self) -> Store<F> {
+    fn open<F: Shard>(&self) -> Tried<F> {
         let backend = self.open_backend(&self.directory.path().join("data"));
         self.options.open_with(backend, Some(self.directory.path())).unwrap()
     }
 
-    /// What a crash would leave now.
-    fn copy<F: Shard>(&self, store: &Store<F>) -> Self {
+    /// Returns a copy of what a crash would leave now.
+    fn copy<F: Shard>(&self, store: &Tried<F>) -> Self {
         let directory = copy_files(self.directory.path());
         let memory = Arc::new(copy(&*self.memory));
         if self.engine != "memory" {
@@ -127,14 +127,14 @@ impl Place {
 
 /// A store, what it must hold, and which keys were mistakes since they were last put.
 struct Checked<F: Shard> {
-    store: Store<F>,
+    store: Tried<F>,
     place: Place,
     model: BTreeMap<u16, u8>,
     mistakes: BTreeSet<u16>,
 }
 
 impl<F: Shard> Checked<F> {
-    /// Asks for a key. If it isn't there, the backend may have been asked, once.
+    /// Looks a key up. If it is absent, the backend may be asked once.
     fn get(&mut self, number: u16) {
         let before = self.store.stats();
         let value = self.store.get(&key(number)).unwrap();
@@ -142,7 +142,7 @@ impl<F: Shard> Checked<F> {
         self.check_visits(number, before);
     }
 
-    fn check_visits(&mut self, number: u16, before: Statistics) {
+    fn check_visits(&mut self, number: u16, before: Stats) {
         let after = self.store.stats();
         assert!(after.mistakes <= self.place.mistakes_kept as u64);
         if self.place.forgets {
@@ -249,7 +249,7 @@ impl<F: Shard> Checked<F> {
 }
 
 fn agrees_with_a_map<F: Shard>(place: Place, ops: Vec<Op>) {
-    let mut store: Store<F> = place.open();
+    let mut store: Tried<F> = place.open();
     store.wait_until_ready().unwrap();
     let (model, mistakes) = (BTreeMap::new(), BTreeSet::new());
     let mut checked = Checked { store, place, model, mistakes };
@@ -263,7 +263,7 @@ fn agrees_with_a_map<F: Shard>(place: Place, ops: Vec<Op>) {
             Op::GetMany(numbers) => checked.get_many(&numbers),
             Op::Reopen => checked = checked.reopen(),
             Op::Crash => checked.crash(),
-            Op::Scrub => checked.store.scrub().unwrap(),
+            Op::Rebuild => checked.store.rebuild().unwrap(),
         }
     }
     checked.get_all();
@@ -329,11 +329,11 @@ proptest! {
 
 /// Many shards have to grow for one call.
 #[test]
-fn a_tiny_filter_takes_many_at_once() {
+fn tiny_filter_grows_during_one_large_batch() {
     for layout in common::LAYOUTS {
         let options = common::options(layout).shards(64);
         let backend = Arc::new(MemoryBackend::new());
-        let store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+        let store: Store<_> = options.open_with(Arc::clone(&backend), None).unwrap();
         store.put_many((0..20_000_u32).map(|n| (n.to_be_bytes(), b"1"))).unwrap();
         assert!((0..20_000_u32).all(|n| store.contains(&n.to_be_bytes()).unwrap()));
         (20_000..30_000_u32).for_each(|n| assert!(!store.contains(&n.to_be_bytes()).unwrap()));
@@ -341,24 +341,22 @@ fn a_tiny_filter_takes_many_at_once() {
         assert!(mistakes > 20 && store.stats().members == 20_000);
         drop(store);
         // Fewer are kept from now on.
-        let mut store: GuardedStore<_> =
+        let mut store: Store<_> =
             options.clone().mistakes_kept(20).open_with(Arc::clone(&backend), None).unwrap();
         store.wait_until_ready().unwrap();
         assert_eq!((store.stats().mistakes, store.stats().mistakes_forgotten), (20, mistakes - 20));
         drop(store);
-        let store: GuardedStore<_> = options.open_with(backend, None).unwrap();
+        let store: Store<_> = options.open_with(backend, None).unwrap();
         assert_eq!(store.stats().mistakes, 20);
     }
 }
 
-/// Codes are full of repairs, so that inserts need the members of a block; mistakes, which would be
-/// defended, are hardly kept.
+/// Codes are full of repairs, so that inserts need the members of a block. Hardly any mistakes are kept.
 #[test]
-fn a_telescoping_filter_asks_for_members() {
-    let options = Options::new().secret(Secret::from_bytes([7; 16])).mistakes_kept(1);
+fn telescoping_filter_lists_members_to_insert() {
+    let options = OpenOptions::new().secret(Secret::from_bytes([7; 16])).mistakes_kept(1);
     let options = options.capacity(800).false_positive_rate(0.01).shards(1);
-    let store: GuardedStore<_, TelescopingFilter> =
-        options.open_with(MemoryBackend::new(), None).unwrap();
+    let store: Store<_, TelescopingFilter> = options.open_with(MemoryBackend::new(), None).unwrap();
     let put = |n: u32| store.put(&n.to_be_bytes(), b"1").unwrap();
     let is_there = |n: u32| store.contains(&n.to_be_bytes()).unwrap();
     (0..600).for_each(put);
@@ -374,13 +372,13 @@ fn a_telescoping_filter_asks_for_members() {
     assert!((300..780).all(is_there) && !(0..300).any(is_there));
 }
 
-/// The only block of the only shard is all hashes.
+/// One block of one shard holds all hashes.
 #[test]
-fn a_filter_of_one_block_loses_no_member() {
+fn filter_of_one_block_loses_no_member() {
     fn check<F: Shard>() {
         let _deadline = Deadline::new();
-        let options = Options::new().secret(Secret::from_bytes([7; 16])).capacity(16).shards(1);
-        let store: GuardedStore<_, F> =
+        let options = OpenOptions::new().secret(Secret::from_bytes([7; 16])).capacity(16).shards(1);
+        let store: Store<_, F> =
             options.false_positive_rate(0.5).open_with(MemoryBackend::new(), None).unwrap();
         std::thread::scope(|scope| {
             for first in [0u32, 100] {
@@ -402,15 +400,15 @@ fn a_filter_of_one_block_loses_no_member() {
     }
     check::<TelescopingFilter>();
     check::<ExtensionFilter>();
-    check::<AdaptiveQuotientFilter>();
+    check::<QuotientFilter>();
 }
 
-/// Neither in memory nor in the backend.
+/// The mistake is gone in memory and in the backend.
 #[test]
-fn a_member_is_no_mistake_any_more() {
+fn new_member_is_removed_from_the_mistakes() {
     for layout in common::LAYOUTS {
         let backend = Arc::new(MemoryBackend::new());
-        let store: GuardedStore<_> =
+        let store: Store<_> =
             common::options(layout).open_with(Arc::clone(&backend), None).unwrap();
         let kept = || backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)).count() as u64;
         let put = |n: u16| store.put(&n.to_be_bytes(), b"").unwrap();
@@ -429,12 +427,12 @@ fn a_member_is_no_mistake_any_more() {
     }
 }
 
-/// A filter that is built again counts, though nothing was written.
+/// A rebuilt filter is saved although nothing was written.
 #[test]
-fn what_was_scrubbed_is_saved() {
+fn rebuilt_filter_is_saved() {
     let directory = tempfile::tempdir().unwrap();
     let backend = Arc::new(MemoryBackend::new());
-    let open = || -> GuardedStore<_> {
+    let open = || -> Store<_> {
         let options = common::options(Layout::Merged);
         options.open_with(Arc::clone(&backend), Some(directory.path())).unwrap()
     };
@@ -451,7 +449,7 @@ fn what_was_scrubbed_is_saved() {
     store.close().unwrap();
     assert_eq!(names(), saved, "nothing has changed");
     let store = open();
-    store.scrub().unwrap();
+    store.rebuild().unwrap();
     store.close().unwrap();
     assert_ne!(names(), saved);
     let store = open();
@@ -459,42 +457,42 @@ fn what_was_scrubbed_is_saved() {
 }
 
 #[test]
-fn a_store_remembers_what_its_filter_is_to_be_like() {
+fn store_remembers_the_sizing_of_its_filter() {
     let backend = Arc::new(MemoryBackend::new());
-    let bits = |options: &Options| {
-        let mut store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+    let bits = |options: &OpenOptions| {
+        let mut store: Store<_> = options.open_with(Arc::clone(&backend), None).unwrap();
         store.wait_until_ready().unwrap();
         (store.stats().shards, store.stats().filter_bytes)
     };
-    let coarse = bits(&Options::new().capacity(10_000).false_positive_rate(0.1).shards(2));
-    assert_eq!(bits(&Options::new()), coarse);
-    let fine = bits(&Options::new().false_positive_rate(0.000_1));
+    let coarse = bits(&OpenOptions::new().capacity(10_000).false_positive_rate(0.1).shards(2));
+    assert_eq!(bits(&OpenOptions::new()), coarse);
+    let fine = bits(&OpenOptions::new().false_positive_rate(0.000_1));
     assert!(fine.0 == 2 && fine.1 > coarse.1);
-    assert_eq!(bits(&Options::new()), fine);
+    assert_eq!(bits(&OpenOptions::new()), fine);
 }
 
 #[cfg(feature = "fjall")]
 #[test]
-fn an_impossible_filter_leaves_nothing_behind() {
+fn impossible_filter_leaves_nothing_on_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     for rate in [0.0, 1.0, f64::NAN, -1.0] {
-        let opened = Options::new().false_positive_rate(rate).open(&path);
+        let opened = OpenOptions::new().false_positive_rate(rate).open(&path);
         assert!(matches!(opened, Err(StoreError::Build(_))), "{rate}");
         assert!(!path.exists());
     }
-    let store = Options::new().layout(Layout::Split).open(&path).unwrap();
+    let store = OpenOptions::new().layout(Layout::Split).open(&path).unwrap();
     assert_eq!(store.layout(), Layout::Split);
     assert!(store.bytes_on_disk().unwrap() > 0);
 }
 
-/// Whoever only looks in leaves a filter behind, too.
+/// Opening and closing a store without using it saves a filter, too.
 #[cfg(feature = "fjall")]
 #[test]
-fn a_store_that_is_closed_at_once_is_saved() {
+fn store_that_is_closed_at_once_saves_its_filter() {
     let directory = tempfile::tempdir().unwrap();
     for n in 0..5_u8 {
-        let store = Options::new().open(directory.path()).unwrap();
+        let store = OpenOptions::new().open(directory.path()).unwrap();
         let stats = store.stats();
         assert_eq!((stats.shards_ready, stats.members), (stats.shards, n.into()));
         assert_eq!(store.get(b"mallory").unwrap(), None);
@@ -505,9 +503,9 @@ fn a_store_that_is_closed_at_once_is_saved() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_before_anything_is_done() {
+fn too_long_keys_and_values_are_refused_first() {
     for layout in common::LAYOUTS {
-        let store: GuardedStore<_> =
+        let store: Store<_> =
             common::options(layout).open_with(MemoryBackend::new(), None).unwrap();
         let (long, longest) = (vec![1; 65_531], vec![1; 65_530]);
         assert!(matches!(store.put(&long, b""), Err(StoreError::KeyTooLong { bytes: 65_531 })));

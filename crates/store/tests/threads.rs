@@ -1,4 +1,4 @@
-//! Many threads, and a filter that is built while it is used.
+//! Tests with many threads, and with a filter that is built while it is in use.
 
 mod common;
 
@@ -9,12 +9,12 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use twiceshy::{AdaptiveQuotientFilter, Shard, TelescopingFilter};
+use twiceshy::{QuotientFilter, TelescopingFilter, concurrent::Shard};
 use twiceshy_deadline::Deadline;
 use twiceshy_store::backend::{BackendClaim, Bounds, Result, Scan};
 use twiceshy_store::{
-    Backend, BackendError, Batch, Bytes, Durability, GuardedStore, Keyspace, Layout, MemoryBackend,
-    Options, Statistics, StoreError,
+    Backend, BackendError, Batch, Bytes, Durability, Keyspace, Layout, MemoryBackend, OpenOptions,
+    Stats, Store, StoreError,
 };
 
 fn key(number: u64) -> [u8; 8] {
@@ -35,13 +35,13 @@ fn number(bytes: &[u8]) -> u64 {
 
 /// Keys that are always there, with ever larger values; keys of one thread each; keys of all;
 /// and new ones, so that the filter grows, while it is also built again all the time.
-fn nothing_is_lost<F: Shard>() -> Vec<Statistics> {
+fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
     const THREADS: u64 = 8;
     const FEW: u64 = 24;
     let each_layout = LAYOUTS.map(|layout| {
         let _deadline = Deadline::beyond(minute());
         let backend = Arc::new(MemoryBackend::new());
-        let store: GuardedStore<_, F> = options(layout).open_with(backend, None).unwrap();
+        let store: Store<_, F> = options(layout).open_with(backend, None).unwrap();
         (0..FEW).for_each(|n| store.put(&key(n), &key(0)).unwrap());
         let end = Instant::now() + minute();
         let is_over = || Instant::now() > end;
@@ -49,7 +49,7 @@ fn nothing_is_lost<F: Shard>() -> Vec<Statistics> {
         let last: Vec<Vec<Option<Option<u64>>>> = thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over() {
-                    store.scrub().unwrap();
+                    store.rebuild().unwrap();
                     thread::sleep(Duration::from_millis(5));
                 }
             });
@@ -124,23 +124,23 @@ fn nothing_is_lost<F: Shard>() -> Vec<Statistics> {
 }
 
 #[test]
-fn nothing_is_lost_among_threads() {
-    for stats in nothing_is_lost::<AdaptiveQuotientFilter>() {
+fn threads_lose_nothing() {
+    for stats in nothing_is_lost::<QuotientFilter>() {
         assert_eq!((stats.repairs_failed, stats.ghosts_left), (0, 0));
     }
 }
 
 #[test]
-fn nothing_is_lost_behind_a_telescoping_filter() {
+fn threads_lose_nothing_with_a_telescoping_filter() {
     nothing_is_lost::<TelescopingFilter>();
 }
 
-/// Writes bring mistakes back, again and again, and repair them at once: no reader may come
-/// in between, and go to the backend.
+/// Writes bring mistakes back again and again, and repair them at once. No lookup in between may go to the
+/// backend.
 #[test]
-fn no_mistake_is_made_again_while_members_come_and_go() {
+fn no_mistake_is_repeated_while_members_come_and_go() {
     let _deadline = Deadline::new();
-    let mut store: GuardedStore<_> =
+    let mut store: Store<_> =
         options(Layout::Merged).open_with(MemoryBackend::new(), None).unwrap();
     store.wait_until_ready().unwrap();
     let members = 0..200;
@@ -176,7 +176,7 @@ fn no_mistake_is_made_again_while_members_come_and_go() {
     assert_eq!(visits(), before);
 }
 
-/// Operations of a backend, when they are done but not yet answered.
+/// Operations of a backend that are done but have not returned yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Done {
     Get,
@@ -186,7 +186,7 @@ enum Done {
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A backend that does something in the middle of an operation, once.
+/// A backend that calls a function once, before an operation returns.
 #[derive(Default)]
 struct Hooked {
     inner: MemoryBackend,
@@ -248,16 +248,16 @@ impl Backend for Hooked {
     }
 }
 
-/// One operation stops in the middle, until another is done or has waited for it for a while.
+/// Stops one operation in the middle until another is done, or has waited for it for a while.
 fn interleave(
     layout: Layout,
     at: Done,
-    one: impl Fn(&GuardedStore<Arc<Hooked>>) + Sync,
-    other: impl Fn(&GuardedStore<Arc<Hooked>>) + Sync,
-) -> GuardedStore<Arc<Hooked>> {
+    one: impl Fn(&Store<Arc<Hooked>>) + Sync,
+    other: impl Fn(&Store<Arc<Hooked>>) + Sync,
+) -> Store<Arc<Hooked>> {
     let _deadline = Deadline::new();
     let backend = Arc::new(Hooked::default());
-    let mut store: GuardedStore<_> = options(layout).open_with(Arc::clone(&backend), None).unwrap();
+    let mut store: Store<_> = options(layout).open_with(Arc::clone(&backend), None).unwrap();
     store.wait_until_ready().unwrap();
     (0..40).for_each(|n| store.put(&key(n), b"old").unwrap());
     let (stopped, is_stopped) = channel();
@@ -278,10 +278,10 @@ fn interleave(
 }
 
 #[test]
-fn a_put_and_a_delete_of_one_key_leave_no_member_out() {
-    let put = |store: &GuardedStore<_>| store.put(&key(7), b"new").unwrap();
-    let delete = |store: &GuardedStore<_>| assert!(store.delete(&key(7)).unwrap());
-    let check = |store: &GuardedStore<Arc<Hooked>>| {
+fn concurrent_put_and_delete_of_one_key_lose_no_member() {
+    let put = |store: &Store<_>| store.put(&key(7), b"new").unwrap();
+    let delete = |store: &Store<_>| assert!(store.delete(&key(7)).unwrap());
+    let check = |store: &Store<Arc<Hooked>>| {
         let pairs: Vec<_> = store.iter().map(Result::<_, _>::unwrap).collect();
         for (key, value) in &pairs {
             assert_eq!(store.get(key).unwrap().as_ref(), Some(value));
@@ -300,11 +300,11 @@ fn a_put_and_a_delete_of_one_key_leave_no_member_out() {
     }
 }
 
-/// The member that a mistake was taken for goes between the visit and the repair, and comes back.
+/// The member that caused a mistake is removed between the lookup and the repair, and then put again.
 #[test]
-fn a_visit_is_remembered_though_its_cause_is_gone() {
+fn mistake_is_kept_although_its_cause_is_gone() {
     let backend = Arc::new(Hooked::default());
-    let store: Arc<GuardedStore<_>> =
+    let store: Arc<Store<_>> =
         Arc::new(options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap());
     store.put(b"member", b"").unwrap();
     let visits = || store.stats().lookups - store.stats().answered_from_memory;
@@ -325,10 +325,10 @@ fn a_visit_is_remembered_though_its_cause_is_gone() {
 
 /// The progress callback may be the last owner of the store.
 #[test]
-fn a_store_may_be_dropped_by_the_thread_that_builds_its_filter() {
+fn thread_that_builds_the_filter_may_drop_the_store() {
     let _deadline = Deadline::new();
     let backend = Arc::new(MemoryBackend::new());
-    let open = |options: Options| -> GuardedStore<_> {
+    let open = |options: OpenOptions| -> Store<_> {
         loop {
             // The thread has the backend until its work ends.
             match options.open_with(Arc::clone(&backend), None) {
@@ -338,7 +338,7 @@ fn a_store_may_be_dropped_by_the_thread_that_builds_its_filter() {
         }
     };
     open(options(Layout::Merged)).put(b"member", b"").unwrap();
-    let (give, given) = channel::<GuardedStore<_>>();
+    let (give, given) = channel::<Store<_>>();
     let (done, is_done) = channel();
     let given = Mutex::new(given);
     let store = open(options(Layout::Merged).on_progress(move |progress| {
@@ -353,14 +353,14 @@ fn a_store_may_be_dropped_by_the_thread_that_builds_its_filter() {
 }
 
 #[test]
-fn waiting_within_the_progress_callback_is_refused() {
+fn waiting_in_the_progress_callback_is_refused() {
     let _deadline = Deadline::new();
     let backend = Arc::new(MemoryBackend::new());
-    let open = |options: Options| -> GuardedStore<_> {
+    let open = |options: OpenOptions| -> Store<_> {
         options.open_with(Arc::clone(&backend), None).unwrap()
     };
     open(options(Layout::Merged)).put(b"member", b"").unwrap();
-    let (give, given) = channel::<GuardedStore<_>>();
+    let (give, given) = channel::<Store<_>>();
     let (give_back, given_back) = channel();
     let given = Mutex::new(given);
     let store = open(options(Layout::Merged).on_progress(move |progress| {
@@ -378,10 +378,10 @@ fn waiting_within_the_progress_callback_is_refused() {
 }
 
 #[test]
-fn a_store_that_another_ones_progress_callback_closes_is_closed() {
+fn progress_callback_may_close_another_store() {
     let _deadline = Deadline::new();
     let [backend, other] = [(); 2].map(|()| Arc::new(MemoryBackend::new()));
-    let open = |backend: &Arc<MemoryBackend>, options: Options| -> GuardedStore<_> {
+    let open = |backend: &Arc<MemoryBackend>, options: OpenOptions| -> Store<_> {
         options.open_with(Arc::clone(backend), None).unwrap()
     };
     for backend in [&backend, &other] {
@@ -394,7 +394,7 @@ fn a_store_that_another_ones_progress_callback_closes_is_closed() {
         &backend,
         options(Layout::Merged).on_progress(move |progress| {
             if progress.ready == 1 {
-                let open = || -> GuardedStore<_> {
+                let open = || -> Store<_> {
                     options(Layout::Merged).open_with(Arc::clone(&inside), None).unwrap()
                 };
                 open().close().unwrap();
@@ -408,15 +408,15 @@ fn a_store_that_another_ones_progress_callback_closes_is_closed() {
 }
 
 #[test]
-fn what_a_repair_has_listed_stays_true() {
+fn listing_of_a_repair_stays_true() {
     for layout in LAYOUTS {
         // Asks until it is a mistake; the others go and come while its suspects are listed.
-        let ask = |store: &GuardedStore<_>| {
+        let ask = |store: &Store<_>| {
             for n in 1000..1200 {
                 assert_eq!(store.get(&key(n)).unwrap(), None);
             }
         };
-        let replace = |store: &GuardedStore<_>| {
+        let replace = |store: &Store<_>| {
             for n in 0..40 {
                 assert!(store.delete(&key(n)).unwrap());
                 store.put(&key(100 + n), b"new").unwrap();
@@ -435,17 +435,17 @@ fn what_a_repair_has_listed_stays_true() {
     }
 }
 
-/// Reads and writes while some shards are ready, and others aren't.
+/// Reads and writes while some shards are ready and others are not.
 #[test]
-fn the_store_serves_while_its_filter_is_built() {
+fn store_works_while_its_filter_is_built() {
     let _deadline = Deadline::new();
     for layout in LAYOUTS {
         let backend = Arc::new(MemoryBackend::new());
-        let mut store: GuardedStore<_> =
+        let mut store: Store<_> =
             options(layout).shards(32).open_with(Arc::clone(&backend), None).unwrap();
         store.wait_until_ready().unwrap();
         (0..300).for_each(|n| store.put(&key(n), b"old").unwrap());
-        let is_mistake = |store: &GuardedStore<_>, n| {
+        let is_mistake = |store: &Store<_>, n| {
             let before = store.stats();
             assert_eq!(store.get(&key(n)).unwrap(), None);
             store.stats().false_positives > before.false_positives
@@ -463,7 +463,7 @@ fn the_store_serves_while_its_filter_is_built() {
                     may_go.lock().unwrap().recv().unwrap();
                 }
             });
-            let mut store: GuardedStore<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+            let mut store: Store<_> = options.open_with(Arc::clone(&backend), None).unwrap();
             is_reached.recv().unwrap();
             let is_possible = match layout {
                 // The other threads are done with what they have at hand, at most.
@@ -482,7 +482,7 @@ fn the_store_serves_while_its_filter_is_built() {
             (0..50).for_each(|n| assert!(!store.delete(&key(n)).unwrap()));
             (50..200).for_each(|n| store.put(&key(n), b"new").unwrap());
             (300..350).for_each(|n| store.put(&key(n), b"new").unwrap());
-            let check = |store: &GuardedStore<_>| {
+            let check = |store: &Store<_>| {
                 for n in 0..600 {
                     let expected = match n {
                         50..200 | 300..350 => Some(&b"new"[..]),
@@ -513,19 +513,18 @@ fn the_store_serves_while_its_filter_is_built() {
 
 /// A shard may become ready between the filter's answer and the question whether it is ready.
 #[test]
-fn an_answer_of_a_shard_that_was_not_ready_is_not_used() {
+fn answer_of_an_unready_shard_is_not_used() {
     let _deadline = Deadline::new();
     let keys: Vec<_> = (0..200).map(key).collect();
     let backend = Arc::new(MemoryBackend::new());
-    let store: GuardedStore<_> =
-        options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap();
+    let store: Store<_> = options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap();
     for key in &keys {
         store.put(key, b"there").unwrap();
     }
     drop(store);
     for _ in 0..200 {
         // Without a directory, each opening builds the filter in the background.
-        let store: GuardedStore<_> =
+        let store: Store<_> =
             options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap();
         loop {
             let stats = store.stats();
@@ -538,8 +537,8 @@ fn an_answer_of_a_shard_that_was_not_ready_is_not_used() {
 }
 
 #[test]
-fn a_filter_may_grow_while_it_is_repaired() {
-    let mut store: GuardedStore<_> =
+fn filter_may_grow_while_it_is_repaired() {
+    let mut store: Store<_> =
         options(Layout::Merged).open_with(MemoryBackend::new(), None).unwrap();
     store.wait_until_ready().unwrap();
     for n in 0..2000 {

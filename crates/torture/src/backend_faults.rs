@@ -1,9 +1,9 @@
-//! Faults of backend operations, in this process.
+//! Injects faults into backend operations, in this process.
 
 use crate::coverage::Coverage;
 use crate::faulty::Faulty;
 use crate::model::{Checked, Model};
-use crate::plan::{Counts, Ending, Fault, Plan, Shot, Store};
+use crate::plan::{Counts, Ending, Fault, Plan, Shot, StoreKind};
 use crate::random::Random;
 use crate::script::{KEYS, Key, Op, REMOVE_IN_DOUBT, aftermath, before_arrival, script};
 use crate::session::{Outcome, Place, Session, questions};
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A store in memory, whose filters are saved in a directory, or aren't.
+/// A store in memory, with or without a directory for saved filters.
 struct Memory {
     backend: Arc<Faulty>,
     files: Option<PathBuf>,
@@ -37,18 +37,18 @@ impl Place for Memory {
         self.backend.take_hits();
     }
 
-    /// Copies have no faults.
+    /// Opens a copy, which has no faults.
     fn pause(&self, _: bool) {}
 }
 
 impl Memory {
-    /// What a crash leaves, at another place.
+    /// Copies what a crash leaves to a different place.
     fn after_crash(&self, scratch: &Path) -> Self {
         let files = self.files.as_ref().map(|files| {
             let copy = scratch.join("after-crash");
-            fs::create_dir_all(&copy).expect("room for files");
+            fs::create_dir_all(&copy).expect("disk space");
             for file in fs::read_dir(files).into_iter().flatten().flatten() {
-                fs::copy(file.path(), copy.join(file.file_name())).expect("room for files");
+                fs::copy(file.path(), copy.join(file.file_name())).expect("disk space");
             }
             copy
         });
@@ -56,13 +56,13 @@ impl Memory {
     }
 }
 
-/// Runs a case; returns the operations of the backend in each step.
+/// Runs a case. Returns the backend operations of each step.
 ///
-/// `lie` has the backend acknowledge a write of this number without doing it: then the case must
-/// fail.
+/// With `lie`, the backend acknowledges the write with this number without doing it. Then the case
+/// must fail.
 ///
 /// # Errors
-/// Says what was lost.
+/// The broken promise.
 pub(crate) fn run(
     plan: &Plan,
     lie: Option<u64>,
@@ -83,7 +83,7 @@ pub(crate) fn run(
             if let Outcome::Failed(failure) = session.step(op)?
                 && !reports_readiness(op)
             {
-                return Err(format!("{op:?} fails without a fault: {}", failure.text));
+                return Err(format!("{op:?} failed without a fault: {}", failure.text));
             }
             counts.push(backend.take_counts());
             continue;
@@ -92,7 +92,7 @@ pub(crate) fn run(
         let mut attack = Attack { shot, store, backend, coverage, hits: 0, random: random.clone() };
         let attacked = attack.run(&mut session, op, &after);
         if attacked.is_err() {
-            // The store is dropped, which must not panic.
+            // This drops the store, which must not panic.
             backend.heal();
         }
         attacked?;
@@ -134,16 +134,16 @@ pub(crate) fn inspect_twice(session: &mut Session<'_>) -> Checked {
     session.inspect().map_err(when("after reopening twice"))
 }
 
-/// Whether an operation may fail because the filter is not built, or could not be built in the
-/// background.
+/// Returns whether an operation may fail because the filter is not built yet, or could not be built
+/// in the background.
 fn reports_readiness(op: &Op) -> bool {
     matches!(op, Op::Ready | Op::SaveFilter)
 }
 
-/// One fault and what follows.
+/// Runs a session with one fault, and what follows.
 struct Attack<'a> {
     shot: Shot,
-    store: Store,
+    store: StoreKind,
     backend: &'a Faulty,
     coverage: &'a mut Coverage,
     hits: u64,
@@ -157,7 +157,7 @@ impl Attack<'_> {
         self.backend.arm(fault, n, lasts);
         self.step(session, op)?;
         for op in after {
-            // If the store can't be opened, the next attempt may do better.
+            // If the store cannot be opened, the next attempt may succeed.
             self.step(session, &Op::Open)?;
             if session.is_open() {
                 self.step(session, op)?;
@@ -187,13 +187,13 @@ impl Attack<'_> {
         self.hits += hits;
         match outcome {
             Outcome::Failed(failure) if was_hit && !self.shot.lasts && !reports_readiness(op) => {
-                Err(format!("{op:?} fails after the only fault is over: {}", failure.text))
+                Err(format!("{op:?} failed after the only fault: {}", failure.text))
             }
             _ => Ok(()),
         }
     }
 
-    /// Uses a guard before and after its writes in doubt arrive, and while they are settled.
+    /// Uses a guard before and after its writes in doubt arrive, and while they are being settled.
     fn doubt(&mut self, session: &mut Session<'_>) -> Checked {
         let doubts: Vec<Key> = session.model.doubts.iter().copied().collect();
         for op in before_arrival(&mut self.random, &doubts) {
@@ -214,7 +214,7 @@ impl Attack<'_> {
         settling.retain(|_| !leaves_some || self.random.one_in(2));
         for op in settling.iter().chain([&Op::SettleAll]) {
             self.attack(session, op)?;
-            // It may have failed, or have been done in part.
+            // It may have failed, or be done in part.
             session.must(op)?;
             ask_all(session).map_err(|problem| format!("after {op:?}: {problem}"))?;
         }
@@ -222,11 +222,11 @@ impl Attack<'_> {
             session.must(&Op::Delete(key, 0))?;
             session.must(&Op::Put(key, 0))?;
         }
-        session.must(&Op::Scrub)?;
+        session.must(&Op::Rebuild)?;
         ask_all(session)
     }
 
-    /// Does an operation; if faults last, then with another fault.
+    /// Runs an operation. If faults are permanent, injects another one.
     fn attack(&mut self, session: &mut Session<'_>, op: &Op) -> Checked {
         if self.shot.lasts {
             let writes = !op.changes().0.is_empty();
@@ -242,7 +242,7 @@ impl Attack<'_> {
     }
 }
 
-/// Nothing may be missed, and what is in doubt is known.
+/// Checks that a guard misses no key, and knows the keys in doubt.
 fn ask_all(session: &mut Session<'_>) -> Checked {
     (0..KEYS).try_for_each(|key| session.must(&Op::Get(key)))?;
     session.must(&Op::Stats)

@@ -1,8 +1,8 @@
-//! Faults of system calls, in child processes.
+//! Injects faults into system calls, in child processes.
 //!
-//! The child runs the script on a real engine, and says through a pipe what it begins and what came
-//! of it. The parent keeps the model from that, waits for the child's end, opens what is left, and
-//! compares.
+//! The child runs the script on a real engine, and reports the beginning and the result of each
+//! operation through a pipe. From these reports, the parent updates the model. It waits for the end of
+//! the child, opens the store, and compares it with the model.
 
 use crate::backend_faults::inspect_twice;
 use crate::coverage::Coverage;
@@ -24,7 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use twiceshy_store::{RedbBackend, RedbOptions};
 
-/// No child takes longer, even on a busy machine.
+/// The longest that a child may take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A store on disk.
@@ -70,12 +70,12 @@ impl Place for Disk {
     }
 }
 
-/// Where the store is, in the scratch directory of a case. Its parent is watched, too.
+/// Returns the store's directory in the scratch directory of a case. Its parent is watched, too.
 fn directory(scratch: &Path) -> PathBuf {
     scratch.join("files").join("store")
 }
 
-/// The operations of a case, and the one that the fault is at.
+/// Returns the operations of a case, and the index of the one with the fault.
 fn sequence(plan: &Plan) -> (Vec<Op>, usize) {
     let Plan { store, seed, .. } = *plan;
     let mut ops = script(store, seed);
@@ -91,13 +91,13 @@ fn sequence(plan: &Plan) -> (Vec<Op>, usize) {
     (ops, step)
 }
 
-/// What the child does.
+/// Runs a case in the child.
 pub(crate) fn child(plan: &Plan, scratch: &Path, lie: Option<u64>) {
     let (ops, step) = sequence(plan);
     let place = Disk { engine: plan.engine, directory: directory(scratch) };
     let watched = scratch.join("files");
     fs::create_dir_all(&watched).expect("a directory for the case");
-    // Copies are made there, too.
+    // This folder is for copies, too.
     let style = Style::new(plan.store, plan.seed, &watched);
     ffi::watch(watched.as_os_str().as_bytes());
     let mut session = Session::new(&place, &style, Model::new(plan.store));
@@ -125,23 +125,23 @@ pub(crate) fn child(plan: &Plan, scratch: &Path, lie: Option<u64>) {
         let Counts(counts) = ffi::take_counts();
         say(&format!("{outcome}\nC {}", counts.map(|count| count.to_string()).join(" ")));
     }
-    // Without the store's destructor, if it is still open.
+    // Skip the destructor of a store that is still open.
     std::process::exit(0);
 }
 
 fn say(line: &str) {
-    // If the parent has gone, nobody needs to know.
+    // Ignore the error if the parent has ended.
     let _ = writeln!(stdout(), "{line}");
     let _ = stdout().flush();
 }
 
-/// Runs a case; returns the system calls of each step.
+/// Runs a case. Returns the system calls of each step.
 ///
-/// `lie` has the child acknowledge a write of this number without doing it: then the case must
+/// With `lie`, the child acknowledges the write with this number without doing it. Then the case must
 /// fail.
 ///
 /// # Errors
-/// Says what was lost.
+/// The broken promise.
 pub(crate) fn run(
     plan: &Plan,
     lie: Option<u64>,
@@ -208,14 +208,14 @@ pub(crate) fn run(
     inspected.map(|()| counts)
 }
 
-/// Starts a child, and has each line that it says heard until it ends.
+/// Starts a child, and handles each line that it prints until it ends.
 fn follow(
     plan: &Plan,
     lie: Option<u64>,
     scratch: &Path,
     mut hear: impl FnMut(&str),
 ) -> Result<ExitStatus, String> {
-    let failed = |error: std::io::Error| format!("no child: {error}");
+    let failed = |error: std::io::Error| format!("cannot start a child: {error}");
     let stderr = File::create(scratch.join("stderr")).map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.arg("child").arg(plan.to_string()).arg(scratch);
@@ -236,7 +236,9 @@ fn follow(
         use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
         match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(line) => hear(&line),
-            Err(Timeout) => return Err(format!("it hangs: nothing for {PATIENCE:?}")),
+            Err(Timeout) => {
+                return Err(format!("the child hangs: it printed nothing for {PATIENCE:?}"));
+            }
             Err(Disconnected) => break,
         }
     }
@@ -246,10 +248,10 @@ fn follow(
         }
         thread::sleep(Duration::from_millis(1));
     }
-    Err("it hangs: the process doesn't end".into())
+    Err("the child hangs: it does not end".into())
 }
 
-/// A child that doesn't outlive its parent's interest.
+/// A child process that is killed on drop.
 struct Reaped(Child);
 
 impl Drop for Reaped {

@@ -1,42 +1,42 @@
-//! What was hit, and what came of it.
+//! Counts which faults hit which operations.
 
-use crate::plan::{Engine, Fault, Plan, Store};
+use crate::plan::{Engine, Fault, Plan, StoreKind};
 use crate::script::names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// A kind of fault at a public operation.
-type Pair = (Store, &'static str, Fault);
+type Pair = (StoreKind, &'static str, Fault);
 
 #[derive(Debug, Default)]
 pub(crate) struct Coverage {
-    /// How often each pair was hit.
+    /// The number of hits per pair.
     hits: BTreeMap<Pair, u64>,
-    /// Where each pair was seen to be possible.
+    /// Where each pair is possible.
     possible: BTreeMap<Pair, Chances>,
-    /// How often each system call was hit.
+    /// The number of hits per system call.
     calls: BTreeMap<(String, Fault), u64>,
     pub(crate) totals: Totals,
-    /// Cases that went wrong, and how.
-    pub(crate) losses: Vec<String>,
+    /// Cases that failed, and their errors.
+    pub(crate) failures: Vec<String>,
 }
 
 /// Where a pair can be hit.
 #[derive(Debug, Default)]
 struct Chances {
-    /// In how many scripts it was seen to be possible.
+    /// The number of scripts in which it is possible.
     scripts: u64,
-    /// The first cases that could hit it.
+    /// The first cases that can hit it.
     cases: Vec<Plan>,
 }
 
-/// Cases that are kept for each pair.
+/// Cases to keep per pair.
 const CASES_KEPT: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) cases: u64,
-    /// Cases whose fault found nothing to hit.
+    /// Cases whose fault hit nothing.
     pub(crate) misses: u64,
     pub(crate) operations: u64,
     pub(crate) faults: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Totals {
 }
 
 impl Coverage {
-    /// Adds what one case has found.
+    /// Adds the results of one case.
     pub(crate) fn merge(&mut self, other: Self) {
         for (pair, hits) in other.hits {
             *self.hits.entry(pair).or_default() += hits;
@@ -60,13 +60,13 @@ impl Coverage {
         self.totals.faults += faults;
         self.totals.reopenings += reopenings;
         self.totals.kills += kills;
-        self.losses.extend(other.losses);
+        self.failures.extend(other.failures);
     }
 
-    /// Records that a script can hit a pair, and a case that would.
+    /// Records that a script can hit a pair, and a case that does.
     pub(crate) fn can_hit(
         &mut self,
-        store: Store,
+        store: StoreKind,
         op: &'static str,
         fault: Fault,
         case: Option<Plan>,
@@ -76,7 +76,7 @@ impl Coverage {
         chances.cases.extend(case.filter(|_| chances.cases.len() < CASES_KEPT));
     }
 
-    pub(crate) fn hit(&mut self, store: Store, op: &'static str, fault: Fault, times: u64) {
+    pub(crate) fn hit(&mut self, store: StoreKind, op: &'static str, fault: Fault, times: u64) {
         if times > 0 {
             *self.hits.entry((store, op, fault)).or_default() += times;
             self.totals.faults += times;
@@ -87,18 +87,18 @@ impl Coverage {
         *self.calls.entry((call.to_owned(), fault)).or_default() += 1;
     }
 
-    pub(crate) fn hits(&self, store: Store, op: &'static str, fault: Fault) -> u64 {
+    pub(crate) fn hits(&self, store: StoreKind, op: &'static str, fault: Fault) -> u64 {
         self.hits.get(&(store, op, fault)).copied().unwrap_or_default()
     }
 
-    /// Returns the pairs that could be hit in at least this many scripts, and never were. What only
-    /// a background thread does is seen in few of them.
+    /// Returns the pairs that were possible in at least this many scripts but never hit. Operations of
+    /// background threads are seen in few scripts.
     pub(crate) fn never_hit(&self, scripts: u64) -> Vec<String> {
         let missed = self.missed().filter(|(_, chances)| chances.scripts >= scripts);
         missed.map(|((store, op, fault), _)| format!("{fault} at {op} of {store}")).collect()
     }
 
-    /// Returns the cases on these engines that could hit a pair that was never hit.
+    /// Returns the cases on these engines that can hit a pair that was never hit.
     pub(crate) fn missed_cases(&self, engines: &[Engine]) -> Vec<Plan> {
         let cases = self.missed().flat_map(|(_, chances)| &chances.cases);
         cases.filter(|case| engines.contains(&case.engine)).copied().collect()
@@ -108,10 +108,10 @@ impl Coverage {
         self.possible.iter().filter(|(pair, _)| !self.hits.contains_key(pair))
     }
 
-    /// The tables, of all operations: `-` stands where a fault cannot hit.
+    /// Returns tables of all operations. A `-` means that the fault cannot hit the operation.
     pub(crate) fn report(&self) -> String {
         let mut text = String::new();
-        for store in Store::ALL {
+        for store in StoreKind::ALL {
             let _ = write!(text, "\n{:<18}", store.to_string());
             heading(&mut text, Fault::ALL);
             for op in names(*store) {

@@ -1,7 +1,7 @@
-//! A backend in memory whose operations fail as planned.
+//! A backend in memory with injected faults.
 //!
-//! It keeps what is on the disk and what can be seen apart: a write that is *hidden* is on the disk,
-//! and is seen only after reopening; one that is *late* comes when it is told to.
+//! It separates what is on the disk from what is visible. A *hidden* write is on the disk, and becomes
+//! visible after reopening. A *late* write arrives when the test says so.
 
 use crate::plan::{Counts, Fault};
 use std::collections::{BTreeMap, HashMap};
@@ -28,20 +28,20 @@ struct State {
     late: Vec<Batch>,
     copies: HashMap<PathBuf, Maps>,
     operations: u64,
-    /// Of these.
+    /// The writes among the operations.
     writes: u64,
     armed: Option<Armed>,
     hits: u64,
-    /// Acknowledges the write of this number, but doesn't do it.
+    /// The number of a write that is acknowledged but not done.
     lie: Option<u64>,
-    /// Writes of pairs so far.
+    /// The number of writes of pairs so far.
     pair_writes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Armed {
     fault: Fault,
-    /// Operations that the fault could hit, until it does.
+    /// The number of operations until the fault hits.
     left: u64,
     lasts: bool,
 }
@@ -57,7 +57,7 @@ impl Faulty {
         Arc::new(Self { state: Mutex::new(state), claims: Claims::new() })
     }
 
-    /// Lets the n-th operation from now fail that the fault can hit, and perhaps all that follow.
+    /// Makes the n-th operation from now on fail that the fault can hit, and perhaps all later ones.
     pub(crate) fn arm(&self, fault: Fault, n: u64, lasts: bool) {
         self.state().armed = Some(Armed { fault, left: n, lasts });
     }
@@ -66,7 +66,7 @@ impl Faulty {
         self.state().armed = None;
     }
 
-    /// The operations since the last call.
+    /// Returns the operations since the last call.
     pub(crate) fn take_counts(&self) -> Counts {
         let state = &mut *self.state();
         let (operations, writes) =
@@ -78,18 +78,18 @@ impl Faulty {
         })
     }
 
-    /// The faults since the last call.
+    /// Returns the faults since the last call.
     pub(crate) fn take_hits(&self) -> u64 {
         std::mem::take(&mut self.state().hits)
     }
 
-    /// From now on, what is on the disk is seen.
+    /// Makes everything on the disk visible.
     pub(crate) fn reopen(&self) {
         let state = &mut *self.state();
         state.visible = state.disk.clone();
     }
 
-    /// Carries out what is late, and shows what is hidden. Returns whether anything was late.
+    /// Does late writes, and makes hidden ones visible. Returns whether a write was late.
     pub(crate) fn arrive(&self) -> bool {
         let state = &mut *self.state();
         let late = std::mem::take(&mut state.late);
@@ -100,12 +100,12 @@ impl Faulty {
         !late.is_empty()
     }
 
-    /// Another one, with what is on the disk of this one.
+    /// Returns another backend with the same disk contents.
     pub(crate) fn after_crash(&self) -> Arc<Self> {
         Self::of(self.state().disk.clone())
     }
 
-    /// The copy that was made at a path.
+    /// Returns the copy that was made at a path.
     pub(crate) fn copy(&self, path: &Path) -> Option<Arc<Self>> {
         self.state().copies.get(path).cloned().map(Self::of)
     }
@@ -114,7 +114,7 @@ impl Faulty {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an operation that doesn't write, and does it, unless it is to fail.
+    /// Counts an operation that does not write, and runs it unless a fault hits it.
     fn operate<T>(&self, operation: &'static str, act: impl FnOnce(&mut State) -> T) -> Result<T> {
         let state = &mut *self.state();
         match state.next_fault(false) {
@@ -130,7 +130,7 @@ impl Faulty {
 }
 
 impl State {
-    /// Counts an operation; says whether it is to fail.
+    /// Counts an operation. Returns the fault that hits it, if any.
     fn next_fault(&mut self, writes: bool) -> Option<Fault> {
         self.operations += 1;
         self.writes += u64::from(writes);
@@ -161,15 +161,15 @@ fn apply(maps: &mut Maps, batch: &Batch) {
     }
 }
 
-/// The error of a write that certainly wasn't done.
+/// The error of a write that was certainly not done.
 const NOT_DONE: &str = "injected, not done";
 
-/// Whether a write that failed certainly wasn't done.
+/// Returns whether a failed write was certainly not done.
 pub(crate) fn is_not_done(error: &BackendError) -> bool {
     matches!(error, BackendError::Io { source, .. } if source.to_string() == NOT_DONE)
 }
 
-/// What the backend panics with.
+/// The payload of the backend's panics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Injected {
     pub(crate) operation: &'static str,
@@ -183,8 +183,8 @@ impl Injected {
 
 const WRITE: &str = "write to";
 
-/// The error of a fault, unless it is a panic. During another panic it is an error, too: two would
-/// abort the process.
+/// Returns the error of a fault, or panics. During another panic, returns an error, because two panics
+/// would abort the process.
 fn fail(fault: Fault, operation: &'static str) -> BackendError {
     let why = match fault {
         Fault::Panic | Fault::PanicDone if !panicking() => panic_any(Injected { operation }),
@@ -224,7 +224,7 @@ impl Backend for Faulty {
     fn write(&self, batch: &Batch, _: Durability) -> Result<()> {
         let state = &mut *self.state();
         let fault = state.next_fault(true);
-        // Writes of the store's own records are not lied about: stores couldn't be opened.
+        // Always do writes of the store's own records: without them, stores could not be opened.
         let has_pairs = batch.iter().any(|change| change.space != Keyspace::Meta);
         state.pair_writes += u64::from(has_pairs);
         let is_lie = has_pairs && state.lie == Some(state.pair_writes);
@@ -264,7 +264,7 @@ impl Backend for Faulty {
     }
 }
 
-/// The pairs of one moment; each step may fail.
+/// An iterator over the pairs at one moment. Each step may fail.
 struct Steps<'a> {
     backend: &'a Faulty,
     pairs: std::vec::IntoIter<(Bytes, Bytes)>,

@@ -1,40 +1,40 @@
-//! Attacks the stores with faults, and compares what is left with an exact model.
+//! Injects faults into the stores, and compares the results with an exact model.
 //!
 //! `cargo xtask torture [SECONDS] [SEED]` runs it; so does `cargo xtask test`, briefly.
 //!
-//! # What is attacked
-//! Every public operation of `GuardedStore` (both layouts, and another filter), `RangeStore`,
-//! `ListStore` and `Guard`. A seed determines a [script] that does all of them at least
-//! once. A first run counts what each step asks of the system; then the script is run again up to
-//! a step, which is hit by one fault, goes on for a few operations with the same keys, and ends in
-//! a crash, by dropping the store, or by closing it.
+//! # What is tested
+//! Every public operation of `Store` (both layouts, and with a telescoping filter), `RangeStore`,
+//! `ListStore` and `Guard`. A seed determines a [script] that calls each of them at least once. A
+//! first run counts the backend operations or system calls of each step. Then the script runs again
+//! up to some step, which gets one fault. A few operations with the same keys follow, and then a
+//! crash, a drop or a close ends the session.
 //!
 //! - *Backend faults* ([`backend_faults`]): in this process, over a [map in memory](faulty), with
-//!   and without a directory for saved filters. The n-th operation of the backend fails and is not
-//!   done, fails but is done, or is done and seen only after reopening; once, or from then on. Or it
-//!   panics, before or after it is done. For a `Guard`, a write that failed may also arrive later:
-//!   before and after that, and while its keys are settled, the guard is asked about every key.
+//!   and without a directory for saved filters. The n-th backend operation fails and is not done,
+//!   fails but is done, or is done and visible only after reopening; once, or from then on. Or it
+//!   panics, before or after it is done. For a `Guard`, a failed write may also arrive later. The
+//!   guard is asked about every key before and after that, and while the keys are being settled.
 //! - *System-call faults* ([`call_faults`]): in child processes, on fjall and redb. The n-th call
 //!   that reads, writes, syncs or names a file fails with `EIO` or `ENOSPC`, or the process is
 //!   killed before it, after it, or halfway through a write ([`ffi`]).
 //!
 //! # What is checked
-//! Against the [model], after each operation, after reopening without faults, and after closing and
-//! reopening once more:
-//! - what was acknowledged is there, and what was acknowledged as deleted is gone;
-//! - a write that failed is there whole or not at all;
-//! - no question misses a key: get, `get_many`, contains, ranges, scans, copies, saved filters;
+//! The harness compares the store with the [model] after each operation, after reopening without
+//! faults, and after closing and reopening once more:
+//! - acknowledged writes are present, and acknowledged deletes are gone;
+//! - a failed write is present as a whole or not at all;
+//! - no lookup misses a key: get, `get_many`, contains, ranges, scans, copies, saved filters;
 //! - a guard knows the keys in doubt;
-//! - lists are exact, and removals say whether the key was there;
+//! - lists are exact, and removals report whether the key was present;
 //! - `validate` and `verify` succeed;
-//! - after a single fault of the backend, the store can be used, and opening works the next time;
+//! - after a single backend fault, the store can be used, and the next opening succeeds;
 //! - nothing panics except the backend, and nothing hangs.
 //!
 //! # How to reproduce
-//! The seed of a run determines its cases, though not how many of them fit into its time. Each case
-//! has a name, which says everything about it; `cargo xtask torture case NAME` runs it alone.
-//! Threads of an engine, and of a store that builds its filter in the background, may take turns
-//! differently: repeat such a case.
+//! The seed of a run determines its cases; the time determines how many of them run. Each case has a
+//! name that describes it completely; `cargo xtask torture case NAME` runs it alone. Threads of an
+//! engine, and of a store that builds its filter in the background, may be scheduled differently:
+//! repeat such a case.
 
 mod backend_faults;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -55,9 +55,9 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 Usage: twiceshy-torture [SECONDS] [SEED]
-       twiceshy-torture case NAME        runs one case
-       twiceshy-torture lie NUMBER NAME  runs one case, and claims that the write of this
-                                         number was done, which it wasn't: that must be noticed
+       twiceshy-torture case NAME        Runs one case
+       twiceshy-torture lie NUMBER NAME  Runs one case without the write with this number, but
+                                         acknowledges the write; the case must then fail
 ";
 
 fn main() -> ExitCode {

@@ -1,18 +1,18 @@
 //! The exact model: all contents that the store may have.
 //!
-//! Without failed writes there is one world. A write that failed may have been carried out: then
-//! each world splits into one with it and one without it. A world is whole: of a batch, it has
-//! everything or nothing.
+//! Each possible content is a world. Without failed writes, there is one world. A failed write may
+//! have happened, so it splits each world into one with the write and one without it. A world
+//! contains all of a batch or nothing of it.
 
-use crate::plan::Store;
+use crate::plan::StoreKind;
 use crate::script::{GROUP, KEYS, Key, NO, Op, Value, YES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What a store holds.
+/// The contents of a store.
 pub(crate) type World = BTreeMap<Key, Value>;
 
-/// What an operation answered.
+/// The answer of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Nothing,
@@ -21,16 +21,16 @@ pub(crate) enum Answer {
     Flag(bool),
     Flags(Vec<bool>),
     Pairs(Vec<(Key, Value)>),
-    /// How many keys are on the yes list and on the no list.
+    /// The number of keys on the yes list and on the no list.
     Lengths(u64, u64),
     Count(u64),
-    /// The keys in doubt, how many there are, and whether all shards of the filter are ready.
+    /// The keys in doubt, their number, and whether all shards of the filter are ready.
     Doubts(Vec<Key>, u64, bool),
     /// The key is on the other list.
     Refused,
-    /// There is a filter in this file.
+    /// A filter was saved in this file.
     Filter(PathBuf),
-    /// There is a copy here.
+    /// A copy was made here.
     Copy(PathBuf),
 }
 
@@ -39,20 +39,20 @@ pub(crate) type Checked = Result<(), String>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
-    store: Store,
+    store: StoreKind,
     worlds: BTreeSet<World>,
     /// Whether a write has failed since the store was opened.
     pub(crate) has_failed: bool,
-    /// How many keys a guard remembers as in doubt.
+    /// The most keys in doubt that a guard remembers.
     pub(crate) max_doubts: usize,
-    /// The keys that a guard may know to be in doubt: all of them, unless it is crowded.
+    /// The keys that a guard may know to be in doubt. It knows all of them unless it is crowded.
     pub(crate) doubts: BTreeSet<Key>,
     /// Whether more keys have been in doubt than a guard remembers.
     is_crowded: bool,
 }
 
 impl Model {
-    pub(crate) fn new(store: Store) -> Self {
+    pub(crate) fn new(store: StoreKind) -> Self {
         Self {
             store,
             worlds: BTreeSet::from([World::new()]),
@@ -63,7 +63,7 @@ impl Model {
         }
     }
 
-    /// The operation was acknowledged.
+    /// Records that an operation was acknowledged.
     pub(crate) fn acknowledged(&mut self, op: &Op) {
         self.worlds = self.worlds.iter().map(|world| self.after(world, op)).collect();
         match op {
@@ -73,9 +73,9 @@ impl Model {
         }
     }
 
-    /// A guard doesn't know what became of the write. Other stores ask.
+    /// Records a write whose outcome a guard does not know. Other stores ask the backend.
     pub(crate) fn doubt(&mut self, op: &Op) {
-        if self.store == Store::Guard {
+        if self.store == StoreKind::Guard {
             self.doubts.extend(op.changes().0);
             self.is_crowded |= self.doubts.len() > self.max_doubts;
         }
@@ -86,7 +86,7 @@ impl Model {
         self.is_crowded = false;
     }
 
-    /// The operation failed, or never returned: it may have been carried out.
+    /// Records an operation that failed or never returned. It may have happened.
     pub(crate) fn in_doubt(&mut self, op: &Op) {
         let mut done: BTreeSet<World> =
             self.worlds.iter().map(|world| self.after(world, op)).collect();
@@ -100,7 +100,7 @@ impl Model {
         for &key in keys {
             match (op, value) {
                 (_, Some(value)) => _ = world.insert(key, value),
-                (Op::Delete(_, list), None) if self.store == Store::Lists => {
+                (Op::Delete(_, list), None) if self.store == StoreKind::Lists => {
                     if world.get(&key) == Some(list) {
                         world.remove(&key);
                     }
@@ -111,7 +111,7 @@ impl Model {
         world
     }
 
-    /// The store was reopened, and holds this.
+    /// Records the contents of a store that was opened again.
     pub(crate) fn settle(&mut self, found: &[(Key, Value)]) -> Checked {
         let found: World = found.iter().copied().collect();
         if !self.worlds.contains(&found) {
@@ -124,7 +124,9 @@ impl Model {
                 .collect();
             if wrong.is_empty() {
                 let worlds = &self.worlds;
-                return Err(format!("a batch is there in part: {found:?}, not one of {worlds:?}"));
+                return Err(format!(
+                    "only a part of a batch is present: {found:?}, not one of {worlds:?}"
+                ));
             }
             return Err(wrong.join("; "));
         }
@@ -132,7 +134,7 @@ impl Model {
         Ok(())
     }
 
-    /// The database holds this: a write that failed has come late.
+    /// Records the contents of a database in which a failed write has arrived late.
     pub(crate) fn assume(&mut self, found: &[(Key, Value)]) {
         self.worlds = BTreeSet::from([found.iter().copied().collect()]);
     }
@@ -161,35 +163,39 @@ impl Model {
         Err(format!("key {key} is {value:?}, not one of {:?}", self.possible(key)))
     }
 
-    /// Whether an answer for a key is right: of lists, only for keys that are on one.
+    /// Returns whether an answer for a key is right. Lists must be right only about listed keys.
     fn flag(&self, key: Key, flag: bool) -> Checked {
         let is_right = self.any(|world| match (self.store, world.get(&key)) {
-            (Store::Lists, Some(&list)) => flag == (list == YES),
-            (Store::Lists, None) => true,
+            (StoreKind::Lists, Some(&list)) => flag == (list == YES),
+            (StoreKind::Lists, None) => true,
             (_, found) => flag == found.is_some(),
         });
         if is_right {
             return Ok(());
         }
-        Err(format!("key {key} is there: {flag}; it is one of {:?}", self.possible(key)))
+        Err(format!(
+            "presence of key {key} is {flag}; its value is one of {:?}",
+            self.possible(key)
+        ))
     }
 
     fn pairs(&self, pairs: &[(Key, Value)], keys: impl Fn(Key) -> bool, op: &Op) -> Checked {
-        let is_ordered = !matches!(self.store, Store::Merged | Store::Coded | Store::Lists);
+        let is_ordered =
+            !matches!(self.store, StoreKind::Merged | StoreKind::Coded | StoreKind::Lists);
         if is_ordered && !pairs.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(format!("pairs are out of order: {pairs:?}"));
         }
         let found: World = pairs.iter().copied().collect();
         if found.len() < pairs.len() {
-            return Err(format!("a key comes twice: {pairs:?}"));
+            return Err(format!("a key occurs twice: {pairs:?}"));
         }
         if let Some(other) = found.keys().find(|key| !keys(**key)) {
-            return Err(format!("key {other} was not asked for"));
+            return Err(format!("key {other} was not requested"));
         }
         (0..KEYS).filter(|key| keys(*key)).try_for_each(|key| {
             let value = found.get(&key).copied();
             match *op {
-                // Who is not on this list is on the other one, or on none.
+                // A key that is not on this list is on the other one or on none.
                 Op::Entries(list) if value.is_none() => {
                     if self.any(|world| world.get(&key) != Some(&list)) {
                         return Ok(());
@@ -204,7 +210,7 @@ impl Model {
     /// Checks an answer, before the operation is [acknowledged](Self::acknowledged).
     pub(crate) fn check(&self, op: &Op, answer: &Answer) -> Checked {
         let is_certain = self.worlds.len() == 1 && !self.has_failed;
-        let world = self.worlds.first().expect("a store holds something");
+        let world = self.worlds.first().expect("at least one world");
         match (op, answer) {
             (Op::Get(key) | Op::ListOf(key), Answer::Value(value)) => self.value(*key, *value),
             (Op::GetMany(keys), Answer::Values(values)) => {
@@ -216,7 +222,7 @@ impl Model {
             }
             (Op::Delete(key, list), Answer::Flag(was)) => {
                 let is_there = |found: Option<&Value>| match self.store {
-                    Store::Lists => found == Some(list),
+                    StoreKind::Lists => found == Some(list),
                     _ => found.is_some(),
                 };
                 if self.any(|world| is_there(world.get(key)) == *was) {
@@ -257,11 +263,9 @@ impl Model {
                     return Ok(());
                 }
                 let Self { doubts, max_doubts, .. } = self;
-                Err(format!(
-                    "{answer:?}, but in doubt are {doubts:?}, and room is for {max_doubts}"
-                ))
+                Err(format!("{answer:?}, but {doubts:?} are in doubt, of at most {max_doubts}"))
             }
-            (Op::Put(..) | Op::PutMany(..), _) if self.store == Store::Lists => {
+            (Op::Put(..) | Op::PutMany(..), _) if self.store == StoreKind::Lists => {
                 self.added(op, answer, is_certain)
             }
             (_, Answer::Nothing | Answer::Lengths(..) | Answer::Copy(_) | Answer::Filter(_)) => {
@@ -272,7 +276,7 @@ impl Model {
         }
     }
 
-    /// Checks a filter's answer for each key: it must not miss what is certainly there.
+    /// Checks a filter's answer for each key: it must not miss a key that is certainly present.
     pub(crate) fn check_filter(&self, maybe: &[bool]) -> Checked {
         let is_missed = |key: &Key| {
             let is_there = self.worlds.iter().all(|world| world.contains_key(key));
@@ -304,7 +308,7 @@ impl Model {
             return Ok(());
         }
         let before: Vec<_> = keys.iter().map(|key| (key, self.possible(*key))).collect();
-        Err(format!("{op:?} answered {answer:?}; before it, keys were {before:?}"))
+        Err(format!("{op:?} answered {answer:?}; the keys before were {before:?}"))
     }
 }
 
@@ -314,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_lost_put_is_noticed() {
-        let mut model = Model::new(Store::Merged);
+        let mut model = Model::new(StoreKind::Merged);
         model.acknowledged(&Op::Put(1, 7));
         assert!(model.check(&Op::Get(1), &Answer::Value(Some(7))).is_ok());
         assert!(model.check(&Op::Get(1), &Answer::Value(None)).is_err());
@@ -324,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_put_in_doubt_is_whole_or_absent() {
-        let mut model = Model::new(Store::Split);
+        let mut model = Model::new(StoreKind::Split);
         model.in_doubt(&Op::PutMany(vec![1, 2], 7));
         assert!(model.check(&Op::Get(1), &Answer::Value(None)).is_ok());
         assert!(model.clone().settle(&[]).is_ok());
@@ -334,7 +338,7 @@ mod tests {
 
     #[test]
     fn an_acknowledged_delete_settles_a_doubt() {
-        let mut model = Model::new(Store::Ranges);
+        let mut model = Model::new(StoreKind::Ranges);
         model.in_doubt(&Op::Put(1, 7));
         assert!(model.check(&Op::Delete(1, 0), &Answer::Flag(false)).is_ok());
         model.acknowledged(&Op::Delete(1, 0));
@@ -343,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_forgotten_doubt_is_noticed() {
-        let mut model = Model::new(Store::Guard);
+        let mut model = Model::new(StoreKind::Guard);
         model.max_doubts = 1;
         let check = |model: &Model, keys: &[Key], is_ready| {
             let answer = Answer::Doubts(keys.to_vec(), keys.len() as u64, is_ready);
@@ -361,7 +365,7 @@ mod tests {
 
     #[test]
     fn lists_are_exact_for_listed_keys_only() {
-        let mut model = Model::new(Store::Lists);
+        let mut model = Model::new(StoreKind::Lists);
         model.acknowledged(&Op::Put(1, YES));
         assert!(model.check(&Op::Contains(1), &Answer::Flag(false)).is_err());
         assert!(model.check(&Op::Contains(2), &Answer::Flag(true)).is_ok());

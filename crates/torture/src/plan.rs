@@ -1,4 +1,4 @@
-//! What is done in one case, and its name: a line that reruns the case alone.
+//! Describes a case. Its name contains everything that is needed to run it again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,13 +32,13 @@ macro_rules! named {
 }
 
 named! {
-    /// What is attacked.
-    Store {
-        /// `GuardedStore`, merged layout.
+    /// The store under test.
+    StoreKind {
+        /// `Store`, merged layout.
         Merged = "merged",
-        /// `GuardedStore`, split layout.
+        /// `Store`, split layout.
         Split = "split",
-        /// `GuardedStore` with a telescoping filter.
+        /// `Store` with a telescoping filter.
         Coded = "coded",
         /// `RangeStore`.
         Ranges = "ranges",
@@ -49,14 +49,14 @@ named! {
     }
 }
 
-impl Store {
+impl StoreKind {
     pub(crate) fn is_points(self) -> bool {
         matches!(self, Self::Merged | Self::Split | Self::Coded)
     }
 }
 
 named! {
-    /// What the store stands on, and so where faults come from.
+    /// The backend, which determines where faults occur.
     Engine {
         /// A map in memory whose operations fail.
         Memory = "memory",
@@ -84,7 +84,7 @@ named! {
         PanicDone = "panic-done",
         /// A system call fails with `EIO`.
         Eio = "eio",
-        /// A system call that needs room fails with `ENOSPC`.
+        /// A system call that needs disk space fails with `ENOSPC`.
         Full = "full",
         /// The process is killed before a system call.
         Kill = "kill",
@@ -100,7 +100,7 @@ impl Fault {
     /// The faults of system calls.
     pub(crate) const CALLS: [Self; 4] = [Self::Eio, Self::Full, Self::Kill, Self::Torn];
 
-    /// Whether a run on an engine can have such a fault.
+    /// Returns whether this fault is possible on an engine.
     pub(crate) fn is_of(self, engine: Engine) -> bool {
         (engine == Engine::Memory) == Self::BACKEND.contains(&self)
     }
@@ -109,18 +109,19 @@ impl Fault {
         matches!(self, Self::Kill | Self::Torn)
     }
 
-    /// Whether it hits only writes.
+    /// Returns whether this fault hits only writes.
     pub(crate) fn is_of_writes(self) -> bool {
         matches!(self, Self::Hidden | Self::Late)
     }
 
-    /// Whether it can hit again and again. A panic ends an operation, and the next may end in `drop`.
+    /// Returns whether this fault can be permanent. Panics cannot: the second one could occur in a
+    /// `drop`.
     pub(crate) fn can_last(self) -> bool {
         !self.kills() && !matches!(self, Self::Panic | Self::PanicDone)
     }
 }
 
-/// What a step of a script asks of the system: how many operations or calls each fault can hit.
+/// The number of backend operations or system calls of a step that each fault can hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts(pub(crate) [u64; Fault::ALL.len()]);
 
@@ -141,7 +142,7 @@ impl Counts {
 named! {
     /// How a session ends after its fault.
     Ending {
-        /// The process is gone: nothing else is written.
+        /// The process ends, and nothing else is written.
         Crash = "crash",
         /// The store is dropped.
         Drop = "drop",
@@ -158,7 +159,7 @@ pub(crate) struct Shot {
     /// The n-th backend operation or system call of the step that the fault can hit.
     pub(crate) n: u64,
     pub(crate) fault: Fault,
-    /// Whether everything fails from then on, until the session ends.
+    /// Whether everything fails from then on until the session ends.
     pub(crate) lasts: bool,
     pub(crate) ending: Ending,
 }
@@ -167,12 +168,12 @@ pub(crate) struct Shot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) engine: Engine,
-    pub(crate) store: Store,
+    pub(crate) store: StoreKind,
     /// Whether there is a directory for saved filters.
     pub(crate) saves: bool,
-    /// Determines the script.
+    /// The seed of the script.
     pub(crate) seed: u64,
-    /// Nothing, in the run that counts operations.
+    /// `None` in the run that counts operations.
     pub(crate) shot: Option<Shot>,
 }
 

@@ -1,6 +1,6 @@
-//! Random numbers that a seed determines.
+//! Seeded random numbers.
 
-/// `SplitMix64`.
+/// The generator `SplitMix64`.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -21,7 +21,7 @@ impl Random {
         self.next() % limit
     }
 
-    /// True once in `n` times, on average.
+    /// Returns true once in `n` times on average.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

@@ -1,10 +1,10 @@
-//! Cases one after the other, until the time is over.
+//! Runs cases until the time is over.
 
 use crate::backend_faults;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use crate::call_faults;
 use crate::coverage::{Coverage, Totals};
-use crate::plan::{Counts, Ending, Engine, Fault, Plan, Shot, Store};
+use crate::plan::{Counts, Ending, Engine, Fault, Plan, Shot, StoreKind};
 use crate::random::Random;
 use crate::script::{Op, REMOVE_IN_DOUBT, script};
 use crate::session;
@@ -18,25 +18,25 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 
-/// A case that takes longer hangs.
+/// The time after which a case counts as hanging.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// A run that is longer must hit everything that can be hit.
+/// Runs of at least this length must hit everything that can be hit.
 const THOROUGH: u64 = 120;
-/// A pair that was possible in this many scripts can be hit on purpose.
+/// A pair that was possible in this many scripts can be hit deliberately.
 const SCRIPTS: u64 = 3;
-/// Cases per script at first; twice as many in each round.
+/// Cases per script in the first round. Each round has twice as many.
 const CASES: usize = 40;
-/// The share of the time, at its end, for what could be hit and was not.
+/// The share of the time, at the end, for pairs that were possible but never hit.
 const RETRY_SHARE: u32 = 8;
 
 pub(crate) fn fresh_seed() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
 }
 
-/// Attacks for some seconds.
+/// Runs cases for some seconds.
 pub(crate) fn run(seconds: u64, seed: u64) -> Result<(), String> {
     eprintln!("torture: seed {seed}, for {seconds} s");
-    // Panics of stores are reported as losses, with their case.
+    // Panics of stores are reported as failures of their case.
     std::panic::set_hook(Box::new(|_| {}));
     let time = Duration::from_secs(seconds);
     let start = Instant::now();
@@ -57,28 +57,28 @@ pub(crate) fn run(seconds: u64, seed: u64) -> Result<(), String> {
     println!("{}", coverage.report());
     let never_hit = coverage.never_hit(1);
     if !never_hit.is_empty() {
-        println!("possible, but never hit: {}\n", never_hit.join(", "));
+        println!("possible but never hit: {}\n", never_hit.join(", "));
     }
     println!("seed {seed}: {}", told(&coverage.totals));
-    if !coverage.losses.is_empty() {
+    if !coverage.failures.is_empty() {
         return Err(format!(
             "{} of {} cases failed:\n{}",
-            coverage.losses.len(),
+            coverage.failures.len(),
             coverage.totals.cases,
-            coverage.losses.join("\n")
+            coverage.failures.join("\n")
         ));
     }
-    println!("nothing was lost");
+    println!("no case failed");
     let never_hit = coverage.never_hit(SCRIPTS);
     if seconds >= THOROUGH && !never_hit.is_empty() {
-        return Err(format!("{} could be hit, and never were", never_hit.join(", ")));
+        return Err(format!("possible but never hit: {}", never_hit.join(", ")));
     }
     Ok(())
 }
 
 /// Runs one case, and prints each step.
 ///
-/// With a lie, an acknowledged write of this number isn't done: the case must fail.
+/// With `lie`, the acknowledged write with this number is not done. Then the case must fail.
 pub(crate) fn alone(plan: &Plan, lie: Option<u64>) -> Result<(), String> {
     session::TELLS.store(true, Ordering::Relaxed);
     let name = plan.to_string();
@@ -88,7 +88,7 @@ pub(crate) fn alone(plan: &Plan, lie: Option<u64>) -> Result<(), String> {
     });
     let mut coverage = Coverage::default();
     attempt(plan, lie, &mut coverage).map_err(|problem| format!("{plan}: {problem}"))?;
-    println!("{}; nothing was lost", told(&coverage.totals));
+    println!("{}; the case passed", told(&coverage.totals));
     Ok(())
 }
 
@@ -102,14 +102,14 @@ fn told(totals: &Totals) -> String {
 
 /// Reports a case that hangs, and ends the program.
 fn give_up(case: &str) -> ! {
-    eprintln!("torture: it hangs: {case}");
+    eprintln!("torture: this case hangs: {case}");
     std::process::exit(3);
 }
 
-/// What lanes share.
+/// The state that all threads share.
 struct Shared {
     coverage: Mutex<Coverage>,
-    /// What each is doing, and since when.
+    /// The current case of each thread, and when it began.
     lanes: Mutex<Vec<(Engine, Plan, Instant)>>,
     retry_from: Instant,
     end: Instant,
@@ -124,7 +124,7 @@ impl Shared {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says how far it is, and ends the program if a case hangs.
+    /// Prints progress, and ends the program if a case hangs.
     fn watch(&self, is_over: impl Fn() -> bool) {
         let mut told_at = Instant::now();
         while !is_over() {
@@ -137,13 +137,13 @@ impl Shared {
             if told_at.elapsed() > Duration::from_secs(10) {
                 told_at = Instant::now();
                 let coverage = self.coverage();
-                let losses = coverage.losses.len();
-                eprintln!("torture: {}, {losses} losses", told(&coverage.totals));
+                let failures = coverage.failures.len();
+                eprintln!("torture: {}, {failures} failures", told(&coverage.totals));
             }
         }
     }
 
-    /// Runs a case and keeps what it found; whether all is well.
+    /// Runs a case and records its results. Returns whether it succeeded.
     fn run(&self, plan: &Plan) -> Option<Vec<Counts>> {
         let lane = plan.engine.min(Engine::Fjall);
         {
@@ -158,9 +158,9 @@ impl Shared {
         shared.merge(coverage);
         result
             .map_err(|problem| {
-                let loss = format!("{}\n    {problem}", command(plan));
-                eprintln!("torture: {loss}");
-                shared.losses.push(loss);
+                let failure = format!("{}\n    {problem}", command(plan));
+                eprintln!("torture: {failure}");
+                shared.failures.push(failure);
             })
             .ok()
     }
@@ -170,7 +170,7 @@ fn command(plan: &Plan) -> String {
     format!("cargo xtask torture case {plan}")
 }
 
-/// Scripts for all stores in turn, and cases of each; then what they missed, until the time is over.
+/// Runs cases of scripts for all stores in turn, and then cases for pairs that were never hit.
 fn lane(shared: &Shared, engines: &[Engine], seed: u64) {
     if cfg!(not(all(target_os = "linux", target_env = "gnu"))) && engines != [Engine::Memory] {
         eprintln!("torture: no system-call faults on this system");
@@ -180,8 +180,8 @@ fn lane(shared: &Shared, engines: &[Engine], seed: u64) {
     retry_missed(shared, engines);
 }
 
-/// Runs the cases that could hit what was never hit, again and again. A background thread makes its
-/// calls at another moment each time, so a case may miss what it was made for.
+/// Repeats the cases for pairs that were never hit. The calls of a background thread come at a
+/// different moment each time, so a case may miss its pair.
 fn retry_missed(shared: &Shared, engines: &[Engine]) {
     loop {
         let cases = shared.coverage().missed_cases(engines);
@@ -202,11 +202,11 @@ fn run_scripts(shared: &Shared, engines: &[Engine], seed: u64) {
     let mut cases = CASES;
     loop {
         for &engine in engines {
-            for &store in Store::ALL {
+            for &store in StoreKind::ALL {
                 for saves in [true, false] {
                     let is_possible = match engine {
-                        Engine::Memory => saves || store != Store::Guard,
-                        _ => saves && !matches!(store, Store::Guard | Store::Coded),
+                        Engine::Memory => saves || store != StoreKind::Guard,
+                        _ => saves && !matches!(store, StoreKind::Guard | StoreKind::Coded),
                     };
                     if !is_possible {
                         continue;
@@ -229,22 +229,22 @@ fn run_scripts(shared: &Shared, engines: &[Engine], seed: u64) {
     }
 }
 
-/// Runs the script without faults, and returns every fault at every operation of each step: in
-/// random order, but what was never hit first.
+/// Runs the script without faults. Returns a case for every fault at every operation of each step, in
+/// random order, except that pairs that were never hit come first.
 fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
     let counts = shared.run(plan).unwrap_or_default();
     let Plan { engine, store, seed, .. } = *plan;
     let script = script(store, seed);
     let names: Vec<_> = script.iter().map(|op| op.name(store)).collect();
     let faults = Fault::ALL.iter().copied().filter(|fault| {
-        // Other stores are promised that no write is late.
-        fault.is_of(engine) && (*fault != Fault::Late || store == Store::Guard)
+        // Only a guard must handle late writes.
+        fault.is_of(engine) && (*fault != Fault::Late || store == StoreKind::Guard)
     });
     let faults: Vec<Fault> = faults.collect();
     let coverage = &mut *shared.coverage();
     let mut shots = Vec::new();
     for (step, counts) in counts.iter().enumerate() {
-        // This is not an operation of the store, though threads of the engine may be at work.
+        // This is not an operation of the store, but threads of the engine may be running.
         if script[step] == Op::Crash {
             continue;
         }
@@ -263,8 +263,8 @@ fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
             }));
         }
     }
-    if store == Store::Guard {
-        // The aftermath of a write in doubt does these.
+    if store == StoreKind::Guard {
+        // These are called after a write in doubt.
         for &fault in &faults {
             let settling = ["settle", "settle_all"].into_iter().filter(|_| !fault.is_of_writes());
             for op in settling.chain([REMOVE_IN_DOUBT]) {
@@ -284,15 +284,15 @@ fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
 /// Runs a case in a directory of its own.
 fn attempt(plan: &Plan, lie: Option<u64>, coverage: &mut Coverage) -> Result<Vec<Counts>, String> {
     coverage.totals.cases += 1;
-    let scratch = scratch().map_err(|error| format!("no directory: {error}"))?;
+    let scratch = scratch().map_err(|error| format!("cannot create a directory: {error}"))?;
     let run = AssertUnwindSafe(|| match plan.engine {
         Engine::Memory => backend_faults::run(plan, lie, scratch.path(), coverage),
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         _ => call_faults::run(plan, lie, scratch.path(), coverage),
         #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-        _ => Err("system calls can't be attacked on this system".into()),
+        _ => Err("system-call faults are not supported on this system".into()),
     });
-    catch_unwind(run).unwrap_or_else(|panic| Err(format!("it panicked: {}", message(&*panic))))
+    catch_unwind(run).unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {
@@ -300,7 +300,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref().copied()).unwrap_or("without a message")
 }
 
-/// In memory, if the system has a file system there: what is asked of the disk is the same.
+/// Returns a directory in memory, if the system has one. The system calls are the same there.
 fn scratch() -> std::io::Result<TempDir> {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }

@@ -1,25 +1,25 @@
-//! Random sequences of public operations.
+//! Generates random sequences of public operations.
 
-use crate::plan::Store;
+use crate::plan::StoreKind;
 use crate::random::Random;
 use std::collections::BTreeSet;
 
-/// A key is one of a few, so that operations meet.
+/// A key. There are few keys, so that operations often use the same ones.
 pub(crate) type Key = u8;
-/// The bytes of a value follow from it. In lists, it is the list: [`YES`] or [`NO`].
+/// A number that determines the bytes of a value. For lists, it is the list: [`YES`] or [`NO`].
 pub(crate) type Value = u8;
 
 pub(crate) const KEYS: Key = 48;
 pub(crate) const NO: Value = 0;
 pub(crate) const YES: Value = 1;
 
-/// A public operation. Not every store has each.
+/// A public operation. Some stores lack some of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Open,
     Close,
     Drop,
-    /// No operation: the store is gone, and nothing more is written.
+    /// Not an operation: the store ends, and nothing more is written.
     Crash,
     Ready,
     Get(Key),
@@ -29,7 +29,7 @@ pub(crate) enum Op {
     Put(Key, Value),
     PutMany(Vec<Key>, Value),
     Import(Vec<Key>, Value),
-    /// In lists, from which list.
+    /// The number is the list, for lists.
     Delete(Key, Value),
     Iter,
     Entries(Value),
@@ -38,7 +38,7 @@ pub(crate) enum Op {
     IsEmpty(Key, Key),
     Prefix(u8),
     Stats,
-    Scrub,
+    Rebuild,
     SaveFilter,
     Settle(Key),
     SettleAll,
@@ -54,9 +54,9 @@ pub(crate) enum Op {
 pub(crate) const GROUP: u8 = 16;
 
 impl Op {
-    /// The name of the public function.
-    pub(crate) fn name(&self, store: Store) -> &'static str {
-        let (lists, guard) = (store == Store::Lists, store == Store::Guard);
+    /// Returns the name of the public function.
+    pub(crate) fn name(&self, store: StoreKind) -> &'static str {
+        let (lists, guard) = (store == StoreKind::Lists, store == StoreKind::Guard);
         match self {
             Self::Open if guard => "build",
             Self::Open => "open",
@@ -89,12 +89,10 @@ impl Op {
             Self::IsEmpty(..) => "range_is_empty",
             Self::Prefix(_) => "prefix",
             Self::Stats => "stats",
-            Self::Scrub if guard => "rebuild",
-            Self::Scrub => "scrub",
+            Self::Rebuild => "rebuild",
             Self::SaveFilter => "save_filter",
             Self::Settle(_) => "settle",
             Self::SettleAll => "settle_all",
-            Self::Validate if lists => "verify",
             Self::Validate => "validate",
             Self::Measure => "bytes_on_disk",
             Self::Sync => "sync",
@@ -104,7 +102,7 @@ impl Op {
         }
     }
 
-    /// The keys that it changes, and to what.
+    /// Returns the keys that the operation changes, and their new values.
     pub(crate) fn changes(&self) -> (&[Key], Option<Value>) {
         match self {
             Self::Put(key, value) => (std::slice::from_ref(key), Some(*value)),
@@ -114,7 +112,7 @@ impl Op {
         }
     }
 
-    /// The keys that it is about.
+    /// Returns the keys that the operation uses.
     fn keys(&self) -> &[Key] {
         match self {
             Self::Get(key) | Self::Contains(key) | Self::ListOf(key) | Self::Settle(key) => {
@@ -127,11 +125,11 @@ impl Op {
     }
 }
 
-/// Makes operations of a store.
+/// Generates operations of a store.
 struct Source {
-    store: Store,
+    store: StoreKind,
     random: Random,
-    /// Keys of recent operations, which come again.
+    /// Keys of recent operations, to use again.
     recent: Vec<Key>,
 }
 
@@ -153,7 +151,7 @@ impl Source {
     }
 
     fn value(&mut self) -> Value {
-        let values = if self.store == Store::Lists { 2 } else { 256 };
+        let values = if self.store == StoreKind::Lists { 2 } else { 256 };
         self.random.below(values) as Value
     }
 
@@ -162,7 +160,7 @@ impl Source {
         (first, (first + self.random.below(6) as u8).min(KEYS - 1))
     }
 
-    /// One operation of each kind that the store has, except for opening and closing.
+    /// Returns one operation of each kind that the store has, except opening and closing.
     fn each(&mut self) -> Vec<Op> {
         let store = self.store;
         let mut ops = vec![
@@ -170,10 +168,11 @@ impl Source {
             Op::Put(self.key(), self.value()),
             Op::PutMany(self.many(), self.value()),
             Op::Delete(self.key(), self.value()),
-            Op::Scrub,
+            Op::Rebuild,
+            Op::Validate,
             Op::Stats,
         ];
-        if store == Store::Guard {
+        if store == StoreKind::Guard {
             ops.extend([Op::Settle(self.key()), Op::SettleAll]);
             return ops;
         }
@@ -195,49 +194,49 @@ impl Source {
             ]);
         }
         match store {
-            Store::Split => {
+            StoreKind::Split => {
                 let (first, last) = self.range();
                 ops.extend([Op::Range(first, last), Op::Prefix(self.key() / GROUP)]);
             }
-            Store::Ranges => {
+            StoreKind::Ranges => {
                 let (first, last) = self.range();
-                ops.extend([Op::Range(first, last), Op::Iter, Op::Validate]);
+                ops.extend([Op::Range(first, last), Op::Iter]);
                 let (first, last) = self.range();
                 ops.push(Op::IsEmpty(first, last));
             }
-            Store::Lists => {
+            StoreKind::Lists => {
                 ops.retain(|op| !matches!(op, Op::Get(_)));
                 for list in [YES, NO] {
                     ops.extend([Op::Put(self.key(), list), Op::Delete(self.key(), list)]);
                     ops.push(Op::Entries(list));
                 }
                 ops.extend([Op::GetMany(self.many()), Op::ListOf(self.key())]);
-                ops.extend([Op::Export, Op::Validate]);
+                ops.push(Op::Export);
             }
             _ => {}
         }
         ops
     }
 
-    /// An operation that changes or asks for something.
+    /// Returns an operation that changes something or looks something up.
     fn usual(&mut self) -> Op {
         let key = self.key();
         match self.random.below(7) {
             0 | 1 => Op::Put(key, self.value()),
             2 | 3 => Op::Delete(key, self.value()),
             4 => Op::PutMany(self.many(), self.value()),
-            5 if self.store == Store::Ranges => {
+            5 if self.store == StoreKind::Ranges => {
                 let (first, last) = self.range();
                 Op::IsEmpty(first, last)
             }
-            _ if self.store == Store::Lists => Op::ListOf(key),
+            _ if self.store == StoreKind::Lists => Op::ListOf(key),
             _ => Op::Get(key),
         }
     }
 }
 
-/// The script of a seed: opens the store, and does everything that it can at least once.
-pub(crate) fn script(store: Store, seed: u64) -> Vec<Op> {
+/// Returns the script of a seed, which opens the store and calls every operation at least once.
+pub(crate) fn script(store: StoreKind, seed: u64) -> Vec<Op> {
     let mut source = Source { store, random: Random::new(seed), recent: Vec::new() };
     let mut middle: Vec<Vec<Op>> = source.each().into_iter().map(|op| vec![op]).collect();
     middle.extend((0..14).map(|_| vec![source.usual()]));
@@ -248,9 +247,9 @@ pub(crate) fn script(store: Store, seed: u64) -> Vec<Op> {
         let keys = (0..10).map(|_| source.random.below(KEYS.into()) as Key).collect();
         script.push(Op::PutMany(keys, source.value()));
     }
-    // Mistakes, to be repaired and defended.
+    // Provoke mistakes and repairs.
     script.extend((0..6).map(|_| match store {
-        Store::Lists => Op::ListOf(source.random.below(KEYS.into()) as Key),
+        StoreKind::Lists => Op::ListOf(source.random.below(KEYS.into()) as Key),
         _ => Op::Get(source.random.below(KEYS.into()) as Key),
     }));
     script.extend(middle.into_iter().flatten());
@@ -258,21 +257,21 @@ pub(crate) fn script(store: Store, seed: u64) -> Vec<Op> {
     script
 }
 
-/// The name of a removal of a key in doubt.
+/// The name of removing a key in doubt.
 pub(crate) const REMOVE_IN_DOUBT: &str = "remove in doubt";
 
-/// The names of all operations of a store.
-pub(crate) fn names(store: Store) -> BTreeSet<&'static str> {
+/// Returns the names of all operations of a store.
+pub(crate) fn names(store: StoreKind) -> BTreeSet<&'static str> {
     let script = script(store, 0);
     let ops = script.iter().filter(|op| **op != Op::Crash);
-    let in_doubt = (store == Store::Guard).then_some(REMOVE_IN_DOUBT);
+    let in_doubt = (store == StoreKind::Guard).then_some(REMOVE_IN_DOUBT);
     ops.map(|op| op.name(store)).chain(in_doubt).collect()
 }
 
-/// What is done before the writes of a guard that failed arrive: with keys in doubt, and with others,
-/// some of which are near them in the filter.
+/// Returns operations to run before the failed writes of a guard arrive. They use keys in doubt and
+/// other keys, some of which are near them in the filter.
 pub(crate) fn before_arrival(random: &mut Random, doubts: &[Key]) -> Vec<Op> {
-    let mut ops = vec![Op::Scrub];
+    let mut ops = vec![Op::Rebuild];
     for _ in 0..3 {
         let mut key = || random.below(KEYS.into()) as Key;
         ops.extend([Op::Put(key(), key()), Op::Delete(key(), 0)]);
@@ -283,19 +282,19 @@ pub(crate) fn before_arrival(random: &mut Random, doubts: &[Key]) -> Vec<Op> {
     ops
 }
 
-/// What is done after the step that failed: most of it with the same keys.
-pub(crate) fn aftermath(store: Store, seed: u64, step: usize, failed: &Op) -> Vec<Op> {
+/// Returns operations to run after the step that failed, mostly with the same keys.
+pub(crate) fn aftermath(store: StoreKind, seed: u64, step: usize, failed: &Op) -> Vec<Op> {
     let random = Random::new(seed ^ (step as u64) << 32);
     let mut source = Source { store, random, recent: failed.keys().to_vec() };
     let mut ops: Vec<Op> = (0..3).map(|_| source.usual()).collect();
     if source.random.one_in(2) {
         let mut each = source.each();
-        // Doubts are settled when nothing is late any more.
+        // Doubts are settled once no write can arrive any more.
         each.retain(|op| !matches!(op, Op::Settle(_) | Op::SettleAll));
         ops.push(source.random.choose(&each).clone());
     }
-    if store == Store::Lists {
-        // What a failed addition left in the filter must not speak for these.
+    if store == StoreKind::Lists {
+        // Leftovers of a failed addition in the filter must not change the answers for these.
         ops.extend((0..8).map(|_| Op::Put(source.random.below(KEYS.into()) as Key, NO)));
     }
     ops

@@ -1,29 +1,29 @@
-//! A store, driven step by step beside its model.
+//! Runs a store step by step beside its model.
 
 use crate::faulty::Injected;
 use crate::model::{Answer, Checked, Model};
-use crate::plan::Store;
+use crate::plan::StoreKind;
 use crate::script::{KEYS, Key, NO, Op, Value, YES};
 use crate::stores::{Answered, Cause, Failure, Opened, Style, Target, ask_filter};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where a store is.
+/// The place of a store.
 pub(crate) trait Place {
     fn open(&self, style: &Style) -> Opened;
 
     /// Opens the copy at a path.
     fn open_copy(&self, path: &Path, style: &Style) -> Opened;
 
-    /// Ends a store so that nothing more is written.
+    /// Ends a store without writing anything more.
     fn crash(&self, target: Option<Box<dyn Target>>);
 
-    /// Switches faults off, or on again.
+    /// Turns faults on or off.
     fn pause(&self, is_paused: bool);
 }
 
-/// Whether each step is printed: where a case runs alone.
+/// Whether to print each step, when a case runs alone.
 pub(crate) static TELLS: AtomicBool = AtomicBool::new(false);
 
 pub(crate) struct Session<'a> {
@@ -31,13 +31,13 @@ pub(crate) struct Session<'a> {
     style: Style,
     target: Option<Box<dyn Target>>,
     pub(crate) model: Model,
-    /// Operations so far.
+    /// The number of operations so far.
     pub(crate) operations: u64,
-    /// Openings so far that succeeded.
+    /// The number of successful openings so far.
     openings: usize,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done,
@@ -56,11 +56,11 @@ impl<'a> Session<'a> {
         self.target.is_some()
     }
 
-    /// Does an operation, and checks and keeps what it says. Closing a store that isn't open, and
-    /// opening one that is, does nothing; anything else needs one that is open.
+    /// Runs an operation, checks its answer, and updates the model. Closing a store that is not open,
+    /// and opening one that is open, do nothing. All other operations need an open store.
     ///
     /// # Errors
-    /// Says which promise is broken.
+    /// The broken promise.
     pub(crate) fn step(&mut self, op: &Op) -> Result<Outcome, String> {
         let outcome = self.do_step(op);
         if TELLS.load(Ordering::Relaxed) {
@@ -121,7 +121,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The copy holds what the store holds.
+    /// Checks that a copy has the same contents as the store.
     fn check_copy(&mut self, path: &Path) -> Checked {
         self.place.pause(true);
         let checked = match self.place.open_copy(path, &self.style) {
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
         checked.map_err(|problem| format!("the copy is wrong: {problem}"))
     }
 
-    /// The filter in a file misses nothing.
+    /// Checks that the filter in a file misses no key.
     fn check_filter(&mut self, file: &Path) -> Checked {
         self.place.pause(true);
         let maybe = ask_filter(file, &self.style).map_err(|failure| failure.text);
@@ -145,25 +145,24 @@ impl<'a> Session<'a> {
         self.model.check_filter(&maybe?)
     }
 
-    /// What the store holds, in no order.
+    /// Returns the contents of the store, in any order.
     pub(crate) fn contents(&mut self) -> Result<Vec<(Key, Value)>, String> {
         let target = self.target.as_mut().expect("an open store");
         contents(self.style.store, &mut **target).map_err(|failure| failure.text)
     }
 
-    /// Does an operation that must not fail.
+    /// Runs an operation that must not fail.
     pub(crate) fn must(&mut self, op: &Op) -> Checked {
         match self.step(op)? {
             Outcome::Done => Ok(()),
-            Outcome::Refused => Err(format!("{op:?} is refused")),
+            Outcome::Refused => Err(format!("{op:?} was refused")),
             Outcome::Failed(Failure { text, .. }) => {
-                Err(format!("{op:?} fails, and nothing is wrong any more: {text}"))
+                Err(format!("{op:?} failed without a fault: {text}"))
             }
         }
     }
 
-    /// Opens the store, from which faults are gone, and checks everything that it can be asked;
-    /// then changes something.
+    /// Opens the store without faults, checks all lookups, and then changes something.
     pub(crate) fn inspect(&mut self) -> Checked {
         let store = self.style.store;
         self.must(&Op::Open)?;
@@ -189,7 +188,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Takes a panic of the backend for a failure. Any other goes on.
+/// Turns a panic of the backend into a failure. Other panics continue.
 fn catch(act: impl FnOnce() -> Answered) -> Answered {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
         let Some(injected) = panic.downcast_ref::<Injected>() else { resume_unwind(panic) };
@@ -198,12 +197,12 @@ fn catch(act: impl FnOnce() -> Answered) -> Answered {
     })
 }
 
-/// Everything that a store can be asked about every key.
-pub(crate) fn questions(store: Store) -> Vec<Op> {
+/// Returns all lookups for all keys.
+pub(crate) fn questions(store: StoreKind) -> Vec<Op> {
     let all: Vec<Key> = (0..KEYS).collect();
-    let get: fn(Key) -> Op = if store == Store::Lists { Op::ListOf } else { Op::Get };
+    let get: fn(Key) -> Op = if store == StoreKind::Lists { Op::ListOf } else { Op::Get };
     let mut questions: Vec<Op> = all.iter().map(|&key| get(key)).collect();
-    if store == Store::Guard {
+    if store == StoreKind::Guard {
         return questions;
     }
     questions.extend(all.iter().map(|&key| Op::Contains(key)));
@@ -214,16 +213,16 @@ pub(crate) fn questions(store: Store) -> Vec<Op> {
     let ranges = [(0, KEYS - 1), (5, 9), (16, 16), (30, 43)];
     let ranges = ranges.into_iter().chain((0..KEYS - 2).step_by(3).map(|key| (key, key + 2)));
     match store {
-        Store::Split => {
+        StoreKind::Split => {
             questions.extend(ranges.map(|(first, last)| Op::Range(first, last)));
             questions.extend((0..3).map(Op::Prefix));
         }
-        Store::Ranges => {
+        StoreKind::Ranges => {
             let both = |(first, last)| [Op::IsEmpty(first, last), Op::Range(first, last)];
             questions.extend(ranges.flat_map(both));
             questions.extend([Op::Iter, Op::Validate]);
         }
-        Store::Lists => {
+        StoreKind::Lists => {
             questions.extend([Op::GetMany((0..KEYS).collect()), Op::Entries(YES), Op::Entries(NO)]);
             questions.extend([Op::Export, Op::Validate]);
         }
@@ -232,9 +231,9 @@ pub(crate) fn questions(store: Store) -> Vec<Op> {
     questions
 }
 
-fn contents(store: Store, target: &mut dyn Target) -> Result<Vec<(Key, Value)>, Failure> {
+fn contents(store: StoreKind, target: &mut dyn Target) -> Result<Vec<(Key, Value)>, Failure> {
     let parts: &[Op] = match store {
-        Store::Lists => &[Op::Entries(YES), Op::Entries(NO)],
+        StoreKind::Lists => &[Op::Entries(YES), Op::Entries(NO)],
         _ => &[Op::Iter],
     };
     let mut contents = Vec::new();

@@ -1,4 +1,4 @@
-//! What a keyed hash of one key costs: ours beside the sound alternatives.
+//! Compares the cost of our keyed hash with safe alternatives.
 //!
 //! `cargo bench -p twiceshy --bench hash` prints nanoseconds per key, the best of
 //! several interleaved rounds: *batch* over independent keys, *chain* where each key
@@ -12,7 +12,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 use std::hint::black_box;
 use std::time::Instant;
-use twiceshy::{KeyedHasher, Secret};
+use twiceshy::{Secret, hash::KeyedHasher};
 
 const ROUNDS: usize = 25;
 const KEYS: usize = 20_000;

@@ -1,11 +1,11 @@
-//! The whole dance in twenty lines: insert, check, confirm, list, adapt.
+//! A complete repair in twenty lines: insert, check, confirm, list, adapt.
 //!
 //! `cargo run --example dance`
 
-use twiceshy::{AdaptiveQuotientFilter, Answer, MemoryMap, ReverseMap};
+use twiceshy::{Answer, MemberSource, QuotientFilter, members::MemoryMap};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut filter = AdaptiveQuotientFilter::builder()
+    let mut filter = QuotientFilter::builder()
         .false_positive_rate(0.01)
         .capacity(10_000)
         .build_keyed::<u64>()?;

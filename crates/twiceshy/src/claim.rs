@@ -1,57 +1,68 @@
-//! What a "maybe" carries, and what makes it stale.
+//! The answers of a filter, the claims that a "maybe" carries, and the versions that make claims
+//! stale.
 
-use crate::error::{AdaptError, RemoveError};
-use crate::{Fingerprint, Hash, Member};
+use crate::hash::first_hash_at;
+use crate::{Hash, Member};
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A filter's answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The key is not a member, for certain.
+    /// The key is certainly not a member.
     Absent,
-    /// The key may be a member. Should it turn out to be none, the claim lets the
-    /// filter repair itself.
+    /// The key may be a member. If it is not, the claim lets the filter repair its mistake.
     Maybe(Claim),
 }
 
 impl Answer {
-    /// Whether the answer is "maybe".
+    /// Returns whether the answer is "maybe".
     pub const fn is_maybe(&self) -> bool {
         matches!(self, Answer::Maybe(_))
     }
 }
 
-/// A claim that a query may be a member: the query, the interval of hashes that can
-/// have caused it, and the version of the filter that made it.
+/// A claim that a query may be a member.
 ///
-/// To repair a mistake, list the members in [`suspects`](Self::suspects) and give
-/// the list to the filter together with the claim. If a member came or went there in
-/// between, the claim is stale, and the filter refuses it: it could not know whether
-/// the list was made before or after.
+/// It holds the query, the interval of hashes whose members can have caused the answer, and the
+/// version of the filter that made the claim.
+///
+/// To repair a mistake, list the members in [`suspects`](Self::suspects), and pass the list to the
+/// filter together with the claim. If a member in that interval is inserted or removed in the
+/// meantime, the claim becomes stale and the filter refuses it, because the filter cannot know
+/// whether the list was made before or after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub(crate) query: Hash,
-    /// The first of the cells whose hashes can have caused it, and the last.
-    pub(crate) cell: Fingerprint,
-    pub(crate) through: Fingerprint,
+    pub(crate) cells: Cells,
     pub(crate) version: Version,
 }
 
 impl Claim {
-    /// The query that was answered "maybe".
+    /// Returns the query that was answered "maybe".
     pub const fn query(&self) -> Hash {
         self.query
     }
 
-    /// The hashes of all members that can be behind the answer.
+    /// Returns an interval of hashes that contains the query and every member that can have caused
+    /// the answer.
+    ///
+    /// For a quotient filter, these are the hashes that share the query's quotient, about two
+    /// members on average. Some of these members may have nothing to do with the answer; the filter
+    /// ignores them.
     pub fn suspects(&self) -> RangeInclusive<Hash> {
-        *self.cell.hashes().start()..=*self.through.hashes().end()
+        self.cells.hashes()
     }
 
-    /// Whether it is of the current version, and all that are listed are suspects.
-    pub(crate) fn check(&self, current: Version, listed: &[Member]) -> Result<(), Mismatch> {
-        if self.version != current {
+    /// Checks that the claim has the current version, that it names at least the `needed` cells,
+    /// and that all listed members are suspects.
+    pub(crate) fn check(
+        &self,
+        current: Version,
+        needed: Cells,
+        listed: &[Member],
+    ) -> Result<(), Mismatch> {
+        if self.version != current || !self.cells.contain(needed) {
             return Err(Mismatch::Stale);
         }
         let suspects = self.suspects();
@@ -60,65 +71,95 @@ impl Claim {
     }
 }
 
-/// Why a list is refused.
+/// A range of adjacent quotients of a table, or of adjacent cells of a Bloom filter.
+///
+/// It stands for an interval of hashes, which is computed only on demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cells {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// Total number of cells.
+    pub(crate) slots: u64,
+}
+
+impl Cells {
+    #[inline(always)]
+    pub(crate) fn one(quotient: u64, slots: u64) -> Self {
+        Self { first: quotient, last: quotient, slots }
+    }
+
+    /// Returns the hashes that scale to these cells.
+    pub(crate) fn hashes(self) -> RangeInclusive<Hash> {
+        let first = first_hash_at(self.first, 0, self.slots).unwrap_or(Hash::MAX);
+        let behind = first_hash_at(self.last + 1, 0, self.slots);
+        let last = behind.map_or(Hash::MAX, |hash| Hash::from_u128(hash.as_u128() - 1));
+        first..=last
+    }
+
+    /// Returns whether these cells contain every hash of the `other` cells.
+    pub(crate) fn contain(self, other: Self) -> bool {
+        if self.slots == other.slots {
+            return self.first <= other.first && other.last <= self.last;
+        }
+        let (hashes, others) = (self.hashes(), other.hashes());
+        hashes.start() <= others.start() && others.end() <= hashes.end()
+    }
+
+    /// Converts these cells of shard number `shard` to cells of a filter with 2^`bits` shards.
+    pub(crate) fn within(self, shard: usize, bits: u32) -> Self {
+        let before = shard as u64 * self.slots;
+        Self { first: before + self.first, last: before + self.last, slots: self.slots << bits }
+    }
+
+    /// Converts these cells of a filter with 2^`bits` shards to cells of shard number `shard`. The
+    /// result is meaningless if they belong to a different shard or a different filter.
+    pub(crate) fn of_shard(self, shard: usize, bits: u32) -> Self {
+        let slots = (self.slots >> bits).max(1);
+        let before = (shard as u64).saturating_mul(slots);
+        let inner = |cell: u64| cell.saturating_sub(before).min(slots - 1);
+        Self { first: inner(self.first), last: inner(self.last), slots }
+    }
+}
+
+/// The reason why a listing is refused.
 pub(crate) enum Mismatch {
     Stale,
     Outside {
         member: Hash,
     },
-    /// So many are not in the filter.
+    /// The listing has this many members that the filter does not hold.
     Surplus {
         members: u64,
     },
 }
 
-impl From<Mismatch> for AdaptError {
-    fn from(mismatch: Mismatch) -> Self {
-        match mismatch {
-            Mismatch::Stale => AdaptError::Stale,
-            Mismatch::Outside { member } => AdaptError::Outside { member },
-            Mismatch::Surplus { members } => AdaptError::Surplus { members },
-        }
-    }
-}
-
-impl From<Mismatch> for RemoveError {
-    fn from(mismatch: Mismatch) -> Self {
-        match mismatch {
-            Mismatch::Stale => RemoveError::Stale,
-            Mismatch::Outside { member } => RemoveError::Outside { member },
-            Mismatch::Surplus { members } => RemoveError::Surplus { members },
-        }
-    }
-}
-
-/// What a repair changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The changes that a repair made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adaptation {
-    /// Fingerprints that are longer than the one that they had in common before; 0 if the
-    /// mistake was repaired already.
+    /// Number of fingerprints that were lengthened; 0 if the mistake had been repaired already.
     pub lengthened: usize,
-    /// Members that were stored but not listed, and were dropped.
+    /// Number of members that the filter held but the listing did not, and that were dropped.
     pub ghosts: u64,
 }
 
-/// The state of one filter's members around a quotient.
+/// The state of a filter's members near one quotient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     filter: u64,
     changes: u64,
 }
 
-/// Counts changes of a filter's members, by stripes of quotients, so that an insert
-/// elsewhere doesn't make a claim stale.
+/// Counts the changes to a filter's members, separately for each stripe of quotients, so that an
+/// insert in one place does not make claims about other places stale.
 #[derive(Debug)]
 pub(crate) struct Versions {
     filter: u64,
     stripes: Box<[u64]>,
 }
 
-/// Every filter has its own number, so that no claim of one passes for another's.
+/// The number of filters created so far. Each filter gets its own number, so that no filter accepts
+/// a claim made by another.
 static FILTERS: AtomicU64 = AtomicU64::new(0);
 
 const MOST_STRIPES: u64 = 1024;
@@ -141,7 +182,8 @@ impl Versions {
         Self { filter, stripes: vec![0; stripes].into() }
     }
 
-    /// A minirun has one quotient, so it lies in one stripe.
+    /// Returns the stripe of a quotient. All fingerprints of a minirun share a quotient, so a
+    /// minirun lies in one stripe.
     #[inline(always)]
     fn stripe(&self, quotient: u64) -> usize {
         quotient as usize & (self.stripes.len() - 1)
@@ -151,7 +193,7 @@ impl Versions {
         Version { filter: self.filter, changes: self.stripes[self.stripe(quotient)] }
     }
 
-    /// The state of all members.
+    /// Returns the version of all members together.
     pub(crate) fn all(&self) -> Version {
         let changes = self.stripes.iter().fold(0, |sum: u64, &stripe| sum.wrapping_add(stripe));
         Version { filter: self.filter, changes }
@@ -163,7 +205,8 @@ impl Versions {
         self.stripes[stripe] = self.stripes[stripe].wrapping_add(1);
     }
 
-    /// Bumps the stripes of some quotients; all, if there are more of these than stripes.
+    /// Bumps the stripe of each quotient, or all stripes if there are at least as many quotients as
+    /// stripes.
     pub(crate) fn bump_each(&mut self, quotients: impl ExactSizeIterator<Item = u64>) {
         if quotients.len() < self.stripes.len() {
             return quotients.for_each(|quotient| self.bump(quotient));
@@ -178,7 +221,7 @@ impl Versions {
     }
 }
 
-/// A copy is another filter: the two may part ways.
+/// Gives the copy a new filter number, because the original and the copy may change independently.
 impl Clone for Versions {
     fn clone(&self) -> Self {
         Self::with_stripes(self.stripes.len())

@@ -5,52 +5,49 @@ use crate::bits::word::high_bits_128;
 use crate::hash::{Scaled, first_hash_at};
 use core::ops::RangeInclusive;
 
-/// What a filter keeps of a member: the quotient, and the first bits of the fraction,
-/// of its scaled hash. In other words, an interval of hashes, the member's among them.
+/// The part of a member that a filter stores: the quotient of its scaled hash, and the first bits
+/// of the fraction.
 ///
-/// Fingerprints of one filter are ordered as the hashes they stand for.
+/// Fingerprints of one filter are ordered by quotient first, then by the stored bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fingerprint {
     slots: u64,
     quotient: u64,
-    /// The bits, at the top, then zeros.
+    /// The stored bits in the most significant places, followed by zeros.
     prefix: u128,
     bits: u32,
 }
 
 impl Fingerprint {
-    /// The first `bits` bits of a hash scaled by `slots`; of 128, if there are more.
+    /// Returns the quotient and the first `bits` bits (at most 128) of a hash scaled by `slots`.
     #[inline(always)]
     pub(crate) fn of(scaled: Scaled, bits: u32, slots: u64) -> Self {
         let bits = bits.min(128);
         Self { slots, quotient: scaled.quotient, prefix: scaled.truncated(bits), bits }
     }
 
-    /// The whole part of the scaled hash.
+    /// Returns the whole part of the scaled hash.
     pub const fn quotient(&self) -> u64 {
         self.quotient
     }
 
-    /// The stored bits of the fraction: remainder and extension. They are the top
+    /// Returns the stored bits of the fraction: remainder and extension. They are the top
     /// [`bits`](Self::bits) bits of this number; the others are zero.
     pub const fn prefix(&self) -> u128 {
         self.prefix
     }
 
-    /// How many bits of the fraction are stored.
+    /// Returns the number of bits of the fraction that are stored.
     pub const fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// All hashes that have this fingerprint.
-    ///
-    /// # Panics
-    /// Never, for a fingerprint of a valid filter: the member's hash is among them.
-    pub fn hashes(&self) -> RangeInclusive<Hash> {
+    /// Returns the hashes that have this fingerprint. At least one hash must have it.
+    pub(crate) fn hashes(&self) -> RangeInclusive<Hash> {
         self.checked_hashes().expect("a fingerprint of a hash")
     }
 
-    /// All hashes that have this fingerprint, or `None` if it is no hash's.
+    /// Returns the hashes that have this fingerprint, or `None` if no hash has it.
     pub(crate) fn checked_hashes(&self) -> Option<RangeInclusive<Hash>> {
         let first = first_hash_at(self.quotient, self.prefix, self.slots)?;
         let (next, carry) = match self.bits {
@@ -62,19 +59,20 @@ impl Fingerprint {
         (first <= last).then_some(first..=last)
     }
 
-    /// Whether it is a hash's. Short ones all are: there are more hashes than such prefixes.
+    /// Returns whether any hash has this fingerprint. For short fingerprints this is always true,
+    /// because there are more hashes than prefixes of that length.
     pub(crate) fn is_of_a_hash(&self) -> bool {
         let slot_bits = u64::BITS - (self.slots - 1).leading_zeros();
         self.quotient < self.slots
             && (self.bits + slot_bits <= 128 || self.checked_hashes().is_some())
     }
 
-    /// Whether a hash has this fingerprint.
+    /// Returns whether a hash has this fingerprint.
     pub fn covers(&self, hash: Hash) -> bool {
         self.covers_scaled(Scaled::new(hash, self.slots))
     }
 
-    /// Whether all hashes that have the `other` fingerprint, of the same filter, have this
+    /// Returns whether every hash that has the `other` fingerprint, of the same filter, has this
     /// one, too.
     #[inline(always)]
     pub(crate) fn covers_all(&self, other: &Self) -> bool {
@@ -82,8 +80,8 @@ impl Fingerprint {
         self.bits <= other.bits && self.covers_scaled(scaled)
     }
 
-    /// The same fingerprint in a filter of 2^`doublings` times the slots: so many bits go
-    /// from the fraction to the quotient. There must be more of them.
+    /// Returns the same fingerprint in a filter with 2^`doublings` times the slots: `doublings`
+    /// bits move from the fraction to the quotient. The fraction must have more bits than that.
     #[inline(always)]
     pub(crate) fn doubled(self, doublings: u32) -> Self {
         let moved = self.prefix.unbounded_shr(128 - doublings) as u64;
@@ -95,22 +93,14 @@ impl Fingerprint {
         }
     }
 
-    /// The same fingerprint in a filter of 2^`bits` times the slots, of which this filter's
-    /// are part number `part`.
+    /// Returns the same fingerprint in a filter with 2^`bits` times the slots, where this filter's
+    /// slots are part number `part`.
     #[inline(always)]
     pub(crate) fn within(self, part: u64, bits: u32) -> Self {
         Self { slots: self.slots << bits, quotient: part * self.slots + self.quotient, ..self }
     }
 
-    /// The same fingerprint in part number `part`, if [`within`](Self::within) the whole it is this
-    /// one. Of any other's, no more is promised than that there is an answer.
-    pub(crate) fn of_part(self, part: u64, bits: u32) -> Self {
-        let slots = self.slots >> bits;
-        let before = part.saturating_mul(slots);
-        Self { slots, quotient: self.quotient.saturating_sub(before), ..self }
-    }
-
-    /// Its first bits.
+    /// Returns the fingerprint with only the first `bits` bits of the fraction.
     #[inline(always)]
     pub(crate) fn truncated(self, bits: u32) -> Self {
         Self { prefix: self.prefix & high_bits_128(bits), bits, ..self }
@@ -122,15 +112,17 @@ impl Fingerprint {
     }
 }
 
-/// Cuts fractions into digits: digit 0 is the remainder, the others, as wide as a slot,
-/// are the extension. A digit that reaches past the last bit ends in zeros.
+/// Splits fractions into digits.
+///
+/// Digit 0 is the remainder. The other digits form the extension, and each is as wide as a slot. A
+/// digit that reaches past the last bit ends in zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digits {
     pub(crate) slots: u64,
-    /// Bits of a remainder: as many as a slot has, or fewer, where a table was doubled; none, if
-    /// that was done often.
+    /// Bits per remainder. A new table's remainders fill a slot; each doubling of the table makes
+    /// them one bit shorter, down to zero.
     pub(crate) remainder: u32,
-    /// Bits of a slot.
+    /// Bits per slot.
     pub(crate) width: u32,
 }
 
@@ -140,30 +132,30 @@ impl Digits {
         Scaled::new(hash, self.slots)
     }
 
-    /// What [`with_width`](crate::table::with_width) makes a constant of: the bits of a
-    /// slot, where they are those of a remainder, too; 0 where a table was doubled.
-    pub(crate) fn constant(self) -> u32 {
+    /// Returns the shape that operations are compiled for: the bits per slot, or 0 if remainders
+    /// are shorter because the table was doubled.
+    pub(crate) fn shape(self) -> u32 {
         if self.remainder == self.width { self.width } else { 0 }
     }
 
-    /// The bits of the first `count` digits, at least 1.
+    /// Returns the number of bits in the first `count` digits; `count` is at least 1.
     #[inline(always)]
     fn bits(self, count: u32) -> u32 {
         self.remainder + (count - 1) * self.width
     }
 
-    /// How many digits it takes to hold so many bits, at least 1.
+    /// Returns the number of digits that hold this many bits, at least 1.
     fn holding(self, bits: u32) -> u32 {
         1 + bits.saturating_sub(self.remainder).div_ceil(self.width)
     }
 
-    /// Whether a fraction has a digit of that index, at least 1.
+    /// Returns whether a fraction has a digit at this index, which must be at least 1.
     #[inline(always)]
     pub(crate) fn has(self, index: u32) -> bool {
         self.bits(index) < u128::BITS
     }
 
-    /// Digit `index` of a fraction, which [has](Self::has) it.
+    /// Returns digit `index` of a fraction, which must [have](Self::has) that digit.
     #[inline(always)]
     pub(crate) fn digit(self, fraction: u128, index: u32) -> u64 {
         match index {
@@ -172,13 +164,13 @@ impl Digits {
         }
     }
 
-    /// The fingerprint of `count` digits of a hash.
+    /// Returns the fingerprint made of the first `count` digits of a hash.
     #[inline(always)]
     pub(crate) fn fingerprint(self, scaled: Scaled, count: u32) -> Fingerprint {
         Fingerprint::of(scaled, self.bits(count), self.slots)
     }
 
-    /// The fingerprint that these digits spell; there is at least one.
+    /// Returns the fingerprint that consists of these digits. There must be at least one digit.
     pub(crate) fn spell(self, quotient: u64, digits: impl Iterator<Item = u64>) -> Fingerprint {
         let (mut fraction, mut count) = (0, 0);
         for digit in digits {
@@ -195,20 +187,21 @@ impl Digits {
         self.holding(fingerprint.bits)
     }
 
-    /// The digits of a fingerprint.
+    /// Iterates over the digits of a fingerprint.
     pub(crate) fn of(self, fingerprint: Fingerprint) -> impl Iterator<Item = u64> {
         (0..self.count(&fingerprint)).map(move |index| self.digit(fingerprint.prefix, index))
     }
 
-    /// The most digits that tell anything: after them all fresh bits are used, and
-    /// only equal hashes have equal digits.
+    /// Returns the maximum number of useful digits. Together with the quotient they determine the
+    /// hash, so only equal hashes share all of them.
     pub(crate) fn most(self) -> u32 {
         self.holding(128 - self.slots.ilog2())
     }
 
-    /// How many digits of `member` it takes for its fingerprint not to cover `other`:
-    /// one more than they share. At least 1; 0 if not even the quotients are equal.
-    /// `None` if the hashes are equal.
+    /// Returns how many digits of `member` a fingerprint needs so that it does not cover `other`:
+    /// one more than the two hashes share.
+    ///
+    /// Returns 0 if the quotients differ, and `None` if the hashes are equal.
     pub(crate) fn to_tell_apart(self, member: Scaled, other: Scaled) -> Option<u32> {
         if member.quotient != other.quotient {
             return Some(0);

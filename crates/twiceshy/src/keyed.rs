@@ -1,30 +1,33 @@
-//! Keys in front of a filter of hashes.
+//! A filter for keys, built on a filter for hashes.
 
-use crate::error::{AdaptError, BuildError, InsertError, MergeError, RemoveError};
+use crate::builder::{Buildable, Builder, FromMembers};
+use crate::claim::Adaptation;
+use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
 use crate::{
-    Adaptation, AdaptiveBloomFilter, AdaptiveFilter, AdaptiveQuotientFilter, Answer, Builder,
-    Claim, Dynamic, Filter, Hash, Key, KeyedHasher, Member, Removable, Secret,
+    Adaptive, Answer, Checked, Claim, Dynamic, Filter, Hash, Key, Listing, Removable, Secret,
+    Stats, hash::KeyedHasher,
 };
 use core::borrow::Borrow;
 use core::fmt;
 use core::marker::PhantomData;
+use core::ops::RangeInclusive;
 
 /// A filter for keys of one type, hashed with one secret.
 ///
-/// The type is part of the filter, so that a `7i32` that was inserted can't be asked
-/// for as a `7u64`, which has another hash:
+/// The key type is part of the filter's type. If you insert a `7i32`, you cannot look it up as a
+/// `7u64`, which has a different hash:
 ///
 /// ```compile_fail,E0308
-/// # use twiceshy::AdaptiveQuotientFilter;
-/// let mut filter = AdaptiveQuotientFilter::builder().capacity(100).build_keyed::<i32>().unwrap();
+/// # use twiceshy::QuotientFilter;
+/// let mut filter = QuotientFilter::builder().capacity(100).build_keyed::<i32>().unwrap();
 /// filter.insert(&7i32).unwrap();
 /// filter.contains(&7u64);
 /// ```
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveQuotientFilter, Answer, MemoryMap, ReverseMap};
-/// let mut filter = AdaptiveQuotientFilter::builder()
+/// use twiceshy::{QuotientFilter, Answer, MemberSource, members::MemoryMap};
+/// let mut filter = QuotientFilter::builder()
 ///     .false_positive_rate(0.001)
 ///     .capacity(1_000_000)
 ///     .build_keyed::<str>()?;
@@ -51,55 +54,85 @@ pub struct Keyed<K: ?Sized, F> {
 }
 
 impl<K: ?Sized, F: Filter> Keyed<K, F> {
-    /// Binds a filter to a key type and a secret. The filter must be empty, or its
-    /// members must have been hashed from such keys with that secret.
+    /// Binds a filter to a key type and a secret. The filter must be empty, or all its members must
+    /// be hashes of keys of this type, made with this secret.
     ///
     /// # Panics
-    /// If the filter was made for hashes of another function.
+    /// If the filter was made for hashes of a different hash function.
     pub fn new(filter: F, secret: Secret) -> Self {
         let hasher = KeyedHasher::new(&secret);
         assert_eq!(filter.hash_scheme(), hasher.scheme(), "a filter of another hash function");
         Self { filter, secret, hasher, key: PhantomData }
     }
 
-    /// The secret, to be kept where keys are stored by their hashes: without it they
-    /// can't be found any more.
+    /// Returns the secret. Save it together with any keys that are stored by their hashes: without
+    /// the secret they can't be found again.
     pub const fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// The filter of hashes underneath.
+    /// Returns the underlying filter of hashes.
     pub const fn filter(&self) -> &F {
         &self.filter
     }
 
-    /// The filter of hashes underneath.
+    /// Returns the underlying filter of hashes, mutably.
     pub const fn filter_mut(&mut self) -> &mut F {
         &mut self.filter
     }
 
-    /// How many members there are.
+    /// Returns the number of members, each counted as often as it was inserted.
     pub fn len(&self) -> usize {
         self.filter.len()
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.filter.is_empty()
+    }
+
+    /// Returns the filter's number of members, memory use, load and expected error.
+    pub fn stats(&self) -> Stats {
+        self.filter.stats()
     }
 }
 
 impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
-    /// The hash of a key: where it belongs in a reverse map.
+    /// Returns the hash of a key, which is also its position in a reverse map.
     #[inline]
     pub fn hash(&self, key: &K) -> Hash {
         self.hasher.hash(key)
     }
 
-    /// Whether a key may be a member. "No" is certain.
+    /// Returns whether a key may be a member. "No" is certain.
     #[inline]
     pub fn contains(&self, key: &K) -> bool {
         self.filter.contains(self.hash(key))
+    }
+
+    /// Looks up many keys: clears `answers`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each key. This is several times as fast as single lookups
+    /// if the filter is larger than the cache.
+    ///
+    /// ```
+    /// # use twiceshy::QuotientFilter;
+    /// let mut filter = QuotientFilter::builder().capacity(100).build_keyed::<u64>()?;
+    /// filter.insert(&7)?;
+    /// let mut answers = Vec::new();
+    /// filter.contains_many(&[7, 8, 9], &mut answers);
+    /// assert!(answers[0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], answers: &mut Vec<bool>) {
+        // If hashing a key panics, `answers` is empty, rather than full of old answers.
+        answers.clear();
+        self.filter.contains_many(&self.hashes(keys), answers);
+    }
+
+    /// Hashes keys before the filter is read or changed, because hashing runs the caller's code,
+    /// which may panic.
+    pub(crate) fn hashes<Q: Borrow<K>>(&self, keys: &[Q]) -> Vec<Hash> {
+        keys.iter().map(|key| self.hash(key.borrow())).collect()
     }
 }
 
@@ -107,182 +140,169 @@ impl<K: Key + ?Sized, F: Dynamic> Keyed<K, F> {
     /// Inserts a member.
     ///
     /// # Errors
-    /// If there is no room for it; nothing has changed then.
+    /// Returns the same errors as [`Dynamic::insert`].
     #[inline]
     pub fn insert(&mut self, key: &K) -> Result<(), InsertError> {
         self.filter.insert(self.hasher.hash(key))
     }
-}
 
-impl<K: Key + ?Sized, F: AdaptiveFilter> Keyed<K, F> {
-    /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
-    /// to repair the filter if it was a mistake.
-    #[inline]
-    pub fn check(&self, key: &K) -> Answer {
-        self.filter.check(self.hash(key))
-    }
-
-    /// Repairs a mistake; see [`AdaptiveFilter::adapt`].
-    ///
-    /// # Errors
-    /// As [`AdaptiveFilter::adapt`].
-    pub fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
-        self.filter.adapt(claim, members)
-    }
-
-    /// Repairs a mistake and drops ghosts; see [`AdaptiveFilter::adapt_dropping_ghosts`].
-    ///
-    /// # Errors
-    /// As [`AdaptiveFilter::adapt_dropping_ghosts`].
-    pub fn adapt_dropping_ghosts(
-        &mut self,
-        claim: &Claim,
-        members: &[Member],
-    ) -> Result<Adaptation, AdaptError> {
-        self.filter.adapt_dropping_ghosts(claim, members)
-    }
-}
-
-impl<K: Key + ?Sized, F: Removable> Keyed<K, F> {
-    /// Removes a key that is known to be a member; see [`Removable::remove`].
-    ///
-    /// # Errors
-    /// As [`Removable::remove`].
-    pub fn remove(&mut self, key: &K) -> Result<(), RemoveError> {
-        self.filter.remove(self.hasher.hash(key))
-    }
-
-    /// Removes the claim's query, if it is a member; see [`Removable::remove_listed`].
-    ///
-    /// # Errors
-    /// As [`Removable::remove_listed`].
-    pub fn remove_listed(
-        &mut self,
-        claim: &Claim,
-        members: &[Member],
-        mistakes: Option<&[Hash]>,
-    ) -> Result<(), RemoveError> {
-        self.filter.remove_listed(claim, members, mistakes)
-    }
-}
-
-impl<K: Key + ?Sized> Keyed<K, AdaptiveQuotientFilter> {
-    /// Answers many lookups: `maybe` is cleared and then has one answer per key, as of
-    /// [`contains`](Self::contains). Several times as fast where the filter is larger
-    /// than the cache.
+    /// Inserts many members, all or none.
     ///
     /// ```
-    /// # use twiceshy::AdaptiveQuotientFilter;
-    /// let mut filter = AdaptiveQuotientFilter::builder().capacity(100).build_keyed::<u64>()?;
-    /// filter.insert(&7)?;
-    /// let mut maybe = Vec::new();
-    /// filter.contains_many(&[7, 8, 9], &mut maybe);
-    /// assert!(maybe[0]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], maybe: &mut Vec<bool>) {
-        self.filter.contains_each(keys, |key| self.hasher.hash(key.borrow()), maybe);
-    }
-
-    /// Inserts many members, all or none; see
-    /// [`insert_many`](AdaptiveQuotientFilter::insert_many).
-    ///
-    /// ```
-    /// # use twiceshy::AdaptiveQuotientFilter;
-    /// let mut filter = AdaptiveQuotientFilter::builder().capacity(100).build_keyed::<str>()?;
+    /// # use twiceshy::QuotientFilter;
+    /// let mut filter = QuotientFilter::builder().capacity(100).build_keyed::<str>()?;
     /// filter.insert_many(&["one", "two", "three"])?;
     /// assert!(filter.contains("two"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// As [`insert_many`](AdaptiveQuotientFilter::insert_many); nothing has changed then.
+    /// Returns the same errors as [`Dynamic::insert_many`].
     pub fn insert_many<Q: Borrow<K>>(&mut self, keys: &[Q]) -> Result<(), InsertError> {
-        // Keys are hashed before anything is changed: their code is the caller's, and may panic.
-        let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key.borrow())).collect();
+        let hashes = self.hashes(keys);
         self.filter.insert_many(&hashes)
     }
 }
 
-impl<K: Key + ?Sized> Keyed<K, AdaptiveBloomFilter> {
-    /// Answers many lookups; see
-    /// [`contains_many`](AdaptiveBloomFilter::contains_many).
+impl<K: Key + ?Sized, F: Adaptive> Keyed<K, F> {
+    /// Looks up a key like [`contains`](Self::contains), but returns "maybe" together with a claim,
+    /// which lets the filter repair itself if the answer was a mistake.
+    #[inline]
+    pub fn check(&self, key: &K) -> Answer {
+        self.filter.check(self.hash(key))
+    }
+
+    /// Checks a key, and repairs the filter if "maybe" was a mistake; see
+    /// [`Adaptive::check_or_repair`].
     ///
     /// ```
-    /// # use twiceshy::AdaptiveBloomFilter;
-    /// let mut filter = AdaptiveBloomFilter::builder().capacity(100).build_keyed::<u64>()?;
-    /// filter.insert(&7)?;
-    /// let mut maybe = Vec::new();
-    /// filter.contains_many(&[7, 8, 9], &mut maybe);
-    /// assert!(maybe[0]);
+    /// use std::convert::Infallible;
+    /// use twiceshy::{MemberSource, QuotientFilter, members::MemoryMap};
+    /// let mut filter = QuotientFilter::builder().capacity(1_000_000).build_keyed::<str>()?;
+    /// let mut users = MemoryMap::new();
+    /// for user in ["alice", "bob"] {
+    ///     filter.insert(user)?;
+    ///     users.insert(filter.hash(user), user);
+    /// }
+    /// for name in ["alice", "mallory"] {
+    ///     let hash = filter.hash(name);
+    ///     let checked = filter.check_or_repair(
+    ///         name,
+    ///         || Ok::<_, Infallible>(users.contains(hash, name)),
+    ///         |hashes| users.members(hashes),
+    ///     )?;
+    ///     assert_eq!(checked.is_present(), name == "alice");
+    /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], maybe: &mut Vec<bool>) {
-        self.filter.contains_each(keys, |key| self.hasher.hash(key.borrow()), maybe);
+    ///
+    /// # Errors
+    /// Returns the errors of the closures.
+    pub fn check_or_repair<'l, E, L: Into<Listing<'l>>>(
+        &mut self,
+        key: &K,
+        is_member: impl FnMut() -> Result<bool, E>,
+        members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
+    ) -> Result<Checked, E> {
+        self.filter.check_or_repair(self.hasher.hash(key), is_member, members)
+    }
+
+    /// Repairs a mistake; see [`Adaptive::adapt`].
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Adaptive::adapt`].
+    pub fn adapt<'l>(
+        &mut self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<Adaptation, AdaptError> {
+        self.filter.adapt(claim, listing.into())
+    }
+
+    /// Inserts the claim's query, given a list of the members near it; see
+    /// [`Adaptive::insert_listed`].
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Adaptive::insert_listed`].
+    pub fn insert_listed<'l>(
+        &mut self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), InsertError> {
+        self.filter.insert_listed(claim, listing.into())
     }
 }
 
-impl<K: ?Sized> Keyed<K, AdaptiveQuotientFilter> {
-    /// A filter of the members of all `filters`; see
-    /// [`merged`](AdaptiveQuotientFilter::merged).
+impl<K: Key + ?Sized, F: Removable> Keyed<K, F> {
+    /// Removes the claim's query, if it is a member; see [`Removable::remove`].
     ///
     /// # Errors
-    /// As [`merged`](AdaptiveQuotientFilter::merged), or if their secrets differ.
-    pub fn merged(filters: &[&Self]) -> Result<Self, MergeError> {
-        let first = filters.first().ok_or(MergeError::Nothing)?;
-        if filters.iter().any(|filter| filter.secret.expose() != first.secret.expose()) {
-            return Err(MergeError::Secrets);
-        }
-        let merged: Vec<_> = filters.iter().map(|filter| &filter.filter).collect();
-        Ok(Self::new(AdaptiveQuotientFilter::merged(&merged)?, first.secret.clone()))
+    /// Returns the same errors as [`Removable::remove`].
+    pub fn remove<'l>(
+        &mut self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), RemoveError> {
+        self.filter.remove(claim, listing.into())
+    }
+
+    /// Removes a key that the caller *knows* to be a member; see [`Removable::remove_trusting`].
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Removable::remove_trusting`].
+    pub fn remove_trusting(&mut self, key: &K) -> Result<(), RemoveError> {
+        self.filter.remove_trusting(self.hasher.hash(key))
     }
 }
 
-impl Builder {
-    pub(crate) fn secret_or_fresh(&self) -> Result<Secret, BuildError> {
-        Ok(self.secret.clone().map_or_else(Secret::generate, Ok)?)
-    }
-
-    /// An empty filter for keys of type `K`.
+impl<F: Buildable + Filter> Builder<F> {
+    /// Builds an empty filter for keys of type `K`.
     ///
     /// # Errors
-    /// As [`build`](Self::build), or if there is no entropy for a fresh secret.
-    pub fn build_keyed<K: ?Sized>(&self) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
+    /// Returns the same errors as [`build`](Self::build), or an error if the operating system
+    /// provides no entropy for a fresh secret.
+    pub fn build_keyed<K: ?Sized>(&self) -> Result<Keyed<K, F>, BuildError> {
         Ok(Keyed::new(self.build()?, self.secret_or_fresh()?))
     }
+}
 
-    /// A filter of these keys, in which none of these mistakes is "maybe". A key that is
-    /// listed twice is a member once.
+impl<F: FromMembers + Filter> Builder<F> {
+    /// Builds a filter whose members are these keys and that answers "absent" to these mistakes;
+    /// see [`build_from`](Self::build_from). A key that is listed twice is inserted only once.
     ///
     /// ```
-    /// use twiceshy::AdaptiveQuotientFilter;
+    /// use twiceshy::QuotientFilter;
+    ///
+    /// # fn main() -> Result<(), twiceshy::error::BuildError> {
     /// let blocked = ["evil.example", "worse.example"];
     /// let popular = ["fine.example", "good.example"];
-    /// let list = AdaptiveQuotientFilter::builder()
+    /// let list = QuotientFilter::builder()
     ///     .false_positive_rate(0.01)
     ///     .build_keyed_from::<str>(blocked, popular)?;
     /// assert!(list.contains("evil.example") && !list.contains("fine.example"));
-    /// # Ok::<(), twiceshy::BuildError>(())
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`build_sorted`](Self::build_sorted), or if there is no entropy for a fresh
-    /// secret.
+    /// Returns the same errors as [`build_from`](Self::build_from), or an error if the operating
+    /// system provides no entropy for a fresh secret.
     pub fn build_keyed_from<K: Key + ?Sized>(
         &self,
         members: impl IntoIterator<Item: Borrow<K>>,
         mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
-    ) -> Result<Keyed<K, AdaptiveQuotientFilter>, BuildError> {
+    ) -> Result<Keyed<K, F>, BuildError> {
         self.keyed_from(members, mistakes, |members, mistakes| self.build_from(members, mistakes))
     }
 
-    /// What is built from the hashes of these keys, sorted and each once, and of these mistakes.
-    pub(crate) fn keyed_from<K: Key + ?Sized, F: Filter>(
+    /// Hashes the members and the mistakes, sorts and deduplicates the members' hashes, and calls
+    /// `build` with both lists.
+    pub(crate) fn keyed_from<K: Key + ?Sized, G: Filter>(
         &self,
         members: impl IntoIterator<Item: Borrow<K>>,
         mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
-        build: impl FnOnce(Vec<Hash>, Vec<Hash>) -> Result<F, BuildError>,
-    ) -> Result<Keyed<K, F>, BuildError> {
+        build: impl FnOnce(Vec<Hash>, Vec<Hash>) -> Result<G, BuildError>,
+    ) -> Result<Keyed<K, G>, BuildError> {
         let secret = self.secret_or_fresh()?;
         let hasher = KeyedHasher::new(&secret);
         let mistakes = mistakes.into_iter().map(|key| hasher.hash(key.borrow()));

@@ -1,55 +1,109 @@
-#![doc = include_str!("../README.md")]
+//! Adaptive filters: like a Bloom filter, but a false positive is repaired when the filter is told
+//! about it.
+//!
+//! A filter holds a set of keys in a few bits each, and answers "absent" or "maybe". "Absent" is
+//! always right. "Maybe" is wrong for a small share of absent keys, the *false-positive rate*. In an
+//! ordinary filter these mistakes repeat: the same key gets the same wrong answer. The adaptive
+//! filters of this crate repair a mistake, so that the rate holds for skewed and hostile queries too.
+//!
+//! # The dance
+//! A filter forgets most of each key, so it cannot repair a mistake alone. Somebody must list the
+//! members that caused it: a database with an index of hashes, for example. So each repair has four
+//! steps:
+//! 1. `check` a key. The answer "maybe" carries a [`Claim`].
+//! 2. Look the key up where the members are. If it is there, the answer was right.
+//! 3. Otherwise list the members in the claim's range of hashes.
+//! 4. `adapt`: the filter tells those members from the key, and answers "absent" from then on.
+//!
+//! `check_or_repair` does all of it with two closures:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use twiceshy::{MemberSource, QuotientFilter, members::MemoryMap};
+//!
+//! let mut filter = QuotientFilter::builder().capacity(1_000_000).build_keyed::<str>()?;
+//! let mut users = MemoryMap::new(); // stands for your database
+//! for name in ["alice", "bob"] {
+//!     filter.insert(name)?;
+//!     users.insert(filter.hash(name), name);
+//! }
+//!
+//! let (name, hash) = ("mallory", filter.hash("mallory"));
+//! let checked = filter.check_or_repair(
+//!     name,
+//!     || Ok(users.contains(hash, name)),
+//!     |range| users.members(range),
+//! )?;
+//! assert!(!checked.is_present());
+//! assert!(!filter.contains("mallory")); // repaired, if it was a mistake
+//! assert!(filter.contains("alice"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A repair stays until a new member collides with the same key, which has a probability below the
+//! false-positive rate. The stores of `twiceshy-store` do the dance themselves, and keep a bounded
+//! number of mistakes so that they can repair such collisions and rebuild filters without
+//! forgetting.
+//!
+//! # Filters
+//! | family | filter | what it is for |
+//! | --- | --- | --- |
+//! | [`quotient`] | [`QuotientFilter`] | the default: repairs, removal, counts, merging, growth |
+//! | [`telescoping`] | [`TelescopingFilter`], [`ExtensionFilter`] | a fixed number of bits; old repairs may be forgotten |
+//! | | [`PlainQuotientFilter`] | members that nobody can list: no repairs |
+//! | [`bloom`] | [`AdaptiveBloomFilter`] | a Bloom filter with repairs, in little more space |
+//! | [`range`] | [`RangeFilter`], [`AdaptiveRangeFilter`] | "is there a key from a to b?", without and with repairs |
+//! | [`list`] | [`YesNoFilter`], [`YesNoList`] | two lists that are answered exactly: one to publish, one that changes |
+//!
+//! Every filter can be
+//! - sized by its `builder()`: a rate or remainder bits, and a capacity, memory or slots;
+//! - bound to a key type and a secret: [`Keyed`]. Without it, filters know only [hashes](struct@Hash);
+//! - saved and opened: [`snapshot`]. [`Frozen`] reads some of them in place.
+//!
+//! [`Concurrent`] shares quotient, telescoping and extension filters between threads.
+//!
+//! # Guarantees
+//! - **No false negatives**, as long as the listed members are the true ones.
+//! - **An operation that returns an error has changed nothing.**
+//! - **Files are not trusted.** A filter that can be changed is validated when it is read. A frozen
+//!   filter gives wrong answers at worst.
+//!
+//! # Features
+//! - `matching`: lists of hosts and URLs ([`list`]).
+//! - `serde`: filters of hashes are serialised as their snapshots.
 
+mod batch;
 mod bits;
-mod bloom;
-mod claim;
-mod coded;
-mod concurrent;
-mod error;
+pub mod bloom;
+pub mod builder;
+pub mod claim;
+pub mod concurrent;
+pub mod error;
 mod fingerprint;
-mod hash;
+pub mod hash;
 mod keyed;
-mod list;
-mod member;
-mod ordered;
-mod quotient;
-mod range;
-mod reverse_map;
+pub mod list;
+pub mod members;
+pub mod quotient;
+pub mod range;
 pub mod snapshot;
 mod sorting;
 mod table;
+pub mod telescoping;
 mod traits;
 
-pub use bits::map::MappedFile;
-pub use bloom::{AdaptiveBloomFilter, BloomBuilder, BloomLevel, BloomPlan, BloomStatistics};
-pub use claim::{Adaptation, Answer, Claim};
-pub use coded::{
-    CodedBuilder, CodedEntry, CodedFilter, CodedParameters, CodedScheme, CodedStatistics,
-    ExtensionFilter, Extensions, Selectors, TelescopingFilter,
-};
-#[doc(hidden)]
-pub use coded::{Plain, PlainFilter};
-pub use concurrent::{Concurrent, Shard, ShardSize, ShardState};
-pub use error::{
-    AdaptError, BuildError, EntropyError, GrowError, InsertError, InsertManyError, Invalid,
-    ListError, MergeError, RejuvenateError, RemoveError, ValueError,
-};
-pub use fingerprint::Fingerprint;
-pub use hash::{Hash, HashScheme, Key, KeyedHasher, Secret};
+pub use bloom::AdaptiveBloomFilter;
+pub use claim::{Answer, Claim};
+pub use concurrent::Concurrent;
+pub use hash::{Hash, Key, Secret};
 pub use keyed::Keyed;
-pub use list::{
-    Delta, DeltaError, YesNoFilter, YesNoFilterBuilder, YesNoList, YesNoListBuilder, YesNoPlan,
-    YesNoStatistics,
-};
 #[cfg(feature = "matching")]
-pub use list::{Matching, MatchingFilter, MatchingFilterBuilder, UnknownMatching};
-pub use member::Member;
-pub use ordered::OrderedHashes;
-pub use quotient::{AdaptiveQuotientFilter, Builder, Entry, Parameters, Plan, Statistics};
-pub use range::{
-    AdaptiveRangeFilter, Partitions, RangeAnswer, RangeBuilder, RangeClaim, RangeEntry,
-    RangeFilter, RangeKey, RangePlan,
-};
-pub use reverse_map::MemoryMap;
-pub use snapshot::{Frozen, KeyedSnapshot, SecretMode, Snapshot, SnapshotError};
-pub use traits::{AdaptiveFilter, Dynamic, Filter, Removable, ReverseMap};
+pub use list::{Matching, MatchingFilter};
+pub use list::{YesNoFilter, YesNoList};
+pub use members::{Listing, Member, MemberSource};
+pub use quotient::QuotientFilter;
+pub use range::{AdaptiveRangeFilter, RangeFilter};
+pub use snapshot::{Frozen, SecretMode, Snapshot};
+pub use telescoping::{ExtensionFilter, PlainQuotientFilter, TelescopingFilter};
+pub use traits::{Adaptive, Checked, Dynamic, Filter, Removable, Stats};

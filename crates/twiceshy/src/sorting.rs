@@ -1,26 +1,26 @@
-//! Sorting members by what a table keeps of them, where that fits a word.
+//! Sorts members by the part that a table stores of them, if that part fits in a 64-bit number.
 //!
-//! What a table stores of a member is one number of a word, and numbers are sorted by their
-//! digits, without comparing any: first into buckets, by the leading bits of the hash, then each
-//! bucket in the cache, from the lowest digit up. Hashes that are not uniform make buckets uneven,
-//! which costs cache misses, but never more passes.
+//! This is a radix sort. It first scatters the numbers into buckets by the leading bits of the
+//! hash. It then sorts each bucket in the cache, from the lowest digit to the highest. If the
+//! hashes are not uniform, the buckets are uneven, which causes more cache misses, but never more
+//! passes.
 
 use crate::Hash;
 use crate::bits::memory::Lines;
 use crate::bits::word::low_bits;
 use crate::fingerprint::Digits;
 
-/// Numbers in a bucket, about: few enough to be sorted in the cache, but so many that there
-/// are few buckets to scatter to.
+/// Average number of members per bucket: small enough to sort a bucket in the cache, but large
+/// enough to keep the number of buckets small.
 const BUCKET: usize = 1 << 17;
 
-/// Bits of a digit, at most: counters of all its values fit the first-level cache.
+/// Maximum number of bits per digit. The counters for all values of a digit fit in the L1 cache.
 const DIGIT_BITS: u32 = 13;
 
-/// Less than so many numbers are sorted by comparing.
+/// Buckets smaller than this are sorted by comparison.
 const FEW: usize = 1 << 10;
 
-/// Quotient and remainder of a hash, and what else there is of a member, as one number.
+/// Packs the quotient and remainder of a hash, and the other bits of a member, into one number.
 #[derive(Clone, Copy)]
 pub(crate) struct Numbers {
     digits: Digits,
@@ -28,14 +28,15 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Numbers for these digits, and so many other bits, if they fit a word.
+    /// Returns `None` if the quotient, the remainder and the other bits don't fit in 64 bits.
     pub(crate) fn new(digits: Digits, other_bits: u32) -> Option<Self> {
         let quotient_bits = u64::BITS - (digits.slots - 1).leading_zeros();
         let fits = quotient_bits + digits.remainder + other_bits <= u64::BITS;
         fits.then_some(Self { digits, other_bits })
     }
 
-    /// Larger hashes have larger numbers, or the same, if nothing else tells them apart.
+    /// Returns the number of a member. Given the same other bits, a larger hash never has a smaller
+    /// number.
     #[inline(always)]
     fn of(self, hash: Hash, other: u64) -> u64 {
         let scaled = self.digits.scale(hash);
@@ -43,7 +44,7 @@ impl Numbers {
         (number | scaled.leading(self.digits.remainder)) << self.other_bits | other
     }
 
-    /// What a number is of: quotient, remainder, and the other bits.
+    /// Splits a number into the quotient, the remainder and the other bits.
     #[inline(always)]
     pub(crate) fn parts(self, number: u64) -> (u64, u64, u64) {
         let Digits { remainder, .. } = self.digits;
@@ -51,7 +52,7 @@ impl Numbers {
         (prefix >> remainder, prefix & low_bits(remainder), number & low_bits(self.other_bits))
     }
 
-    /// The numbers of all keys, in buckets, or `None` if there is no memory for them.
+    /// Returns the numbers of all keys in buckets, or `None` if there is not enough memory.
     #[inline(always)]
     pub(crate) fn scatter<K>(
         self,
@@ -80,7 +81,7 @@ impl Numbers {
     }
 }
 
-/// Numbers in buckets, which are in order.
+/// Numbers in buckets. The buckets are in order; the numbers inside a bucket are not.
 pub(crate) struct Scattered {
     numbers: Numbers,
     lines: Lines,
@@ -88,8 +89,8 @@ pub(crate) struct Scattered {
 }
 
 impl Scattered {
-    /// Calls `each` with the numbers, in order, until it fails. Numbers that have the same
-    /// quotient and remainder may be in two buckets, and are not in order then.
+    /// Calls `each` with the numbers in order, until it fails. Numbers with the same quotient and
+    /// remainder may be in two buckets; in that case their other bits are not in order.
     #[inline(always)]
     pub(crate) fn in_order<E>(
         mut self,
@@ -114,16 +115,16 @@ impl Scattered {
     }
 }
 
-/// Sorts numbers by their digits.
+/// A radix sort with reusable buffers.
 #[derive(Default)]
 struct Sorter {
-    /// Counters of the values of each digit.
+    /// Number of occurrences of each value of each digit.
     counts: Vec<u32>,
     spare: Vec<u64>,
 }
 
 impl Sorter {
-    /// Sorts numbers that are at least `least`, and less than 2^`bits` more.
+    /// Sorts numbers in `least..least + 2^bits`.
     #[inline(always)]
     fn sort(&mut self, numbers: &mut [u64], least: u64, bits: u32) {
         let countable = FEW..u32::MAX as usize;
@@ -171,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn digits_sort_as_comparing_does(
+        fn radix_sort_equals_comparison_sort(
             seed in 1u64.., bits in 0u32..=64, least in any::<u64>(), count in FEW..4 * FEW
         ) {
             let range = low_bits(bits);
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_fit_a_word() {
+    fn numbers_must_fit_in_64_bits() {
         let fits = |slots, width, other_bits| {
             Numbers::new(Digits { slots, remainder: width, width }, other_bits).is_some()
         };

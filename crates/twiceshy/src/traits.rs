@@ -1,103 +1,330 @@
-//! What filters and reverse maps can do, by ability.
+//! The operations of filters, one trait per ability.
 //!
-//! Everything here speaks of hashes; [`Keyed`](crate::Keyed) puts keys in front.
+//! These traits work on hashes; [`Keyed`](crate::Keyed) is the layer that takes keys. Every filter
+//! also has inherent methods with the same names, so only generic code needs to import these
+//! traits.
 
-use crate::error::{AdaptError, InsertError, RemoveError};
-use crate::{Adaptation, Answer, Claim, Hash, HashScheme, Member};
+use crate::claim::Adaptation;
+use crate::error::{AdaptError, InsertError, Invalid, RemoveError};
+use crate::{Answer, Claim, Hash, Listing, hash::HashScheme};
 use core::ops::RangeInclusive;
 
-/// A set of hashes that may say "maybe" of one it doesn't hold, but never "absent" of
-/// one it does.
+/// How often [`check_or_repair`](Adaptive::check_or_repair) lists members before it gives up
+/// because other threads keep changing the members near the query.
+const LISTINGS: usize = 8;
+
+/// A set of hashes that never answers "absent" to a member, but may answer "maybe" to a hash that
+/// is not a member.
 pub trait Filter {
-    /// Whether a key of this hash may be a member. "No" is certain.
+    /// Returns whether a key with this hash may be a member. The answer `false` is certain.
     fn contains(&self, hash: Hash) -> bool;
 
-    /// How many members there are.
+    /// Looks up many hashes: clears `answers`, and then pushes one answer per hash.
+    fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>);
+
+    /// Returns the number of members, each counted as often as it was inserted.
     fn len(&self) -> usize;
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory that the filter takes.
-    fn memory_usage(&self) -> u64;
+    /// Returns the filter's number of members, memory use, load and expected error.
+    fn stats(&self) -> Stats;
 
-    /// The function that makes the hashes.
+    /// Checks every invariant, in time proportional to the filter's size. For tests, and for
+    /// diagnosing suspected corruption.
+    ///
+    /// # Errors
+    /// Returns an error that names the broken invariant.
+    fn validate(&self) -> Result<(), Invalid>;
+
+    /// Returns the hash function whose hashes the filter holds.
     fn hash_scheme(&self) -> HashScheme;
 }
 
-/// A filter that takes new members.
+/// A filter that accepts new members.
 pub trait Dynamic: Filter {
-    /// Inserts a member.
+    /// Inserts a member. A key that is inserted twice is a member twice.
     ///
     /// # Errors
-    /// If there is no room for it; nothing has changed then.
+    /// If there is no room for the member, or [`InsertError::NeedsMembers`] if the filter needs a
+    /// list of the members near it to make room. The filter is unchanged in both cases.
     fn insert(&mut self, hash: Hash) -> Result<(), InsertError>;
+
+    /// Inserts many members, all or none.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`insert`](Self::insert). No member was inserted in that case.
+    fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError>;
 }
 
 /// A filter that repairs its mistakes.
 ///
-/// The dance is: [`check`](Self::check); if "maybe", ask the store; if it has no such
-/// key, list the members in the claim's interval from a [`ReverseMap`], and
-/// [`adapt`](Self::adapt).
-pub trait AdaptiveFilter: Filter {
-    /// As [`contains`](Filter::contains), but "maybe" carries a claim.
+/// To repair a mistake:
+///
+/// 1. [`check`](Self::check) the query.
+/// 2. If the answer is "maybe", look the key up in the store.
+/// 3. If the store doesn't have it, list the members in the claim's interval and call
+///    [`adapt`](Self::adapt).
+///
+/// [`check_or_repair`](Self::check_or_repair) does all of this.
+pub trait Adaptive: Dynamic {
+    /// Looks up a hash like [`contains`](Filter::contains), but returns "maybe" together with a
+    /// claim.
     fn check(&self, hash: Hash) -> Answer;
 
-    /// Repairs a mistake: the claim's query is no member, `members` are all members in
-    /// the claim's interval.
+    /// Repairs a mistake, so that the filter answers "absent" to the claim's query from now on.
+    ///
+    /// The query must not be a member, and `listing` must contain all members in
+    /// [`claim.suspects()`](Claim::suspects).
     ///
     /// # Errors
-    /// If obeying could lose a member, or if there is no room; nothing has changed
-    /// then.
-    fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError>;
+    /// If the claim is stale, if the repair could lose a member, or if there is no room. No answer
+    /// has changed in that case.
+    fn adapt(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<Adaptation, AdaptError>;
 
-    /// As [`adapt`](Self::adapt), but drops fingerprints that no listed member
-    /// explains: the caller says that the list is complete and current.
+    /// Inserts a member after [`insert`](Dynamic::insert) returned [`InsertError::NeedsMembers`],
+    /// with the claim in that error. `listing` must contain all members in the claim's interval,
+    /// except the new one.
     ///
     /// # Errors
-    /// As [`adapt`](Self::adapt).
-    fn adapt_dropping_ghosts(
+    /// If there is no room, or [`InsertError::Mismatch`] if the claim is stale or the listing does
+    /// not match the filter. The filter is unchanged in both cases.
+    fn insert_listed(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<(), InsertError>;
+
+    /// Checks a hash, and repairs the filter if "maybe" was a mistake.
+    ///
+    /// If the filter answers "maybe", this calls `is_member`, which returns whether the key is a
+    /// member. If it is not, this calls `members`, which lists all members in an interval of
+    /// hashes, and repairs the mistake. If the members near the hash change in the meantime, this
+    /// starts again, a few times at most.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use std::convert::Infallible;
+    /// use twiceshy::{Hash, MemberSource, QuotientFilter};
+    ///
+    /// let mut filter = QuotientFilter::builder().remainder_bits(8).slots(1000).build()?;
+    /// let [alice, mallory] = [7u128, 8].map(|number| Hash::from_u128(number << 80));
+    /// let users = BTreeMap::from([(alice, "alice")]);
+    /// filter.insert(alice)?;
+    ///
+    /// let mut lookups = 0;
+    /// for _ in 0..1000 {
+    ///     let is_user = || {
+    ///         lookups += 1;
+    ///         Ok::<_, Infallible>(users.contains_key(&mallory))
+    ///     };
+    ///     let checked = filter.check_or_repair(mallory, is_user, |hashes| users.members(hashes))?;
+    ///     assert!(!checked.is_present());
+    /// }
+    /// assert_eq!(lookups, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the errors of the closures. A mistake that could not be repaired is not an error:
+    /// the result is [`Checked::Unrepaired`].
+    fn check_or_repair<'l, E, L: Into<Listing<'l>>>(
         &mut self,
-        claim: &Claim,
-        members: &[Member],
-    ) -> Result<Adaptation, AdaptError>;
+        hash: Hash,
+        mut is_member: impl FnMut() -> Result<bool, E>,
+        mut members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
+    ) -> Result<Checked, E>
+    where
+        Self: Sized,
+    {
+        let mut refused = AdaptError::Stale;
+        for _ in 0..LISTINGS {
+            // Make the claim first, so that it becomes stale if anything changes afterwards.
+            let Answer::Maybe(claim) = self.check(hash) else { return Ok(Checked::Absent) };
+            if is_member()? {
+                return Ok(Checked::Present);
+            }
+            match self.adapt(&claim, members(claim.suspects())?.into()) {
+                Ok(adaptation) => return Ok(Checked::Repaired(adaptation)),
+                // Members were inserted or removed, or the next claim covers more of them.
+                Err(error @ (AdaptError::Stale | AdaptError::Crowded | AdaptError::IsMember)) => {
+                    refused = error;
+                }
+                Err(error) => return Ok(Checked::Unrepaired(error)),
+            }
+        }
+        Ok(Checked::Unrepaired(refused))
+    }
+}
+
+/// The result of [`check_or_repair`](crate::Adaptive::check_or_repair).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Checked {
+    /// The filter said "absent", so no closure was called.
+    Absent,
+    /// The filter said "maybe", and the key is a member.
+    Present,
+    /// The filter said "maybe", and the key is not a member. The mistake is repaired.
+    Repaired(Adaptation),
+    /// The filter said "maybe", and the key is not a member. The mistake could not be repaired, so
+    /// the filter may make it again.
+    Unrepaired(AdaptError),
+}
+
+impl Checked {
+    /// Returns whether the key is a member.
+    pub const fn is_present(&self) -> bool {
+        matches!(self, Self::Present)
+    }
 }
 
 /// A filter whose members can be removed.
-pub trait Removable: AdaptiveFilter {
-    /// Removes a key that is known to be a member, once. If it is none, a member that
-    /// shares its fingerprint may be lost.
+pub trait Removable: Adaptive {
+    /// Removes one copy of the claim's query, if the query is one of the listed members.
+    ///
+    /// `listing` must contain all members in [`claim.suspects()`](Claim::suspects). If it also
+    /// lists mistakes, fingerprints that no longer need their full length are shortened.
     ///
     /// # Errors
-    /// If it is certainly no member; nothing has changed then.
-    fn remove(&mut self, hash: Hash) -> Result<(), RemoveError>;
+    /// If the query is not listed, if the claim is stale, or if the removal could lose a member.
+    /// The filter is unchanged in that case.
+    fn remove(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<(), RemoveError>;
 
-    /// Removes the claim's query, once, if it is one of `members`, which are all members in
-    /// the claim's interval. If `mistakes` are listed, all in that interval, what nothing
-    /// needs any more is shortened.
+    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
+    /// different member that shares its fingerprint may be lost.
     ///
     /// # Errors
-    /// If it is none of them, or if obeying could lose a member; nothing has changed then.
-    fn remove_listed(
-        &mut self,
-        claim: &Claim,
-        members: &[Member],
-        mistakes: Option<&[Hash]>,
-    ) -> Result<(), RemoveError>;
+    /// If the key is certainly not a member, or [`RemoveError::Ambiguous`] if only
+    /// [`remove`](Self::remove) can tell. The filter is unchanged in both cases.
+    fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError>;
 }
 
-/// Anything that lists the members whose hash lies in an interval: a `BTreeMap`, an
-/// LSM tree, an SQL table with an indexed hash column.
-pub trait ReverseMap {
-    /// What can go wrong when members are listed.
-    type Error;
-
-    /// All members in the interval, in any order, with how often each was inserted into
-    /// the filter.
-    ///
-    /// # Errors
-    /// If they can't be listed. A partial list must be an error.
-    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Self::Error>;
+/// The size, load, repairs and expected error of a filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Number of members, each counted as often as it was inserted.
+    pub members: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Share of the room for members and repairs that is in use, from 0 to 1.
+    pub load: f64,
+    /// Number of mistakes repaired since the filter was built.
+    pub repairs: u64,
+    /// Probability that a random query is a false positive, ignoring the effect of repairs.
+    pub expected_rate: f64,
 }
+
+/// Implements the filter traits by calling the filter's own methods of the same names.
+///
+/// `$methods` is the type that has the methods; it differs from `$filter` for references.
+macro_rules! filter_traits {
+    (@Filter [$($generics:tt)*] $filter:ty, $methods:ty) => {
+        impl<$($generics)*> $crate::Filter for $filter {
+            #[inline]
+            fn contains(&self, hash: $crate::Hash) -> bool {
+                <$methods>::contains(self, hash)
+            }
+
+            fn contains_many(&self, hashes: &[$crate::Hash], answers: &mut Vec<bool>) {
+                <$methods>::contains_many(self, hashes, answers);
+            }
+
+            fn len(&self) -> usize {
+                <$methods>::len(self)
+            }
+
+            fn is_empty(&self) -> bool {
+                <$methods>::is_empty(self)
+            }
+
+            fn stats(&self) -> $crate::Stats {
+                <$methods>::stats(self)
+            }
+
+            fn validate(&self) -> Result<(), $crate::error::Invalid> {
+                <$methods>::validate(self)
+            }
+
+            fn hash_scheme(&self) -> $crate::hash::HashScheme {
+                <$methods>::hash_scheme(self)
+            }
+        }
+    };
+    (@Dynamic [$($generics:tt)*] $filter:ty, $methods:ty) => {
+        impl<$($generics)*> $crate::Dynamic for $filter {
+            #[inline]
+            fn insert(&mut self, hash: $crate::Hash) -> Result<(), $crate::error::InsertError> {
+                <$methods>::insert(self, hash)
+            }
+
+            fn insert_many(
+                &mut self,
+                hashes: &[$crate::Hash],
+            ) -> Result<(), $crate::error::InsertError> {
+                <$methods>::insert_many(self, hashes)
+            }
+        }
+    };
+    (@Adaptive [$($generics:tt)*] $filter:ty, $methods:ty) => {
+        impl<$($generics)*> $crate::Adaptive for $filter {
+            #[inline]
+            fn check(&self, hash: $crate::Hash) -> $crate::Answer {
+                <$methods>::check(self, hash)
+            }
+
+            fn adapt(
+                &mut self,
+                claim: &$crate::Claim,
+                listing: $crate::Listing<'_>,
+            ) -> Result<$crate::claim::Adaptation, $crate::error::AdaptError> {
+                <$methods>::adapt(self, claim, listing)
+            }
+
+            fn insert_listed(
+                &mut self,
+                claim: &$crate::Claim,
+                listing: $crate::Listing<'_>,
+            ) -> Result<(), $crate::error::InsertError> {
+                <$methods>::insert_listed(self, claim, listing)
+            }
+        }
+    };
+    (@Removable [$($generics:tt)*] $filter:ty, $methods:ty) => {
+        impl<$($generics)*> $crate::Removable for $filter {
+            fn remove(
+                &mut self,
+                claim: &$crate::Claim,
+                listing: $crate::Listing<'_>,
+            ) -> Result<(), $crate::error::RemoveError> {
+                <$methods>::remove(self, claim, listing)
+            }
+
+            fn remove_trusting(
+                &mut self,
+                hash: $crate::Hash,
+            ) -> Result<(), $crate::error::RemoveError> {
+                <$methods>::remove_trusting(self, hash)
+            }
+        }
+    };
+    // Inherent methods that call a trait's method, so that callers need not import the trait.
+    (@check_or_repair) => {
+        /// Checks a hash, and repairs the filter if "maybe" was a mistake; see
+        /// [`Adaptive::check_or_repair`](crate::Adaptive::check_or_repair).
+        ///
+        /// # Errors
+        /// Returns the errors of the closures.
+        pub fn check_or_repair<'l, E, L: Into<$crate::Listing<'l>>>(
+            &mut self,
+            hash: $crate::Hash,
+            is_member: impl FnMut() -> Result<bool, E>,
+            members: impl FnMut(core::ops::RangeInclusive<$crate::Hash>) -> Result<L, E>,
+        ) -> Result<$crate::Checked, E> {
+            $crate::Adaptive::check_or_repair(self, hash, is_member, members)
+        }
+    };
+    ($generics:tt $filter:ty, $methods:ty: $($trait:ident)+) => {
+        $($crate::traits::filter_traits!(@$trait $generics $filter, $methods);)+
+    };
+}
+
+pub(crate) use filter_traits;

@@ -1,12 +1,15 @@
-//! The adaptive Bloom filter: random operations against its model, and its promises on sets of real
-//! size, drawn from a fixed secret.
+//! The adaptive Bloom filter: random operations compared with a model, and its promises on sets of
+//! real size. All data comes from a fixed secret.
 
 use arbitrary::Unstructured;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+use twiceshy::Listing;
 use twiceshy::{
-    AdaptiveBloomFilter, Answer, BloomBuilder, BuildError, Hash, InsertError, KeyedHasher, Member,
-    Secret,
+    AdaptiveBloomFilter, Answer, Hash, Member, Secret,
+    builder::Builder,
+    error::{BuildError, InsertError, PlanError},
+    hash::KeyedHasher,
 };
 use twiceshy_model::bloom::{Shape, drive, drive_shape};
 
@@ -14,13 +17,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
     #[test]
-    fn any_script(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
         drive(&bytes);
     }
 
-    /// So few cells, and so few repairs planned, that all that can be full is.
+/// Plans so few cells and repairs that every part becomes full.
     #[test]
-    fn overfull(
+fn operations_on_full_filters_match_the_model(
         capacity in 1usize..12,
         rate in prop::sample::select(vec![0.99, 0.7, 0.5, 0.3]),
         adaptations in 0usize..6,
@@ -29,30 +32,30 @@ proptest! {
         drive_shape(Shape { capacity, rate, adaptations }, &mut Unstructured::new(&bytes));
     }
 
-    /// Several levels below the first one are planned, and used.
+/// Plans and uses several levels below the first one.
     #[test]
-    fn deep(bytes in prop::collection::vec(any::<u8>(), 4000)) {
+fn operations_on_deep_filters_match_the_model(bytes in prop::collection::vec(any::<u8>(), 4000)) {
         let shape = Shape { capacity: 40, rate: 0.6, adaptations: 2000 };
         let plan = planned(shape.capacity, shape.rate).adaptations(shape.adaptations).plan();
-        prop_assert!(plan.unwrap().levels > 3);
+        prop_assert!(plan.unwrap().details.levels > 3);
         drive_shape(shape, &mut Unstructured::new(&bytes));
     }
 }
 
-/// An endless list of random hashes for each seed.
+/// Returns an endless sequence of random hashes for a seed.
 fn random(seed: u64) -> impl Fn(u64) -> Hash + Clone {
     let hasher = KeyedHasher::new(&Secret::from_bytes([42; 16]));
     move |index| hasher.hash(&(u128::from(seed) << 64 | u128::from(index)))
 }
 
-/// A filter, and its members in hash order.
+/// A filter and its members in hash order.
 struct Set {
     filter: AdaptiveBloomFilter,
     members: BTreeSet<Hash>,
 }
 
 impl Set {
-    fn full(builder: &BloomBuilder, seed: u64) -> Self {
+    fn full(builder: &Builder<AdaptiveBloomFilter>, seed: u64) -> Self {
         let mut filter = builder.build().unwrap();
         let capacity = builder.plan().unwrap().capacity as u64;
         let members: BTreeSet<Hash> = (0..capacity).map(random(seed)).collect();
@@ -62,7 +65,7 @@ impl Set {
         Self { filter, members }
     }
 
-    /// Asks for a stranger, and repairs the mistake, if it is one.
+    /// Looks up a key that is not a member, and repairs a mistake. Returns whether it was one.
     fn ask(&mut self, query: Hash) -> bool {
         let Answer::Maybe(claim) = self.filter.check(query) else { return false };
         let suspects: Vec<Hash> = self.members.range(claim.suspects()).copied().collect();
@@ -78,11 +81,11 @@ impl Set {
     }
 }
 
-fn planned(capacity: usize, rate: f64) -> BloomBuilder {
+fn planned(capacity: usize, rate: f64) -> Builder<AdaptiveBloomFilter> {
     AdaptiveBloomFilter::builder().capacity(capacity).false_positive_rate(rate)
 }
 
-/// A count must not be above its expectation by more than 5 standard deviations.
+/// Asserts that a count exceeds its expectation by less than 5 standard deviations.
 fn assert_at_most(what: &str, count: u64, queries: u64, rate: f64) {
     let expected = rate * queries as f64;
     let most = expected + 5.0 * (expected * (1.0 - rate)).sqrt() + 1.0;
@@ -90,7 +93,7 @@ fn assert_at_most(what: &str, count: u64, queries: u64, rate: f64) {
 }
 
 #[test]
-fn the_false_positive_rate_is_the_promised_one() {
+fn false_positive_rate_is_as_promised() {
     const QUERIES: u64 = 400_000;
     for (seed, rate) in (1..).zip([0.9, 0.5, 0.25, 0.1, 0.01, 0.001]) {
         let set = Set::full(&planned(30_000, rate), seed);
@@ -99,18 +102,18 @@ fn the_false_positive_rate_is_the_promised_one() {
         set.filter.contains_many(&queries, &mut maybe);
         let count = maybe.iter().filter(|&&maybe| maybe).count() as u64;
         let what = format!("a rate of {rate}");
-        // Members set cells by chance: 2 % for them.
+        // Allows 2 % for the random number of set cells.
         assert_at_most(&what, count, QUERIES, (rate * 1.02).min(1.0));
         assert!(count as f64 > 0.93 * rate * QUERIES as f64 - 60.0, "{what}: {count} are few");
         set.check();
     }
 }
 
-/// Bender et al.'s game: the adversary asks what it likes, fresh keys or any that were mistakes
-/// before, as often as it likes; each mistake is repaired at once. No strategy makes more of them
-/// than ε of its queries.
+/// The game of Bender et al.: an attacker asks for new keys and for earlier mistakes, in any order
+/// and as often as they like. Each mistake is repaired immediately. With no strategy, more than ε of
+/// the queries are mistakes.
 #[test]
-fn the_adversary_gets_no_more_than_the_rate() {
+fn attacker_causes_mistakes_only_at_the_rate() {
     const CAPACITY: usize = 20_000;
     for (seed, rate) in (1..).zip([0.25, 0.1, 0.02, 0.004]) {
         let mut set = Set::full(&planned(CAPACITY, rate), seed);
@@ -122,7 +125,7 @@ fn the_adversary_gets_no_more_than_the_rate() {
                 first += 1;
                 found.push(query);
             }
-            // What was a mistake is asked for again and again: two of them with each fresh key.
+            // Repeats two earlier mistakes with each new key.
             for turn in 0..2u64.min(found.len() as u64) {
                 let at = (round * 2 + turn) % found.len() as u64;
                 again += u64::from(set.ask(found[at as usize]));
@@ -130,26 +133,25 @@ fn the_adversary_gets_no_more_than_the_rate() {
         }
         let rounds = CAPACITY as u64;
         assert_at_most(&format!("fresh keys at {rate}"), first, rounds, rate * 1.02);
-        // Level 1 and below have the rate ε² at most, and so had each query that comes back.
+        // A repeated query is a mistake at the rate of level 1 or below, which is at most ε².
         assert_at_most(&format!("old mistakes at {rate}"), again, 2 * rounds, rate * rate);
-        let statistics = set.filter.statistics();
+        let details = set.filter.details();
         assert!(first > rounds / 2 * (rate * 1000.0) as u64 / 1000, "{first} at {rate}");
-        assert!((0.5..1.5).contains(&statistics.wear), "as planned: {}", statistics.wear);
+        assert!((0.5..1.5).contains(&details.wear), "as planned: {}", details.wear);
         set.check();
 
-        // Rebuilt, it has room for as many again.
+        // After a rebuild, there is room for as many repairs again.
         set.filter.rebuild(set.members.iter().copied()).unwrap();
-        assert_eq!(set.filter.statistics().dead_cells, 0);
+        assert_eq!(set.filter.details().dead_cells, 0);
         set.check();
     }
 }
 
-/// The same game across rebuilds. The adversary knows every mistake of every build before, and after
-/// each rebuild it replays them all. Only the first of the k functions is the same as before, so they
-/// come back with probability ε^(1 − 1/k), and those that came back are no likelier to come back
-/// again.
+/// The same game across rebuilds. The attacker knows every earlier mistake, and replays all of them
+/// after each rebuild. Only the first of the k functions stays the same, so a mistake occurs again
+/// with probability ε^(1 − 1/k). Those that occurred again are not likelier to do so once more.
 #[test]
-fn replayed_mistakes_come_back_at_the_documented_rate() {
+fn replayed_mistakes_recur_at_the_documented_rate() {
     const CAPACITY: usize = 20_000;
     const BUILDS: usize = 4;
     for (seed, rate) in (1..).zip([0.25, 0.1, 0.02, 0.004]) {
@@ -158,7 +160,7 @@ fn replayed_mistakes_come_back_at_the_documented_rate() {
         let replayed_rate = rate.powf(1.0 - f64::from(functions).recip());
         assert!(replayed_rate < 2.5 * rate, "{replayed_rate} at {rate}");
         let fresh = random(700 + seed);
-        // Mistakes, and whether each was one in all builds since it was found.
+        // Mistakes, and whether each was one in all builds since then.
         let mut known: Vec<(Hash, bool)> = Vec::new();
         for build in 0..BUILDS as u64 {
             let (mut came_back, mut survivors, mut survived) = (0, 0, 0);
@@ -185,11 +187,11 @@ fn replayed_mistakes_come_back_at_the_documented_rate() {
     }
 }
 
-/// The paper's claim: (1 + O(ε)) times the space of a Bloom filter, after as many queries as there
-/// are members. The factor of ε is 9 at ε = 1/4, where a dead cell takes as much as a member does,
-/// and less at better rates.
+/// The paper claims (1 + O(ε)) times the space of a Bloom filter, after as many queries as there are
+/// members. The factor of ε is 9 at ε = 1/4, where a dead cell takes as much space as a member, and
+/// less at better rates.
 #[test]
-fn space_is_that_of_a_bloom_filter_and_little_more() {
+fn space_is_slightly_more_than_of_a_bloom_filter() {
     const CAPACITY: usize = 200_000;
     println!(
         "rate      Bloom  planned    taken   factor  (factor-1)/rate  bits/member  dead cells  bits each"
@@ -199,25 +201,25 @@ fn space_is_that_of_a_bloom_filter_and_little_more() {
         let plan = planned(CAPACITY, rate).plan().unwrap();
         let fresh = random(300 + seed);
         let mistakes = (0..CAPACITY as u64).filter(|&index| set.ask(fresh(index))).count();
-        assert!(mistakes as u64 >= set.filter.statistics().dead_cells);
-        let statistics = set.filter.statistics();
+        assert!(mistakes as u64 >= set.filter.details().dead_cells);
+        let (stats, details) = (set.filter.stats(), set.filter.details());
         let bloom = set.filter.levels().next().unwrap();
         let bits = f64::from(bloom.functions) * bloom.cells as f64;
-        let factor = statistics.bytes as f64 * 8.0 / bits;
-        let dead = statistics.dead_bytes as f64 * 8.0 / statistics.dead_cells as f64;
+        let factor = stats.memory as f64 * 8.0 / bits;
+        let dead = details.dead_bytes as f64 * 8.0 / details.dead_cells as f64;
         println!(
             "{rate:<7} {:>7.0} {:>8} {:>8} {factor:>8.4} {:>16.2} {:>12.2} {:>11} {dead:>10.1}",
             bits / 8.0,
             plan.bytes,
-            statistics.bytes,
+            stats.memory,
             (factor - 1.0) / rate,
-            statistics.bits_per_member,
-            statistics.dead_cells,
+            stats.memory as f64 * 8.0 / stats.members as f64,
+            details.dead_cells,
         );
-        // What is there however small ε is: versions, and the structure itself.
+        // Versions and the struct itself take space independent of ε.
         let fixed = 10_000.0 * 8.0 / bits;
         assert!(factor < 1.0 + 9.5 * rate + fixed, "{factor} at a rate of {rate}");
-        assert!(statistics.bytes as f64 <= plan.bytes as f64 * 1.02, "more than was planned");
+        assert!(stats.memory as f64 <= plan.bytes as f64 * 1.02, "more than was planned");
         // The optimum of any partitioned Bloom filter is log₂ e · log₂(1/ε).
         let optimum = core::f64::consts::LOG2_E * rate.recip().log2();
         assert!(bits / (CAPACITY as f64) < 1.03 * optimum, "level 0 at {rate}");
@@ -226,19 +228,19 @@ fn space_is_that_of_a_bloom_filter_and_little_more() {
 }
 
 #[test]
-fn far_more_repairs_than_planned_are_done_and_lose_nobody() {
+fn many_unplanned_repairs_lose_no_member() {
     let mut set = Set::full(&planned(2000, 0.1).adaptations(20), 1);
     let fresh = random(400);
     let mistakes: Vec<Hash> = (0..20_000).map(fresh).filter(|&query| set.ask(query)).collect();
     assert!(mistakes.len() > 1000, "{}", mistakes.len());
-    let statistics = set.filter.statistics();
-    assert!(statistics.rebuild_due && statistics.wear > 10.0, "{statistics:?}");
+    let details = set.filter.details();
+    assert!(details.rebuild_due && details.wear > 10.0, "{details:?}");
     let again = mistakes.iter().filter(|&&query| set.filter.contains(query)).count();
     assert!(again < mistakes.len() / 20, "{again} of {} are back", mistakes.len());
     set.check();
 }
 
-/// Members come and go; those that go leave ghosts, which a rebuild clears.
+/// Members are inserted and removed. Removed members leave ghosts, which a rebuild clears.
 #[test]
 fn churn_fills_the_filter_until_it_is_rebuilt() {
     let mut set = Set::full(&planned(5000, 0.02), 1);
@@ -248,11 +250,11 @@ fn churn_fills_the_filter_until_it_is_rebuilt() {
         let gone = *set.members.iter().nth(index % 97).unwrap();
         let Answer::Maybe(claim) = set.filter.check(gone) else { panic!("a false negative") };
         let suspects: Vec<Hash> = set.members.range(claim.suspects()).copied().collect();
-        set.filter.remove_listed(&claim, &suspects, None).unwrap();
+        set.filter.remove(&claim, &suspects).unwrap();
         set.members.remove(&gone);
         let hash = newcomer(index as u64);
         if let Err(InsertError::Full { load }) = set.filter.insert(hash) {
-            assert!(load >= 1.0 && set.filter.statistics().rebuild_due);
+            assert!(load >= 1.0 && set.filter.details().rebuild_due);
             // There must be room for what comes and goes.
             let keep: Vec<Hash> = set.members.iter().copied().take(4000).collect();
             set.members = keep.iter().copied().collect();
@@ -264,7 +266,7 @@ fn churn_fills_the_filter_until_it_is_rebuilt() {
         let query = fresh(index as u64);
         if let Answer::Maybe(claim) = set.filter.check(query) {
             let suspects: Vec<Hash> = set.members.range(claim.suspects()).copied().collect();
-            set.filter.adapt_dropping_ghosts(&claim, &suspects).unwrap();
+            set.filter.adapt(&claim, Listing::new(&suspects).dropping_ghosts()).unwrap();
             assert!(!set.filter.contains(query));
         }
     }
@@ -272,52 +274,51 @@ fn churn_fills_the_filter_until_it_is_rebuilt() {
     set.check();
 }
 
-/// Members that are alone in their cell leave no ghost, but their other bits stay.
+/// A removed member that was alone in its cell leaves no ghost, but its other bits stay.
 #[test]
 fn rebuild_is_due_when_a_full_filter_has_room_to_free() {
     let mut set = Set::full(&planned(1000, 0.02), 3);
-    // Members whose cells happened to be set already took no room.
+    // Members whose cells were already set took no room.
     let mut others = (0..).map(random(900));
     let refused = others.find(|&hash| match set.filter.insert(hash) {
         Ok(()) => !set.members.insert(hash),
         Err(error) => matches!(error, InsertError::Full { .. }),
     });
     let refused = refused.expect("the filter gets full");
-    assert!(!set.filter.statistics().rebuild_due, "there is nothing to free");
+    assert!(!set.filter.details().rebuild_due, "there is nothing to free");
     let alone = set.members.iter().copied().find(|&member| {
         let Answer::Maybe(claim) = set.filter.check(member) else { panic!("a false negative") };
         set.members.range(claim.suspects()).count() == 1
     });
     let gone = alone.expect("one of a thousand is alone");
     let Answer::Maybe(claim) = set.filter.check(gone) else { panic!("a false negative") };
-    set.filter.remove_listed(&claim, &[gone], None).unwrap();
+    set.filter.remove(&claim, &[gone]).unwrap();
     set.members.remove(&gone);
-    let statistics = set.filter.statistics();
-    assert_eq!((statistics.ghosts, statistics.load), (0, 1.0));
+    assert_eq!((set.filter.details().ghosts, set.filter.load()), (0, 1.0));
     assert!(matches!(set.filter.insert(refused), Err(InsertError::Full { .. })));
-    assert!(statistics.rebuild_due, "an insert is refused that has room after a rebuild");
+    assert!(set.filter.details().rebuild_due, "an insert is refused that has room after a rebuild");
     // With other functions, those that took no room may need some.
     set.filter.rebuild(set.members.iter().copied().take(999)).unwrap();
     set.filter.insert(refused).unwrap();
-    assert!(!set.filter.statistics().rebuild_due);
+    assert!(!set.filter.details().rebuild_due);
 }
 
 #[test]
 fn rebuild_refuses_counts_that_overflow() {
     let mut set = Set::full(&planned(100, 0.02), 4);
-    let before = set.filter.statistics();
+    let before = set.filter.stats();
     let [one, other] = [1u128, 2].map(|key| Hash::from_u128(key << 120));
     for counts in [[u64::MAX, u64::MAX], [u64::MAX, 1], [1 << 62, 1 << 62]] {
         let members = [(one, counts[0]), (other, counts[1])];
         let members = members.map(|(hash, count)| Member { hash, count });
         let refused = set.filter.rebuild(members);
         assert!(matches!(refused, Err(BuildError::Members { .. })), "{refused:?}");
-        assert_eq!(set.filter.statistics(), before);
+        assert_eq!(set.filter.stats(), before);
     }
     set.check();
 }
 
-/// No repairs are planned, so all of them go to the last level.
+/// Plans no repairs, so all of them go to the last level.
 #[test]
 fn last_level_takes_many_members() {
     const MEMBERS: u64 = 20_000;
@@ -333,28 +334,28 @@ fn last_level_takes_many_members() {
 }
 
 #[test]
-fn builders_refuse_what_is_impossible_and_keep_to_their_plan() {
+fn impossible_plans_are_refused_and_others_kept() {
     let builder = AdaptiveBloomFilter::builder();
-    assert!(matches!(builder.plan(), Err(BuildError::BloomSize)));
-    assert!(matches!(builder.clone().capacity(9).memory(9).plan(), Err(BuildError::BloomSize)));
-    assert!(matches!(builder.clone().memory(100).plan(), Err(BuildError::Budget(100))));
+    assert!(matches!(builder.plan(), Err(PlanError::Size)));
+    assert!(matches!(builder.clone().capacity(9).memory(9).plan(), Err(PlanError::Size)));
+    assert!(matches!(builder.clone().memory(100).plan(), Err(PlanError::Budget(100))));
     for rate in [0.0, -1.0, 1.0, f64::NAN] {
-        assert!(matches!(planned(10, rate).plan(), Err(BuildError::Rate(_))));
+        assert!(matches!(planned(10, rate).plan(), Err(PlanError::Rate { .. })));
     }
-    assert!(matches!(planned(usize::MAX, 0.1).plan(), Err(BuildError::Capacity(usize::MAX))));
+    assert!(matches!(planned(usize::MAX, 0.1).plan(), Err(PlanError::Capacity(usize::MAX))));
     assert!(planned(0, 0.1).build().unwrap().insert(Hash::MIN).is_err());
     for count in [usize::MAX, usize::MAX / 2, usize::MAX / 16 + 1] {
         let planned = planned(100, 0.1).adaptations(count).plan();
-        assert!(matches!(planned, Err(BuildError::Adaptations(refused)) if refused == count));
+        assert!(matches!(planned, Err(PlanError::Adaptations(refused)) if refused == count));
         let within = AdaptiveBloomFilter::builder().memory(1 << 20).adaptations(count).plan();
-        assert!(matches!(within, Err(BuildError::Adaptations(refused)) if refused == count));
+        assert!(matches!(within, Err(PlanError::Adaptations(refused)) if refused == count));
     }
     for rate in [0.99, 0.5, 0.1, 0.001, 1e-9, 1e-16] {
         for capacity in [1, 100, 10_000] {
             let plan = planned(capacity, rate).plan().unwrap();
-            assert!(plan.rate <= rate * 1.000_001 && plan.capacity == capacity);
+            assert!(plan.expected_rate <= rate * 1.000_001 && plan.capacity == capacity);
             let filter = planned(capacity, rate).build().unwrap();
-            assert!(filter.memory_usage() <= plan.bytes);
+            assert!(filter.stats().memory <= plan.bytes);
             let within = AdaptiveBloomFilter::builder().false_positive_rate(rate);
             let largest = within.memory(plan.bytes).plan().unwrap();
             assert!(largest.capacity >= capacity && largest.bytes <= plan.bytes);

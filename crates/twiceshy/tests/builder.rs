@@ -1,20 +1,23 @@
-//! What can be asked of a builder, and what it says to the impossible.
+//! Options of the builder, and its errors.
 
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, BuildError, Builder, Hash, Keyed, KeyedHasher, Secret,
+    Answer, Hash, Keyed, QuotientFilter, Secret,
+    builder::Builder,
+    error::{BuildError, PlanError},
+    hash::KeyedHasher,
 };
 
-fn builder() -> Builder {
-    AdaptiveQuotientFilter::builder()
+fn builder() -> Builder<QuotientFilter> {
+    QuotientFilter::builder()
 }
 
 /// The message that a builder refuses with.
-fn refusal(builder: &Builder) -> String {
+fn refusal(builder: &Builder<QuotientFilter>) -> String {
     builder.build().expect_err("impossible").to_string()
 }
 
 #[test]
-fn the_impossible_is_refused_with_what_is_wrong() {
+fn impossible_options_are_refused_with_the_reason() {
     for rate in [0.0, -0.1, 1.0, 2.0, f64::NAN, f64::INFINITY, 1e-300] {
         for builder in [builder().capacity(10), builder().slots(10), builder().memory(9999)] {
             let message = refusal(&builder.false_positive_rate(rate));
@@ -30,36 +33,36 @@ fn the_impossible_is_refused_with_what_is_wrong() {
         assert!(message.contains("choose 1 to 2^48"), "{message}");
     }
     let both = builder().false_positive_rate(0.1).remainder_bits(9).capacity(10);
-    assert!(matches!(both.build(), Err(BuildError::RateAndRemainderBits)));
+    assert_eq!(both.plan(), Err(PlanError::RateAndRemainderBits));
     for sizes in [builder(), builder().slots(9).capacity(9), builder().memory(999).capacity(9)] {
-        assert!(matches!(sizes.build(), Err(BuildError::Size)));
+        assert_eq!(sizes.plan(), Err(PlanError::Size));
     }
     for bytes in [0, 1, 100] {
-        assert!(matches!(builder().memory(bytes).build(), Err(BuildError::Budget(_))));
+        assert_eq!(builder().memory(bytes).plan(), Err(PlanError::Budget(bytes)));
     }
     for many in [builder().slots(100), builder().memory(1 << 20)] {
         let many = many.remainder_bits(9).adaptations(usize::MAX);
         assert!(refusal(&many).contains("no room for"), "{}", refusal(&many));
     }
-    for huge in [builder().capacity(usize::MAX), builder().capacity(9).adaptations(usize::MAX)] {
-        assert!(matches!(huge.build(), Err(BuildError::Slots(_))));
-    }
+    assert_eq!(builder().capacity(usize::MAX).plan(), Err(PlanError::Capacity(usize::MAX)));
+    let worn = builder().capacity(9).adaptations(usize::MAX);
+    assert_eq!(worn.plan(), Err(PlanError::Adaptations(usize::MAX)));
     assert!(matches!(builder().slots(1 << 48).build(), Err(BuildError::Memory { .. })));
     let mut parameters = builder().slots(10).build().unwrap().parameters();
     parameters.remainder_bits = 0;
-    let zero = AdaptiveQuotientFilter::from_sorted(parameters, [] as [Hash; 0], []);
-    assert!(matches!(zero, Err(BuildError::RemainderBits(0))));
+    let zero = QuotientFilter::from_sorted(parameters, [] as [Hash; 0], []);
+    assert!(matches!(zero, Err(BuildError::Plan(PlanError::RemainderBits { bits: 0, .. }))));
 }
 
 #[test]
-fn a_memory_budget_is_used_and_kept() {
+fn memory_budget_is_used_up_and_kept() {
     for bytes in [2_000, 10_000, 1 << 16, 1_000_000, 12_345_678] {
         for rate in [0.3, 0.01, 0.000_1] {
             let builder = builder().false_positive_rate(rate).memory(bytes);
             let plan = builder.plan().unwrap();
             let filter = builder.build().unwrap();
-            assert_eq!(filter.memory_usage(), plan.bytes);
-            assert!(plan.bytes <= bytes && plan.rate <= rate);
+            assert_eq!(filter.stats().memory, plan.bytes);
+            assert!(plan.bytes <= bytes && plan.expected_rate <= rate);
             // One more member would not fit.
             let more = self::builder().false_positive_rate(rate).capacity(plan.capacity + 1);
             assert!(more.plan().unwrap().bytes > bytes, "{bytes} bytes, rate {rate}");
@@ -68,16 +71,16 @@ fn a_memory_budget_is_used_and_kept() {
 }
 
 #[test]
-fn a_rate_for_given_slots_holds_when_they_are_full() {
+fn rate_for_given_slots_holds_when_they_are_full() {
     for rate in [0.3, 0.02, 0.001, 1e-6] {
         let builder = builder().false_positive_rate(rate).slots(100_000);
         let plan = builder.plan().unwrap();
-        assert!(plan.rate <= rate && plan.parameters.slots == 100_000);
-        assert_eq!(plan.capacity as u64 + plan.extension_slots, 95_000);
-        let share = plan.extension_slots as f64 / plan.capacity as f64;
+        assert!(plan.expected_rate <= rate && plan.slots == 100_000);
+        assert_eq!(plan.capacity as u64 + plan.details.extension_slots, 95_000);
+        let share = plan.details.extension_slots as f64 / plan.capacity as f64;
         assert!((share - 0.05).abs() < 0.001, "{share}");
         let plan = builder.adaptations(20_000).plan().unwrap();
-        assert!(plan.extension_slots >= 20_000 && plan.capacity <= 75_000);
+        assert!(plan.details.extension_slots >= 20_000 && plan.capacity <= 75_000);
     }
 }
 
@@ -94,13 +97,13 @@ fn smallest_filters_work() {
 }
 
 #[test]
-fn a_kept_secret_finds_stored_hashes_again() {
+fn same_secret_gives_the_same_hashes() {
     let first = builder().capacity(10).build_keyed::<str>().unwrap();
     let secret = Secret::from_bytes(*first.secret().expose());
     let again = builder().capacity(10).secret(secret.clone()).build_keyed::<str>().unwrap();
     assert_eq!(first.hash("alice"), again.hash("alice"));
 
-    // Around a filter that was built from hashes.
+    // The same for a filter that was built from hashes.
     let hashes = vec![KeyedHasher::new(&secret).hash("alice")];
     let filter = builder().build_from(hashes, vec![]).unwrap();
     let keyed: Keyed<str, _> = Keyed::new(filter, secret);
@@ -108,14 +111,14 @@ fn a_kept_secret_finds_stored_hashes_again() {
 }
 
 #[test]
-fn a_key_on_both_lists_is_named() {
+fn key_on_both_lists_is_refused_with_its_position() {
     let error = builder().build_keyed_from::<u64>([1, 2, 3], [7, 8, 2]).unwrap_err();
     assert!(matches!(error, BuildError::MistakeIsMember { position: Some(2), .. }));
     assert!(error.to_string().contains("number 3 of the mistakes"), "{error}");
 }
 
 #[test]
-fn a_key_that_is_listed_twice_is_a_member_once() {
+fn key_listed_twice_is_a_member_once() {
     let twice = (0..1000_u64).chain(0..1000);
     let list = builder().build_keyed_from::<u64>(twice, [5000]).unwrap();
     assert_eq!(list.len(), 1000);
@@ -125,14 +128,13 @@ fn a_key_that_is_listed_twice_is_a_member_once() {
 fn equal_hashes_are_counted() {
     for mistakes in [vec![], vec![Hash::MIN]] {
         let filter = builder().build_from(vec![Hash::MAX; 20_000], mistakes).unwrap();
-        let statistics = filter.statistics();
-        assert_eq!((statistics.members, statistics.fingerprints), (20_000, 1));
+        assert_eq!((filter.stats().members, filter.details().fingerprints), (20_000, 1));
         assert_eq!(filter.count(Hash::MAX), 20_000);
     }
 }
 
 #[test]
-fn enlarging_keeps_room_and_does_not_waste_it() {
+fn enlarged_filter_has_room_but_not_too_much() {
     let hasher = KeyedHasher::new(&Secret::from_bytes([9; 16]));
     let hashes =
         |from: u64, count: u64| (from..from + count).map(|key| hasher.hash(&key)).collect();
@@ -151,17 +153,17 @@ fn enlarging_keeps_room_and_does_not_waste_it() {
 }
 
 #[test]
-fn a_list_of_uneven_hashes_is_given_more_room() {
+fn uneven_hashes_get_more_slots() {
     let last: Vec<Hash> = (0..1000).map(|key| Hash::from_u128(u128::MAX - key)).collect();
     for members in [last, vec![Hash::from_u128(1 << 77); 1000]] {
-        let filter = AdaptiveQuotientFilter::builder().build_from(members.clone(), vec![]).unwrap();
+        let filter = QuotientFilter::builder().build_from(members.clone(), vec![]).unwrap();
         assert!(members.iter().all(|&member| filter.contains(member)) && filter.len() == 1000);
         filter.validate().unwrap();
     }
 }
 
 #[test]
-fn members_that_share_fingerprints_are_written_once() {
+fn members_with_equal_fingerprints_take_one_pass() {
     use std::cell::Cell;
     let members: Vec<Hash> = {
         let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
@@ -178,9 +180,9 @@ fn members_that_share_fingerprints_are_written_once() {
         };
         let filter = builder.build_sorted(listed, std::iter::empty).unwrap();
         assert_eq!(passes.get(), 1, "{rate}, {capacity}");
-        assert_eq!(filter.parameters(), builder.plan().unwrap().parameters);
-        let statistics = filter.statistics();
-        assert!(statistics.extension_slots > 0, "some share a fingerprint, and are counted");
-        assert!(statistics.fingerprints + statistics.extension_slots <= 10_000);
+        assert_eq!(filter.parameters(), builder.plan().unwrap().details.parameters);
+        let details = filter.details();
+        assert!(details.extension_slots > 0, "some share a fingerprint, and are counted");
+        assert!(details.fingerprints + details.extension_slots <= 10_000);
     }
 }

@@ -1,5 +1,5 @@
-//! Telescoping and extension filters: random operations against their model, what is built from
-//! lists, and snapshots.
+//! Telescoping and extension filters: random operations compared with a model, filters that are
+//! built from lists, and snapshots.
 
 #[path = "coded/concurrent.rs"]
 mod concurrent;
@@ -10,8 +10,11 @@ use arbitrary::Unstructured;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use twiceshy::{
-    AdaptError, Answer, BuildError, Claim, CodedBuilder, CodedFilter, CodedScheme, ExtensionFilter,
-    Extensions, Hash, InsertError, KeyedHasher, Member, Secret, Selectors, TelescopingFilter,
+    Answer, Claim, ExtensionFilter, Hash, Member, Secret, TelescopingFilter,
+    builder::Builder,
+    error::{AdaptError, BuildError, InsertError, PlanError},
+    hash::KeyedHasher,
+    telescoping::{self, CodedFilter, Extensions, Selectors},
 };
 use twiceshy_model::coded::{Shape, drive, drive_shape};
 use twiceshy_model::script::Spread;
@@ -29,13 +32,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
 
     #[test]
-    fn any_script(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
+fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
         drive(&bytes);
     }
 
-    /// All hashes in one block, or two, whose codes are soon full.
+/// All hashes are in one or two blocks, whose codes are soon full.
     #[test]
-    fn full_codes(
+fn operations_with_full_codes_match_the_model(
         shape in shapes(1..60, Spread::Uniform),
         bytes in prop::collection::vec(any::<u8>(), 2000),
     ) {
@@ -43,9 +46,9 @@ proptest! {
         drive_shape::<Extensions>(shape, &mut Unstructured::new(&bytes));
     }
 
-    /// All hashes in one run, as long as the block and longer.
+/// All hashes are in one run, which becomes longer than the block.
     #[test]
-    fn one_run(
+fn operations_in_one_run_match_the_model(
         shape in shapes(30..200, Spread::OneQuotient),
         bytes in prop::collection::vec(any::<u8>(), 1500),
     ) {
@@ -54,27 +57,26 @@ proptest! {
     }
 }
 
-/// An endless list of random hashes for each seed.
+/// Returns an endless sequence of random hashes for a seed.
 fn random(seed: u64) -> impl Fn(u64) -> Hash + Clone {
     let hasher = KeyedHasher::new(&Secret::from_bytes([42; 16]));
     move |index| hasher.hash(&(u128::from(seed) << 64 | u128::from(index)))
 }
 
-/// A filter, and its members in hash order.
-struct Set<S: CodedScheme> {
+/// A filter and its members in hash order.
+struct Set<S: telescoping::CodedScheme> {
     filter: CodedFilter<S>,
     members: BTreeSet<Hash>,
 }
 
-impl<S: CodedScheme> Set<S> {
-    fn new(builder: CodedBuilder<S>) -> Self {
+impl<S: telescoping::CodedScheme> Set<S> {
+    fn new(builder: &Builder<CodedFilter<S>>) -> Self {
         Self { filter: builder.build().unwrap(), members: BTreeSet::new() }
     }
 
     fn insert(&mut self, hash: Hash) {
         match self.filter.insert(hash) {
-            Err(InsertError::Crowded) => {
-                let claim = self.filter.claim_to_insert(hash);
+            Err(InsertError::NeedsMembers(claim)) => {
                 let listed: Vec<Hash> = self.members.range(claim.suspects()).copied().collect();
                 self.filter.insert_listed(&claim, &listed).unwrap();
             }
@@ -83,7 +85,7 @@ impl<S: CodedScheme> Set<S> {
         self.members.insert(hash);
     }
 
-    /// Asks for a stranger, and repairs the mistake, if it is one.
+    /// Looks up a key that is not a member, and repairs a mistake. Returns whether it was one.
     fn ask(&mut self, query: Hash) -> bool {
         let Answer::Maybe(claim) = self.filter.check(query) else { return false };
         let suspects: Vec<Hash> = self.members.range(claim.suspects()).copied().collect();
@@ -105,17 +107,16 @@ impl<S: CodedScheme> Set<S> {
     }
 }
 
-/// Of the mistakes that a filter is built with, about as many are repaired as by asking for them one
-/// by one, or more.
-fn check_built<S: CodedScheme>() {
+/// Building a filter from mistakes repairs about as many as single repairs do, or more.
+fn check_built<S: telescoping::CodedScheme>() {
     const MEMBERS: u64 = 1000;
     let builder = CodedFilter::<S>::builder().remainder_bits(4).slots(1111);
-    let mut asked = Set::new(builder.clone());
+    let mut asked = Set::new(&builder);
     (0..MEMBERS).for_each(|number| asked.insert(random(1)(number)));
     for per_member in [1, 64] {
         let mistakes: Vec<Hash> = (0..per_member * MEMBERS).map(random(2)).collect();
         let members: Vec<Hash> = asked.members.iter().copied().collect();
-        let built = builder.clone().build_from(members.clone(), mistakes.clone()).unwrap();
+        let built = builder.build_from(members.clone(), mistakes.clone()).unwrap();
         let built = Set { filter: built, members: asked.members.clone() };
         built.check();
         assert_eq!(built.filter.len() as u64, MEMBERS);
@@ -123,7 +124,7 @@ fn check_built<S: CodedScheme>() {
             mistakes.iter().filter(|&&mistake| filter.contains(mistake)).count()
         };
         let left = maybe(&built.filter);
-        assert_eq!(built.filter.statistics().unrepaired, left as u64);
+        assert_eq!(built.filter.details().unrepaired, left as u64);
         for &mistake in &mistakes {
             asked.ask(mistake);
         }
@@ -134,20 +135,20 @@ fn check_built<S: CodedScheme>() {
     }
 }
 
-/// A repair that a full code has no room for is refused once; the next claim names the whole block, so
-/// that another repair can be forgotten.
+/// A repair is refused once if the code is full. The next claim names the whole block, so that another
+/// repair can be forgotten.
 #[test]
 fn crowded_repair_succeeds_with_the_next_claim() {
     let mut retried = 0;
     for seed in 0..200 {
-        let mut set = Set::new(TelescopingFilter::builder().remainder_bits(8).slots(100));
+        let mut set = Set::new(&TelescopingFilter::builder().remainder_bits(8).slots(100));
         (0..90).for_each(|number| set.insert(random(seed)(number)));
-        // Codes are full in the end, and nearly so on the way.
+        // Codes become nearly full, and then full.
         for number in 0..60 * seed {
             set.ask(random(1000 + seed)(number));
         }
         for number in 0..90 {
-            // They share 40 bits behind the quotient, and are told apart by the sixth digit.
+            // They share 40 bits after the quotient, so the sixth digit distinguishes them.
             let query = Hash::from_u128(random(seed)(number).as_u128() ^ 1 << 74);
             let Answer::Maybe(narrow) = set.filter.check(query) else { continue };
             let list = |claim: &Claim| -> Vec<Hash> {
@@ -159,7 +160,7 @@ fn crowded_repair_succeeds_with_the_next_claim() {
             }
             let Answer::Maybe(wide) = set.filter.check(query) else { panic!("not repaired") };
             assert_ne!(wide.suspects(), narrow.suspects());
-            assert_eq!(wide.suspects(), set.filter.claim_to_insert(query).suspects());
+            assert_eq!(wide.suspects(), set.filter.claim_near(query).suspects());
             let listed = list(&wide);
             set.filter.adapt(&wide, &listed).unwrap();
             assert!(!set.filter.contains(query));
@@ -170,8 +171,8 @@ fn crowded_repair_succeeds_with_the_next_claim() {
     assert!(retried > 10, "{retried}");
 }
 
-/// One hash is there 10^5 times; the mistake is that of another member of its quotient.
-fn check_copies<S: CodedScheme>() {
+/// One hash is inserted 10^5 times; the mistake is caused by another member of its quotient.
+fn check_copies<S: telescoping::CodedScheme>() {
     const COPIES: u64 = 100_000;
     let _deadline = twiceshy_deadline::Deadline::new();
     let builder = CodedFilter::<S>::builder().remainder_bits(8).slots(2 * COPIES);
@@ -184,7 +185,7 @@ fn check_copies<S: CodedScheme>() {
     filter.adapt(&claim, &members).unwrap();
     assert!(!filter.contains(query) && filter.contains(member) && filter.contains(copied));
 
-    // All copies would have to be repaired, and no code has room for that.
+    // All copies would need a repair, and no code has room for that.
     let mistake = Hash::from_u128(copied.as_u128() + (1 << 100));
     let Answer::Maybe(claim) = filter.check(mistake) else { panic!("a mistake") };
     let fewer = [members[0], Member { count: COPIES - 1, ..members[1] }];
@@ -192,31 +193,31 @@ fn check_copies<S: CodedScheme>() {
     assert_eq!(filter.adapt(&claim, &members), Err(AdaptError::Crowded));
 
     let Answer::Maybe(claim) = filter.check(copied) else { panic!("a member") };
-    filter.remove_listed(&claim, &members).unwrap();
+    filter.remove(&claim, &members).unwrap();
     assert_eq!(filter.len() as u64, COPIES);
     filter.validate().unwrap();
     let built = CodedFilter::<S>::from_sorted(parameters, members, [mistake]).unwrap();
-    assert!(built.contains(copied) && built.statistics().unrepaired == 1);
+    assert!(built.contains(copied) && built.details().unrepaired == 1);
 }
 
 #[test]
-fn many_copies_of_a_hash_are_matched_at_once() {
+fn many_copies_of_a_hash_are_matched_in_one_step() {
     check_copies::<Selectors>();
     check_copies::<Extensions>();
 }
 
 /// A telescoping filter needs a second digit of each hash.
 #[test]
-fn remainders_that_leave_no_level_are_refused() {
+fn remainders_too_long_for_repairs_are_refused() {
     let telescoping = |slots: u64, bits: u32| {
-        TelescopingFilter::builder().slots(slots).remainder_bits(bits).build().map(drop)
+        TelescopingFilter::builder().slots(slots).remainder_bits(bits).plan().map(drop)
     };
     for (slots, most) in [(1, 64), (1 << 20, 54), ((1 << 20) + 1, 53), (1 << 24, 52)] {
         telescoping(slots, most.min(56)).unwrap();
         let refused = telescoping(slots, most + 1);
         assert!(
             most > 55
-                || matches!(refused, Err(BuildError::NoRepairs { slots: refused, remainder_bits })
+                || matches!(refused, Err(PlanError::NoRepairs { slots: refused, remainder_bits })
                     if refused == slots && remainder_bits == most + 1),
             "{refused:?}"
         );
@@ -225,12 +226,12 @@ fn remainders_that_leave_no_level_are_refused() {
         }
     }
     let rate = TelescopingFilter::builder().capacity(1 << 20).false_positive_rate(f64::exp2(-55.0));
-    assert!(matches!(rate.build().map(drop), Err(BuildError::NoRepairs { .. })));
+    assert!(matches!(rate.build(), Err(BuildError::Plan(PlanError::NoRepairs { .. }))));
     ExtensionFilter::builder().slots(1 << 20).remainder_bits(56).build().unwrap();
 }
 
 #[test]
-fn building_repairs_what_there_is_room_for() {
+fn building_repairs_as_many_mistakes_as_fit() {
     check_built::<Selectors>();
     check_built::<Extensions>();
 }
@@ -249,7 +250,10 @@ fn impossible_lists_are_refused() {
     let built = builder().build_from(vec![first, first, last], vec![]);
     assert!(matches!(built, Err(BuildError::Full { slots: 2 })));
     let none: [(&ExtensionFilter, [Hash; 0]); 0] = [];
-    assert!(matches!(ExtensionFilter::merged(none, []), Err(BuildError::Size)));
+    assert!(matches!(
+        ExtensionFilter::merged(none, []),
+        Err(BuildError::Plan(PlanError::Slots(0)))
+    ));
     let unsized_one = ExtensionFilter::builder().build_from(vec![first, last], vec![]).unwrap();
     assert!(unsized_one.contains(first) && unsized_one.contains(last));
 }

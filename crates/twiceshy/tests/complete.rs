@@ -1,27 +1,31 @@
-//! Removing, counting, merging and growing: what users rely on, one story each.
+//! Removals, counts, merges and growth: one scenario per test.
 
+use twiceshy::Listing;
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, BuildError, Claim, GrowError, Hash, InsertError, Keyed,
-    KeyedHasher, Member, MergeError, RemoveError, Secret, ValueError,
+    Answer, Claim, Hash, Keyed, Member, QuotientFilter, Secret,
+    error::{BuildError, GrowError, InsertError, PlanError, RemoveError},
+    hash::KeyedHasher,
+    quotient::{MergeError, ValueError},
 };
 
-/// 16 slots of 8 bits: the first digit is the quotient, then two a digit.
+/// Returns a hash for 16 slots of 8 bits. The first hexadecimal digit is the quotient; then two form
+/// one digit of the filter.
 fn hash(digits: u64) -> Hash {
     Hash::from_u128(u128::from(digits) << 92)
 }
 
-fn filter() -> AdaptiveQuotientFilter {
-    AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).value_bits(3).build().unwrap()
+fn filter() -> QuotientFilter {
+    QuotientFilter::builder().slots(16).remainder_bits(8).value_bits(3).build().unwrap()
 }
 
-fn claim(filter: &AdaptiveQuotientFilter, query: Hash) -> Claim {
+fn claim(filter: &QuotientFilter, query: Hash) -> Claim {
     match filter.check(query) {
         Answer::Maybe(claim) => claim,
         Answer::Absent => panic!("{query:?} is absent"),
     }
 }
 
-/// They share quotient and remainder.
+/// These have the same quotient and remainder.
 const A: u64 = 0x3_aa_10_00_00;
 const B: u64 = 0x3_aa_20_00_00;
 const MISTAKE: u64 = 0x3_aa_11_00_00;
@@ -32,49 +36,53 @@ fn hashes(count: u64) -> Vec<Hash> {
 }
 
 #[test]
-fn members_that_share_a_fingerprint_are_removed_by_their_own_counts() {
+fn members_with_equal_fingerprints_keep_their_counts() {
     let mut filter = filter();
     let [a, b] = [A, B].map(hash);
     filter.insert_times(a, 3).unwrap();
     filter.insert(b).unwrap();
     assert_eq!((filter.count(a), filter.count(b), filter.len()), (4, 4, 4));
 
-    // Whose the four are, only the list knows: splitting them evenly is refused.
+    // Only the list knows how the four are divided: a wrong division is refused.
     let wrong = [Member { hash: a, count: 2 }, Member { hash: b, count: 2 }];
     let right = [Member { hash: a, count: 3 }, Member { hash: b, count: 1 }];
     filter.adapt(&claim(&filter, hash(MISTAKE)), &right).unwrap();
     assert_eq!((filter.count(a), filter.count(b)), (3, 1));
-    let refused = filter.remove_listed(&claim(&filter, b), &wrong, None);
+    let refused = filter.remove(&claim(&filter, b), &wrong);
     assert_eq!(refused, Err(RemoveError::Surplus { members: 1 }));
 
-    filter.remove_listed(&claim(&filter, b), &right, None).unwrap();
+    filter.remove(&claim(&filter, b), &right).unwrap();
     assert!(!filter.contains(b) && filter.count(a) == 3);
     filter.validate().unwrap();
 }
 
 #[test]
-fn removing_an_absent_key_is_reported_and_changes_nothing() {
+fn removing_absent_key_fails_and_changes_nothing() {
     let mut filter = filter();
     let [a, b] = [A, B].map(hash);
     filter.insert(a).unwrap();
     let before: Vec<_> = filter.iter().collect();
-    assert_eq!(filter.remove(hash(0x4_00_00_00_00)), Err(RemoveError::Absent));
+    assert_eq!(filter.remove_trusting(hash(0x4_00_00_00_00)), Err(RemoveError::Absent));
     // It shares the fingerprint, but isn't listed.
-    let refused = filter.remove_listed(&claim(&filter, b), &[a], None);
+    let refused = filter.remove(&claim(&filter, b), &[a]);
     assert_eq!(refused, Err(RemoveError::Absent));
-    let refused = filter.remove_listed(&claim(&filter, a), &[] as &[Hash], None);
+    let refused = filter.remove(&claim(&filter, a), &[] as &[Hash]);
     assert_eq!(refused, Err(RemoveError::Unlisted { members: 1 }));
     assert!(filter.iter().eq(before));
 }
 
 #[test]
-fn a_tombstone_keeps_what_was_repaired_and_a_removal_does_not() {
+fn tombstone_keeps_repairs_and_removal_does_not() {
     for bury in [false, true] {
         let mut filter = filter();
         let (a, mistake) = (hash(A), hash(MISTAKE));
         filter.insert(a).unwrap();
         filter.adapt(&claim(&filter, mistake), &[a]).unwrap();
-        let removed = if bury { filter.bury(a) } else { filter.remove(a) };
+        let removed = if bury {
+            filter.remove_trusting_keeping_repairs(a)
+        } else {
+            filter.remove_trusting(a)
+        };
         removed.unwrap();
         assert!(!filter.contains(a) && filter.is_empty());
         filter.insert(a).unwrap();
@@ -85,33 +93,33 @@ fn a_tombstone_keeps_what_was_repaired_and_a_removal_does_not() {
 }
 
 #[test]
-fn extensions_shrink_only_where_the_listed_mistakes_allow_it() {
+fn extensions_shrink_as_far_as_listed_mistakes_allow() {
     let mut filter = filter();
     let [a, b, mistake] = [A, B, MISTAKE].map(hash);
     filter.insert_many(&[a, b]).unwrap();
     filter.adapt(&claim(&filter, mistake), &[a, b]).unwrap();
-    let lengths = |filter: &AdaptiveQuotientFilter| -> Vec<u32> {
+    let lengths = |filter: &QuotientFilter| -> Vec<u32> {
         filter.iter().map(|entry| entry.fingerprint.bits()).collect()
     };
     assert_eq!(lengths(&filter), [16, 16]);
 
     let mut kept = filter.clone();
-    kept.remove_listed(&claim(&kept, b), &[a, b], None).unwrap();
+    kept.remove(&claim(&kept, b), &[a, b]).unwrap();
     assert_eq!(lengths(&kept), [16]);
     let mut needed = filter.clone();
-    needed.remove_listed(&claim(&needed, b), &[a, b], Some(&[mistake])).unwrap();
+    needed.remove(&claim(&needed, b), Listing::new(&[a, b]).with_mistakes(&[mistake])).unwrap();
     assert_eq!(lengths(&needed), [16]);
     assert!(!needed.contains(mistake));
     let listed = claim(&filter, b);
-    let refused = filter.remove_listed(&listed, &[a, b], Some(&[a]));
+    let refused = filter.remove(&listed, Listing::new(&[a, b]).with_mistakes(&[a]));
     assert_eq!(refused, Err(RemoveError::MistakeIsMember { hash: a }));
-    filter.remove_listed(&listed, &[a, b], Some(&[])).unwrap();
+    filter.remove(&listed, Listing::new(&[a, b]).with_mistakes(&[])).unwrap();
     assert_eq!(lengths(&filter), [8]);
 }
 
 #[test]
 fn counts_are_exact_up_to_2_to_the_40() {
-    let mut filter = AdaptiveQuotientFilter::builder().slots(64).remainder_bits(1).build().unwrap();
+    let mut filter = QuotientFilter::builder().slots(64).remainder_bits(1).build().unwrap();
     let a = hash(A);
     let most = 1 << 40;
     for (times, count) in [(1, 1), (1, 2), (5, 7), (most - 8, most - 1), (1, most)] {
@@ -122,12 +130,12 @@ fn counts_are_exact_up_to_2_to_the_40() {
     assert_eq!(filter.insert(a), Err(InsertError::Uncountable));
     assert_eq!(filter.insert_times(a, u64::MAX), Err(InsertError::Uncountable));
     assert_eq!(filter.insert_many(&[a, a]), Err(InsertError::Uncountable));
-    filter.remove(a).unwrap();
+    filter.remove_trusting(a).unwrap();
     assert_eq!(filter.count(a), most - 1);
 }
 
 #[test]
-fn a_value_stays_with_its_members() {
+fn value_stays_with_its_members() {
     let mut filter = filter();
     let [a, b, mistake] = [A, B, MISTAKE].map(hash);
     assert_eq!(filter.set_value(a, 1), Err(ValueError::Absent));
@@ -144,11 +152,11 @@ fn a_value_stays_with_its_members() {
 }
 
 #[test]
-fn a_merged_filter_answers_as_all_together_and_keeps_every_repair() {
+fn merged_filter_has_all_answers_and_repairs() {
     let hashes = hashes(4000);
     let (members, queries) = hashes.split_at(1500);
-    // Sizes that differ by a power of two, and fingerprints of one length.
-    let small = AdaptiveQuotientFilter::builder().slots(512).remainder_bits(6).build().unwrap();
+    // The sizes differ by a power of two, and all fingerprints have the same length.
+    let small = QuotientFilter::builder().slots(512).remainder_bits(6).build().unwrap();
     let mut filters = [small.doubled().unwrap(), small.clone(), small];
     for (filter, members) in filters.iter_mut().zip(members.chunks(500)) {
         let (members, strangers) = (&members[..400], &members[400..]);
@@ -160,10 +168,10 @@ fn a_merged_filter_answers_as_all_together_and_keeps_every_repair() {
                 let _ = filter.adapt(&claim, &suspects);
             }
         }
-        assert!(filter.statistics().adaptations > 0);
+        assert!(filter.stats().repairs > 0);
     }
-    let all: Vec<&AdaptiveQuotientFilter> = filters.iter().collect();
-    let merged = AdaptiveQuotientFilter::merged(&all).unwrap();
+    let all: Vec<&QuotientFilter> = filters.iter().collect();
+    let merged = QuotientFilter::merged(&all).unwrap();
     merged.validate().unwrap();
     assert_eq!(merged.len(), 1200);
     assert!(hashes.iter().any(|&hash| !merged.contains(hash)));
@@ -176,14 +184,13 @@ fn a_merged_filter_answers_as_all_together_and_keeps_every_repair() {
 }
 
 #[test]
-fn what_can_not_be_merged_is_said() {
-    let build = |slots, bits| {
-        AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(bits).build().unwrap()
+fn incompatible_filters_are_not_merged() {
+    let build =
+        |slots, bits| QuotientFilter::builder().slots(slots).remainder_bits(bits).build().unwrap();
+    let merge = |one: &QuotientFilter, other: &QuotientFilter| {
+        QuotientFilter::merged(&[one, other]).unwrap_err()
     };
-    let merge = |one: &AdaptiveQuotientFilter, other: &AdaptiveQuotientFilter| {
-        AdaptiveQuotientFilter::merged(&[one, other]).unwrap_err()
-    };
-    assert!(matches!(AdaptiveQuotientFilter::merged(&[]), Err(MergeError::Nothing)));
+    assert!(matches!(QuotientFilter::merged(&[]), Err(MergeError::Nothing)));
     let error = merge(&build(100, 8), &build(300, 8));
     assert!(matches!(error, MergeError::Sizes(100, 300)));
     let error = merge(&build(100, 8), &build(200, 9));
@@ -194,12 +201,12 @@ fn what_can_not_be_merged_is_said() {
     let (member, mistake) = (hash(A), hash(MISTAKE));
     small.insert(hash(0x7_00_00_00_00)).unwrap();
     large.insert(member).unwrap();
-    assert_eq!(AdaptiveQuotientFilter::merged(&[&small, &large]).unwrap().len(), 2);
+    assert_eq!(QuotientFilter::merged(&[&small, &large]).unwrap().len(), 2);
     large.adapt(&claim(&large, mistake), &[member]).unwrap();
     assert!(matches!(merge(&small, &large), MergeError::Lengthened));
 
     let keyed = |seed| {
-        AdaptiveQuotientFilter::builder()
+        QuotientFilter::builder()
             .slots(100)
             .secret(Secret::from_bytes([seed; 16]))
             .build_keyed::<u64>()
@@ -211,14 +218,10 @@ fn what_can_not_be_merged_is_said() {
 }
 
 #[test]
-fn growth_is_reported_and_ends_where_no_bit_is_left() {
+fn growth_ends_when_remainders_have_no_bits_left() {
     let members = hashes(5000);
-    let mut filter = AdaptiveQuotientFilter::builder()
-        .slots(100)
-        .remainder_bits(6)
-        .grow_at(0.9)
-        .build()
-        .unwrap();
+    let mut filter =
+        QuotientFilter::builder().slots(100).remainder_bits(6).grow_at(0.9).build().unwrap();
     let mut inserted = 0;
     let mut sizes = vec![filter.parameters().slots];
     for &member in &members {
@@ -234,19 +237,19 @@ fn growth_is_reported_and_ends_where_no_bit_is_left() {
     assert_eq!(sizes, [100, 200, 400, 800, 1600, 3200]);
     assert_eq!(filter.parameters().remainder_bits, 1);
     assert!(matches!(filter.doubled(), Err(GrowError::NoRemainder)));
-    assert!(filter.statistics().expected_rate > 0.3);
+    assert!(filter.stats().expected_rate > 0.3);
     filter.validate().unwrap();
     assert!(members[..inserted].iter().all(|&member| filter.contains(member)));
 
-    let growing = AdaptiveQuotientFilter::builder().slots(100).grow_at(0.0).build();
-    assert!(matches!(growing, Err(BuildError::Growth(_))));
+    let growing = QuotientFilter::builder().slots(100).grow_at(0.0).build();
+    assert!(matches!(growing, Err(BuildError::Plan(PlanError::Growth(_)))));
 }
 
 #[test]
-fn a_filter_that_grows_uses_all_its_slots_before_it_refuses() {
-    // Two members take 18 slots of one bit, for their count and value: too many for a load of
-    // 0.8, too few to be half of it, and no bit is left to be moved.
-    let mut filter = AdaptiveQuotientFilter::builder()
+fn growing_filter_fills_all_slots_before_it_is_full() {
+    // Two members take 18 slots of one bit for their count and value. That is too many for a load
+    // of 0.8, and the remainder has no bit left for a doubling.
+    let mut filter = QuotientFilter::builder()
         .slots(19)
         .remainder_bits(1)
         .value_bits(16)
@@ -258,11 +261,10 @@ fn a_filter_that_grows_uses_all_its_slots_before_it_refuses() {
 }
 
 #[test]
-fn a_resized_filter_has_its_lost_bits_back_and_its_repairs_still() {
+fn resized_filter_regains_bits_and_keeps_repairs() {
     let mut members = hashes(1000);
     let queries = members.split_off(600);
-    let mut filter =
-        AdaptiveQuotientFilter::builder().slots(700).remainder_bits(6).build().unwrap();
+    let mut filter = QuotientFilter::builder().slots(700).remainder_bits(6).build().unwrap();
     filter.insert_many(&members).unwrap();
     members.sort_unstable();
     let mut repaired = Vec::new();

@@ -1,4 +1,4 @@
-//! Many threads on one filter, and one thread on the same filter beside an exact model.
+//! Concurrent filters with one thread and an exact model, and with many threads.
 
 #[path = "concurrent/model.rs"]
 mod model;
@@ -10,18 +10,20 @@ mod threads;
 use model::Numbers;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use twiceshy::Listing;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Builder, Claim, Concurrent, Dynamic,
-    Hash, InsertError, Keyed, RemoveError, Secret,
+    Answer, Claim, Concurrent, Dynamic, Hash, Keyed, QuotientFilter, Secret,
+    builder::Builder,
+    error::{AdaptError, BuildError, InsertError, PlanError, RemoveError},
 };
 use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{check_entries, drive, drive_bytes};
 
-fn builder() -> Builder {
-    AdaptiveQuotientFilter::builder()
+fn builder() -> Builder<QuotientFilter> {
+    QuotientFilter::builder()
 }
 
-fn claim(filter: &Concurrent<AdaptiveQuotientFilter>, query: Hash) -> Claim {
+fn claim(filter: &Concurrent<QuotientFilter>, query: Hash) -> Claim {
     match filter.check(query) {
         Answer::Maybe(claim) => claim,
         Answer::Absent => panic!("{query:?} is absent"),
@@ -31,10 +33,10 @@ fn claim(filter: &Concurrent<AdaptiveQuotientFilter>, query: Hash) -> Claim {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
-    /// Shards are parts of one filter: whatever is done, they hold and answer exactly what
-    /// a plain filter does that has the slots of all of them.
+/// After any operations, the shards have exactly the contents and answers of one plain filter
+    /// with the slots of all of them.
     #[test]
-    fn any_shards_are_one_filter(
+fn shards_equal_one_plain_filter(
         shards in prop::sample::select(vec![1usize, 2, 8]),
         slots in 300u64..600,
         remainder_bits in 6u32..14,
@@ -45,14 +47,14 @@ proptest! {
         drive(&filter, Some(shape.build().unwrap()), &operations);
     }
 
-    /// As the fuzzer does it.
+/// Runs the same scripts as the fuzzer.
     #[test]
-    fn any_script_is_followed(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
+fn random_scripts_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
         drive_bytes(&bytes);
     }
 
     #[test]
-    fn one_shard_grows_as_a_plain_filter_does(
+fn one_shard_grows_like_a_plain_filter(
         slots in 30u64..80,
         operations in prop::collection::vec(model::operation(), 0..150),
     ) {
@@ -62,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn any_shards_grow(
+fn growing_shards_match_the_model(
         shards in prop::sample::select(vec![2usize, 8]),
         slots in 30u64..80,
         operations in prop::collection::vec(model::operation(), 0..150),
@@ -74,7 +76,7 @@ proptest! {
 }
 
 #[test]
-fn suspects_end_where_their_shard_does() {
+fn suspects_end_at_the_border_of_their_shard() {
     let filter = builder().remainder_bits(8).slots(8 * 35).shards(8).build_concurrent().unwrap();
     for border in (1..8u128).map(|shard| shard << 125) {
         let (last, first) = (Hash::from_u128(border - 1), Hash::from_u128(border));
@@ -82,11 +84,11 @@ fn suspects_end_where_their_shard_does() {
         let [before, behind] = [last, first].map(|hash| claim(&filter, hash).suspects());
         assert_eq!((*before.end(), *behind.start()), (last, first));
         assert!(before.start() < before.end() && behind.start() < behind.end());
-        // A neighbour of the other shard is no suspect, though it is near.
+        // A neighbour in the other shard is not a suspect.
         let (query, near) =
             (Hash::from_u128(border + 1), claim(&filter, Hash::from_u128(border + 1)));
         assert_eq!(filter.adapt(&near, &[first, last]), Err(AdaptError::Outside { member: last }));
-        // Nor is a hash that looks like the member in its own shard.
+        // Nor is the hash that equals the member within a different shard.
         let twin = Hash::from_u128(border.wrapping_add(3 << 125));
         assert_eq!(filter.adapt(&near, &[twin]), Err(AdaptError::Outside { member: twin }));
         filter.adapt(&near, &[first]).unwrap();
@@ -96,22 +98,23 @@ fn suspects_end_where_their_shard_does() {
 }
 
 #[test]
-fn errors_speak_of_the_hashes_of_the_whole() {
+fn errors_name_whole_hashes_not_those_within_a_shard() {
     let filter = builder().remainder_bits(4).slots(80).shards(8).build_concurrent().unwrap();
     let [member, other] = [0u128, 1].map(|low| Hash::from_u128(5 << 125 | low));
     let twin = Hash::from_u128(2 << 125);
     filter.insert_each(&[member, other]).unwrap();
     let remove = |mistakes: &[Hash]| {
-        filter.remove_listed(&claim(&filter, other), &[member, other], Some(mistakes))
+        filter
+            .remove(&claim(&filter, other), Listing::new(&[member, other]).with_mistakes(mistakes))
     };
     assert_eq!(remove(&[member]), Err(RemoveError::MistakeIsMember { hash: member }));
-    // A mistake that is the member's twin in another shard is none of this one's.
+    // A mistake in a different shard doesn't matter, even if it equals the member within its shard.
     remove(&[twin]).unwrap();
-    let refused = filter.bury_listed(&claim(&filter, member), &[member, twin]);
+    let refused = filter.remove_keeping_repairs(&claim(&filter, member), &[member, twin]);
     assert_eq!(refused, Err(RemoveError::Outside { member: twin }));
     let again = claim(&filter, member);
     assert_eq!(filter.adapt(&again, &[member]), Err(AdaptError::IsMember));
-    filter.bury_listed(&again, &[member]).unwrap();
+    filter.remove_keeping_repairs(&again, &[member]).unwrap();
     assert!(filter.is_empty() && !filter.contains(member));
 }
 
@@ -123,26 +126,29 @@ fn stale_claims_are_refused() {
     filter.insert(hash(0)).unwrap();
     let refused = |claim: &Claim, members: &[Hash]| {
         assert_eq!(filter.adapt(claim, members), Err(AdaptError::Stale));
-        assert_eq!(filter.adapt_dropping_ghosts(claim, members), Err(AdaptError::Stale));
-        assert_eq!(filter.remove_listed(claim, members, None), Err(RemoveError::Stale));
-        assert_eq!(filter.bury_listed(claim, members), Err(RemoveError::Stale));
+        assert_eq!(
+            filter.adapt(claim, Listing::new(members).dropping_ghosts()),
+            Err(AdaptError::Stale)
+        );
+        assert_eq!(filter.remove(claim, members), Err(RemoveError::Stale));
+        assert_eq!(filter.remove_keeping_repairs(claim, members), Err(RemoveError::Stale));
     };
     let before = claim(&filter, hash(9));
     filter.insert(hash(1)).unwrap();
     refused(&before, &[hash(0), hash(1)]);
     let before = claim(&filter, hash(9));
-    filter.remove(hash(1)).unwrap();
+    filter.remove_trusting(hash(1)).unwrap();
     refused(&before, &[hash(0)]);
-    // Another filter's, though it holds the same.
+    // A claim of a different filter with the same members.
     let other = shape.build_concurrent().unwrap();
     other.insert(hash(0)).unwrap();
     refused(&claim(&other, hash(9)), &[hash(0)]);
-    // A plain filter's, of which there are no parts.
-    let mut plain = AdaptiveQuotientFilter::builder().remainder_bits(1).slots(1).build().unwrap();
+    // A claim of a plain filter.
+    let mut plain = QuotientFilter::builder().remainder_bits(1).slots(1).build().unwrap();
     plain.insert(hash(0)).unwrap();
     let Answer::Maybe(of_plain) = plain.check(hash(9)) else { panic!("they share a bit") };
     refused(&of_plain, &[hash(0)]);
-    // The shard has grown; members of other shards don't matter.
+    // The shard has grown. Changes in other shards don't matter.
     let before = claim(&filter, hash(9));
     let elsewhere: Vec<Hash> = (0..40).map(|number| Hash::from_u128(number << 115)).collect();
     filter.insert_each(&elsewhere).unwrap();
@@ -162,7 +168,7 @@ fn shards_double_one_after_the_other() {
     const SHARDS: usize = 16;
     const CAPACITY: usize = 100_000;
     let filter = builder().capacity(CAPACITY).shards(SHARDS).build_concurrent().unwrap();
-    let slots = |filter: &Concurrent<AdaptiveQuotientFilter>| {
+    let slots = |filter: &Concurrent<QuotientFilter>| {
         filter.parameters().iter().map(|shard| shard.slots).collect::<Vec<_>>()
     };
     let planned = slots(&filter);
@@ -191,11 +197,11 @@ fn batches_agree_with_single_operations() {
     let queries: Vec<Hash> =
         members.iter().copied().chain((0..20_000).map(|_| numbers.hash())).collect();
     for shards in [1, 4, 64] {
-        // With room for all; and with too little, so that some are refused.
+        // Once with room for all, and once with too little, so that some are refused.
         for shape in [builder().capacity(100), builder().slots(8_000).remainder_bits(5)] {
             let build = || shape.clone().shards(shards).build_concurrent().unwrap();
             let [single, batched] = [build(), build()];
-            // A first part one by one, so that batches meet a filter with members, too.
+            // Inserts the first part one by one, so that batches also meet a filter with members.
             let (first, rest) = members.split_at(3_000);
             let insert = |(at, &hash): (usize, &Hash)| single.insert(hash).err().map(|_| at);
             let refused: Vec<usize> =
@@ -229,7 +235,7 @@ fn batches_agree_with_single_operations() {
 }
 
 #[test]
-fn shards_are_built_at_once_as_by_inserts() {
+fn building_shards_equals_inserting() {
     let mut numbers = Numbers(4);
     let mut members: Vec<Hash> = (0..20_000).map(|_| numbers.hash()).collect();
     members.extend_from_within(..100);
@@ -237,7 +243,7 @@ fn shards_are_built_at_once_as_by_inserts() {
     for &hash in &members {
         *model.entry(hash).or_default() += 1;
     }
-    // Near members, so that they would be mistakes.
+    // Close to members, so that they would be mistakes.
     let mistakes: Vec<Hash> =
         members.iter().step_by(7).map(|hash| Hash::from_u128(hash.as_u128() ^ 1 << 20)).collect();
     for shards in [1, 4, 64] {
@@ -252,84 +258,89 @@ fn shards_are_built_at_once_as_by_inserts() {
         check_entries(&filter, &model);
         assert!(mistakes.iter().all(|&mistake| !filter.contains(mistake)));
         filter.validate().unwrap();
-        // It grows, and repairs.
+        // It still grows and repairs.
         for _ in 0..20_000 {
             let hash = numbers.hash();
             filter.insert(hash).unwrap();
             assert!(filter.contains(hash));
         }
-        // A hash on both lists is named as it is in the whole.
+        // The error names the whole hash that is on both lists.
         let error = shape.build_concurrent_from(&members, &[members[5]]).unwrap_err();
         let BuildError::MistakeIsMember { hash, .. } = error else { panic!("{error}") };
         assert_eq!(hash, members[5]);
         let error = shape.slots(10_000).build_concurrent_from(&members, &[]).unwrap_err();
         assert!(matches!(error, BuildError::Full { .. }), "{error}");
     }
-    let keyed = builder().shards(4).build_keyed_concurrent_from::<u64>([1, 2, 2, 3], [4, 5]);
+    let keyed = builder().shards(4).build_concurrent_keyed_from::<u64>([1, 2, 2, 3], [4, 5]);
     let keyed = keyed.unwrap();
     assert!((1..=3).all(|key| keyed.contains(&key)) && !keyed.contains(&4) && keyed.len() == 3);
-    let error = builder().build_keyed_concurrent_from::<u64>([1, 2], [3, 2]).unwrap_err();
+    let error = builder().build_concurrent_keyed_from::<u64>([1, 2], [3, 2]).unwrap_err();
     assert!(matches!(error, BuildError::MistakeIsMember { position: Some(1), .. }), "{error}");
 }
 
-/// Each of two threads has removed a member from the store, and neither from the filter: to try
-/// again is in vain, however often; to remove what the store knew is not.
+/// Two threads have removed one member each from the store, but not yet from the filter. Listing can
+/// never succeed for either of them, but removing without a list does.
 #[test]
-fn two_that_are_unlisted_to_each_other_are_removed_all_the_same() {
+fn mutually_unlisted_members_can_be_removed() {
     let filter = builder().remainder_bits(6).slots(64).shards(2).build_concurrent().unwrap();
     let [one, other] = [1u128, 2].map(Hash::from_u128);
     filter.insert_each(&[one, other]).unwrap();
     for _ in 0..3 {
         for member in [one, other] {
-            let refused = filter.remove_listed(&claim(&filter, member), &[member], None);
+            let refused = filter.remove(&claim(&filter, member), &[member]);
             assert_eq!(refused, Err(RemoveError::Unlisted { members: 1 }));
         }
     }
-    filter.remove(one).unwrap();
+    filter.remove_trusting(one).unwrap();
     // Now the other is the only one.
-    filter.remove_listed(&claim(&filter, other), &[other], None).unwrap();
+    filter.remove(&claim(&filter, other), &[other]).unwrap();
     assert!(filter.is_empty() && !filter.contains(one) && !filter.contains(other));
 }
 
 #[test]
-fn sizes_are_of_all_shards_together() {
+fn planned_sizes_are_for_all_shards_together() {
     for shards in [1usize, 3, 16] {
         let count = shards.next_power_of_two();
         let filter = builder().memory(1 << 20).shards(shards).build_concurrent().unwrap();
         assert_eq!(filter.parameters().len(), count);
-        assert!(filter.memory_usage() <= 1 << 20 && filter.memory_usage() > 1 << 19);
+        assert!(filter.stats().memory <= 1 << 20 && filter.stats().memory > 1 << 19);
         let filter = builder().slots(10_007).shards(shards).build_concurrent().unwrap();
         let slots: Vec<u64> = filter.parameters().iter().map(|shard| shard.slots).collect();
         assert_eq!(slots.iter().sum::<u64>(), 10_007);
         assert!(slots.iter().max().unwrap() - slots.iter().min().unwrap() <= 1, "none may grow");
-        let statistics = filter.statistics();
-        assert_eq!((statistics.members, statistics.bytes), (0, filter.memory_usage()));
+        assert_eq!(filter.stats().members, 0);
     }
-    // Of one shard, the plan is the plain filter's.
+    // With one shard, the plan equals that of a plain filter.
     let (plain, one) = (builder().capacity(5_000), builder().capacity(5_000).shards(1));
     let one = one.build_concurrent().unwrap();
-    assert_eq!(one.parameters(), [plain.plan().unwrap().parameters]);
+    assert_eq!(one.parameters(), [plain.plan().unwrap().details.parameters]);
     // The rate that was asked for is kept.
     let filter = builder().false_positive_rate(0.01).capacity(50_000).shards(8).build_concurrent();
     let filter = filter.unwrap();
     let mut numbers = Numbers(3);
     filter.insert_each(&(0..50_000).map(|_| numbers.hash()).collect::<Vec<_>>()).unwrap();
-    assert!(filter.statistics().expected_rate <= 0.01);
+    assert!(filter.stats().expected_rate <= 0.01);
     let maybe = (0..100_000).filter(|_| filter.contains(numbers.hash())).count();
     assert!(maybe < 1_150, "{maybe} of 100,000");
-    assert!((filter.load() - filter.statistics().load).abs() < 1e-9 && filter.load() > 0.8);
+    assert!((filter.load() - filter.stats().load).abs() < 1e-9 && filter.load() > 0.8);
 
-    let build = |builder: Builder| builder.build_concurrent().unwrap_err();
-    assert!(matches!(build(builder().slots(9).shards(0)), BuildError::Shards(0)));
-    assert!(matches!(build(builder().slots(9).shards(4097)), BuildError::Shards(4097)));
-    assert!(matches!(build(builder().memory(999).shards(8)), BuildError::Budget(999)));
+    let build = |builder: Builder<QuotientFilter>| builder.build_concurrent().unwrap_err();
+    assert!(matches!(build(builder().slots(9).shards(0)), BuildError::Plan(PlanError::Shards(0))));
+    assert!(matches!(
+        build(builder().slots(9).shards(4097)),
+        BuildError::Plan(PlanError::Shards(4097))
+    ));
+    assert!(matches!(
+        build(builder().memory(999).shards(8)),
+        BuildError::Plan(PlanError::Budget(999))
+    ));
     let crowded = builder().slots(100).adaptations(1_000).shards(4);
-    assert!(matches!(build(crowded), BuildError::Adaptations(1_000)));
-    assert!(matches!(build(builder().shards(4)), BuildError::Size));
+    assert!(matches!(build(crowded), BuildError::Plan(PlanError::Adaptations(1_000))));
+    assert!(matches!(build(builder().shards(4)), BuildError::Plan(PlanError::Size)));
 }
 
 #[test]
-fn keys_and_generic_code_share_a_filter() {
+fn keyed_and_generic_code_use_the_same_filter() {
     fn fill(mut filter: impl Dynamic, hash: Hash) -> usize {
         filter.insert(hash).unwrap();
         filter.len()
@@ -337,7 +348,7 @@ fn keys_and_generic_code_share_a_filter() {
     let _deadline = Deadline::new();
     let secret = Secret::generate().unwrap();
     let keyed =
-        builder().capacity(100).secret(secret.clone()).build_keyed_concurrent::<u64>().unwrap();
+        builder().capacity(100).secret(secret.clone()).build_concurrent_keyed::<u64>().unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let keyed = &keyed;
@@ -352,8 +363,8 @@ fn keys_and_generic_code_share_a_filter() {
     let mut maybe = Vec::new();
     keyed.contains_many(&[0, 13, 99, 101, 103], &mut maybe);
     assert_eq!(maybe, [true; 5]);
-    keyed.remove(&99).unwrap();
+    keyed.remove_trusting(&99).unwrap();
     let Answer::Maybe(claim) = keyed.check(&0) else { panic!("it is a member") };
-    keyed.remove_listed(&claim, &[keyed.hash(&0).into()], None).unwrap();
+    keyed.remove(&claim, &[keyed.hash(&0)]).unwrap();
     assert!(!keyed.contains(&0) && !keyed.contains(&99) && keyed.len() == 11);
 }

@@ -1,16 +1,20 @@
-//! Where counts, values, limits and sizes end.
+//! Limits of counts, values and sizes.
 
+use twiceshy::Listing;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, KeyedHasher,
-    Member, MergeError, RemoveError, Secret, Snapshot, ValueError,
+    Answer, Claim, Hash, Member, QuotientFilter, Secret, Snapshot,
+    error::{AdaptError, BuildError, InsertError, RemoveError},
+    hash::KeyedHasher,
+    quotient::{MergeError, ValueError},
 };
 
-/// 16 slots of 8 bits: the first digit is the quotient, then two a digit.
+/// Returns a hash for 16 slots of 8 bits. The first hexadecimal digit is the quotient; then two form
+/// one digit of the filter.
 fn hash(digits: u64) -> Hash {
     Hash::from_u128(u128::from(digits) << 92)
 }
 
-/// They share quotient and remainder.
+/// These have the same quotient and remainder.
 const A: u64 = 0x3_aa_10_00_00;
 const B: u64 = 0x3_aa_20_00_00;
 const MISTAKE: u64 = 0x3_aa_11_00_00;
@@ -22,16 +26,16 @@ fn hashes(seed: u8, count: u64) -> Vec<Hash> {
     (0..count).map(|key| hasher.hash(&key)).collect()
 }
 
-fn claim(filter: &AdaptiveQuotientFilter, query: Hash) -> Claim {
+fn claim(filter: &QuotientFilter, query: Hash) -> Claim {
     match filter.check(query) {
         Answer::Maybe(claim) => claim,
         Answer::Absent => panic!("{query:?} is absent"),
     }
 }
 
-/// Repairs all mistakes among some queries. Returns these.
+/// Repairs all mistakes among some queries, and returns them.
 fn repair(
-    filter: &mut AdaptiveQuotientFilter,
+    filter: &mut QuotientFilter,
     members: &[Hash],
     queries: impl IntoIterator<Item = Hash>,
 ) -> Vec<Hash> {
@@ -49,8 +53,8 @@ fn repair(
 }
 
 #[test]
-fn fingerprints_are_not_shortened_to_one_that_can_not_be_counted() {
-    let mut filter = AdaptiveQuotientFilter::builder().slots(64).remainder_bits(6).build().unwrap();
+fn fingerprints_are_not_merged_if_counts_overflow() {
+    let mut filter = QuotientFilter::builder().slots(64).remainder_bits(6).build().unwrap();
     let [a, b, mistake] = [A, B, MISTAKE].map(hash);
     let members = |of_a, of_b| [Member { hash: a, count: of_a }, Member { hash: b, count: of_b }];
     filter.insert_times(a, MOST - 1).unwrap();
@@ -60,31 +64,29 @@ fn fingerprints_are_not_shortened_to_one_that_can_not_be_counted() {
 
     let before: Vec<_> = filter.iter().collect();
     let listed = claim(&filter, b);
-    let refused = filter.remove_listed(&listed, &members(MOST - 1, 3), Some(&[]));
+    let refused = filter.remove(&listed, Listing::new(&members(MOST - 1, 3)).with_mistakes(&[]));
     assert_eq!(refused, Err(RemoveError::Uncountable));
     assert!(filter.iter().eq(before));
-    filter.remove_listed(&listed, &members(MOST - 1, 3), None).unwrap();
+    filter.remove(&listed, &members(MOST - 1, 3)).unwrap();
     assert_eq!((filter.count(a), filter.count(b)), (MOST - 1, 2));
-    filter.remove_listed(&claim(&filter, b), &members(MOST - 1, 2), Some(&[])).unwrap();
+    filter
+        .remove(&claim(&filter, b), Listing::new(&members(MOST - 1, 2)).with_mistakes(&[]))
+        .unwrap();
     assert_eq!((filter.count(a), filter.len() as u64), (MOST, MOST));
     filter.validate().unwrap();
 }
 
 #[test]
-fn a_rebuilt_filter_has_room_for_every_value() {
-    let mut filter = AdaptiveQuotientFilter::builder()
-        .slots(64)
-        .remainder_bits(6)
-        .value_bits(8)
-        .build()
-        .unwrap();
+fn rebuilt_filter_has_room_for_every_value() {
+    let mut filter =
+        QuotientFilter::builder().slots(64).remainder_bits(6).value_bits(8).build().unwrap();
     let a = hash(A);
     filter.insert(a).unwrap();
     filter.set_value(a, 7).unwrap();
     let rebuilt = |bits: u32| {
         let mut parameters = filter.parameters();
         parameters.value_bits = bits;
-        AdaptiveQuotientFilter::rebuilt(parameters, &[&filter], [a], [])
+        QuotientFilter::rebuilt(parameters, &[&filter], [a], [])
     };
     for bits in 3..=16 {
         let rebuilt = rebuilt(bits).unwrap();
@@ -98,17 +100,17 @@ fn a_rebuilt_filter_has_room_for_every_value() {
 }
 
 #[test]
-fn a_restored_filter_that_is_too_full_to_grow_takes_many_back() {
+fn failed_insert_many_is_undone_in_restored_full_filter() {
     let member = |index: u128| Hash::from_u128(index << 123);
     let mut filter =
-        AdaptiveQuotientFilter::builder().slots(16).remainder_bits(1).grow_at(0.5).build().unwrap();
+        QuotientFilter::builder().slots(16).remainder_bits(1).grow_at(0.5).build().unwrap();
     (0..13).for_each(|index| filter.insert(member(2 * index)).unwrap());
-    filter.bury(member(0)).unwrap();
+    filter.remove_trusting_keeping_repairs(member(0)).unwrap();
     let mut snapshot = Vec::new();
     filter.write_to(&mut snapshot).unwrap();
-    let mut restored = AdaptiveQuotientFilter::read_from(&snapshot[..]).unwrap();
+    let mut restored = QuotientFilter::read_from(&snapshot[..]).unwrap();
 
-    // The first takes the tombstone's place, and leaves it when there is no room for all.
+    // The first replaces the tombstone, and is undone when there is no room for all.
     let many: Vec<Hash> = (0..32).map(member).collect();
     assert!(matches!(restored.insert_many(&many), Err(InsertError::Full { .. })));
     assert!(restored.iter().eq(filter.iter()));
@@ -116,11 +118,10 @@ fn a_restored_filter_that_is_too_full_to_grow_takes_many_back() {
 }
 
 #[test]
-fn repairs_are_kept_without_a_list_where_intervals_are_halved_and_with_one_everywhere() {
+fn resizing_keeps_repairs_with_a_list_and_doubling_without() {
     let mut members = hashes(5, 3000);
     members.sort_unstable();
-    let mut filter =
-        AdaptiveQuotientFilter::builder().slots(4000).remainder_bits(4).build().unwrap();
+    let mut filter = QuotientFilter::builder().slots(4000).remainder_bits(4).build().unwrap();
     filter.insert_many(&members).unwrap();
     let mut repaired = repair(&mut filter, &members, hashes(6, 3000));
     assert!(repaired.len() > 100);
@@ -136,10 +137,10 @@ fn repairs_are_kept_without_a_list_where_intervals_are_halved_and_with_one_every
     }
 }
 
-/// Filters of one size, some doubled, with values of different widths, counts, repairs and
-/// tombstones.
+/// Merges filters of one size, some of them doubled, with values of different widths, counts, repairs
+/// and tombstones.
 #[test]
-fn many_filters_of_all_sizes_are_merged() {
+fn merging_random_filters_keeps_members_and_repairs() {
     let (mut merges, mut refused) = (0, 0);
     for seed in 0..60u8 {
         let slots = [1, 3, 16, 50, 64][usize::from(seed) % 5];
@@ -147,12 +148,12 @@ fn many_filters_of_all_sizes_are_merged() {
         let mut filters = Vec::new();
         let mut queries = hashes(seed, 300);
         for index in 0..3 + seed % 3 {
-            let builder = AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(bits);
+            let builder = QuotientFilter::builder().slots(slots).remainder_bits(bits);
             let mut filter = builder.value_bits(u32::from(index) * 3 % 17).build().unwrap();
             for _ in 0..(seed / 3 + index) % 4 {
                 filter = filter.doubled().unwrap();
             }
-            // Some of them near others' members.
+            // Some are close to the members of other filters.
             let near = |(at, &hash): (usize, &Hash)| match at % 3 {
                 0 => Hash::from_u128(hash.as_u128() ^ 1 << (at % 100)),
                 _ => hash,
@@ -181,17 +182,17 @@ fn many_filters_of_all_sizes_are_merged() {
                     .copied()
                     .filter(|member| claim.suspects().contains(&member.hash))
                     .collect();
-                // Where they share a fingerprint, the counts are wrong, and it is refused.
+                // If they share a fingerprint, the counts are wrong and the merge is refused.
                 let _ = filter.adapt(&claim, &suspects);
             }
             for &member in members.iter().step_by(3) {
-                let _ = filter.bury(member);
+                let _ = filter.remove_trusting_keeping_repairs(member);
             }
             filter.validate().unwrap();
             filters.push(filter);
         }
-        let filters: Vec<&AdaptiveQuotientFilter> = filters.iter().collect();
-        match AdaptiveQuotientFilter::merged(&filters) {
+        let filters: Vec<&QuotientFilter> = filters.iter().collect();
+        match QuotientFilter::merged(&filters) {
             Ok(merged) => {
                 merges += 1;
                 merged.validate().unwrap();
@@ -213,91 +214,89 @@ fn many_filters_of_all_sizes_are_merged() {
 }
 
 #[test]
-fn who_is_buried_is_absent_for_every_operation() {
-    let mut filter = AdaptiveQuotientFilter::builder()
-        .slots(16)
-        .remainder_bits(8)
-        .value_bits(3)
-        .build()
-        .unwrap();
+fn buried_member_is_absent_for_every_operation() {
+    let mut filter =
+        QuotientFilter::builder().slots(16).remainder_bits(8).value_bits(3).build().unwrap();
     let [a, b] = [A, B].map(hash);
     filter.insert(a).unwrap();
     filter.set_value(a, 5).unwrap();
-    filter.bury(a).unwrap();
+    filter.remove_trusting_keeping_repairs(a).unwrap();
     for key in [a, b] {
-        assert_eq!(filter.remove(key), Err(RemoveError::Absent));
-        assert_eq!(filter.bury(key), Err(RemoveError::Absent));
+        assert_eq!(filter.remove_trusting(key), Err(RemoveError::Absent));
+        assert_eq!(filter.remove_trusting_keeping_repairs(key), Err(RemoveError::Absent));
         assert_eq!(filter.set_value(key, 1), Err(ValueError::Absent));
         assert_eq!((filter.count(key), filter.value(key)), (0, None));
         assert!(!filter.check(key).is_maybe());
     }
-    assert_eq!((filter.len(), filter.statistics().fingerprints), (0, 1));
+    assert_eq!((filter.len(), filter.details().fingerprints), (0, 1));
     filter.validate().unwrap();
 }
 
 #[test]
-fn whatever_changes_members_makes_claims_stale() {
+fn changes_of_members_make_claims_stale() {
     let [a, b, mistake] = [A, B, MISTAKE].map(hash);
-    let changes: [fn(&mut AdaptiveQuotientFilter, Hash); 7] = [
+    let changes: [fn(&mut QuotientFilter, Hash); 7] = [
         |filter, hash| filter.insert(hash).unwrap(),
         |filter, hash| filter.insert_times(hash, 3).unwrap(),
         |filter, hash| filter.insert_many(&[hash]).unwrap(),
-        |filter, hash| filter.remove(hash).unwrap(),
-        |filter, hash| filter.bury(hash).unwrap(),
+        |filter, hash| filter.remove_trusting(hash).unwrap(),
+        |filter, hash| filter.remove_trusting_keeping_repairs(hash).unwrap(),
         |filter, hash| {
             let listed = [A, B].map(self::hash);
-            filter.remove_listed(&claim(filter, hash), &listed, None).unwrap();
+            filter.remove(&claim(filter, hash), &listed).unwrap();
         },
         |filter, hash| {
             let listed = [A, B].map(self::hash);
-            filter.bury_listed(&claim(filter, hash), &listed).unwrap();
+            filter.remove_keeping_repairs(&claim(filter, hash), &listed).unwrap();
         },
     ];
     for change in changes {
-        let mut filter =
-            AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
+        let mut filter = QuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
         filter.insert_many(&[a, b]).unwrap();
         let stale = claim(&filter, mistake);
         change(&mut filter, b);
         let before: Vec<_> = filter.iter().collect();
-        // Both lists fit, before the change or after it, and neither is taken.
+        // The lists match the filter before and after the change, but both are refused.
         assert_eq!(filter.adapt(&stale, &[a, b]), Err(AdaptError::Stale));
-        assert_eq!(filter.adapt_dropping_ghosts(&stale, &[a]), Err(AdaptError::Stale));
-        assert_eq!(filter.remove_listed(&stale, &[a], None), Err(RemoveError::Stale));
-        assert_eq!(filter.bury_listed(&stale, &[a]), Err(RemoveError::Stale));
+        assert_eq!(
+            filter.adapt(&stale, Listing::new(&[a]).dropping_ghosts()),
+            Err(AdaptError::Stale)
+        );
+        assert_eq!(filter.remove(&stale, &[a]), Err(RemoveError::Stale));
+        assert_eq!(filter.remove_keeping_repairs(&stale, &[a]), Err(RemoveError::Stale));
         assert!(filter.iter().eq(before));
     }
 }
 
 #[test]
-fn who_is_listed_no_times_is_no_member() {
-    let mut filter = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
+fn member_with_count_0_is_not_a_member() {
+    let mut filter = QuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
     let [a, mistake] = [A, MISTAKE].map(hash);
     filter.insert(a).unwrap();
     let listed = [Member { hash: a, count: 1 }, Member { hash: mistake, count: 0 }];
     let made = claim(&filter, mistake);
-    assert_eq!(filter.remove_listed(&made, &listed, None), Err(RemoveError::Absent));
-    assert_eq!(filter.bury_listed(&made, &listed), Err(RemoveError::Absent));
+    assert_eq!(filter.remove(&made, &listed), Err(RemoveError::Absent));
+    assert_eq!(filter.remove_keeping_repairs(&made, &listed), Err(RemoveError::Absent));
     assert_eq!(filter.adapt(&made, &listed).unwrap().lengthened, 1);
     assert!(filter.contains(a) && !filter.contains(mistake));
 
-    let built = AdaptiveQuotientFilter::from_sorted(filter.parameters(), listed, [mistake]);
+    let built = QuotientFilter::from_sorted(filter.parameters(), listed, [mistake]);
     assert!(built.unwrap().iter().eq(filter.iter()));
     let uncountable = [Member { hash: a, count: MOST + 1 }];
-    let refused = AdaptiveQuotientFilter::from_sorted(filter.parameters(), uncountable, []);
+    let refused = QuotientFilter::from_sorted(filter.parameters(), uncountable, []);
     assert!(matches!(refused, Err(BuildError::Uncountable)));
     for count in [MOST / 2 + 1, 1 << 63] {
         let together = [a, hash(B)].map(|hash| Member { hash, count });
-        let refused = AdaptiveQuotientFilter::from_sorted(filter.parameters(), together, []);
+        let refused = QuotientFilter::from_sorted(filter.parameters(), together, []);
         assert!(matches!(refused, Err(BuildError::Uncountable)));
     }
 }
 
 #[test]
-fn a_merged_filter_has_the_widest_values_and_all_adaptations() {
+fn merged_filter_has_the_widest_values_and_all_adaptations() {
     let [a, b, mistake] = [A, 0x7_00_00_00_00, MISTAKE].map(hash);
     let filter = |value_bits, member, value| {
-        let builder = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8);
+        let builder = QuotientFilter::builder().slots(16).remainder_bits(8);
         let mut filter = builder.value_bits(value_bits).build().unwrap();
         filter.insert(member).unwrap();
         filter.set_value(member, value).unwrap();
@@ -306,35 +305,35 @@ fn a_merged_filter_has_the_widest_values_and_all_adaptations() {
     let (mut narrow, wide) = (filter(2, a, 3), filter(9, b, 300));
     narrow.adapt(&claim(&narrow, mistake), &[a]).unwrap();
     for filters in [[&narrow, &wide], [&wide, &narrow]] {
-        let merged = AdaptiveQuotientFilter::merged(&filters).unwrap();
+        let merged = QuotientFilter::merged(&filters).unwrap();
         assert_eq!(merged.parameters().value_bits, 9);
         assert_eq!((merged.value(a), merged.value(b)), (Some(3), Some(300)));
-        assert_eq!(merged.statistics().adaptations, 1);
+        assert_eq!(merged.stats().repairs, 1);
         merged.validate().unwrap();
     }
-    // Counted together, they may be too many.
+    // The sum of the counts may be too large.
     let mut many = [filter(2, a, 3), filter(2, a, 1)];
     for filter in &mut many {
         filter.insert_times(a, MOST / 2 - 1).unwrap();
     }
-    let merged = AdaptiveQuotientFilter::merged(&[&many[0], &many[1]]).unwrap();
+    let merged = QuotientFilter::merged(&[&many[0], &many[1]]).unwrap();
     assert_eq!((merged.count(a), merged.value(a)), (MOST, Some(3)));
     many[1].insert(a).unwrap();
-    let refused = AdaptiveQuotientFilter::merged(&[&many[0], &many[1]]);
+    let refused = QuotientFilter::merged(&[&many[0], &many[1]]);
     assert!(matches!(refused, Err(MergeError::Build(BuildError::Uncountable))));
 }
 
 #[test]
-fn a_resized_filter_still_grows_and_counts_its_adaptations() {
+fn resized_filter_still_grows_and_keeps_its_counts() {
     let mut filter =
-        AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).grow_at(0.5).build().unwrap();
+        QuotientFilter::builder().slots(16).remainder_bits(8).grow_at(0.5).build().unwrap();
     let (a, mistake) = (hash(A), hash(MISTAKE));
     filter.insert(a).unwrap();
     filter.adapt(&claim(&filter, mistake), &[a]).unwrap();
     let mut resized = filter.resized(20, [a], []).unwrap();
-    assert_eq!(resized.statistics().adaptations, 1);
+    assert_eq!(resized.stats().repairs, 1);
     let doubled = filter.doubled().unwrap();
-    assert_eq!(doubled.statistics().adaptations, 1);
+    assert_eq!(doubled.stats().repairs, 1);
     for member in hashes(8, 15) {
         resized.insert(member).unwrap();
     }
@@ -342,21 +341,21 @@ fn a_resized_filter_still_grows_and_counts_its_adaptations() {
 }
 
 #[test]
-fn sizes_that_are_not_doubled_are_not_merged() {
-    let build = |slots| AdaptiveQuotientFilter::builder().slots(slots).build().unwrap();
+fn sizes_that_differ_by_no_power_of_two_are_not_merged() {
+    let build = |slots| QuotientFilter::builder().slots(slots).build().unwrap();
     for (small, large) in [(100, 101), (100, 150), (100, 250), (100, 300), (100, 499), (64, 96)] {
         for (one, other) in [(small, large), (large, small)] {
-            let merged = AdaptiveQuotientFilter::merged(&[&build(one), &build(other)]);
+            let merged = QuotientFilter::merged(&[&build(one), &build(other)]);
             assert!(matches!(merged, Err(MergeError::Sizes(..))), "{one} and {other}");
         }
     }
 }
 
 #[test]
-fn a_rebuilt_filter_takes_the_largest_value_and_nothing_of_a_tombstone() {
+fn rebuilt_filter_takes_largest_value_and_ignores_tombstones() {
     let [a, mistake] = [A, MISTAKE].map(hash);
     let filter = |value| {
-        let builder = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8);
+        let builder = QuotientFilter::builder().slots(16).remainder_bits(8);
         let mut filter = builder.value_bits(3).build().unwrap();
         filter.insert(a).unwrap();
         filter.adapt(&claim(&filter, mistake), &[a]).unwrap();
@@ -365,47 +364,46 @@ fn a_rebuilt_filter_takes_the_largest_value_and_nothing_of_a_tombstone() {
     };
     let (small, large) = (filter(3), filter(5));
     for sources in [[&small, &large], [&large, &small]] {
-        let rebuilt =
-            AdaptiveQuotientFilter::rebuilt(small.parameters(), &sources, [a, a], []).unwrap();
+        let rebuilt = QuotientFilter::rebuilt(small.parameters(), &sources, [a, a], []).unwrap();
         assert_eq!((rebuilt.value(a), rebuilt.count(a)), (Some(5), 2));
         assert!(!rebuilt.contains(mistake));
     }
     let mut buried = filter(7);
-    buried.bury(a).unwrap();
+    buried.remove_trusting_keeping_repairs(a).unwrap();
     let rebuilt = buried.resized(16, [a], []).unwrap();
     let entry = rebuilt.iter().next().unwrap();
     assert_eq!((entry.fingerprint.bits(), entry.count, entry.value), (8, 1, 0));
 }
 
 #[test]
-fn a_member_that_a_source_does_not_hold_passes_over_none_of_its_entries() {
-    let builder = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8);
+fn member_missing_in_a_source_skips_no_entries() {
+    let builder = QuotientFilter::builder().slots(16).remainder_bits(8);
     let mut filter = builder.value_bits(3).build().unwrap();
     let [newcomer, b, mistake] = [A, B, 0x3_aa_21_00_00].map(hash);
     filter.insert(b).unwrap();
     filter.adapt(&claim(&filter, mistake), &[b]).unwrap();
     filter.set_value(b, 6).unwrap();
-    // They share quotient and remainder, and the newcomer comes first.
+    // They have the same quotient and remainder, and the new member comes first.
     let rebuilt = filter.resized(16, [newcomer, b], []).unwrap();
     assert_eq!((rebuilt.value(newcomer), rebuilt.value(b)), (Some(0), Some(6)));
     assert!(!rebuilt.contains(mistake));
 }
 
 #[test]
-fn a_filter_grows_for_a_value_and_for_a_tombstone() {
+fn filter_grows_for_a_value_and_for_a_tombstone() {
     let members: Vec<Hash> = (0..8).map(|index| Hash::from_u128(index << 124)).collect();
-    let builder = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).value_bits(3);
+    let builder = QuotientFilter::builder().slots(16).remainder_bits(8).value_bits(3);
     let mut filter = builder.grow_at(0.5).build().unwrap();
     filter.insert_many(&members).unwrap();
     assert_eq!(filter.parameters().slots, 16);
     let mut valued = filter.clone();
     assert_eq!(valued.set_value(members[0], 7), Ok(0));
     let mut buried = filter.clone();
-    buried.bury(members[0]).unwrap();
+    buried.remove_trusting_keeping_repairs(members[0]).unwrap();
     // Here the claim is another table's: the caller has to ask again.
     let listed = claim(&filter, members[0]);
-    assert_eq!(filter.bury_listed(&listed, &members[..1]), Err(RemoveError::Stale));
-    filter.bury_listed(&claim(&filter, members[0]), &members[..1]).unwrap();
+    assert_eq!(filter.remove_keeping_repairs(&listed, &members[..1]), Err(RemoveError::Stale));
+    filter.remove_keeping_repairs(&claim(&filter, members[0]), &members[..1]).unwrap();
     assert!(filter.iter().eq(buried.iter()));
     for grown in [&valued, &buried, &filter] {
         assert_eq!(grown.parameters().slots, 32);
@@ -415,19 +413,19 @@ fn a_filter_grows_for_a_value_and_for_a_tombstone() {
 }
 
 #[test]
-fn a_listed_member_that_nothing_covers_is_one_too_many() {
+fn listed_member_without_fingerprint_is_surplus() {
     let [before, member, behind, mistake, query] =
         [A, B, 0x3_aa_30_00_00, 0x3_aa_21_00_00, 0x3_aa_20_01_00].map(hash);
-    let mut filter = AdaptiveQuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
+    let mut filter = QuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
     filter.insert(member).unwrap();
     filter.adapt(&claim(&filter, mistake), &[member]).unwrap();
     for surplus in [before, behind] {
         let (made, listed) = (claim(&filter, query), [member, surplus]);
         let refused = filter.adapt(&made, &listed);
         assert_eq!(refused, Err(AdaptError::Surplus { members: 1 }));
-        let refused = filter.adapt_dropping_ghosts(&made, &listed);
+        let refused = filter.adapt(&made, Listing::new(&listed).dropping_ghosts());
         assert_eq!(refused, Err(AdaptError::Surplus { members: 1 }));
-        let refused = filter.remove_listed(&claim(&filter, member), &listed, None);
+        let refused = filter.remove(&claim(&filter, member), &listed);
         assert_eq!(refused, Err(RemoveError::Surplus { members: 1 }));
     }
     filter.adapt(&claim(&filter, query), &[member]).unwrap();

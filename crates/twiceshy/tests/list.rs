@@ -1,26 +1,25 @@
-//! Yes/no lists that change: no listed key is ever answered wrongly, and unlisted ones are "yes" no
-//! more often than was asked for.
+//! Yes/no lists that change: answers for listed keys are exact, and the rate holds for unlisted keys.
 
 use proptest::prelude::*;
 use twiceshy::{
-    AdaptiveQuotientFilter, BuildError, Hash, Keyed, KeyedHasher, ListError, Secret, YesNoList,
-    YesNoListBuilder, YesNoPlan,
+    Hash, Keyed, QuotientFilter, Secret, YesNoList, builder::Builder, error::PlanError,
+    hash::KeyedHasher, list::ListError,
 };
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn no_listed_key_is_ever_wrong(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+fn answers_for_listed_keys_are_exact(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
         twiceshy_model::list::drive(&bytes);
     }
 }
 
-fn numbered(builder: &YesNoListBuilder) -> Keyed<u64, YesNoList> {
+fn numbered(builder: &Builder<YesNoList>) -> Keyed<u64, YesNoList> {
     builder.clone().secret(Secret::from_bytes([9; 16])).build_keyed().unwrap()
 }
 
-/// With as many unlisted keys as are asked for, chance gives no more than five standard deviations.
+/// Asserts that the number of wrong answers exceeds its mean by at most five standard deviations.
 fn assert_rate(list: &Keyed<u64, YesNoList>, rate: f64, what: &str) {
     const ASKED: u64 = 200_000;
     let keys: Vec<u64> = (1 << 40..(1 << 40) + ASKED).collect();
@@ -29,12 +28,12 @@ fn assert_rate(list: &Keyed<u64, YesNoList>, rate: f64, what: &str) {
     let wrong = answers.iter().filter(|&&answer| answer).count() as f64;
     let mean = rate * ASKED as f64;
     assert!(wrong <= mean + 5.0 * mean.sqrt() + 1.0, "{wrong} of {ASKED} at {rate}, {what}");
-    assert!(list.filter().statistics().expected_rate <= rate);
+    assert!(list.filter().stats().expected_rate <= rate);
 }
 
 #[test]
-fn unlisted_keys_are_seldom_yes_however_many_are_listed() {
-    // Rates between powers of two, too.
+fn rate_holds_however_many_keys_are_listed() {
+    // Includes rates between powers of two.
     for rate in [0.3, 0.02, 1.0 / 256.0, 0.0015] {
         let mut list = numbered(&YesNoList::builder().false_positive_rate(rate));
         for step in [300, 3_000, 12_000] {
@@ -52,27 +51,27 @@ fn unlisted_keys_are_seldom_yes_however_many_are_listed() {
 }
 
 #[test]
-fn what_is_removed_gives_its_room_back() {
+fn removing_keys_frees_space() {
     let mut list = numbered(&YesNoList::builder().false_positive_rate(0.1));
-    let empty = list.filter().statistics();
+    let empty = list.filter().details();
     (0..20_000).for_each(|key| assert!(list.add_yes(&key).unwrap()));
     (0..20_000).for_each(|key| assert!(list.add_no(&(1 << 30 | key)).unwrap()));
-    let full = list.filter().statistics();
-    assert!(full.repairs > 100 && full.extension_slots > 100, "{full:?}");
+    let full = list.filter().details();
+    assert!(list.stats().repairs > 100 && full.extension_slots > 100, "{full:?}");
     // A no key that goes gives the extensions back that it needed.
     (0..20_000).for_each(|key| assert!(list.remove_no(&(1 << 30 | key))));
-    let yes_only = list.filter().statistics();
+    let yes_only = list.filter().details();
     list.filter().validate().unwrap();
     assert!(yes_only.extension_slots < full.extension_slots, "{yes_only:?} of {full:?}");
     assert!(yes_only.list_bytes < full.list_bytes * 6 / 10);
     (0..20_000).for_each(|key| assert!(list.remove_yes(&key)));
-    let emptied = list.filter().statistics();
+    let emptied = list.filter().details();
     assert!(emptied.filter_bytes < 2 * empty.filter_bytes, "{emptied:?} from {empty:?}");
     assert_eq!(emptied.list_bytes, empty.list_bytes);
 }
 
 #[test]
-fn a_key_is_on_one_list_at_most_and_errors_say_so() {
+fn adding_a_key_to_both_lists_is_refused() {
     let mut list = numbered(&YesNoList::builder());
     assert!(list.add_yes(&1).unwrap() && list.add_no(&2).unwrap());
     assert!(!list.add_yes(&1).unwrap() && !list.add_no(&2).unwrap());
@@ -90,32 +89,32 @@ fn a_key_is_on_one_list_at_most_and_errors_say_so() {
 }
 
 #[test]
-fn room_is_planned_for_what_is_announced() {
+fn announced_capacity_needs_no_rebuild() {
     let builder = YesNoList::builder().false_positive_rate(0.01);
-    let planned = builder.clone().yes_capacity(5_000).no_capacity(50_000);
+    let planned = builder.clone().capacity(5_000).no_capacity(50_000);
     let mut list = numbered(&planned);
     (0..4_900).for_each(|key| assert!(list.add_yes(&key).unwrap()));
     (0..49_000).for_each(|key| assert!(list.add_no(&(1 << 30 | key)).unwrap()));
-    assert_eq!(list.filter().statistics().rebuilds, 0);
+    assert_eq!(list.filter().details().rebuilds, 0);
     assert!(builder.clone().false_positive_rate(0.0).build().is_err());
-    assert!(builder.yes_capacity(usize::MAX).build().is_err());
+    assert!(builder.capacity(usize::MAX).build().is_err());
 }
 
 #[test]
-fn memory_is_told_apart() {
+fn memory_of_filter_and_lists_is_separate() {
     let mut list = numbered(&YesNoList::builder());
     (0..10_000).for_each(|key| assert!(list.add_yes(&key).unwrap()));
     (0..30_000).for_each(|key| assert!(list.add_no(&(1 << 30 | key)).unwrap()));
-    let statistics = list.filter().statistics();
-    assert_eq!((statistics.yes, statistics.no), (10_000, 30_000));
-    assert_eq!(statistics.filter_bytes, list.filter().filter().memory_usage());
-    assert!(statistics.list_bytes < 19 * 40_000, "{statistics:?}");
-    assert!(list.filter().memory_usage() >= statistics.filter_bytes + statistics.list_bytes);
+    let details = list.filter().details();
+    assert_eq!((list.stats().members, details.no), (10_000, 30_000));
+    assert_eq!(details.filter_bytes, list.filter().filter().stats().memory);
+    assert!(details.list_bytes < 19 * 40_000, "{details:?}");
+    assert!(list.filter().stats().memory >= details.filter_bytes + details.list_bytes);
 }
 
-/// What is planned is what it takes, within the chance of hashes that are spread at random.
+/// Actual sizes match the plan, within the random variation of hashes.
 #[test]
-fn plans_are_kept() {
+fn sizes_match_the_plan() {
     let hasher = KeyedHasher::new(&Secret::from_bytes([9; 16]));
     for (yes, no, rate) in [
         (20_000, 100, 0.01),
@@ -130,28 +129,29 @@ fn plans_are_kept() {
             hashes
         };
         let (members, mistakes) = (hashes(0..yes), hashes(yes..yes + no));
-        let plan = YesNoPlan::new(yes, no, rate).unwrap();
-        let filter = AdaptiveQuotientFilter::builder()
+        let builder = YesNoList::builder().false_positive_rate(rate);
+        let plan = builder.clone().capacity(yes).no_capacity(no).plan().unwrap();
+        let filter = QuotientFilter::builder()
             .slots(plan.slots)
             .remainder_bits(plan.remainder_bits)
             .build_sorted(|| members.iter().copied(), || mistakes.iter().copied())
             .unwrap();
         let counted = filter.iter().filter(|entry| entry.count > 1).count();
-        let used = (filter.statistics().extension_slots as usize - counted) as f64;
-        let planned = plan.extension_slots as f64;
+        let used = (filter.details().extension_slots as usize - counted) as f64;
+        let planned = plan.details.extension_slots as f64;
         assert!((used - planned).abs() < 5.0 + 5.0 * planned.sqrt(), "{used} for {plan:?}");
-        assert!(plan.rate <= rate && filter.statistics().expected_rate <= 1.01 * rate, "{plan:?}");
-        assert_eq!(filter.memory_usage(), plan.bytes);
+        let is_kept = filter.stats().expected_rate <= 1.01 * rate;
+        assert!(plan.expected_rate <= rate && is_kept, "{plan:?}");
+        assert_eq!(filter.stats().memory, plan.bytes);
         // Narrow slots take no less.
-        assert!(plan.bytes < plan.tagged_bytes + u64::from(no == 0));
+        assert!(plan.bytes < plan.details.tagged_bytes + u64::from(no == 0));
         // And the lists, which keep some slots free, take no more than a few more.
-        let builder = YesNoList::builder().false_positive_rate(rate);
         let list = builder.build_from(members, mistakes).unwrap();
-        assert!(list.statistics().filter_bytes <= plan.bytes + plan.bytes / 16 + 256, "{plan:?}");
+        assert!(list.details().filter_bytes <= plan.bytes + plan.bytes / 16 + 256, "{plan:?}");
     }
 }
 
-/// Each pair needs all bits of its hashes, and all of them share a run.
+/// Each pair needs all bits of its hashes, and all pairs are in one run.
 #[test]
 fn adjacent_pairs_are_refused_with_a_clear_error() {
     let mut list = YesNoList::builder().build().unwrap();
@@ -165,14 +165,17 @@ fn adjacent_pairs_are_refused_with_a_clear_error() {
         list.validate().unwrap();
         added.err()
     });
-    assert!(matches!(refused, Some(ListError::Build(BuildError::Uneven))), "{refused:?}");
+    assert!(matches!(refused, Some(ListError::Uneven)), "{refused:?}");
     assert!(list.yes_len() > 20, "{}", list.yes_len());
 }
 
 #[test]
 fn impossible_rates_are_refused() {
     for rate in [0.0, 1.0, -0.5, 1e-30, f64::NAN] {
-        assert!(matches!(YesNoPlan::new(10, 10, rate), Err(BuildError::Rate(_))));
+        let plan = YesNoList::builder().false_positive_rate(rate).plan();
+        assert!(matches!(plan, Err(PlanError::Rate { .. })));
     }
-    assert!(YesNoPlan::new(0, 0, 0.5).is_ok() && YesNoPlan::new(0, 1000, 0.5).is_ok());
+    let poor = YesNoList::builder().false_positive_rate(0.5).capacity(0);
+    assert!(poor.clone().no_capacity(0).plan().is_ok());
+    assert!(poor.no_capacity(1000).plan().is_ok());
 }

@@ -1,18 +1,19 @@
-//! Lists that are asked for hosts and URLs.
+//! Lists that match hosts and URLs.
 
 #[path = "matching/keys.rs"]
 mod keys;
 
 use std::path::PathBuf;
+use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
-    BuildError, Keyed, KeyedSnapshot, Matching, MatchingFilter, SecretMode, SnapshotError,
-    YesNoFilter,
+    Keyed, Matching, MatchingFilter, SecretMode, YesNoFilter, list::ListError,
+    snapshot::SnapshotError,
 };
 
-/// So low that no other key is answered yes by chance.
+/// So low that no unlisted key is answered yes by chance.
 const RATE: f64 = 1e-9;
 
-fn built(matching: Matching, yes: &[&str], no: &[&str]) -> Result<MatchingFilter, BuildError> {
+fn built(matching: Matching, yes: &[&str], no: &[&str]) -> Result<MatchingFilter, ListError> {
     YesNoFilter::builder().false_positive_rate(RATE).matching(matching).build(yes, no)
 }
 
@@ -27,7 +28,7 @@ fn assert_answers(list: &MatchingFilter, lines: &[(&str, bool)]) {
 }
 
 #[test]
-fn hosts_and_urls_stand_for_everything_below_them() {
+fn hosts_and_urls_match_everything_below_them() {
     let yes = ["# hosts", "Evil.example", "", "ads.good.example", "http://mixed.example/bad/"];
     let no = ["https://www.good.example"];
     let hosts = built(Matching::Host, &yes, &no).unwrap();
@@ -68,13 +69,13 @@ fn internationalised_names_match_either_form() {
 }
 
 #[test]
-fn a_line_on_both_lists_is_named() {
+fn line_on_both_lists_is_refused_with_its_position() {
     let error = built(
         Matching::Host,
         &["# comment", "evil.example", "bücher.example"],
         &["good.example", "", "http://www.xn--bcher-kva.example/"],
     );
-    assert!(matches!(error, Err(BuildError::OnBothLists { yes: 2, no: 2, .. })), "{error:?}");
+    assert!(matches!(error, Err(ListError::OnBothLists { yes: 2, no: 2, .. })), "{error:?}");
 }
 
 #[test]
@@ -94,12 +95,12 @@ fn fixture(name: &str) -> MatchingFilter {
     MatchingFilter::open(path).unwrap()
 }
 
-/// Lists by a version that made no ASCII form of names, from these lines: `Evil.example`,
+/// Lists of a version that did not convert names to ASCII, from these lines: `Evil.example`,
 /// `https://user@ads.good.example:8443/x`, `*.wild.example.`, `[2001:0DB8::1]:443`, `0x7f.1`,
 /// `bücher.example`, `xn--caf-dma.example`, `mixed.example/a b/`, `mixed.example/x/../y` and
 /// `mixed.example?q`. The no list has `https://www.good.example/` and `news.example/a`.
 #[test]
-fn lists_of_an_earlier_version_match_what_they_matched() {
+fn lists_of_earlier_versions_match_as_before() {
     let both = [
         ("www.evil.EXAMPLE:80", true),
         ("a.wild.example", true),

@@ -1,5 +1,4 @@
-//! Random operations against the exact model; everything is compared and validated
-//! after each step.
+//! Compares random operations with an exact model, and validates the filter after each step.
 
 use arbitrary::Unstructured;
 use proptest::prelude::*;
@@ -9,18 +8,18 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn any_script(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
         drive(&bytes);
     }
 
     #[test]
-    fn any_lists(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+fn building_from_random_lists_matches_the_model(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
         drive_constructor(&bytes);
     }
 
-    /// More operations than slots: tables at 99 % and full.
+/// More operations than slots, so tables become full.
     #[test]
-    fn overfull(
+fn operations_on_full_tables_match_the_model(
         slots in 1u64..120,
         remainder_bits in 1u32..=40,
         value_bits in 0u32..3,
@@ -37,10 +36,10 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20) })]
 
-    /// Runs of a few quotients, long enough that spills exceed their byte,
-    /// with ghosts that come and go.
+/// Runs of a few quotients, so long that spills exceed their byte, with ghosts that are inserted
+    /// and removed.
     #[test]
-    fn saturated(
+fn operations_on_long_runs_match_the_model(
         slots in 1500u64..3000,
         remainder_bits in 1u32..=12,
         spread in prop::sample::select(vec![Spread::Clustered, Spread::OneQuotient]),

@@ -1,10 +1,11 @@
-//! Single and batched lookups against the fingerprints themselves, of every width: an
-//! answer is "maybe" exactly if some fingerprint covers the hash.
+//! Compares single and batched lookups with the fingerprints, for every width: an answer is "maybe"
+//! exactly if a fingerprint covers the hash.
 
 use proptest::prelude::*;
-use twiceshy::{AdaptiveQuotientFilter, Answer, Fingerprint, Hash, KeyedHasher, Secret};
+use twiceshy::{Answer, Hash, QuotientFilter, Secret, hash::KeyedHasher, quotient::Fingerprint};
+use twiceshy_model::quotient::hashes_of;
 
-/// Where hashes lie: anywhere, or in a few quotients, whose runs then cross many lines.
+/// Moves a hash to one of the first `quotients` quotients, whose runs then cross many lines.
 fn spread(hash: Hash, slots: u64, quotients: u64) -> Hash {
     let one_slot = u128::MAX / u128::from(slots);
     let quotient = hash.as_u128() % u128::from(quotients.min(slots));
@@ -12,8 +13,8 @@ fn spread(hash: Hash, slots: u64, quotients: u64) -> Hash {
 }
 
 /// Hashes at and next to the borders of each fingerprint, and others of its quotient.
-fn near(fingerprint: &Fingerprint, noise: Hash) -> [Hash; 5] {
-    let (first, last) = fingerprint.hashes().into_inner();
+fn near(fingerprint: &Fingerprint, slots: u64, noise: Hash) -> [Hash; 5] {
+    let (first, last) = hashes_of(fingerprint, slots).into_inner();
     let (first, last) = (first.as_u128(), last.as_u128());
     let within = (last - first) / 2 + 1;
     [
@@ -30,7 +31,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-    fn answers_are_what_the_fingerprints_say(
+fn answers_match_the_fingerprints(
         seed in any::<[u8; 16]>(),
         width in 1u32..=56,
         slots in 1u64..600,
@@ -39,14 +40,14 @@ proptest! {
     ) {
         let hasher = KeyedHasher::new(&Secret::from_bytes(seed));
         let mut filter =
-            AdaptiveQuotientFilter::builder().remainder_bits(width).slots(slots).build().unwrap();
+            QuotientFilter::builder().remainder_bits(width).slots(slots).build().unwrap();
         let mut members = Vec::new();
         for key in 0..slots * load / 100 {
             let hash = spread(hasher.hash(&key), slots, quotients);
             if filter.insert(hash).is_ok() {
                 members.push(hash);
             }
-            // Some repairs, so that there are extensions of several lengths.
+// Repairs some mistakes, so that there are extensions of several lengths.
             let victim = members.get(key as usize / 2).copied().unwrap_or(hash);
             let mistake = Hash::from_u128(victim.as_u128() ^ 1 << (key % 120));
             if let (0, Answer::Maybe(claim)) = (key % 4, filter.check(mistake)) {
@@ -59,9 +60,9 @@ proptest! {
             filter.iter().map(|entry| entry.fingerprint).collect();
         let mut queries = members.clone();
         queries.extend((0u64..).zip(&fingerprints).flat_map(|(key, fingerprint)| {
-            near(fingerprint, hasher.hash(&(key + 1_000_000)))
+            near(fingerprint, slots, hasher.hash(&(key + 1_000_000)))
         }));
-        // The remainders of members, in runs next to theirs.
+// The remainders of members, in neighbouring runs.
         let one_slot = u128::MAX / u128::from(slots);
         queries.extend(members.iter().flat_map(|member| {
             [1, 2, 4, 6].map(|further| {

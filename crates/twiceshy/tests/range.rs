@@ -1,38 +1,44 @@
-//! Filters for ranges: random operations against the exact model, the adversary's game, and
-//! snapshots.
+//! Range filters: random operations compared with an exact model, repeated mistakes, and snapshots.
 
 #[path = "range/snapshot.rs"]
 mod snapshot;
 
 use proptest::prelude::*;
-use twiceshy::{AdaptiveRangeFilter, RangeAnswer, RangeFilter, Secret};
+use twiceshy::{
+    AdaptiveRangeFilter, RangeFilter, Secret,
+    builder::Builder,
+    range::{self, OfRanges},
+};
 use twiceshy_model::range::{Members, drive};
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-    fn any_script(bytes in prop::collection::vec(any::<u8>(), 0..1500)) {
+fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..1500)) {
         drive(&bytes);
     }
 }
 
-/// Numbers that look random.
+/// Returns pseudo-random numbers.
 fn number(n: u64) -> u64 {
     let n = (n ^ n >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ n >> 32
 }
 
-/// Whoever asks for what was a mistake once more gets nothing out of it; of a filter that doesn't
-/// adapt, all of it.
+fn builder<F: OfRanges>(longest_range: u64) -> Builder<F> {
+    let builder = Builder::default().slots(4000).remainder_bits(4);
+    builder.longest_range(longest_range).secret(Secret::from_bytes([3; 16]))
+}
+
+/// Repeated mistakes are "empty" in an adaptive filter, but still "maybe" in a plain one.
 #[test]
-fn the_adversary_has_nothing_left_after_a_round() {
+fn repeated_mistakes_are_answered_empty() {
     for longest_range in [1, 32, 1 << 12] {
         let members: Vec<u64> = (0..2000).map(number).collect();
-        let builder = AdaptiveRangeFilter::<u64>::builder().slots(4000).remainder_bits(4);
-        let builder = builder.longest_range(longest_range).secret(Secret::from_bytes([3; 16]));
-        let plain: RangeFilter<u64> = builder.clone().build_from(&members).unwrap();
-        let mut filter = builder.build_adaptive_from(&members).unwrap();
+        let plain = builder::<RangeFilter<u64>>(longest_range).build_from(&members).unwrap();
+        let adaptive = builder::<AdaptiveRangeFilter<u64>>(longest_range);
+        let mut filter = adaptive.build_from(&members).unwrap();
         let mut model = Members::default();
         for &member in &members {
             model.insert(member);
@@ -40,7 +46,7 @@ fn the_adversary_has_nothing_left_after_a_round() {
 
         let mut seen = Vec::new();
         for n in 0..8000 {
-            // Anywhere, and right behind members.
+            // Random ranges, and ranges right after members.
             let first =
                 if n % 2 == 0 { number(n + (1 << 40)) } else { members[n as usize / 4] + 1 };
             let range = first..=first.saturating_add(longest_range - 1);
@@ -48,7 +54,7 @@ fn the_adversary_has_nothing_left_after_a_round() {
                 continue;
             }
             let maybe = plain.contains_range(range.clone());
-            if let RangeAnswer::Maybe(claim) = filter.check_range(range.clone()) {
+            if let range::Answer::Maybe(claim) = filter.check_range(range.clone()) {
                 assert!(maybe, "repairs make no mistakes");
                 let suspects = model.suspects(&filter, &claim);
                 filter.adapt(&claim, &suspects).unwrap();

@@ -1,35 +1,39 @@
-//! Operations that are refused, or in which the caller's code panics, change nothing.
+//! Operations that fail, or in which the caller's code panics, change nothing.
 
 use std::iter::repeat_n;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use twiceshy::Listing;
 use twiceshy::{
-    AdaptError, AdaptiveBloomFilter, AdaptiveQuotientFilter, Answer, BuildError, Claim, Entry,
-    Hash, InsertError, Key, Keyed, KeyedHasher, Member, MergeError, Secret, Snapshot, Statistics,
+    AdaptiveBloomFilter, Answer, Claim, Hash, Key, Keyed, Member, QuotientFilter, Secret, Snapshot,
+    Stats,
+    error::{AdaptError, BuildError, InsertError, PlanError},
+    hash::KeyedHasher,
+    quotient::{Entry, MergeError},
 };
 
-/// The most members that one fingerprint can stand for, and a filter.
+/// Maximum number of members per fingerprint, and per filter.
 const MOST: u64 = 1 << 40;
 const MOST_IN_ALL: u64 = 1 << 62;
 
-fn filter(slots: u64, remainder_bits: u32) -> AdaptiveQuotientFilter {
-    let builder = AdaptiveQuotientFilter::builder().slots(slots);
+fn filter(slots: u64, remainder_bits: u32) -> QuotientFilter {
+    let builder = QuotientFilter::builder().slots(slots);
     builder.remainder_bits(remainder_bits).build().unwrap()
 }
 
-fn claim(filter: &AdaptiveQuotientFilter, query: Hash) -> Claim {
+fn claim(filter: &QuotientFilter, query: Hash) -> Claim {
     match filter.check(query) {
         Answer::Maybe(claim) => claim,
         Answer::Absent => panic!("{query:?} is absent"),
     }
 }
 
-fn contents(filter: &AdaptiveQuotientFilter) -> (Vec<Entry>, Statistics, Vec<u8>) {
+fn contents(filter: &QuotientFilter) -> (Vec<Entry>, Stats, Vec<u8>) {
     let mut snapshot = Vec::new();
     filter.write_to(&mut snapshot).unwrap();
-    (filter.iter().collect(), filter.statistics(), snapshot)
+    (filter.iter().collect(), filter.stats(), snapshot)
 }
 
-/// A key whose hash panics, if it is `None`.
+/// A key that panics when it is hashed, if it is `None`.
 #[derive(Clone, Copy)]
 struct Fragile(Option<u64>);
 
@@ -42,7 +46,7 @@ impl Key for Fragile {
     }
 }
 
-/// Keys of which the last but some panics.
+/// Returns keys, one of which panics when it is hashed.
 fn fragile(count: u64) -> Vec<Fragile> {
     let mut keys: Vec<Fragile> = (0..count).map(|number| Fragile(Some(number))).collect();
     keys[count as usize * 3 / 4].0 = None;
@@ -52,7 +56,7 @@ fn fragile(count: u64) -> Vec<Fragile> {
 #[test]
 fn insert_many_changes_nothing_if_a_hash_panics() {
     for members in [0, 50] {
-        let empty = AdaptiveQuotientFilter::builder().slots(400).remainder_bits(8);
+        let empty = QuotientFilter::builder().slots(400).remainder_bits(8);
         let mut keyed =
             Keyed::<Fragile, _>::new(empty.build().unwrap(), Secret::from_bytes([7; 16]));
         for number in 0..members {
@@ -63,20 +67,20 @@ fn insert_many_changes_nothing_if_a_hash_panics() {
         assert!(inserted.is_err());
         assert!(contents(keyed.filter()) == before);
         keyed.filter().validate().unwrap();
-        AdaptiveQuotientFilter::read_from(&before.2[..]).unwrap();
+        QuotientFilter::read_from(&before.2[..]).unwrap();
     }
 }
 
 #[test]
-fn concurrent_filter_is_as_before_and_usable_after_a_panic() {
-    let builder = AdaptiveQuotientFilter::builder().slots(400).shards(4);
-    let filter = builder.build_keyed_concurrent::<Fragile>().unwrap();
+fn concurrent_filter_is_unchanged_and_usable_after_a_panic() {
+    let builder = QuotientFilter::builder().slots(400).shards(4);
+    let filter = builder.build_concurrent_keyed::<Fragile>().unwrap();
     filter.insert(&Fragile(Some(7))).unwrap();
     let hashes = filter.filter();
     let panics: [&dyn Fn(); 4] = [
         &|| filter.insert_each(&fragile(100)).unwrap(),
         &|| filter.contains_many(&fragile(100), &mut Vec::new()),
-        &|| hashes.for_each(|_| std::panic::resume_unwind(Box::new("a visitor"))),
+        &|| hashes.for_each(|_, _| std::panic::resume_unwind(Box::new("a visitor"))),
         &|| {
             #[derive(Clone, Copy)]
             struct Panicking;
@@ -119,14 +123,14 @@ fn contains_many_leaves_no_wrong_answer_if_a_hash_panics() {
     }
 }
 
-/// Hashes that are near each other at the end of the table, so that no doubling makes room.
+/// Returns hashes close together at the end of the table, so that doubling makes no room.
 fn crowded(count: u128) -> Vec<Hash> {
     (0..count).map(|number| Hash::from_u128(u128::MAX - (number << 102))).collect()
 }
 
 #[test]
 fn refused_insert_many_does_not_grow_the_filter() {
-    let builder = AdaptiveQuotientFilter::builder().slots(1000).remainder_bits(16);
+    let builder = QuotientFilter::builder().slots(1000).remainder_bits(16);
     let mut filter = builder.grow_at(0.9).build().unwrap();
     let member = Hash::from_u128(7 << 100);
     filter.insert_times(member, MOST).unwrap();
@@ -152,8 +156,8 @@ fn refused_insert_many_does_not_grow_the_filter() {
 }
 
 #[test]
-fn refused_insert_each_grows_as_single_inserts_do() {
-    let builder = AdaptiveQuotientFilter::builder().slots(1000).remainder_bits(16).shards(1);
+fn refused_insert_each_grows_like_single_inserts() {
+    let builder = QuotientFilter::builder().slots(1000).remainder_bits(16).shards(1);
     let [at_once, in_turn] =
         [(); 2].map(|()| builder.clone().grow_at(0.9).build_concurrent().unwrap());
     let hashes = crowded(2000);
@@ -170,7 +174,7 @@ fn equal_hashes_are_counted_exactly_or_refused() {
     let parameters = filter(100, 8).parameters();
     let built = |count: u64, times: usize| {
         let members = repeat_n(Member { hash, count }, times);
-        AdaptiveQuotientFilter::from_sorted(parameters, members, [])
+        QuotientFilter::from_sorted(parameters, members, [])
     };
     let filter = built(1, 1 << 20).unwrap();
     assert_eq!((filter.len(), filter.count(hash)), (1 << 20, 1 << 20));
@@ -188,23 +192,23 @@ fn filter_counts_2_to_the_62_members_and_no_more() {
     });
     let parameters = filter(3 << 22, 40).parameters();
     let one_more = each.clone().chain([Member { hash: Hash::MAX, count: 1 }]);
-    let refused = AdaptiveQuotientFilter::from_sorted(parameters, one_more, []);
+    let refused = QuotientFilter::from_sorted(parameters, one_more, []);
     assert!(matches!(refused, Err(BuildError::Uncountable)));
 
-    let mut filter = AdaptiveQuotientFilter::from_sorted(parameters, each, []).unwrap();
+    let mut filter = QuotientFilter::from_sorted(parameters, each, []).unwrap();
     assert_eq!(filter.len() as u64, MOST_IN_ALL);
     let other = Hash::MAX;
     for times in [1, MOST, u64::MAX] {
         assert_eq!(filter.insert_times(other, times), Err(InsertError::Uncountable));
     }
     assert!(!filter.contains(other));
-    let merged = AdaptiveQuotientFilter::merged(&[&filter, &filter]);
+    let merged = QuotientFilter::merged(&[&filter, &filter]);
     assert!(matches!(merged, Err(MergeError::Build(BuildError::Uncountable))));
-    // What is inserted once is never refused for that, and can be saved.
+    // A single insert is never refused because of the count, and the filter can be saved.
     filter.insert(other).unwrap();
     let mut snapshot = Vec::new();
     filter.write_to(&mut snapshot).unwrap();
-    assert_eq!(AdaptiveQuotientFilter::read_from(&snapshot[..]).unwrap().len(), filter.len());
+    assert_eq!(QuotientFilter::read_from(&snapshot[..]).unwrap().len(), filter.len());
 }
 
 #[test]
@@ -224,23 +228,22 @@ fn expected_rate_does_not_count_tombstones() {
     let members: Vec<Hash> = (0..20).map(|number| Hash::from_u128(number << 123)).collect();
     let mut filter = filter(64, 8);
     filter.insert_many(&members).unwrap();
-    // The rate as a number of fingerprints.
-    let counted = |filter: &AdaptiveQuotientFilter| {
-        (filter.statistics().expected_rate * 64.0 * 256.0).round() as u64
-    };
+    // Converts the rate to a number of fingerprints.
+    let counted =
+        |filter: &QuotientFilter| (filter.stats().expected_rate * 64.0 * 256.0).round() as u64;
     assert_eq!(counted(&filter), 20);
-    members[..8].iter().for_each(|&member| filter.bury(member).unwrap());
-    assert_eq!(filter.statistics().fingerprints, 20);
+    members[..8].iter().for_each(|&member| filter.remove_trusting_keeping_repairs(member).unwrap());
+    assert_eq!(filter.details().fingerprints, 20);
     assert_eq!(counted(&filter), 12);
 
-    let restored = AdaptiveQuotientFilter::read_from(&contents(&filter).2[..]).unwrap();
-    let merged = AdaptiveQuotientFilter::merged(&[&filter]).unwrap();
+    let restored = QuotientFilter::read_from(&contents(&filter).2[..]).unwrap();
+    let merged = QuotientFilter::merged(&[&filter]).unwrap();
     let doubled = filter.doubled().unwrap();
     for copy in [&restored, &merged, &doubled] {
         assert_eq!(counted(copy), 12);
         copy.validate().unwrap();
     }
-    // Revived by an insert, by a batch, and by one that is undone.
+    // Revives the tombstone by an insert, by a batch, and by a batch that is undone.
     filter.insert(members[0]).unwrap();
     assert_eq!(counted(&filter), 13);
     filter.insert_many(&members[1..3]).unwrap();
@@ -252,31 +255,33 @@ fn expected_rate_does_not_count_tombstones() {
         .collect();
     filter.insert_many(&too_many).unwrap_err();
     assert_eq!(counted(&filter), 15);
-    filter.remove_listed(&claim(&filter, members[9]), &members[9..10], Some(&[])).unwrap();
+    filter
+        .remove(&claim(&filter, members[9]), Listing::new(&members[9..10]).with_mistakes(&[]))
+        .unwrap();
     assert_eq!(counted(&filter), 14);
     filter.validate().unwrap();
 }
 
-/// Fingerprints are cut to the length of the shortest; then they cover more.
+/// Merging cuts fingerprints to the length of the shortest, so they cover more.
 #[test]
-fn merged_filter_covers_all_and_more_where_remainders_are_cut() {
+fn merged_filter_with_cut_remainders_covers_more() {
     let (mut short, mut long) = (filter(16, 8), filter(32, 8));
     let bits = |bits: u128| Hash::from_u128(bits << (128 - 20));
     let [member, mistake] = [bits(0x12_300), bits(0x12_3ff)];
     short.insert(member).unwrap();
     short.adapt(&claim(&short, mistake), &[member]).unwrap();
-    // Shares 12 bits with the mistake, and differs in the 13th.
+    // Has 12 bits in common with the mistake, and differs in the 13th.
     let other = Hash::from_u128(mistake.as_u128() ^ 1 << (128 - 13));
     long.insert(other).unwrap();
     assert!(!short.contains(mistake) && !long.contains(mistake));
-    let merged = AdaptiveQuotientFilter::merged(&[&short, &long]).unwrap();
+    let merged = QuotientFilter::merged(&[&short, &long]).unwrap();
     assert!(merged.contains(member) && merged.contains(other));
     assert!(merged.contains(mistake), "the remainders of one filter were cut");
 
-    // Of the same length, nothing is cut.
+    // With equal lengths, nothing is cut.
     let mut same = filter(16, 8).doubled().unwrap();
     same.insert(Hash::from_u128(mistake.as_u128() ^ 1 << (128 - 12))).unwrap();
-    let merged = AdaptiveQuotientFilter::merged(&[&short, &same]).unwrap();
+    let merged = QuotientFilter::merged(&[&short, &same]).unwrap();
     assert!(!merged.contains(mistake));
 }
 
@@ -284,13 +289,14 @@ fn merged_filter_covers_all_and_more_where_remainders_are_cut() {
 fn plan_refuses_values_that_build_refuses() {
     for bits in [17, u32::MAX] {
         for builder in [
-            AdaptiveQuotientFilter::builder().slots(100),
-            AdaptiveQuotientFilter::builder().capacity(100),
-            AdaptiveQuotientFilter::builder().memory(10_000),
+            QuotientFilter::builder().slots(100),
+            QuotientFilter::builder().capacity(100),
+            QuotientFilter::builder().memory(10_000),
         ] {
             let builder = builder.value_bits(bits);
-            assert!(matches!(builder.plan(), Err(BuildError::ValueBits(found)) if found == bits));
-            assert!(matches!(builder.build(), Err(BuildError::ValueBits(found)) if found == bits));
+            assert_eq!(builder.plan(), Err(PlanError::ValueBits(bits)));
+            let built = builder.build();
+            assert!(matches!(built, Err(BuildError::Plan(PlanError::ValueBits(b))) if b == bits));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Snapshots: what is saved comes back, and what was changed is noticed or harmless.
+//! Snapshots: saved filters are restored exactly, and damaged ones are refused or harmless.
 
 #[path = "snapshot/flipped.rs"]
 mod flipped;
@@ -8,18 +8,20 @@ mod shards;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, Frozen, Hash, Keyed, KeyedHasher, KeyedSnapshot, Member,
-    Secret, SecretMode, Snapshot, SnapshotError,
+    Answer, Frozen, Hash, Keyed, Member, QuotientFilter, Secret, SecretMode, Snapshot,
+    hash::KeyedHasher, snapshot::SnapshotError,
 };
+use twiceshy_model::quotient::hashes_of;
 use twiceshy_model::snapshot::{HEADER, drive, read, seal};
 
 const SLOTS_AT: usize = 16;
 const LINE: usize = 64;
 
-type FrozenFilter = Frozen<AdaptiveQuotientFilter>;
+type FrozenFilter = Frozen<QuotientFilter>;
 
-/// Numbers that look random.
+/// A pseudo-random number generator.
 struct Numbers(u64, KeyedHasher);
 
 impl Numbers {
@@ -37,8 +39,8 @@ impl Numbers {
     }
 }
 
-/// A filter after random inserts, counts, values, removals, tombstones and repairs.
-fn worn(mut filter: AdaptiveQuotientFilter, operations: u64, seed: u64) -> AdaptiveQuotientFilter {
+/// Applies random inserts, counts, values, removals, tombstones and repairs to a filter.
+fn worn(mut filter: QuotientFilter, operations: u64, seed: u64) -> QuotientFilter {
     let mut numbers = Numbers::new(seed);
     let mut members = BTreeMap::<Hash, u64>::new();
     let value_bits = filter.parameters().value_bits;
@@ -49,10 +51,13 @@ fn worn(mut filter: AdaptiveQuotientFilter, operations: u64, seed: u64) -> Adapt
             (0, Some(known)) if filter.insert_times(known, 300).is_ok() => {
                 *members.get_mut(&known).unwrap() += 300;
             }
-            (1, Some(known)) if members[&known] == 1 && filter.bury(known).is_ok() => {
+            (1, Some(known))
+                if members[&known] == 1
+                    && filter.remove_trusting_keeping_repairs(known).is_ok() =>
+            {
                 members.remove(&known);
             }
-            (2, Some(known)) if members[&known] == 1 && filter.remove(known).is_ok() => {
+            (2, Some(known)) if members[&known] == 1 && filter.remove_trusting(known).is_ok() => {
                 members.remove(&known);
             }
             (3, Some(known)) => {
@@ -76,30 +81,30 @@ fn worn(mut filter: AdaptiveQuotientFilter, operations: u64, seed: u64) -> Adapt
     filter
 }
 
-fn build(slots: u64, remainder_bits: u32, value_bits: u32) -> AdaptiveQuotientFilter {
-    let builder = AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
+fn build(slots: u64, remainder_bits: u32, value_bits: u32) -> QuotientFilter {
+    let builder = QuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
     builder.value_bits(value_bits).build().unwrap()
 }
 
-fn saved(filter: &AdaptiveQuotientFilter) -> Vec<u8> {
+fn saved(filter: &QuotientFilter) -> Vec<u8> {
     let mut bytes = Vec::new();
     filter.write_to(&mut bytes).unwrap();
     bytes
 }
 
-fn restored(bytes: &[u8]) -> Result<AdaptiveQuotientFilter, SnapshotError> {
-    AdaptiveQuotientFilter::read_from(bytes)
+fn restored(bytes: &[u8]) -> Result<QuotientFilter, SnapshotError> {
+    QuotientFilter::read_from(bytes)
 }
 
-fn assert_same(a: &AdaptiveQuotientFilter, b: &AdaptiveQuotientFilter) {
-    assert_eq!((a.parameters(), a.statistics()), (b.parameters(), b.statistics()));
+fn assert_same(a: &QuotientFilter, b: &QuotientFilter) {
+    assert_eq!((a.parameters(), a.stats()), (b.parameters(), b.stats()));
     assert!(a.iter().eq(b.iter()));
     b.validate().unwrap();
     assert_eq!(saved(a), saved(b));
 }
 
-/// Saves, and reads in every way.
-fn round_trip(filter: &AdaptiveQuotientFilter) {
+/// Saves a filter, reads it in every way, and compares.
+fn round_trip(filter: &QuotientFilter) {
     let bytes = saved(filter);
     assert_same(filter, &restored(&bytes).unwrap());
     read(&bytes);
@@ -110,7 +115,8 @@ fn round_trip(filter: &AdaptiveQuotientFilter) {
     assert_eq!(frozen.len(), filter.len());
     let mut numbers = Numbers::new(1);
     let mut hashes: Vec<Hash> = (0..1000).map(|_| Hash::from_u128(numbers.next())).collect();
-    hashes.extend(filter.iter().map(|entry| *entry.fingerprint.hashes().start()));
+    let slots = filter.parameters().slots;
+    hashes.extend(filter.iter().map(|entry| *hashes_of(&entry.fingerprint, slots).start()));
     let mut maybe = Vec::new();
     frozen.contains_many(&hashes, &mut maybe);
     for (&hash, maybe) in hashes.iter().zip(maybe) {
@@ -122,22 +128,22 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
 
     #[test]
-    fn worn_filters_come_back(
+fn used_filters_are_restored(
         slots in 1u64..700, remainder_bits in 1u32..=56, value_bits in 0u32..=16,
         operations in 0u64..1500, seed: u64,
     ) {
         round_trip(&worn(build(slots, remainder_bits, value_bits), operations, seed));
     }
 
-    /// Slots that are wider than remainders, as of doubled filters.
+/// Slots are wider than remainders, as in doubled filters.
     #[test]
-    fn filters_of_wide_slots_come_back(
+fn filters_with_wide_slots_are_restored(
         slots in 1u64..700, remainder_bits in 1u32..=20, wider in 0u32..=20, seed: u64,
     ) {
         let mut parameters = build(slots, remainder_bits, 3).parameters();
         parameters.slot_bits += wider;
         let none = || std::iter::empty::<Hash>();
-        let filter = AdaptiveQuotientFilter::from_sorted(parameters, none(), none()).unwrap();
+        let filter = QuotientFilter::from_sorted(parameters, none(), none()).unwrap();
         round_trip(&worn(filter, slots, seed));
     }
 
@@ -146,16 +152,16 @@ proptest! {
         drive(&bytes);
     }
 
-    /// A right header, and anything for a table.
+/// A valid header, and random bytes as the table.
     #[test]
-    fn garbage_is_asked_in_vain(
+fn lookups_in_random_tables_end(
         slots in prop_oneof![1u64..2000, 100_000u64..200_000], remainder_bits in 1u32..=56,
         narrower in 0u32..=56, value_bits in 0u32..=16, used: u64, seed: u64, kind in 0usize..7,
     ) {
         let mut bytes = saved(&build(slots, remainder_bits, value_bits));
         let used = used % (slots + 1);
         bytes[56..64].copy_from_slice(&used.to_le_bytes());
-        // As of a doubled filter.
+// As in a doubled filter.
         bytes[24] -= (narrower % remainder_bits) as u8;
         let mut numbers = Numbers::new(seed);
         for (index, line) in bytes[HEADER..].chunks_mut(LINE).enumerate() {
@@ -168,7 +174,7 @@ proptest! {
                 };
                 part.copy_from_slice(&number.to_le_bytes()[..part.len()]);
             }
-            // Known here and there, so that the others are searched for.
+// Some spills are stored, so lookups search for the others.
             match kind {
                 0 | 2 | 4 | 6 => line[0] = if index % 16 == 0 { 0 } else { 255 },
                 3 => line[0] = 0,
@@ -180,37 +186,37 @@ proptest! {
     }
 }
 
-/// Runs that are pushed far from home, so that spills don't fit their byte.
-fn crowded() -> AdaptiveQuotientFilter {
+/// Returns a filter whose runs are so far from home that spills don't fit in their byte.
+fn crowded() -> QuotientFilter {
     let mut filter = build(40_000, 9, 0);
     let mut numbers = Numbers::new(5);
-    // In the first 64th of the table.
+    // All in the first 64th of the table.
     for _ in 0..38_000 {
         filter.insert(Hash::from_u128(numbers.next() >> 6)).unwrap();
     }
-    assert!(filter.statistics().fingerprints > 20_000);
+    assert!(filter.details().fingerprints > 20_000);
     filter
 }
 
 #[test]
-fn crowded_filters_come_back_and_are_asked_exactly() {
+fn crowded_filters_are_restored_with_the_same_answers() {
     let filter = crowded();
     round_trip(&filter);
     let frozen = FrozenFilter::from_bytes(saved(&filter)).unwrap();
-    let stored: Vec<_> = filter.iter().map(|entry| entry.fingerprint).collect();
+    let slots = filter.parameters().slots;
+    let stored: Vec<_> = filter.iter().map(|entry| hashes_of(&entry.fingerprint, slots)).collect();
     let mut numbers = Numbers::new(6);
     for _ in 0..5000 {
         let hash = Hash::from_u128(numbers.next() >> 6);
-        let before = stored.partition_point(|fingerprint| *fingerprint.hashes().start() <= hash);
-        let covered = before.checked_sub(1).is_some_and(|index| stored[index].covers(hash));
+        let before = stored.partition_point(|hashes| *hashes.start() <= hash);
+        let covered = before.checked_sub(1).is_some_and(|index| stored[index].contains(&hash));
         assert_eq!(frozen.contains(hash), covered);
     }
 }
 
-/// One run or cluster through a table of 200,000 lines, of every crafted kind: each lookup
-/// ends.
+/// Crafted tables with one run or cluster through 200,000 lines: each lookup ends.
 #[test]
-fn endless_runs_are_not_followed_for_ever() {
+fn lookups_in_endless_runs_end() {
     let empty = saved(&build(1 << 23, 9, 0));
     for (spill, planes) in [(255, 0xff), (0, 0xff), (255, 0), (254, 0x55), (255, 0x2a)] {
         let mut bytes = empty.clone();
@@ -218,7 +224,7 @@ fn endless_runs_are_not_followed_for_ever() {
             line.fill(planes);
             line[0] = spill;
         }
-        // Occupied, without any run end behind.
+        // Occupied, but no run ends after it.
         bytes[HEADER + 1] = 0xff;
         for first in [spill, 0] {
             bytes[HEADER] = first;
@@ -233,7 +239,7 @@ fn endless_runs_are_not_followed_for_ever() {
     }
 }
 
-/// A table of 9-bit slots, 42 in a line, with some bits of its first line set.
+/// Returns a filter with 9-bit slots, 42 per line, and some set bits in the first line.
 fn crafted(slots: u64, spill: u8, bits: impl IntoIterator<Item = usize>) -> FrozenFilter {
     let mut bytes = saved(&build(slots, 9, 0));
     bytes[HEADER] = spill;
@@ -250,21 +256,21 @@ const RUN_END: usize = OCCUPIED + 42;
 const EXTENSION: usize = RUN_END + 42;
 
 #[test]
-fn fingerprints_longer_than_any_hash_may_be_its() {
+fn fingerprints_longer_than_a_hash_answer_maybe() {
     let extended = (1..42).map(|lane| EXTENSION + lane);
     let frozen = crafted(1000, 0, extended.chain([OCCUPIED, RUN_END]));
     assert!(frozen.contains(Hash::MIN));
 }
 
 #[test]
-fn nothing_is_behind_the_last_slot() {
-    // Two lines, and a run in the last slot.
+fn slots_after_the_last_one_are_empty() {
+    // The table has two lines, and a run in the last slot.
     let frozen = crafted(1, 83, [OCCUPIED]);
     assert!(frozen.contains(Hash::MIN));
 }
 
 #[test]
-fn a_run_that_leaves_the_table_may_hold_anything() {
+fn run_that_leaves_the_table_answers_maybe() {
     let frozen = crafted(1000, 0, [OCCUPIED]);
     assert!(frozen.contains(Hash::from_u128(u128::MAX / 2000)));
 }
@@ -282,7 +288,7 @@ fn small_with_secret() -> Vec<u8> {
 }
 
 #[test]
-fn every_truncation_is_noticed() {
+fn truncated_snapshots_are_refused() {
     for bytes in [small(), small_with_secret()] {
         for length in 0..bytes.len() {
             let cut = bytes[..length].to_vec();
@@ -294,7 +300,7 @@ fn every_truncation_is_noticed() {
 }
 
 #[test]
-fn every_bit_counts() {
+fn flipped_bits_are_noticed() {
     for bytes in [small(), small_with_secret()] {
         restored(&bytes).unwrap();
         for bit in 0..bytes.len() * 8 {
@@ -307,10 +313,10 @@ fn every_bit_counts() {
     }
 }
 
-/// What is restored is all that is there: written again from its fingerprints, it is the same.
+/// A restored filter contains all of the table: writing its fingerprints again gives the same bytes.
 #[test]
-fn every_bit_of_a_table_counts_though_its_checksum_is_right() {
-    // Slots with counters beside plain ones; and digits that reach past a hash's last bit.
+fn flipped_table_bits_are_refused_or_restored_exactly() {
+    // Slots with counters next to plain ones, and digits that extend past a hash's last bit.
     for (slots, remainder_bits, differing) in [(150, 9, 90), (60, 50, 10)] {
         let mut filter = build(slots, remainder_bits, 0);
         let mut numbers = Numbers::new(slots);
@@ -329,27 +335,27 @@ fn every_bit_of_a_table_counts_though_its_checksum_is_right() {
             flipped[bit / 8] ^= 1 << (bit % 8);
             seal(&mut flipped);
             let Ok(other) = restored(&flipped) else { continue };
-            let again = AdaptiveQuotientFilter::merged(&[&other]).unwrap();
+            let again = QuotientFilter::merged(&[&other]).unwrap();
             assert!(saved(&again)[HEADER..] == flipped[HEADER..], "bit {bit}");
         }
     }
 }
 
 #[test]
-fn what_follows_is_left_or_refused() {
+fn bytes_after_the_snapshot_are_not_read_or_refused() {
     let mut bytes = small();
     bytes.push(7);
     let mut rest = &bytes[..];
-    AdaptiveQuotientFilter::read_from(&mut rest).unwrap();
+    QuotientFilter::read_from(&mut rest).unwrap();
     assert_eq!(rest, [7]);
     let error = FrozenFilter::from_bytes(bytes).unwrap_err();
     assert!(matches!(error, SnapshotError::TooLong { .. }), "{error}");
 }
 
 #[test]
-fn other_files_and_other_versions_are_named() {
+fn other_files_and_versions_are_refused_by_name() {
     let error = restored(b"SQLite format 3\0").unwrap_err();
-    assert!(error.to_string().starts_with("this is no snapshot of a filter"), "{error}");
+    assert!(error.to_string().starts_with("this is not a snapshot of a filter"), "{error}");
     let mut bytes = small();
     bytes[8] = 2;
     let error = restored(&bytes).unwrap_err();
@@ -357,7 +363,7 @@ fn other_files_and_other_versions_are_named() {
     assert!(error.to_string().contains("version 2"), "{error}");
 }
 
-/// Each number of the header changed, with the right checksum.
+/// Changes each number of the header, and corrects the checksum.
 #[test]
 fn impossible_headers_are_refused() {
     let bytes = saved(&worn(build(20, 5, 2), 30, 3));
@@ -390,8 +396,7 @@ fn impossible_headers_are_refused() {
             seal(&mut crafted);
             read(&crafted);
             let result = restored(&crafted);
-            // One slot more, other bits of a value, or another load to grow at may be those of
-            // another valid filter.
+            // One more slot, a different width of values, or a different growth load may be valid.
             assert!(result.is_err() || [16, 32, 88].contains(&at), "{change:x} at {at}");
             assert!(!matches!(result, Err(SnapshotError::Checksum { .. })), "{change:x} at {at}");
         }
@@ -399,8 +404,8 @@ fn impossible_headers_are_refused() {
 }
 
 #[test]
-fn a_filter_that_grows_still_does_when_it_is_back() {
-    let growing = AdaptiveQuotientFilter::builder().slots(50).remainder_bits(12).grow_at(0.8);
+fn restored_filter_still_grows() {
+    let growing = QuotientFilter::builder().slots(50).remainder_bits(12).grow_at(0.8);
     let mut filter = restored(&saved(&growing.build().unwrap())).unwrap();
     let mut numbers = Numbers::new(5);
     for _ in 0..200 {
@@ -410,18 +415,18 @@ fn a_filter_that_grows_still_does_when_it_is_back() {
     round_trip(&filter);
 }
 
-/// One that could not grow any more uses all slots; so does it when it is back, and what is
-/// undone there has its place again.
+/// A filter that can't grow any more uses all slots, also after it is restored. An undone batch leaves
+/// it unchanged.
 #[test]
-fn a_filter_that_is_fuller_than_it_grows_at_refuses_and_undoes() {
-    let growing = AdaptiveQuotientFilter::builder().slots(40).remainder_bits(1).grow_at(0.5);
+fn restored_full_filter_undoes_failed_batches() {
+    let growing = QuotientFilter::builder().slots(40).remainder_bits(1).grow_at(0.5);
     let mut filter = growing.build().unwrap();
     let hash = |number: u128| Hash::from_u128(number << 121 | 1);
     (0..35).for_each(|number| filter.insert(hash(number)).unwrap());
-    filter.bury(hash(7)).unwrap();
+    filter.remove_trusting_keeping_repairs(hash(7)).unwrap();
     assert!(filter.load() > 0.8);
     let mut back = restored(&saved(&filter)).unwrap();
-    // The first takes the place of a tombstone, and frees a slot; there is none for all others.
+    // The first replaces a tombstone and frees a slot; there is no room for all the others.
     let many: Vec<Hash> = [7].into_iter().chain(35..60).map(hash).collect();
     assert!(back.insert_many(&many).is_err());
     assert_same(&filter, &back);
@@ -429,10 +434,10 @@ fn a_filter_that_is_fuller_than_it_grows_at_refuses_and_undoes() {
     back.validate().unwrap();
 }
 
-/// Or else one insert would double it until there is no memory.
+/// Otherwise one insert would double it until memory runs out.
 #[test]
-fn no_filter_that_grows_for_ever_is_restored() {
-    let growing = AdaptiveQuotientFilter::builder().slots(50).remainder_bits(56).grow_at(0.1);
+fn filters_that_would_grow_endlessly_are_refused() {
+    let growing = QuotientFilter::builder().slots(50).remainder_bits(56).grow_at(0.1);
     let bytes = saved(&worn(growing.build().unwrap(), 20, 1));
     let slots = restored(&bytes).unwrap().parameters().slots;
     assert_eq!(slots, 200);
@@ -441,9 +446,9 @@ fn no_filter_that_grows_for_ever_is_restored() {
         crafted[88..96].copy_from_slice(&load.to_le_bytes());
         seal(&mut crafted);
         let error = restored(&crafted).unwrap_err();
-        assert!(error.to_string().contains("no filter grows at such a load"), "{load}: {error}");
+        assert!(error.to_string().contains("load at which it grows"), "{load}: {error}");
     }
-    // As full as can be, and at the least load: it doubles, but not often.
+    // Completely full with the lowest growth load: it doubles only a few times.
     let mut full = build(1000, 30, 0);
     let mut numbers = Numbers::new(2);
     while full.insert(Hash::from_u128(numbers.next())).is_ok() {}
@@ -456,9 +461,9 @@ fn no_filter_that_grows_for_ever_is_restored() {
     filter.validate().unwrap();
 }
 
-/// However large the header says that the filter is, what is not there is not waited for.
+/// A header may claim any size, but reading ends with the input.
 #[test]
-fn absurd_sizes_end_with_the_file() {
+fn reading_a_huge_size_ends_with_the_file() {
     let bytes = saved(&build(20, 5, 0));
     for log2 in [20, 30, 36, 40, 44, 48] {
         let slots = 1u64 << log2;
@@ -477,7 +482,7 @@ fn absurd_sizes_end_with_the_file() {
     }
 }
 
-/// A folder of its own for a test, removed behind it.
+/// A folder for one test, which is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -510,15 +515,15 @@ fn files_are_replaced_opened_and_restored() {
     let new = worn(build(900, 7, 0), 400, 2);
     new.save(&path).unwrap();
     assert_eq!(folder.names(), ["filter"]);
-    // What was opened before stays as it was.
+    // An opened filter doesn't change with the file.
     assert_same(&old, &opened.to_filter().unwrap());
     assert_same(&new, &FrozenFilter::open(&path).unwrap().to_filter().unwrap());
-    assert_same(&new, &AdaptiveQuotientFilter::open(&path).unwrap());
+    assert_same(&new, &QuotientFilter::open(&path).unwrap());
 }
 
 /// A mapped file that is truncated would kill the process.
 #[test]
-fn truncating_an_opened_file_changes_no_answer() {
+fn truncating_an_opened_file_changes_no_answers() {
     let folder = Folder::new("truncated");
     let path = folder.0.join("filter");
     let filter = worn(build(5000, 9, 0), 4000, 1);
@@ -530,13 +535,13 @@ fn truncating_an_opened_file_changes_no_answer() {
 }
 
 #[test]
-fn errors_name_the_file_and_leave_it() {
+fn errors_name_the_file_and_do_not_change_it() {
     let folder = Folder::new("errors");
     let filter = build(20, 5, 0);
     let missing = folder.0.join("no-such-folder").join("filter");
     for error in [
         filter.save(&missing).unwrap_err(),
-        AdaptiveQuotientFilter::open(&missing).unwrap_err(),
+        QuotientFilter::open(&missing).unwrap_err(),
         FrozenFilter::open(&missing).unwrap_err(),
     ] {
         assert!(error.to_string().contains("no-such-folder"), "{error}");
@@ -554,18 +559,18 @@ fn errors_name_the_file_and_leave_it() {
 }
 
 #[test]
-fn a_writer_that_is_full_is_an_error() {
+fn full_writer_is_an_error() {
     let filter = build(20, 5, 0);
     let mut room = [0; 300];
     assert!(matches!(filter.write_to(&mut room[..]), Err(SnapshotError::Io(_))));
 }
 
-type Restored = Result<Keyed<u64, AdaptiveQuotientFilter>, SnapshotError>;
+type Restored = Result<Keyed<u64, QuotientFilter>, SnapshotError>;
 
 #[test]
-fn secrets_are_saved_only_if_asked_for() {
+fn secrets_are_saved_only_on_request() {
     let secret = Secret::from_bytes(*b"sixteen secrets!");
-    let mut keyed = AdaptiveQuotientFilter::builder()
+    let mut keyed = QuotientFilter::builder()
         .capacity(100)
         .secret(secret.clone())
         .build_keyed::<u64>()
@@ -603,10 +608,10 @@ fn secrets_are_saved_only_if_asked_for() {
     assert!(matches!(error, SnapshotError::OtherSecret));
 }
 
-/// A filter of hashes knows nothing of secrets.
+/// A filter of hashes has no secret.
 #[test]
-fn a_filter_that_is_restored_alone_forgets_its_secret() {
-    let mut keyed = AdaptiveQuotientFilter::builder().capacity(100).build_keyed::<u64>().unwrap();
+fn filter_restored_without_keys_drops_its_secret() {
+    let mut keyed = QuotientFilter::builder().capacity(100).build_keyed::<u64>().unwrap();
     keyed.insert(&7).unwrap();
     let secret = || keyed.secret().clone();
     let other = || Secret::from_bytes([1; 16]);
@@ -617,17 +622,17 @@ fn a_filter_that_is_restored_alone_forgets_its_secret() {
         let alone = restored(bytes).unwrap();
         let frozen = FrozenFilter::from_bytes(bytes.clone()).unwrap();
         assert_same(&alone, &frozen.to_filter().unwrap());
-        // So any secret is taken now, but the right one is told from others again.
+        // So it accepts any secret now. After saving with a secret, others are refused again.
         let bytes = saved(&alone);
-        let wrong: Keyed<u64, AdaptiveQuotientFilter> =
+        let wrong: Keyed<u64, QuotientFilter> =
             Keyed::read_from(&bytes[..], Some(other())).unwrap();
         assert_eq!(wrong.len(), 1);
-        let right: Keyed<u64, AdaptiveQuotientFilter> =
+        let right: Keyed<u64, QuotientFilter> =
             Keyed::read_from(&bytes[..], Some(secret())).unwrap();
         let mut again = Vec::new();
         right.write_to(&mut again, SecretMode::Omit).unwrap();
         assert_eq!(again, marked);
-        // A copy of a frozen filter for keys has never forgotten it.
+        // A copy of a frozen filter for keys keeps the secret.
         let frozen =
             Keyed::<u64, FrozenFilter>::from_bytes(marked.clone(), Some(secret())).unwrap();
         let mut copied = Vec::new();
@@ -637,7 +642,7 @@ fn a_filter_that_is_restored_alone_forgets_its_secret() {
 }
 
 #[test]
-fn a_secret_section_is_a_secret_its_mark_and_zeros() {
+fn secret_section_must_have_its_mark_and_zeros() {
     let bytes = small_with_secret();
     let refused = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut crafted = bytes.clone();
@@ -649,21 +654,21 @@ fn a_secret_section_is_a_secret_its_mark_and_zeros() {
         restored(&crafted).unwrap_err().to_string()
     };
     let (end, start) = (bytes.len(), bytes.len() - LINE);
-    assert!(refused(&|bytes| bytes[end - 1] = 1).contains("behind the secret"));
-    assert!(refused(&|bytes| bytes[start + 16] = 1).contains("behind the secret"));
-    assert!(refused(&|bytes| bytes[start] ^= 1).contains("another secret"));
-    assert!(refused(&|bytes| bytes[80] ^= 1).contains("another secret"));
+    assert!(refused(&|bytes| bytes[end - 1] = 1).contains("after the secret"));
+    assert!(refused(&|bytes| bytes[start + 16] = 1).contains("after the secret"));
+    assert!(refused(&|bytes| bytes[start] ^= 1).contains("a different secret"));
+    assert!(refused(&|bytes| bytes[80] ^= 1).contains("a different secret"));
     assert!(refused(&|bytes| bytes[80..88].fill(0)).contains("no mark of it"));
 }
 
 #[cfg(unix)]
 #[test]
-fn a_file_with_the_secret_is_its_owners() {
+fn file_with_the_secret_is_readable_only_by_its_owner() {
     use std::os::unix::fs::PermissionsExt;
-    type Users = Keyed<str, AdaptiveQuotientFilter>;
+    type Users = Keyed<str, QuotientFilter>;
     let folder = Folder::new("secret");
     let path = folder.0.join("filter");
-    let keyed: Users = AdaptiveQuotientFilter::builder().capacity(10).build_keyed().unwrap();
+    let keyed: Users = QuotientFilter::builder().capacity(10).build_keyed().unwrap();
     keyed.save(&path, SecretMode::Include).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     Users::open(&path, None).unwrap();
@@ -673,8 +678,7 @@ fn a_file_with_the_secret_is_its_owners() {
     assert!(error.to_string().contains("filter: "), "{error}");
 }
 
-/// Compares with a file of the first version of the format. If it is missing, it is written,
-/// to be looked at and kept.
+/// Compares with a file of format version 1. If the file is missing, writes it for review.
 fn compare_with_fixture(name: &str, bytes: &[u8]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     let Ok(kept) = std::fs::read(&path) else {
@@ -687,10 +691,9 @@ fn compare_with_fixture(name: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn version_1_is_read_and_written_for_ever() {
+fn version_1_is_read_and_written_unchanged() {
     let filter = worn(build(100, 9, 3), 130, 7);
-    let statistics = filter.statistics();
-    assert!(statistics.adaptations > 0 && statistics.extension_slots > 10);
+    assert!(filter.stats().repairs > 0 && filter.details().extension_slots > 10);
     compare_with_fixture("v1.twiceshy", &saved(&filter));
     let secret = Secret::from_bytes(*b"not very secret.");
     let keyed = Keyed::<u64, _>::new(worn(build(30, 5, 0), 25, 8), secret);
@@ -708,11 +711,11 @@ mod serde {
     #[derive(Serialize, Deserialize)]
     struct Index {
         name: String,
-        filter: AdaptiveQuotientFilter,
+        filter: QuotientFilter,
     }
 
     #[test]
-    fn filters_are_parts_of_other_things() {
+    fn filters_can_be_fields_of_other_types() {
         let index = Index { name: "keys".into(), filter: worn(build(300, 9, 2), 200, 9) };
         let json = serde_json::to_string(&index).unwrap();
         let back: Index = serde_json::from_str(&json).unwrap();
@@ -721,17 +724,17 @@ mod serde {
     }
 
     #[test]
-    fn what_is_no_snapshot_is_refused() {
+    fn other_bytes_are_refused() {
         let bytes = small();
         let from = |bytes: &[u8]| {
             let bytes = BytesDeserializer::<Error>::new(bytes);
-            AdaptiveQuotientFilter::deserialize(bytes)
+            QuotientFilter::deserialize(bytes)
         };
         assert_eq!(saved(&from(&bytes).unwrap()), bytes);
         let error = from(&bytes[..200]).unwrap_err();
         assert!(error.to_string().contains("200 of"), "{error}");
         assert!(from(&[&bytes[..], &[0]].concat()).is_err());
-        assert!(serde_json::from_str::<AdaptiveQuotientFilter>("[1, 2, 3]").is_err());
-        assert!(serde_json::from_str::<AdaptiveQuotientFilter>("\"text\"").is_err());
+        assert!(serde_json::from_str::<QuotientFilter>("[1, 2, 3]").is_err());
+        assert!(serde_json::from_str::<QuotientFilter>("\"text\"").is_err());
     }
 }

@@ -1,36 +1,38 @@
-//! Mistakes that others made, one test each.
+//! Bugs of other implementations, with one test each.
 
+use twiceshy::Listing;
 use twiceshy::{
-    AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Claim, Hash, InsertError, MemoryMap,
-    ReverseMap,
+    Answer, Claim, Hash, MemberSource, QuotientFilter,
+    error::{AdaptError, BuildError, InsertError},
+    members::MemoryMap,
 };
 
-fn filter(remainder_bits: u32, slots: u64) -> AdaptiveQuotientFilter {
-    AdaptiveQuotientFilter::builder()
+fn filter(remainder_bits: u32, slots: u64) -> QuotientFilter {
+    QuotientFilter::builder()
         .remainder_bits(remainder_bits)
         .slots(slots)
         .build()
         .expect("a small filter")
 }
 
-/// A hash for 16 slots of 8 bits: quotient, then remainder, then three more digits.
+/// Returns a hash for 16 slots of 8 bits: quotient, remainder, and three more digits.
 fn hash(digits: u128) -> Hash {
     Hash::from_u128(digits << 92)
 }
 
-fn claim(filter: &AdaptiveQuotientFilter, query: Hash) -> Claim {
+fn claim(filter: &QuotientFilter, query: Hash) -> Claim {
     match filter.check(query) {
         Answer::Maybe(claim) => claim,
         Answer::Absent => panic!("{query:?} is absent"),
     }
 }
 
-fn lengths(filter: &AdaptiveQuotientFilter) -> Vec<u32> {
+fn lengths(filter: &QuotientFilter) -> Vec<u32> {
     filter.iter().map(|entry| entry.fingerprint.bits() / 8).collect()
 }
 
 #[test]
-fn a_lookup_looks_at_every_fingerprint_of_a_minirun() {
+fn lookup_checks_every_fingerprint_of_a_minirun() {
     let mut filter = filter(8, 16);
     let members = [hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00), hash(0x3_aa_30_00_00)];
     for member in members {
@@ -38,12 +40,12 @@ fn a_lookup_looks_at_every_fingerprint_of_a_minirun() {
     }
     let mistake = hash(0x3_aa_20_11_00);
     filter.adapt(&claim(&filter, mistake), &members).unwrap();
-    // The first and the last differ from the mistake after one digit, the middle one
-    // after two; each is still found behind the ones that don't match.
+    // The first and the last differ from the mistake after one digit, the middle one after two.
+    // Each is still found after the ones that don't match.
     assert_eq!(lengths(&filter), [2, 3, 2]);
     assert!(members.iter().all(|&member| filter.contains(member)));
     assert!(!filter.contains(mistake));
-    // A mistake of the last one alone lengthens that one alone.
+    // A mistake caused only by the last one lengthens only that one.
     let other = hash(0x3_aa_30_00_01);
     filter.adapt(&claim(&filter, other), &members).unwrap();
     assert_eq!(lengths(&filter), [2, 3, 4]);
@@ -52,7 +54,7 @@ fn a_lookup_looks_at_every_fingerprint_of_a_minirun() {
 }
 
 #[test]
-fn one_repair_mends_all_fingerprints_that_collide() {
+fn one_repair_lengthens_all_colliding_fingerprints() {
     let mut filter = filter(8, 16);
     let members = [hash(0x3_aa_10_00_00), hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00)];
     for member in members {
@@ -65,7 +67,7 @@ fn one_repair_mends_all_fingerprints_that_collide() {
 }
 
 #[test]
-fn a_newcomer_does_not_undo_a_repair() {
+fn inserting_a_neighbour_does_not_undo_a_repair() {
     let mut filter = filter(8, 16);
     filter.insert(hash(0x3_aa_10_20_00)).unwrap();
     let mistake = hash(0x3_aa_10_30_00);
@@ -73,16 +75,16 @@ fn a_newcomer_does_not_undo_a_repair() {
     assert_eq!(lengths(&filter), [3]);
     // Differs from its neighbour after one digit, so one digit is enough.
     filter.insert(hash(0x3_aa_40_20_00)).unwrap();
-    // Shares one digit with it, so it takes two.
+    // Has one digit in common with it, so it takes two.
     filter.insert(hash(0x3_aa_10_50_00)).unwrap();
-    // Another minirun: no extension.
+    // A different minirun: no extension.
     filter.insert(hash(0x3_ab_10_50_00)).unwrap();
     assert_eq!(lengths(&filter), [3, 3, 2, 1]);
     assert!(!filter.contains(mistake));
 }
 
 #[test]
-fn extensions_never_run_out_of_bits_that_differ() {
+fn extensions_can_use_all_bits_of_a_hash() {
     for (remainder_bits, slots) in [(1, 3), (9, 1000), (7, 1 << 20), (40, 64), (13, 12_345)] {
         for base in [0, 1 << 90, u128::MAX - 1, u128::MAX / 3] {
             let (member, mistake) = (Hash::from_u128(base), Hash::from_u128(base + 1));
@@ -98,9 +100,9 @@ fn extensions_never_run_out_of_bits_that_differ() {
 }
 
 #[test]
-fn a_suspect_that_was_exchanged_is_not_lost() {
-    // Between listing and repair another thread deletes one suspect and inserts
-    // another: counts and prefixes still agree.
+fn suspect_replaced_after_listing_is_not_lost() {
+    // Between listing and repair, another thread removes one suspect and inserts another. Counts
+    // and prefixes still match.
     let mut filter = filter(8, 16);
     let mut map = MemoryMap::new();
     let (old, new, query) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00), hash(0x3_aa_20_01_00));
@@ -112,20 +114,23 @@ fn a_suspect_that_was_exchanged_is_not_lost() {
     map.insert(new, "new");
     map.remove(old, "old");
     assert_eq!(filter.adapt(&claim, &listed), Err(AdaptError::Stale));
-    assert_eq!(filter.adapt_dropping_ghosts(&claim, &listed), Err(AdaptError::Stale));
+    assert_eq!(
+        filter.adapt(&claim, Listing::new(&listed).dropping_ghosts()),
+        Err(AdaptError::Stale)
+    );
     assert!(filter.contains(new));
-    // Once more, from the beginning: the fingerprint of the deleted one is a ghost.
+    // Repeats the call with a new claim: the fingerprint of the removed one is a ghost.
     let Answer::Maybe(claim) = filter.check(query) else { unreachable!() };
     let listed = map.members(claim.suspects()).unwrap();
     let refused = filter.adapt(&claim, &listed);
     assert_eq!(refused, Err(AdaptError::Unlisted { members: 1 }));
-    let adaptation = filter.adapt_dropping_ghosts(&claim, &listed).unwrap();
+    let adaptation = filter.adapt(&claim, Listing::new(&listed).dropping_ghosts()).unwrap();
     assert_eq!((adaptation.lengthened, adaptation.ghosts), (1, 1));
     assert!(filter.contains(new) && !filter.contains(query) && !filter.contains(old));
 }
 
 #[test]
-fn claims_of_another_filter_are_refused() {
+fn claims_of_a_different_filter_are_refused() {
     let mut filter = filter(8, 16);
     let (member, query) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
     filter.insert(member).unwrap();
@@ -136,7 +141,7 @@ fn claims_of_another_filter_are_refused() {
 }
 
 #[test]
-fn members_that_came_elsewhere_do_not_spoil_a_claim() {
+fn inserts_elsewhere_keep_a_claim_valid() {
     let mut filter = filter(8, 1 << 16);
     let quotient = |number: u128| Hash::from_u128(number << 112);
     let query = Hash::from_u128(quotient(7).as_u128() + 1);
@@ -150,7 +155,7 @@ fn members_that_came_elsewhere_do_not_spoil_a_claim() {
 }
 
 #[test]
-fn members_that_came_in_a_batch_spoil_claims_about_them_only() {
+fn batch_insert_makes_only_claims_nearby_stale() {
     let quotient = |number: u128| Hash::from_u128(number << 112);
     let query = Hash::from_u128(quotient(7).as_u128() + 1);
     let asked = || {
@@ -171,15 +176,15 @@ fn members_that_came_in_a_batch_spoil_claims_about_them_only() {
 }
 
 #[test]
-fn a_batch_that_does_not_fit_changes_nothing() {
-    // The last quotient's run ends in the tail, which is full before the table is.
+fn batch_that_does_not_fit_changes_nothing() {
+    // The run of the last quotient ends in the tail, which becomes full before the table.
     let mut filter = filter(8, 1000);
     let end = |number: u128| Hash::from_u128(u128::MAX - (number << 112));
     let (member, query) = (end(0), Hash::from_u128(u128::MAX - (1 << 100)));
     filter.insert(member).unwrap();
     let before = claim(&filter, query);
     filter.adapt(&before, &[member]).unwrap();
-    let (prints, statistics) = (filter.iter().collect::<Vec<_>>(), filter.statistics());
+    let (prints, statistics) = (filter.iter().collect::<Vec<_>>(), filter.stats());
     for batch in [
         (0..900).map(end).collect::<Vec<_>>(),
         (0..2000).map(end).collect(),
@@ -187,7 +192,7 @@ fn a_batch_that_does_not_fit_changes_nothing() {
     ] {
         let refused = filter.insert_many(&batch);
         assert!(matches!(refused, Err(InsertError::Full { .. })));
-        assert_eq!((filter.iter().collect(), filter.statistics()), (prints.clone(), statistics));
+        assert_eq!((filter.iter().collect(), filter.stats()), (prints.clone(), statistics));
         filter.validate().unwrap();
         assert_eq!(filter.adapt(&before, &[member]).unwrap().lengthened, 0);
     }
@@ -199,7 +204,7 @@ fn a_batch_that_does_not_fit_changes_nothing() {
 }
 
 #[test]
-fn claims_of_a_twin_are_refused() {
+fn claims_of_a_clone_are_refused() {
     let (member, query) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
     let [mut one, mut other] = [filter(8, 16), filter(8, 16)];
     let mut copy = other.clone();
@@ -215,18 +220,18 @@ fn claims_of_a_twin_are_refused() {
 }
 
 #[test]
-fn each_list_must_be_in_order() {
+fn lists_must_be_sorted() {
     let parameters = filter(8, 16).parameters();
     let (low, high) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
     let unsorted = |members: &[Hash], mistakes: &[Hash]| {
         let (members, mistakes) = (members.to_vec(), mistakes.to_vec());
-        match AdaptiveQuotientFilter::from_sorted(parameters, members, mistakes) {
+        match QuotientFilter::from_sorted(parameters, members, mistakes) {
             Err(BuildError::Unsorted(list)) => Some(list),
             _ => None,
         }
     };
     assert_eq!(unsorted(&[high, low], &[]), Some("members"));
-    // Before, between and behind the members.
+    // Before, between and after the members.
     for members in [&[Hash::MAX][..], &[hash(0x3_aa_18_00_00)], &[Hash::MIN], &[]] {
         assert_eq!(unsorted(members, &[high, low]), Some("mistakes"));
     }
@@ -234,17 +239,17 @@ fn each_list_must_be_in_order() {
 }
 
 #[test]
-fn a_refusal_changes_no_statistics_and_no_claim() {
+fn refused_repair_changes_no_statistics_and_no_claim() {
     let mut filter = filter(8, 2);
     let [a, b, query] = [0x11, 0x22, 0x33].map(|low| Hash::from_u128(0xaa << 119 | low << 110));
     filter.insert(a).unwrap();
     filter.insert(b).unwrap();
-    let (claim, before) = (claim(&filter, query), filter.statistics());
+    let (claim, before) = (claim(&filter, query), filter.stats());
     filter.insert(Hash::MAX).unwrap_err();
     for listed in [&[a, b][..], &[a], &[a, b, b], &[a, b, query], &[a, Hash::MAX]] {
         let error = filter.adapt(&claim, listed).unwrap_err();
         assert_ne!(error, AdaptError::Stale, "{listed:?}");
-        assert_eq!(filter.statistics(), before);
+        assert_eq!(filter.stats(), before);
     }
 }
 
@@ -256,17 +261,17 @@ fn repairs_are_counted_once_each() {
     let first = claim(&filter, hash(0x3_aa_10_10_00));
     for _ in 0..2 {
         filter.adapt(&first, &[member]).unwrap();
-        assert_eq!(filter.statistics().adaptations, 1);
+        assert_eq!(filter.stats().repairs, 1);
     }
     filter.insert(ghost).unwrap();
     let second = claim(&filter, hash(0x3_aa_20_10_00)); // only the ghost covers it
-    let adaptation = filter.adapt_dropping_ghosts(&second, &[member]).unwrap();
+    let adaptation = filter.adapt(&second, Listing::new(&[member]).dropping_ghosts()).unwrap();
     assert_eq!((adaptation.lengthened, adaptation.ghosts), (0, 1));
-    assert_eq!(filter.statistics().adaptations, 2);
+    assert_eq!(filter.stats().repairs, 2);
 }
 
 #[test]
-fn every_refusal_says_what_to_do() {
+fn error_messages_say_what_to_do() {
     let mut filter = filter(8, 2);
     let [a, b, query] = [0x11, 0x22, 0x33].map(|low| Hash::from_u128(0xaa << 119 | low << 110));
     filter.insert(a).unwrap();

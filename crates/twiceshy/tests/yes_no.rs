@@ -1,28 +1,35 @@
-//! Filters of yes and no lists: random lists against the lists, and lists of real size.
+//! Yes/no filters: random lists, and lists of real size.
 
 use proptest::prelude::*;
+use std::borrow::Borrow;
+use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
-    Frozen, Keyed, KeyedSnapshot, Secret, SecretMode, Snapshot, SnapshotError, YesNoFilter,
+    Frozen, Key, Keyed, Secret, SecretMode, Snapshot, YesNoFilter, snapshot::SnapshotError,
 };
 use twiceshy_model::yes_no::drive;
+
+/// Builds a filter of keys.
+fn built<K: Key + ?Sized, Q: Borrow<K>>(yes: &[Q], no: &[Q], rate: f64) -> Keyed<K, YesNoFilter> {
+    YesNoFilter::builder().false_positive_rate(rate).build_keyed(yes, no).unwrap()
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-    fn any_lists(mut bytes in prop::collection::vec(any::<u8>(), 1..6000)) {
+fn random_lists_are_exact(mut bytes in prop::collection::vec(any::<u8>(), 1..6000)) {
         bytes[0] |= 2;
         drive(&bytes);
     }
 
     #[test]
-    fn any_file(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
+fn random_files_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
         drive(&bytes);
     }
 }
 
 #[test]
-fn lists_of_real_size_are_right_and_small() {
+fn lists_of_real_size_are_exact_and_small() {
     let (yes, no): (Vec<u64>, Vec<u64>) = ((0..200_000).collect(), (200_000..800_000).collect());
     let builder = YesNoFilter::builder().false_positive_rate(1.0 / 256.0);
     let builder = builder.secret(Secret::from_bytes([8; 16]));
@@ -35,7 +42,7 @@ fn lists_of_real_size_are_right_and_small() {
     }
     let mut file = Vec::new();
     filter.write_to(&mut file, SecretMode::Include).unwrap();
-    // The least that is possible is 8.02.
+    // The lower bound is 8.02.
     assert!((file.len() * 8) as f64 / 200_000.0 < 10.3, "{} bytes", file.len());
     let strangers: Vec<u64> = (1 << 40..(1 << 40) + 1_000_000).collect();
     filter.contains_many(&strangers, &mut answers);
@@ -43,10 +50,9 @@ fn lists_of_real_size_are_right_and_small() {
     assert!((3000..3906 + 350).contains(&wrong), "{wrong} of a million at a rate of 1/256");
 }
 
-/// Compares with a file of the first version of the format. If it is missing, it is written,
-/// to be looked at and kept.
+/// Compares with a file of format version 1. If the file is missing, writes it for review.
 #[test]
-fn version_1_is_read_and_written_for_ever() {
+fn version_1_is_read_and_written_unchanged() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/v1-list.twiceshy");
     let (yes, no): (Vec<u64>, Vec<u64>) = ((0..60).collect(), (60..400).collect());
     let builder = YesNoFilter::builder().false_positive_rate(1.0 / 64.0).label(7);
@@ -65,12 +71,12 @@ fn version_1_is_read_and_written_for_ever() {
 }
 
 #[test]
-fn frozen_list_answers_as_the_filter_does() {
+fn frozen_list_answers_like_the_filter() {
     type List = Keyed<u64, YesNoFilter>;
     type FrozenList = Keyed<u64, Frozen<YesNoFilter>>;
     let path = std::env::temp_dir().join(format!("twiceshy-list-{}", std::process::id()));
     let (yes, no): (Vec<u64>, Vec<u64>) = ((0..5000).collect(), (5000..9000).collect());
-    let filter = List::build(&yes, &no, 0.01).unwrap();
+    let filter: List = built(&yes, &no, 0.01);
     filter.save(&path, SecretMode::Include).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     let keys: Vec<u64> = (0..20_000).collect();
@@ -99,11 +105,11 @@ fn frozen_list_answers_as_the_filter_does() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// A list of which only the header is right: every lookup ends.
+/// Only the header of the list is valid: every lookup still ends.
 #[test]
-fn frozen_list_of_nonsense_is_asked() {
+fn lookups_in_invalid_frozen_list_end() {
     let yes: Vec<u64> = (0..20_000).collect();
-    let filter = Keyed::<u64, YesNoFilter>::build(&yes, &[], 0.01).unwrap();
+    let filter = built::<u64, _>(&yes, &[], 0.01);
     let mut bytes = Vec::new();
     filter.write_to(&mut bytes, SecretMode::Include).unwrap();
     for byte in [0, 0x55, 0xaa, 0x0f, 0x80, 0xff] {
@@ -118,10 +124,10 @@ fn frozen_list_of_nonsense_is_asked() {
     }
 }
 
-/// Copying a damaged list doesn't make it look whole.
+/// Copying a damaged list must not give it a valid checksum.
 #[test]
 fn copy_of_damaged_frozen_list_is_damaged() {
-    let filter = Keyed::<u64, YesNoFilter>::build(&[1, 2, 3], &[], 0.01).unwrap();
+    let filter = built::<u64, _>(&[1, 2, 3], &[], 0.01);
     let (mut bytes, mut copy) = (Vec::new(), Vec::new());
     filter.write_to(&mut bytes, SecretMode::Include).unwrap();
     bytes[130] ^= 1;
@@ -138,7 +144,7 @@ fn list_with_its_secret_is_readable_by_all() {
     let path = std::env::temp_dir().join(format!("twiceshy-public-{}", std::process::id()));
     std::fs::write(&path, b"old").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let filter = Keyed::<u64, YesNoFilter>::build(&[1], &[2], 0.01).unwrap();
+    let filter = built::<u64, _>(&[1], &[2], 0.01);
     filter.save(&path, SecretMode::Include).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
     std::fs::remove_file(path).unwrap();
@@ -146,7 +152,7 @@ fn list_with_its_secret_is_readable_by_all() {
 
 #[test]
 fn what_is_shipped_has_its_secret() {
-    let filter = Keyed::<str, YesNoFilter>::build(&["evil"], &["good"], 0.001).unwrap();
+    let filter = built::<str, _>(&["evil"], &["good"], 0.001);
     let (mut shipped, mut bare) = (Vec::new(), Vec::new());
     filter.write_to(&mut shipped, SecretMode::Include).unwrap();
     filter.filter().write_to(&mut bare).unwrap();

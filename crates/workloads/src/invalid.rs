@@ -1,17 +1,17 @@
-/// A parameter for which there is no workload.
+/// An invalid parameter of a workload.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{parameter} is {given}, but must be {wanted}")]
 #[non_exhaustive]
 pub struct Invalid {
-    /// Which one.
+    /// The parameter's name.
     pub parameter: &'static str,
-    /// What it is.
+    /// Its value.
     pub given: f64,
-    /// What it could be.
+    /// The values that are allowed.
     pub wanted: &'static str,
 }
 
-/// Refuses a share that isn't one.
+/// Returns an error unless the share is from 0 to 1.
 pub(crate) fn share(parameter: &'static str, given: f64) -> Result<(), Invalid> {
     if (0.0..=1.0).contains(&given) {
         Ok(())
@@ -20,7 +20,7 @@ pub(crate) fn share(parameter: &'static str, given: f64) -> Result<(), Invalid> 
     }
 }
 
-/// Refuses a number of things that is none.
-pub(crate) fn some(parameter: &'static str, given: u64) -> Result<(), Invalid> {
+/// Returns an error if the number is 0.
+pub(crate) fn at_least_one(parameter: &'static str, given: u64) -> Result<(), Invalid> {
     if given == 0 { Err(Invalid { parameter, given: 0.0, wanted: "at least 1" }) } else { Ok(()) }
 }

@@ -1,23 +1,24 @@
-//! From numbers to keys.
+//! Turns numbers into keys.
 
-/// A number among all others: a bijection, so that different numbers stay different, whose
-/// results look random.
+/// Maps a number to a random-looking one. The mapping is a bijection: different numbers stay
+/// different.
 ///
-/// It is no secret: who sees a scattered number can compute the number.
+/// It is not secret: the original number can be computed from the result.
 pub const fn scatter(number: u64) -> u64 {
-    // Two rounds of xor-shift and multiplication by odd constants, each of them invertible, on
-    // a sum that keeps 0 from being its own image.
+    // Two rounds of xor-shift and multiplication by an odd constant; each step is invertible. The
+    // addition keeps 0 from mapping to itself.
     let mut bits = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     bits = (bits ^ (bits >> 29)).wrapping_mul(0xA24B_AED4_963E_E407);
     bits ^ (bits >> 32)
 }
 
-/// The key of a number, `N` bytes long: the scattered number, and more that follows from it.
+/// Returns the key of a number, `N` bytes long: the scattered number, followed by bytes derived
+/// from it.
 ///
-/// Different numbers have different keys, in no order that is of use. `N` must be at least 8.
+/// Different numbers have different keys, in no particular order. `N` must be at least 8.
 pub const fn key<const N: usize>(number: u64) -> [u8; N] {
-    const { assert!(N >= 8, "a key shorter than 8 bytes can't tell all numbers apart") };
+    const { assert!(N >= 8, "a key needs at least 8 bytes to keep all numbers apart") };
     let mut key = [0; N];
     let mut bits = scatter(number);
     let mut at = 0;
@@ -48,13 +49,13 @@ mod tests {
         }
 
         #[test]
-        fn a_longer_key_begins_like_a_shorter_one(number: u64) {
+        fn shorter_key_is_a_prefix_of_the_longer(number: u64) {
             prop_assert_eq!(&key::<32>(number)[..13], &key::<13>(number)[..]);
         }
     }
 
     #[test]
-    fn a_changed_bit_changes_half_of_the_bits() {
+    fn one_input_bit_changes_half_the_output_bits() {
         for bit in 0..64 {
             let changed: u32 =
                 (0..1000).map(|n| (scatter(n) ^ scatter(n ^ 1 << bit)).count_ones()).sum();
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_consecutive_numbers_are_all_over_the_place() {
+    fn keys_of_consecutive_numbers_spread_over_all_first_bytes() {
         let first_bytes: HashSet<u8> = (0..4096).map(|number| key::<8>(number)[0]).collect();
         assert_eq!(first_bytes.len(), 256);
     }

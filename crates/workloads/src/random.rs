@@ -1,14 +1,14 @@
-//! Random numbers that are the same on every machine.
+//! Random numbers that are identical on every machine.
 
 use rand::SeedableRng;
 
 use crate::key::scatter;
 
-/// The generator behind every workload: PCG64, whose stream is specified.
+/// The random number generator of all workloads: PCG64, whose output is specified.
 pub type Random = rand_pcg::Pcg64;
 
-/// The numbers of one `purpose`. Each has its own, so that two workloads with the same seed,
-/// say members and queries, aren't the same numbers.
+/// Returns the generator for one `purpose`. Purposes have different streams, so that two workloads
+/// with the same seed, such as members and queries, don't get the same numbers.
 pub(crate) fn random(seed: u64, purpose: &str) -> Random {
     let purpose = purpose.bytes().fold(0, |hash, byte| scatter(hash ^ u64::from(byte)));
     Random::seed_from_u64(scatter(seed ^ purpose))
@@ -21,16 +21,16 @@ mod tests {
     use super::random;
 
     #[test]
-    fn seeds_and_purposes_tell_streams_apart() {
+    fn stream_depends_on_seed_and_purpose() {
         let first = |seed, purpose| random(seed, purpose).random::<u64>();
         assert_eq!(first(1, "queries"), first(1, "queries"));
         assert_ne!(first(1, "queries"), first(2, "queries"));
         assert_ne!(first(1, "queries"), first(1, "members"));
     }
 
-    /// A change of these is a change of every recorded experiment.
+    /// If these numbers change, every recorded experiment changes.
     #[test]
-    fn the_stream_is_what_it_always_was() {
+    fn stream_never_changes() {
         let numbers: Vec<u64> = random(42, "queries").random_iter().take(2).collect();
         assert_eq!(numbers, [14_897_574_216_501_031_370, 17_072_752_462_771_908_447]);
     }

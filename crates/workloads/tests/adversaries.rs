@@ -1,4 +1,4 @@
-//! Each attacker beats those victims that it should, and no other.
+//! Each attacker beats the victims that it should beat, and no others.
 
 mod victims;
 
@@ -17,9 +17,9 @@ fn random_keys(count: usize, seed: u64) -> Vec<u64> {
     Random::seed_from_u64(seed).random_iter().take(count).collect()
 }
 
-/// Victims would prove nothing if they were bad filters to begin with.
+/// The tests would prove nothing if the victims were bad filters to begin with.
 #[test]
-fn random_queries_are_mistakes_at_the_rate_of_the_filter() {
+fn random_queries_are_mistakes_at_the_filters_rate() {
     fn rate(victim: &mut impl Victim) -> f64 {
         let keys = random_keys(100_000, 1);
         let mistakes = keys.iter().filter(|key| JUDGE.is_mistake(victim.ask(**key)));
@@ -35,7 +35,7 @@ fn random_queries_are_mistakes_at_the_rate_of_the_filter() {
     }
 }
 
-/// The rate of the replayed queries, and that of the others'.
+/// Returns the mistake rates of the replayed queries and of the others.
 fn replay(victim: &mut impl Victim) -> (f64, f64) {
     let config = CollectorConfig { warm_up: 10_000, capacity: 200 };
     let collector = Collector::collect(victim, config, 2).unwrap();
@@ -56,7 +56,7 @@ fn replay(victim: &mut impl Victim) -> (f64, f64) {
 }
 
 #[test]
-fn the_collector_beats_who_never_learns() {
+fn collector_beats_only_a_filter_that_never_learns() {
     let (hostile, other) = replay(&mut Fixed::new());
     assert!(hostile > 0.999 && other < 1.2 * RATE, "{hostile}, {other}");
     let (hostile, other) = replay(&mut Repaired::new(Fixed::new()));
@@ -64,7 +64,7 @@ fn the_collector_beats_who_never_learns() {
 }
 
 #[test]
-fn a_collector_with_nothing_leaves_others_alone() {
+fn collector_without_mistakes_passes_other_queries_through() {
     let mut perfect = |_| Reply::default();
     let config = CollectorConfig { warm_up: 1000, capacity: 10 };
     let collector = Collector::collect(&mut perfect, config, 5).unwrap();
@@ -73,11 +73,11 @@ fn a_collector_with_nothing_leaves_others_alone() {
 }
 
 #[test]
-fn whittling_leaves_nothing_of_who_repairs() {
+fn whittling_fails_against_repairs() {
     let queries = || random_keys(20 * MEMBERS as usize, 7);
     let mut whittling = Whittling::new(queries(), 10, JUDGE);
     let rounds = whittling.run(&mut Repaired::new(Fixed::new()), 10);
-    assert_eq!(rounds.len(), 2, "all were mistakes once, none twice");
+    assert_eq!(rounds.len(), 2, "each mistake happens once");
     assert!(rounds[0].survival() < 1.2 * RATE && rounds[1].survivors == 0);
 
     let rounds = Whittling::new(queries(), 10, JUDGE).run(&mut Fixed::new(), 10);
@@ -87,7 +87,7 @@ fn whittling_leaves_nothing_of_who_repairs() {
 }
 
 #[test]
-fn whittling_wins_against_few_states_once_it_has_enough_queries() {
+fn whittling_beats_few_states_given_enough_queries() {
     let last = |times: usize| {
         let queries = random_keys(times * MEMBERS as usize, 8);
         let mut victim = Cyclic::new();
@@ -102,8 +102,8 @@ const SEARCH: AdaptationLoopConfig =
     AdaptationLoopConfig { search: 300_000, pool: 4096, passes: 16, trims: 16 };
 
 #[test]
-fn a_loop_is_found_where_states_come_back() {
-    // With more to choose from, more of it takes part.
+fn loop_is_found_if_states_repeat() {
+    // A larger pool has a larger share of keys that take part in loops.
     for (pool, share) in [(1024, 0.2), (4096, 0.7)] {
         let mut victim = Cyclic::new();
         let config = AdaptationLoopConfig { pool, ..SEARCH };
@@ -118,7 +118,7 @@ fn a_loop_is_found_where_states_come_back() {
 }
 
 #[test]
-fn others_disturb_a_loop_but_do_not_break_it() {
+fn other_queries_disturb_a_loop_but_do_not_break_it() {
     let mut victim = Cyclic::new();
     let found = AdaptationLoop::find(&mut victim, SEARCH, 9).unwrap();
     let mut others = uniform(u64::MAX, 10).unwrap();
@@ -133,7 +133,7 @@ fn others_disturb_a_loop_but_do_not_break_it() {
 }
 
 #[test]
-fn there_is_no_loop_where_mistakes_are_repaired() {
+fn no_loop_is_found_if_mistakes_are_repaired() {
     let mut victim = Repaired::new(Fixed::new());
     let found = AdaptationLoop::find(&mut victim, SEARCH, 10).unwrap();
     assert_eq!(found.sequence(), []);
@@ -141,14 +141,14 @@ fn there_is_no_loop_where_mistakes_are_repaired() {
 }
 
 #[test]
-fn a_loop_of_who_never_learns_is_any_mistake() {
+fn any_mistake_of_a_fixed_filter_is_a_loop() {
     let mut victim = Fixed::new();
     let found = AdaptationLoop::find(&mut victim, SEARCH, 11).unwrap();
     let tally = found.replay(&mut victim);
     assert_eq!(tally.mistakes, tally.queries);
 }
 
-/// The rate of the last of ten periods.
+/// Returns the mistake rate of the last of ten periods.
 fn climb(victim: &mut impl Victim, seed: u64) -> f64 {
     let mut climber = Climber::new(victim, ClimberConfig::default(), seed).unwrap();
     let periods: Vec<Tally> = (0..10).map(|_| climber.climb(victim, 100_000)).collect();
@@ -159,7 +159,7 @@ fn climb(victim: &mut impl Victim, seed: u64) -> f64 {
 }
 
 #[test]
-fn the_climber_beats_all_but_who_repairs_and_hashes_well() {
+fn climber_beats_all_but_repairs_with_a_good_hash() {
     for seed in 12..15 {
         let fixed = climb(&mut Fixed::new(), seed);
         assert!(fixed > 0.9, "{fixed}");
@@ -175,7 +175,7 @@ fn the_climber_beats_all_but_who_repairs_and_hashes_well() {
 }
 
 #[test]
-fn a_climber_without_curiosity_comes_to_an_end_even_if_nothing_pays() {
+fn climber_without_curiosity_ends_even_if_nothing_pays() {
     let mut perfect = |_| Reply::default();
     let config = ClimberConfig { curiosity: 0.0, batch: 1, ..ClimberConfig::default() };
     let mut climber = Climber::new(&mut perfect, config, 13).unwrap();
@@ -184,12 +184,12 @@ fn a_climber_without_curiosity_comes_to_an_end_even_if_nothing_pays() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_config_is_an_error() {
     let victim = &mut Fixed::new();
     let nothing = CollectorConfig { capacity: 0, ..CollectorConfig::default() };
     assert!(Collector::collect(victim, nothing, 1).is_err());
     let nothing = AdaptationLoopConfig { passes: 0, ..SEARCH };
     assert!(AdaptationLoop::find(victim, nothing, 1).is_err());
-    let mad = ClimberConfig { curiosity: 2.0, ..ClimberConfig::default() };
-    assert!(Climber::new(victim, mad, 1).is_err());
+    let invalid = ClimberConfig { curiosity: 2.0, ..ClimberConfig::default() };
+    assert!(Climber::new(victim, invalid, 1).is_err());
 }

@@ -1,12 +1,12 @@
-//! Closing stores and lists.
+//! Closes stores and lists.
 
 use crate::exit;
 use anyhow::{Context as _, Result};
 use std::path::Path;
 use twiceshy_store::StoreError;
 
-/// Takes the result of closing a store or lists. If only the filter could not be saved, that is a
-/// warning: the work is done, and the next command builds the filter again.
+/// Handles the result of closing a store or lists. If only the filter could not be saved, prints a
+/// warning: the command has succeeded, and the next command builds the filter again.
 pub(super) fn closed(directory: &Path, closed: twiceshy_store::Result<()>) -> Result<()> {
     let is_warning = matches!(closed, Err(StoreError::FilterNotSaved { .. }));
     match closed.with_context(|| directory.display().to_string()) {

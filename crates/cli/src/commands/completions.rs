@@ -14,7 +14,7 @@ Examples:
   twiceshy completions zsh > ~/.zfunc/_twiceshy
   twiceshy completions fish > ~/.config/fish/completions/twiceshy.fish")]
 pub(crate) struct Completions {
-    /// The shell
+    /// Which shell to print completions for
     shell: Shell,
 }
 

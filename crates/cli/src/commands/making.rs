@@ -1,4 +1,4 @@
-//! New directories of stores and lists: complete, or not there at all.
+//! Creates directories of stores and lists. A directory is complete or does not exist.
 
 use crate::interrupt::{self, Undo};
 use anyhow::{Context as _, Result, bail};
@@ -6,13 +6,14 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Where stores and lists have their data, in their directories.
+/// The name of the data directory of a store or lists.
 pub(super) const DATA: &str = "data";
 
-/// A store or lists in the making, in a hidden directory within their own, and moved out of it when
-/// they are complete. If that fails or is interrupted, only what nobody else has seen is removed.
+/// A store or lists that are being created, in a hidden directory inside their own directory. They
+/// are moved out of it when they are complete. After a failure or a signal, only the hidden directory
+/// is removed.
 ///
-/// The hidden directory is locked. One whose lock is free was left by a process that was killed.
+/// The hidden directory is locked. If its lock is free, the process that created it was killed.
 pub(super) struct Making {
     directory: PathBuf,
     is_directory_new: bool,
@@ -24,11 +25,11 @@ pub(super) struct Making {
 
 const HIDDEN: &str = ".twiceshy-making-";
 
-/// Random characters that follow.
+/// The number of random characters after the prefix.
 const RANDOM_BYTES: usize = 6;
 
 impl Making {
-    /// Begins to make a store or lists (`kind`) in a directory that has none of them in it.
+    /// Begins to create a store or lists (`kind`) in a new or empty directory.
     pub(super) fn begin(directory: &Path, kind: &str) -> Result<Self> {
         let name = || directory.display().to_string();
         let mut held = interrupt::hold();
@@ -38,15 +39,18 @@ impl Making {
             Err(error) => return Err(error).with_context(name),
         };
         for entry in fs::read_dir(directory).with_context(name)? {
-            // Other processes may be making one, too.
+            // Other processes may be creating one, too.
             if !is_hidden(&entry.with_context(name)?) {
-                bail!("{}: this is neither {kind} nor empty; name a new directory", name());
+                bail!(
+                    "{}: this directory is neither {kind} nor empty; choose a new directory",
+                    name()
+                );
             }
         }
         let parent = directory.to_path_buf();
         let remove_parent = move || {
             if is_directory_new {
-                // Does nothing if there is anything in it.
+                // Fails unless the directory is empty.
                 let _ = fs::remove_dir(&parent);
             }
         };
@@ -61,12 +65,12 @@ impl Making {
         Ok(Self { directory, is_directory_new, hidden, _removal: removal, _lock: lock })
     }
 
-    /// Where it is made.
+    /// Returns the hidden directory.
     pub(super) fn path(&self) -> &Path {
         &self.hidden
     }
 
-    /// Moves the store or the lists, which must be closed, to where they belong.
+    /// Moves the store or the lists, which must be closed, to their directory.
     pub(super) fn finish(self) -> Result<()> {
         let _held = interrupt::hold();
         self.publish().with_context(|| self.directory.display().to_string())
@@ -76,19 +80,19 @@ impl Making {
         let (hidden, visible) = (self.hidden.join(DATA), self.directory.join(DATA));
         fs::rename(&hidden, &visible).map_err(|error| match error.kind() {
             ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => io::Error::other(
-                "another process has created something here meanwhile; run the command again",
+                "another process has just created a store or lists here; run the command again",
             ),
             _ => error,
         })?;
         self.sync().or_else(|error| fs::rename(&visible, &hidden).and(Err(error)))?;
-        // The saved filter follows. If it can't, the next opening builds it again.
+        // Move the saved filter, too. If this fails, the next opening builds it again.
         for entry in fs::read_dir(&self.hidden).into_iter().flatten().flatten() {
             let _ = fs::rename(entry.path(), self.directory.join(entry.file_name()));
         }
         Ok(())
     }
 
-    /// Makes the new entries of directories durable, where directories can be opened.
+    /// Syncs the directories that have new entries, on systems where directories can be opened.
     fn sync(&self) -> io::Result<()> {
         let absolute = fs::canonicalize(&self.directory)?;
         let parent = absolute.parent().filter(|_| self.is_directory_new);
@@ -101,10 +105,10 @@ impl Making {
     }
 }
 
-/// Removes what processes that were killed have left in a directory.
+/// Removes the hidden directories of processes that were killed.
 pub(super) fn remove_abandoned(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten().filter(is_hidden) {
-        // The lock is held until the directory is gone.
+        // Hold the lock until the directory is removed.
         if let Ok(hidden) = File::open(entry.path())
             && hidden.try_lock().is_ok()
         {
@@ -113,7 +117,7 @@ pub(super) fn remove_abandoned(directory: &Path) {
     }
 }
 
-/// Returns whether we created an entry: it is a directory with a name that [`create_hidden`] makes.
+/// Returns whether an entry is a directory with a name that [`create_hidden`] chooses.
 fn is_hidden(entry: &fs::DirEntry) -> bool {
     let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
     let name = entry.file_name();
@@ -124,13 +128,13 @@ fn is_hidden(entry: &fs::DirEntry) -> bool {
         })
 }
 
-/// Creates a hidden directory and locks it, where directories can be locked.
+/// Creates a hidden directory, and locks it on systems where directories can be locked.
 fn create_hidden(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
     loop {
         let mut builder = tempfile::Builder::new();
         let hidden = builder.prefix(HIDDEN).rand_bytes(RANDOM_BYTES).tempdir_in(directory)?.keep();
         let lock = File::open(&hidden).ok().filter(|hidden| hidden.lock().is_ok());
-        // Before it was locked, somebody may have removed it as abandoned.
+        // Another process may have removed it before it was locked.
         if hidden.exists() {
             return Ok((hidden, lock));
         }

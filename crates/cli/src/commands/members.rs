@@ -1,8 +1,8 @@
-//! Lines to hashes, each once and in order, in one pass over the lines; how many keys a line is,
-//! and which, is for others to say.
+//! Turns lines into distinct hashes in order, in one pass. [`KeysOfLine`] says which keys a line has.
 //!
-//! One thread reads and some hash. Hashes go to buckets by their first bits: so each bucket is
-//! sorted in the cache, by whichever thread, and all of them together are in order.
+//! One thread reads lines, and several threads hash them. The first bits of a hash select its bucket.
+//! A bucket is small enough to be sorted in the cache, and the buckets one after the other are in
+//! order.
 
 use crate::input::{Block, Encoding, Lines, check_stdin_once};
 use crate::progress::Total;
@@ -13,18 +13,18 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 use std::vec::IntoIter;
-use twiceshy::{Hash, KeyedHasher};
+use twiceshy::{Hash, hash::KeyedHasher};
 
-/// Threads that hash, and then sort.
+/// The number of threads that hash and sort.
 const WORKERS: usize = 2;
 
-/// What failed if a thread can't be started.
-pub(super) const NO_THREAD: &str = "a thread can't be started";
+/// The error message when a thread cannot be started.
+pub(super) const NO_THREAD: &str = "cannot start a thread";
 
-/// Blocks that may wait for a worker.
+/// The number of blocks that may wait for a worker.
 const WAITING: usize = 4;
 
-/// The leading bits of a hash that say in which bucket it is.
+/// The number of leading bits of a hash that select its bucket.
 const BUCKET_BITS: u32 = 8;
 
 /// Hashes by their leading bits.
@@ -40,25 +40,26 @@ impl Buckets {
         self.0[(hash.as_u128() >> (u128::BITS - BUCKET_BITS)) as usize].push(hash);
     }
 
-    /// How many hashes there are.
+    /// Returns the number of hashes.
     fn len(&self) -> usize {
         self.0.iter().map(Vec::len).sum()
     }
 }
 
-/// The hashes of different keys, in order.
+/// The hashes of distinct keys, in order.
 pub(super) struct Members {
     sorted: Buckets,
-    /// How many keys there were, repeated ones, too.
+    /// The number of keys, including repeated ones.
     pub(super) keys: u64,
 }
 
-/// What makes keys of a line: passes each to the function.
+/// Says which keys a line has.
 pub(super) trait KeysOfLine: Copy + Send + Sync {
+    /// Calls `key` with each key of a line.
     fn each(self, line: &[u8], key: impl FnMut(&[u8]));
 }
 
-/// A key is a line as it is.
+/// The whole line is one key.
 #[derive(Clone, Copy)]
 pub(super) struct WholeLine;
 
@@ -70,8 +71,7 @@ impl KeysOfLine for WholeLine {
 }
 
 impl Members {
-    /// Reads all lines of these files: 16 bytes of memory for each, or up to twice as
-    /// much, as vectors grow.
+    /// Reads all lines of these files. Takes 16 to 32 bytes of memory per key.
     pub(super) fn read(
         paths: &[PathBuf],
         encoding: Encoding,
@@ -94,7 +94,7 @@ impl Members {
             let read = paths.iter().try_for_each(|path| {
                 let mut lines = Lines::open(path, encoding, session)?;
                 while let Some(block) = lines.next_block()? {
-                    // Nobody takes it only if the workers have panicked, which is told below.
+                    // This fails only if the workers have panicked, which is handled below.
                     let _ = send.send(block);
                     if let Ok(block) = used.try_recv() {
                         lines.reuse(block);
@@ -116,18 +116,18 @@ impl Members {
         Ok(Self { sorted: sorted(parts)?, keys })
     }
 
-    /// How many different keys there are.
+    /// Returns the number of distinct keys.
     pub(super) fn len(&self) -> usize {
         self.sorted.len()
     }
 
-    /// Their hashes, in order.
+    /// Iterates over the hashes in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Hash> {
         self.sorted.0.iter().flatten().copied()
     }
 }
 
-/// Hashes the lines of blocks, as long as there are some.
+/// Hashes the lines of blocks until there are no more blocks.
 fn hash_blocks(
     blocks: &Mutex<Receiver<Block>>,
     give_back: &Sender<Block>,
@@ -141,12 +141,12 @@ fn hash_blocks(
         for line in block.lines() {
             keys.each(line, |key| buckets.push(hasher.hash_bytes(key)));
         }
-        // When all is read, nobody wants it any more.
+        // This fails when everything is read.
         let _ = give_back.send(block);
     }
 }
 
-/// The hashes of all parts together, sorted and without repetitions.
+/// Merges parts into sorted buckets without repetitions.
 fn sorted(parts: Vec<Buckets>) -> Result<Buckets> {
     let mut parts = parts.into_iter();
     let mut sorted = parts.next().unwrap_or_else(Buckets::new);
@@ -179,11 +179,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_buckets_together_are_in_order_without_repetitions() {
+    fn hashes_are_sorted_and_distinct() {
         let hash = |number: u128| Hash::from_u128(number.wrapping_mul(u128::MAX / 99_991));
         let bucketed = |numbers: std::ops::Range<u128>| {
             let mut buckets = Buckets::new();
-            // Some with many hashes, too.
+            // These all go to the same bucket.
             let uneven = numbers.clone().map(Hash::from_u128);
             numbers.map(hash).chain(uneven).for_each(|hash| buckets.push(hash));
             buckets

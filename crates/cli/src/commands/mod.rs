@@ -1,4 +1,4 @@
-//! What is done.
+//! The commands.
 
 mod closing;
 pub(crate) mod completions;

@@ -1,11 +1,11 @@
-//! Some lines, one behind the other.
+//! Blocks of lines.
 
-/// Whole lines, of which only the last of a source may have no end.
+/// A block of whole lines. Only the last line of a source may lack a line ending.
 pub(crate) struct Block {
-    /// Its first bytes are the lines; the others were, or will be.
+    /// Has the lines in its first `len` bytes.
     pub(super) buffer: Vec<u8>,
     pub(super) len: usize,
-    /// The number of the first, counted from 1.
+    /// The number of the first line; a source begins at 1.
     pub(super) first_line: u64,
 }
 
@@ -14,7 +14,7 @@ impl Block {
         &self.buffer[..self.len]
     }
 
-    /// The lines without their endings, `\n` or `\r\n`.
+    /// Iterates over the lines, without their endings (`\n` or `\r\n`).
     pub(crate) fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.bytes();
         std::iter::from_fn(move || {
@@ -30,17 +30,17 @@ impl Block {
         })
     }
 
-    /// The lines with their numbers.
+    /// Iterates over the lines and their numbers.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (u64, &[u8])> {
         (self.first_line..).zip(self.lines())
     }
 
-    /// How many lines have ended; all, but for the last of a source.
+    /// Returns the number of lines with a line ending.
     pub(super) fn count(&self) -> u64 {
         memchr::memchr_iter(b'\n', self.bytes()).count() as u64
     }
 
-    /// The number of the line with that byte.
+    /// Returns the number of the line that contains this byte.
     pub(super) fn line_at(&self, byte: usize) -> u64 {
         self.first_line + memchr::memchr_iter(b'\n', &self.bytes()[..byte]).count() as u64
     }

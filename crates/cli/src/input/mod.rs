@@ -1,4 +1,4 @@
-//! Lines, from files and the standard input, plain or compressed.
+//! Reads lines from files and the standard input, plain or compressed.
 
 mod block;
 mod compressed;
@@ -12,52 +12,52 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// How much is read at once: enough to be handed to another thread, little enough for a cache.
+/// Bytes per block: large enough to pass to another thread, and small enough for a cache.
 const BLOCK: usize = 1 << 18;
 
-/// The longest line: beyond it, a file without line endings is taken for what it is.
+/// The longest line. A file with a longer one is probably not a text file.
 const LONGEST: usize = 1 << 30;
 
-/// What lines may be.
+/// Which bytes lines may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,
-    /// Any bytes but line endings.
+    /// Any bytes except line endings.
     Bytes,
 }
 
 impl Encoding {
-    /// As the option `--bytes` says.
+    /// Returns the encoding for the option `--bytes`.
     pub(crate) fn from_option(bytes: bool) -> Self {
         if bytes { Self::Bytes } else { Self::Utf8 }
     }
 }
 
-/// A source of lines, which are read in blocks.
+/// A source of lines, read in blocks.
 pub(crate) struct Lines {
     name: String,
     reader: Box<dyn Read + Send>,
     encoding: Encoding,
     block_size: usize,
     longest: usize,
-    /// The beginning of a line whose end wasn't read yet.
+    /// The beginning of a line whose end has not been read yet.
     begun: Vec<u8>,
-    /// Memory that is used again: fresh memory takes longer than what is done with it.
+    /// A buffer to use again, because allocating a new one takes longer than reading the lines.
     spare: Vec<u8>,
-    /// How many lines were read.
+    /// The number of lines read so far.
     count: u64,
-    /// What is wrong with the line after the last block.
+    /// The error of the line that follows the last block.
     error: Option<Error>,
-    /// Shown as long as there is something to read.
+    /// Shown until everything is read.
     progress: Option<Progress>,
 }
 
-/// Whether that path stands for the standard input.
+/// Returns whether a path stands for the standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Refuses paths of which there can be only one, if there are two.
+/// Returns an error if `-` occurs more than once.
 pub(crate) fn check_stdin_once(paths: &[PathBuf]) -> Result<()> {
     match paths.iter().filter(|path| is_stdin(path)).count() {
         0 | 1 => Ok(()),
@@ -111,12 +111,12 @@ impl Lines {
         })
     }
 
-    /// What it is called in messages.
+    /// Returns the name of the source in messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The next lines, or `None` at the end.
+    /// Returns the next block of lines, or `None` at the end.
     pub(crate) fn next_block(&mut self) -> Result<Option<Block>> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -133,8 +133,9 @@ impl Lines {
         {
             let valid = error.valid_up_to();
             let (name, line) = (&self.name, block.line_at(valid));
-            let error = anyhow!("{name}: line {line} is no UTF-8; --bytes takes lines as they are");
-            // The lines before it come first.
+            let error =
+                anyhow!("{name}: line {line} is not UTF-8; use --bytes to accept any bytes");
+            // Return the lines before it first.
             block.len = memchr::memrchr(b'\n', &block.bytes()[..valid]).map_or(0, |end| end + 1);
             if block.len == 0 {
                 return Err(error);
@@ -145,13 +146,13 @@ impl Lines {
         Ok(Some(block))
     }
 
-    /// Takes a block back that nobody needs any more.
+    /// Takes a block back to reuse its buffer.
     pub(crate) fn reuse(&mut self, block: Block) {
         self.spare = block.buffer;
     }
 
-    /// Reads whole lines: a block of them, or one that is longer, or what is left. Returns how
-    /// many bytes they have.
+    /// Reads whole lines: one block, or one longer line, or the rest of the source. Returns their
+    /// size in bytes.
     fn read_lines(&mut self, buffer: &mut Vec<u8>) -> Result<usize> {
         let mut filled = self.begun.len();
         self.grow(buffer, buffer.len().max(self.block_size).max(2 * filled))?;
@@ -171,7 +172,7 @@ impl Lines {
             if filled >= self.longest {
                 bail!("{}: line {} is longer than {filled} bytes", self.name, self.count + 1);
             }
-            // Twice as long, so that a long line isn't searched again and again.
+            // Double the buffer, so that the time stays linear in the length of the line.
             self.grow(buffer, 2 * filled)?;
         }
     }
@@ -183,7 +184,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Reads until there is no more, or no more room; returns how much it was.
+    /// Reads until the source ends or the buffer is full. Returns the number of bytes.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_the_same_whatever_the_blocks_are() {
+    fn block_size_does_not_change_lines() {
         let bytes = b"one\ntwo\r\n\nfour is longer than a block\n\r\nsix\rstill six\nno end";
         let expected: Vec<_> = [
             &b"one"[..],
@@ -238,17 +239,17 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_text_is_named() {
+    fn error_names_line_that_is_not_utf8() {
         for block_size in 1..=20 {
             let read = |encoding| all(lines(b"one\ntwo\nt\xffree\nfour\n", block_size, encoding));
             let error = read(Encoding::Utf8).unwrap_err().to_string();
-            assert!(error.starts_with("test: line 3 is no UTF-8"), "{error}");
+            assert!(error.starts_with("test: line 3 is not UTF-8"), "{error}");
             assert_eq!(read(Encoding::Bytes).unwrap().len(), 4);
         }
     }
 
     #[test]
-    fn a_line_without_end_is_refused() {
+    fn overlong_line_is_an_error() {
         let read = all(lines(&[b'x'; 200], 8, Encoding::Utf8));
         assert_eq!(read.unwrap_err().to_string(), "test: line 1 is longer than 64 bytes");
     }

@@ -1,8 +1,8 @@
-//! Ctrl-C, SIGTERM and SIGHUP: what was begun is undone before the program ends.
+//! Handles Ctrl-C, SIGTERM and SIGHUP: undoes unfinished work before the program ends.
 //!
-//! One lock orders it all. The thread that handles a signal takes it and never releases it, so that
-//! nothing is begun, finished or reported any more; no signal is handled while another thread holds
-//! it.
+//! One lock orders everything. The thread that handles a signal takes the lock and never releases it,
+//! so that no other thread begins, finishes or reports any work. While another thread holds the lock,
+//! no signal is handled.
 
 mod signals;
 
@@ -12,12 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, process, thread};
 
-/// The exit code after each of the signals: what shells report after Ctrl-C.
+/// The exit code after any of these signals, which is what shells report after Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
 type Undoing = Box<dyn Fn() + Send>;
 
-/// What was begun, in that order, and how it is undone.
+/// How to undo unfinished work, in the order in which it was begun.
 static BEGUN: Mutex<BTreeMap<u64, Undoing>> = Mutex::new(BTreeMap::new());
 
 /// Handles signals from now on. Must be called before other threads are started.
@@ -38,7 +38,7 @@ pub(crate) fn hold() -> Held {
 }
 
 impl Held {
-    /// Registers how to undo what was begun.
+    /// Registers how to undo work that begins now.
     pub(crate) fn undo(&mut self, undo: impl Fn() + Send + 'static) -> Undo {
         let number = self.0.last_key_value().map_or(0, |(last, _)| last + 1);
         self.0.insert(number, Box::new(undo));
@@ -46,7 +46,7 @@ impl Held {
     }
 }
 
-/// Undoes what was begun when it is dropped, or when a signal arrives.
+/// Undoes unfinished work on drop, or when a signal arrives.
 pub(crate) struct Undo(u64);
 
 impl Drop for Undo {
@@ -58,8 +58,8 @@ impl Drop for Undo {
     }
 }
 
-/// Removes a directory, even if an engine's threads are still writing there. A directory that
-/// can't be removed does no harm.
+/// Removes a directory, even if an engine's threads are still writing there. Ignores errors: a
+/// directory that stays does no harm.
 pub(crate) fn remove(directory: &Path) {
     const TRIES: usize = 100;
     for _ in 0..TRIES {

@@ -1,4 +1,4 @@
-//! What goes to the standard output, as text or as JSON, and where files go.
+//! Writes text or JSON to the standard output, and output files.
 
 mod report;
 mod target;
@@ -10,7 +10,7 @@ pub(crate) use target::Target;
 use serde::Serialize;
 use std::io::{self, BufWriter, Stdout, Write};
 
-/// The standard output doesn't take any more.
+/// An error of the standard output.
 #[derive(Debug)]
 pub(crate) struct WriteError(pub(crate) io::Error);
 
@@ -39,34 +39,34 @@ impl Output {
         Self { writer: BufWriter::with_capacity(1 << 16, io::stdout()), json }
     }
 
-    /// Whether JSON was asked for.
+    /// Returns whether the option `--json` was given.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// A table, or an object.
+    /// Writes a report as a table or as JSON.
     pub(crate) fn report(&mut self, report: &Report) -> Written {
         if self.json { self.json(report) } else { self.bytes(report.table().as_bytes()) }
     }
 
-    /// A report, if JSON was asked for: for commands that need no words otherwise.
+    /// Writes a report if the output is JSON, for commands that print no text.
     pub(crate) fn report_if_json(&mut self, report: &Report) -> Written {
         if self.json { self.json(report) } else { Ok(()) }
     }
 
-    /// A value as one line of JSON.
+    /// Writes a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Written {
         serde_json::to_writer(&mut self.writer, value).map_err(|error| WriteError(error.into()))?;
         self.bytes(b"\n")
     }
 
-    /// A line.
+    /// Writes a line that consists of these parts.
     pub(crate) fn line(&mut self, parts: &[&[u8]]) -> Written {
         parts.iter().try_for_each(|part| self.bytes(part))?;
         self.bytes(b"\n")
     }
 
-    /// Bytes as they are.
+    /// Writes bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Written {
         self.writer.write_all(bytes).map_err(WriteError)
     }

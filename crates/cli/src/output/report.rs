@@ -1,4 +1,4 @@
-//! Named facts, which are a table for people and an object for programs.
+//! Reports: named facts that are printed as a table or as a JSON object.
 
 use super::text::Text;
 use serde::ser::SerializeMap as _;
@@ -39,12 +39,12 @@ impl Report {
         self.with(name, Fact::Bytes(bytes))
     }
 
-    /// A few bits, or a part of one.
+    /// Adds a number of bits, with one decimal.
     pub(crate) fn bits(self, name: &'static str, bits: f64) -> Self {
         self.with(name, Fact::Bits(bits))
     }
 
-    /// A number from 0 to 1.
+    /// Adds a number from 0 to 1, which the table shows in percent.
     pub(crate) fn share(self, name: &'static str, share: f64) -> Self {
         self.with(name, Fact::Share(share))
     }
@@ -61,12 +61,12 @@ impl Report {
         self.with(name, Fact::Yes(yes))
     }
 
-    /// That there is none.
+    /// Adds a fact without a value.
     pub(crate) fn nothing(self, name: &'static str) -> Self {
         self.with(name, Fact::Nothing)
     }
 
-    /// A line each, names and values in columns.
+    /// Returns one line per fact, with names and values in columns.
     pub(crate) fn table(&self) -> String {
         let rows = || self.facts.iter().map(|(name, fact)| (name, fact.text()));
         let names = rows().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -91,7 +91,7 @@ impl Fact {
 }
 
 impl Serialize for Report {
-    /// Names as programs like them: `bits_per_key`.
+    /// Writes names in snake case: `bits_per_key`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.facts.len()))?;
         for (name, fact) in &self.facts {
@@ -114,7 +114,7 @@ impl Serialize for Fact {
     }
 }
 
-/// Digits in groups of three.
+/// Formats a number with digits in groups of three.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -127,7 +127,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// Bytes in the unit that suits them.
+/// Formats a number of bytes in a suitable unit.
 pub(crate) fn sized(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1 << 10 {
@@ -137,7 +137,7 @@ pub(crate) fn sized(bytes: u64) -> String {
     format!("{:.1} {}", bytes as f64 / f64::from(10 * unit as u32).exp2(), UNITS[unit - 1])
 }
 
-/// With three digits that say something.
+/// Formats a share in percent, with three significant digits.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent == 0.0 {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_well() {
+    fn numbers_are_formatted_for_people() {
         assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(grouped));
         assert_eq!(
             ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "16384.0 PiB"],
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_a_table_and_an_object() {
+    fn report_is_printed_as_table_and_as_json() {
         let report = Report::new().count("members", 3).bits("bits per key", 1.5).yes("ok", true);
         assert_eq!(report.table(), "members       3\nbits per key  1.5\nok            yes\n");
         let json = serde_json::to_string(&report).unwrap();

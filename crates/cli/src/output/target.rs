@@ -1,4 +1,4 @@
-//! Where a file will be written.
+//! Output files.
 
 use super::{Output, Report};
 use crate::interrupt::{self, Held};
@@ -7,27 +7,26 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Where a file will be written.
+/// A path where a file will be written.
 pub(crate) struct Target {
     path: PathBuf,
-    /// A device or a pipe: it is written to, because putting a file in its place is not what
-    /// anybody means.
+    /// Whether the path is a device or a pipe, which is written to instead of being replaced.
     is_special: bool,
 }
 
 impl Target {
-    /// Checks that a file can be written, before any work is done for it.
+    /// Checks that a file can be written there, before any work is done.
     pub(crate) fn new(path: &Path) -> Result<Self> {
         let name = || path.display().to_string();
         if path == Path::new("-") {
-            bail!("-: the standard output is /dev/stdout, and a file of that name is ./-");
+            bail!("-: use /dev/stdout for the standard output, or ./- for a file with this name");
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
                 bail!("{}: this is a directory; name a file in it", name())
             }
             Ok(metadata) if !metadata.is_file() => Ok(Self { path: path.into(), is_special: true }),
-            // A link is followed, so that it is the file behind it that is replaced.
+            // Follow a link, so that its target is replaced.
             Ok(_) => Self::file(fs::canonicalize(path).with_context(name)?),
             Err(error) if error.kind() == ErrorKind::NotFound => Self::new_file(path),
             Err(error) => Err(error).with_context(name),
@@ -38,21 +37,21 @@ impl Target {
         let folder = folder(path);
         fs::metadata(folder).with_context(|| folder.display().to_string())?;
         if path.is_symlink() {
-            bail!("{}: this is a link that leads nowhere", path.display());
+            bail!("{}: this is a broken link", path.display());
         }
         Self::file(path.into())
     }
 
-    /// Checks that files can be created beside it.
+    /// Checks that files can be created in the same folder.
     fn file(path: PathBuf) -> Result<Self> {
         tempfile::tempfile_in(folder(&path)).with_context(|| path.display().to_string())?;
         Ok(Self { path, is_special: false })
     }
 
-    /// Refuses to replace what is needed for something else.
+    /// Returns an error if the output would replace this file, which is `what`.
     pub(crate) fn keep_off(&self, path: &Path, what: &str) -> Result<()> {
         if !self.is_special && is_same(&self.path, path) {
-            bail!("{}: this is {what}, so the output can't go there", path.display());
+            bail!("{}: this is {what}; write the output to a different file", path.display());
         }
         Ok(())
     }
@@ -65,18 +64,19 @@ impl Target {
         self.is_special
     }
 
-    /// Puts interrupts off while a file is written. Not so with a pipe, which may never be read.
+    /// Delays signals while a file is written. Does not delay them for a pipe, which may never be
+    /// read.
     pub(crate) fn hold(&self) -> Option<Held> {
         (!self.is_special).then(interrupt::hold)
     }
 
-    /// Tells about what was written, unless that may have gone the same way as what is told: to
-    /// the standard output.
+    /// Prints a report about the file. Prints nothing for a device or a pipe, because the file may
+    /// have gone to the standard output, too.
     pub(crate) fn report(&self, report: &Report, output: &mut Output) -> Result<()> {
         Ok(if self.is_special { Ok(()) } else { output.report(report) }?)
     }
 
-    /// Writes what everybody may read, whole or not at all.
+    /// Writes a file that everybody may read. If this fails, an existing file is unchanged.
     pub(crate) fn write(&self, content: impl AsRef<[u8]>) -> Result<()> {
         let content = content.as_ref();
         let _held = self.hold();
@@ -91,7 +91,7 @@ impl Target {
 
     fn replace(&self, content: &[u8]) -> io::Result<()> {
         let mut builder = tempfile::Builder::new();
-        // What the user's mask denies is denied.
+        // The user's mask is applied to these permissions.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut file = builder.prefix(".twiceshy-").tempfile_in(folder(&self.path))?;
@@ -102,7 +102,7 @@ impl Target {
     }
 }
 
-/// Whether both are one file, also one that isn't there yet.
+/// Returns whether both paths are the same file, which need not exist.
 fn is_same(one: &Path, other: &Path) -> bool {
     let in_folder =
         |path: &Path| Some(fs::canonicalize(folder(path)).ok()?.join(path.file_name()?));

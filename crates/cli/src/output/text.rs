@@ -1,10 +1,11 @@
-//! Keys and values in JSON.
+//! Writes keys and values as JSON.
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 
-/// Bytes that are usually text: a string, or an object with the bytes in hexadecimal.
+/// Bytes that are usually text. UTF-8 becomes a string; other bytes become an object with
+/// hexadecimal digits.
 pub(super) struct Text<'a>(pub(super) &'a [u8]);
 
 impl Serialize for Text<'_> {
@@ -27,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_hexadecimal() {
+    fn bytes_that_are_not_utf8_become_hexadecimal() {
         let json = |bytes| serde_json::to_string(&Text(bytes)).unwrap();
         assert_eq!(json("é\"".as_bytes()), r#""é\"""#);
         assert_eq!(json(b"\xff\x0a"), r#"{"hex":"ff0a"}"#);

@@ -1,6 +1,6 @@
-//! A directory of its own for each test, and the program in it.
+//! A directory for each test, and ways to run the program in it.
 
-#![allow(dead_code, reason = "each test file uses some of it")]
+#![allow(dead_code, reason = "each test file uses a part of this module")]
 
 use assert_cmd::Command;
 use std::fs;
@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Programs that run longer are killed.
+/// The longest that a program may run.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 
 pub(crate) struct Sandbox {
     directory: TempDir,
 }
 
-/// What the program has written, and its exit code.
+/// The program's output and exit code.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: Vec<u8>,
@@ -49,7 +49,7 @@ impl Sandbox {
         fs::read(self.path(name)).unwrap()
     }
 
-    /// The names of all files, also of hidden ones.
+    /// Returns the names of all files, including hidden ones.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.directory.path()).unwrap();
         let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
@@ -70,17 +70,17 @@ impl Sandbox {
         self.run_with(line, "")
     }
 
-    /// The same, with something to read.
+    /// Runs the program with these words as arguments and this standard input.
     pub(crate) fn run_with(&self, line: &str, stdin: impl AsRef<[u8]>) -> Run {
         finished(self.command(line).write_stdin(stdin.as_ref()))
     }
 
-    /// Runs it, and expects "yes"; what it writes.
+    /// Runs the program, and expects exit code 0. Returns the output.
     pub(crate) fn yes(&self, line: &str) -> String {
         self.expect(line, "", 0)
     }
 
-    /// Runs it, and expects "no".
+    /// Runs the program, and expects exit code 1. Returns the output.
     pub(crate) fn no(&self, line: &str) -> String {
         self.expect(line, "", 1)
     }
@@ -91,16 +91,16 @@ impl Sandbox {
         run.text().into()
     }
 
-    /// Runs it, and expects one line that says what is wrong, and nothing else.
+    /// Runs the program, and expects exit code 2 and one line with this reason.
     pub(crate) fn fails(&self, line: &str, stdin: impl AsRef<[u8]>, reason: &str) {
         let run = self.run_with(line, stdin);
         failed(&run, line, reason);
         assert_eq!(run.stdout, b"", "twiceshy {line}");
     }
 
-    /// Runs a line of the shell, in which `$T` is the program.
+    /// Runs a shell command in which `$T` is the program.
     pub(crate) fn shell(&self, line: &str) -> Run {
-        // Kills all processes of the line, so that none of them keeps its output open.
+        // Kills all processes of the command, so that none of them keeps the output open.
         let mut shell = Command::new("timeout");
         let seconds = PATIENCE.as_secs().to_string();
         shell.current_dir(self.directory.path()).args([
@@ -116,7 +116,7 @@ impl Sandbox {
     }
 }
 
-/// Checks that it could not be done, and that one line says why.
+/// Checks that a run failed, and printed one line with this reason.
 pub(crate) fn failed(run: &Run, line: &str, reason: &str) {
     assert_eq!(run.code, 2, "{line}: {}", run.stderr);
     assert_eq!(run.stderr.lines().count(), 1, "{line}: {}", run.stderr);
@@ -127,18 +127,18 @@ pub(crate) fn failed(run: &Run, line: &str, reason: &str) {
 fn finished(command: &mut Command) -> Run {
     let output = command.timeout(2 * PATIENCE).output().unwrap();
     Run {
-        code: output.status.code().expect("it wasn't killed"),
+        code: output.status.code().expect("an exit code"),
         stdout: output.stdout,
         stderr: String::from_utf8(output.stderr).expect("text"),
     }
 }
 
-/// Some lines that differ.
+/// Returns distinct lines.
 pub(crate) fn lines(prefix: &str, count: usize) -> String {
     (0..count).map(|number| format!("{prefix}{number}\n")).collect::<Vec<_>>().concat()
 }
 
-/// A filter and a store of three keys, and what is wrong with everything else.
+/// Creates a filter and a store of three keys, and files to test errors with.
 pub(crate) fn prepared() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("keys", "alice\nbob\ncarol\n");
@@ -150,7 +150,7 @@ pub(crate) fn prepared() -> Sandbox {
     sandbox
 }
 
-/// These fail, and there is nothing afterwards that wasn't there before.
+/// Checks that these commands fail and create no files.
 pub(crate) fn all_fail(sandbox: &Sandbox, cases: &[(&str, &str)]) {
     let before = sandbox.names();
     for (line, reason) in cases {

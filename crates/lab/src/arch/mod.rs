@@ -1,29 +1,26 @@
-//! What a measurement needs of the machine.
-#![expect(
-    unsafe_code,
-    reason = "a prefetch is an intrinsic, huge pages are asked for, and files mapped"
-)]
+//! Prefetching, huge pages and memory maps for measurements.
+#![expect(unsafe_code, reason = "prefetch intrinsics, huge pages and memory maps")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Deref;
 use std::path::Path;
 use std::ptr::NonNull;
-use twiceshy::MappedFile;
+use twiceshy::snapshot::MappedFile;
 
-/// Asks for the cache line at `line`.
+/// Prefetches the cache line at `line`.
 #[inline(always)]
 pub(crate) fn prefetch<T>(line: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 machine has it, and a prefetch doesn't touch memory.
+        // SAFETY: every x86-64 machine has SSE, and a prefetch doesn't access memory.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
 }
 
-/// Maps a file of the benchmark's own.
+/// Maps a file that the benchmark created.
 pub(crate) fn map(path: &Path) -> std::io::Result<MappedFile> {
     // SAFETY: the file is in a directory of this process, which doesn't write to it again.
     unsafe { MappedFile::open(path) }
@@ -33,8 +30,8 @@ pub(crate) fn map(path: &Path) -> std::io::Result<MappedFile> {
 #[repr(align(64))]
 pub(crate) struct Line(pub(crate) [u64; 8]);
 
-/// Cache lines, all touched, in huge pages where the kernel grants them: as the filter's
-/// own, so that the limit is one of the same memory.
+/// Touched cache lines, in huge pages if the kernel grants them. The filter's memory is the same,
+/// so the measured limit applies to it.
 pub(crate) struct Lines {
     first: NonNull<Line>,
     layout: Layout,
@@ -57,7 +54,7 @@ impl Lines {
             // SAFETY: the range is ours, and the advice changes no content.
             let _ = unsafe { madvise(memory.cast(), size, Advice::LinuxHugepage) };
         }
-        // SAFETY: so many bytes are ours.
+        // SAFETY: `size` bytes were allocated.
         unsafe { memory.write_bytes(1, size) };
         Self { first, layout, count }
     }
@@ -68,7 +65,7 @@ impl Deref for Lines {
 
     #[inline(always)]
     fn deref(&self) -> &[Line] {
-        // SAFETY: so many lines were allocated, and initialised.
+        // SAFETY: `count` lines were allocated and initialised.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
     }
 }

@@ -1,11 +1,11 @@
-//! One adapter per filter: whole loops, so that nothing is dispatched per key.
+//! One adapter per filter. Adapters run whole loops, so that there is no dynamic dispatch per key.
 
 use scalable_cuckoo_filter::{ScalableCuckooFilter, ScalableCuckooFilterBuilder};
 use std::hash::Hasher;
-use twiceshy::{AdaptiveBloomFilter, AdaptiveQuotientFilter, Hash, Keyed, KeyedHasher, Secret};
+use twiceshy::{AdaptiveBloomFilter, Hash, Keyed, QuotientFilter, Secret, hash::KeyedHasher};
 use xorf::Filter as _;
 
-/// What can be measured.
+/// The operations to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Insert { many: bool, prehashed: bool },
@@ -44,7 +44,7 @@ impl Op {
     }
 }
 
-/// Keys and their hashes, the same for all contestants.
+/// Keys and their hashes, the same for all filters.
 pub(super) struct Work {
     pub(super) hasher: KeyedHasher,
     pub(super) secret: Secret,
@@ -52,7 +52,7 @@ pub(super) struct Work {
     pub(super) remainder_bits: u32,
     pub(super) members: Vec<u64>,
     pub(super) member_hashes: Vec<Hash>,
-    /// Members to look up, in another order than they were inserted.
+    /// Members to look up, in a different order than they were inserted.
     pub(super) asked: Vec<u64>,
     pub(super) asked_hashes: Vec<Hash>,
     pub(super) strangers: Vec<u64>,
@@ -64,7 +64,7 @@ impl Work {
         let secret = Secret::from_bytes([7; 16]);
         let hasher = KeyedHasher::new(&secret);
         let count = (slots as f64 * load) as u64;
-        // Odd multiples of an odd number: different, and in no order.
+        // Multiples of an odd number: all different, and in no order.
         let key = |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let members: Vec<u64> = (0..count).map(key).collect();
         let step = 0x5851_f42d_4c95_7f2d_u64;
@@ -99,17 +99,17 @@ impl Work {
     }
 }
 
-/// A filter in the ring.
+/// A filter in the benchmark.
 pub(super) trait Adapter {
     fn name(&self) -> &'static str;
     fn bytes(&self) -> u64;
     fn can(&self, op: Op) -> bool;
-    /// An empty filter again, before an insert; not measured.
+    /// Replaces the filter by an empty one before inserts; not measured.
     fn reset(&mut self, work: &Work);
-    /// Does an operation that it [can](Self::can) over all keys. Returns how many
-    /// answers were "maybe", or how many members were inserted.
+    /// Runs an operation that it [can](Self::can) do on all keys. Returns the number of "maybe"
+    /// answers, or of inserted members.
     fn run(&mut self, op: Op, work: &Work) -> usize;
-    /// One lookup, to measure its latency.
+    /// Looks up one key, to measure the latency.
     fn look_up(&self, key: u64, hash: Hash, prehashed: bool) -> bool;
 }
 
@@ -121,11 +121,11 @@ pub(super) fn count_hashes(hashes: &[Hash], contains: impl Fn(Hash) -> bool) -> 
     hashes.iter().filter(|&&hash| contains(hash)).count()
 }
 
-/// Keys of one `insert_many`; all at once is `bulk`.
+/// Keys per `insert_many`; `bulk` inserts all in one call.
 const BATCH: usize = 1 << 15;
 
 pub(super) struct Aqf {
-    filter: Keyed<u64, AdaptiveQuotientFilter>,
+    filter: Keyed<u64, QuotientFilter>,
     maybe: Vec<bool>,
 }
 
@@ -134,8 +134,8 @@ impl Aqf {
         Self { filter: Self::empty(work), maybe: Vec::new() }
     }
 
-    fn empty(work: &Work) -> Keyed<u64, AdaptiveQuotientFilter> {
-        let filter = AdaptiveQuotientFilter::builder()
+    fn empty(work: &Work) -> Keyed<u64, QuotientFilter> {
+        let filter = QuotientFilter::builder()
             .remainder_bits(work.remainder_bits)
             .slots(work.slots)
             .build()
@@ -165,7 +165,7 @@ impl Adapter for Aqf {
     }
 
     fn bytes(&self) -> u64 {
-        self.filter.filter().memory_usage()
+        self.filter.stats().memory
     }
 
     fn reset(&mut self, work: &Work) {
@@ -242,7 +242,7 @@ impl Adapter for Abf {
     }
 
     fn bytes(&self) -> u64 {
-        self.filter.filter().memory_usage()
+        self.filter.stats().memory
     }
 
     fn reset(&mut self, work: &Work) {
@@ -292,11 +292,10 @@ impl Adapter for Abf {
     }
 }
 
-/// A filter of another crate: it knows 64-bit hashes, and one key at a time.
+/// A filter from another crate, which takes 64-bit hashes, one at a time.
 pub(super) trait Peer: Sized {
     const NAME: &'static str;
-    /// Whether members are inserted one by one; otherwise all must be there when it is
-    /// built.
+    /// Whether members can be inserted one by one; otherwise the filter is built from all of them.
     const DYNAMIC: bool = true;
     fn new(work: &Work) -> Self;
     fn bytes(&self) -> u64;
@@ -309,7 +308,7 @@ pub(super) trait Peer: Sized {
     fn contains(&self, hash: u64) -> bool;
 }
 
-pub(super) struct Ring<F> {
+pub(super) struct PeerAdapter<F> {
     filter: F,
     hasher: KeyedHasher,
 }
@@ -318,13 +317,13 @@ fn short(hash: Hash) -> u64 {
     hash.as_u128() as u64
 }
 
-impl<F: Peer> Ring<F> {
+impl<F: Peer> PeerAdapter<F> {
     pub(super) fn new(work: &Work) -> Self {
         Self { filter: F::new(work), hasher: work.hasher.clone() }
     }
 }
 
-impl<F: Peer> Adapter for Ring<F> {
+impl<F: Peer> Adapter for PeerAdapter<F> {
     fn name(&self) -> &'static str {
         F::NAME
     }
@@ -418,7 +417,7 @@ impl Peer for fastbloom::BloomFilter {
 impl Peer for sbbf_rs_safe::Filter {
     const NAME: &'static str = "split-block";
     fn new(work: &Work) -> Self {
-        // The same bits a key as the quotient filter has.
+        // As many bits per key as the quotient filter.
         let bits = (work.remainder_bits + 4) as usize;
         Self::new(bits, work.members.len())
     }
@@ -455,8 +454,8 @@ impl Peer for Cuckoo {
     }
 }
 
-/// Hands hashes through: one multiplication, so that the cuckoo filter's second index,
-/// a hash of the fingerprint, is spread.
+/// Hashes by one multiplication, which spreads the cuckoo filter's second index, a hash of the
+/// fingerprint.
 #[derive(Clone, Default)]
 pub(crate) struct Mixed(u64);
 

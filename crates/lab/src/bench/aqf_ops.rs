@@ -1,4 +1,4 @@
-//! `twiceshy-lab bench aqf-ops`: what else the adaptive quotient filter does.
+//! `twiceshy-lab bench aqf-ops`: other operations of the adaptive quotient filter.
 
 use super::measure::{self, Common, Rates, timed};
 use crate::arch::map;
@@ -8,14 +8,14 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
-use twiceshy::{AdaptiveQuotientFilter, Concurrent, Frozen, Hash, KeyedHasher, Secret, Snapshot};
+use twiceshy::{Concurrent, Frozen, Hash, QuotientFilter, Secret, Snapshot, hash::KeyedHasher};
 use twiceshy_report::{Cell, Column, Table};
 
-/// One line of the result.
+/// One row of the result.
 #[derive(Serialize)]
 struct Row {
     op: &'static str,
-    /// Millions of members, or of lookups, a second.
+    /// Millions of members or lookups per second.
     mops: Option<f64>,
     median_mops: Option<f64>,
     gigabytes_per_second: Option<f64>,
@@ -27,19 +27,19 @@ struct Row {
     load: f64,
 }
 
-/// Members and filters of them.
+/// Members, and filters that contain them.
 struct Work {
     slots: u64,
     remainder_bits: u32,
     members: Vec<Hash>,
     sorted: Vec<Hash>,
     strangers: Vec<Hash>,
-    full: AdaptiveQuotientFilter,
-    /// Of half the slots each, and together all members.
-    halves: [AdaptiveQuotientFilter; 2],
-    shared: Concurrent<AdaptiveQuotientFilter>,
+    full: QuotientFilter,
+    /// Filters with half the slots each, which together contain all members.
+    halves: [QuotientFilter; 2],
+    shared: Concurrent<QuotientFilter>,
     snapshot: Vec<u8>,
-    /// A file of the snapshot.
+    /// The path of the saved snapshot.
     file: PathBuf,
 }
 
@@ -52,8 +52,8 @@ impl Drop for Work {
 /// Shards of the concurrent filter.
 const SHARDS: usize = 16;
 
-fn shared(slots: u64, remainder_bits: u32) -> Concurrent<AdaptiveQuotientFilter> {
-    AdaptiveQuotientFilter::builder()
+fn shared(slots: u64, remainder_bits: u32) -> Concurrent<QuotientFilter> {
+    QuotientFilter::builder()
         .slots(slots)
         .remainder_bits(remainder_bits)
         .shards(SHARDS)
@@ -61,7 +61,7 @@ fn shared(slots: u64, remainder_bits: u32) -> Concurrent<AdaptiveQuotientFilter>
         .expect("memory for a filter")
 }
 
-/// Does `work` on each half of the hashes, in two threads; nanoseconds on the clock.
+/// Runs `work` on each half of the hashes in its own thread; returns wall-clock nanoseconds.
 fn in_two_threads(hashes: &[Hash], work: impl Fn(&[Hash]) + Sync) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -72,12 +72,12 @@ fn in_two_threads(hashes: &[Hash], work: impl Fn(&[Hash]) + Sync) -> f64 {
     start.elapsed().as_nanos() as f64
 }
 
-fn empty(slots: u64, remainder_bits: u32) -> AdaptiveQuotientFilter {
-    let builder = AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
+fn empty(slots: u64, remainder_bits: u32) -> QuotientFilter {
+    let builder = QuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
     builder.build().expect("memory for a filter")
 }
 
-fn filled(slots: u64, remainder_bits: u32, members: &[Hash]) -> AdaptiveQuotientFilter {
+fn filled(slots: u64, remainder_bits: u32, members: &[Hash]) -> QuotientFilter {
     let mut filter = empty(slots, remainder_bits);
     filter.insert_many(members).expect("room");
     filter
@@ -115,13 +115,13 @@ impl Work {
         }
     }
 
-    fn empty(&self) -> AdaptiveQuotientFilter {
+    fn empty(&self) -> QuotientFilter {
         empty(self.slots, self.remainder_bits)
     }
 
-    /// Does an operation once; how many members or lookups it was, and its nanoseconds.
+    /// Runs an operation once; returns its nanoseconds.
     fn run(&self, op: &str) -> f64 {
-        let check = |filter: &AdaptiveQuotientFilter| {
+        let check = |filter: &QuotientFilter| {
             assert_eq!(filter.len(), self.members.len(), "{op}: a member is missing");
         };
         match op {
@@ -140,15 +140,14 @@ impl Work {
             }
             "sorted_build" => {
                 let sorted = self.sorted.iter().copied();
-                let (filter, time) = timed(|| {
-                    AdaptiveQuotientFilter::from_sorted(self.full.parameters(), sorted, [])
-                });
+                let (filter, time) =
+                    timed(|| QuotientFilter::from_sorted(self.full.parameters(), sorted, []));
                 check(&filter.expect("room"));
                 time
             }
             "merge_halves" => {
                 let halves = self.halves.each_ref();
-                let (filter, time) = timed(|| AdaptiveQuotientFilter::merged(&halves));
+                let (filter, time) = timed(|| QuotientFilter::merged(&halves));
                 let filter = filter.expect("filters of one shape");
                 assert_eq!(filter.parameters().slots, self.slots);
                 check(&filter);
@@ -161,7 +160,7 @@ impl Work {
             }
             "remove" => {
                 let mut filter = self.full.clone();
-                let remove = |&hash| filter.remove(hash).expect("a member");
+                let remove = |&hash| filter.remove_trusting(hash).expect("a member");
                 let ((), time) = timed(|| self.members.iter().for_each(remove));
                 assert!(filter.is_empty());
                 time
@@ -205,15 +204,13 @@ impl Work {
                 time
             }
             "load" => {
-                let (filter, time) =
-                    timed(|| AdaptiveQuotientFilter::read_from(&self.snapshot[..]));
+                let (filter, time) = timed(|| QuotientFilter::read_from(&self.snapshot[..]));
                 check(&filter.expect("what was saved"));
                 time
             }
             "map_open" => {
-                let open = || {
-                    Frozen::<AdaptiveQuotientFilter>::from_bytes(map(&self.file).expect("a file"))
-                };
+                let open =
+                    || Frozen::<QuotientFilter>::from_bytes(map(&self.file).expect("a file"));
                 let (frozen, time) = timed(|| open().expect("what was saved"));
                 assert_eq!(frozen.len(), self.members.len());
                 assert!(self.members[..100].iter().all(|&member| frozen.contains(member)));
@@ -271,7 +268,7 @@ pub(crate) fn run(options: &Common) -> Result<(), ExitCode> {
             work.snapshot.len() as f64 / best
         });
         if op == "map_open" {
-            // Nothing that is done for each member: what counts is how long it takes.
+            // Opening doesn't depend on the number of members, so the duration is what counts.
             let mut times = times;
             times.sort_by(f64::total_cmp);
             let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
@@ -303,7 +300,7 @@ fn each_timed(hashes: &[Hash], call: impl FnMut(Hash)) -> Histogram<u64> {
     measure::latencies(hashes.iter().copied(), call)
 }
 
-/// Latencies of lookups and inserts: close to 90 and 95 % load, and while the filter grows.
+/// Measures latencies of lookups and inserts near 90 and 95 % load, and while the filter grows.
 fn latencies(work: &Work) -> Vec<(&'static str, f64, Histogram<u64>)> {
     let mut rows = Vec::new();
     for (lookup, insert, load) in [
@@ -320,7 +317,7 @@ fn latencies(work: &Work) -> Vec<(&'static str, f64, Histogram<u64>)> {
         });
         rows.push((lookup, load, lookups));
     }
-    let mut filter = AdaptiveQuotientFilter::builder()
+    let mut filter = QuotientFilter::builder()
         .slots(work.slots / 16)
         .remainder_bits(work.remainder_bits + 4)
         .grow_at(0.9)

@@ -1,39 +1,66 @@
-//! The filters of fixed space in `bench point`, and those that they are compared with.
+//! The filters of fixed size in `bench point`, and those that they are compared with.
 
 use super::adapters::{Adapter, Op, Work, count, count_hashes};
 use crate::contestant::utaf::Utaf;
 use std::ops::RangeInclusive;
 use twiceshy::{
-    AdaptError, AdaptiveFilter, Answer, Dynamic, ExtensionFilter, Filter, Hash, KeyedHasher,
-    Member, PlainFilter, TelescopingFilter,
+    Answer, Dynamic, ExtensionFilter, Filter, Hash, PlainQuotientFilter, TelescopingFilter,
+    error::AdaptError,
+    hash::KeyedHasher,
+    telescoping::{CodedFilter, CodedScheme},
 };
 
-/// A filter with slots of one size.
+/// A filter with slots of fixed size.
 pub(crate) trait Fixed: Dynamic + Sized {
+    /// Whether many lookups at once are faster than one by one.
+    const HAS_BATCHES: bool;
+
     fn empty(slots: u64, remainder_bits: u32) -> Self;
 
-    /// Answers many at once; whether it can.
-    fn contains_many(&self, _hashes: &[Hash], _maybe: &mut Vec<bool>) -> bool {
-        false
-    }
-
-    /// Repairs a mistake, with the help of the members that `list` lists; whether it could.
+    /// Repairs a mistake with the members from `list`; returns whether it could.
     fn repair(&mut self, _: Hash, _list: impl Fn(RangeInclusive<Hash>) -> Vec<Hash>) -> bool {
         false
+    }
+}
+
+fn coded<S: CodedScheme>(slots: u64, remainder_bits: u32) -> CodedFilter<S> {
+    let builder = CodedFilter::builder().remainder_bits(remainder_bits).slots(slots);
+    builder.build().expect("memory for a filter")
+}
+
+fn repair<S: CodedScheme>(
+    filter: &mut CodedFilter<S>,
+    mistake: Hash,
+    list: impl Fn(RangeInclusive<Hash>) -> Vec<Hash>,
+) -> bool {
+    let Answer::Maybe(claim) = filter.check(mistake) else { return false };
+    match filter.adapt(&claim, list(claim.suspects())) {
+        Ok(_) => true,
+        // The next claim names more members, so that other repairs can be forgotten.
+        Err(AdaptError::Crowded) if filter.suspects(mistake) != claim.suspects() => {
+            repair(filter, mistake, list)
+        }
+        Err(AdaptError::Crowded | AdaptError::Inseparable) => false,
+        Err(error) => panic!("all suspects are listed: {error}"),
+    }
+}
+
+impl Fixed for PlainQuotientFilter {
+    const HAS_BATCHES: bool = true;
+
+    fn empty(slots: u64, remainder_bits: u32) -> Self {
+        let builder = Self::builder().remainder_bits(remainder_bits).slots(slots);
+        builder.build().expect("memory for a filter")
     }
 }
 
 macro_rules! fixed {
     ($($filter:ty)*) => {$(
         impl Fixed for $filter {
-            fn empty(slots: u64, remainder_bits: u32) -> Self {
-                let builder = Self::builder().remainder_bits(remainder_bits).slots(slots);
-                builder.build().expect("memory for a filter")
-            }
+            const HAS_BATCHES: bool = true;
 
-            fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) -> bool {
-                self.contains_many(hashes, maybe);
-                true
+            fn empty(slots: u64, remainder_bits: u32) -> Self {
+                coded(slots, remainder_bits)
             }
 
             fn repair(
@@ -41,26 +68,17 @@ macro_rules! fixed {
                 mistake: Hash,
                 list: impl Fn(RangeInclusive<Hash>) -> Vec<Hash>,
             ) -> bool {
-                let Answer::Maybe(claim) = self.check(mistake) else { return false };
-                let members: Vec<Member> =
-                    list(claim.suspects()).into_iter().map(Member::from).collect();
-                match AdaptiveFilter::adapt(self, &claim, &members) {
-                    Ok(_) => true,
-                    // The next claim names more members, so that other repairs can be forgotten.
-                    Err(AdaptError::Crowded) if self.suspects(mistake) != claim.suspects() => {
-                        Fixed::repair(self, mistake, list)
-                    }
-                    Err(AdaptError::Crowded | AdaptError::Inseparable) => false,
-                    Err(error) => panic!("all suspects are listed: {error}"),
-                }
+                repair(self, mistake, list)
             }
         }
     )*};
 }
 
-fixed!(PlainFilter TelescopingFilter ExtensionFilter);
+fixed!(TelescopingFilter ExtensionFilter);
 
 impl Fixed for Utaf {
+    const HAS_BATCHES: bool = false;
+
     fn empty(slots: u64, remainder_bits: u32) -> Self {
         Self::new(slots, remainder_bits)
     }
@@ -70,10 +88,10 @@ impl Fixed for Utaf {
     }
 }
 
-/// One repair for so many members is the state in which those that adapt are measured, too.
+/// Adapted filters are measured after one repair per this many members.
 const MEMBERS_PER_REPAIR: usize = 4;
 
-/// Asks for strangers that no benchmark asks for, and repairs the mistakes among them.
+/// Queries non-members that the benchmarks don't use, and repairs the mistakes among them.
 pub(crate) fn repair_some<F: Fixed>(filter: &mut F, members: &[Hash], hasher: &KeyedHasher) {
     let mut members = members.to_vec();
     members.sort_unstable();
@@ -85,7 +103,7 @@ pub(crate) fn repair_some<F: Fixed>(filter: &mut F, members: &[Hash], hasher: &K
     let mut left = members.len() / MEMBERS_PER_REPAIR;
     let mut strangers = (1u64 << 42..).map(|key| hasher.hash(&key));
     while left > 0 {
-        let stranger = strangers.next().expect("more keys than are ever needed");
+        let stranger = strangers.next().expect("an endless iterator");
         let is_mistake = filter.contains(stranger) && list(stranger..=stranger).is_empty();
         left -= usize::from(is_mistake && filter.repair(stranger, list));
     }
@@ -105,7 +123,7 @@ impl<F: Fixed> OneSize<F> {
         Self { name, filter, hasher: work.hasher.clone(), is_adapted: false, maybe: Vec::new() }
     }
 
-    /// One that is only looked up in, after repairs.
+    /// Creates one that is measured after repairs, with lookups only.
     pub(super) fn adapted(name: &'static str, work: &Work) -> Self {
         Self { is_adapted: true, ..Self::new(name, work) }
     }
@@ -124,7 +142,7 @@ impl<F: Fixed> Adapter for OneSize<F> {
     }
 
     fn bytes(&self) -> u64 {
-        self.filter.memory_usage()
+        self.filter.stats().memory
     }
 
     fn reset(&mut self, work: &Work) {
@@ -133,9 +151,7 @@ impl<F: Fixed> Adapter for OneSize<F> {
 
     fn can(&self, op: Op) -> bool {
         match op {
-            Op::Lookup { many: true, prehashed, .. } => {
-                prehashed && self.filter.contains_many(&[], &mut Vec::new())
-            }
+            Op::Lookup { many: true, prehashed, .. } => prehashed && F::HAS_BATCHES,
             Op::Lookup { many: false, .. } => true,
             Op::Insert { many, .. } => !many && !self.is_adapted,
             Op::Bulk { .. } => false,

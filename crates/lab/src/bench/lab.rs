@@ -1,4 +1,4 @@
-//! The lab's own baselines in `bench point`: they know keys alone.
+//! The lab's own baselines in `bench point`, which take keys only.
 
 use super::adapters::{Adapter, Op, Work};
 use crate::contestant::{Contestant, Kind, Shape};

@@ -1,15 +1,15 @@
-//! The physical limit of a lookup: one random cache line per key.
+//! The limit that memory sets for lookups: one random cache line per key.
 
 use crate::arch::{Line, Lines, prefetch};
 use twiceshy::Hash;
 
-/// A table of lines of which each key touches one.
+/// A table of cache lines; each key touches one.
 pub(super) struct Limit {
     lines: Lines,
 }
 
-/// How far ahead lines are asked for, or not at all; the best is taken, so that the limit
-/// doesn't depend on a choice.
+/// Prefetch distances; 0 means none. The best one counts, so that the limit doesn't depend on a
+/// choice.
 pub(super) const DISTANCES: [usize; 6] = [0, 8, 16, 24, 32, 48];
 
 impl Limit {
@@ -23,7 +23,7 @@ impl Limit {
         &self.lines[index as usize]
     }
 
-    /// One load per key, eight keys at a time, `distance` keys ahead.
+    /// Loads one line per key, eight keys at a time, and prefetches `distance` keys ahead.
     pub(super) fn touch(&self, hashes: &[Hash], distance: usize) -> usize {
         let ahead = distance.min(hashes.len());
         for hash in &hashes[..ahead] {

@@ -1,50 +1,50 @@
-//! `twiceshy-lab bench list`.
+//! `twiceshy-lab bench list`: filters for a yes list and a no list.
 
 use super::measure::{self, Rates, timed};
 use crate::contestant::lists::{ListFilter, ListKind};
 use crate::output::print_rows;
 use serde::Serialize;
 use std::process::ExitCode;
-use twiceshy::{Hash, KeyedHasher, Secret};
+use twiceshy::{Hash, Secret, hash::KeyedHasher};
 use twiceshy_report::{Cell, Column, Table};
 
-/// What to measure.
+/// Options of `bench list`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Keys of the yes list.
+    /// Number of keys on the yes list.
     #[arg(long, default_value_t = 1_000_000, value_parser = measure::positive)]
     yes: usize,
-    /// Keys of the no list.
+    /// Number of keys on the no list.
     #[arg(long, default_value_t = 1_000_000)]
     no: usize,
-    /// How often other keys are answered yes.
+    /// Rate at which unlisted keys are answered yes.
     #[arg(long, default_value_t = 1.0 / 256.0)]
     rate: f64,
-    /// Rounds; best and median of them are shown.
+    /// Number of rounds; the best and the median are printed.
     #[arg(long, default_value_t = 5, value_parser = measure::positive)]
     rounds: usize,
-    /// Only these filters, separated by commas: fixed, changing, cascade, clubcard.
+    /// Measure only these filters, separated by commas: fixed, changing, cascade, clubcard.
     #[arg(long, value_delimiter = ',')]
     filters: Vec<String>,
-    /// One JSON object a line instead of a table.
+    /// Print one JSON object per line instead of a table.
     #[arg(long)]
     json: bool,
 }
 
-/// One line of the result.
+/// One row of the result.
 #[derive(Serialize)]
 struct Row {
     filter: &'static str,
     op: &'static str,
-    /// Millions of keys a second.
+    /// Millions of keys per second.
     mops: f64,
     median_mops: f64,
     bits_per_yes_key: f64,
     fpr: f64,
 }
 
-/// What is done: building, and lookups of keys of each list and of others, one by one or in batches
-/// where there are some.
+/// The operations: building, and lookups of keys on either list and of others, one by one and in
+/// batches.
 const OPS: [&str; 7] = ["build", "yes", "no", "other", "yes_many", "no_many", "other_many"];
 
 pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {

@@ -1,4 +1,4 @@
-//! How things are measured, and shown.
+//! Timing, and options that benchmarks share.
 
 use hdrhistogram::Histogram;
 use std::io::IsTerminal;
@@ -7,61 +7,61 @@ use std::time::{Duration, Instant};
 /// Significant digits of latencies.
 const DIGITS: u8 = 3;
 
-/// What to measure, of any benchmark.
+/// Options that benchmarks share.
 #[derive(clap::Args)]
 pub(crate) struct Common {
-    /// Slots of the quotient filters, as a power of two.
+    /// Binary logarithm of the number of slots of the quotient filters.
     #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(12..=34))]
     pub(super) log2_slots: u32,
-    /// Bits of a remainder.
+    /// Bits per remainder.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(4..=24))]
     pub(super) remainder_bits: u32,
-    /// Members as a share of the slots.
+    /// Number of members as a share of the slots.
     #[arg(long, default_value_t = 0.9, value_parser = load)]
     pub(super) load: f64,
-    /// Rounds; best and median of them are shown.
+    /// Number of rounds; the best and the median are printed.
     #[arg(long, default_value_t = 5, value_parser = positive)]
     pub(super) rounds: usize,
-    /// Only these operations, separated by commas.
+    /// Measure only these operations, separated by commas and named as in the output.
     #[arg(long, value_delimiter = ',')]
     ops: Vec<String>,
-    /// One JSON object a line instead of a table.
+    /// Print one JSON object per line instead of a table.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 impl Common {
-    /// Whether an operation is to be measured.
+    /// Returns whether an operation should be measured.
     pub(super) fn wants(&self, op: &str) -> bool {
         self.ops.is_empty() || self.ops.iter().any(|name| name == op)
     }
 }
 
-/// A load, as an option.
+/// Parses a load.
 pub(super) fn load(text: &str) -> Result<f64, String> {
     let load = text.parse().ok().filter(|load| (0.01..=0.99).contains(load));
-    load.ok_or_else(|| "choose a share from 0.01 to 0.99".into())
+    load.ok_or_else(|| "expected a number from 0.01 to 0.99".into())
 }
 
-/// A number of things, as an option.
+/// Parses a positive integer.
 pub(super) fn positive(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|&count| count > 0);
-    count.ok_or_else(|| "choose a whole number of at least 1".into())
+    count.ok_or_else(|| "expected an integer of at least 1".into())
 }
 
-/// Nanoseconds of this thread's CPU time.
+/// Returns this thread's CPU time in nanoseconds.
 fn cpu_nanoseconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Nanoseconds of all threads' CPU time.
+/// Returns the CPU time of all threads in nanoseconds.
 pub(crate) fn process_cpu_nanoseconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Waits, for a few seconds at most, until no other thread works.
+/// Waits until no other thread is working, but at most a few seconds.
 pub(crate) fn settle() {
     const WINDOW: Duration = Duration::from_millis(2);
     const IDLE_NANOSECONDS: f64 = 1e5;
@@ -75,18 +75,18 @@ pub(crate) fn settle() {
     }
 }
 
-/// Bytes that went between this process and the operating system.
+/// Bytes transferred between this process and the operating system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Traffic {
-    /// Read from files, also where the system had them in memory.
+    /// Bytes read from files, including those that the system had cached.
     pub(crate) read: u64,
-    /// Read from the disk itself.
+    /// Bytes read from the disk.
     pub(crate) from_disk: u64,
     pub(crate) written: u64,
 }
 
 impl Traffic {
-    /// All so far, of all threads; nothing where the system doesn't tell.
+    /// Returns the totals of all threads so far; zeros if the system doesn't report them.
     pub(crate) fn so_far() -> Self {
         std::fs::read_to_string("/proc/self/io")
             .map_or_else(|_| Self::default(), |io| Self::of(&io))
@@ -100,7 +100,7 @@ impl Traffic {
         Self { read: number("rchar:"), from_disk: number("read_bytes:"), written: number("wchar:") }
     }
 
-    /// What came after another.
+    /// Returns the difference to an earlier reading.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             read: self.read - before.read,
@@ -118,14 +118,14 @@ impl std::ops::AddAssign for Traffic {
     }
 }
 
-/// What `work` gives, and its nanoseconds.
+/// Returns the result of `work` and its CPU time in nanoseconds.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let start = cpu_nanoseconds();
     let result = work();
     (result, cpu_nanoseconds() - start)
 }
 
-/// Measures the nanoseconds of each call, those of reading the clock included.
+/// Measures each call in nanoseconds, including the time to read the clock.
 pub(super) fn latencies<T>(
     items: impl IntoIterator<Item = T>,
     mut call: impl FnMut(T),
@@ -139,7 +139,7 @@ pub(super) fn latencies<T>(
     latencies
 }
 
-/// Millions a second, of the best round and of the median one.
+/// Millions per second in the best and in the median round.
 pub(super) struct Rates {
     pub(super) best: f64,
     pub(super) median: f64,
@@ -151,7 +151,7 @@ pub(super) fn rates(count: usize, mut nanoseconds: Vec<f64>) -> Rates {
     Rates { best: rate(nanoseconds[0]), median: rate(nanoseconds[nanoseconds.len() / 2]) }
 }
 
-/// Tells whoever watches how far it is.
+/// Shows the progress on a terminal.
 pub(super) fn show_round(round: usize, rounds: usize) {
     if std::io::stderr().is_terminal() {
         eprint!("\rround {round} of {rounds} ");
@@ -169,11 +169,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traffic_is_what_the_system_tells() {
+    fn traffic_is_parsed_from_proc() {
         let told = "rchar: 70\nwchar: 8\nsyscr: 2\nread_bytes: 4096\nwrite_bytes: 1\n";
         let traffic = Traffic { read: 70, from_disk: 4096, written: 8 };
         assert_eq!(Traffic::of(told), traffic);
-        assert_eq!(Traffic::of("nothing that is known"), Traffic::default());
+        assert_eq!(Traffic::of("unknown: 1"), Traffic::default());
         let mut sum = traffic;
         sum += traffic;
         assert_eq!(sum.since(traffic), traffic);

@@ -1,6 +1,6 @@
-//! `twiceshy-lab bench point`.
+//! `twiceshy-lab bench point`: point filters.
 
-use super::adapters::{Abf, Adapter, Aqf, Fuse, Mixed, Op, Ring, Work};
+use super::adapters::{Abf, Adapter, Aqf, Fuse, Mixed, Op, PeerAdapter, Work};
 use super::fixed::OneSize;
 use super::lab::Baseline;
 use super::limit::{DISTANCES, Limit};
@@ -11,24 +11,24 @@ use crate::output::print_rows;
 use scalable_cuckoo_filter::ScalableCuckooFilter;
 use serde::Serialize;
 use std::process::ExitCode;
-use twiceshy::{ExtensionFilter, PlainFilter, TelescopingFilter};
+use twiceshy::{ExtensionFilter, PlainQuotientFilter, TelescopingFilter};
 use twiceshy_report::{Column, Table};
 
-/// What to measure.
+/// Options of `bench point`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     common: measure::Common,
-    /// Lookups of each kind in each round.
+    /// Number of lookups per operation and round.
     #[arg(long, default_value_t = 4_000_000, value_parser = measure::positive)]
     queries: usize,
-    /// Only these filters, separated by commas; all but the adapted ones, if nothing is said.
+    /// Measure only these filters, separated by commas; by default, all except the adapted ones.
     ///
-    /// aqf, taf, exaf and abf are the adaptive quotient, telescoping, extension and Bloom filters;
-    /// taf-adapted, exaf-adapted and utaf-adapted are looked up in after one repair for four
-    /// members. qf is our table as a plain quotient filter, utaf the telescoping filter without
-    /// coding. plain-cuckoo and all up to cuckooing are the lab's, in the space of taf; what
-    /// follows are other crates'.
+    /// aqf, taf, exaf and abf are the adaptive quotient, telescoping, extension and Bloom filters.
+    /// taf-adapted, exaf-adapted and utaf-adapted are measured after one repair per four members.
+    /// qf is our table as a plain quotient filter; utaf is the telescoping filter without a code.
+    /// The filters from plain-cuckoo to cuckooing are the lab's own, in the space of taf; the
+    /// following ones are from other crates.
     #[arg(
         long,
         value_delimiter = ',',
@@ -44,15 +44,15 @@ impl Options {
     }
 }
 
-/// What the names of filters that were repaired end with.
+/// Suffix of the names of filters that are measured after repairs.
 const ADAPTED: &str = "-adapted";
 
-/// An empty filter of that name.
+/// Builds an empty filter of this name.
 type Make = fn(&'static str, &Work) -> Box<dyn Adapter>;
 
 const FILTERS: [(&str, Make); 21] = [
     ("aqf", |_, work| Box::new(Aqf::new(work))),
-    ("qf", |name, work| Box::new(OneSize::<PlainFilter>::new(name, work))),
+    ("qf", |name, work| Box::new(OneSize::<PlainQuotientFilter>::new(name, work))),
     ("taf", |name, work| Box::new(OneSize::<TelescopingFilter>::new(name, work))),
     ("exaf", |name, work| Box::new(OneSize::<ExtensionFilter>::new(name, work))),
     ("utaf", |name, work| Box::new(OneSize::<Utaf>::new(name, work))),
@@ -67,14 +67,14 @@ const FILTERS: [(&str, Make); 21] = [
     ("cyclic-3", |name, work| Box::new(Baseline::new(name, Kind::Cyclic3, work))),
     ("swapping", |name, work| Box::new(Baseline::new(name, Kind::Swapping, work))),
     ("cuckooing", |name, work| Box::new(Baseline::new(name, Kind::Cuckooing, work))),
-    ("qfilter", |_, work| Box::new(Ring::<qfilter::Filter>::new(work))),
-    ("fastbloom", |_, work| Box::new(Ring::<fastbloom::BloomFilter>::new(work))),
-    ("split-block", |_, work| Box::new(Ring::<sbbf_rs_safe::Filter>::new(work))),
-    ("cuckoo", |_, work| Box::new(Ring::<ScalableCuckooFilter<u64, Mixed>>::new(work))),
-    ("binary-fuse-8", |_, work| Box::new(Ring::<Fuse>::new(work))),
+    ("qfilter", |_, work| Box::new(PeerAdapter::<qfilter::Filter>::new(work))),
+    ("fastbloom", |_, work| Box::new(PeerAdapter::<fastbloom::BloomFilter>::new(work))),
+    ("split-block", |_, work| Box::new(PeerAdapter::<sbbf_rs_safe::Filter>::new(work))),
+    ("cuckoo", |_, work| Box::new(PeerAdapter::<ScalableCuckooFilter<u64, Mixed>>::new(work))),
+    ("binary-fuse-8", |_, work| Box::new(PeerAdapter::<Fuse>::new(work))),
 ];
 
-/// One line of the result.
+/// One row of the result.
 #[derive(Serialize)]
 struct Row {
     filter: &'static str,
@@ -90,7 +90,7 @@ struct Row {
     p999_ns: Option<u64>,
 }
 
-/// The latency that one lookup in a thousand exceeds.
+/// Returns the latency that one lookup in a thousand exceeds.
 fn p999(adapter: &dyn Adapter, op: Op, work: &Work) -> Option<u64> {
     let Op::Lookup { positive, many: false, prehashed } = op else { return None };
     let (keys, hashes) = work.queries(positive);
@@ -101,7 +101,7 @@ fn p999(adapter: &dyn Adapter, op: Op, work: &Work) -> Option<u64> {
     Some(latencies.value_at_quantile(0.999))
 }
 
-/// Answers of one operation must be right in the same run.
+/// Checks the answers of a measured operation.
 fn check(name: &str, op: Op, answers: usize, work: &Work) {
     let must = match op {
         Op::Lookup { positive: true, .. } => work.asked.len(),
@@ -188,7 +188,7 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     print_rows(&rows, common.json, table)
 }
 
-/// Says how fast each is, as a share of the plain quotient filter.
+/// Sets each rate as a share of the plain quotient filter's.
 fn compare(rows: &mut [Row]) {
     let is_qf = |row: &&Row| row.filter == "qf";
     let qf: Vec<(String, Option<f64>)> =
@@ -200,7 +200,7 @@ fn compare(rows: &mut [Row]) {
     }
 }
 
-/// Fills a filter by the first operation that it can.
+/// Fills a filter with an operation that it supports.
 fn build(adapter: &mut dyn Adapter, work: &Work) {
     let insert = Op::Insert { many: false, prehashed: false };
     let op = if adapter.can(insert) { insert } else { Op::Bulk { prehashed: false } };
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_filter_has_its_name_and_is_right() {
+    fn filters_have_their_names_and_correct_answers() {
         for remainder_bits in [8, 9] {
             let work = Work::new(1 << 12, remainder_bits, 0.9, 4000);
             for (name, make) in FILTERS {
@@ -255,10 +255,10 @@ mod tests {
                 }
                 let negative = Op::Lookup { positive: false, many: false, prehashed: false };
                 let mistakes = adapter.run(negative, &work) as f64 / work.strangers.len() as f64;
-                // Some compare each key with four fingerprints, in the same space.
+                // Some filters compare each key with four fingerprints in the same space.
                 assert!(mistakes < 5.0 * work.rate(), "{name}: {mistakes}");
                 let bits = adapter.bytes() as f64 * 8.0 / work.members.len() as f64;
-                assert!((8.0..25.0).contains(&bits), "{name}: {bits} bits a key");
+                assert!((8.0..25.0).contains(&bits), "{name}: {bits} bits per key");
             }
         }
     }

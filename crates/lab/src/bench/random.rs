@@ -1,4 +1,4 @@
-//! Numbers that look random, the same each time.
+//! Reproducible pseudo-random numbers.
 
 /// `SplitMix64`.
 pub(crate) struct Random(pub(crate) u64);
@@ -15,12 +15,12 @@ impl Random {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// Above 0, at most 1.
+    /// Returns a number above 0 and at most 1.
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// A rank, from 1, by Zipf's law with exponent 1.5: Devroye's rejection.
+    /// Draws a rank, from 1, by Zipf's law with exponent 1.5, with Devroye's rejection method.
     pub(super) fn zipf(&mut self) -> u64 {
         const LESS_ONE: f64 = 0.5;
         let most = 2f64.powf(LESS_ONE);

@@ -1,4 +1,4 @@
-//! `twiceshy-lab bench range`.
+//! `twiceshy-lab bench range`: range filters.
 
 use super::limit::{DISTANCES, Limit};
 use super::measure::{self, Rates, timed};
@@ -7,26 +7,27 @@ use crate::contestant::range::{Keys, RangeContestant, RangeKind, RangeOp, RangeS
 use crate::output::{failure, print_rows};
 use serde::Serialize;
 use std::process::ExitCode;
-use twiceshy::{AdaptiveQuotientFilter, Hash, Keyed, KeyedHasher, Secret};
+use twiceshy::{Hash, Keyed, QuotientFilter, Secret, hash::KeyedHasher};
 use twiceshy_report::{Column, Table};
 
-/// What to measure.
+/// Options of `bench range`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     common: measure::Common,
-    /// Keys of each range.
+    /// Number of keys per range.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     range: u64,
-    /// Ranges in each round.
+    /// Number of range lookups per operation and round.
     #[arg(long, default_value_t = 4_000_000, value_parser = measure::positive)]
     queries: usize,
-    /// Only these filters, separated by commas.
+    /// Measure only these filters, separated by commas: memento, aeris, grafite, fst-truncated,
+    /// aqf.
     #[arg(long, value_delimiter = ',')]
     filters: Vec<String>,
 }
 
-/// One line of the result.
+/// One row of the result.
 #[derive(Clone, Serialize)]
 struct Row {
     filter: &'static str,
@@ -40,34 +41,34 @@ struct Row {
     bits_per_key: Option<f64>,
     fpr: Option<f64>,
     share_of_limit: f64,
-    /// The best round beside Grafite's best, at what it can do: one range at a time.
+    /// Ratio to Grafite's best round, which answers one range at a time.
     ratio_to_grafite: Option<f64>,
-    /// The best round of inserts beside that of the quotient filter with as many slots.
+    /// Ratio of inserts to those of the quotient filter with as many slots, in the best rounds.
     ratio_to_aqf: Option<f64>,
     p999_ns: Option<u64>,
 }
 
-/// Contestants, by the names that can be typed.
+/// Filters by their names on the command line.
 const KINDS: [(&str, RangeKind); 4] = [
     ("memento", RangeKind::Memento),
-    ("aeris", RangeKind::AerisUntold),
+    ("aeris", RangeKind::AerisNotAdapting),
     ("grafite", RangeKind::Grafite),
     ("fst-truncated", RangeKind::FstTruncated),
 ];
 
-/// The quotient filter of the same slots and remainders, which knows no ranges: what inserts
-/// are measured by.
+/// The quotient filter with the same slots and remainders, as a reference for inserts. It doesn't
+/// support ranges.
 const AQF: &str = "aqf";
 
-/// Keys and ranges, the same for all contestants.
+/// Keys and ranges, the same for all filters.
 struct Work {
     shape: RangeShape,
     secret: Secret,
     members: Vec<u64>,
     sorted: Vec<u64>,
-    /// Without a member.
+    /// Empty ranges.
     ranges: Vec<Keys>,
-    /// Of their first keys: a random place for each.
+    /// Hashes of the ranges' first keys, as random places.
     hashes: Vec<Hash>,
 }
 
@@ -105,9 +106,9 @@ impl Work {
         }
     }
 
-    /// Nanoseconds of all inserts into the quotient filter.
+    /// Inserts all members into the quotient filter; returns the nanoseconds.
     fn insert_into_aqf(&self) -> f64 {
-        let filter = AdaptiveQuotientFilter::builder()
+        let filter = QuotientFilter::builder()
             .remainder_bits(self.shape.remainder_bits)
             .slots(self.shape.slots)
             .build()
@@ -147,14 +148,14 @@ impl Entrant {
         Ok(time)
     }
 
-    /// Whether every hundredth member is still there.
+    /// Checks that every hundredth member is still found.
     fn check(&self, work: &Work) {
         for &member in work.members.iter().step_by(100) {
             assert!(self.filter.contains(&(member..=member)), "{}: a false negative", self.name);
         }
     }
 
-    /// The latency that one range in a thousand exceeds.
+    /// Returns the latency that one range in a thousand exceeds.
     fn p999(&self, work: &Work) -> u64 {
         let queries = work.ranges.iter().take(200_000);
         let latencies = measure::latencies(queries, |range| {
@@ -169,7 +170,7 @@ fn measure(options: &Options) -> Result<Vec<Row>, String> {
     let names = || KINDS.iter().map(|(name, _)| *name).chain([AQF]);
     if let Some(unknown) = filters.iter().find(|filter| names().all(|name| name != **filter)) {
         let names: Vec<_> = names().collect();
-        return Err(format!("there is no filter {unknown:?}; choose of {}", names.join(", ")));
+        return Err(format!("unknown filter {unknown:?}; choose from {}", names.join(", ")));
     }
     let is_wanted = |name: &str| filters.is_empty() || filters.iter().any(|filter| filter == name);
     let work = Work::new(options);
@@ -243,7 +244,7 @@ fn rows(
     rows
 }
 
-/// Sets all in relation to those that they are measured by, if these took part.
+/// Sets the ratios to the references that were measured.
 fn compare(rows: &mut [Row]) {
     let rate = |filter: &str, op: RangeOp| {
         let row = rows.iter().find(|row| row.filter == filter && row.op == op.name());
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn all_contestants_do_what_they_can() {
+    fn all_filters_run_their_operations() {
         let rows = rows("--range 1024").unwrap();
         let find = |filter: &str, op: &str| {
             rows.iter().find(|row| row["filter"] == filter && row["op"] == op)
@@ -342,9 +343,9 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_wanted_stays_away_and_who_is_unknown_is_refused() {
+    fn only_chosen_filters_run_and_unknown_ones_are_errors() {
         let few = rows("--filters memento --ops range_negative").unwrap();
-        assert_eq!(few.len(), 2, "the limit and the one");
+        assert_eq!(few.len(), 2, "the limit and the chosen filter");
         assert!(few[1]["filter"] == "memento" && few[1]["ratio_to_grafite"].is_null());
         assert!(rows("--filters momento").unwrap_err().contains("momento"));
     }

@@ -1,9 +1,9 @@
-//! The adaptive Bloom filter, with the reverse map that it needs.
+//! The adaptive Bloom filter with its reverse map.
 
 use super::aqf::hasher;
 use super::{Contestant, Shape};
 use std::collections::BTreeSet;
-use twiceshy::{AdaptiveBloomFilter, Answer, Claim, Hash, KeyedHasher};
+use twiceshy::{AdaptiveBloomFilter, Answer, Claim, Hash, Listing, hash::KeyedHasher};
 
 pub(super) struct Abf {
     filter: AdaptiveBloomFilter,
@@ -42,7 +42,7 @@ impl Contestant for Abf {
             let hash = self.hasher.hash(key);
             let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("a member") };
             let suspects = self.suspects(&claim);
-            self.filter.remove_listed(&claim, &suspects, None).expect("a member");
+            self.filter.remove(&claim, &suspects).expect("a member");
             self.members.remove(&hash);
         }
         true
@@ -52,37 +52,23 @@ impl Contestant for Abf {
         self.filter.contains(self.hasher.hash(&key))
     }
 
-    fn count(&self, keys: &[u64]) -> usize {
-        keys.iter().filter(|&&key| self.contains(key)).count()
-    }
-
     fn repair(&mut self, mistake: u64) {
         if let Answer::Maybe(claim) = self.filter.check(self.hasher.hash(&mistake)) {
             let suspects = self.suspects(&claim);
-            self.filter.adapt_dropping_ghosts(&claim, &suspects).expect("all suspects, and room");
+            let listing = Listing::new(&suspects).dropping_ghosts();
+            self.filter.adapt(&claim, listing).expect("all suspects, and room");
         }
-    }
-
-    fn ask(&mut self, strangers: &[u64]) -> usize {
-        let mut mistakes = 0;
-        for &key in strangers {
-            if self.contains(key) {
-                self.repair(key);
-                mistakes += 1;
-            }
-        }
-        mistakes
     }
 
     fn bits(&self) -> u64 {
-        self.filter.memory_usage() * 8
+        self.filter.stats().memory * 8
     }
 
-    /// Level 0 is as large as it is, the others as far as they are worn.
+    /// Counts all of level 0, and of the other levels the share that is worn.
     fn used_bits(&self) -> f64 {
-        let statistics = self.filter.statistics();
+        let memory = self.filter.stats().memory;
         let first = self.filter.levels().next().expect("a level").bytes;
-        let rest = (statistics.bytes - first) as f64 * statistics.wear.min(1.0);
+        let rest = (memory - first) as f64 * self.filter.details().wear.min(1.0);
         (first as f64 + rest) * 8.0
     }
 }

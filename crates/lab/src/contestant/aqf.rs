@@ -1,19 +1,19 @@
-//! The adaptive quotient filter, with the reverse map that it needs.
+//! The adaptive quotient filter with its reverse map.
 
 use super::{Contestant, Shape};
 use std::collections::BTreeSet;
-use twiceshy::{AdaptError, AdaptiveQuotientFilter, Answer, Hash, KeyedHasher, Secret};
+use twiceshy::{Answer, Hash, QuotientFilter, Secret, error::AdaptError, hash::KeyedHasher};
 
 pub(super) struct Aqf {
-    filter: AdaptiveQuotientFilter,
+    filter: QuotientFilter,
     hasher: KeyedHasher,
-    /// The members, by hash: the reverse map. Who isn't told of mistakes has none.
+    /// The members, by hash: the reverse map. `None` if the filter isn't told of its mistakes.
     members: Option<BTreeSet<Hash>>,
 }
 
 impl Aqf {
     pub(super) fn new(shape: &Shape, adapts: bool) -> Self {
-        let builder = AdaptiveQuotientFilter::builder();
+        let builder = QuotientFilter::builder();
         let builder = builder.slots(shape.slots).remainder_bits(shape.remainder_bits);
         Self {
             filter: builder.build().expect("memory for a filter"),
@@ -23,7 +23,7 @@ impl Aqf {
     }
 }
 
-/// What keys are hashed with.
+/// Returns the hasher of the keys.
 pub(super) fn hasher(seed: u64) -> KeyedHasher {
     let mut secret = [0; 16];
     secret[..8].copy_from_slice(&seed.to_le_bytes());
@@ -52,7 +52,7 @@ impl Contestant for Aqf {
     fn remove(&mut self, keys: &[u64]) -> bool {
         for key in keys {
             let hash = self.hasher.hash(key);
-            self.filter.remove(hash).expect("a member");
+            self.filter.remove_trusting(hash).expect("a member");
             if let Some(members) = &mut self.members {
                 members.remove(&hash);
             }
@@ -64,16 +64,12 @@ impl Contestant for Aqf {
         self.filter.contains(self.hasher.hash(&key))
     }
 
-    fn count(&self, keys: &[u64]) -> usize {
-        keys.iter().filter(|&&key| self.contains(key)).count()
-    }
-
     fn repair(&mut self, mistake: u64) {
         let Some(members) = &self.members else { return };
         if let Answer::Maybe(claim) = self.filter.check(self.hasher.hash(&mistake)) {
             let suspects: Vec<Hash> = members.range(claim.suspects()).copied().collect();
             match self.filter.adapt(&claim, &suspects) {
-                // Its space is what it was given: a mistake that there is no room for stays.
+                // The space is fixed: if there is no room for a repair, the mistake stays.
                 Ok(_) | Err(AdaptError::Full { .. }) => {}
                 Err(error) => panic!("all suspects are listed: {error}"),
             }
@@ -81,7 +77,7 @@ impl Contestant for Aqf {
     }
 
     fn bits(&self) -> u64 {
-        self.filter.memory_usage() * 8
+        self.filter.stats().memory * 8
     }
 
     fn used_bits(&self) -> f64 {

@@ -1,4 +1,4 @@
-//! Filters in experiments. To add one is to write one adapter, and to list it here.
+//! The filters in experiments. To add one, write an adapter and list it here.
 
 mod abf;
 mod aqf;
@@ -18,28 +18,31 @@ use aqf::Aqf;
 use cascade::Cascade;
 use peers::Peer;
 
-/// A filter of `u64` keys.
+/// A filter for `u64` keys.
 pub(crate) trait Contestant {
-    /// Inserts members; all are different.
+    /// Inserts members, which are all different.
     fn insert(&mut self, keys: &[u64]);
 
-    /// Inserts members one by one, as if they came so; all are different.
+    /// Inserts members one by one, as if they arrived that way; they are all different.
     fn insert_each(&mut self, keys: &[u64]) {
         self.insert(keys);
     }
 
-    /// Removes members; `false` if it can't, and then nothing has changed.
+    /// Removes members; returns `false` without any change if the filter can't.
     fn remove(&mut self, keys: &[u64]) -> bool;
 
     fn contains(&self, key: u64) -> bool;
 
-    /// How many of these may be members; nothing is dispatched for each key.
-    fn count(&self, keys: &[u64]) -> usize;
+    /// Counts the keys that may be members, without dynamic dispatch per key.
+    fn count(&self, keys: &[u64]) -> usize {
+        keys.iter().filter(|&&key| self.contains(key)).count()
+    }
 
-    /// Is told that a key that it contains is no member. Those that don't adapt do nothing.
+    /// Repairs a mistake: a key that it contains is not a member. Filters that don't adapt do
+    /// nothing.
     fn repair(&mut self, mistake: u64);
 
-    /// Asks for strangers, and repairs what is a mistake; how many were.
+    /// Queries non-members, and repairs the mistakes; returns how many there were.
     fn ask(&mut self, strangers: &[u64]) -> usize {
         let mut mistakes = 0;
         for &key in strangers {
@@ -51,26 +54,26 @@ pub(crate) trait Contestant {
         mistakes
     }
 
-    /// Bits of memory.
+    /// Returns the memory usage in bits.
     fn bits(&self) -> u64;
 
-    /// Bits of memory that members and repairs need now.
+    /// Returns the bits that members and repairs currently need.
     fn used_bits(&self) -> f64;
 }
 
-/// How large and how good a filter is to be.
+/// The size and the rate of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Slots of the quotient filters: a power of two.
+    /// Slots of the quotient filters; a power of two.
     pub(crate) slots: u64,
-    /// Bits of a remainder; the others have the same false-positive rate, as near as may be.
+    /// Bits per remainder; other filters have about the same false-positive rate.
     pub(crate) remainder_bits: u32,
-    /// What keys are hashed with.
+    /// Seed of the hash.
     pub(crate) seed: u64,
 }
 
 impl Shape {
-    /// Members at the load of the papers' experiments.
+    /// Returns the number of members at the load of the papers' experiments.
     pub(crate) fn members(&self) -> u64 {
         self.slots * 9 / 10
     }
@@ -80,28 +83,28 @@ impl Shape {
     }
 }
 
-/// Who takes part.
+/// The filters to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The adaptive quotient filter, told of its mistakes.
+    /// The adaptive quotient filter.
     Aqf,
-    /// The same, not told.
-    AqfUntold,
+    /// The adaptive quotient filter, never told of its mistakes.
+    AqfNotAdapting,
     /// The quotient filter of the crate `qfilter`.
     Qfilter,
     /// The cuckoo filter of the crate `scalable_cuckoo_filter`.
     Cuckoo,
     /// The Bloom filter of the crate `fastbloom`.
     Bloom,
-    /// The cuckoo filter, in the space of the telescoping filter, as all that follow.
+    /// The cuckoo filter in the space of the telescoping filter, like all of the following.
     PlainCuckoo,
     /// The vacuum filter.
     Vacuum,
     /// The cyclic adaptive cuckoo filter, with a selector of one bit.
     Cyclic1,
-    /// With two.
+    /// The same with a selector of two bits.
     Cyclic2,
-    /// With three.
+    /// The same with a selector of three bits.
     Cyclic3,
     /// The swapping adaptive cuckoo filter.
     Swapping,
@@ -111,23 +114,23 @@ pub(crate) enum Kind {
     Telescoping,
     /// The extension filter.
     Extension,
-    /// The telescoping filter without a code: selectors of two bits a slot, so it is larger.
+    /// The telescoping filter without a code: it has a two-bit selector per slot, so it is larger.
     Uncompressed,
-    /// The adaptive Bloom filter, told of its mistakes.
+    /// The adaptive Bloom filter.
     Abf,
-    /// A cascade of plain quotient filters, told of its mistakes.
+    /// A cascade of plain quotient filters.
     Cascade,
 }
 
 impl Kind {
-    /// Those of the first experiments, after the paper on adaptive quotient filters.
+    /// The filters of the first experiments, from the paper on adaptive quotient filters.
     pub(crate) const ALL: [Self; 5] =
-        [Self::Aqf, Self::AqfUntold, Self::Qfilter, Self::Cuckoo, Self::Bloom];
+        [Self::Aqf, Self::AqfNotAdapting, Self::Qfilter, Self::Cuckoo, Self::Bloom];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Aqf => "AQF",
-            Self::AqfUntold => "AQF, not adapting",
+            Self::AqfNotAdapting => "AQF, not adapting",
             Self::Qfilter => "QF (qfilter)",
             Self::Cuckoo => "cuckoo",
             Self::Bloom => "Bloom (fastbloom)",
@@ -146,11 +149,11 @@ impl Kind {
         }
     }
 
-    /// An empty filter.
+    /// Builds an empty filter.
     pub(crate) fn build(self, shape: &Shape) -> Box<dyn Contestant> {
         match self {
             Self::Aqf => Box::new(Aqf::new(shape, true)),
-            Self::AqfUntold => Box::new(Aqf::new(shape, false)),
+            Self::AqfNotAdapting => Box::new(Aqf::new(shape, false)),
             Self::Qfilter => Box::new(Peer::<qfilter::Filter>::new(shape)),
             Self::Cuckoo => Box::new(Peer::<peers::Cuckoo>::new(shape)),
             Self::Bloom => Box::new(Peer::<fastbloom::BloomFilter>::new(shape)),
@@ -175,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_contestant_loses_a_member_and_all_have_the_rate() {
+    fn contestants_keep_all_members_and_the_rate() {
         let shape = Shape { slots: 1 << 14, remainder_bits: 9, seed: 1 };
         let members: Vec<u64> = (0..shape.members()).collect();
         let strangers: Vec<u64> = (1 << 40..(1 << 40) + 400_000).collect();
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_adapt_repeat_nothing() {
+    fn adaptive_filters_repeat_no_mistake() {
         let shape = Shape { slots: 1 << 12, remainder_bits: 6, seed: 1 };
         let members: Vec<u64> = (0..shape.members()).collect();
         for kind in [Kind::Aqf, Kind::Abf, Kind::Cascade] {
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_room_for_a_repair_keeps_the_mistake_and_all_members() {
+    fn full_filter_keeps_mistakes_and_all_members() {
         let shape = Shape { slots: 1 << 10, remainder_bits: 4, seed: 1 };
         let members: Vec<u64> = (0..shape.members()).collect();
         let strangers: Vec<u64> = (1 << 40..(1 << 40) + 10_000).collect();

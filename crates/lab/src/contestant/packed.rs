@@ -1,7 +1,7 @@
-//! Slots of a few bits each, without gaps.
+//! An array of slots with a few bits each, without gaps.
 
-/// Words of `width` bits, 1 to 32, in cells of 64 bits, lowest bits first; a word may lie across
-/// two cells. Here with 24 bits:
+/// Words of 1 to 32 bits in cells of 64 bits, lowest bits first. A word may span two cells. With 24
+/// bits:
 ///
 /// ```text
 /// cell        0                       1
@@ -9,8 +9,8 @@
 ///      | word 0 | word 1 | word 2  | word 3 | ...
 /// ```
 ///
-/// All are 0 at first. A last cell that nothing is written to lets every word be read from two
-/// cells.
+/// All words are 0 initially. An unused last cell lets every word be read from two cells.
+#[derive(Clone)]
 pub(super) struct Packed {
     cells: Vec<u64>,
     width: u32,
@@ -27,12 +27,13 @@ impl Packed {
         self.len
     }
 
-    /// Bits of memory.
+    /// Returns the memory usage in bits.
     pub(super) fn bits(&self) -> u64 {
         self.cells.len() as u64 * 64
     }
 
-    /// The two cells that a word is in, as one number, and where it begins.
+    /// Returns the index of a word's first cell, both of its cells as one number, and its offset in
+    /// them.
     fn window(&self, at: usize) -> (usize, u128, u32) {
         let bit = at * self.width as usize;
         let cell = bit / 64;
@@ -50,7 +51,7 @@ impl Packed {
     }
 
     pub(super) fn set(&mut self, at: usize, word: u64) {
-        debug_assert!(word <= self.mask(), "a word of more bits than a slot has");
+        debug_assert!(word <= self.mask(), "the word has more bits than a slot");
         let (cell, both, shift) = self.window(at);
         let both = both & !(u128::from(self.mask()) << shift) | u128::from(word) << shift;
         self.cells[cell] = both as u64;
@@ -65,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_word_is_what_it_was_set_to(
+        fn get_returns_the_word_that_was_set(
             width in 1u32..=32,
             writes in prop::collection::vec((0usize..100, any::<u64>()), 1..300),
         ) {

@@ -1,18 +1,18 @@
-//! Filters of other crates. They know 64-bit hashes, and don't adapt.
+//! Filters from other crates. They take 64-bit hashes, and don't adapt.
 
 use super::aqf::hasher;
 use super::{Contestant, Shape};
 use crate::bench::Mixed;
 use scalable_cuckoo_filter::{ScalableCuckooFilter, ScalableCuckooFilterBuilder};
-use twiceshy::KeyedHasher;
+use twiceshy::hash::KeyedHasher;
 
 pub(super) type Cuckoo = ScalableCuckooFilter<u64, Mixed>;
 
-/// What a crate's filter can.
+/// The operations of another crate's filter.
 pub(super) trait Plain {
     fn build(shape: &Shape) -> Self;
     fn insert(&mut self, hash: u64);
-    /// Whether that was done.
+    /// Removes a member; returns whether the filter can.
     fn remove(&mut self, hash: u64) -> bool;
     fn contains(&self, hash: u64) -> bool;
     fn bits(&self) -> u64;
@@ -46,10 +46,6 @@ impl<F: Plain> Contestant for Peer<F> {
 
     fn contains(&self, key: u64) -> bool {
         self.filter.contains(self.hash(key))
-    }
-
-    fn count(&self, keys: &[u64]) -> usize {
-        keys.iter().filter(|&&key| self.contains(key)).count()
     }
 
     fn repair(&mut self, _: u64) {}

@@ -1,46 +1,50 @@
-//! The uncompressed telescoping filter of the papers, to show what coding selectors costs.
+//! The uncompressed telescoping filter of the papers, to show the cost of coding selectors.
 //!
-//! It works as the telescoping filter does, but each slot has a selector of its own, of a fixed
-//! number of bits, beside its digit; there is no code. The papers' has 8 bits, "very
-//! space-inefficient"; this one has 2, which is twice what the coded one has for all. After the
-//! last selector comes the first again, so that a query that has all digits of a member stays a
-//! mistake, and an older mistake may come back.
+//! It works like the telescoping filter, but without a code: each slot has its own selector with a
+//! fixed number of bits beside its digit. The papers' filter has 8 bits, "very space-inefficient";
+//! this one has 2, which is twice what the coded one has in total. Selectors are cyclic, so a query
+//! that has all digits of a member stays a mistake, and an older mistake may come back.
 //!
 //! # Layout
 //!
-//! A rank-and-select quotient filter, as it is described, and not as fast as it could be. Slots of
-//! so many words that nothing wraps, and for each 64 of them
+//! A rank-and-select quotient filter, as described in the literature and not optimised. There are
+//! enough slots that nothing wraps around. Per 64 slots, there are
 //!
 //! ```text
 //! occupied  64 bits   which of these quotients have a run
 //! run_ends  64 bits   which of these slots are the last of a run
-//! offset    16 bits   how many of these slots, from the first on, are of runs of earlier blocks
+//! offset    16 bits   number of leading slots that belong to runs of earlier blocks
 //! ```
 //!
-//! which makes 2.25 bits a slot, beside the word: the digit, and the selector above it.
+//! which makes 2.25 bits per slot, in addition to the word: the digit, and the selector above it.
 //!
 //! # Invariants
 //!
-//! - Runs are in the order of their quotients, each in one piece, none before its home, and none
-//!   further from it than those before force it to be.
+//! - Runs are contiguous and ordered by quotient. None begins before its home, or later than the
+//!   preceding runs force it to.
 //! - Each member has a word in the run of its quotient: a selector, and its digit of that number.
-//!   Words of a run are in the order in which they came.
+//!   Words of a run are in insertion order.
 //!
-//! Which word is whose is found by matching, as members are listed for a repair.
+//! Members are matched to words when they are listed for a repair.
 
 use super::aqf::hasher;
 use super::packed::Packed;
 use super::{Contestant, Shape};
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
-use twiceshy::{Dynamic, Filter, Hash, HashScheme, InsertError, KeyedHasher};
+use twiceshy::{
+    Dynamic, Filter, Hash, Stats,
+    error::{InsertError, Invalid},
+    hash::{HashScheme, KeyedHasher},
+};
 
 /// Bits of a selector.
 const SELECTOR_BITS: u32 = 2;
 const SELECTORS: u32 = 1 << SELECTOR_BITS;
 
+#[derive(Clone)]
 pub(crate) struct Utaf {
-    /// Of the homes: their number is 2^this.
+    /// Binary logarithm of the number of homes.
     home_bits: u32,
     remainder_bits: u32,
     occupied: Vec<u64>,
@@ -59,7 +63,7 @@ fn set_bit(plane: &mut [u64], at: usize, value: bool) {
     plane[at / 64] = plane[at / 64] & !mask | (u64::from(value) << (at % 64));
 }
 
-/// The `rank`-th set bit of a word; there is one.
+/// Returns the position of the `rank`-th set bit of a word, which must exist.
 fn select(mut word: u64, rank: u32) -> usize {
     for _ in 0..rank {
         word &= word - 1;
@@ -68,10 +72,11 @@ fn select(mut word: u64, rank: u32) -> usize {
 }
 
 impl Utaf {
-    /// An empty filter; `slots` is a power of two, and at least 2.
+    /// Creates an empty filter; `slots` is a power of two, and at least 2.
     pub(crate) fn new(slots: u64, remainder_bits: u32) -> Self {
         assert!(slots.is_power_of_two() && slots > 1, "a power of two, not {slots}");
-        // As many behind the last home as runs can be pushed past it, if hashes are random.
+        // Enough slots after the last home for the runs that are pushed past it, if hashes are
+        // random.
         let all = slots + 4 * slots.isqrt() + 64;
         let blocks = all.div_ceil(64) as usize;
         Self {
@@ -89,7 +94,7 @@ impl Utaf {
         (hash.as_u128() >> (128 - self.home_bits)) as usize
     }
 
-    /// The word of a hash that has that selector.
+    /// Returns the word of a hash with this selector.
     fn word(&self, hash: Hash, selector: u32) -> u64 {
         let fresh = hash.as_u128() << (self.home_bits + selector * self.remainder_bits);
         let digit = (fresh >> (128 - self.remainder_bits)) as u64;
@@ -100,7 +105,7 @@ impl Utaf {
         word == self.word(hash, (word >> self.remainder_bits) as u32)
     }
 
-    /// The slot behind so many runs of the block of a home, counted from its first.
+    /// Returns the slot after the first `runs` runs of a home's block.
     fn end_of_runs(&self, home: usize, runs: u32) -> usize {
         let block = home / 64;
         let start = block * 64 + usize::from(self.offsets[block]);
@@ -115,22 +120,23 @@ impl Utaf {
         block * 64 + select(ends, rank) + 1
     }
 
-    /// How many homes of its block, up to one or before it, have runs.
+    /// Counts the runs of a home's block before the home, or through it.
     fn runs(&self, home: usize, through: bool) -> u32 {
         let occupied = self.occupied[home / 64] & ((1 << (home % 64)) - 1);
         occupied.count_ones() + u32::from(through && bit(&self.occupied, home))
     }
 
-    /// The run of a quotient; empty, where it would begin, if there is none.
+    /// Returns the run of a quotient; if there is none, an empty range where it would begin.
     fn run(&self, quotient: usize) -> Range<usize> {
         let start = self.end_of_runs(quotient, self.runs(quotient, false)).max(quotient);
         let through = self.end_of_runs(quotient, self.runs(quotient, true));
         start..through.max(start)
     }
 
-    /// The first slot from one on that is no run's: those of homes up to it end before it.
+    /// Returns the first unused slot from `slot` on: one before which all runs of homes up to it
+    /// end.
     fn first_unused(&self, mut slot: usize) -> Option<usize> {
-        // The last slot stays unused, so that there is a run behind none.
+        // The last slot stays unused, so that each run is followed by a slot.
         while slot + 1 < self.words.len() {
             let end = self.end_of_runs(slot, self.runs(slot, true));
             if end <= slot {
@@ -145,22 +151,22 @@ impl Utaf {
         self.len as f64 / f64::from(self.home_bits).exp2()
     }
 
-    /// The hashes of the members that are needed to repair a mistake: those of its run.
+    /// Returns the hashes of the members needed to repair a mistake: those of its run.
     pub(crate) fn suspects(&self, mistake: Hash) -> RangeInclusive<Hash> {
         let shift = 128 - self.home_bits;
         let first = mistake.as_u128() >> shift << shift;
         Hash::from_u128(first)..=Hash::from_u128(first | ((1 << shift) - 1))
     }
 
-    /// Gives the members behind a mistake other selectors; whether it is absent now. `members` are
-    /// all among the [suspects](Self::suspects).
+    /// Changes the selectors of the members that caused a mistake; returns whether it is absent
+    /// now. `members` must be all among the [suspects](Self::suspects).
     pub(crate) fn repair(&mut self, mistake: Hash, members: &[Hash]) -> bool {
         let run = self.run(self.quotient(mistake));
         let words: Vec<u64> = run.clone().map(|slot| self.words.get(slot)).collect();
         let mut owners = vec![None; words.len()];
         for member in 0..members.len() {
             let covers = |member: usize, word: usize| self.covers(words[word], members[member]);
-            let found = own(member, &mut owners, &mut vec![false; words.len()], &covers);
+            let found = find_word(member, &mut owners, &mut vec![false; words.len()], &covers);
             assert!(found, "a listed member has no word");
         }
         for ((slot, word), owner) in run.zip(words).zip(owners) {
@@ -178,9 +184,9 @@ impl Utaf {
     }
 }
 
-/// Finds a word for a member, if need be by finding others for those that have one; whether there
-/// is one.
-fn own(
+/// Finds a word for a member, if necessary by moving others to different words; returns whether
+/// there is one.
+fn find_word(
     member: usize,
     owners: &mut [Option<usize>],
     tried: &mut [bool],
@@ -191,7 +197,7 @@ fn own(
             continue;
         }
         tried[word] = true;
-        if owners[word].is_none_or(|owner| own(owner, owners, tried, covers)) {
+        if owners[word].is_none_or(|owner| find_word(owner, owners, tried, covers)) {
             owners[word] = Some(member);
             return true;
         }
@@ -199,7 +205,7 @@ fn own(
     false
 }
 
-/// The filter in experiments, with the reverse map that it needs.
+/// The filter as a contestant, with its reverse map.
 pub(super) struct Mapped {
     filter: Utaf,
     hasher: KeyedHasher,
@@ -230,20 +236,16 @@ impl Contestant for Mapped {
         self.filter.contains(self.hasher.hash(&key))
     }
 
-    fn count(&self, keys: &[u64]) -> usize {
-        keys.iter().filter(|&&key| self.contains(key)).count()
-    }
-
     fn repair(&mut self, mistake: u64) {
         let hash = self.hasher.hash(&mistake);
         let suspects = self.members.range(self.filter.suspects(hash));
         let suspects: Vec<Hash> = suspects.copied().collect();
-        // If it has all digits of a member, it stays a mistake.
+        // A query with all digits of a member stays a mistake.
         self.filter.repair(hash, &suspects);
     }
 
     fn bits(&self) -> u64 {
-        8 * self.filter.memory_usage()
+        8 * self.filter.stats().memory
     }
 
     fn used_bits(&self) -> f64 {
@@ -262,9 +264,28 @@ impl Filter for Utaf {
         self.len
     }
 
-    fn memory_usage(&self) -> u64 {
+    fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
+        answers.clear();
+        answers.extend(hashes.iter().map(|&hash| self.contains(hash)));
+    }
+
+    fn stats(&self) -> Stats {
         let blocks = size_of::<u64>() * 2 + size_of::<u16>();
-        (self.occupied.len() * blocks) as u64 + self.words.bits() / 8
+        Stats {
+            members: self.len,
+            memory: (self.occupied.len() * blocks) as u64 + self.words.bits() / 8,
+            load: self.load(),
+            ..Stats::default()
+        }
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
+        let occupied = (0..1 << self.home_bits).filter(|&quotient| bit(&self.occupied, quotient));
+        let stored: usize = occupied.map(|quotient| self.run(quotient).len()).sum();
+        if stored == self.len {
+            return Ok(());
+        }
+        Err(Invalid::new(format!("{stored} slots are used, for {} members", self.len)))
     }
 
     fn hash_scheme(&self) -> HashScheme {
@@ -273,6 +294,13 @@ impl Filter for Utaf {
 }
 
 impl Dynamic for Utaf {
+    fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError> {
+        let mut copy = self.clone();
+        hashes.iter().try_for_each(|&hash| copy.insert(hash))?;
+        *self = copy;
+        Ok(())
+    }
+
     fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         let quotient = self.quotient(hash);
         let full = InsertError::Full { load: self.load() };
@@ -281,7 +309,7 @@ impl Dynamic for Utaf {
         }
         let run = self.run(quotient);
         let Some(unused) = self.first_unused(run.end) else { return Err(full) };
-        // One more slot is spilt into each block that something is pushed into.
+        // Each block that something is pushed into gets one more spilt slot.
         let spilt = quotient / 64 + 1..unused / 64 + 1;
         if self.offsets[spilt.clone()].contains(&u16::MAX) {
             return Err(full);
@@ -310,7 +338,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Panics if anything isn't as it should be with just these members.
+    /// Panics unless all invariants hold and the members are exactly these.
     fn validate(filter: &Utaf, members: &BTreeSet<Hash>) {
         let mut end = 0;
         let mut len = 0;
@@ -346,7 +374,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
-        /// With few bits, so that there are many mistakes, and few slots, so that it fills up.
+        /// Few bits cause many mistakes, and few slots fill up.
         #[test]
         fn members_are_never_lost(
             home_bits in 1u32..9,
@@ -376,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_repaired_in_12_bits_a_slot() {
+    fn mistakes_are_repaired_in_12_bits_per_slot() {
         let slots = 1 << 12;
         let mut filter = Utaf::new(slots, 8);
         let members: BTreeSet<Hash> = (0..slots * 9 / 10).map(hash).collect();
@@ -394,8 +422,8 @@ mod tests {
         let repaired = mistakes.iter().filter(is_repaired).count();
         assert!(repaired + 3 > mistakes.len(), "{repaired} of {}", mistakes.len());
         validate(&filter, &members);
-        let bits = filter.memory_usage() as f64 * 8.0 / slots as f64;
-        // Some of it is behind the last home.
-        assert!(bits < 12.25 * 1.09, "{bits} bits a slot");
+        let bits = filter.stats().memory as f64 * 8.0 / slots as f64;
+        // This includes the slots after the last home.
+        assert!(bits < 12.25 * 1.09, "{bits} bits per slot");
     }
 }

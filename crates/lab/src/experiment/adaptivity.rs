@@ -10,23 +10,23 @@ use twiceshy_workloads::stream::Zipf;
 pub(super) const OVER_TIME: Experiment = Experiment {
     name: "fpr-over-time",
     title: "False positives over time",
-    question: "How fast do false positives go down when queries are skewed (Zipf 1.5), and what \
-               does it cost?",
-    paper: "AdaptiveQF, figure 7: the rate falls at once, by up to 100 times, for a negligible \
+    question: "How fast does the false-positive rate fall if queries are skewed (Zipf 1.5), and \
+               what does it cost?",
+    paper: "AdaptiveQF, figure 7: the rate falls at once, by a factor of up to 100, for negligible \
             space.",
     run,
 };
 
-/// The universe of the paper's queries; members are elsewhere.
+/// The universe of the paper's queries; members are outside of it.
 const UNIVERSE: u64 = 1_000_000_000;
 const EXPONENT: f64 = 1.5;
 const STEPS: usize = 50;
 
-/// What one filter does over time.
+/// The measurements of one filter over time.
 struct Run {
-    /// The rate of fresh queries, which it isn't told of, before and after each step.
+    /// The rate of new queries, which are not repaired, before and after each step.
     rates: Vec<f64>,
-    /// Bits a member that repairs have added.
+    /// Bits per member added by repairs.
     added: Vec<f64>,
 }
 
@@ -35,14 +35,14 @@ fn observe(kind: Kind, shape: &Shape, queries: usize, sample: usize) -> Run {
     let mut filter = kind.build(shape);
     filter.insert(&members);
     let zipf = Zipf::new(UNIVERSE, EXPONENT).expect("a law");
-    // A skewed sample is mostly the same few keys, so it is drawn anew each time.
+    // A skewed sample mostly consists of the same few keys, so a new one is drawn each time.
     let mut fresh = zipf.stream(shape.seed ^ 1 << 32).map(scatter);
     let mut queried = zipf.stream(shape.seed).map(scatter);
     let before = filter.used_bits();
     let mut run = Run { rates: Vec::new(), added: Vec::new() };
     for step in 0..=STEPS {
-        // To be asked doesn't change a filter that isn't told.
-        if step > 0 && kind != Kind::AqfUntold {
+        // Queries don't change a filter that isn't told of its mistakes.
+        if step > 0 && kind != Kind::AqfNotAdapting {
             for query in queried.by_ref().take(queries / STEPS) {
                 if filter.contains(query) {
                     filter.repair(query);
@@ -60,7 +60,7 @@ fn run(context: &Context) -> Outcome {
     let seeds = context.pick(4, 40, 40);
     let queries = context.pick(50_000, 20_000_000, 20_000_000);
     let sample = context.pick(5_000, 100_000, 1_000_000);
-    let kinds = [Kind::AqfUntold, Kind::Aqf];
+    let kinds = [Kind::AqfNotAdapting, Kind::Aqf];
     let bar = progress("seeds", seeds * kinds.len());
     let runs = kinds.map(|kind| {
         let seeds = (0..seeds as u64).map(|seed| {
@@ -83,16 +83,16 @@ fn run(context: &Context) -> Outcome {
     };
     let queries_axis = || Axis::linear("queries", "").si();
     let mut rates = Plot::lines(
-        "Rate of fresh queries",
+        "False-positive rate of new queries",
         queries_axis(),
         Axis::log10("false-positive rate", ""),
     )
-    .note(format!("Means of {seeds} seeds; the bands are the least and the greatest."));
+    .note(format!("Means over {seeds} seeds; bands show minimum and maximum."));
     for (kind, runs) in kinds.iter().zip(&runs) {
         rates = rates.series(curve(kind.name(), runs, |run| &run.rates));
     }
     let space = Plot::lines(
-        "Space that repairs have added",
+        "Space added by repairs",
         queries_axis(),
         Axis::linear("added", "bits/member").from_zero(),
     )
@@ -106,9 +106,9 @@ fn run(context: &Context) -> Outcome {
     let table = Table::new("At the end")
         .columns([
             Column::text("filter"),
-            Column::percent("rate, mean of seeds", 4),
-            Column::percent("least", 4),
-            Column::percent("greatest", 4),
+            Column::percent("rate, mean over seeds", 4),
+            Column::percent("minimum", 4),
+            Column::percent("maximum", 4),
         ])
         .row(end(kinds[0], &runs[0], late))
         .row(end(kinds[1], &runs[1], late));
@@ -116,8 +116,8 @@ fn run(context: &Context) -> Outcome {
     Outcome {
         seen: format!(
             "Over {seeds} seeds, the mean rate at the end is {ratio:.0} times lower with repairs \
-             than without, for at most {added:.4} bits a member. A single seed is luck: it depends \
-             on whether a frequent key collides."
+             than without, for at most {added:.4} bits per member. A single seed varies widely: it \
+             depends on whether a frequent key collides."
         ),
         verdict: match (ratio >= 50.0, added <= 0.01) {
             (true, true) => Verdict::Confirmed,

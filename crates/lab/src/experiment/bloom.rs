@@ -1,4 +1,4 @@
-//! Bloom filters that learn, and that don't: a rate that is sustained, and what it costs.
+//! Adaptive and plain Bloom filters: the sustained rate, and its cost.
 
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::{Contestant, Kind, Shape};
@@ -7,9 +7,9 @@ use twiceshy_workloads::key::scatter;
 
 pub(super) const BLOOM: Experiment = Experiment {
     name: "bloom",
-    title: "A Bloom filter that adapts",
-    question: "What does it take to make a Bloom filter adaptive, and does it keep its rate when old \
-               mistakes are asked for again and again?",
+    title: "An adaptive Bloom filter",
+    question: "How much space does it take to make a Bloom filter adaptive, and does it keep its \
+               rate if old mistakes are queried repeatedly?",
     paper: "Bloom filters, adaptivity, and the dictionary problem, theorem 19: a sustained \
             false-positive rate of ε for as many queries as there are members, in (1 + O(ε)) times \
             the space of a Bloom filter.",
@@ -19,23 +19,23 @@ pub(super) const BLOOM: Experiment = Experiment {
 const KINDS: [Kind; 3] = [Kind::Bloom, Kind::Abf, Kind::Cascade];
 /// Rates, as powers of 1/2.
 const BITS: [u32; 4] = [2, 4, 7, 10];
-/// How often each old mistake is asked for again.
+/// How many times each old mistake is queried again.
 const AGAIN: usize = 9;
-/// What `O` may hide: the most by which space may exceed that of a Bloom filter, in units of ε.
+/// The constant assumed for the `O`: the maximum excess over a Bloom filter's space, in units of ε.
 const MOST: f64 = 10.0;
-/// Bytes of any filter, however few members it has: itself, and the versions of its cells.
+/// Constant size of any filter in bytes: the struct itself, and the versions of its cells.
 const FIXED: f64 = 10_000.0;
 
-/// What one filter did.
+/// The measurements of one filter.
 struct Game {
     fresh: f64,
     again: f64,
-    /// Mistakes that were made again each time.
+    /// Number of mistakes that were repeated every time.
     left: u64,
     bits: f64,
 }
 
-/// Asks for as many strangers as there are members, and then for those that were mistakes.
+/// Queries as many non-members as there are members, and then repeats the mistakes.
 fn play(kind: Kind, shape: &Shape) -> Game {
     let mut filter = kind.build(shape);
     filter.insert(&(0..shape.members()).map(scatter).collect::<Vec<_>>());
@@ -69,24 +69,26 @@ fn play(kind: Kind, shape: &Shape) -> Game {
 fn run(context: &Context) -> Outcome {
     let slots = 1 << context.pick(14, 18, 22);
     let bar = progress("games", KINDS.len() * BITS.len());
-    let mut table = Table::new("As many queries as members, then the mistakes again")
+    let mut table = Table::new("As many queries as members, then the mistakes repeated")
         .columns([
             Column::text("filter"),
             Column::percent("rate", 3),
             Column::percent("mistakes", 3),
-            Column::percent("made again", 3),
-            Column::decimals("each time", "", 0),
+            Column::percent("repeated", 3),
+            Column::decimals("repeated every time", "", 0),
             Column::decimals("space", "bits/member", 2),
-            Column::decimals("of the best Bloom filter's", "times", 2),
+            Column::decimals("ratio to the best Bloom filter", "", 2),
         ])
-        .note(format!("The mistakes are asked {AGAIN} times again, each repaired when it is made."))
-        .note("The quotient cascade is that of theorem 20, shown for comparison.");
+        .note(format!(
+            "The mistakes are queried {AGAIN} times more, and repaired whenever they occur."
+        ))
+        .note("The quotient cascade of theorem 20 is shown for comparison.");
     let (mut keeps_rate, mut keeps_space, mut most, mut worst) = (true, true, 0.0, 0.0f64);
     let mut left = 0;
     for remainder_bits in BITS {
         let shape = Shape { slots, remainder_bits, ..context.shape() };
         let rate = shape.rate();
-        // What any Bloom filter takes that has the best number of functions.
+        // The space of a Bloom filter with the optimal number of functions.
         let plain = f64::from(remainder_bits) * std::f64::consts::LOG2_E;
         for kind in KINDS {
             let game = play(kind, &shape);
@@ -115,12 +117,12 @@ fn run(context: &Context) -> Outcome {
     bar.finish_and_clear();
     Outcome {
         seen: format!(
-            "Of the old mistakes, the adaptive Bloom filter made {:.3} % again at most; to an \
-             adversary who asks {AGAIN} times, and keeps what was a mistake each time, {left} are \
-             left. It took {worst:.2} times the space of the best Bloom filter at most, at a rate of \
-             1/4; at each rate, 1 + {MOST} ε times{} but for {FIXED} bytes.",
+            "The adaptive Bloom filter repeated at most {:.3} % of the old mistakes. An adversary \
+             who queries {AGAIN} times and keeps only mistakes has {left} left. It took at most \
+             {worst:.2} times the space of the best Bloom filter, at a rate of 1/4. At each rate, \
+             1 + {MOST} ε times that space, plus {FIXED} bytes, is {}.",
             most * 100.0,
-            if keeps_space { "," } else { " is exceeded," },
+            if keeps_space { "enough" } else { "exceeded" },
         ),
         verdict: match (keeps_rate, keeps_space) {
             (true, true) => Verdict::Confirmed,
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_learns_makes_few_mistakes_again_and_who_does_not_makes_all() {
+    fn adaptive_filters_repeat_few_mistakes_and_plain_ones_all() {
         let shape = Shape { slots: 1 << 14, remainder_bits: 4, seed: 3 };
         let [plain, adaptive, cascade] = KINDS.map(|kind| play(kind, &shape));
         assert!(plain.again > 0.999 && plain.left > 500);

@@ -1,4 +1,4 @@
-//! Figure 8: false positives while members come and go.
+//! Figure 8: false positives while members are replaced.
 
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::Kind;
@@ -9,12 +9,12 @@ use twiceshy_workloads::stream::Zipf;
 
 pub(super) const CHURN: Experiment = Experiment {
     name: "churn",
-    title: "Members that come and go",
-    question: "Does a filter stay adapted while 20 % of its members are replaced after every 10 % \
-               of the queries?",
-    paper: "AdaptiveQF, figure 8: the rate has spikes where a newcomer collides with a frequent \
-            query, and is low again at once. (There, as here, a bare filter: no list of mistakes \
-            is kept.)",
+    title: "Replacing members",
+    question: "Does a filter stay adapted if 20 % of its members are replaced after every 10 % of \
+               the queries?",
+    paper: "AdaptiveQF, figure 8: the rate spikes when a new member collides with a frequent \
+            query, and falls again at once. (There, as here, the filter is used alone: no list of \
+            mistakes is kept.)",
     run,
 };
 
@@ -26,10 +26,10 @@ fn run(context: &Context) -> Outcome {
     let queries = context.pick(50_000, 3_000_000, 30_000_000);
     let sample = context.pick(2_000, 50_000, 1_000_000);
     let zipf = Zipf::new(UNIVERSE, 1.5).expect("a law");
-    let kinds = [Kind::AqfUntold, Kind::Aqf];
+    let kinds = [Kind::AqfNotAdapting, Kind::Aqf];
     let bar = progress("queries", kinds.len() * STEPS);
     let mut plot = Plot::lines(
-        "Rate of fresh queries",
+        "False-positive rate of new queries",
         Axis::linear("queries", "").si(),
         Axis::log10("false-positive rate", ""),
     )
@@ -49,7 +49,7 @@ fn run(context: &Context) -> Outcome {
         for event in events {
             match event {
                 Event::Insert(number) => filter.insert(&[scatter(number)]),
-                Event::Remove(number) => assert!(filter.remove(&[scatter(number)]), "it can"),
+                Event::Remove(number) => assert!(filter.remove(&[scatter(number)]), "removed"),
                 Event::Ask(number) => {
                     if asked % (queries / STEPS) == 0 {
                         let sample: Vec<u64> = fresh.by_ref().take(sample).collect();
@@ -73,7 +73,8 @@ fn run(context: &Context) -> Outcome {
     Outcome {
         seen: format!(
             "The mean rate over all queries is {:.4} % with repairs and {:.4} % without: {:.1} \
-             times lower, churn included. (One seed: whether a frequent key collides is luck.)",
+             times lower, including the replacements. (This is a single seed; the rate depends on \
+             whether a frequent key collides.)",
             told * 100.0,
             untold * 100.0,
             untold / told

@@ -1,4 +1,4 @@
-//! An adversary who isn't told what to do, and does more of what pays.
+//! An adversary that finds out by itself which queries cost most.
 
 use super::summary::{around, judge};
 use super::victim::Guarded;
@@ -9,25 +9,25 @@ use twiceshy_workloads::adversary::{Climber, ClimberConfig, Move, Tally};
 
 pub(super) const CLIMBER: Experiment = Experiment {
     name: "climber",
-    title: "An adversary who learns",
-    question: "Who tries random keys, neighbours of mistakes and sequences of them, and does more \
-               of what costs most: does it get any further than by chance?",
-    paper: "AdaptiveQF, §2.2: what was a mistake of a strongly adaptive filter is one again with \
-            probability ε at most, so nobody should get further than by chance. Filters that \
-            don't adapt have no such bound.",
+    title: "A learning adversary",
+    question: "An adversary tries random keys, neighbours of mistakes and sequences of mistakes, \
+               and repeats what costs most. Does it cause more mistakes than random queries?",
+    paper: "AdaptiveQF, §2.2: a past mistake of a strongly adaptive filter is a mistake again with \
+            a probability of at most ε, so no adversary should do better than random queries. \
+            Filters that don't adapt have no such bound.",
     run,
 };
 
 const ROUNDS: usize = 20;
 
-/// What an attack came to, round by round, and the move that paid best in the end.
+/// The rounds of an attack, and the move that paid best in the end.
 struct Attack {
     rounds: Vec<Tally>,
     best: Move,
 }
 
 impl Attack {
-    /// Of the second half, when it has learnt what there is to learn.
+    /// Returns the totals of the second half, when it has learnt all it can.
     fn late(&self) -> Tally {
         let mut sum = Tally::default();
         for &tally in &self.rounds[ROUNDS / 2..] {
@@ -43,14 +43,14 @@ fn attack(kind: Kind, shape: &Shape, queries: u64) -> Attack {
         Climber::new(&mut victim, ClimberConfig::default(), shape.seed).expect("a climber");
     let rounds = (0..ROUNDS).map(|_| climber.climb(&mut victim, queries / ROUNDS as u64)).collect();
     let best = climber.worth().max_by(|(_, one), (_, other)| one.total_cmp(other));
-    Attack { rounds, best: best.expect("there are moves").0 }
+    Attack { rounds, best: best.expect("at least one move").0 }
 }
 
 fn describe(best: Move) -> &'static str {
     match best {
-        Move::Explore => "ask for random keys",
-        Move::Crawl => "ask for neighbours of mistakes",
-        Move::Gather => "ask for old mistakes",
+        Move::Explore => "query random keys",
+        Move::Crawl => "query neighbours of mistakes",
+        Move::Gather => "repeat old mistakes",
         Move::Splice => "join good sequences",
         Move::Exploit => "repeat the best sequence",
     }
@@ -79,12 +79,12 @@ fn run(context: &Context) -> Outcome {
         Axis::log10("mistakes per query", ""),
     )
     .reference("random queries", chance)
-    .note(format!("Means of {seeds} seeds; bands are the least and the greatest."));
+    .note(format!("Means over {seeds} seeds; bands show minimum and maximum."));
     let mut table = Table::new("In the second half of the queries").columns([
         Column::text("filter"),
         Column::percent("mistakes", 3),
-        Column::decimals("times as many as by chance", "", 1),
-        Column::text("what pays best"),
+        Column::decimals("ratio to random queries", "", 1),
+        Column::text("best move"),
     ]);
     let mut late = [Tally::default(); Kind::ALL.len()];
     for ((kind, attacks), late) in Kind::ALL.iter().zip(&attacks).zip(&mut late) {
@@ -106,19 +106,20 @@ fn run(context: &Context) -> Outcome {
     }
 
     let rate = |kind: Kind| {
-        let at = Kind::ALL.iter().position(|&other| other == kind).expect("all are attacked");
+        let at =
+            Kind::ALL.iter().position(|&other| other == kind).expect("every filter is attacked");
         late[at]
     };
     let told = rate(Kind::Aqf);
-    // Three standard deviations of what chance does.
+    // Three standard deviations above the rate of random queries.
     let bound = chance + 3.0 * (chance / told.queries as f64).sqrt();
     let others = Kind::ALL.into_iter().filter(|&kind| kind != Kind::Aqf);
     let least = others.map(|kind| rate(kind).rate()).fold(f64::INFINITY, f64::min);
     Outcome {
         seen: format!(
-            "Of the second half of the queries, {:.3} % are mistakes of the adaptive quotient \
-             filter; of random queries it would be {:.3} %. Of the filters that don't adapt, even \
-             the best makes {:.0} %.",
+            "In the second half of the attack, {:.3} % of the queries are mistakes of the adaptive \
+             quotient filter; of random queries it would be {:.3} %. Of the filters that don't \
+             adapt, even the best one errs on {:.0} %.",
             told.rate() * 100.0,
             chance * 100.0,
             least * 100.0

@@ -1,4 +1,4 @@
-//! Theorem 4 of the telescoping filter's paper: what bits of code are worth.
+//! Theorem 4 of the telescoping filter's paper: how many repairs the bits of the code hold.
 
 use super::summary::{around, judge, mean};
 use super::victim::{Guarded, members};
@@ -11,37 +11,37 @@ use twiceshy_workloads::stream::uniform;
 pub(super) const CODE_SIZE: Experiment = Experiment {
     name: "code-size",
     title: "How many bits repairs need",
-    question: "How many different queries, asked again and again, can a telescoping filter keep \
-               apart from its members, by how many bits of code it has?",
-    paper: "Telescoping filter, theorem 4: with 1/e + b/(b - 1)² bits a member, a sustained \
-            false-positive rate of ε for n/(b√ε) different queries. With 0.875 bits a slot it does \
-            better than that: up to 20 queries a member (§6.1).",
+    question: "How many different queries, asked repeatedly, can a telescoping filter distinguish \
+               from its members, depending on the bits of its code?",
+    paper: "Telescoping filter, theorem 4: with 1/e + b/(b - 1)² bits per member, the sustained \
+            false-positive rate is ε for n/(b√ε) different queries. With 0.875 bits per slot it \
+            does better: up to 20 queries per member (§6.1).",
     run,
 };
 
 const REMAINDER_BITS: u32 = 8;
-/// Bits of code for 64 slots. What is left of a line makes it more; with 46 it is less than the
-/// paper's 56 even so.
+/// Code bits per 64 slots. The rest of a cache line is added to them; even so, 46 results in fewer
+/// than the paper's 56.
 const CODES: [u32; 4] = [24, 46, 56, 120];
-/// Different queries a member.
+/// Different queries per member.
 const RATIOS: [u64; 6] = [2, 5, 10, 20, 50, 100];
-/// How often all are asked.
+/// How many times all queries are asked.
 const PASSES: usize = 5;
-/// Queries a member of the adversary in rounds, and the rounds.
+/// Queries per member of the adversary in rounds, and the number of rounds.
 const WHITTLED: [u64; 4] = [10, 20, 30, 50];
 const ROUNDS: usize = 100;
 
-/// What one filter did with one set of queries.
+/// The measurements of one filter with one set of queries.
 struct Game {
-    /// Of those that had been mistakes, the share that is in the last pass.
+    /// Share of the earlier mistakes that are mistakes in the last pass.
     again: f64,
-    /// Repairs forgotten, of each member.
+    /// Forgotten repairs per member.
     forgotten: f64,
     code_bits_per_slot: f64,
     bits_per_slot: f64,
 }
 
-/// Asks for all queries several times.
+/// Asks all queries several times.
 fn play(shape: &Shape, code_bits: u32, ratio: u64) -> Game {
     let mut filter = Telescoping::with_code(shape, code_bits);
     filter.insert(&members(shape));
@@ -60,16 +60,16 @@ fn play(shape: &Shape, code_bits: u32, ratio: u64) -> Game {
         }
     }
     let known = were_mistakes.iter().filter(|&&was_mistake| was_mistake).count();
-    let statistics = filter.statistics();
+    let details = filter.details();
     Game {
         again: again as f64 / known.max(1) as f64,
-        forgotten: statistics.forgotten as f64 / shape.members() as f64,
-        code_bits_per_slot: statistics.code_bits_per_slot,
+        forgotten: details.forgotten as f64 / shape.members() as f64,
+        code_bits_per_slot: details.code_bits_per_slot,
         bits_per_slot: filter.bits() as f64 / shape.slots as f64,
     }
 }
 
-/// What is left to the adversary in rounds.
+/// Returns how many queries the adversary in rounds has left.
 fn whittled(shape: &Shape, code_bits: u32, ratio: u64) -> f64 {
     let mut victim = Guarded::of(Box::new(Telescoping::with_code(shape, code_bits)), shape);
     let mut adversary = against(shape, ratio);
@@ -77,7 +77,7 @@ fn whittled(shape: &Shape, code_bits: u32, ratio: u64) -> f64 {
     adversary.queries().len() as f64
 }
 
-/// Different queries a member for which theorem 4 promises the rate, with so many bits a member.
+/// Returns the number of different queries per member for which theorem 4 promises the rate.
 fn promised(bits_per_member: f64, rate: f64) -> f64 {
     let rest = bits_per_member - 1.0 / std::f64::consts::E;
     if rest <= 0.0 {
@@ -88,13 +88,13 @@ fn promised(bits_per_member: f64, rate: f64) -> f64 {
     1.0 / (b.max(2.0) * rate.sqrt())
 }
 
-/// By code, ratio and seed.
+/// Games by code, ratio and seed.
 type Games = [[Vec<Game>; RATIOS.len()]; CODES.len()];
 
 fn plot(games: &Games, rate: f64) -> Plot {
     let mut plot = Plot::lines(
-        "Old mistakes that are made again",
-        Axis::log10("different queries a member", ""),
+        "Repeated mistakes",
+        Axis::log10("different queries per member", ""),
         Axis::log10("share", ""),
     )
     .reference("ε", rate);
@@ -102,16 +102,16 @@ fn plot(games: &Games, rate: f64) -> Plot {
         let points = RATIOS.iter().zip(of_code).map(|(&ratio, games)| {
             around(ratio as f64, &games.iter().map(|game| game.again).collect::<Vec<_>>())
         });
-        let name = format!("{:.2} bits a slot", of_code[0][0].code_bits_per_slot);
+        let name = format!("{:.2} bits per slot", of_code[0][0].code_bits_per_slot);
         plot = plot.series(Series::new(name).points(points));
     }
     plot.note(format!(
-        "All queries are asked {PASSES} times; of those that had been mistakes before, how many are in \
-         the last pass. Means of seeds."
+        "All queries are asked {PASSES} times. Shown is the share of the earlier mistakes that are \
+         mistakes again in the last pass. Means over seeds."
     ))
 }
 
-/// A table with a row for each code.
+/// Creates a table with one row per code.
 fn table(title: &str, columns: impl Iterator<Item = Column>) -> Table {
     Table::new(title).columns([Column::decimals("code", "bits/slot", 3)]).columns(columns)
 }
@@ -146,26 +146,26 @@ fn run(context: &Context) -> Outcome {
     bar.finish_and_clear();
 
     let ratios = |decimals: u8| {
-        RATIOS.iter().map(move |ratio| Column::percent(format!("{ratio} a member"), decimals))
+        RATIOS.iter().map(move |ratio| Column::percent(format!("{ratio} per member"), decimals))
     };
-    let mut again = table("Old mistakes that are made again", ratios(3));
-    let mut forgotten = table("Repairs that were forgotten, of each member", ratios(2));
+    let mut again = table("Repeated mistakes", ratios(3));
+    let mut forgotten = table("Forgotten repairs per member", ratios(2));
     let mut promises = table(
-        "What is promised, and what is kept",
+        "Promised and reached",
         [
-            Column::decimals("all", "bits/slot", 2),
-            Column::decimals("theorem 4", "queries a member", 1),
-            Column::decimals("kept up to", "queries a member", 0),
+            Column::decimals("filter", "bits/slot", 2),
+            Column::decimals("theorem 4", "queries/member", 1),
+            Column::decimals("reached", "queries/member", 0),
         ]
         .into_iter(),
     )
     .note(
-        "Of those that were tried, the most different queries a member whose mistakes are made \
-           again with a chance of at most ε.",
+        "Reached: the largest tried number of different queries per member whose mistakes are \
+         repeated with a probability of at most ε.",
     );
     let mut left = table(
-        "What is left to the adversary in rounds",
-        WHITTLED.iter().map(|ratio| Column::decimals(format!("{ratio} a member"), "", 1)),
+        "Queries left to the adversary in rounds",
+        WHITTLED.iter().map(|ratio| Column::decimals(format!("{ratio} per member"), "", 1)),
     )
     .note(format!("{ROUNDS} rounds of `whittling-fixed-space`, {} members.", shape.members()));
     let value = |games: &[Game], value: fn(&Game) -> f64| {
@@ -181,7 +181,7 @@ fn run(context: &Context) -> Outcome {
         let per_member = code * shape.slots as f64 / shape.members() as f64;
         let promise = promised(per_member, shape.rate());
         holds.push(kept as f64 >= promise);
-        words.push(format!("{code:.2} bits of code a slot: {promise:.1} promised, {kept} kept"));
+        words.push(format!("{code:.2} code bits per slot: {promise:.1} promised, {kept} reached"));
         let row = |cells: &mut dyn Iterator<Item = f64>| {
             let mut row = vec![code.into()];
             row.extend(cells.map(Into::into));
@@ -201,7 +201,7 @@ fn run(context: &Context) -> Outcome {
         left.into(),
     ];
     Outcome {
-        seen: format!("Different queries a member, with {}.", words.join("; with ")),
+        seen: format!("Different queries per member, with {}.", words.join("; with ")),
         verdict: judge(&holds),
         blocks,
     }
@@ -212,8 +212,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_promise_is_that_of_the_theorem() {
-        // The paper's example: b = 4, and 4 queries a member.
+    fn promise_matches_the_theorem() {
+        // The paper's example: b = 4, and 4 queries per member.
         let bits = 4.0 / 9.0 + 1.0 / std::f64::consts::E;
         assert!((promised(bits, 1.0 / 256.0) - 4.0).abs() < 1e-9);
         assert!((promised(9.0, 1.0 / 256.0) - 8.0).abs() < 1e-9);

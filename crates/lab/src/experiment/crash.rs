@@ -1,4 +1,4 @@
-//! Beyond the papers: what is left of a filter's repairs when the process is killed.
+//! Beyond the papers: what remains of a filter's repairs if the process is killed.
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress};
@@ -10,11 +10,11 @@ use twiceshy_report::{Axis, Best, Column, Plot, Series, Table};
 pub(super) const CRASH: Experiment = Experiment {
     name: "crash",
     title: "After a crash",
-    question: "How long does it take to have the filter again after the process was killed, and does \
-               an adversary find the repaired mistakes broken then?",
-    paper: "AdaptiveQF, §2.3, on filters of LSM trees: what was adapted would be lost on a crash, but that \
-            is rare enough not to matter. We claim that it needn't be lost: our store has its \
-            filter again in no more time than it takes to read the members, and with all repairs.",
+    question: "If the process is killed, how long does it take to get the filter back, and are the \
+               repairs lost?",
+    paper: "AdaptiveQF, §2.3, on filters of LSM trees: a crash would lose the repairs, but that is \
+            rare enough not to matter. We claim that they needn't be lost: our store gets its \
+            filter back in at most the time it takes to read the members, with all repairs.",
     run,
 };
 
@@ -22,11 +22,11 @@ const KINDS: [Kind; 3] = [Kind::Plain, Kind::Forgetful, Kind::Adaptive];
 const FORGETFUL: usize = 1;
 const ADAPTIVE: usize = 2;
 
-/// What one setup went through.
+/// The measurements of one setup.
 struct Seen {
-    /// Keys that went to the disk when they were asked for first.
+    /// Number of keys that went to the disk on their first query.
     learnt: u64,
-    /// Visits when all of them are asked for again: before the crash, after it, and once more.
+    /// Disk visits when all of them are queried again: before the crash, after it, and once more.
     replays: [u64; 3],
     /// Seconds to read all members, and to build the filter.
     scan: f64,
@@ -53,7 +53,7 @@ fn observe(kind: Kind, size: &Size, queries: usize, is_scan_first: bool) -> Seen
         measure::settle();
         let start = Instant::now();
         let found = scan(&engine, kind.scanned());
-        assert_eq!(found, size.pairs, "all that was put");
+        assert_eq!(found, size.pairs, "all pairs");
         start.elapsed().as_secs_f64()
     };
     let early = is_scan_first.then(scan);
@@ -62,7 +62,7 @@ fn observe(kind: Kind, size: &Size, queries: usize, is_scan_first: bool) -> Seen
     let start = Instant::now();
     let mut run = Run::over(engine, to_rebuild, kind, size);
     let rebuild = start.elapsed().as_secs_f64();
-    assert_eq!(run.setup.members(), Some(size.pairs as u64), "all that was put");
+    assert_eq!(run.setup.members(), Some(size.pairs as u64), "all pairs");
     run.setup.asked();
     let [after, again] = [replay(&mut run, &learnt), replay(&mut run, &learnt)];
     drop(run);
@@ -75,24 +75,24 @@ fn observe(kind: Kind, size: &Size, queries: usize, is_scan_first: bool) -> Seen
 }
 
 fn table(rounds: &[[Seen; 3]]) -> Table {
-    let mut table = Table::new("What the adversary finds, and how long the filter is away")
+    let mut table = Table::new("Repeated mistakes, and time to rebuild the filter")
         .columns([
             Column::text("store"),
             Column::decimals("mistakes learnt", "", 0),
             Column::decimals("visits before the crash", "", 0),
             Column::decimals("after it", "", 0),
             Column::decimals("once more", "", 0),
-            Column::decimals("members read", "ms", 1),
-            Column::decimals("filter built", "ms", 1),
+            Column::decimals("reading members", "ms", 1),
+            Column::decimals("building the filter", "ms", 1),
         ])
         .note(
-            "The crash: the files are copied while the store is open, and the copy is opened. What \
-             the operating system has survives, as when a process is killed; a power cut may take \
-             the last mistakes, unless writes are synced.",
+            "The crash is simulated: the files are copied while the store is open, and the copy is \
+             opened. Data in the operating system's buffers survives, as if a process is killed; a \
+             power cut may lose the last mistakes, unless writes are synced.",
         )
         .note(
-            "Counts are of the last round, times the medians. Members are read by one thread, the \
-             filter is built by up to four. Until it is there, each query goes to the disk.",
+            "Counts are from the last round, times are medians. One thread reads the members; up \
+             to four build the filter. Until it is ready, each query goes to the disk.",
         );
     let last = rounds.last().expect("a round");
     for (kind, seen) in last.iter().enumerate() {
@@ -115,7 +115,7 @@ fn table(rounds: &[[Seen; 3]]) -> Table {
 
 fn plot(last: &[Seen; 3]) -> Plot {
     let axis = Axis::log10("visits to the disk", "");
-    let mut plot = Plot::bars("The adversary asks for what it has learnt", "when", REPLAYS, axis);
+    let mut plot = Plot::bars("The adversary repeats what it has learnt", "when", REPLAYS, axis);
     for (kind, seen) in KINDS.iter().zip(last) {
         plot = plot.series(Series::new(name(*kind)).bars(seen.replays.map(|visits| visits as f64)));
     }
@@ -145,9 +145,9 @@ fn run(context: &Context) -> Outcome {
     let ratio = median(ours().map(|seen| seen.rebuild / seen.scan).collect());
     Outcome {
         seen: format!(
-            "Of {learnt} repaired mistakes, {after} cost another visit after the crash; where mistakes \
-             aren't kept beside the filter, {forgotten} did. Building the filter takes {ratio:.2} \
-             times as long as reading the members."
+            "After the crash, {after} of {learnt} repaired mistakes went to the disk again; \
+             {forgotten} did if mistakes aren't stored outside the filter. Building the filter \
+             takes {ratio:.2} times as long as reading the members."
         ),
         verdict: stores::judge(context, &[learnt > 0 && after == 0], &[ratio <= 1.0]),
         blocks: vec![plot(rounds.last().expect("a round")).into(), table(&rounds).into()],

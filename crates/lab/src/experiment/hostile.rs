@@ -1,4 +1,4 @@
-//! Figure 6: an adversary who repeats what once went to the disk.
+//! Figure 6: an adversary who repeats the queries that went to the disk.
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress};
@@ -9,11 +9,11 @@ use twiceshy_report::{Axis, Best, Column, Plot, Series, Table};
 pub(super) const HOSTILE: Experiment = Experiment {
     name: "hostile",
     title: "Hostile queries",
-    question: "How fast does a store answer when a few of its queries are an adversary's, who has \
-               noted which keys went to the disk, and does a larger cache help?",
-    paper: "AdaptiveQF, §6.4 and figure 6: with the AdaptiveQF, throughput is the same whatever the \
-            share of hostile queries. Filters that don't adapt get 2 times slower by 1.5 % of \
-            them, and up to 10 times by 10 %, even with a cache for 25 % of the data.",
+    question: "How fast is a store if some of its queries come from an adversary who has noted \
+               which keys went to the disk, and does a larger cache help?",
+    paper: "AdaptiveQF, §6.4 and figure 6: with the AdaptiveQF, the throughput doesn't depend on \
+            the share of hostile queries. With filters that don't adapt, it is 2 times lower at \
+            1.5 %, and up to 10 times at 10 %, even with a cache for 25 % of the data.",
     run,
 };
 
@@ -21,24 +21,24 @@ const KINDS: [Kind; 4] = [Kind::Nothing, Kind::Engine, Kind::Plain, Kind::Adapti
 const PLAIN: usize = 2;
 const ADAPTIVE: usize = 3;
 
-/// How many of 1000 queries are the adversary's.
+/// Shares of the adversary's queries, per 1000.
 const SHARES: [u64; 5] = [0, 15, 30, 50, 100];
 
 const TURNS: usize = 32;
 
-/// What one size of the cache gave.
+/// The measurements with one cache size.
 struct Trial {
     cache_percent: u64,
-    /// By setup, and share of hostile queries.
+    /// Measurements by setup and share of hostile queries.
     seen: Vec<Vec<Seen>>,
 }
 
 struct Seen {
-    /// Queries a second, in the median turn.
+    /// Queries per second in the median turn.
     rate: f64,
-    /// Queries of 1000 that the engine was asked for.
+    /// Lookups in the engine per 1000 queries.
     visits: f64,
-    /// Of all queries, those that had gone to the disk before, if that is known.
+    /// Queries that went to the disk repeatedly, if known.
     repeated: Option<u64>,
 }
 
@@ -79,10 +79,10 @@ fn plot(trial: &Trial) -> Plot {
         let points = SHARES.iter().zip(seen).map(|(&share, seen)| (share as f64 / 10.0, seen.rate));
         plot = plot.series(Series::new(name(*kind)).points(points));
     }
-    plot.note("Medians of turns, in which all setups and all shares alternate.")
+    plot.note("Medians over turns; all setups and shares alternate.")
 }
 
-/// Of the engine's own filter, nobody knows.
+/// Plots the disk visits, which are unknown for the engine's own filter.
 fn visits(trial: &Trial) -> Plot {
     let mut plot = Plot::lines(
         format!("Visits to the disk with a cache for {} % of the data", trial.cache_percent),
@@ -103,16 +103,16 @@ fn table(trial: &Trial) -> Table {
     let title = format!("Hostile queries with a cache for {} % of the data", trial.cache_percent);
     let mut table = Table::new(title)
         .columns([
-            Column::text("before the engine"),
+            Column::text("filter"),
             Column::decimals("none hostile", "thousands/s", 1),
             Column::decimals("10 % hostile", "thousands/s", 1),
-            Column::percent("left", 0),
-            Column::decimals("engine asked, 10 %", "per 1000", 2),
+            Column::percent("kept", 0),
+            Column::decimals("lookups in the engine, 10 %", "per 1000", 2),
             Column::decimals("repeated mistakes", "", 0),
         ])
         .note(
-            "Without a filter of ours, the engine is asked for every key; how often its own filter \
-             then spares the disk, it doesn't tell.",
+            "Without our filter, every key is looked up in the engine, which doesn't report how \
+             often its own filter avoids a disk read.",
         );
     for (kind, seen) in KINDS.iter().zip(&trial.seen) {
         table = table.row([
@@ -146,19 +146,19 @@ fn run(context: &Context) -> Outcome {
         .sum();
     let largest = trials.last().expect("sizes of caches");
     let slower = |share: usize| 1.0 / kept(largest, PLAIN, share);
-    let of_1000 = |kind: usize| largest.seen[kind][last].visits;
+    let per_1000 = |kind: usize| largest.seen[kind][last].visits;
     Outcome {
         seen: format!(
-            "Our adapting filter keeps at least {:.0} % of its throughput when 10 % of the queries \
-             are hostile, and repeats {repeated} mistakes. With a cache for {} %, the same filter \
-             without repairs gets {:.1} times slower by 1.5 % and {:.1} times by 10 %; of 1000 \
-             queries, {:.1} then go to the disk, and with repairs {:.1}.",
+            "Our adaptive filter keeps at least {:.0} % of its throughput if 10 % of the queries \
+             are hostile, and repeats {repeated} mistakes. With a cache for {} % of the data, the \
+             same filter without repairs is {:.1} times slower at 1.5 % and {:.1} times at 10 %. \
+             Then {:.1} of 1000 queries go to the disk, and {:.1} with repairs.",
             least * 100.0,
             largest.cache_percent,
             slower(1),
             slower(last),
-            of_1000(PLAIN),
-            of_1000(ADAPTIVE),
+            per_1000(PLAIN),
+            per_1000(ADAPTIVE),
         ),
         verdict: stores::judge(
             context,
@@ -179,7 +179,7 @@ mod tests {
     use crate::bench::store::Key;
 
     #[test]
-    fn the_adversary_has_its_share_and_asks_for_all_it_knows() {
+    fn adversary_has_its_share_and_uses_all_it_knows() {
         let learnt = [[1; 16], [2; 16]];
         let mut strangers = stores::strangers(1);
         let mut hostile = learnt.iter().copied().cycle();
@@ -187,6 +187,6 @@ mod tests {
         let count = |wanted: Key| keys.iter().filter(|key| **key == wanted).count();
         assert!(learnt.iter().all(|&key| (400..600).contains(&count(key))));
         let next = mixed(&mut strangers, &mut std::iter::empty(), 1000, 1, 10);
-        assert!(next.iter().all(|key| !keys.contains(key)), "strangers, each asked for once");
+        assert!(next.iter().all(|key| !keys.contains(key)), "each non-member is queried once");
     }
 }

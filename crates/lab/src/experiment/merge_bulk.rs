@@ -1,64 +1,64 @@
-//! Table 5: inserting one by one, merging, and building from what is sorted.
+//! Table 5: inserting one by one, merging, and building from sorted members.
 
 use super::stores;
 use super::summary::spread;
 use super::{Context, Experiment, Outcome, progress};
 use crate::bench::measure::timed;
 use crate::contestant::Shape;
-use twiceshy::{AdaptiveQuotientFilter, Hash, KeyedHasher, Secret};
+use twiceshy::{Hash, QuotientFilter, Secret, hash::KeyedHasher};
 use twiceshy_report::{Axis, Column, Plot, Point, Series, Table};
 
 pub(super) const MERGE_BULK: Experiment = Experiment {
     name: "merge-bulk",
     title: "Merging and building at once",
-    question: "What does a member take if it is inserted alone, merged, or built in with all \
-               others?",
+    question: "How long does a member take if it is inserted alone, merged, or built together with \
+               all others?",
     paper: "AdaptiveQF, table 5: merging two filters is 13 times faster than filling one from \
-            scratch; sorting the members and building from them takes 71 % of the time (there: \
-            “70 % faster”).",
+            scratch; sorting the members and building from them takes 71 % of the time (the paper \
+            says “70 % faster”).",
     run,
 };
 
-/// What is measured, and the paper's microseconds a member.
+/// The measured steps, and the paper's microseconds per member.
 const STEPS: [(&str, Option<f64>); 6] = [
     ("insert one by one", Some(0.520_092)),
     ("insert into two halves", Some(0.353_332)),
     ("merge the halves", Some(0.039_147)),
     ("sort by hash", Some(0.348_060)),
-    ("build from what is sorted", Some(0.019_569)),
+    ("build from sorted", Some(0.019_569)),
     ("insert all at once", None),
 ];
 
-fn empty(slots: u64, remainder_bits: u32) -> AdaptiveQuotientFilter {
-    let builder = AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
+fn empty(slots: u64, remainder_bits: u32) -> QuotientFilter {
+    let builder = QuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
     builder.build().expect("memory for a filter")
 }
 
-fn insert_each(filter: &mut AdaptiveQuotientFilter, members: &[Hash]) {
+fn insert_each(filter: &mut QuotientFilter, members: &[Hash]) {
     for &member in members {
         filter.insert(member).expect("room");
     }
 }
 
-/// Each step's nanoseconds, once.
+/// Measures each step once, in nanoseconds.
 fn measure(shape: &Shape, members: &[Hash]) -> [f64; STEPS.len()] {
     let Shape { slots, remainder_bits, .. } = *shape;
     let mut alone = empty(slots, remainder_bits);
     let ((), inserting) = timed(|| insert_each(&mut alone, members));
 
-    // Of half the slots each; a bit more a remainder makes fingerprints as long as the whole's.
+    // Half the slots each; remainders with one bit more make fingerprints as long as the whole
+    // filter's.
     let (one, other) = members.split_at(members.len() / 2);
     let mut halves = [(); 2].map(|()| empty(slots / 2, remainder_bits + 1));
     let ((), halving) = timed(|| {
         insert_each(&mut halves[0], one);
         insert_each(&mut halves[1], other);
     });
-    let (merged, merging) = timed(|| AdaptiveQuotientFilter::merged(&halves.each_ref()));
+    let (merged, merging) = timed(|| QuotientFilter::merged(&halves.each_ref()));
 
     let mut sorted = members.to_vec();
     let ((), sorting) = timed(|| sorted.sort_unstable());
-    let (built, building) =
-        timed(|| AdaptiveQuotientFilter::from_sorted(alone.parameters(), sorted, []));
+    let (built, building) = timed(|| QuotientFilter::from_sorted(alone.parameters(), sorted, []));
 
     let mut at_once = empty(slots, remainder_bits);
     let ((), all) = timed(|| at_once.insert_many(members).expect("room"));
@@ -71,7 +71,7 @@ fn measure(shape: &Shape, members: &[Hash]) -> [f64; STEPS.len()] {
 }
 
 fn run(context: &Context) -> Outcome {
-    // As in the paper, larger than caches: there, what is inserted one by one waits for memory.
+    // Larger than the caches, as in the paper, so that single inserts wait for memory.
     let shape = Shape { slots: 1 << context.pick(16, 24, 26), ..context.shape() };
     let rounds = 5;
     let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
@@ -93,7 +93,7 @@ fn run(context: &Context) -> Outcome {
         })
         .collect();
     let best = |step: usize| times[step].0;
-    let mut table = Table::new("Nanoseconds a member").columns([
+    let mut table = Table::new("Nanoseconds per member").columns([
         Column::text("step"),
         Column::decimals("best round", "ns", 1),
         Column::decimals("worst round", "ns", 1),
@@ -114,29 +114,30 @@ fn run(context: &Context) -> Outcome {
         ]);
     }
     table = table.note(
-        "The speed-up is over inserting one by one. To merge, two halves must have been filled; to build, members must have been sorted. To \
-         insert all at once includes both sorting and building. The paper's are of another machine.",
+        "Speed-up over inserting one by one. Merging requires two filled halves, and building \
+         requires sorted members. Inserting all at once includes sorting and building. The paper \
+         used a different machine.",
     );
     let point = |step: usize| {
         let (least, greatest) = times[step];
         Point::new(step as f64, least).spread(least, greatest)
     };
     let plot = Plot::bars(
-        "Time a member, by step",
+        "Time per member, by step",
         "step",
         STEPS.map(|(name, _)| name),
         Axis::linear("time", "ns/member"),
     )
-    .note(format!("Best of {} rounds; whiskers reach up to the worst.", rounds.len()))
+    .note(format!("Best of {} rounds; whiskers extend to the worst.", rounds.len()))
     .series(Series::new("AQF").points((0..STEPS.len()).map(point)));
 
     let merging = best(0) / best(2);
     let sorted = (best(3) + best(4)) / best(0);
     Outcome {
         seen: format!(
-            "In a filter of 2^{} slots, merging is {merging:.1} times faster than filling from \
-             scratch, where a member takes {:.0} ns. Sorting and building take {:.0} % of the time \
-             of inserting one by one, and inserting all at once {:.0} %.",
+            "In a filter with 2^{} slots, merging is {merging:.1} times faster than filling from \
+             scratch, which takes {:.0} ns per member. Sorting and building take {:.0} % of the \
+             time of inserting one by one; inserting all at once takes {:.0} %.",
             shape.slots.ilog2(),
             best(0),
             sorted * 100.0,

@@ -1,4 +1,4 @@
-//! Table 4: a reverse map that is the store, or one beside it.
+//! Table 4: a reverse map that holds the store's pairs, or a separate one.
 
 use super::stores;
 use super::{Context, Experiment, Outcome, progress};
@@ -11,9 +11,9 @@ use twiceshy_report::{Best, Column, Table};
 pub(super) const MERGED_SPLIT: Experiment = Experiment {
     name: "merged-split",
     title: "Merged or split",
-    question: "What does it cost to have the pairs in key order, and the reverse map apart?",
-    paper: "AdaptiveQF, §6.4 and table 4: split, inserts are half as fast (0.48 times), queries \
-            only 1 to 2 % slower; and only a split store has range queries.",
+    question: "What does it cost to keep the pairs in key order, with a separate reverse map?",
+    paper: "AdaptiveQF, §6.4 and table 4: in a split store, inserts are half as fast (0.48 times) \
+            and queries only 1 to 2 % slower; only a split store has range queries.",
     run,
 };
 
@@ -23,20 +23,20 @@ const MERGED: usize = 1;
 const SPLIT: usize = 2;
 const TURNS: usize = 32;
 
-/// Pairs of a range.
+/// Pairs per range query.
 const RANGE: usize = 100;
 
-/// Thousands a second of each setup, in one round.
+/// Thousands per second by setup, in one round.
 struct Round {
     inserts: [f64; 3],
-    /// Of keys that aren't there.
+    /// Queries for absent keys.
     strangers: [f64; 3],
-    /// Of keys that are.
+    /// Queries for members.
     members: [f64; 3],
     ranges: [Option<f64>; 3],
 }
 
-/// Speeds of a piece of work that is done in turns; the median turn counts.
+/// Measures work in turns; returns the speed of the median turn per setup.
 fn in_slices(runs: &[Run], keys: &[Key], work: impl Fn(&Run, &Key)) -> [f64; 3] {
     let turns = slices(keys, TURNS);
     let mut speeds = KINDS.map(|_| Vec::new());
@@ -74,7 +74,10 @@ fn round(context: &Context) -> Round {
     let count = |run: &Run, key: &Key| run.setup.count_from(key, RANGE);
     let has_order = runs.each_ref().map(|run| count(run, &starts[0]).is_some());
     let ranges = in_slices(&runs, starts, |run, key| {
-        assert!(count(run, key).is_none_or(|pairs| pairs >= 1), "the member that it begins with");
+        assert!(
+            count(run, key).is_none_or(|pairs| pairs >= 1),
+            "a range includes its first member"
+        );
     });
     let ranges = std::array::from_fn(|kind| has_order[kind].then_some(ranges[kind]));
     Round { inserts, strangers: tallies.map(|tally| median(tally.kops)), members: found, ranges }
@@ -93,7 +96,7 @@ fn run(context: &Context) -> Outcome {
     bar.finish_and_clear();
 
     let over = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value).collect());
-    let mut table = Table::new("Operations a second")
+    let mut table = Table::new("Operations per second")
         .columns([
             Column::text("store"),
             Column::decimals("inserts", "thousands/s", 1),
@@ -101,7 +104,7 @@ fn run(context: &Context) -> Outcome {
             Column::decimals("queries, present", "thousands/s", 1),
             Column::decimals("ranges of 100", "thousands/s", 2),
         ])
-        .note("A merged store refuses range queries: its pairs are in the order of their hashes.")
+        .note("A merged store refuses range queries, because its pairs are in hash order.")
         .note(stores::MEMORY);
     for (kind, name) in NAMES.iter().enumerate() {
         let ranges =
@@ -114,7 +117,7 @@ fn run(context: &Context) -> Outcome {
             ranges.into(),
         ]);
     }
-    // Both were measured side by side in each round, so each round has a ratio of its own.
+    // Both were measured side by side, so each round has its own ratio.
     let ratio = |of: fn(&Round) -> &[f64; 3]| over(&|round| of(round)[SPLIT] / of(round)[MERGED]);
     let inserts = ratio(|round| &round.inserts);
     let absent = ratio(|round| &round.strangers);
@@ -126,10 +129,11 @@ fn run(context: &Context) -> Outcome {
     });
     Outcome {
         seen: format!(
-            "Split, inserts are {inserts:.2} times as fast as merged, queries for what isn't there \
-             {absent:.2} times, for what is {present:.2} times. Ranges, which the merged store \
-             {}, are {of_none:.2} times as fast as without a filter.",
-            if is_refused { "refuses" } else { "has, too" },
+            "A split store's inserts are {inserts:.2} times as fast as a merged store's, its \
+             queries for absent keys {absent:.2} times and for present keys {present:.2} times. \
+             The merged store {} ranges; the split store's are {of_none:.2} times as fast as \
+             without a filter.",
+            if is_refused { "refuses" } else { "also has" },
         ),
         verdict: stores::judge(
             context,

@@ -12,19 +12,19 @@ use twiceshy_workloads::stream::{Zipf, uniform};
 pub(super) const MICRO: Experiment = Experiment {
     name: "micro",
     title: "Speed while a filter fills",
-    question: "How many inserts and lookups a second does each filter do on one core, in memory, \
-               at which load?",
-    paper: "AdaptiveQF, figure 3: it isn't slower than the quotient filter that it is made of, \
-            neither at inserts nor at lookups; the cuckoo filter inserts fastest.",
+    question: "How many inserts and lookups per second does each filter reach on one core, in \
+               memory, depending on the load?",
+    paper: "AdaptiveQF, figure 3: it is as fast as the quotient filter it is based on, for both \
+            inserts and lookups; the cuckoo filter inserts fastest.",
     run,
 };
 
-/// The universe of the paper's skewed queries; members are elsewhere.
+/// The universe of the paper's skewed queries; members are outside of it.
 const UNIVERSE: u64 = 10_000_000;
 const EXPONENT: f64 = 1.5;
-/// Loads at which lookups are measured, up to 90 %.
+/// Number of loads at which lookups are measured, up to 90 %.
 const STEPS: usize = 18;
-/// What isn't a member, and never asked by a skewed query.
+/// The first non-member; skewed queries never reach it.
 const STRANGERS: u64 = 1 << 40;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,16 +41,16 @@ impl Op {
     fn name(self) -> &'static str {
         match self {
             Self::Insert => "inserts",
-            Self::Absent => "lookups of strangers",
+            Self::Absent => "lookups of non-members",
             Self::Member => "lookups of members",
             Self::Skewed => "lookups, Zipf 1.5",
         }
     }
 }
 
-/// Who takes part: a filter, and whether it is given its members in batches.
+/// The filters, and whether members are inserted in batches.
 const ENTRANTS: [(Kind, bool); Kind::ALL.len() + 1] = {
-    let mut entrants = [(Kind::AqfUntold, true); Kind::ALL.len() + 1];
+    let mut entrants = [(Kind::AqfNotAdapting, true); Kind::ALL.len() + 1];
     let mut at = 0;
     while at < Kind::ALL.len() {
         entrants[at] = (Kind::ALL[at], false);
@@ -66,7 +66,7 @@ fn name((kind, in_batches): (Kind, bool)) -> &'static str {
 /// Nanoseconds by entrant, operation, step and round.
 type Times = Vec<[Vec<Vec<f64>>; 4]>;
 
-/// One round: all fill at the same pace, so that none has the machine to itself.
+/// Runs one round, in which all filters fill at the same pace.
 fn round(shape: &Shape, queries: usize, times: &mut Times, done: impl Fn()) {
     let seed = shape.seed;
     let members: Vec<u64> = (0..shape.members()).map(|n| scatter(UNIVERSE + n)).collect();
@@ -91,11 +91,11 @@ fn round(shape: &Shape, queries: usize, times: &mut Times, done: impl Fn()) {
             let insert = || {
                 if in_batches { filter.insert(newcomers) } else { filter.insert_each(newcomers) }
             };
-            // A round's last chunk may be smaller.
+            // The last chunk of a round may be smaller.
             let whole = chunk as f64 / newcomers.len() as f64;
             times[0][step].push(timed(insert).1 * whole);
             if in_batches {
-                // It is the same filter now.
+                // From here on it is the same as the filter without batches.
                 continue;
             }
             times[1][step].push(timed(|| filter.ask(&asked[0])).1);
@@ -115,7 +115,8 @@ fn run(context: &Context) -> Outcome {
     let bar = progress("loads", rounds * STEPS);
     let mut times: Times = vec![std::array::from_fn(|_| vec![Vec::new(); STEPS]); ENTRANTS.len()];
     for seed in 0..rounds as u64 {
-        // Another secret each, or the same frequent query would be in luck in all of them.
+        // Each round has a different secret; otherwise the same frequent query would collide in all
+        // of them.
         let shape = Shape { seed: context.seed + seed, ..shape };
         round(&shape, queries, &mut times, || bar.inc(1));
     }
@@ -148,17 +149,17 @@ fn run(context: &Context) -> Outcome {
         geometric_mean(&curve(entrant, op).iter().map(|point| point.y).collect::<Vec<_>>())
     };
     let entrant = |kind| ENTRANTS.iter().position(|&who| who == (kind, false)).expect("all run");
-    let [untold, plain, cuckoo] = [Kind::AqfUntold, Kind::Qfilter, Kind::Cuckoo].map(entrant);
+    let [untold, plain, cuckoo] = [Kind::AqfNotAdapting, Kind::Qfilter, Kind::Cuckoo].map(entrant);
     let ratios = Op::ALL.map(|op| overall(untold, op) / overall(plain, op));
     let inserts = |entrant| overall(entrant, Op::Insert);
     let cuckoo_rank =
         Kind::ALL.iter().filter(|&&kind| inserts(entrant(kind)) > inserts(cuckoo)).count() + 1;
     Outcome {
         seen: format!(
-            "Over all loads, the adaptive filter, bare, does {:.2} times as many inserts as the \
-             quotient filter, and of lookups {:.2} times as many for strangers, {:.2} for members, \
-             {:.2} for skewed queries. The cuckoo filter, one crate's and not the paper's, is \
-             number {cuckoo_rank} of {} at inserts.",
+            "Averaged over all loads, the bare adaptive filter does {:.2} times as many inserts as \
+             the quotient filter, and {:.2} times as many lookups of non-members, {:.2} times of \
+             members, and {:.2} times of skewed queries. The cuckoo filter (a crate's, not the \
+             paper's) is number {cuckoo_rank} of {} at inserts.",
             ratios[0],
             ratios[1],
             ratios[2],
@@ -177,24 +178,24 @@ fn run(context: &Context) -> Outcome {
 fn note(op: Op, rounds: usize) -> String {
     let rounds = match op {
         Op::Skewed => format!(
-            "The median of {rounds} rounds, bands from the worst to the best: it depends on where \
-             the few frequent queries fall, which is luck."
+            "The median of {rounds} rounds; bands from the worst to the best. It depends on where \
+             the few frequent queries fall."
         ),
-        _ => format!("The best of {rounds} rounds; bands reach down to the worst."),
+        _ => format!("The best of {rounds} rounds; bands extend to the worst."),
     };
     let more = match op {
         Op::Insert => {
-            "One by one, where no batches are named. The filter that adapts also keeps its members \
-             in a sorted set, its reverse map, which the paper leaves out."
+            "One by one, unless batches are named. The adaptive filter also keeps its members in a \
+             sorted set, its reverse map, which the paper leaves out."
         }
-        Op::Absent | Op::Skewed => "The filter that adapts does so while it is measured.",
-        Op::Member => "In another order than they were inserted.",
+        Op::Absent | Op::Skewed => "The adaptive filter adapts while it is measured.",
+        Op::Member => "In a different order than they were inserted.",
     };
-    format!("{rounds} {more} Filters take turns; the time is this thread's, hashing included.")
+    format!("{rounds} {more} Filters take turns; times are CPU times, including hashing.")
 }
 
 fn table(overall: impl Fn(usize, Op) -> f64) -> Table {
-    let mut table = Table::new("Millions a second, mean over all loads")
+    let mut table = Table::new("Millions per second, mean over all loads")
         .columns([Column::text("filter")])
         .columns(Op::ALL.map(|op| Column::decimals(op.name(), "M/s", 2)));
     for (entrant, who) in ENTRANTS.into_iter().enumerate() {

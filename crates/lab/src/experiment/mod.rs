@@ -1,7 +1,7 @@
-//! Experiments: what the papers show, and what we see.
+//! Experiments: the papers' claims and our measurements.
 //!
-//! An experiment is a definition and a function. It knows contestants only by their trait; what
-//! it finds is plain data, for the terminal, for JSON and for the report alike.
+//! An experiment is a definition and a function. It uses contestants only through their trait. Its
+//! result is plain data for the terminal, for JSON and for the report.
 
 mod adaptivity;
 mod bloom;
@@ -37,27 +37,27 @@ mod yes_no_space;
 
 pub(crate) use scale::{Context, Options as ScaleOptions, progress};
 
-use crate::output::{failure, print};
+use crate::output::{failure, print, print_origin};
 use std::process::ExitCode;
 use twiceshy_report::{Block, Section, Verdict};
 
-/// What is asked, and how it is answered.
+/// The definition of an experiment.
 pub(crate) struct Experiment {
-    /// Its name on the command line, and in the report's addresses.
+    /// The name on the command line and in the report's addresses.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// What it asks.
+    /// The question.
     pub(crate) question: &'static str,
-    /// What the paper claims, and where.
+    /// The paper's claim, and where it is.
     pub(crate) paper: &'static str,
     pub(crate) run: fn(&Context) -> Outcome,
 }
 
-/// What was seen.
+/// The result of an experiment.
 pub(crate) struct Outcome {
-    /// In words, with figures.
+    /// A summary with numbers.
     pub(crate) seen: String,
-    /// How it compares with what the paper claims.
+    /// How the result compares with the paper's claim.
     pub(crate) verdict: Verdict,
     /// Plots and tables.
     pub(crate) blocks: Vec<Block>,
@@ -94,11 +94,11 @@ pub(crate) const ALL: &[&Experiment] = &[
     &range_expansion::RANGE_EXPANSION,
 ];
 
-/// Those that use real lists and traces, if there are some.
+/// The experiments that use real lists and traces, if available.
 const WITH_DATA: [&str; 2] = [traces::TRACES.name, real_lists::REAL_LISTS.name];
 
 impl Experiment {
-    /// Does it, and writes down how to do it again.
+    /// Runs the experiment, and records the command that reproduces it.
     pub(crate) fn section(&self, context: &Context) -> Section {
         let outcome = (self.run)(context);
         let mut section = Section::new(self.name, self.title)
@@ -112,24 +112,24 @@ impl Experiment {
     }
 }
 
-/// An error with its causes, which it doesn't tell by itself.
+/// Formats an error with its causes.
 fn why(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |why, cause| format!("{why}: {cause}"))
 }
 
-/// `twiceshy-lab run`: one experiment, or several.
+/// Options of `twiceshy-lab run`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which; `--list` tells all.
+    /// Names of the experiments; `--list` shows all.
     #[arg(required_unless_present = "list")]
     names: Vec<String>,
-    /// Names all experiments, and says what they ask.
+    /// List all experiments and their questions.
     #[arg(long)]
     list: bool,
     #[command(flatten)]
     context: ScaleOptions,
-    /// The results as JSON, one object a line.
+    /// Print the results as JSON, one object per line.
     #[arg(long)]
     json: bool,
 }
@@ -144,11 +144,16 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     let mut wanted = Vec::new();
     for name in &options.names {
         let Some(experiment) = ALL.iter().find(|experiment| experiment.name == name) else {
-            return Err(failure(format_args!("there is no experiment {name:?}; see `run --list`")));
+            return Err(failure(format_args!(
+                "unknown experiment {name:?}; `twiceshy-lab run --list` lists all"
+            )));
         };
         wanted.push(experiment);
     }
     let context = options.context.context().map_err(failure)?;
+    if options.json {
+        print_origin()?;
+    }
     for experiment in wanted {
         let section = experiment.section(&context);
         if options.json {
@@ -160,13 +165,13 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     Ok(())
 }
 
-/// The evidence, and then the answer, so that it is what stays in sight.
+/// Formats the evidence first and the conclusion last, so that it stays visible on the terminal.
 fn text(section: &Section) -> String {
     const WIDTH: usize = 100;
     let evidence = section.blocks.iter().map(|block| match block {
         Block::Table(table) => table.to_text(WIDTH),
         Block::Text(text) => format!("{text}\n"),
-        // For people to look at: in the report.
+        // Plots are only in the report.
         Block::Plot(plot) => format!("[{}: see `twiceshy-lab report`]\n", plot.title),
     });
     let Section { title, question, paper, seen, verdict, .. } = section;
@@ -174,7 +179,7 @@ fn text(section: &Section) -> String {
     let verdict = verdict.map_or("none", Verdict::word);
     format!(
         "{title}\n\n{question}\n\n{evidence}\n\
-         The paper claims: {paper}\nSeen here: {seen}\nVerdict: {verdict}\n"
+         The paper claims: {paper}\nMeasured here: {seen}\nVerdict: {verdict}\n"
     )
 }
 
@@ -182,7 +187,7 @@ fn text(section: &Section) -> String {
 mod tests {
     use super::*;
 
-    /// All of them run, in seconds, and find something to show.
+    /// All experiments run in seconds and have something to show.
     #[test]
     fn every_experiment_has_an_outcome() {
         for experiment in ALL {

@@ -1,4 +1,4 @@
-//! §6.9: the same space, but not for adapting.
+//! §6.9: more space instead of adaptivity.
 
 use super::summary::judge;
 use super::victim::Guarded;
@@ -11,10 +11,10 @@ use twiceshy_workloads::stream::{Zipf, uniform};
 
 pub(super) const MORE_BITS: Experiment = Experiment {
     name: "more-bits",
-    title: "Larger instead of adaptive",
-    question: "If a filter that doesn't adapt gets 1, 2 or 3 bits a member more, does it save as \
-               many visits to the disk as one that does?",
-    paper: "AdaptiveQF, §6.9: no. With extra space, the quotient and the cuckoo filter are 1 % \
+    title: "More bits instead of adaptivity",
+    question: "If a filter that doesn't adapt gets 1, 2 or 3 more bits per member, does it avoid \
+               as many disk visits as an adaptive one?",
+    paper: "AdaptiveQF, §6.9: no. With the extra space, the quotient and cuckoo filters are 1 % \
             faster for uniform queries and 0.3 % for Zipfian ones; a system with them stays 20 % \
             slower.",
     run,
@@ -22,11 +22,11 @@ pub(super) const MORE_BITS: Experiment = Experiment {
 
 const EXPONENT: f64 = 1.5;
 const UNIVERSE: u64 = 10_000_000;
-/// The share of the queries that are the attacker's.
+/// Share of the attacker's queries.
 const HOSTILE: f64 = 0.1;
 const TRAFFIC: [&str; 3] = ["uniform", "Zipf 1.5", "10 % replayed mistakes"];
 
-/// Who takes part: a filter, and its bits a member more.
+/// The filters, and their additional bits per member.
 const ENTRANTS: [(Kind, u32); 9] = [
     (Kind::Aqf, 0),
     (Kind::Qfilter, 0),
@@ -47,19 +47,19 @@ fn name((kind, more): (Kind, u32)) -> String {
     }
 }
 
-/// How much is asked.
+/// Numbers of queries.
 struct Load {
-    /// Uniform queries, and those that an attacker is among.
+    /// Number of uniform queries, and of queries with an attacker among them.
     queries: u64,
-    /// Users, each with favourites of their own: with one, all depends on whether its few
-    /// favourites collide.
+    /// Number of users, each with different frequent queries. With only one, everything would
+    /// depend on whether its few frequent queries collide.
     users: u64,
 }
 
-/// The queries of a user.
+/// Queries per user.
 const EACH: usize = 10_000;
 
-/// Lets all filters answer the skewed queries of all users; how many visits to the disk it took.
+/// Sends the skewed queries of all users to all filters; returns the numbers of disk visits.
 fn skewed(filters: &mut [Guarded], load: &Load, seed: u64, done: impl Fn()) -> Vec<usize> {
     let zipf = Zipf::new(UNIVERSE, EXPONENT).expect("a law");
     let mut visits = vec![0; filters.len()];
@@ -74,7 +74,8 @@ fn skewed(filters: &mut [Guarded], load: &Load, seed: u64, done: impl Fn()) -> V
     visits
 }
 
-/// The share of all queries that visit the disk while an attacker replays what it has collected.
+/// Returns the share of queries that visit the disk while an attacker replays what it has
+/// collected.
 fn attacked(victim: &mut Guarded, load: &Load, seed: u64) -> f64 {
     let config = CollectorConfig { warm_up: load.queries, ..CollectorConfig::default() };
     let collector = Collector::collect(victim, config, seed).expect("a capacity");
@@ -88,12 +89,12 @@ fn attacked(victim: &mut Guarded, load: &Load, seed: u64) -> f64 {
 struct Row {
     who: (Kind, u32),
     bits: f64,
-    /// Visits per query, for each kind of traffic.
+    /// Disk visits per query, by kind of traffic.
     visits: [f64; TRAFFIC.len()],
 }
 
 fn measure(context: &Context, shape: &Shape, load: &Load) -> [Row; ENTRANTS.len()] {
-    // Each kind of traffic meets filters that have learnt nothing yet.
+    // Each kind of traffic starts with filters that have learnt nothing.
     let fresh = |(kind, more)| {
         let remainder_bits = shape.remainder_bits + more;
         Guarded::new(kind, &Shape { remainder_bits, ..*shape })
@@ -119,7 +120,7 @@ fn measure(context: &Context, shape: &Shape, load: &Load) -> [Row; ENTRANTS.len(
 }
 
 fn run(context: &Context) -> Outcome {
-    // In a hurry, a higher rate of mistakes: it takes fewer queries to see the difference.
+    // The smallest scale has a higher rate of mistakes, to show the difference with fewer queries.
     let (log2_slots, remainder_bits) = context.pick((17, 5), (20, 9), (26, 9));
     let shape = Shape { slots: 1 << log2_slots, remainder_bits, ..context.shape() };
     let load = Load {
@@ -129,21 +130,21 @@ fn run(context: &Context) -> Outcome {
     let rows = measure(context, &shape, &load);
 
     let mut plot = Plot::bars(
-        "Visits to the disk that find nothing",
+        "Unnecessary disk visits",
         "queries",
         TRAFFIC,
         Axis::log10("visits per query", ""),
     )
     .note(format!(
-        "Less is better. Remainders have {remainder_bits} bits, and those that are named more. \
-         Each of {} users asks {EACH} skewed queries: the more, the better for those that adapt. \
-         The cuckoo filter's are in the table.",
+        "Lower is better. Remainders have {remainder_bits} bits, plus those named. Each of {} \
+         users asks {EACH} skewed queries; more queries favour adaptive filters. The cuckoo filter \
+         is only in the table.",
         load.users
     ));
-    let mut table = Table::new("Visits to the disk that find nothing, per query")
+    let mut table = Table::new("Unnecessary disk visits, per query")
         .columns([Column::text("filter"), Column::decimals("space", "bits/member", 2)])
         .columns(TRAFFIC.map(|name| Column::number(name, "%", Format::Significant(3))))
-        .note("The space is all that is allocated, per member: a bit a slot is more than one.");
+        .note("The space is all allocated memory per member; one bit per slot is more than one per member.");
     for row in &rows {
         if row.who.0 != Kind::Cuckoo {
             plot = plot.series(Series::new(name(row.who)).bars(row.visits));
@@ -161,10 +162,10 @@ fn run(context: &Context) -> Outcome {
     let beats = |traffic: usize| others.iter().all(|row| adaptive[traffic] < row.visits[traffic]);
     Outcome {
         seen: format!(
-            "With {}, there are {:.1} times as many visits as with the adaptive quotient filter \
-             when queries are skewed, and {:.0} times as many when mistakes are replayed. When \
-             queries are uniform, it is {:.2} times: there is nothing to learn, and bits are all \
-             that counts.",
+            "With {}, there are {:.1} times as many disk visits as with the adaptive quotient \
+             filter if queries are skewed, and {:.0} times as many if mistakes are replayed. If \
+             queries are uniform, it is {:.2} times: then there is nothing to learn, and only the \
+             bits count.",
             name(largest.who),
             times(1),
             times(2),

@@ -1,5 +1,4 @@
-//! The telescoping filter's figures 2 to 4: queries that repeat themselves, by how many different
-//! ones there are.
+//! The telescoping filter's figures 2 to 4: repetitive queries, by the number of different ones.
 
 use super::summary::{around, judge, mean};
 use super::{Context, Experiment, Outcome, progress};
@@ -11,18 +10,18 @@ use twiceshy_workloads::stream::{Flows, FlowsConfig};
 
 pub(super) const QUERY_RATIO: Experiment = Experiment {
     name: "query-ratio",
-    title: "Many different queries for few members",
+    title: "Many different queries per member",
     question: "In the same space, which filter makes the fewest mistakes on event streams and \
-               network flows, by how many different queries there are for each member (A/S)?",
-    paper: "Telescoping filter, figures 2 to 4 (thesis, 6.1 to 6.3): on FireHose's active set the \
-            telescoping filter is the best while there are some 5 to 20 queries a member, and the \
-            extension filter is substantially worse; on network traces all that adapt repair as well, \
-            so that it is fresh queries that count, and the cuckooing filter is the best, which has \
-            all its bits for fingerprints.",
+               network flows, depending on the number of different queries per member (A/S)?",
+    paper: "Telescoping filter, figures 2 to 4 (thesis, 6.1 to 6.3): on FireHose's active set, the \
+            telescoping filter is best at about 5 to 20 queries per member, and the extension \
+            filter is substantially worse. On network traces, all adaptive filters repair equally \
+            well, so new queries dominate, and the cuckooing filter is best, because all its bits \
+            are fingerprint.",
     run,
 };
 
-/// Who plays, in the order of the tables. To add one is to list it.
+/// The filters, in the order of the tables. To add one, list it here.
 const KINDS: [Kind; 10] = [
     Kind::Telescoping,
     Kind::Uncompressed,
@@ -35,16 +34,16 @@ const KINDS: [Kind; 10] = [
     Kind::Cuckooing,
     Kind::PlainCuckoo,
 ];
-/// Those that the paper compares the telescoping filter with.
+/// The filters that the paper compares the telescoping filter with.
 const RIVALS: [Kind; 5] =
     [Kind::Cyclic1, Kind::Cyclic2, Kind::Cyclic3, Kind::Swapping, Kind::Cuckooing];
 
 const REMAINDER_BITS: u32 = 8;
-/// Where the telescoping filter should be the best, in queries a member.
+/// The numbers of queries per member at which the telescoping filter should be best.
 const MODERATE: std::ops::RangeInclusive<f64> = 5.0..=20.0;
-/// What counts as equally good, as a factor: mistakes are few, and vary.
+/// Factor up to which rates count as equal: mistakes are few and vary.
 const ABOUT: f64 = 1.1;
-/// What counts as the same rate where there are many queries a member as where there are few.
+/// Factor up to which a rate counts as independent of the number of queries per member.
 const STEADY: f64 = 1.2;
 
 #[derive(Clone, Copy)]
@@ -71,7 +70,7 @@ impl Stream {
             Self::PowerLaw => context.pick(60_000, 6_000_000, 50_000_000),
             Self::Flows => context.pick(30_000, 3_000_000, 20_000_000),
         };
-        // All is as much smaller as the filters are.
+        // Streams are scaled down like the filters.
         let less = context.pick(32, 1, 1);
         let keys: Box<dyn Iterator<Item = u64>> = match self {
             Self::ActiveSet => {
@@ -98,10 +97,10 @@ impl Stream {
     }
 }
 
-/// What was seen of one stream.
+/// The measurements with one stream.
 struct Seen {
     stream: Stream,
-    /// Different queries a member, by size.
+    /// Different queries per member, by size.
     ratios: Vec<f64>,
     /// Mistakes per query by kind, size and seed.
     rates: Vec<Vec<Vec<f64>>>,
@@ -134,12 +133,12 @@ impl Seen {
         mean(self.values(kind, size))
     }
 
-    /// The best of the paper's other filters.
+    /// Returns the rate of the best of the paper's other filters.
     fn rival(&self, size: usize) -> f64 {
         RIVALS.map(|kind| self.mean(kind, size)).into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// The sizes at which a number of queries a member is moderate.
+    /// Iterates over the sizes with a moderate number of queries per member.
     fn moderate(&self) -> impl Iterator<Item = usize> {
         (0..self.ratios.len()).filter(|&size| MODERATE.contains(&self.ratios[size]))
     }
@@ -147,10 +146,10 @@ impl Seen {
     fn blocks(&self) -> [Block; 2] {
         let mut plot = Plot::lines(
             format!("Mistakes: {}", self.stream.name()),
-            Axis::log2("different queries a member (A/S)", ""),
+            Axis::log2("different queries per member (A/S)", ""),
             Axis::log10("mistakes per query", ""),
         )
-        .note("The stream is the same, and the members are fewer from the left to the right.");
+        .note("The stream is the same; the number of members decreases from left to right.");
         let columns = self.ratios.iter().map(|ratio| format!("A/S {ratio:.1}"));
         let mut table = Table::new(format!("Mistakes per query: {}", self.stream.name()))
             .columns([Column::text("filter")])
@@ -169,8 +168,8 @@ impl Seen {
         let percent = |rate: f64| format!("{:.4} %", rate * 100.0);
         let most = self.ratios.len() - 1;
         format!(
-            "{}, with {:.0} different queries a member: telescoping {}, extension {}, the best \
-             adaptive cuckoo filter {}, the one that doesn't adapt {}.",
+            "{}, with {:.0} different queries per member: telescoping {}, extension {}, best \
+             adaptive cuckoo filter {}, plain cuckoo filter {}.",
             self.stream.name(),
             self.ratios[most],
             percent(self.mean(Kind::Telescoping, most)),
@@ -185,7 +184,7 @@ fn run(context: &Context) -> Outcome {
     let least = context.pick(7, 12, 13);
     let sizes = context.pick(5, 6, 6);
     let seeds = context.pick(1, 2, 10);
-    // From the most members on, so that the ratio rises.
+    // Starts with the most members, so that the ratio rises.
     let shape = |size: u32| Shape {
         slots: 1 << (least + sizes - 1 - size),
         remainder_bits: REMAINDER_BITS,
@@ -214,9 +213,9 @@ fn run(context: &Context) -> Outcome {
     ];
     let all = [active, power, flows];
     let note = format!(
-        "Remainders of {REMAINDER_BITS} bits, a load of 0.9, and for cuckoo filters 3 bits a slot more, \
-         as the telescoping filter has. Means of {seeds} seeds. The flows stand for the paper's \
-         captured packets."
+        "Remainders of {REMAINDER_BITS} bits and a load of 0.9; cuckoo filters have 3 more bits \
+         per slot, like the telescoping filter. Means over {seeds} seeds. The flows replace the \
+         paper's captured packets."
     );
     Outcome {
         seen: all.iter().map(Seen::words).collect::<Vec<_>>().join(" "),
@@ -230,14 +229,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_adapts_makes_fewer_mistakes_on_every_stream() {
+    fn adaptive_filters_make_fewer_mistakes_on_every_stream() {
         let context = Context::smallest();
         let shape = Shape { slots: 1 << 10, remainder_bits: REMAINDER_BITS, seed: 5 };
         for stream in Stream::ALL {
             let inputs = [stream.queries(&context, 5)];
             let seen = Seen::new(stream, &[shape], &inputs, || {});
             let plain = seen.mean(Kind::PlainCuckoo, 0);
-            // Most flows are of a few packets, so that little is asked again.
+            // Most flows have few packets, so few queries repeat.
             let times = if matches!(stream, Stream::Flows) { 1.0 } else { 2.0 };
             for kind in [Kind::Telescoping, Kind::Extension, Kind::Aqf, Kind::Swapping] {
                 let rate = seen.mean(kind, 0);

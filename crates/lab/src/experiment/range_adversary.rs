@@ -1,4 +1,4 @@
-//! Aeris, figure 7, as far as it is the filters': adversaries who ask for ranges.
+//! Aeris, figure 7, without a store: adversaries with range queries.
 
 use super::summary::judge;
 use super::victim::JUDGE;
@@ -11,25 +11,25 @@ use twiceshy_workloads::stream::uniform;
 pub(super) const RANGE_ADVERSARY: Experiment = Experiment {
     name: "range-adversary",
     title: "Ranges: adversaries",
-    question: "Who asks again for the empty ranges that went to the disk: how many queries does \
-               it send there, and is it ever at an end?",
+    question: "An adversary repeats the empty ranges that went to the disk. How many queries does \
+               it send there, and does it ever run out of them?",
     paper: "Aeris, §5.1 and figure 7: filters that don't adapt let all hostile queries through; \
-            with the Aeris filter, what goes to the disk is the same whatever their share. \
-            A repaired range is never a mistake again.",
+            with the Aeris filter, the number of disk visits doesn't depend on their share. A \
+            repaired range is never a mistake again.",
     run,
 };
 
 const KINDS: [RangeKind; 4] =
     [RangeKind::Aeris, RangeKind::Memento, RangeKind::Grafite, RangeKind::FstTruncated];
 const LENGTHS: [u64; 3] = [1, 32, 1024];
-/// The one that is plotted.
+/// Index of the plotted length.
 const SHOWN: usize = 1;
-/// How many of 100 queries are the adversary's.
+/// Shares of the adversary's queries, in percent.
 const SHARES: [u32; 4] = [0, 1, 5, 10];
 const ROUNDS: usize = 6;
 
-/// A filter of members, and a disk behind it, which tells the filter of its mistakes. It is asked
-/// for the ranges that begin at a key.
+/// A filter in front of a simulated disk, which repairs the filter's mistakes. A query is the range
+/// that begins at a key.
 struct Guarded<'a> {
     filter: Box<dyn RangeContestant>,
     sorted: &'a [u64],
@@ -56,13 +56,14 @@ impl Victim for Guarded<'_> {
 }
 
 struct Seen {
-    /// Visits to the disk per query, by share of hostile ones.
+    /// Disk visits per query, by share of hostile queries.
     visits: [f64; SHARES.len()],
-    /// Ranges that the adversary in rounds has at the beginning of each, and at the end.
+    /// Number of ranges that the adversary in rounds has at the beginning of each round, and at the
+    /// end.
     left: [usize; ROUNDS + 1],
 }
 
-/// Replays what was collected among the queries of others.
+/// Replays the collected mistakes among other clients' queries.
 fn replay(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [f64; SHARES.len()] {
     let config = CollectorConfig { warm_up: queries, ..CollectorConfig::default() };
     let collector = Collector::collect(victim, config, seed).expect("a capacity");
@@ -74,7 +75,7 @@ fn replay(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [f64; SHARES.len
     })
 }
 
-/// Keeps, round by round, what was a mistake.
+/// Keeps only mistakes, round by round.
 fn whittle(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [usize; ROUNDS + 1] {
     let ranges = uniform(u64::MAX, seed).expect("a universe").take(queries as usize);
     let mut whittling = Whittling::new(ranges.collect(), 1, JUDGE);
@@ -96,11 +97,11 @@ fn observe(context: &Context, kind: RangeKind, shape: &RangeShape, sorted: &[u64
 
 fn visits_plot(seen: &[Seen]) -> Plot {
     let mut plot = Plot::lines(
-        format!("Visits to the disk, ranges of {}", LENGTHS[SHOWN]),
+        format!("Disk visits, ranges of {}", LENGTHS[SHOWN]),
         Axis::linear("hostile queries", "%").from_zero(),
         Axis::log10("visits", "per 1000 queries"),
     )
-    .note("Counted, with no store behind the filters. All ranges are empty.");
+    .note("Disk visits are simulated and counted. All ranges are empty.");
     for (kind, seen) in KINDS.iter().zip(seen) {
         let points = SHARES.iter().zip(seen.visits).map(|(&share, v)| (f64::from(share), v * 1e3));
         plot = plot.series(Series::new(kind.name()).points(points));
@@ -110,11 +111,11 @@ fn visits_plot(seen: &[Seen]) -> Plot {
 
 fn rounds_plot(seen: &[Seen]) -> Plot {
     let mut plot = Plot::lines(
-        format!("What an adversary in rounds has left, ranges of {}", LENGTHS[SHOWN]),
+        format!("Ranges left to an adversary in rounds, ranges of {}", LENGTHS[SHOWN]),
         Axis::linear("rounds played", "").whole(),
         Axis::log10("ranges", "").si(),
     )
-    .note("In each round it asks for all it has, and keeps what was a mistake.");
+    .note("In each round it queries all its ranges, and keeps the mistakes.");
     for (kind, seen) in KINDS.iter().zip(seen) {
         let points = seen.left.iter().enumerate().map(|(at, &left)| (at as f64, left as f64));
         plot = plot.series(Series::new(kind.name()).points(points));
@@ -124,7 +125,7 @@ fn rounds_plot(seen: &[Seen]) -> Plot {
 
 fn table(seen: &[Vec<Seen>]) -> Table {
     let share = |share| Column::decimals(format!("{share} % hostile"), "visits per 1000", 2);
-    let mut table = Table::new("Visits to the disk, and what an adversary in rounds has left")
+    let mut table = Table::new("Disk visits, and ranges left to an adversary in rounds")
         .columns([Column::text("filter"), Column::decimals("keys", "", 0)])
         .columns(SHARES.map(share))
         .columns([
@@ -144,11 +145,11 @@ fn table(seen: &[Vec<Seen>]) -> Table {
 }
 
 fn run(context: &Context) -> Outcome {
-    // In a hurry, a higher rate of mistakes: it takes fewer queries to see the difference.
+    // The smallest scale has a higher rate of mistakes, to show the difference with fewer queries.
     let remainder_bits = context.pick(6, 9, 9);
     let slots = 1 << context.pick(13, 20, 26);
     let bar = progress("filters", LENGTHS.len() * KINDS.len());
-    // By length, and filter.
+    // By length and filter.
     let seen: Vec<Vec<Seen>> = LENGTHS
         .iter()
         .map(|&length| {
@@ -171,20 +172,20 @@ fn run(context: &Context) -> Outcome {
     let most = aeris().map(growth).fold(0.0, f64::max);
     let left: usize = aeris().map(|seen| seen.left[ROUNDS]).sum();
     let kept = others().all(|seen| seen.left[ROUNDS] == seen.left[1]);
-    // The share itself, and what the others' queries are wrong about.
+    // The share itself, plus the mistakes among other queries.
     let hostile = f64::from(SHARES[last]) / 100.0;
     let pass = others().all(|seen| seen.visits[last] > 0.95 * hostile);
     let shown = |at: usize| seen[SHOWN][at].visits[last] * 1e3;
     Outcome {
         seen: format!(
-            "With 10 % hostile queries, {most:.2} times as many of all go to the disk behind the \
-             Aeris filter as with none, at most; of 1000 ranges of {}, {:.2} do, and {:.1} behind \
-             Memento. An adversary who keeps what was a mistake has {left} ranges left after \
-             {ROUNDS} rounds against Aeris, and against the others {} it had after the first.",
+            "With 10 % hostile queries, the Aeris filter lets at most {most:.2} times as many \
+             queries through as with none. Of 1000 ranges of {}, {:.2} go to the disk, and {:.1} \
+             with Memento. An adversary who keeps only mistakes has {left} ranges left after \
+             {ROUNDS} rounds against Aeris; against the others it has {} after the first round.",
             LENGTHS[SHOWN],
             shown(0),
             shown(1),
-            if kept { "all that" } else { "not quite what" },
+            if kept { "as many as" } else { "not quite as many as" },
         ),
         verdict: judge(&[most < 1.2, left == 0, kept && pass]),
         blocks: vec![
@@ -199,9 +200,9 @@ fn run(context: &Context) -> Outcome {
 mod tests {
     use super::*;
 
-    /// The game: random empty ranges, and of these again and again what was a mistake.
+    /// Queries random empty ranges, and repeats the mistakes.
     #[test]
-    fn only_against_who_adapts_the_adversary_ends_with_nothing() {
+    fn adversary_ends_with_nothing_only_against_the_adaptive_filter() {
         for length in LENGTHS {
             let shape = RangeShape::new(1 << 12, length, 6, 3);
             let sorted = shape.sorted_members();

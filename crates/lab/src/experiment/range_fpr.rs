@@ -1,4 +1,4 @@
-//! Aeris, figure 9: false positives of ranges, by space.
+//! Aeris, figure 9: false positives of range queries, by space.
 
 use super::summary::{judge, mean, spread};
 use super::{Context, Experiment, Outcome, progress};
@@ -10,11 +10,11 @@ use twiceshy_workloads::member::{Endpoints, Ranges};
 pub(super) const RANGE_FPR: Experiment = Experiment {
     name: "range-fpr",
     title: "Ranges: false positives by space",
-    question: "How often is an empty range answered \"maybe\" when ranges are skewed (Zipf 1.5), \
-               close to members or not, and what are more bits worth?",
-    paper: "Aeris, §5.2 and figure 9: with 8 to 20 bits a member, the Aeris filter's rate is ten \
-            times lower than that of Memento and Grafite, which don't adapt, whether ranges are \
-            close to members or not. Those that know where keys begin (SuRF) are lost if they are.",
+    question: "How often is an empty range answered \"maybe\" if ranges are skewed (Zipf 1.5), \
+               close to members or not, and how much do more bits help?",
+    paper: "Aeris, §5.2 and figure 9: with 8 to 20 bits per member, the Aeris filter's rate is ten \
+            times lower than that of Memento and Grafite, which don't adapt, for ranges close to \
+            members or not. Filters that only store how keys begin (SuRF) fail if they are close.",
     run,
 };
 
@@ -28,29 +28,29 @@ const LENGTHS: [u64; 3] = [1, 32, 1024];
 const ENDPOINTS: [(&str, Endpoints); 2] =
     [("close to members", Endpoints::CORRELATED), ("anywhere", Endpoints::UNCORRELATED)];
 const EXPONENT: f64 = 1.5;
-/// Bits a member, as in the paper.
+/// Bits per member, as in the paper.
 const SPACE: std::ops::RangeInclusive<f64> = 8.0..=20.0;
-/// What Grafite takes beside the bits of range and rate, a member.
+/// Bits per member that Grafite needs in addition to those for range and rate.
 const GRAFITE_BITS: f64 = 2.2;
 
-/// Of one filter with remainders of one width.
+/// The measurements of one filter with one remainder width.
 struct Seen {
-    /// A member.
+    /// Bits per member.
     bits: f64,
-    /// By seed.
+    /// Rates by seed.
     rates: Vec<f64>,
 }
 
-/// Ranges of one length, in one place.
+/// The measurements with ranges of one length in one place.
 struct Trial {
     length: u64,
     place: &'static str,
-    /// By filter, and width of remainders.
+    /// Measurements by filter and remainder width.
     seen: [Vec<Seen>; KINDS.len()],
 }
 
 impl Trial {
-    /// The mean rate of a filter over all that it was tried with.
+    /// Returns the mean rate of a filter over all remainder widths.
     fn rate(&self, kind: usize) -> f64 {
         mean(&self.seen[kind].iter().map(|seen| mean(&seen.rates)).collect::<Vec<_>>())
     }
@@ -60,8 +60,8 @@ fn bits_per_member(kind: RangeKind, shape: &RangeShape) -> f64 {
     kind.empty(shape).expect("memory for a filter").bits() as f64 / shape.members as f64
 }
 
-/// The widths of remainders with which our filter takes a space of the paper's. Of several that
-/// take the same, as the narrowest slots do, the widest.
+/// Returns shapes with the remainder widths for which our filter has the space of the paper's. Of
+/// several widths with the same space, as with the narrowest slots, takes the widest.
 fn shapes(shape: RangeShape, every: usize) -> Vec<RangeShape> {
     let shapes = (1..=20).rev().map(|remainder_bits| RangeShape { remainder_bits, ..shape });
     let space = |shape: &RangeShape| bits_per_member(RangeKind::Memento, shape);
@@ -70,7 +70,7 @@ fn shapes(shape: RangeShape, every: usize) -> Vec<RangeShape> {
     shapes.into_iter().rev().step_by(every).collect()
 }
 
-/// The same space for all: what Grafite needs less of it makes its rate better.
+/// Gives Grafite the space of our filter, which improves its rate.
 fn same_space(kind: RangeKind, shape: RangeShape) -> RangeShape {
     if kind != RangeKind::Grafite {
         return shape;
@@ -117,8 +117,8 @@ fn plot(trial: &Trial) -> Plot {
         Axis::log10("false-positive rate", ""),
     )
     .note(format!(
-        "Means of {seeds} seeds; the bands are the least and the greatest, for it depends on \
-         whether a frequent range collides. Mistakes are counted while the Aeris filter learns."
+        "Means over {seeds} seeds; bands show minimum and maximum, since it depends on whether a \
+         frequent range collides. Mistakes are counted while the Aeris filter learns."
     ));
     for (kind, seen) in KINDS.iter().zip(&trial.seen) {
         let point = |seen: &Seen| {
@@ -139,9 +139,9 @@ fn table(trials: &[Trial]) -> Table {
             Column::decimals("Grafite to Aeris", "times", 1),
         ])
         .note(
-            "In each trial all have the same space, or a little less. The mean is mostly that of \
-             the smallest filters; in the others, a frequent range that collides is so rare that \
-             few seeds see one.",
+            "In each trial, all filters have the same space or slightly less. The smallest filters \
+             dominate the mean; in the others, a frequent range collides so rarely that few seeds \
+             have one.",
         );
     for trial in trials {
         let rates = [AERIS, MEMENTO, GRAFITE, TRUNCATED].map(|kind| trial.rate(kind));
@@ -171,11 +171,12 @@ fn run(context: &Context) -> Outcome {
     let tenfold = |ratios: &[f64]| ratios.iter().all(|&ratio| ratio >= 10.0);
     Outcome {
         seen: format!(
-            "Adapting makes {least:.0} to {greatest:.0} times fewer mistakes than not adapting \
-             (Memento), by length and place of the ranges; the more queries, the more. Grafite \
-             with the same space makes {least_grafite:.1} to {greatest_grafite:.1} times as many \
-             as Aeris. Truncated keys, in place of SuRF, are wrong about at least {:.0} % of the \
-             ranges that are close to members. SNARF, of which there is no crate, is not here.",
+            "The adaptive filter makes {least:.0} to {greatest:.0} times fewer mistakes than the \
+             one that doesn't adapt (Memento), depending on the length and place of the ranges; \
+             more queries increase the factor. Grafite in the same space makes {least_grafite:.1} \
+             to {greatest_grafite:.1} times as many as Aeris. Truncated keys, in place of SuRF, \
+             are wrong for at least {:.0} % of the ranges close to members. SNARF has no crate and \
+             is not included.",
             least_close * 100.0
         ),
         verdict: judge(&[tenfold(&memento), tenfold(&grafite), least_close > 0.9]),
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_have_the_space_that_is_asked_for() {
+    fn all_filters_have_the_requested_space() {
         for length in LENGTHS {
             let shapes = shapes(RangeShape::new(1 << 13, length, 0, 1), 1);
             assert!(shapes.len() >= 3, "{length}");

@@ -1,4 +1,4 @@
-//! Aeris, figure 7 and table 2: an adversary who repeats ranges that once went to the disk.
+//! Aeris, figure 7 and table 2: an adversary who repeats ranges that went to the disk.
 
 use super::stores::judge;
 use super::summary::spread;
@@ -10,61 +10,64 @@ use twiceshy_report::{Axis, Best, Column, Plot, Series, Table};
 pub(super) const RANGE_HOSTILE: Experiment = Experiment {
     name: "range-hostile",
     title: "Ranges: hostile queries to a store",
-    question: "How fast does a store answer empty ranges when a few of them are an adversary's, who \
-               has noted which went to the disk, and what is read?",
+    question: "How fast does a store answer empty ranges if some of them come from an adversary \
+               who has noted which went to the disk, and how much is read?",
     paper: "Aeris, §5.1, figure 7 and table 2: with a cache for 1 % of the data, stores whose \
-            filters don't adapt get 1.5 times slower by 1 % of hostile queries, 4 times by 5 % and 8 \
-            times by 10 %; with the Aeris filter, throughput stays. It reads 8 to 14 times fewer \
-            bytes, takes 6 % more memory than Memento, and 10 % more of the disk.",
+            filters don't adapt are 1.5 times slower with 1 % of hostile queries, 4 times with 5 % \
+            and 8 times with 10 %; with the Aeris filter, the throughput stays the same. It reads \
+            8 to 14 times fewer bytes, takes 6 % more memory than Memento, and 10 % more disk \
+            space.",
     run,
 };
 
-/// Keys of a range, and the cache as percents of the data. All of them take long.
+/// Keys per range, and the cache in percent of the data. Running all of them takes long.
 const CASES: [(u64, u64); 9] =
     [(1, 1), (32, 1), (1024, 1), (32, 10), (1, 10), (1024, 10), (1, 5), (32, 5), (1024, 5)];
-/// The one that is shown in full.
+/// Index of the case that is shown in full.
 const SHORT: usize = 1;
 const LAST: usize = SHARES.len() - 1;
 const ADAPTIVE: usize = 0;
 const MEMENTO: usize = 1;
 const GRAFITE: usize = 2;
 
-/// What the operating system hides, and what all have in common.
+/// A note on memory and caches.
 const MEMORY: &str = "\
-    All have the same memory: what a filter takes less than our store's is block cache. The files \
-    are in the operating system's cache, as far as there is room, so a visit to the disk is cheaper \
-    here than on a machine whose memory is full; visits are counted for that reason, and are exact. \
-    For each mistake, ours also reads an interval of its reverse map, or two, and writes the \
-    mistake down; that is in its times and bytes. Truncated keys, with the memory of Memento, are \
-    too short to tell much, and are slow before anybody is hostile.";
+    All setups have the same memory: what a filter needs less than our store's is used as block \
+    cache. The files are in the operating system's cache as far as they fit, so a disk visit is \
+    cheaper here than on a machine whose memory is full. Therefore visits are counted; the counts \
+    are exact. For each mistake, our store also reads one or two intervals of its reverse map, and \
+    records the mistake; its times and bytes include that. Truncated keys with the memory of \
+    Memento are too short to be useful, and slow even without hostile queries.";
 
 fn name(kind: Kind) -> &'static str {
     match kind {
-        Kind::Adaptive => "ours, adapting (Aeris)",
+        Kind::Adaptive => "ours, adaptive (Aeris)",
         Kind::Memento => "ours, not adapting (Memento)",
         Kind::Grafite => "Grafite",
         Kind::Truncated => "truncated keys (fst)",
     }
 }
 
-/// Ranges of one length, with one size of the cache.
+/// The measurements with ranges of one length and one cache size.
 struct Trial {
     length: u64,
     cache_percent: u64,
-    /// By setup.
+    /// Measurements by setup.
     seen: Vec<Seen>,
 }
 
 impl Trial {
     fn new(context: &Context, length: u64, cache_percent: u64) -> Self {
-        // In a hurry, a higher rate of mistakes: it takes fewer queries to see the difference.
+        // The smallest scale has a higher rate of mistakes, to show the difference with fewer
+        // queries.
         let rate_bits = context.pick(6, 9, 9);
         let slots = context.pick(1 << 12, 1 << 18, 111_111_111);
         let shape = RangeShape::new(slots, length, rate_bits, context.seed);
         let cache_bytes = shape.members * Size::PAIR_BYTES * cache_percent / 100;
         let turns = context.pick(4, 32, 64);
         let work = Work {
-            // What it learns shall not fit the smallest cache; our engine's blocks are small.
+            // Enough that the learnt ranges don't fit the smallest cache; our engine's blocks are
+            // small.
             warm_up: context.pick(4000, 4 * shape.members as usize, 400_000_000),
             queries: context.pick(1600, 1 << 20, 100_000_000) / turns,
             turns,
@@ -72,7 +75,7 @@ impl Trial {
         Self { length, cache_percent, seen: play(&Size { shape, cache_bytes }, &work, None) }
     }
 
-    /// The throughput that is left, of a setup and a share of hostile queries.
+    /// Returns the share of the throughput that a setup keeps with a share of hostile queries.
     fn kept(&self, kind: usize, share: usize) -> f64 {
         self.seen[kind].shares[share].kops() / self.seen[kind].shares[0].kops()
     }
@@ -93,41 +96,41 @@ impl Trial {
     fn speed_plot(&self) -> Plot {
         let axis = Axis::log10("queries", "op/s").si();
         let plot = self.plot("Queries", axis, |seen, share| seen.shares[share].kops() * 1e3);
-        plot.note("Medians of turns, in which all setups and all shares alternate.")
+        plot.note("Medians over turns; all setups and shares alternate.")
     }
 
     fn visits_plot(&self) -> Plot {
         let axis = Axis::log10("visits", "per 1000 queries");
-        self.plot("Visits to the disk", axis, |seen, share| {
+        self.plot("Disk visits", axis, |seen, share| {
             let tally = &seen.shares[share];
-            tally.of_1000(tally.visits)
+            tally.per_1000(tally.visits)
         })
     }
 
-    /// Table 2: the whole game, with 10 % hostile queries.
+    /// Table 2: learning, and queries of which 10 % are hostile.
     fn space_table(&self) -> Table {
         let Self { length, cache_percent, seen } = self;
         let title = format!(
-            "Bytes read and kept: ranges of {length}, a cache for {cache_percent} % of the data"
+            "Bytes read and stored: ranges of {length}, a cache for {cache_percent} % of the data"
         );
         let mut table = Table::new(title)
             .columns([
                 Column::text("store"),
                 Column::decimals("read", "MB", 1),
-                Column::decimals("from the disk itself", "MB", 1),
+                Column::decimals("of it from the disk", "MB", 1),
                 Column::decimals("written", "MB", 2),
                 Column::decimals("filter", "MB", 3),
-                Column::decimals("mistakes kept", "", 0),
+                Column::decimals("stored mistakes", "", 0),
                 Column::decimals("disk", "MB", 1),
                 Column::percent("load before", 2),
                 Column::percent("load after", 2),
             ])
             .note(
-                "While the adversary learns, and while 10 % of the queries are hostile; the load \
-                 after all shares. Read is what the system gave the process; what of it came from \
-                 the disk depends on the machine's memory. A mistake that is kept takes about 70 \
-                 bytes of memory beside the filter, and is written down. On the disk is also what \
-                 is left of the engine's journals, which may be more than the reverse map.",
+                "Totals while the adversary learns, and while 10 % of the queries are hostile; the \
+                 load after all shares. How much is read from the disk depends on the machine's \
+                 memory. A stored mistake takes about 70 bytes of memory in addition to the \
+                 filter, and is written to the disk. Disk usage includes remains of the engine's \
+                 journals, which may exceed the reverse map.",
             );
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         for seen in seen {
@@ -150,7 +153,7 @@ impl Trial {
     }
 }
 
-/// Bytes read in the whole game, with 10 % hostile queries.
+/// Returns the bytes read while learning and with 10 % hostile queries.
 fn read(seen: &Seen) -> f64 {
     (seen.warm_up.traffic.read + seen.shares[LAST].traffic.read) as f64
 }
@@ -162,7 +165,7 @@ fn table(trials: &[Trial]) -> Table {
         Column::decimals("cache", "%", 0),
         Column::decimals("none hostile", "thousands/s", 1),
         Column::decimals("10 % hostile", "thousands/s", 1),
-        Column::percent("left", 0),
+        Column::percent("kept", 0),
         Column::decimals("visits", "per 1000", 2),
         Column::decimals("reverse map read", "per 1000", 2),
         Column::decimals("repeated mistakes", "", 0),
@@ -177,8 +180,8 @@ fn table(trials: &[Trial]) -> Table {
                 trial.seen[at].shares[0].kops().into(),
                 tally.kops().into(),
                 trial.kept(at, LAST).into(),
-                tally.of_1000(tally.visits).into(),
-                tally.of_1000(tally.listed).into(),
+                tally.per_1000(tally.visits).into(),
+                tally.per_1000(tally.listed).into(),
                 tally.repeated.into(),
             ]);
         }
@@ -203,9 +206,9 @@ fn run(context: &Context) -> Outcome {
     let (least, _) = spread(&kept(ADAPTIVE, LAST));
     let tallies = trials.iter().flat_map(|trial| &trial.seen[ADAPTIVE].shares);
     let repeated: u64 = tallies.map(|tally| tally.repeated).sum();
-    let of_1000 = |trial: &Trial, kind: usize, share: usize| {
+    let per_1000 = |trial: &Trial, kind: usize, share: usize| {
         let tally = &trial.seen[kind].shares[share];
-        tally.of_1000(tally.visits)
+        tally.per_1000(tally.visits)
     };
     let shown = &trials[SHORT];
     let slower = |share: usize| 1.0 / shown.kept(MEMENTO, share);
@@ -213,20 +216,20 @@ fn run(context: &Context) -> Outcome {
     let [ours, memento] = [ADAPTIVE, MEMENTO].map(|kind| shown.seen[kind].filter_bytes as f64);
     Outcome {
         seen: format!(
-            "Our store keeps at least {:.0} % of its throughput when 10 % of the ranges are \
-             hostile, and repeats {repeated} mistakes. With ranges of {}, and a cache for {} %, the \
-             same filter without repairs gets {:.1} times slower by 1 %, {:.1} times by 5 % and {:.1} \
-             times by 10 %; of 1000 queries, {:.1} then go to the disk, and with repairs {:.2}. It \
-             reads {:.1} times as many bytes as ours in the whole game, Grafite {:.1} times. Ours \
-             takes {:.1} % more memory for its filter than Memento.",
+            "Our store keeps at least {:.0} % of its throughput if 10 % of the ranges are hostile, \
+             and repeats {repeated} mistakes. With ranges of {} and a cache for {} %, the same \
+             filter without repairs is {:.1} times slower at 1 %, {:.1} times at 5 % and {:.1} \
+             times at 10 %. Then {:.1} of 1000 queries go to the disk, and {:.2} with repairs. In \
+             total, it reads {:.1} times as many bytes as ours, and Grafite {:.1} times. Our \
+             filter takes {:.1} % more memory than Memento.",
             least * 100.0,
             shown.length,
             shown.cache_percent,
             slower(1),
             slower(2),
             slower(LAST),
-            of_1000(shown, MEMENTO, LAST),
-            of_1000(shown, ADAPTIVE, LAST),
+            per_1000(shown, MEMENTO, LAST),
+            per_1000(shown, ADAPTIVE, LAST),
             fewer(shown, MEMENTO),
             fewer(shown, GRAFITE),
             (ours / memento - 1.0) * 100.0,

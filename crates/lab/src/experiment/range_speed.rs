@@ -1,4 +1,4 @@
-//! Aeris, figures 10 and 11: how fast filters for ranges are.
+//! Aeris, figures 10 and 11: the speed of range filters.
 
 use super::stores;
 use super::summary::fastest;
@@ -12,7 +12,7 @@ use twiceshy_workloads::member::{Endpoints, Ranges};
 pub(super) const RANGE_SPEED: Experiment = Experiment {
     name: "range-speed",
     title: "Ranges: speed",
-    question: "How many ranges a second does each filter answer on one core, in memory, and how \
+    question: "How many ranges per second does each filter answer on one core, in memory, and how \
                fast is it filled, one by one and at once?",
     paper: "Aeris, §5.2, figures 10 and 11: it answers as many ranges as the fastest, Memento and \
             Grafite, and is filled as fast as the others, at once and one by one.",
@@ -21,7 +21,7 @@ pub(super) const RANGE_SPEED: Experiment = Experiment {
 
 const KINDS: [RangeKind; 5] = [
     RangeKind::Aeris,
-    RangeKind::AerisUntold,
+    RangeKind::AerisNotAdapting,
     RangeKind::Memento,
     RangeKind::Grafite,
     RangeKind::FstTruncated,
@@ -30,10 +30,10 @@ const LENGTHS: [u64; 3] = [1, 32, 1024];
 const EXPONENT: f64 = 1.5;
 const ROUNDS: u64 = 5;
 
-/// Nanoseconds by filter, length and operation, and round.
+/// Nanoseconds by filter, length, operation and round.
 type Times = [[[Vec<f64>; RangeOp::ALL.len()]; LENGTHS.len()]; KINDS.len()];
 
-/// One round with ranges of one length: all filters do one operation, then all do the next.
+/// Runs one round with ranges of one length: all filters do one operation, then all do the next.
 fn round(shape: &RangeShape, at: usize, queries: usize, times: &mut Times) {
     let sorted = shape.sorted_members();
     let mut members = sorted.clone();
@@ -52,7 +52,7 @@ fn round(shape: &RangeShape, at: usize, queries: usize, times: &mut Times) {
             let time = match op {
                 RangeOp::Insert => timed(|| filter.insert_each(&members)).1,
                 RangeOp::Bulk => {
-                    // The first time, some have to find out how to do it.
+                    // The first call also determines sizes for some filters.
                     filter.bulk(&sorted);
                     timed(|| filter.bulk(&sorted)).1
                 }
@@ -67,34 +67,34 @@ fn round(shape: &RangeShape, at: usize, queries: usize, times: &mut Times) {
 fn title(op: RangeOp) -> &'static str {
     match op {
         RangeOp::Insert => "Inserts, one by one",
-        RangeOp::Bulk => "Members, all at once and in order",
+        RangeOp::Bulk => "Building from sorted members",
         RangeOp::Negative => "Empty ranges close to members",
-        RangeOp::NegativeMany => "The same, all in one call",
+        RangeOp::NegativeMany => "Empty ranges close to members, in one call",
     }
 }
 
-/// For the head of a column.
+/// Returns a short name for a column heading.
 fn short(op: RangeOp) -> &'static str {
     match op {
         RangeOp::Insert => "insert",
         RangeOp::Bulk => "bulk",
-        RangeOp::Negative => "ask",
-        RangeOp::NegativeMany => "ask many",
+        RangeOp::Negative => "query",
+        RangeOp::NegativeMany => "query many",
     }
 }
 
 fn note(op: RangeOp) -> &'static str {
     match op {
         RangeOp::Insert => {
-            "The filter that adapts also keeps its members in a sorted set, its reverse map, which \
+            "The adaptive filter also keeps its members in a sorted set, its reverse map, which \
              the paper leaves out. Grafite and the truncated keys are static."
         }
         RangeOp::Bulk => {
-            "With its reverse map, if the filter adapts. Truncated keys are as long as there is \
-             room for, which is known before."
+            "Includes the reverse map of the adaptive filter. Truncated keys are as long as they \
+             fit; the length is determined before."
         }
-        RangeOp::Negative => "Zipf 1.5. The filter that adapts does so while it is measured.",
-        RangeOp::NegativeMany => "The others answer one by one only.",
+        RangeOp::Negative => "Zipf 1.5. The adaptive filter adapts while it is measured.",
+        RangeOp::NegativeMany => "The other filters only answer one by one.",
     }
 }
 
@@ -123,12 +123,12 @@ fn run(context: &Context) -> Outcome {
     let plots = RangeOp::ALL.into_iter().enumerate().map(|(op_at, op)| {
         let mut plot = Plot::bars(
             title(op),
-            "keys of a range",
+            "keys per range",
             LENGTHS.map(|length| length.to_string()),
             Axis::linear("throughput", "op/s").si().from_zero(),
         )
         .note(format!(
-            "The best of {ROUNDS} rounds; whiskers reach down to the worst. Filters take turns. {}",
+            "The best of {ROUNDS} rounds; whiskers extend to the worst. Filters take turns. {}",
             note(op)
         ));
         for (kind, name) in KINDS.map(RangeKind::name).into_iter().enumerate() {
@@ -142,7 +142,7 @@ fn run(context: &Context) -> Outcome {
     });
     let blocks = plots.map(Into::into).chain([table(speed).into()]).collect();
 
-    // At the worst length, beside the best of the others.
+    // The ratio to the best of the others, at the worst length.
     let worst = |op: RangeOp, ours: RangeKind, others: &[RangeKind]| {
         let op = RangeOp::ALL.iter().position(|&other| other == op).expect("all are measured");
         let rate = |kind: RangeKind, at: usize| {
@@ -154,17 +154,17 @@ fn run(context: &Context) -> Outcome {
     };
     let query =
         worst(RangeOp::Negative, RangeKind::Aeris, &[RangeKind::Memento, RangeKind::Grafite]);
-    let insert = worst(RangeOp::Insert, RangeKind::AerisUntold, &[RangeKind::Memento]);
+    let insert = worst(RangeOp::Insert, RangeKind::AerisNotAdapting, &[RangeKind::Memento]);
     let bulk = worst(
         RangeOp::Bulk,
-        RangeKind::AerisUntold,
+        RangeKind::AerisNotAdapting,
         &[RangeKind::Memento, RangeKind::Grafite, RangeKind::FstTruncated],
     );
     Outcome {
         seen: format!(
             "At the worst of three lengths, the Aeris filter answers {query:.2} times as many \
              ranges as the faster of Memento and Grafite, while it adapts. Without the reverse \
-             map, it does {insert:.2} times as many inserts as Memento, and is built of all \
+             map, it does {insert:.2} times as many inserts as Memento, and is built from all \
              members {bulk:.2} times as fast as the fastest of the others."
         ),
         verdict: stores::judge(context, &[], &[query >= 0.95, insert >= 0.95, bulk >= 0.95]),
@@ -176,7 +176,7 @@ fn table(speed: impl Fn(usize, usize, usize) -> Option<Point>) -> Table {
     let columns = LENGTHS.into_iter().flat_map(|length| {
         RangeOp::ALL.map(|op| Column::decimals(format!("{} {length}", short(op)), "M/s", 2))
     });
-    let mut table = Table::new("Millions a second, by operation and keys of a range")
+    let mut table = Table::new("Millions per second, by operation and keys per range")
         .columns([Column::text("filter")])
         .columns(columns);
     for (kind, name) in KINDS.map(RangeKind::name).into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Table 1: what a reverse map is asked for while members come.
+//! Table 1: accesses to a reverse map during inserts.
 
 use super::{Context, Experiment, Outcome};
 use crate::bench::reverse_map::{self, Options, Row};
@@ -6,16 +6,16 @@ use twiceshy_report::{Axis, Best, Column, Format, Plot, Series, Table, Verdict};
 
 pub(super) const REVERSE_MAP: Experiment = Experiment {
     name: "reverse-map",
-    title: "Keeping a reverse map",
-    question: "How often is the map from fingerprints to keys read and written, when members come, \
-               mistakes are repaired and members go?",
+    title: "Maintaining a reverse map",
+    question: "How often is the map from fingerprints to keys read and written when members are \
+               inserted, mistakes are repaired and members are removed?",
     paper: "AdaptiveQF, §6.4 and table 1: an insert writes one entry of the AdaptiveQF's map and \
-            reads none. The telescoping filter's map has 3.8 updates and 3.6 queries on top, the \
-            adaptive cuckoo filter's 0.6 of each (2^20 slots, 90 % load).",
+            reads none. The telescoping filter's map needs 3.8 updates and 3.6 queries in \
+            addition, the adaptive cuckoo filter's 0.6 of each (2^20 slots, 90 % load).",
     run,
 };
 
-/// The names of the maps, as the counts have them and as people read them.
+/// The maps' names in the counts and in the report.
 const MAPS: [(&str, &str); 5] = [
     ("hash", "ours: by hash"),
     ("rank", "AdaptiveQF: by rank"),
@@ -25,11 +25,11 @@ const MAPS: [(&str, &str); 5] = [
 ];
 
 fn title(map: &str) -> &'static str {
-    MAPS.iter().find(|(name, _)| *name == map).map_or("another", |(_, title)| title)
+    MAPS.iter().find(|(name, _)| *name == map).map_or("unknown", |(_, title)| title)
 }
 
 fn inserts(rows: &[Row]) -> Table {
-    let mut table = Table::new("While members are inserted").columns([
+    let mut table = Table::new("Inserts").columns([
         Column::text("map"),
         Column::number("map inserts", "", Format::Decimals(0)),
         Column::number("map updates", "", Format::Decimals(0)),
@@ -49,9 +49,9 @@ fn inserts(rows: &[Row]) -> Table {
     table.highlight(4, Best::Least)
 }
 
-/// What the paper doesn't show: repairs, where ours reads a whole interval, and deletes.
+/// Shows what the paper doesn't: repairs, for which ours reads a whole interval, and deletes.
 fn others(rows: &[Row]) -> Table {
-    let mut table = Table::new("While mistakes are repaired, and members deleted")
+    let mut table = Table::new("Repairs and deletes")
         .columns([
             Column::text("map"),
             Column::text("operation"),
@@ -61,8 +61,8 @@ fn others(rows: &[Row]) -> Table {
             Column::decimals("pages", "each", 3),
         ])
         .note(
-            "The papers' telescoping and cuckoo filters delete nothing. Their maps could, so it is \
-             counted all the same.",
+            "The papers' telescoping and cuckoo filters don't delete. Their maps could, so deletes \
+             are counted for them too.",
         );
     for row in rows.iter().filter(|row| row.op != "insert") {
         table = table.row([
@@ -91,7 +91,7 @@ fn run(context: &Context) -> Outcome {
     };
     let per_insert = |value: fn(&Row) -> f64| MAPS.map(|(map, _)| value(of(map, "insert")));
     let plot = Plot::bars(
-        "Accesses of an insert",
+        "Accesses per insert",
         "map",
         MAPS.map(|(_, title)| title),
         Axis::linear("accesses", "per insert").from_zero(),
@@ -102,8 +102,8 @@ fn run(context: &Context) -> Outcome {
 
     let [ours, rank, quotient, cuckoo, hasty] = MAPS.map(|(map, _)| of(map, "insert"));
     let is_blind = |row: &Row| row.reads == 0.0 && row.moved == 0.0;
-    // Within a factor of 1.5 of what the paper counted, for each insert.
-    let is_near = |seen: f64, claimed: f64| (claimed / 1.5..=claimed * 1.5).contains(&seen);
+    // Within a factor of 1.5 of the paper's count per insert.
+    let is_near = |counted: f64, claimed: f64| (claimed / 1.5..=claimed * 1.5).contains(&counted);
     let as_claimed = is_near(quotient.moved, 3.82) && is_near(hasty.moved, 0.62);
     let (repair, delete) = (of("hash", "adapt"), of("hash", "delete"));
     let fewest = |op: &str, value: fn(&Row) -> f64| {
@@ -111,11 +111,11 @@ fn run(context: &Context) -> Outcome {
     };
     Outcome {
         seen: format!(
-            "An insert reads {:.2} and moves {:.2} entries of our map, by rank {:.2} and {:.2}; the \
-             quotient array moves {:.2}, the cuckoo array {:.2} if a key kicks another as soon as its \
-             first bucket is full, as in the paper's code, and {:.2} if it looks into the second \
-             before. A repair reads {:.2} entries of \
-             ours, and at best {:.2}; a delete touches {:.2} pages of ours, and at best {:.2}.",
+            "An insert reads {:.2} and moves {:.2} entries of our map, and {:.2} and {:.2} of the \
+             map by rank. The quotient array moves {:.2}. The cuckoo array moves {:.2} if a key \
+             kicks as soon as its first bucket is full, as in the paper's code, and {:.2} if it \
+             looks into its second bucket first. A repair reads {:.2} entries of ours, and {:.2} \
+             of the best map; a delete touches {:.2} pages of ours, and {:.2} of the best map.",
             ours.reads,
             ours.moved,
             rank.reads,

@@ -1,55 +1,55 @@
-//! How large an experiment is.
+//! The scale of experiments.
 
 use crate::contestant::Shape;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 
-/// How long it may take.
+/// How long an experiment may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Scale {
-    /// For a first look, and for tests.
+    /// A few seconds, for a first look and for tests.
     Seconds,
-    /// For figures that mean something.
+    /// A few minutes, for meaningful results.
     Minutes,
-    /// As large as the papers' own.
+    /// As large as the papers' own experiments.
     Paper,
 }
 
 #[derive(clap::Args)]
-// Its group would be called as that of the options around it.
+// Its group would have the same name as that of the enclosing options.
 #[group(skip)]
 pub(crate) struct Options {
-    /// How large.
+    /// Size of the experiments.
     #[arg(long, value_enum, default_value_t = Scale::Seconds)]
     scale: Scale,
-    /// What all that is random begins with.
+    /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A directory of real lists and traces, for the experiments that use them; if it isn't
-    /// named, the environment's `TWICESHY_DATA` is.
+    /// Directory of real lists and traces, for the experiments that use them [default: the
+    /// environment variable `TWICESHY_DATA`].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
 impl Options {
-    /// Fails if a directory of data is named that isn't there: who names one doesn't want what
-    /// needs it skipped.
+    /// Returns the context, or an error if the given directory of data doesn't exist: experiments
+    /// that need it must not be skipped silently then.
     pub(crate) fn context(&self) -> Result<Context, String> {
         let named = || std::env::var_os("TWICESHY_DATA").map(PathBuf::from);
         let data = self.data.clone().or_else(named);
         if let Some(missing) = data.as_ref().filter(|data| !data.is_dir()) {
-            return Err(format!("there is no directory of data {}", missing.display()));
+            return Err(format!("the data directory {} does not exist", missing.display()));
         }
         Ok(Context { scale: self.scale, seed: self.seed, data })
     }
 }
 
-/// What an experiment is given.
+/// The parameters of an experiment.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
-    /// Where real lists and traces are.
+    /// Directory of real lists and traces.
     pub(crate) data: Option<PathBuf>,
 }
 
@@ -59,7 +59,7 @@ impl Context {
         Self { scale: Scale::Seconds, seed: 1, data: None }
     }
 
-    /// One of three, by scale.
+    /// Returns one of three values, by scale.
     pub(crate) fn pick<T>(&self, seconds: T, minutes: T, paper: T) -> T {
         match self.scale {
             Scale::Seconds => seconds,
@@ -68,12 +68,12 @@ impl Context {
         }
     }
 
-    /// Filters of the papers' false-positive rate, 2^-9.
+    /// Returns the shape of filters with the papers' false-positive rate, 2^-9.
     pub(crate) fn shape(&self) -> Shape {
         Shape { slots: 1 << self.pick(14, 20, 26), remainder_bits: 9, seed: self.seed }
     }
 
-    /// What to type to see it again.
+    /// Returns the command that reproduces an experiment.
     pub(crate) fn command(&self, name: &str, uses_data: bool) -> String {
         let data = if uses_data && self.data.is_some() { " --data DIR" } else { "" };
         format!(
@@ -83,13 +83,13 @@ impl Context {
         )
     }
 
-    /// The scale, as it is typed.
+    /// Returns the scale's name on the command line.
     pub(crate) fn scale_name(&self) -> &'static str {
         self.pick("seconds", "minutes", "paper")
     }
 }
 
-/// A bar for so many steps, on a terminal.
+/// Creates a progress bar, which is shown on a terminal.
 pub(crate) fn progress(what: &'static str, steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:24} {bar:40} {pos}/{len} {eta}");
     let bar = ProgressBar::new(steps as u64).with_message(what);
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_that_is_named_must_be_there() {
+    fn given_data_directory_must_exist() {
         let here = |data: &str| Options { scale: Scale::Seconds, seed: 1, data: Some(data.into()) };
         assert!(here("src").context().is_ok());
         let context = here("src").context().unwrap();

@@ -1,4 +1,4 @@
-//! How high selectors get, beside the telescoping paper's Corollary 3.
+//! The distribution of selectors, compared with the telescoping paper's corollary 3.
 
 use super::summary::{judge, mean};
 use super::victim::members;
@@ -10,29 +10,28 @@ use twiceshy_workloads::stream::uniform;
 pub(super) const SELECTOR_FREQUENCIES: Experiment = Experiment {
     name: "selector-frequencies",
     title: "How high selectors get",
-    question: "How many members of a telescoping filter have the selector k, after each of c \
-               different queries a slot was asked for once, and after all are asked for again until \
-               none is a mistake?",
+    question: "How many members of a telescoping filter have selector k, after c different queries \
+               per slot were asked once, and after they were repeated until none is a mistake?",
     paper: "Telescoping filter, lemma 2 and corollary 3: with any number of repetitions, \
-            P(0) < e^(-cε), and P(k) < ε^k (c + c²/2! + … + c^k/k!). The bounds closely match what \
-            is observed.",
+            P(0) < e^(-cε), and P(k) < ε^k (c + c²/2! + … + c^k/k!). The bounds closely match the \
+            observations.",
     run,
 };
 
 const REMAINDER_BITS: u32 = 8;
-/// Enough that nothing is forgotten.
+/// Enough that no repair is forgotten.
 const CODE_BITS: u32 = 120;
-/// Different queries a slot: the paper's c, since its filters have as many slots as members.
+/// Different queries per slot: the paper's c, since its filters have as many slots as members.
 const RATIOS: [u64; 3] = [5, 20, 50];
-/// The highest selector that is looked at.
+/// The highest selector considered.
 const HIGHEST: usize = 4;
-/// Standard deviations that count as chance.
+/// Number of standard deviations attributed to chance.
 const CHANCE: f64 = 5.0;
 
-/// The share of members by their selector.
+/// Share of the members by selector.
 type Shares = [f64; HIGHEST + 1];
 
-/// What was seen with one ratio.
+/// The measurements with one ratio.
 #[derive(Clone, Copy)]
 struct Seen {
     once: Shares,
@@ -41,7 +40,7 @@ struct Seen {
 }
 
 fn shares(filter: &Telescoping, members: u64) -> Shares {
-    let levels = filter.statistics().levels;
+    let levels = filter.details().levels;
     std::array::from_fn(|level| levels[level] as f64 / members as f64)
 }
 
@@ -54,10 +53,10 @@ fn observe(shape: &Shape, ratio: u64) -> Seen {
     let once = shares(&filter, shape.members());
     while filter.ask(&queries) > 0 {}
     let again = shares(&filter, shape.members());
-    Seen { once, again, forgotten: filter.statistics().forgotten }
+    Seen { once, again, forgotten: filter.details().forgotten }
 }
 
-/// Corollary 3.
+/// Returns the bounds of corollary 3.
 fn bounds(ratio: f64, rate: f64) -> Shares {
     std::array::from_fn(|k| {
         if k == 0 {
@@ -71,22 +70,22 @@ fn bounds(ratio: f64, rate: f64) -> Shares {
     })
 }
 
-/// What follows if each level has the same chance that some query of the quotient collides with
-/// it; quotients have different numbers of queries, by Poisson's law.
+/// Returns the expected shares if a query of the quotient collides with the same probability at
+/// each level; the number of queries per quotient follows Poisson's law.
 fn expected(ratio: f64, rate: f64) -> Shares {
     let mut shares = [0.0; HIGHEST + 1];
-    let mut is_so_many = (-ratio).exp();
+    let mut probability = (-ratio).exp();
     for queries in 0..10 * ratio as i32 + 100 {
         let chance = 1.0 - (1.0 - rate).powi(queries);
         for (k, share) in shares.iter_mut().enumerate() {
-            *share += is_so_many * chance.powf(k as f64) * (1.0 - chance);
+            *share += probability * chance.powf(k as f64) * (1.0 - chance);
         }
-        is_so_many *= ratio / f64::from(queries + 1);
+        probability *= ratio / f64::from(queries + 1);
     }
     shares
 }
 
-/// The means of seeds.
+/// Returns the means over seeds.
 fn mean_of(seen: &[Seen], value: impl Fn(&Seen) -> Shares) -> Shares {
     std::array::from_fn(|k| mean(&seen.iter().map(|seen| value(seen)[k]).collect::<Vec<_>>()))
 }
@@ -117,24 +116,24 @@ fn run(context: &Context) -> Outcome {
         let once = mean_of(seen, |seen| seen.once);
         let again = mean_of(seen, |seen| seen.again);
         let mut plot = Plot::lines(
-            format!("Selectors, {ratio} different queries a slot"),
+            format!("Selectors, {ratio} different queries per slot"),
             Axis::linear("selector", "").whole(),
             Axis::log10("share of the members", ""),
         );
-        let mut table =
-            Table::new(format!("Selectors, {ratio} different queries a slot")).columns([
+        let mut table = Table::new(format!("Selectors, {ratio} different queries per slot"))
+            .columns([
                 Column::decimals("k", "", 0),
                 Column::percent("asked once", 4),
                 Column::percent("corollary 3", 4),
-                Column::percent("asked again", 4),
-                Column::percent("levels alike", 4),
-                Column::decimals("asked again, of corollary 3", "times", 2),
+                Column::percent("repeated", 4),
+                Column::percent("equal levels", 4),
+                Column::decimals("repeated / corollary 3", "", 2),
             ]);
         let lines = [
             ("asked once", &once),
             ("corollary 3", &bound),
-            ("asked again", &again),
-            ("levels alike", &expected),
+            ("repeated", &again),
+            ("equal levels", &expected),
         ];
         for (name, shares) in lines {
             let points = shares.iter().enumerate().map(|(k, &share)| Point::new(k as f64, share));
@@ -161,12 +160,12 @@ fn run(context: &Context) -> Outcome {
         blocks.extend([plot.into(), table.into()]);
     }
     blocks.push(EXPLAINED.to_owned().into());
-    let keeps = |holds| if holds { "keep" } else { "don't keep" };
+    let keeps = |holds| if holds { "are within" } else { "exceed" };
     Outcome {
         seen: format!(
-            "Asked once, members {} the bounds; asked again, they {} them: up to {most:.2} times as \
-             many have a selector. {} what follows if all levels are alike, up to chance. \
-             {forgotten} repairs were forgotten.",
+            "If queries are asked once, the shares {} the bounds. If they are repeated, the shares \
+             {} them: at most {most:.2} times the bound. {} what follows if all levels are equal, \
+             up to chance. {forgotten} repairs were forgotten.",
             keeps(once_holds),
             keeps(again_holds),
             if is_expected { "That is" } else { "That isn't" },
@@ -176,21 +175,22 @@ fn run(context: &Context) -> Outcome {
     }
 }
 
-const EXPLAINED: &str = "Why repetitions exceed corollary 3: lemma 2 counts the sets of i queries that collide with a \
-     member one after the other, in the order in which they come, and that is all there is if each \
-     comes once: a query that came before a member got its selector isn't compared with it. If \
-     queries come again, any of them may be the one that collides at each level, so that ordered \
-     choices count: c^i instead of c^i/i!. For k = 1 that is the same. For k = 2 it is up to twice \
-     as much, for k = 3 up to six times, less the members that go on higher. So we code selectors as \
-     if all levels were alike: at each, some query of the quotient collides with the same chance p, and \
-     P(k) is p^k (1 - p).";
+const EXPLAINED: &str = "\
+    Why repetitions exceed corollary 3: lemma 2 counts the sets of i queries that collide with a \
+    member one after the other, in the order of their arrival. That is complete if each query \
+    arrives once: a query that came before a member got its selector isn't compared with it again. \
+    If queries are repeated, any of them may collide at each level, so ordered choices count: c^i \
+    instead of c^i/i!. For k = 1 that is the same. For k = 2 it is up to twice as much, for k = 3 \
+    up to six times, minus the members that go higher. So we code selectors as if all levels were \
+    equal: at each level, some query of the quotient collides with the same probability p, and \
+    P(k) is p^k (1 - p).";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_those_of_the_paper() {
+    fn bounds_match_the_paper() {
         let rate = 1.0 / 256.0;
         let [none, one, two, three, _] = bounds(4.0, rate);
         assert!((none - (-4.0f64 / 256.0).exp()).abs() < 1e-12);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_exceeds_the_bound_and_what_does_not_keeps_it() {
+    fn only_repeated_queries_exceed_the_bound() {
         let shape = Shape { slots: 1 << 14, remainder_bits: REMAINDER_BITS, seed: 1 };
         let Seen { once, again, forgotten } = observe(&shape, 50);
         let bound = bounds(50.0, shape.rate());

@@ -8,13 +8,13 @@ use twiceshy_workloads::key::scatter;
 pub(super) const SPACE: Experiment = Experiment {
     name: "space",
     title: "Space",
-    question: "How much memory does each filter take for the same false-positive rate?",
-    paper: "AdaptiveQF, table 2: at a rate of 2^-9, its space is 8 to 9 % more than the ordinary \
-            quotient filter's, before any adaptation; the ordinary ones differ by little.",
+    question: "How much memory does each filter need for the same false-positive rate?",
+    paper: "AdaptiveQF, table 2: at a rate of 2^-9, it needs 8 to 9 % more space than the ordinary \
+            quotient filter, before any adaptation; the ordinary filters differ little.",
     run,
 };
 
-/// The paper's overhead, in percent, and what is no longer like it.
+/// The paper's overhead in percent, and the limit of what is still similar.
 const PAPER: f64 = 9.0;
 const TWICE: f64 = 2.0 * PAPER;
 
@@ -27,11 +27,11 @@ fn run(context: &Context) -> Outcome {
         Column::text("filter"),
         Column::decimals("space", "bits/member", 2),
         Column::percent("false positives", 3),
-        Column::number("wasted", "bits/member", Format::Decimals(2)),
+        Column::number("overhead", "bits/member", Format::Decimals(2)),
     ]);
     let mut per_member = Vec::new();
     let bar = progress("filters", Kind::ALL.len());
-    for kind in Kind::ALL.into_iter().filter(|&kind| kind != Kind::AqfUntold) {
+    for kind in Kind::ALL.into_iter().filter(|&kind| kind != Kind::AqfNotAdapting) {
         let mut filter = kind.build(&shape);
         filter.insert(&members);
         let bits = filter.bits() as f64 / members.len() as f64;
@@ -42,14 +42,16 @@ fn run(context: &Context) -> Outcome {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let bits_of = |wanted| per_member.iter().find(|(kind, _)| *kind == wanted).expect("it ran").1;
+    let bits_of = |wanted| {
+        per_member.iter().find(|(kind, _)| *kind == wanted).expect("every filter was measured").1
+    };
     let (adaptive, plain) = (bits_of(Kind::Aqf), bits_of(Kind::Qfilter));
     let more = (adaptive / plain - 1.0) * 100.0;
     Outcome {
         seen: format!(
-            "{adaptive:.2} bits a member for the adaptive quotient filter, {plain:.2} for the \
-             ordinary one: {more:.1} % more. (*Wasted* is what goes beyond log2(1/rate), which \
-             no filter can do without.)"
+            "{adaptive:.2} bits per member for the adaptive quotient filter, {plain:.2} for the \
+             ordinary one: {more:.1} % more. (*Overhead* is the space beyond log2(1/rate), which \
+             every filter needs.)"
         ),
         verdict: match more {
             ..=PAPER => Verdict::Confirmed,

@@ -1,4 +1,4 @@
-//! What the experiments with stores on a disk have in common.
+//! The common part of the experiments with stores on disk.
 
 use super::scale::{Context, Scale};
 use crate::bench::measure;
@@ -6,13 +6,13 @@ use crate::bench::store::{Key, Kind, Run, Size, Tally, in_turns, insert_in_turns
 use twiceshy_report::Verdict;
 use twiceshy_workloads::key::scatter;
 
-/// What every experiment with a store has to admit.
+/// A note on memory and caches.
 pub(super) const MEMORY: &str = "\
-    All have the same memory: who has no filter of ours has its bytes as block cache. The files are \
-    in the operating system's cache, as far as there is room, so a visit to the disk is \
-    cheaper here than on a machine whose memory is full; visits are counted for that reason.";
+    All setups have the same memory: those without our filter get its bytes as block cache. The files \
+    are in the operating system's cache as far as they fit, so a disk visit is cheaper here than on a \
+    machine whose memory is full. Therefore visits are counted.";
 
-/// A store of 90 % of so many slots, with a cache for a share of its pairs.
+/// Returns the size of a store with 90 % of this many slots, and a cache for a share of its pairs.
 pub(super) fn size(context: &Context, slots: usize, cache_percent: u64) -> Size {
     let pairs = slots / 10 * 9;
     let cache_bytes = pairs as u64 * Size::PAIR_BYTES * cache_percent / 100;
@@ -23,7 +23,7 @@ pub(super) fn members(size: &Size) -> Vec<Key> {
     (0..size.pairs as u64).map(|number| key(number, true)).collect()
 }
 
-/// Keys that aren't there, one after the other.
+/// Iterates over absent keys.
 pub(super) fn strangers(seed: u64) -> impl Iterator<Item = Key> {
     (0..).map(move |number| key(scatter(seed).wrapping_add(number), false))
 }
@@ -33,13 +33,13 @@ pub(super) fn name(kind: Kind) -> &'static str {
         Kind::Nothing => "no filter",
         Kind::Engine => "engine's filter",
         Kind::Plain => "ours, not adapting",
-        Kind::Adaptive => "ours, adapting",
+        Kind::Adaptive => "ours, adaptive",
         Kind::Split => "ours, split",
-        Kind::Forgetful => "ours, mistakes not kept",
+        Kind::Forgetful => "ours, mistakes not stored",
     }
 }
 
-/// New stores with all their members, and nothing left to tidy up.
+/// Creates compacted stores with all their members.
 pub(super) fn filled<const N: usize>(kinds: [Kind; N], size: &Size) -> [Run; N] {
     let runs = kinds.map(|kind| Run::new(kind, size, None));
     insert_in_turns(&runs, &members(size), 1);
@@ -47,7 +47,7 @@ pub(super) fn filled<const N: usize>(kinds: [Kind; N], size: &Size) -> [Run; N] 
     runs
 }
 
-/// Leaves the engines nothing to do, and forgets what they were asked for so far.
+/// Compacts the stores, and resets what reached their backends.
 pub(super) fn tidy(runs: &[Run]) {
     for run in runs {
         run.setup.compact();
@@ -56,7 +56,7 @@ pub(super) fn tidy(runs: &[Run]) {
     measure::settle();
 }
 
-/// All setups are asked for the same keys, so many at most, in turns. The keys of one turn are in
+/// Sends the same keys, `most` in total, to all setups in turns. Only the keys of one turn are in
 /// memory at a time.
 pub(super) fn ask_in_turns<const N: usize>(
     runs: &mut [Run; N],
@@ -77,9 +77,9 @@ pub(super) fn ask_in_turns<const N: usize>(
     tallies
 }
 
-/// The adversary asks for so many strangers, and notes which went to the disk.
+/// Lets the adversary query `count` absent keys, and returns those that went to the disk.
 pub(super) fn learn(run: &mut Run, count: usize, seed: u64) -> Vec<Key> {
-    /// Keys at a time, so that they needn't all be in memory.
+    /// Keys per batch, to bound the memory.
     const CHUNK: usize = 1 << 20;
     let mut strangers = strangers(seed).take(count);
     let mut learnt = Vec::new();
@@ -92,15 +92,14 @@ pub(super) fn learn(run: &mut Run, count: usize, seed: u64) -> Vec<Key> {
     }
 }
 
-/// Judges claims by what was counted and by what was timed. A run of seconds is too short for the
-/// latter.
+/// Judges claims by counts and by timings. The smallest scale is too short for timings.
 pub(super) fn judge(context: &Context, counted: &[bool], timed: &[bool]) -> Verdict {
     let timed = if context.scale == Scale::Seconds { &[] } else { timed };
     let claims = [counted, timed].concat();
-    match claims.iter().filter(|&&seen| seen).count() {
+    match claims.iter().filter(|&&holds| holds).count() {
         _ if claims.is_empty() => Verdict::Open,
         0 => Verdict::Refuted,
-        seen if seen == claims.len() => Verdict::Confirmed,
+        all if all == claims.len() => Verdict::Confirmed,
         _ => Verdict::Partly,
     }
 }
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_of_seconds_judges_no_speeds() {
+    fn smallest_scale_does_not_judge_timings() {
         let short = Context::smallest();
         let long = Context { scale: Scale::Minutes, ..Context::smallest() };
         assert_eq!(judge(&short, &[], &[true]), Verdict::Open);

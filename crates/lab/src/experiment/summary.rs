@@ -1,4 +1,4 @@
-//! Many results in few words.
+//! Summary statistics.
 
 use twiceshy_report::{Point, Verdict};
 
@@ -6,32 +6,32 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The least and the greatest.
+/// Returns the minimum and the maximum.
 pub(super) fn spread(values: &[f64]) -> (f64, f64) {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     (least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
-/// The mean of what several runs gave, with a band from the least to the greatest.
+/// Returns the mean over several runs, with a band from the minimum to the maximum.
 pub(super) fn around(x: f64, values: &[f64]) -> Point {
     let (least, greatest) = spread(values);
     Point::new(x, mean(values)).spread(least, greatest)
 }
 
-/// The mean of ratios: half and double make one.
+/// Returns the geometric mean: half and double average to one.
 pub(super) fn geometric_mean(values: &[f64]) -> f64 {
     mean(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).exp()
 }
 
-/// Throughput from the nanoseconds that several rounds took for `count` operations. The best
-/// counts: whatever else a machine does only takes time.
+/// Returns the throughput of the best of several rounds with `count` operations each. The best
+/// counts, since other load on a machine only slows it down.
 pub(super) fn fastest(x: f64, count: usize, nanoseconds: &[f64]) -> Point {
     let (least, greatest) = spread(nanoseconds);
     let rate = |time: f64| count as f64 * 1e9 / time;
     Point::new(x, rate(least)).spread(rate(greatest), rate(least))
 }
 
-/// The same, where it is the median that counts: a lucky round is no better than the others.
+/// Like [`fastest`], but with the median round, for workloads in which a round can be fast by luck.
 pub(super) fn typical(x: f64, count: usize, nanoseconds: &[f64]) -> Point {
     let mut sorted = nanoseconds.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -39,7 +39,7 @@ pub(super) fn typical(x: f64, count: usize, nanoseconds: &[f64]) -> Point {
     Point { y: middle, ..fastest(x, count, nanoseconds) }
 }
 
-/// A claim of several parts: which of them hold.
+/// Judges a claim by which of its parts hold.
 pub(super) fn judge(holds: &[bool]) -> Verdict {
     match holds.iter().filter(|&&holds| holds).count() {
         0 => Verdict::Refuted,
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_round_counts_and_all_are_shown() {
+    fn points_have_best_median_or_mean_and_the_spread() {
         let point = fastest(0.5, 1000, &[2e6, 1e6, 4e6]);
         assert_eq!(point, Point::new(0.5, 1e6).spread(0.25e6, 1e6));
         let point = typical(0.5, 1000, &[2e6, 1e6, 4e6]);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_confirmed_if_all_of_it_holds() {
+    fn claim_is_confirmed_if_all_parts_hold() {
         assert_eq!(judge(&[true, true]), Verdict::Confirmed);
         assert_eq!(judge(&[true, false]), Verdict::Partly);
         assert_eq!(judge(&[false]), Verdict::Refuted);

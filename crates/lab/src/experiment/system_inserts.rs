@@ -8,11 +8,11 @@ use twiceshy_report::{Axis, Best, Column, Plot, Point, Series, Table};
 pub(super) const SYSTEM_INSERTS: Experiment = Experiment {
     name: "system-inserts",
     title: "Inserts into a store",
-    question: "What does a filter cost when a store on a disk is filled, and does it cost more the \
-               fuller it is?",
-    paper: "AdaptiveQF, §6.4 and figure 5: with the AdaptiveQF, inserts into the store are about as \
-            fast as with filters that don't adapt, from the first to 90 % load; those of the older \
-            adaptive filters fall off.",
+    question: "How much does a filter slow down inserts into a store on disk, and does that grow \
+               with its load?",
+    paper: "AdaptiveQF, §6.4 and figure 5: with the AdaptiveQF, inserts into the store are about \
+            as fast as with filters that don't adapt, up to 90 % load; with the older adaptive \
+            filters they become slower.",
     run,
 };
 
@@ -23,7 +23,7 @@ fn name(kind: Kind) -> &'static str {
     if kind == Kind::Adaptive { "ours, merged" } else { stores::name(kind) }
 }
 
-/// The turns of each kind.
+/// Turns by kind.
 type Round = Vec<Vec<Spent>>;
 
 fn rate(turns: &[Spent]) -> f64 {
@@ -36,13 +36,13 @@ fn cpu_microseconds(turns: &[Spent]) -> f64 {
     turns.iter().map(|turn| turn.cpu).sum::<f64>() / 1e3 / count as f64
 }
 
-/// How fast the last third was, compared with the first.
+/// Returns the speed of the last third relative to the first.
 fn kept(turns: &[Spent]) -> f64 {
     let third = turns.len() / 3;
     rate(&turns[turns.len() - third..]) / rate(&turns[..third])
 }
 
-/// The median over rounds: contestants of one round were measured side by side.
+/// Returns the median over rounds; setups of one round were measured side by side.
 fn over(rounds: &[Round], value: impl Fn(&Round) -> f64) -> f64 {
     median(rounds.iter().map(value).collect())
 }
@@ -80,16 +80,16 @@ fn run(context: &Context) -> Outcome {
         Axis::linear("inserts", "op/s").si().from_zero(),
     )
     .note(format!(
-        "{} pairs of 32 bytes in {turns} turns; medians of the rounds ({count}), the bands are the least \
-         and the greatest.",
+        "{} pairs of 32 bytes in {turns} turns; medians over {count} rounds, bands show minimum \
+         and maximum.",
         members.len()
     ));
     let mut table = Table::new("All inserts")
         .columns([
-            Column::text("before the engine"),
+            Column::text("filter"),
             Column::decimals("inserts", "thousands/s", 1),
-            Column::percent("of no filter's", 0),
-            Column::percent("last third of the first", 0),
+            Column::percent("relative to no filter", 0),
+            Column::percent("last third / first third", 0),
             Column::decimals("CPU of all threads", "µs/insert", 2),
         ])
         .note(stores::MEMORY);
@@ -109,9 +109,10 @@ fn run(context: &Context) -> Outcome {
     let falls = over(&rounds, |round| kept(&round[MERGED]) / kept(&round[0]));
     Outcome {
         seen: format!(
-            "Merged, our filter leaves {:.0} % of the inserts a second that the engine does without \
-             a filter, and {:.0} % of those with its own; split, {:.0} %. From the first third to the \
-             last, the merged store keeps {:.2} times what the store without a filter keeps.",
+            "With our filter, a merged store reaches {:.0} % of the engine's inserts per second \
+             without a filter, and {:.0} % of those with the engine's own filter; a split store \
+             reaches {:.0} %. From the first third to the last, the merged store keeps {:.2} times \
+             what the store without a filter keeps.",
             of_none * 100.0,
             of_engine * 100.0,
             split * 100.0,

@@ -1,34 +1,34 @@
-//! Figure 4: how speed grows with threads.
+//! Figure 4: scaling with threads.
 
 use super::summary::{fastest, judge};
 use super::{Context, Experiment, Outcome, progress};
 use crate::bench::measure::process_cpu_nanoseconds;
 use crate::contestant::{Kind, Shape};
 use std::time::Instant;
-use twiceshy::{AdaptiveQuotientFilter, Concurrent, Hash, KeyedHasher, Secret};
+use twiceshy::{Concurrent, Hash, QuotientFilter, Secret, hash::KeyedHasher};
 use twiceshy_report::{Axis, Cell, Column, Plot, Point, Series, Table, Verdict};
 use twiceshy_workloads::key::scatter;
 
 pub(super) const THREADS: Experiment = Experiment {
     name: "threads",
     title: "Many threads, one filter",
-    question: "How many inserts and lookups a second does one filter do for several threads?",
-    paper: "AdaptiveQF, figure 4: inserts scale almost linearly, from 1 thread to 12. (Lookups \
-            aren't shown there.)",
+    question: "How many inserts and lookups per second does one filter reach with several threads?",
+    paper: "AdaptiveQF, figure 4: inserts scale almost linearly from 1 thread to 12. (The paper \
+            doesn't show lookups.)",
     run,
 };
 
-/// What isn't a member.
+/// The first non-member.
 const STRANGERS: u64 = 1 << 40;
-/// The share of linear scaling that is called almost linear.
+/// Share of linear scaling that counts as almost linear.
 const ALMOST: f64 = 0.8;
 const SHARED: &str = "AQF, shared";
-/// What the machine allows: threads that have nothing in common but its memory.
+/// The limit of the machine: threads that share only its memory.
 const APART: &str = "AQF, one each";
 const LINEAR: &str = "linear";
 
-/// Those without locks, which one thread has to itself.
-const ALONE: [Kind; 4] = [Kind::AqfUntold, Kind::Qfilter, Kind::Cuckoo, Kind::Bloom];
+/// Filters without locks, for one thread.
+const ALONE: [Kind; 4] = [Kind::AqfNotAdapting, Kind::Qfilter, Kind::Cuckoo, Kind::Bloom];
 
 #[derive(Clone, Copy)]
 enum Op {
@@ -38,14 +38,14 @@ enum Op {
 
 const OPS: [Op; 2] = [Op::Insert, Op::Lookup];
 
-/// Nanoseconds on the clock: what several threads take together, no processor's time tells.
+/// Measures wall-clock nanoseconds, since CPU time doesn't show what threads reach together.
 fn on_the_clock(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_nanos() as f64
 }
 
-/// Gives each thread its part of the keys; nanoseconds on the clock.
+/// Gives each thread its part of the keys; returns wall-clock nanoseconds.
 fn in_threads(threads: usize, keys: &[u64], work: impl Fn(usize, &[u64]) + Sync) -> f64 {
     let work = &work;
     on_the_clock(|| {
@@ -57,10 +57,10 @@ fn in_threads(threads: usize, keys: &[u64], work: impl Fn(usize, &[u64]) + Sync)
     })
 }
 
-fn shared(shape: &Shape) -> Concurrent<AdaptiveQuotientFilter> {
-    // Some times as many as threads, so that they seldom meet.
+fn shared(shape: &Shape) -> Concurrent<QuotientFilter> {
+    // Several per thread, so that threads rarely meet.
     let shards = 16 * cores().next_power_of_two();
-    let builder = AdaptiveQuotientFilter::builder().slots(shape.slots);
+    let builder = QuotientFilter::builder().slots(shape.slots);
     let builder = builder.remainder_bits(shape.remainder_bits).shards(shards);
     builder.build_concurrent().expect("memory for a filter")
 }
@@ -69,24 +69,24 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Nanoseconds by round, of one entrant: inserts, lookups.
+/// Nanoseconds by round: of inserts and of lookups.
 type Times = [Vec<f64>; 2];
 
-/// What all rounds took.
+/// The measurements of all rounds.
 struct Measured {
     keys: usize,
     rounds: usize,
-    /// The shared filter's, by threads from 1 on.
+    /// Times of the shared filter, by number of threads from 1.
     together: Vec<Times>,
-    /// Those of a filter for each thread.
+    /// Times with one filter per thread.
     apart: Vec<Times>,
     alone: [Times; ALONE.len()],
-    /// Of inserts in all threads: the time, and for how much of it they were on a processor.
+    /// For inserts in all threads: the time, and the share of it that they were running.
     running: Vec<(f64, f64)>,
 }
 
 impl Measured {
-    /// All at one thread, where spreads would hide each other.
+    /// Returns points at one thread, without spreads, which would hide each other.
     fn alone(&self, op: Op) -> [Point; ALONE.len()] {
         let best = |times: &Times| fastest(1.0, self.keys, &times[op as usize]).y;
         self.alone.each_ref().map(|times| Point::new(1.0, best(times)))
@@ -102,7 +102,7 @@ impl Measured {
     fn plot(&self, op: Op) -> Plot {
         let title = match op {
             Op::Insert => "Throughput of inserts",
-            Op::Lookup => "Throughput of lookups of strangers",
+            Op::Lookup => "Throughput of lookups of non-members",
         };
         let curve = self.curve(op, &self.together);
         let linear = [1.0, curve.len() as f64].map(|threads| (threads, threads * curve[0].y));
@@ -112,8 +112,8 @@ impl Measured {
             Axis::linear("throughput", "op/s").si().from_zero(),
         )
         .note(format!(
-            "Best of {} rounds, by the clock on the wall; bands reach down to the worst. Filters \
-             that can't be shared are points at one thread.",
+            "Best of {} rounds by the wall clock; bands extend to the worst. Filters that can't be \
+             shared are points at one thread.",
             self.rounds
         ))
         .series(Series::new(SHARED).points(curve))
@@ -152,7 +152,7 @@ impl Measured {
     }
 }
 
-/// What a curve reaches of what it would be if it were a line.
+/// Returns the share of linear scaling that a curve reaches.
 fn of_linear(curve: &[Point], at: usize) -> f64 {
     curve[at].y / (curve[0].y * curve[at].x)
 }
@@ -162,12 +162,12 @@ fn measure(shape: &Shape, rounds: usize) -> Measured {
     let strangers: Vec<u64> = (STRANGERS..STRANGERS + shape.members()).map(scatter).collect();
     let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
     let hash = |key: &u64| -> Hash { hasher.hash(key) };
-    let insert_each = |filter: &Concurrent<AdaptiveQuotientFilter>, keys: &[u64]| {
+    let insert_each = |filter: &Concurrent<QuotientFilter>, keys: &[u64]| {
         for key in keys {
             filter.insert(hash(key)).expect("room");
         }
     };
-    let look_up = |filter: &Concurrent<AdaptiveQuotientFilter>, keys: &[u64]| {
+    let look_up = |filter: &Concurrent<QuotientFilter>, keys: &[u64]| {
         let maybe = keys.iter().filter(|key| filter.contains(hash(key))).count();
         assert!(maybe < strangers.len() / 4);
     };
@@ -225,18 +225,17 @@ fn run(context: &Context) -> Outcome {
     let running = best.map_or(0.0, |&(_, running)| running);
     let locks = inserts[0].y / measured.alone(Op::Insert)[0].y;
     let seen = format!(
-        "With {} threads, inserts reach {:.0} % of what linear scaling would be (the threads were \
-         on a processor for {:.0} % of the time), and lookups {:.0} %. If each thread inserts into \
-         a filter of its own, so that they share nothing but the machine, it is {:.0} %. In one \
-         thread, the shared filter does {locks:.2} times as many inserts as the same filter \
-         without locks.",
+        "With {} threads, inserts reach {:.0} % of linear scaling (the threads were running for \
+         {:.0} % of the time), and lookups {:.0} %. If each thread inserts into its own filter, so \
+         that they only share the machine, it is {:.0} %. In one thread, the shared filter does \
+         {locks:.2} times as many inserts as the same filter without locks.",
         inserts.len(),
         share * 100.0,
         running * 100.0,
         of_linear(&lookups, last) * 100.0,
         apart * 100.0,
     );
-    // Of processors that others use, or that slow each other down, there is nothing to be learnt.
+    // If other programs use the processors, or they slow each other down, nothing can be concluded.
     let is_open = last == 0 || (share < ALMOST && running.min(apart) < ALMOST);
     let [insert_plot, lookup_plot] = OPS.map(|op| measured.plot(op));
     Outcome {

@@ -1,4 +1,4 @@
-//! Table 3: queries as networks and programs ask them.
+//! Table 3: queries of networks and programs.
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress, why};
@@ -12,10 +12,9 @@ use twiceshy_workloads::stream::{Flows, FlowsConfig};
 pub(super) const TRACES: Experiment = Experiment {
     name: "traces",
     title: "Traces",
-    question: "What are repairs worth when queries repeat themselves as those of networks and \
-               programs do?",
-    paper: "AdaptiveQF, §6.5 and table 3: on CAIDA's packets, queries are 1.3 times as fast as with \
-            the quotient filter that doesn't adapt, because the most popular mistakes are \
+    question: "How much do repairs help with the repetitive queries of networks and programs?",
+    paper: "AdaptiveQF, §6.5 and table 3: on CAIDA's packets, queries are 1.3 times as fast as \
+            with the quotient filter that doesn't adapt, because the most popular mistakes are \
             repaired; on Shalla's URLs, which are hardly skewed, 0.94 times.",
     run,
 };
@@ -25,17 +24,17 @@ const PLAIN: usize = 1;
 const ADAPTIVE: usize = 2;
 const TURNS: usize = 16;
 
-/// The trace of a disk's blocks, in a directory of the user's.
+/// The file of the block trace in the data directory.
 const BLOCKS: &str = "block-io-trace.csv.gz";
 
-/// Queries, none of which is a member.
+/// Queries for non-members.
 struct Queries {
     name: &'static str,
     numbers: Box<dyn Iterator<Item = u64>>,
 }
 
-/// Those that can be made anywhere.
-fn made(seed: u64) -> [Queries; 3] {
+/// Returns the generated queries.
+fn generated(seed: u64) -> [Queries; 3] {
     let flows = Flows::new(FlowsConfig::default(), seed).expect("a shape");
     let active = ActiveSet::new(ActiveSetConfig::default(), seed).expect("a shape");
     let power = PowerLaw::new(PowerLawConfig::default(), seed).expect("a shape");
@@ -46,17 +45,17 @@ fn made(seed: u64) -> [Queries; 3] {
     ]
 }
 
-/// The first blocks that real programs accessed; read at once, so that a damaged file is noticed
-/// before it is used.
+/// Loads the first accesses of real programs. Reads them at once, so that a damaged file is
+/// detected before it is used.
 fn blocks(data: &Path, most: usize) -> Result<Queries, LoadError> {
     let trace = Trace::open(data.join(BLOCKS))?;
-    // Apart from the flows' small numbers, so that nothing is repaired already.
+    // Distinct from the flows' small numbers, so that nothing is repaired already.
     let blocks = trace.take(most).map(|access| Ok(access?.block | 1 << 61));
     let blocks = blocks.collect::<Result<Vec<_>, LoadError>>()?;
     Ok(Queries { name: "block trace (real)", numbers: Box::new(blocks.into_iter()) })
 }
 
-/// What each setup did with one trace.
+/// The measurements with one trace.
 struct Seen {
     trace: &'static str,
     queries: usize,
@@ -72,7 +71,7 @@ impl Seen {
         self.tallies[kind].gets
     }
 
-    /// Visits for keys that had gone to the disk before, if that is known.
+    /// Returns the repeated disk visits, if known.
     fn repeated(&self, kind: usize) -> Option<u64> {
         self.tallies[kind].distinct.map(|distinct| self.visits(kind) - distinct)
     }
@@ -82,12 +81,12 @@ fn speeds(seen: &[Seen]) -> Table {
     let mut table = Table::new("Queries")
         .columns([
             Column::text("trace"),
-            Column::text("before the engine"),
+            Column::text("filter"),
             Column::decimals("queries", "thousands/s", 1),
-            Column::decimals("engine asked", "", 0),
+            Column::decimals("lookups in the engine", "", 0),
             Column::decimals("repeated mistakes", "", 0),
         ])
-        .note("How often the engine's own filter then spares the disk, it doesn't tell.")
+        .note("The engine doesn't report how often its own filter avoids a disk read.")
         .note(stores::MEMORY);
     for seen in seen {
         for (kind, setup) in KINDS.iter().enumerate() {
@@ -104,11 +103,11 @@ fn speeds(seen: &[Seen]) -> Table {
 }
 
 fn ratios(seen: &[Seen]) -> Table {
-    let mut table = Table::new("Adapting, compared with not adapting").columns([
+    let mut table = Table::new("Adaptive, compared with not adapting").columns([
         Column::text("trace"),
         Column::decimals("queries", "", 0),
         Column::decimals("throughput", "times", 2),
-        Column::decimals("fewer visits", "times", 1),
+        Column::decimals("fewer disk visits", "times", 1),
     ]);
     for seen in seen {
         table = table.row([
@@ -124,19 +123,19 @@ fn ratios(seen: &[Seen]) -> Table {
 fn plot(seen: &[Seen]) -> Plot {
     let traces = seen.iter().map(|seen| seen.trace);
     let axis = Axis::log10("queries", "op/s").si();
-    let mut plot = Plot::bars("Queries a second", "trace", traces, axis);
+    let mut plot = Plot::bars("Queries per second", "trace", traces, axis);
     for (kind, setup) in KINDS.iter().enumerate() {
         let rates = seen.iter().map(|seen| seen.rate(kind));
         plot = plot.series(Series::new(name(*setup)).bars(rates));
     }
-    plot.note("Medians of turns, in which all setups alternate.")
+    plot.note("Medians over turns; all setups alternate.")
 }
 
 fn run(context: &Context) -> Outcome {
     let size = stores::size(context, 1 << context.pick(14, 20, 26), 3);
     let most = context.pick(50_000, 1 << 21, 100_000_000);
-    let mut traces: Vec<Queries> = made(context.seed).into();
-    let mut notes = vec!["The network's flows stand for the paper's captured packets.".to_owned()];
+    let mut traces: Vec<Queries> = generated(context.seed).into();
+    let mut notes = vec!["The network flows replace the paper's captured packets.".to_owned()];
     let mut skipped = String::new();
     match context.data.as_deref().map(|data| blocks(data, most)) {
         Some(Ok(trace)) => traces.push(trace),
@@ -144,8 +143,9 @@ fn run(context: &Context) -> Outcome {
             skipped = format!(" Skipped: the real trace, {BLOCKS}: {}.", why(&error));
         }
         None => {
-            notes
-                .push(format!("No real trace: `--data` names no directory with a {BLOCKS} in it."));
+            notes.push(format!(
+                "No real trace: give a directory that contains {BLOCKS} with `--data`."
+            ));
         }
     }
     let bar = progress("traces", traces.len() + 1);
@@ -176,8 +176,8 @@ fn run(context: &Context) -> Outcome {
     Outcome {
         seen: format!(
             "With repairs, queries are {slowest:.2} to {fastest:.2} times as fast as without, and \
-             {fewest:.1} to {most_saved:.1} times fewer go to the disk; {repeated} of them had gone \
-             there before.{skipped}"
+             {fewest:.1} to {most_saved:.1} times fewer go to the disk; {repeated} of them are \
+             repeated mistakes.{skipped}"
         ),
         verdict: stores::judge(context, &[], &[slowest >= 0.94, fastest >= 1.3]),
         blocks: vec![
@@ -194,13 +194,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_that_is_cut_off_is_an_error() {
+    fn truncated_trace_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let write = |bytes: &[u8]| std::fs::write(directory.path().join(BLOCKS), bytes).unwrap();
         let trace = "time,op,size,lbn\n".to_owned() + &"1,28,512,7\n".repeat(100);
         write(trace.as_bytes());
         assert_eq!(blocks(directory.path(), 200).unwrap().numbers.count(), 100);
-        // A gzip file that promises more than there is.
+        // A truncated gzip file.
         let header = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF];
         let stored = [1, 0xFF, 0xFF, 0, 0];
         write(&[&header[..], &stored, trace.as_bytes()].concat());

@@ -4,30 +4,29 @@ use crate::contestant::{Contestant, Kind, Shape};
 use twiceshy_workloads::adversary::{Judge, Reply, Victim};
 use twiceshy_workloads::key::scatter;
 
-/// What takes any visit to the disk was a mistake.
+/// Takes every disk visit for a mistake.
 pub(super) const JUDGE: Judge = Judge::new(0);
 
-/// A filter of members, and a disk behind it that is asked when the filter says maybe, and that
-/// tells the filter of its mistakes.
+/// A filter in front of a simulated disk, which is read if the filter answers "maybe", and which
+/// repairs the filter's mistakes.
 ///
-/// Attackers ask for any of 2^64 keys, so none of them ever asks for a member: what visits the
-/// disk was a mistake.
+/// Attackers query any of 2^64 keys, so they never hit a member: every disk visit is a mistake.
 pub(super) struct Guarded {
     pub(super) filter: Box<dyn Contestant>,
 }
 
-/// As many members as make the papers' load.
+/// Returns the members for the papers' load.
 pub(super) fn members(shape: &Shape) -> Vec<u64> {
     (0..shape.members()).map(scatter).collect()
 }
 
 impl Guarded {
-    /// Filled to the papers' load.
+    /// Creates a filter with the papers' load.
     pub(super) fn new(kind: Kind, shape: &Shape) -> Self {
         Self::of(kind.build(shape), shape)
     }
 
-    /// The same with a filter that is empty as yet.
+    /// Fills an empty filter to the papers' load.
     pub(super) fn of(mut filter: Box<dyn Contestant>, shape: &Shape) -> Self {
         filter.insert(&members(shape));
         Self { filter }
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_learns_stops_visiting_the_disk() {
+    fn only_the_adaptive_filter_repeats_no_disk_visit() {
         let shape = Shape { slots: 1 << 12, remainder_bits: 5, seed: 1 };
         for kind in Kind::ALL {
             let mut victim = Guarded::new(kind, &shape);

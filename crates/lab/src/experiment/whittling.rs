@@ -1,4 +1,4 @@
-//! The telescoping filter's adversary, who keeps what was a mistake.
+//! The telescoping filter's adversary, who keeps only mistakes.
 
 use super::summary::{around, mean};
 use super::victim::{Guarded, JUDGE};
@@ -11,40 +11,40 @@ use twiceshy_workloads::stream::uniform;
 pub(super) const WHITTLING: Experiment = Experiment {
     name: "whittling",
     title: "An adversary in rounds",
-    question: "Who asks for all queries of a set ten times a round, and keeps those that were \
-               mistakes: is anything left in the end?",
+    question: "An adversary asks all queries of a set ten times per round, and keeps the mistakes. \
+               Is anything left in the end?",
     paper: "Telescoping filter, §6.1 and figure 4; thesis, figures 6.4 to 6.6: adaptive filters \
-            that fix only so much win while there are up to 10 or 20 queries a member; beyond \
-            that, all that is left are mistakes.",
+            that can only repair a limited number of mistakes win with up to 10 or 20 queries per \
+            member; beyond that, only mistakes are left.",
     run,
 };
 
 pub(super) const SUBROUNDS: u32 = 10;
 const ROUNDS: usize = 8;
-/// Queries a member at the beginning.
+/// Queries per member at the beginning.
 const RATIOS: [u64; 5] = [1, 5, 10, 20, 50];
-/// The one whose rounds are shown.
+/// Index of the ratio whose rounds are shown.
 const SHOWN: usize = 2;
 
-/// The adversary, with so many queries a member.
+/// Creates the adversary with `ratio` queries per member.
 pub(super) fn against(shape: &Shape, ratio: u64) -> Whittling {
     let queries = uniform(u64::MAX, shape.seed).expect("a universe");
     let queries = queries.take((ratio * shape.members()) as usize).collect();
     Whittling::new(queries, SUBROUNDS, JUDGE)
 }
 
-/// A filter, and its adversary.
+/// Creates a filter and its adversary.
 pub(super) fn begin(kind: Kind, shape: &Shape, ratio: u64) -> (Guarded, Whittling) {
     (Guarded::new(kind, shape), against(shape, ratio))
 }
 
-/// All rounds of one game; without queries nothing is asked.
+/// Plays all rounds of one game; rounds without queries are empty.
 fn play(kind: Kind, shape: &Shape, ratio: u64) -> [Round; ROUNDS] {
     let (mut victim, mut whittling) = begin(kind, shape, ratio);
     std::array::from_fn(|_| whittling.round(&mut victim))
 }
 
-/// By kind, ratio and seed.
+/// Games by kind, ratio and seed.
 type Games = Vec<Vec<Vec<[Round; ROUNDS]>>>;
 
 fn run(context: &Context) -> Outcome {
@@ -67,24 +67,24 @@ fn run(context: &Context) -> Outcome {
     };
     let members = shape.members() as f64;
     let mut left = Plot::lines(
-        format!("What is left of {} queries a member", RATIOS[SHOWN]),
+        format!("Queries left of {} per member", RATIOS[SHOWN]),
         Axis::linear("round", ""),
-        Axis::log10("queries a member, at its beginning", ""),
+        Axis::log10("queries per member at its beginning", ""),
     )
-    .note(format!("Means of {seeds} seeds; bands are the least and the greatest."));
+    .note(format!("Means over {seeds} seeds; bands show minimum and maximum."));
     let mut rates = Plot::lines(
-        format!("Mistakes of all that is asked, {} queries a member", RATIOS[SHOWN]),
+        format!("Share of mistakes, {} queries per member", RATIOS[SHOWN]),
         Axis::linear("round", ""),
         Axis::log10("mistakes per query", ""),
     )
-    .note("In a round without queries there are no mistakes.");
+    .note("A round without queries has no mistakes.");
     let mut last = Plot::lines(
-        format!("Mistakes of all that is asked in round {ROUNDS}"),
-        Axis::log10("queries a member in round 1", ""),
+        format!("Share of mistakes in round {ROUNDS}"),
+        Axis::log10("queries per member in round 1", ""),
         Axis::linear("mistakes per query", "").from_zero(),
     )
     .note(format!(
-        "All that is left is asked {SUBROUNDS} times. A filter wins where it is at zero: nothing is."
+        "All remaining queries are asked {SUBROUNDS} times. A filter that is at zero wins: no queries are left."
     ));
     for (kind, games) in Kind::ALL.iter().zip(&games) {
         let round = |value: fn(&Round) -> f64, per: f64| {
@@ -105,22 +105,21 @@ fn run(context: &Context) -> Outcome {
         let at = Kind::ALL.iter().position(|&other| other == kind).expect("all play");
         mean(&games[at][ratio].iter().map(|g| g[ROUNDS - 1].survivors as f64).collect::<Vec<_>>())
     };
-    let mut table = Table::new(format!("Queries left after {ROUNDS} rounds, mean of seeds"))
+    let mut table = Table::new(format!("Queries left after {ROUNDS} rounds, mean over seeds"))
         .columns([Column::text("filter")])
-        .columns(RATIOS.map(|ratio| Column::decimals(format!("{ratio} a member"), "", 1)));
+        .columns(RATIOS.map(|ratio| Column::decimals(format!("{ratio} per member"), "", 1)));
     for kind in Kind::ALL {
         let cells = (0..RATIOS.len()).map(|ratio| survivors(kind, ratio).into());
         table = table.row([kind.name().into()].into_iter().chain(cells));
     }
     let won = (0..RATIOS.len()).filter(|&ratio| survivors(Kind::Aqf, ratio) == 0.0);
     let most = won.map(|ratio| RATIOS[ratio]).max().unwrap_or(0);
-    let (told, untold) = (survivors(Kind::Aqf, SHOWN), survivors(Kind::AqfUntold, SHOWN));
+    let (told, untold) = (survivors(Kind::Aqf, SHOWN), survivors(Kind::AqfNotAdapting, SHOWN));
     Outcome {
         seen: format!(
-            "The adaptive quotient filter wins with up to {most} queries a member, of the {} that \
-             were tried at most: nothing is left after {ROUNDS} rounds. With {} a member, \
-             {told:.0} queries are left in the end, and {untold:.0} if the same filter isn't told \
-             of its mistakes.",
+            "The adaptive quotient filter wins with up to {most} queries per member, of at most {} \
+             that were tried: nothing is left after {ROUNDS} rounds. With {} per member, {told:.0} \
+             queries are left in the end, and {untold:.0} if the same filter isn't repaired.",
             RATIOS[RATIOS.len() - 1],
             RATIOS[SHOWN],
         ),

@@ -1,4 +1,4 @@
-//! The telescoping filter's adversary, against filters that can't have more space.
+//! The telescoping filter's adversary against filters of fixed size.
 
 use super::summary::{around, judge, mean};
 use super::whittling::{SUBROUNDS, begin};
@@ -9,19 +9,19 @@ use twiceshy_workloads::adversary::Round;
 
 pub(super) const WHITTLING_FIXED_SPACE: Experiment = Experiment {
     name: "whittling-fixed-space",
-    title: "An adversary in rounds, in a fixed space",
-    question: "Given so many slots, and bits for remainders of 8 bits and what goes with them, \
-               which filter leaves least to an adversary who keeps what was a mistake?",
-    paper: "Telescoping filter, §6.1 and figure 4, right: the telescoping filter does very well up \
-            to about 20 queries a member, then the adversary wins. Of the adaptive cuckoo filters, \
-            the cyclic one with 3 selector bits does surprisingly well, though none of them is \
-            adaptive in theory. (The published program, asked like this, leaves 0, 0, 174 and 3,831 \
-            of the queries.)",
+    title: "An adversary in rounds, with fixed space",
+    question: "With the same number of slots and 8-bit remainders plus metadata, which filter \
+               leaves least to an adversary who keeps only mistakes?",
+    paper: "Telescoping filter, §6.1 and figure 4, right: the telescoping filter does very well \
+            with up to about 20 queries per member, then the adversary wins. Of the adaptive \
+            cuckoo filters, the cyclic one with 3 selector bits does surprisingly well, though \
+            none of them is adaptive in theory. (The published program leaves 0, 0, 174 and 3,831 \
+            queries in the same experiment.)",
     run,
 };
 
-/// Who plays, in the order of the tables: those that adapt, and two that don't. To add one is to
-/// list it.
+/// The filters, in the order of the tables: those that adapt, and two that don't. To add one, list
+/// it here.
 const KINDS: [Kind; 11] = [
     Kind::Telescoping,
     Kind::Uncompressed,
@@ -35,21 +35,21 @@ const KINDS: [Kind; 11] = [
     Kind::PlainCuckoo,
     Kind::Vacuum,
 ];
-/// Those of them that the paper's claim is of: the best, and the others.
+/// The filters of the paper's claim: the best one, and the others.
 const BEST: Kind = Kind::Cyclic3;
 const OTHERS: [Kind; 4] = [Kind::Cyclic1, Kind::Cyclic2, Kind::Swapping, Kind::Cuckooing];
 
 const REMAINDER_BITS: u32 = 8;
-/// Queries a member at the beginning.
+/// Queries per member at the beginning.
 const RATIOS: [u64; 4] = [10, 20, 30, 50];
-/// When the adversary gives up, if nothing is left before.
+/// Maximum number of rounds.
 const ROUNDS: usize = 100;
 
 /// One game, played to its end.
 struct Game {
     rounds: usize,
     last: Round,
-    /// The filter's memory.
+    /// The filter's memory in bits.
     bits: u64,
 }
 
@@ -65,13 +65,13 @@ fn play(kind: Kind, shape: &Shape, ratio: u64) -> Game {
     }
 }
 
-/// What is looked at in a game.
+/// A value of a game.
 type Value = fn(&Game) -> f64;
 const SURVIVORS: Value = |game| game.last.survivors as f64;
 const RATE: Value = |game| game.last.tally.rate();
 const PLAYED: Value = |game| game.rounds as f64;
 
-/// By kind, ratio and seed.
+/// Games by kind, ratio and seed.
 struct Games(Vec<Vec<Vec<Game>>>);
 
 impl Games {
@@ -84,9 +84,9 @@ impl Games {
         mean(&self.values(kind, ratio, value))
     }
 
-    /// A line for each filter.
+    /// Plots one line per filter.
     fn plot(&self, title: &str, y: Axis, value: Value) -> Plot {
-        let mut plot = Plot::lines(title, Axis::linear("queries a member in round 1", ""), y);
+        let mut plot = Plot::lines(title, Axis::linear("queries per member in round 1", ""), y);
         for kind in KINDS {
             let points = RATIOS
                 .iter()
@@ -97,11 +97,11 @@ impl Games {
         plot
     }
 
-    /// A row for each filter.
+    /// Creates a table with one row per filter.
     fn table(&self, title: &str, column: impl Fn(String) -> Column, value: Value) -> Table {
         let mut table = Table::new(title)
             .columns([Column::text("filter")])
-            .columns(RATIOS.map(|ratio| column(format!("{ratio} a member"))));
+            .columns(RATIOS.map(|ratio| column(format!("{ratio} per member"))));
         for kind in KINDS {
             let cells = (0..RATIOS.len()).map(|ratio| self.mean(kind, ratio, value).into());
             table = table.row([kind.name().into()].into_iter().chain(cells));
@@ -109,7 +109,7 @@ impl Games {
         table
     }
 
-    /// The bits of each filter.
+    /// Creates a table of the filters' sizes.
     fn space(&self, shape: &Shape) -> Table {
         let mut table = Table::new("Space").columns([
             Column::text("filter"),
@@ -125,8 +125,8 @@ impl Games {
             ]);
         }
         table.note(
-            "Cuckoo filters have 3 bits a slot beside the remainder's, as the telescoping filter. \
-             The keys that those who adapt keep elsewhere aren't counted.",
+            "Cuckoo filters have 3 bits per slot in addition to the remainder, like the \
+             telescoping filter. The keys that the adaptive ones keep elsewhere aren't counted.",
         )
     }
 }
@@ -149,37 +149,38 @@ fn run(context: &Context) -> Outcome {
     bar.finish_and_clear();
 
     let survivors = games
-        .plot("What is left in the end", Axis::linear("queries", "").si().from_zero(), SURVIVORS)
-        .note(format!("Means of {seeds} seeds; bands are the least and the greatest."));
+        .plot("Queries left in the end", Axis::linear("queries", "").si().from_zero(), SURVIVORS)
+        .note(format!("Means over {seeds} seeds; bands show minimum and maximum."));
     let rates = games
         .plot(
-            "Mistakes of all that is asked in the last round",
+            "Share of mistakes in the last round",
             Axis::linear("mistakes per query", "").from_zero(),
             RATE,
         )
         .note(format!(
-            "All that is left before it is asked {SUBROUNDS} times. Games end in different rounds."
+            "All remaining queries are asked {SUBROUNDS} times. Games end in different rounds."
         ));
     let left = games.table(
-        "Queries left in the end, mean of seeds",
+        "Queries left in the end, mean over seeds",
         |name| Column::decimals(name, "", 1),
         SURVIVORS,
     );
     let left = left.note(format!(
-        "{} members in {slots} slots. The adversary plays {ROUNDS} rounds, unless nothing is left.",
+        "{} members in {slots} slots. The adversary plays {ROUNDS} rounds unless nothing is left.",
         shape.members(),
     ));
     let rate = games.table(
-        "Mistakes of all that is asked in the last round, mean of seeds",
+        "Share of mistakes in the last round, mean over seeds",
         |name| Column::percent(name, 3),
         RATE,
     );
-    let rounds = games.table("Rounds, mean of seeds", |name| Column::decimals(name, "", 1), PLAYED);
+    let rounds =
+        games.table("Rounds, mean over seeds", |name| Column::decimals(name, "", 1), PLAYED);
 
     let left_of = |kind| -> Vec<String> {
         (0..RATIOS.len()).map(|at| format!("{:.1}", games.mean(kind, at, SURVIVORS))).collect()
     };
-    // The paper's 20 is the second ratio.
+    // The second ratio is the paper's 20.
     let nothing_left = |ratio| games.mean(Kind::Telescoping, ratio, SURVIVORS) == 0.0;
     let is_best = |ratio: usize| {
         let best = games.mean(BEST, ratio, SURVIVORS);
@@ -189,9 +190,9 @@ fn run(context: &Context) -> Outcome {
     let holds = [nothing_left(0), nothing_left(1), !nothing_left(RATIOS.len() - 1), all_best];
     Outcome {
         seen: format!(
-            "Of {RATIOS:?} queries a member, the telescoping filter leaves {}, the extension filter \
-             {}, the cyclic cuckoo filter with 3 selector bits {}, the swapping one {}, and the \
-             adaptive quotient filter, which has more bits a slot but none to spare, {}.",
+            "With {RATIOS:?} queries per member, the telescoping filter leaves {}, the extension \
+             filter {}, the cyclic cuckoo filter with 3 selector bits {}, the swapping one {}, and \
+             the adaptive quotient filter, which has more bits per slot but none to spare, {}.",
             left_of(Kind::Telescoping).join(", "),
             left_of(Kind::Extension).join(", "),
             left_of(BEST).join(", "),

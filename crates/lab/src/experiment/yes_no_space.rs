@@ -1,31 +1,31 @@
-//! Figure 9: space by the ratio of no list to yes list.
+//! Figure 9: space, by the ratio of the no list to the yes list.
 
 use super::summary::{judge, spread};
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::lists::ListKind;
-use twiceshy::{Hash, KeyedHasher, Secret, YesNoPlan};
+use twiceshy::{Hash, Secret, YesNoList, hash::KeyedHasher};
 use twiceshy_report::{Axis, Column, Plot, Point, Series, Table};
 
 pub(super) const YES_NO_SPACE: Experiment = Experiment {
     name: "yes-no-space",
     title: "Yes lists and no lists",
-    question: "How small is a filter that is right about every key of a yes list and of a no list, \
-               and answers yes to one of 256 others?",
-    paper: "AdaptiveQF, §6.8 and figure 9: its space is always smaller than that of CRLite's \
-            cascade of Bloom filters, or similar, though it can be changed. Theorem 7: no filter \
-            takes less than log(max(1/ε, |N|/|Y|)) + log(e) min(ε|N|/|Y|, 1) bits a yes-key.",
+    question: "How small is a filter that answers every key of a yes list and a no list correctly, \
+               and answers yes to 1/256 of all other keys?",
+    paper: "AdaptiveQF, §6.8 and figure 9: it is always smaller than CRLite's cascade of Bloom \
+            filters, or similar, although it can be changed. Theorem 7: every filter needs at \
+            least log(max(1/ε, |N|/|Y|)) + log(e) min(ε|N|/|Y|, 1) bits per yes-key.",
     run,
 };
 
 const RATE: f64 = 1.0 / 256.0;
 
-/// No-keys for each yes-key, as powers of two.
+/// No-keys per yes-key, as powers of two.
 const RATIOS: std::ops::RangeInclusive<i32> = -6..=6;
 
-/// What still counts as similar.
+/// Factor up to which a size counts as similar.
 const SIMILAR: f64 = 1.05;
 
-/// What no filter can do without, in bits a yes-key.
+/// Returns the lower bound in bits per yes-key.
 fn bound(ratio: f64) -> f64 {
     RATE.recip().max(ratio).log2() + (RATE * ratio).min(1.0) / std::f64::consts::LN_2
 }
@@ -38,15 +38,15 @@ fn run(context: &Context) -> Outcome {
     let all: Vec<Hash> = (0..keys as u64).map(|number| hasher.hash(&number)).collect();
     let others: Vec<Hash> = (0..keys as u64).map(|n| hasher.hash(&(n | 1 << 40))).collect();
 
-    let mut table = Table::new("Bits a yes-key")
-        .columns([Column::text("no-keys a yes-key"), Column::decimals("lower bound", "bits", 2)]);
+    let mut table = Table::new("Bits per yes-key")
+        .columns([Column::text("no-keys per yes-key"), Column::decimals("lower bound", "bits", 2)]);
     table = table.columns(ListKind::ALL.map(|kind| Column::decimals(kind.name(), "bits", 2)));
     table = table.columns([Column::decimals("with tags (planned)", "bits", 1)]);
     let mut wrong = Table::new("Answers").columns([
         Column::text("filter"),
-        Column::text("keys can be added"),
-        Column::decimals("listed keys that are wrong", "", 0),
-        Column::percent("others that are answered yes, at most", 3),
+        Column::text("mutable"),
+        Column::decimals("wrong answers for listed keys", "", 0),
+        Column::percent("false-positive rate, maximum", 3),
     ]);
     let mut tally = [(0usize, 0f64); ListKind::ALL.len()];
     let mut bits = vec![Vec::new(); ListKind::ALL.len()];
@@ -70,8 +70,10 @@ fn run(context: &Context) -> Outcome {
             *errors += yes.len() - filter.count(yes) + filter.count(no);
             *rate = rate.max(filter.count(&others) as f64 / others.len() as f64);
         }
-        let plan = YesNoPlan::new(yes.len(), no.len(), RATE).expect("a plan for two lists");
-        row.push((plan.tagged_bytes as f64 * 8.0 / yes.len() as f64).into());
+        let builder = YesNoList::builder().false_positive_rate(RATE);
+        let builder = builder.capacity(yes.len()).no_capacity(no.len());
+        let plan = builder.plan().expect("a plan for two lists");
+        row.push((plan.details.tagged_bytes as f64 * 8.0 / yes.len() as f64).into());
         table = table.row(row);
         bar.inc(1);
     }
@@ -82,8 +84,8 @@ fn run(context: &Context) -> Outcome {
             wrong.row([kind.name().into(), changes.into(), (errors as u64).into(), rate.into()]);
     }
     let mut plot = Plot::lines(
-        "Space by the ratio of no list to yes list",
-        Axis::log2("no-keys a yes-key", ""),
+        "Space by the ratio of the no list to the yes list",
+        Axis::log2("no-keys per yes-key", ""),
         Axis::linear("space", "bits/yes-key"),
     );
     let points = |at: usize| bits[at].iter().copied();
@@ -94,7 +96,9 @@ fn run(context: &Context) -> Outcome {
     let least = bits[0].iter().map(|&(ratio, _)| Point::new(ratio, bound(ratio)));
     plot = plot.series(Series::new("lower bound").points(least));
 
-    let of = |kind: ListKind| &bits[ListKind::ALL.iter().position(|&k| k == kind).expect("it ran")];
+    let of = |kind: ListKind| {
+        &bits[ListKind::ALL.iter().position(|&k| k == kind).expect("every filter was measured")]
+    };
     let (fixed, changing) = (of(ListKind::Fixed), of(ListKind::Changing));
     let (cascade, card) = (of(ListKind::Cascade), of(ListKind::Clubcard));
     let compared = |one: &[(f64, f64)], other: &[(f64, f64)]| -> (f64, f64) {
@@ -109,11 +113,11 @@ fn run(context: &Context) -> Outcome {
     let exact = tally.iter().all(|&(errors, _)| errors == 0);
     Outcome {
         seen: format!(
-            "Our filter to ship takes {least:.2} to {most:.2} of what the cascade does, {near:.1} to \
-             {far:.1} bits more than the least that is possible, and {least_card:.2} to \
-             {most_card:.2} of what Clubcard does, which can't be updated by fingerprints; ours that \
-             changes takes {least_changing:.2} to {most_changing:.2} of the cascade, and its lists \
-             beside it. {} listed keys were answered wrong.",
+            "Our immutable filter takes {least:.2} to {most:.2} times the space of the cascade, \
+             {near:.1} to {far:.1} bits more than the lower bound, and {least_card:.2} to \
+             {most_card:.2} times the space of Clubcard, which can't be updated by fingerprints. \
+             Our mutable one takes {least_changing:.2} to {most_changing:.2} times the space of \
+             the cascade, plus its lists. {} listed keys were answered wrongly.",
             tally.iter().map(|&(errors, _)| errors).sum::<usize>()
         ),
         verdict: judge(&[most <= 1.0, most_changing <= SIMILAR, exact]),

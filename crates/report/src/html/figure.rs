@@ -1,4 +1,4 @@
-//! Plots with their legend, remarks and data.
+//! Renders plots with their legend, notes and data.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub(super) fn figure(out: &mut Markup, plot: &Plot, looks: &Looks<'_>) {
     legend(out, plot, looks);
     let drawn = svg::draw(out, plot, looks, WIDE) && svg::draw(out, plot, looks, NARROW);
     if !drawn {
-        put!(out, "<p class=\"nothing\">There is nothing to show.</p>\n");
+        put!(out, "<p class=\"nothing\">No data.</p>\n");
     }
     prose(out, "note", &plot.note);
     prose(out, "note", &missing(plot));
@@ -26,7 +26,7 @@ pub(super) fn figure(out: &mut Markup, plot: &Plot, looks: &Looks<'_>) {
     put!(out, "</figure>\n");
 }
 
-/// Names of the series, where the drawing hasn't got them.
+/// Writes the names of the series, unless they are in the drawing.
 fn legend(out: &mut Markup, plot: &Plot, looks: &Looks<'_>) {
     let named = plot.series.iter().any(|series| !series.name.is_empty());
     if svg::names_are_beside(plot, NARROW) || !named {
@@ -42,7 +42,7 @@ fn legend(out: &mut Markup, plot: &Plot, looks: &Looks<'_>) {
     put!(out, "</ul>\n");
 }
 
-/// Says what isn't drawn.
+/// Returns a note about points that aren't drawn, or an empty string.
 fn missing(plot: &Plot) -> String {
     let missing = plot.series.iter().filter_map(|series| {
         let count = series.points.iter().filter(|point| !svg::is_drawn(plot, point)).count();
@@ -53,12 +53,12 @@ fn missing(plot: &Plot) -> String {
         return String::new();
     }
     format!(
-        "Not drawn, because they aren't numbers or have no place on the axes: {}.",
+        "Not drawn because they aren't finite or don't fit on the axes: {}.",
         missing.join(", ")
     )
 }
 
-/// The points: a row for each `x`, a column for each series.
+/// Returns the points as a table with one row per `x` and one column per series.
 fn data(plot: &Plot) -> Table {
     let points = || plot.series.iter().flat_map(|series| &series.points);
     let mut xs: Vec<f64> = points().map(|point| point.x).collect();
@@ -72,7 +72,7 @@ fn data(plot: &Plot) -> Table {
     let by_x: Vec<_> = plot.series.iter().map(|series| by_x(&series.points)).collect();
     for x in xs {
         let name = plot.category(x).map_or(Cell::Number(x), Cell::from);
-        // As many rows as some series has points there.
+        // If a series has several points at this x, there are several rows.
         let here: Vec<_> = by_x.iter().map(|points| points.get(&x.to_bits())).collect();
         let count = here.iter().flatten().map(|points| points.len()).max().unwrap_or(0);
         for nth in 0..count {
@@ -85,7 +85,7 @@ fn data(plot: &Plot) -> Table {
     table
 }
 
-/// The points of each `x`, which is known by its bits.
+/// Groups points by the bits of their `x`.
 fn by_x(points: &[Point]) -> HashMap<u64, Vec<&Point>> {
     let mut by_x: HashMap<_, Vec<_>> = HashMap::new();
     for point in points {

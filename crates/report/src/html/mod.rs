@@ -1,4 +1,4 @@
-//! Pages as HTML.
+//! Renders pages as HTML.
 
 mod figure;
 mod table;
@@ -11,10 +11,10 @@ use crate::{Block, Page, Section, Verdict};
 
 const STYLE: &str = include_str!("style.css");
 
-/// Fewer sections are found without a table of contents.
+/// A page with at least this many sections gets a table of contents.
 const CONTENTS: usize = 3;
 
-/// Says that nothing is to be loaded, so that a browser would refuse to.
+/// Makes browsers refuse to load anything from elsewhere.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 pub(crate) fn page(page: &Page) -> String {
@@ -74,7 +74,7 @@ fn contents(out: &mut Markup, page: &Page, ids: &[String]) {
     put!(out, "</nav>\n");
 }
 
-/// What the signs mean.
+/// Explains the verdicts' signs.
 fn legend(out: &mut Markup) {
     put!(out, "<p class=\"note\">");
     for (number, verdict) in Verdict::ALL.into_iter().enumerate() {
@@ -93,7 +93,7 @@ fn experiment(out: &mut Markup, section: &Section, id: &str, looks: &Looks<'_>) 
     badge(out, section.verdict, true);
     put!(out, "</h2>\n");
     prose(out, "question", &section.question);
-    let answers = [("The paper claims", &section.paper), ("Seen here", &section.seen)];
+    let answers = [("The paper claims", &section.paper), ("Measured here", &section.seen)];
     let answers = answers.into_iter().filter(|(_, text)| !text.trim().is_empty());
     if answers.clone().next().is_some() {
         put!(out, "<div class=\"answers\">\n");
@@ -114,14 +114,14 @@ fn experiment(out: &mut Markup, section: &Section, id: &str, looks: &Looks<'_>) 
     if !section.command.trim().is_empty() {
         put!(
             out,
-            "<div class=\"again\">\n<h3>Do it again</h3>\n<pre tabindex=\"0\"><code>{}</code></pre>\n</div>\n",
+            "<div class=\"reproduce\">\n<h3>Reproduce</h3>\n<pre tabindex=\"0\"><code>{}</code></pre>\n</div>\n",
             Escaped(section.command.trim())
         );
     }
     put!(out, "</section>\n");
 }
 
-/// A verdict's class, and its sign.
+/// Returns a verdict's CSS class and sign.
 fn sign(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Confirmed => ("good", "✓"),
@@ -131,7 +131,7 @@ fn sign(verdict: Verdict) -> (&'static str, &'static str) {
     }
 }
 
-/// Shows a verdict, or its sign alone.
+/// Writes a verdict, or only its sign.
 fn badge(out: &mut Markup, verdict: Option<Verdict>, in_words: bool) {
     let Some(verdict) = verdict else { return };
     let (class, sign) = sign(verdict);
@@ -144,7 +144,7 @@ fn badge(out: &mut Markup, verdict: Option<Verdict>, in_words: bool) {
     }
 }
 
-/// A name for each section that is allowed in an address, and no other's.
+/// Returns a unique name per section that is valid in an address.
 fn ids(sections: &[Section]) -> Vec<String> {
     let mut taken = HashSet::new();
     let mut ids = Vec::new();
@@ -155,7 +155,7 @@ fn ids(sections: &[Section]) -> Vec<String> {
         let name = if words.is_empty() { "section".into() } else { words.join("-") };
         let numbered = (2..).map(|number| format!("{name}-{number}"));
         let mut names = std::iter::once(name.clone()).chain(numbered);
-        let id = names.find(|id| !taken.contains(id)).expect("there are enough numbers");
+        let id = names.find(|id| !taken.contains(id)).expect("numbers never run out");
         taken.insert(id.clone());
         ids.push(id);
     }

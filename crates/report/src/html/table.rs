@@ -1,4 +1,4 @@
-//! Tables as HTML; one that is too wide is scrolled by itself.
+//! Renders tables as HTML; a table that is too wide scrolls on its own.
 
 use crate::markup::{Escaped, Markup, inline, put};
 use crate::{Format, Table};
@@ -19,7 +19,7 @@ pub(super) fn table(out: &mut Markup, table: &Table) {
     put!(out, "</figure>\n");
 }
 
-/// The table without its title and notes.
+/// Writes the table without its title and notes.
 pub(super) fn cells(out: &mut Markup, table: &Table) {
     let name = if table.title.is_empty() { "Table" } else { &table.title };
     put!(

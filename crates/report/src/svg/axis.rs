@@ -1,52 +1,52 @@
-//! An axis in pixels.
+//! Converts axes to pixels.
 
 use super::label;
 use crate::ticks::{linear_labels, log_labels, ticks, whole_ticks};
 use crate::{Axis, Scale, number};
 
-/// How many ticks a horizontal axis has at most, with and without much room.
+/// Maximum number of ticks of a horizontal axis, with much room and with little.
 const MOST: usize = 9;
 const FEWEST: usize = 5;
 
-/// How far from the rest of a logarithmic axis its zero is.
+/// Distance between a logarithmic axis and its separate zero.
 const APART: f64 = 24.0;
 
-/// An axis between two places.
+/// An axis placed between two coordinates.
 pub(super) struct Placed {
     scale: Scale,
     low: f64,
     high: f64,
     from: f64,
     to: f64,
-    /// Where the zero of a logarithmic axis is.
+    /// Coordinate of the separate zero of a logarithmic axis.
     zero: f64,
-    /// Where the ticks are, and what is written there.
+    /// Coordinates and labels of the ticks.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
-/// The numbers of an axis, before it is known where it will be.
+/// The ticks of an axis that has not been placed yet.
 pub(super) struct Numbers<'a> {
     axis: &'a Axis,
     has_zero: bool,
     values: Vec<f64>,
-    /// How much one is at the ticks.
+    /// The value that a label of 1 stands for.
     factor: f64,
-    /// What follows each number, and isn't in the title.
+    /// The unit after each number, if it isn't in the title.
     suffix: &'a str,
     labels: Vec<String>,
-    /// What is along the axis, with its unit.
+    /// The axis label with its unit.
     pub(super) title: String,
 }
 
 impl<'a> Numbers<'a> {
-    /// Ticks for a range; `has_zero` if a logarithmic axis has to show a zero, too.
+    /// Chooses ticks for a range; `has_zero` if a logarithmic axis must show zero.
     pub(super) fn new(
         axis: &'a Axis,
         range: Option<(f64, f64)>,
         has_zero: bool,
         at_most: usize,
     ) -> Self {
-        // Without a value, or with nothing but zeros, any range will do.
+        // If there are no values, or only zeros, any range will do.
         let (low, high) = range.unwrap_or((1.0, 100.0));
         let log = axis.scale != Scale::Linear;
         let values = if axis.whole && !log {
@@ -55,7 +55,7 @@ impl<'a> Numbers<'a> {
             ticks(low, high, axis.scale, at_most)
         };
         let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
-        // A short unit that takes prefixes is written with them.
+        // A short unit with SI prefixes is written at each tick.
         let with_labels = log && axis.si && (1..=2).contains(&axis.unit.chars().count());
         let (factor, unit) = match (log, with_labels) {
             (true, true) => (1.0, String::new()),
@@ -77,7 +77,7 @@ impl<'a> Numbers<'a> {
         Self { axis, has_zero: has_zero && log, values, factor, suffix, labels, title }
     }
 
-    /// As many ticks as have room for their labels in a row of that width.
+    /// Chooses as many ticks as fit in a row of this width with their labels.
     pub(super) fn in_a_row(
         axis: &'a Axis,
         range: Option<(f64, f64)>,
@@ -102,8 +102,8 @@ impl<'a> Numbers<'a> {
         &self.labels
     }
 
-    /// A value as it would be written at a tick, in about three digits; all values with as
-    /// many decimals, but for those that would be next to nothing.
+    /// Formats a value like a tick's label, in about three digits. All values have the same number
+    /// of decimals, except for very small ones.
     pub(super) fn short(&self, value: f64) -> String {
         if self.axis.scale != Scale::Linear {
             return if self.axis.si {
@@ -123,7 +123,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// Puts the axis between two places.
+    /// Places the axis between two coordinates.
     pub(super) fn place(self, from: f64, to: f64) -> Placed {
         let zero = from;
         let from = if self.has_zero { from + APART * (to - from).signum() } else { from };
@@ -146,29 +146,29 @@ impl<'a> Numbers<'a> {
 }
 
 impl Placed {
-    /// Where a value is.
+    /// Returns the coordinate of a value.
     pub(super) fn at(&self, value: f64) -> f64 {
         let part = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             _ if value <= 0.0 => return self.zero,
-            // Quotients of such values could overflow.
+            // The quotient of two values could overflow.
             _ => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
         };
         self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Where the axis begins, apart from a zero that it can't reach.
+    /// Returns where the axis starts, not counting a separate zero.
     pub(super) fn foot(&self) -> f64 {
         self.from
     }
 
-    /// Where bars begin.
+    /// Returns where bars start.
     pub(super) fn base(&self) -> f64 {
         self.at(0.0)
     }
 }
 
-/// How much one is at the ticks of a linear axis, and the unit of that.
+/// Returns the value that a label of 1 stands for on a linear axis, and its unit.
 fn unit(axis: &Axis, largest: f64) -> (f64, String) {
     if axis.si && !axis.unit.is_empty() {
         let (factor, prefix) = number::prefix(largest);
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_whose_quotient_overflows_have_places() {
+    fn values_with_overflowing_quotients_are_placed() {
         let axis = Axis::log10("", "");
         let numbers = Numbers::new(&axis, Some((1e-149, 1e150)), true, 5);
         let placed = numbers.place(300.0, 0.0);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn values_at_bars_have_as_many_decimals() {
+    fn values_at_bars_have_equal_decimals_unless_tiny() {
         let axis = Axis::linear("", "op/s").si();
         let numbers = Numbers::new(&axis, Some((0.0, 2.5e6)), false, 7);
         let shown = [2.5e6, 9e5, 1.234e4, 0.0].map(|value| numbers.short(value));

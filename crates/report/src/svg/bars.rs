@@ -1,4 +1,4 @@
-//! Lying bars, each with its name and its value.
+//! Draws horizontal bars, each with its name and value.
 
 use super::axis::{Numbers, Placed};
 use super::style::{Look, Looks};
@@ -7,7 +7,7 @@ use crate::markup::{Escaped, Markup, put};
 use crate::ticks::has_place;
 use crate::{Axis, Plot, Point, Scale};
 
-/// The names' share of the width, at most.
+/// Maximum share of the width used for names.
 const NAMES: f64 = 0.38;
 
 /// A bar, or a group's heading.
@@ -20,11 +20,11 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Lay
     let font = layout.font;
     let rows = rows(plot, looks);
     let axis = Axis { zero: true, ..plot.y.clone() };
-    // On a logarithmic axis the shortest bar must be one, too.
+    // On a logarithmic axis even the shortest bar must be visible.
     let foot = if axis.scale == Scale::Linear { 1.0 } else { 0.7 };
     let range =
         range_of(&y_values(plot).collect::<Vec<_>>(), &axis).map(|(low, high)| (low * foot, high));
-    // About half of the width is for names and values.
+    // About half of the width is used for names and values.
     let numbers = Numbers::in_a_row(&axis, range, false, (layout.width / 2.0, font));
 
     let value_of = |row: &Row<'_>| match row {
@@ -61,7 +61,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Lay
         ends.push(bar(out, plot, row, &axis, (*at, thick)));
     }
     references(out, plot, &axis, (top, bottom), layout);
-    // Letters over everything else.
+    // Text is drawn over everything else.
     for (((row, at), end), value) in rows.iter().zip(places).zip(ends).zip(&values) {
         match row {
             Row::Heading(name) => {
@@ -79,7 +79,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Lay
     put!(out, "</svg>\n");
 }
 
-/// Draws a bar and its spread, and says where they end.
+/// Draws a bar and its spread, and returns where they end.
 fn bar(
     out: &mut Markup,
     plot: &Plot,
@@ -104,8 +104,8 @@ fn bar(
     to
 }
 
-/// Groups of bars; with a single series, the categories are the bars' names, and what is
-/// called so elsewhere on the page looks as it does there.
+/// Returns the rows of all groups. With a single series, the categories name the bars; a category
+/// that is a series elsewhere on the page has that series' look.
 fn rows<'a>(plot: &'a Plot, looks: &Looks<'_>) -> Vec<Row<'a>> {
     let of_series = looks.of_plot(plot);
     let points = || {

@@ -1,4 +1,4 @@
-//! Lines, steps and points between two axes.
+//! Draws lines, steps and points between two axes.
 
 use super::axis::{Numbers, Placed};
 use super::style::Look;
@@ -7,15 +7,15 @@ use crate::markup::{Escaped, Markup, put};
 use crate::ticks::has_place;
 use crate::{Kind, Plot, Point, Series};
 
-/// How many ticks the vertical axis has at most.
+/// Maximum number of ticks on the vertical axis.
 const TICKS: usize = 7;
-/// A series with more points has no mark at each, and not each is shown under the pointer.
+/// Maximum number of marks per series, and of points with a tooltip.
 const MARKS: usize = 30;
 const TIPS: usize = 150;
-/// Room for a sample of the line before a name, and for the name.
+/// Width of the line sample before a name, and maximum width of a name.
 const SAMPLE: f64 = 46.0;
 const NAME: f64 = 170.0;
-/// Lines of names beside the curves.
+/// Line height of the names beside the curves, relative to the font size.
 const LEADING: f64 = 1.4;
 
 /// The area between the axes.
@@ -26,8 +26,8 @@ struct Area {
     bottom: f64,
 }
 
-/// Whether all names can stand beside their curves; beside points they'd look like more of
-/// them.
+/// Returns whether all names fit beside their curves. Names of point series go elsewhere, since
+/// their samples would look like more points.
 pub(super) fn names_fit(plot: &Plot, layout: Layout) -> bool {
     let count = plot.series.len() as f64;
     plot.kind != Kind::Points
@@ -59,7 +59,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout
         top: font + label::height(&y_title, font),
         bottom: font + label::height(&y_title, font) + layout.height,
     };
-    // Points keep off the axis; lines may begin there.
+    // Points keep a distance from the axis; lines may start on it.
     let inset = if plot.kind == Kind::Points { font } else { 0.0 };
     let x = x.place(area.left + inset, area.right - inset);
     let y = y.place(area.bottom, area.top);
@@ -118,11 +118,11 @@ fn references(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area) {
     }
 }
 
-/// Names above the lines, over the curves.
+/// Writes the references' names above their lines, over the curves.
 fn reference_names(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area, font: f64) {
     let drawn = plot.references.iter().filter(|reference| has_place(reference.y, plot.y.scale));
     for (index, reference) in drawn.enumerate() {
-        // Neighbours are at different ends, where they are less in each other's way.
+        // Alternate between both ends, so that neighbours rarely overlap.
         let (x, anchor) =
             if index % 2 == 0 { (area.right - 6.0, "end") } else { (area.left + 6.0, "start") };
         let name = label::cut(&reference.label, font, area.right - area.left);
@@ -132,7 +132,7 @@ fn reference_names(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area, font:
     }
 }
 
-/// Where phases begin that do so within the area, and what they are.
+/// Returns the coordinates and names of the phases that begin within the area.
 fn phases<'a>(plot: &'a Plot, x: &Placed, area: &Area) -> Vec<(f64, &'a str)> {
     let phases = plot.phases.iter().filter(|phase| has_place(phase.from, plot.x.scale));
     let phases = phases.map(|phase| (x.at(phase.from), phase.label.as_str()));
@@ -140,14 +140,14 @@ fn phases<'a>(plot: &'a Plot, x: &Placed, area: &Area) -> Vec<(f64, &'a str)> {
 }
 
 fn phase_starts(out: &mut Markup, phases: &[(f64, &str)], area: &Area) {
-    // There is an axis already where the first one begins.
+    // The first phase begins at the axis.
     for (place, _) in phases.iter().filter(|(place, _)| *place > area.left + 1.0) {
         let (top, bottom) = (area.top, area.bottom);
         draw_reference(out, format_args!("M{place:.1} {bottom:.1}V{top:.1}"));
     }
 }
 
-/// Names at the top, each in its phase, over the curves.
+/// Writes the phases' names at the top, over the curves.
 fn phase_names(out: &mut Markup, phases: &[(f64, &str)], area: &Area, font: f64) {
     for (index, (place, name)) in phases.iter().enumerate() {
         let end = phases.get(index + 1).map_or(area.right, |(next, _)| *next);
@@ -170,7 +170,7 @@ impl Placement {
     }
 }
 
-/// Draws a series; where values are missing, it has gaps.
+/// Draws a series, with gaps for missing values.
 fn curve(out: &mut Markup, kind: Kind, runs: &[Vec<Placement>], look: Look) {
     put!(out, "<g class=\"c{}\">", look.colour());
     let count: usize = runs.iter().map(Vec::len).sum();
@@ -190,7 +190,7 @@ fn curve(out: &mut Markup, kind: Kind, runs: &[Vec<Placement>], look: Look) {
         put!(out, "\"/>\n");
     }
     let every = if kind == Kind::Points { 1 } else { count.div_ceil(MARKS).max(1) };
-    // Marks of different series at the same places shouldn't cover each other.
+    // Shift the marks, so that those of different series don't cover each other.
     let first = look.colour() * every / 8;
     for (index, Placement { x, y, .. }) in runs.iter().flatten().enumerate() {
         if index % every == first || count == 1 {
@@ -200,7 +200,7 @@ fn curve(out: &mut Markup, kind: Kind, runs: &[Vec<Placement>], look: Look) {
     put!(out, "</g>\n");
 }
 
-/// Draws how far rounds were apart: a band along a line, otherwise a whisker at each point.
+/// Draws the spread: a band along a line, otherwise a whisker at each point.
 fn spreads(out: &mut Markup, kind: Kind, run: &[Placement]) {
     let ends: Vec<_> = run.iter().filter_map(|at| Some((at.x, at.spread?))).collect();
     if kind == Kind::Lines && ends.len() == run.len() && run.len() > 1 {
@@ -221,7 +221,7 @@ fn spreads(out: &mut Markup, kind: Kind, run: &[Placement]) {
     }
 }
 
-/// Invisible places that show exact values under the pointer.
+/// Draws invisible circles that show exact values as tooltips.
 fn tips(out: &mut Markup, plot: &Plot, x: &Placed, y: &Placed) {
     for Series { name, points } in &plot.series {
         for point in points.iter().step_by(points.len().div_ceil(TIPS).max(1)) {
@@ -238,7 +238,7 @@ fn tips(out: &mut Markup, plot: &Plot, x: &Placed, y: &Placed) {
     }
 }
 
-/// Names beside the curves, in the order in which these end.
+/// Writes the names beside the curves, in the order of the curves' ends.
 fn names(out: &mut Markup, plot: &Plot, looks: &[Look], y: &Placed, area: &Area, font: f64) {
     let mut names: Vec<_> = plot
         .series

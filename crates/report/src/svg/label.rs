@@ -1,18 +1,18 @@
-//! How much room letters take.
+//! Writes labels and estimates their size.
 
 use crate::markup::{Escaped, Markup, put};
 
-/// About how wide a text is; fonts differ, so it is rather too much.
+/// Returns an upper estimate of a text's width; fonts differ.
 pub(super) fn width(text: &str, font: f64) -> f64 {
     text.chars().count() as f64 * font * 0.6
 }
 
-/// The widest of some texts.
+/// Returns the width of the widest text.
 pub(super) fn widest<'a>(texts: impl IntoIterator<Item = &'a str>, font: f64) -> f64 {
     texts.into_iter().map(|text| width(text, font)).fold(0.0, f64::max)
 }
 
-/// A text, cut off where it would be wider than that.
+/// Shortens a text that is wider than `room`.
 pub(super) fn cut(text: &str, font: f64, room: f64) -> String {
     let letters = (room / (font * 0.6)) as usize;
     if text.chars().count() <= letters {
@@ -21,7 +21,7 @@ pub(super) fn cut(text: &str, font: f64, room: f64) -> String {
     text.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Writes a text; `anchor` says which of its ends is at `x`.
+/// Writes a text; `anchor` says which part of it is at `x`.
 pub(super) fn write(out: &mut Markup, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
     put!(
         out,
@@ -30,7 +30,7 @@ pub(super) fn write(out: &mut Markup, class: &str, anchor: &str, (x, y): (f64, f
     );
 }
 
-/// A text in lines that are no wider than that; a word that is wider is cut off.
+/// Breaks a text into lines at most `room` wide; shortens words that are wider.
 pub(super) fn wrap(text: &str, font: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -45,12 +45,12 @@ pub(super) fn wrap(text: &str, font: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// How high some lines are.
+/// Returns the height of some lines.
 pub(super) fn height(lines: &[String], font: f64) -> f64 {
     lines.len() as f64 * font * 1.2
 }
 
-/// Writes what is along an axis, in lines, of which the first is at `y`.
+/// Writes the lines of an axis title, the first one at `y`.
 pub(super) fn title(
     out: &mut Markup,
     anchor: &str,
@@ -63,8 +63,8 @@ pub(super) fn title(
     }
 }
 
-/// Moves places apart by at least `gap`, as little as need be, between `from` and `to`; they
-/// stay in order. There must be room.
+/// Moves places apart by at least `gap`, as little as possible, between `from` and `to`, keeping
+/// their order. There must be enough room.
 pub(super) fn spread(places: &mut [f64], gap: f64, from: f64, to: f64) {
     let mut least = from;
     for place in places.iter_mut() {
@@ -90,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_broken_between_words() {
+    fn text_wraps_between_words() {
         assert_eq!(wrap("a bc  defg hijklmnop", 10.0, 36.0), ["a bc", "defg", "hijkl…"]);
         assert!(wrap(" ", 10.0, 36.0).is_empty());
     }
 
     #[test]
-    fn long_texts_are_cut() {
+    fn long_texts_are_shortened() {
         assert_eq!(cut("abcdef", 10.0, 36.0), "abcdef");
         assert_eq!(cut("abcdefg", 10.0, 36.0), "abcde…");
         assert_eq!(cut("abcdefg", 10.0, 0.0), "…");

@@ -1,4 +1,4 @@
-//! Plots as SVG, in two layouts: letters keep their size where a screen is narrow.
+//! Draws plots as SVG, in a wide and a narrow layout with text of similar size.
 
 mod axis;
 mod bars;
@@ -11,15 +11,15 @@ use crate::ticks::has_place;
 use crate::{Axis, Kind, Plot, Point, Scale, number};
 pub(crate) use style::Looks;
 
-/// Sizes, in pixels as long as the page has room.
+/// Sizes, in pixels if the page has room.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     class: &'static str,
     width: f64,
-    /// Of the area between the axes; bars take what they need.
+    /// Height of the area between the axes; bars use what they need.
     height: f64,
     font: f64,
-    /// Whether names are beside the curves, and values shown under the pointer.
+    /// Whether names are beside the curves, and values shown as tooltips.
     roomy: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) const WIDE: Layout =
 pub(crate) const NARROW: Layout =
     Layout { class: "narrow", width: 358.0, height: 220.0, font: 12.0, roomy: false };
 
-/// Draws a plot, if there is something to draw, and says whether there is.
+/// Draws a plot, and returns whether there was anything to draw.
 pub(crate) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Layout) -> bool {
     if !plot.series.iter().flat_map(|series| &series.points).any(|point| is_drawn(plot, point)) {
         return false;
@@ -41,12 +41,12 @@ pub(crate) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Lay
     true
 }
 
-/// Whether the names are in the drawing, beside what they name.
+/// Returns whether the drawing contains the names.
 pub(crate) fn names_are_beside(plot: &Plot, layout: Layout) -> bool {
     plot.kind == Kind::Bars || (layout.roomy && curves::names_fit(plot, layout))
 }
 
-/// Whether a point has its place in the plot.
+/// Returns whether a point fits in the plot.
 pub(crate) fn is_drawn(plot: &Plot, point: &Point) -> bool {
     let x_has_place = match plot.kind {
         Kind::Bars => point.x >= 0.0 && point.x.fract() == 0.0 && point.x < 1e6,
@@ -55,14 +55,14 @@ pub(crate) fn is_drawn(plot: &Plot, point: &Point) -> bool {
     x_has_place && has_place(point.y, plot.y.scale)
 }
 
-/// The spread of a point, if all of it has its place.
+/// Returns the spread of a point, if all of it fits in the plot.
 fn spread(plot: &Plot, point: &Point) -> Option<(f64, f64)> {
     let (least, greatest) = point.spread?;
     let has_place = |value| has_place(value, plot.y.scale);
     (has_place(least) && has_place(greatest)).then(|| (least.min(greatest), least.max(greatest)))
 }
 
-/// What the drawing begins with; its name and what it shows are for those who can't see it.
+/// Writes the start of the drawing, with a description for screen readers.
 fn begin(out: &mut Markup, plot: &Plot, layout: Layout, height: f64) {
     let names: Vec<_> = plot.series.iter().map(|series| series.name.as_str()).collect();
     put!(
@@ -79,18 +79,18 @@ fn begin(out: &mut Markup, plot: &Plot, layout: Layout, height: f64) {
     );
 }
 
-/// The line of a reference, which can be seen over bars, too.
+/// Draws a reference line that is visible over bars.
 fn draw_reference(out: &mut Markup, path: std::fmt::Arguments<'_>) {
     put!(out, "<path class=\"under\" d=\"{path}\"/><path class=\"reference\" d=\"{path}\"/>\n");
 }
 
-/// A value with its unit, as exactly as six digits can say it.
+/// Formats a value with its unit, in six digits.
 fn with_unit(axis: &Axis, value: f64) -> String {
     let value = number::short(value, 6);
     if axis.unit.is_empty() { value } else { format!("{value} {}", axis.unit) }
 }
 
-/// What is shown under the pointer.
+/// Returns the tooltip of a point.
 fn tip(plot: &Plot, name: &str, point: &Point) -> String {
     let (x, y) = (&plot.x, &plot.y);
     let at = match plot.category(point.x) {
@@ -105,7 +105,7 @@ fn tip(plot: &Plot, name: &str, point: &Point) -> String {
     text
 }
 
-/// The range of values on an axis; zeros on a logarithmic one are apart.
+/// Returns the range of the values on an axis, without the zeros on a logarithmic one.
 fn range_of(values: &[f64], axis: &Axis) -> Option<(f64, f64)> {
     let linear = axis.scale == Scale::Linear;
     let zero = (linear && axis.zero).then_some(0.0);
@@ -114,7 +114,7 @@ fn range_of(values: &[f64], axis: &Axis) -> Option<(f64, f64)> {
     pairs.reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
 }
 
-/// All that is drawn along `y`.
+/// Iterates over all values drawn along `y`.
 fn y_values(plot: &Plot) -> impl Iterator<Item = f64> {
     let points = plot.series.iter().flat_map(|series| &series.points);
     let points = points.filter(|point| is_drawn(plot, point));

@@ -1,26 +1,26 @@
-//! What series look like: a colour, a mark and a dash, so that colour isn't the only cue.
+//! The looks of series: a colour, a mark and a dash pattern, so that colour isn't the only cue.
 
 use std::collections::HashMap;
 
 use crate::markup::{Markup, put};
 use crate::{Page, Plot};
 
-/// As many as the style sheet has colours, and as there are marks.
+/// Number of colours in the style sheet, and of marks.
 const COLOURS: usize = 8;
 const DASHES: [&str; 3] = ["", "7 4", "2 3"];
 const LOOKS: usize = COLOURS * DASHES.len();
 
-/// What one series looks like.
+/// The look of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look(usize);
 
 impl Look {
-    /// The colour's number in the style sheet.
+    /// Returns the colour's number in the style sheet.
     pub(super) fn colour(self) -> usize {
         self.0 % COLOURS
     }
 
-    /// An attribute that dashes a line, or nothing.
+    /// Returns an attribute for the dash pattern, or an empty string.
     pub(super) fn dash(self) -> String {
         match DASHES[self.0 / COLOURS] {
             "" => String::new(),
@@ -28,7 +28,7 @@ impl Look {
         }
     }
 
-    /// Draws the mark: filled shapes, and some of lines only.
+    /// Draws the mark.
     pub(super) fn mark(self, out: &mut Markup, x: f64, y: f64) {
         let path = match self.colour() {
             0 => "m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
@@ -43,7 +43,7 @@ impl Look {
         put!(out, "<path class=\"mark\" d=\"M{x:.1} {y:.1}{path}\"/>");
     }
 
-    /// Draws a piece of line with a mark on it, as in a legend.
+    /// Draws a short line with a mark on it, as in a legend.
     pub(super) fn sample(self, out: &mut Markup, x: f64, y: f64, line: bool) {
         put!(out, "<g class=\"c{}\">", self.colour());
         if line {
@@ -54,7 +54,7 @@ impl Look {
         put!(out, "</g>");
     }
 
-    /// A drawing of its own with [`Look::sample`].
+    /// Writes a separate drawing of [`Look::sample`].
     pub(crate) fn swatch(self, out: &mut Markup, line: bool) {
         put!(
             out,
@@ -66,12 +66,12 @@ impl Look {
     }
 }
 
-/// The looks of all names of a page, so that a name looks the same in all its plots.
+/// The looks of all names on a page; a name looks the same in all plots.
 pub(crate) struct Looks<'a>(HashMap<&'a str, Look>);
 
 impl<'a> Looks<'a> {
-    /// In the order in which the names appear; a name gets what was given least, and if it
-    /// can be, a colour that its plot doesn't have yet.
+    /// Assigns looks in the order in which names appear. A name gets the least used look, with a
+    /// colour that its plot doesn't have yet, if possible.
     pub(crate) fn of(page: &'a Page) -> Self {
         let mut looks: HashMap<&str, Look> = HashMap::new();
         let mut given = [0; LOOKS];
@@ -95,12 +95,12 @@ impl<'a> Looks<'a> {
         Self(looks)
     }
 
-    /// The look of a name, if a series has it.
+    /// Returns the look of a name, if a series has it.
     pub(super) fn of_name(&self, name: &str) -> Option<Look> {
         self.0.get(name).copied()
     }
 
-    /// The looks of the series of a plot: all different, as long as there are enough.
+    /// Returns the looks of a plot's series: all different, if there are enough.
     pub(crate) fn of_plot(&self, plot: &Plot) -> Vec<Look> {
         let mut looks: Vec<Look> = Vec::new();
         for series in &plot.series {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_looks_the_same_everywhere_and_unlike_its_neighbours() {
+    fn look_is_the_same_per_name_and_different_within_a_plot() {
         let names: Vec<String> = (0..9).map(|name| name.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (many, few) = (plot(&names), plot(&["new", "0", "8"]));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_name_twice_looks_different() {
+    fn duplicate_names_in_a_plot_look_different() {
         let plot = plot(&["a", "a"]);
         let page = Page::new("").section(Section::new("", "").block(plot.clone()));
         let looks = Looks::of(&page).of_plot(&plot);

@@ -1,13 +1,13 @@
-//! Changes that are made together.
+//! Batches of changes.
 
 use smallvec::SmallVec;
 
 use super::{BackendError, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 
-/// Changes of pairs in any keyspaces, to be made all at once by [`Backend::write`].
+/// Changes in any keyspaces that [`Backend::write`] makes all at once.
 ///
-/// All its bytes are in one buffer, which [`clear`](Self::clear) keeps: a small batch allocates
-/// once, and one that is used again doesn't.
+/// All bytes are in one buffer, which [`clear`](Self::clear) keeps. A small batch allocates once, and a
+/// batch that is reused doesn't allocate.
 ///
 /// [`Backend::write`]: super::Backend::write
 #[derive(Clone, Debug, Default)]
@@ -21,16 +21,16 @@ pub struct Batch {
 /// One change of a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// Where.
+    /// The keyspace.
     pub space: Keyspace,
-    /// Of which key.
+    /// The key.
     pub key: &'a [u8],
-    /// To which value; none removes it.
+    /// The new value, or `None` to remove the key.
     pub value: Option<&'a [u8]>,
 }
 
-/// The key and then the value, if any, end here in the buffer; the key begins where the entry
-/// before ends.
+/// The place of a change in the buffer. The key begins where the previous entry ends, and the value follows
+/// the key.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     space: Keyspace,
@@ -40,12 +40,12 @@ struct Entry {
 }
 
 impl Batch {
-    /// One without changes.
+    /// Returns an empty batch.
     pub const fn new() -> Self {
         Self { bytes: Vec::new(), changes: SmallVec::new_const(), longest_key: 0, longest_value: 0 }
     }
 
-    /// One without changes, for which there is room.
+    /// Returns an empty batch with room for this many changes and bytes.
     pub fn with_capacity(changes: usize, bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
@@ -54,17 +54,17 @@ impl Batch {
         }
     }
 
-    /// Gives a key a value, whether or not it has one.
+    /// Sets the value of a key.
     pub fn insert(&mut self, space: Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.push(space, [&[], key.as_ref()], Some(value.as_ref()));
     }
 
-    /// As [`insert`](Self::insert), of a key in two parts.
+    /// Sets the value of a key that is given in two parts.
     pub(crate) fn insert_joined(&mut self, space: Keyspace, key: [&[u8]; 2], value: &[u8]) {
         self.push(space, key, Some(value));
     }
 
-    /// Removes a key and its value, if it is there.
+    /// Removes a key and its value.
     pub fn remove(&mut self, space: Keyspace, key: impl AsRef<[u8]>) {
         self.push(space, [&[], key.as_ref()], None);
     }
@@ -81,7 +81,7 @@ impl Batch {
         self.longest_value = self.longest_value.max(end - key_end);
     }
 
-    /// The changes, in the order in which they were added.
+    /// Returns the changes in the order in which they were added.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
         let mut start = 0;
         self.changes.iter().map(move |&Entry { space, removes, key_end, end }| {
@@ -92,22 +92,22 @@ impl Batch {
         })
     }
 
-    /// How many changes there are.
+    /// Returns the number of changes.
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// The length of all keys and values.
+    /// Returns the total length of all keys and values.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets the changes and keeps the buffer.
+    /// Removes all changes and keeps the buffer.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.changes.clear();
@@ -115,7 +115,7 @@ impl Batch {
         self.longest_value = 0;
     }
 
-    /// Refuses what some engine couldn't take, before any of it is written.
+    /// Returns an error if a key or a value is too long for some engine.
     pub(super) fn check(&self) -> Result<()> {
         if self.longest_key > MAX_KEY_BYTES {
             return Err(BackendError::KeyTooLong { bytes: self.longest_key });
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_given_back_as_they_came() {
+    fn iter_returns_changes_in_order() {
         let mut batch = Batch::new();
         batch.insert(Keyspace::Members, "key", "value");
         batch.insert(Keyspace::Keys, "", "");
@@ -149,8 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn values_have_a_limit() {
-        // A real value of that length would take the memory of the machine.
+    fn value_over_the_limit_is_refused() {
+        // A real value of that length would take too much memory.
         let batch = Batch { longest_value: MAX_VALUE_BYTES + 1, ..Batch::new() };
         assert!(matches!(batch.check(), Err(BackendError::ValueTooLong { .. })));
         assert!(Batch { longest_value: MAX_VALUE_BYTES, ..Batch::new() }.check().is_ok());

@@ -5,10 +5,10 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 #[cfg(feature = "fjall")]
 use super::MAX_KEY_BYTES;
 
-/// Where a range of keys begins and ends.
+/// The bounds of a range of keys.
 pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// Where the keys that begin with these bytes end.
+/// Returns the end of the range of keys that begin with these bytes.
 pub(super) fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -20,7 +20,7 @@ pub(super) fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     Unbounded
 }
 
-/// Whether no key can be within. Engines differ in what they do then, some panic.
+/// Returns whether no key can be within bounds. Some engines panic at such bounds.
 pub(super) fn is_empty(bounds: Bounds<'_>) -> bool {
     match bounds {
         (Unbounded, _) | (_, Unbounded) => false,
@@ -29,12 +29,12 @@ pub(super) fn is_empty(bounds: Bounds<'_>) -> bool {
     }
 }
 
-/// The same range of keys that an engine can have, by bounds that are no longer than these. Some
-/// panic at longer ones.
+/// Returns bounds of the same range that are no longer than the longest key. Some engines panic at longer
+/// ones.
 #[cfg(feature = "fjall")]
 pub(super) fn shortened((start, end): Bounds<'_>) -> Bounds<'_> {
     let shorten = |bound: &[u8]| bound.len() > MAX_KEY_BYTES;
-    // No key is between a long bound and its beginning, which is before it.
+    // No key lies between a long bound and its first bytes, which are less than it.
     let start = match start {
         Included(bound) | Excluded(bound) if shorten(bound) => Excluded(&bound[..MAX_KEY_BYTES]),
         start => start,
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_ends_before_its_successor() {
+    fn prefix_range_ends_at_the_next_prefix() {
         assert_eq!(after_prefix(b"bee"), Excluded(b"bef".to_vec()));
         assert_eq!(after_prefix(b"a\xff\xff"), Excluded(b"b".to_vec()));
         assert_eq!(after_prefix(b"\xff"), Unbounded);

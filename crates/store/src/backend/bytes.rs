@@ -1,4 +1,4 @@
-//! Keys and values that were read.
+//! Shared bytes.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -7,8 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A key or a value: bytes that are cheap to clone, and not copied where the engine can share
-/// them.
+/// A key or a value: bytes that are cheap to clone, and shared with the engine where possible.
 #[derive(Clone)]
 pub struct Bytes(Repr);
 

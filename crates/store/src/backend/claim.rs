@@ -1,11 +1,11 @@
-//! One store at a time.
+//! Claiming a backend for one store at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{BackendError, Result};
 
-/// Lets one store at a time use a backend: a backend has one of these, and its
+/// Lets one store at a time use a backend. A backend has one of these, and its
 /// [`claim`](super::Backend::claim) calls [`claim`](Self::claim).
 ///
 /// ```
@@ -24,16 +24,16 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Returns claims of which none is taken.
+    /// Returns an unclaimed state.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the claim, until it is dropped.
+    /// Claims the backend until the claim is dropped.
     ///
     /// # Errors
     ///
-    /// [`Claimed`](BackendError::Claimed) if it is taken.
+    /// [`Claimed`](BackendError::Claimed) if the backend is claimed already.
     pub fn claim(&self) -> Result<BackendClaim> {
         if self.is_claimed.swap(true, Ordering::AcqRel) {
             return Err(BackendError::Claimed);
@@ -42,9 +42,9 @@ impl Claims {
     }
 }
 
-/// The right of a store to use a backend, which it gives up when this is dropped.
+/// The right of a store to use a backend. Dropping this releases the backend.
 #[derive(Debug)]
-#[must_use = "the claim is given up when this is dropped"]
+#[must_use = "dropping the claim releases the backend"]
 pub struct BackendClaim {
     is_claimed: Arc<AtomicBool>,
 }

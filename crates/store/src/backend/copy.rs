@@ -1,6 +1,6 @@
-//! Whether a copy is one.
+//! Comparing a copy with its original.
 
-/// Whether both give the same, to the end.
+/// Returns whether two iterators return the same items.
 pub(super) fn same<T: PartialEq, E>(
     mut original: impl Iterator<Item = Result<T, E>>,
     mut copy: impl Iterator<Item = Result<T, E>>,
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_differ_by_what_is_missing_or_more_or_other() {
+    fn missing_extra_or_different_items_are_noticed() {
         let same = |a: &[i32], b: &[i32]| {
             same(a.iter().map(|&item| Ok::<_, ()>(item)), b.iter().map(|&item| Ok(item))).unwrap()
         };
@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cant_be_read_is_no_copy() {
+    fn read_error_is_returned() {
         assert_eq!(same([Ok(1)].into_iter(), [Err("torn")].into_iter()), Err("torn"));
     }
 }

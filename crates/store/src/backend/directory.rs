@@ -1,33 +1,33 @@
-//! The directory of a backend: locked, and never half made.
+//! The directory of a backend: locked, and created whole or not at all.
 
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::files::{create_directory, io_error, sync_directory};
 use super::{BackendError, Result};
-use crate::home::{create_directory, io_error, sync_directory};
 
 const LOCK: &str = "lock";
 
-/// What a backend of each engine keeps in the directory.
-const FOREIGN: [&str; 2] = ["fjall", "redb"];
+/// The name of each engine's data in the directory.
+const ENGINES: [&str; 2] = ["fjall", "redb"];
 
-/// A directory that is ours until this is dropped.
+/// A directory that is locked until this is dropped.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    /// Locks of the operating system go with the process, so none is ever left behind.
+    /// The operating system's lock ends with the process, so it is never left behind.
     lock: File,
 }
 
 impl Directory {
-    /// Makes the directory if it isn't there, and locks it.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    /// Creates the directory if it is missing, and locks it.
+    fn create(path: &Path) -> Result<Self> {
         create_directory(path)?;
         let lock_path = path.join(LOCK);
         if !exists(&lock_path)? {
-            // We make nothing before the lock. What is here is somebody else's, and must stay.
-            for unfinished in FOREIGN.map(|engine| path.join(unfinished(engine))) {
+            // We create nothing before the lock. So this is not ours, and must stay.
+            for unfinished in ENGINES.map(|engine| path.join(unfinished(engine))) {
                 if exists(&unfinished)? {
                     return Err(BackendError::Occupied { path: unfinished });
                 }
@@ -46,21 +46,21 @@ impl Directory {
         }
     }
 
-    /// Locks the directory, if an engine has data in it; makes nothing.
-    pub(super) fn open_existing(path: &Path) -> Result<Self> {
-        if has_data(path)? {
-            return Self::open(path);
+    /// Locks the directory. If it has no data of an engine, `create` says whether to create it.
+    pub(super) fn open(path: &Path, create: bool) -> Result<Self> {
+        if create || has_data(path)? {
+            return Self::create(path);
         }
         Err(BackendError::Missing { path: path.to_owned() })
     }
 
-    /// Makes the directory and locks it; there may be nothing in it.
+    /// Creates the directory and locks it. It must be empty.
     pub(super) fn open_new(path: &Path) -> Result<Self> {
-        // Before there is a lock in it, and again.
+        // Check before there is a lock in it, and again under the lock.
         if exists(path)? {
             check_new(path)?;
         }
-        let directory = Self::open(path)?;
+        let directory = Self::create(path)?;
         check_new(path)?;
         Ok(directory)
     }
@@ -69,14 +69,14 @@ impl Directory {
         &self.path
     }
 
-    /// The path of this engine's data, which is made if it isn't there: elsewhere, and then
-    /// moved, because engines can't open what they were killed in the middle of making.
+    /// Returns the path of this engine's data. If it is missing, `make` creates it under another name, and
+    /// then it is renamed, because engines can't open data that they were killed in the middle of creating.
     pub(super) fn data(
         &self,
         engine: &'static str,
         make: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<PathBuf> {
-        for other in FOREIGN.into_iter().filter(|&other| other != engine) {
+        for other in ENGINES.into_iter().filter(|&other| other != engine) {
             let path = self.path.join(other);
             if exists(&path)? {
                 return Err(BackendError::Occupied { path });
@@ -89,7 +89,7 @@ impl Directory {
         let unfinished = self.path.join(unfinished(engine));
         remove(&unfinished)?;
         if let Err(error) = make(&unfinished) {
-            // It may be what there is no room for. A bad copy is for people to look at.
+            // The disk may be full, so remove it. A bad copy stays for people to look at.
             if !matches!(error, BackendError::BadCopy { .. }) {
                 let _ = remove(&unfinished);
             }
@@ -99,7 +99,7 @@ impl Directory {
         Ok(path)
     }
 
-    /// Makes the names in it, and its own, survive a power cut.
+    /// Makes the directory's name, and the names in it, survive a power cut.
     fn sync(&self) -> Result<()> {
         sync_directory(&self.path).map_err(io_error("sync", &self.path))?;
         match self.path.canonicalize().map_err(io_error("find", &self.path))?.parent() {
@@ -108,12 +108,12 @@ impl Directory {
         }
     }
 
-    /// How much of the disk its files take.
+    /// Returns the bytes that the files take on the disk.
     pub(super) fn bytes(&self) -> Result<u64> {
         let mut bytes = 0;
         let mut unseen = vec![self.path.clone()];
         while let Some(path) = unseen.pop() {
-            // The engine may remove files, but never the directory of one that it keeps.
+            // The engine may remove files in the meantime.
             let metadata = match fs::symlink_metadata(&path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 metadata => metadata.map_err(io_error("measure", &path))?,
@@ -131,14 +131,14 @@ impl Directory {
 }
 
 impl Drop for Directory {
-    /// Closing the file would do, but for a process that is being spawned at this moment, and
-    /// has it open, too, until it becomes another program.
+    /// Unlocks the file. Closing it is not enough: a child process that is being spawned at this moment
+    /// may have it open, too.
     fn drop(&mut self) {
         let _ = self.lock.unlock();
     }
 }
 
-/// Journals are created longer than they are, and the rest takes no room.
+/// Returns the bytes that a file takes on the disk. Journals are sparse, so their length is larger.
 fn occupied(metadata: &fs::Metadata) -> u64 {
     #[cfg(unix)]
     {
@@ -149,7 +149,7 @@ fn occupied(metadata: &fs::Metadata) -> u64 {
     metadata.len()
 }
 
-/// Moves data to where it is opened, durably. If that fails, it isn't there.
+/// Renames data to its final name, durably. If that fails, it is not there.
 fn publish(unfinished: &Path, path: &Path, sync: impl FnOnce() -> Result<()>) -> Result<()> {
     fs::rename(unfinished, path).map_err(io_error("rename", unfinished))?;
     sync().inspect_err(|_| {
@@ -159,9 +159,9 @@ fn publish(unfinished: &Path, path: &Path, sync: impl FnOnce() -> Result<()>) ->
     })
 }
 
-/// Whether an engine has data in a directory.
+/// Returns whether an engine has data in a directory.
 pub(crate) fn has_data(path: &Path) -> Result<bool> {
-    for engine in FOREIGN {
+    for engine in ENGINES {
         if exists(&path.join(engine))? {
             return Ok(true);
         }
@@ -169,7 +169,7 @@ pub(crate) fn has_data(path: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a directory has only what a backend leaves that was never finished.
+/// Returns whether a directory holds only the remains of a backend that was never finished.
 #[cfg(feature = "fjall")]
 pub(crate) fn is_unfinished(path: &Path) -> Result<bool> {
     if !path.is_dir() {
@@ -181,13 +181,13 @@ pub(crate) fn is_unfinished(path: &Path) -> Result<bool> {
     }
 }
 
-/// Refuses a directory that has anything in it, except what was never finished. That is only beside a
-/// lock, which is made first.
+/// Returns an error unless a directory is empty, except for unfinished data. Unfinished data is always
+/// beside a lock, which is created first.
 fn check_new(path: &Path) -> Result<()> {
     let has_lock = exists(&path.join(LOCK))?;
     for entry in fs::read_dir(path).map_err(io_error("list", path))? {
         let name = entry.map_err(io_error("list", path))?.file_name();
-        let is_unfinished = FOREIGN.iter().any(|engine| name == *unfinished(engine));
+        let is_unfinished = ENGINES.iter().any(|engine| name == *unfinished(engine));
         if name != LOCK && !(is_unfinished && has_lock) {
             return Err(BackendError::Occupied { path: path.join(name) });
         }
@@ -195,14 +195,14 @@ fn check_new(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What data is called while it is being made.
+/// Returns the name of data while it is being created.
 fn unfinished(engine: &str) -> String {
     format!("{engine}.new")
 }
 
 fn exists(path: &Path) -> Result<bool> {
     match path.try_exists() {
-        // A file has nothing in it.
+        // The parent is a file.
         Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(false),
         exists => exists.map_err(io_error("look for", path)),
     }
@@ -222,7 +222,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn data_whose_publication_fails_is_not_there() {
+    fn data_that_cannot_be_published_is_not_there() {
         let directory = tempfile::tempdir().unwrap();
         let [unfinished, path] = ["fjall.new", "fjall"].map(|name| directory.path().join(name));
         fs::create_dir(&unfinished).unwrap();
@@ -235,28 +235,28 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_stay_whatever_their_name() {
+    fn files_of_others_are_never_removed() {
         let directory = tempfile::tempdir().unwrap();
         let [unfinished, lock] = ["fjall.new", LOCK].map(|name| directory.path().join(name));
         fs::create_dir(&unfinished).unwrap();
         let file = unfinished.join("thesis.txt");
         fs::write(&file, "years of work").unwrap();
-        for opened in [Directory::open, Directory::open_new].map(|open| open(directory.path())) {
+        for opened in [Directory::create, Directory::open_new].map(|open| open(directory.path())) {
             assert!(matches!(opened, Err(BackendError::Occupied { .. })), "{opened:?}");
         }
         assert!(file.exists() && !lock.exists());
-        // Beside a lock, it is what a process has left that was killed.
+        // Beside a lock, it is the remains of a process that was killed.
         fs::write(&lock, "").unwrap();
         assert!(Directory::open_new(directory.path()).is_ok());
     }
 
     #[test]
-    fn is_free_when_it_is_dropped_whoever_has_the_file() {
+    fn dropping_unlocks_although_the_file_is_open_elsewhere() {
         let path = tempfile::tempdir().unwrap();
-        let directory = Directory::open(path.path()).unwrap();
+        let directory = Directory::create(path.path()).unwrap();
         let _inherited = directory.lock.try_clone().unwrap();
-        assert!(matches!(Directory::open(path.path()), Err(BackendError::Locked { .. })));
+        assert!(matches!(Directory::create(path.path()), Err(BackendError::Locked { .. })));
         drop(directory);
-        Directory::open(path.path()).unwrap();
+        Directory::create(path.path()).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a backend.
+//! Errors of backends.
 
 use std::error::Error;
 use std::io;
@@ -6,97 +6,94 @@ use std::path::PathBuf;
 
 use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
-/// An operation of a backend failed.
+/// Why an operation of a backend failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// Another process, or this one, has the directory open.
-    #[error("{} is open already, in this process or another; close it there first", path.display())]
+    /// The directory is open in this process or another.
+    #[error("{} is already open, in this process or another; close it there first", path.display())]
     Locked {
         /// The directory.
         path: PathBuf,
     },
-    /// A store has claimed the backend.
-    #[error("a store is open over this backend already; close that store first")]
+    /// Another store uses the backend.
+    #[error("another store uses this backend; close that store first")]
     Claimed,
-    /// The directory holds the data of another engine, or something else.
+    /// The directory holds another engine's data, or other files.
     #[error(
-        "{} is there already; choose a directory that is new or empty, or open it with the engine \
-         that it was made by", path.display()
+        "{} already exists; choose a new or an empty directory, or open it with the engine that \
+         created it", path.display()
     )]
     Occupied {
-        /// What was found.
+        /// The path that was found.
         path: PathBuf,
     },
-    /// There is nothing to open, and nothing was to be made.
-    #[error("{} has no data of an engine in it", path.display())]
+    /// There is no data to open, and the options say not to create any.
+    #[error("{} holds no engine's data", path.display())]
     Missing {
         /// The directory.
         path: PathBuf,
     },
-    /// An earlier failure, perhaps of a thread in the background, left the engine unsure of its
-    /// files, so it takes no writes any more.
+    /// The engine refuses writes after an earlier failure, perhaps of a background thread.
     #[error(
-        "the engine takes no writes since an earlier failure; close {} and open it again",
+        "the engine refuses writes after an earlier failure; close {} and open it again",
         path.display()
     )]
     Halted {
         /// The directory.
         path: PathBuf,
-        /// What failed, if it is known: the first write that failed, or a write that was tried to
-        /// find out.
+        /// The earlier failure, if it is known: the first write that failed, or a trial write.
         source: Option<Box<dyn Error + Send + Sync>>,
     },
-    /// A backup was made, but reads otherwise than what was written to it. It was left where it
-    /// can't be taken for one.
-    #[error("the copy in {} isn't what was copied; is the disk failing?", path.display())]
+    /// A backup differs from its original. It stays under a name that can't be opened.
+    #[error("the copy in {} differs from the original; is the disk failing?", path.display())]
     BadCopy {
         /// The copy.
         path: PathBuf,
     },
-    /// The key can't be stored.
+    /// The key is too long.
     #[error("a key of {bytes} bytes is too long, the limit is {MAX_KEY_BYTES}")]
     KeyTooLong {
-        /// Its length.
+        /// The length.
         bytes: usize,
     },
-    /// The value can't be stored.
+    /// The value is too long.
     #[error("a value of {bytes} bytes is too long, the limit is {MAX_VALUE_BYTES}")]
     ValueTooLong {
-        /// Its length.
+        /// The length.
         bytes: usize,
     },
-    /// This backend can't do it at all.
+    /// The backend doesn't support the operation.
     #[error("this backend can't {operation}")]
     Unsupported {
-        /// What it can't.
+        /// The operation.
         operation: &'static str,
     },
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("could not {operation} {}", path.display())]
     Io {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
-        /// With what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why it wasn't.
+        /// The cause.
         source: io::Error,
     },
     /// The engine failed.
     #[error("the engine could not {operation} {}", path.display())]
     Engine {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
-        /// In which directory.
+        /// The directory.
         path: PathBuf,
-        /// Why it wasn't.
+        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
 }
 
 impl BackendError {
-    /// Whether the backend has to be opened again before it takes writes. The first failure may
-    /// not say so yet; if the engine can't go on, each write after it does.
+    /// Returns whether the backend must be opened again before it takes writes. The first failure may not
+    /// say so yet, but the failures of later writes do.
     pub fn needs_reopen(&self) -> bool {
         matches!(self, Self::Halted { .. })
     }

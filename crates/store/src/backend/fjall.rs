@@ -1,21 +1,20 @@
 //! A backend on fjall, an LSM tree.
 //!
-//! Three things are done here that fjall does, too, but not as we need them:
+//! This module does three things itself that fjall does differently:
 //!
-//! - *Sealing memtables.* A writer that finds its memtable full asks the engine's workers to
-//!   seal it, by a message through a bounded channel; until one does, each further write sends
-//!   one more. The worker that seals then sends "flush" through the same channel. When it is
-//!   full, and all workers are at that point, none is left to empty it: nothing is flushed any
-//!   more, and memtables grow, or writes stall, for ever. With one worker and small memtables
-//!   that happens at once, with two often (fjall 3.1.13; its issues #257 and #323). So the
-//!   engine's own limit is switched off, and the writer that crosses ours seals: its message
-//!   comes from outside the workers, and there is one per memtable.
-//! - *Waiting for flushes.* fjall's writers wait without end for workers that have failed.
-//!   Here they notice (`make_room`).
-//! - *Views between batches.* When a flush or a compaction ends, fjall makes all numbers up to
-//!   its own visible, also that of a batch that is just being written, so a snapshot may hold a
-//!   part of it. For a scan that is good enough; a backup waits for a moment without writers
-//!   (`commits`).
+//! - *Sealing memtables.* In fjall, a writer that finds its memtable full asks the engine's workers to seal
+//!   it, by a message through a bounded channel. Until a worker does, each further write sends another
+//!   message. The worker that seals the memtable then sends "flush" through the same channel. If the channel
+//!   is full while all workers are sending, no worker is left to empty it. Then nothing is flushed any more,
+//!   and memtables grow, or writes stall forever. With one worker and small memtables that happens at once,
+//!   and with two workers often (fjall 3.1.13; its issues #257 and #323). So this module switches the
+//!   engine's own limit off. The writer that crosses our limit seals the memtable: its message comes from
+//!   outside the workers, and there is one per memtable.
+//! - *Waiting for flushes.* fjall's writers wait forever for workers that have failed. Here they notice the
+//!   failure (`make_room`).
+//! - *Views between batches.* When a flush or a compaction ends, fjall makes all sequence numbers up to its
+//!   own visible, including that of a batch that is being written. So a snapshot may hold a part of a batch.
+//!   For a scan that is good enough. A backup waits for a moment without writers (`commits`).
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -46,29 +45,32 @@ use super::{
 /// The name of its data in the directory.
 const ENGINE: &str = "fjall";
 
-/// How a [`FjallBackend`] uses memory and threads.
+/// Options of a [`FjallBackend`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FjallOptions {
-    /// How many bytes of blocks are kept in memory. 32 MiB unless set.
+    /// Whether a missing directory is created \[default: yes\].
+    pub create: bool,
+    /// Bytes of blocks that are cached in memory \[default: 32 MiB\].
     pub cache_bytes: u64,
-    /// How many bytes of a keyspace are written to memory and journal before they are moved to
-    /// a table. 32 MiB unless set.
+    /// Bytes of a keyspace that are kept in memory and journal before they are moved to a table
+    /// \[default: 32 MiB\].
     pub memtable_bytes: u64,
-    /// Whether tables have Bloom filters of 10 bits per key, which save a look into most tables
-    /// that don't have a key. True unless set; fixed when the directory is made.
+    /// Whether tables have Bloom filters of 10 bits per key, which save reading most tables that don't have
+    /// a key \[default: yes\]. This is fixed when the directory is created.
     pub bloom_filters: bool,
-    /// How long journals may be together, roughly: opening has to read them. 128 MiB unless
-    /// set, and at least 64 MiB.
+    /// Approximate limit for the bytes of all journals, which opening has to read \[default: 128 MiB, at
+    /// least 64 MiB\].
     pub journal_bytes: u64,
-    /// How many threads flush and compact. As many as there are cores unless set, but at least
-    /// 2 and at most 4.
+    /// Number of threads that flush and compact \[default: the number of cores, at least 2 and at most
+    /// 4\].
     pub workers: usize,
 }
 
 impl Default for FjallOptions {
     fn default() -> Self {
         Self {
+            create: true,
             cache_bytes: 32 << 20,
             memtable_bytes: 32 << 20,
             bloom_filters: true,
@@ -78,7 +80,7 @@ impl Default for FjallOptions {
     }
 }
 
-/// Pairs in an LSM tree on the disk: inserts are appends, and gets look into a few tables.
+/// A backend on fjall, an LSM tree on the disk. Inserts are appends, and gets read a few tables.
 ///
 /// ```
 /// use twiceshy_store::{Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace};
@@ -105,40 +107,29 @@ pub struct FjallBackend {
     commits: RwLock<()>,
     options: FjallOptions,
     claims: Claims,
-    /// Why the engine takes no writes any more.
+    /// Why the engine refuses writes.
     failure: OnceLock<String>,
-    /// Last, because the lock is to go last.
+    /// The last field, so that the lock is released last.
     directory: Directory,
 }
 
 struct Space {
     keyspace: ::fjall::Keyspace,
-    /// Roughly, the size of the active memtable.
+    /// The approximate size of the active memtable.
     unsealed: AtomicU64,
 }
 
 impl FjallBackend {
-    /// Opens the directory, or makes it.
+    /// Opens the directory. If it is missing, [creates](FjallOptions::create) it.
     ///
     /// # Errors
     ///
     /// [`Locked`](BackendError::Locked) if it is open already,
-    /// [`Occupied`](BackendError::Occupied) if it is another engine's, and whatever goes wrong
-    /// with its files.
+    /// [`Occupied`](BackendError::Occupied) if it holds another engine's data,
+    /// [`Missing`](BackendError::Missing) if it is missing and not to be created, and any error with its
+    /// files.
     pub fn open(path: impl AsRef<Path>, options: FjallOptions) -> Result<Self> {
-        Self::open_in(Directory::open(path.as_ref())?, options)
-    }
-
-    /// As [`open`](Self::open), but makes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Missing`](BackendError::Missing) if there is nothing to open.
-    pub fn open_existing(path: impl AsRef<Path>, options: FjallOptions) -> Result<Self> {
-        Self::open_in(Directory::open_existing(path.as_ref())?, options)
-    }
-
-    fn open_in(directory: Directory, options: FjallOptions) -> Result<Self> {
+        let directory = Directory::open(path.as_ref(), options.create)?;
         let fails = failed("open", directory.path());
         let data = directory.data(ENGINE, |path| {
             make(path, &options, |_, _| Ok(())).map_err(failed("create", directory.path()))
@@ -169,8 +160,8 @@ impl FjallBackend {
         failed(operation, self.directory.path())
     }
 
-    /// As [`failed`](Self::failed), for what writes: an engine that has halted says nothing but
-    /// that, so the first failure is remembered.
+    /// Returns a function that turns an engine's error of a write into ours. An engine that has halted
+    /// doesn't say why, so the first failure is remembered.
     fn failed_write(&self, operation: &'static str) -> impl Fn(::fjall::Error) -> BackendError {
         move |error| {
             let mut error = self.failed(operation)(error);
@@ -185,8 +176,8 @@ impl FjallBackend {
         }
     }
 
-    /// Why the engine has halted. Its workers don't tell; so this writes as much as they do, to see
-    /// whether that fails, too.
+    /// Returns why the engine has halted. Its workers don't report it, so this writes as much as they do, to
+    /// see whether that fails, too.
     fn reason(&self) -> Option<&str> {
         if self.failure.get().is_none()
             && let Err(error) = self.try_to_write()
@@ -196,7 +187,7 @@ impl FjallBackend {
         self.failure.get().map(String::as_str)
     }
 
-    /// Writes a memtable of zeros to a file that is gone at once.
+    /// Writes a memtable of zeros to a temporary file.
     fn try_to_write(&self) -> io::Result<()> {
         const CHUNK: usize = 1 << 14;
         let path = self.directory.path().join(".probe");
@@ -207,7 +198,7 @@ impl FjallBackend {
         let written = written.and_then(|()| file.sync_all());
         drop(file);
         if early.is_err() {
-            // Where open files can't be removed.
+            // Some systems can't remove open files.
             let _ = fs::remove_file(&path);
         }
         written
@@ -218,7 +209,7 @@ impl FjallBackend {
         let mut changes = batch.iter();
         match (changes.next(), changes.len(), durability) {
             (None, ..) => Ok(()),
-            // A single change is atomic by itself, and cheaper so.
+            // A single change is atomic by itself, and cheaper without a batch.
             (Some(Change { space, key, value }), 0, Durability::Buffered) => {
                 let Space { keyspace, .. } = self.space(space);
                 match value {
@@ -252,7 +243,7 @@ impl FjallBackend {
         for (space, size) in self.spaces.iter().zip(sizes).filter(|&(_, size)| size > 0) {
             let limit = self.options.memtable_bytes;
             let unsealed = space.unsealed.fetch_add(size, Ordering::Relaxed) + size;
-            // Of many threads that see it full, only one is the first to set it back.
+            // If many threads see it full, only the first one resets it.
             if unsealed >= limit && space.unsealed.swap(0, Ordering::Relaxed) >= limit {
                 self.make_room(space)?;
                 space.keyspace.rotate_memtable()?;
@@ -264,7 +255,7 @@ impl FjallBackend {
     /// Waits until the workers have caught up, so that the engine never has to wait for them.
     fn make_room(&self, space: &Space) -> ::fjall::Result<()> {
         let tree = &space.keyspace.tree;
-        // Compactions are asked for by flushes, so waiting without end might be in vain.
+        // Only flushes ask for compactions, so don't wait for these without a limit.
         let patience = Instant::now() + Duration::from_secs(1);
         loop {
             self.check_workers()?;
@@ -276,7 +267,7 @@ impl FjallBackend {
         }
     }
 
-    /// Fails if a worker has.
+    /// Returns an error if a worker has failed.
     fn check_workers(&self) -> ::fjall::Result<()> {
         self.database.persist(PersistMode::Buffer)
     }
@@ -296,11 +287,11 @@ impl FjallBackend {
     }
 }
 
-/// What the engine keeps in memory beside key and value, roughly.
+/// The approximate bytes that the engine keeps in memory per pair, besides key and value.
 const PAIR_BYTES: usize = 64;
 
-/// The engine stops writers at 4 sealed memtables, and slows them down at 20 runs. It may seal
-/// one by itself, to get rid of a journal.
+/// Limits for sealed memtables and runs. The engine stops writers at 4 sealed memtables, and slows them down
+/// at 20 runs. It may seal one more by itself, to drop a journal.
 const MAX_SEALED: usize = 2;
 const MAX_RUNS: usize = 18;
 
@@ -389,7 +380,7 @@ impl Backend for FjallBackend {
 }
 
 impl FjallBackend {
-    /// Whether a database holds what this one held.
+    /// Returns whether the database at a path holds the same pairs as a snapshot.
     fn is_copy(&self, snapshot: &Snapshot, path: &Path) -> ::fjall::Result<bool> {
         let (database, keyspaces) = open_engine(path, &self.options)?;
         let copy = database.snapshot();
@@ -421,7 +412,7 @@ fn pairs(
     pairs.map(::fjall::Guard::into_inner)
 }
 
-/// Makes a database of empty keyspaces at `path`, fills each, and closes it.
+/// Creates a database of empty keyspaces at `path`, fills each, and closes it.
 fn make(
     path: &Path,
     options: &FjallOptions,
@@ -455,7 +446,7 @@ fn open_engine(path: &Path, options: &FjallOptions) -> ::fjall::Result<Engine> {
                 .max_memtable_size(u64::MAX)
         })?);
     }
-    let Ok(keyspaces) = keyspaces.try_into() else { unreachable!("one for each of them") };
+    let Ok(keyspaces) = keyspaces.try_into() else { unreachable!("one per keyspace") };
     Ok((database, keyspaces))
 }
 
@@ -470,19 +461,19 @@ fn failed(operation: &'static str, path: &Path) -> impl Fn(::fjall::Error) -> Ba
     }
 }
 
-/// Why the engine failed, for people: what fjall displays is what it shows debuggers.
+/// Returns why the engine failed, in words for people. fjall's own messages are for debugging.
 fn cause(error: ::fjall::Error) -> Box<dyn Error + Send + Sync> {
     match error {
         ::fjall::Error::Io(error) | ::fjall::Error::Storage(LsmError::Io(error)) => error.into(),
         ::fjall::Error::InvalidVersion(_)
         | ::fjall::Error::Storage(LsmError::InvalidVersion(_)) => {
-            "its files are of another version of the engine, or damaged".into()
+            "its files are from a different version of the engine, or damaged".into()
         }
         error => format!("its files are damaged: {error:?}").into(),
     }
 }
 
-/// fjall panics at some files that it doesn't expect.
+/// Turns a panic into an error. fjall panics at some damaged files.
 fn damaged(directory: &Directory, panic: &(dyn Any + Send)) -> BackendError {
     let message = panic.downcast_ref::<String>().map(String::as_str);
     let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -491,8 +482,8 @@ fn damaged(directory: &Directory, panic: &(dyn Any + Send)) -> BackendError {
     BackendError::Engine { operation: "open", path, source: source.into() }
 }
 
-/// fjall has no empty key. The keys of only zeros, of which it is one, are less than all
-/// others; so each becomes the next of them, and the order is kept.
+/// Encodes a key for fjall, which takes no empty key. Keys of only zeros, including the empty one, are less
+/// than all others. So each gets one more zero, which keeps the order.
 fn encode(key: &[u8]) -> Cow<'_, [u8]> {
     if key.iter().all(|&byte| byte == 0) {
         Cow::Owned(vec![0; key.len() + 1])
@@ -521,7 +512,7 @@ mod tests {
         batch
     }
 
-    /// fjall by itself has memtables of many times the limit by then, if its workers work at all.
+    /// Without our limit, fjall has memtables of many times the limit by then, or its workers stall.
     #[test]
     fn memtables_are_flushed_under_load() {
         let directory = tempfile::tempdir().unwrap();
@@ -548,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_do_not_wait_for_workers_that_have_failed() {
+    fn writers_do_not_wait_for_failed_workers() {
         let directory = tempfile::tempdir().unwrap();
         let backend = FjallBackend::open(directory.path(), small()).unwrap();
         fs::remove_dir_all(directory.path().join("fjall/keyspaces")).unwrap();
@@ -559,9 +550,9 @@ mod tests {
         assert!(backend.flush().unwrap_err().needs_reopen());
     }
 
-    /// A worker fails by itself, and doesn't say why.
+    /// A worker fails on its own, and doesn't report why.
     #[test]
-    fn an_engine_that_has_halted_says_why() {
+    fn halted_engine_reports_a_reason() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("data");
         let backend = FjallBackend::open(&path, small()).unwrap();
@@ -575,10 +566,10 @@ mod tests {
         }
     }
 
-    /// What was to be done, and where; and, as its source, why it wasn't.
+    /// An error says which operation failed and where, and its source says why.
     #[test]
-    fn errors_are_for_people() {
-        let told = |damage: fn(&Path)| {
+    fn errors_name_operation_path_and_reason() {
+        let reason_after = |damage: fn(&Path)| {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("data");
             drop(FjallBackend::open(&path, small()).unwrap());
@@ -586,17 +577,17 @@ mod tests {
             let error = FjallBackend::open(&path, small()).unwrap_err();
             assert_eq!(error.to_string(), format!("the engine could not open {}", path.display()));
             let cause = error.source().unwrap();
-            assert!(cause.source().is_none(), "told once");
+            assert!(cause.source().is_none(), "the reason is given once");
             cause.to_string()
         };
-        let unreadable = told(|data| {
+        let unreadable = reason_after(|data| {
             fs::remove_file(data.join("version")).unwrap();
             fs::create_dir(data.join("version")).unwrap();
         });
         assert!(unreadable.contains("os error"), "{unreadable}");
-        let other = told(|data| fs::write(data.join("version"), "FJLx").unwrap());
-        assert!(other.starts_with("its files are of another version"), "{other}");
-        let damaged = told(|data| fs::write(data.join("x.jnl"), "").unwrap());
+        let other = reason_after(|data| fs::write(data.join("version"), "FJLx").unwrap());
+        assert!(other.starts_with("its files are from a different version"), "{other}");
+        let damaged = reason_after(|data| fs::write(data.join("x.jnl"), "").unwrap());
         assert!(damaged.starts_with("its files are damaged: "), "{damaged}");
     }
 

@@ -1,16 +1,17 @@
 //! A backend in memory.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
 use super::bounds::is_empty;
 use super::{
-    Backend, BackendClaim, BackendError, Batch, Bound, Bounds, Bytes, Claims, Durability, Excluded,
+    Backend, BackendClaim, BackendError, Batch, Bounds, Bytes, Claims, Durability, Excluded,
     Keyspace, Result, Scan, Unbounded,
 };
 
-/// A `BTreeMap` behind a lock: forgets all when it is dropped.
+/// A backend in memory, whose data is lost when it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
     spaces: RwLock<[BTreeMap<Bytes, Bytes>; Keyspace::ALL.len()]>,
@@ -18,7 +19,7 @@ pub struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// An empty one.
+    /// Returns an empty backend.
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,27 +77,27 @@ impl Backend for MemoryBackend {
         Ok(0)
     }
 
-    /// Not supported: it has no files.
+    /// Always fails, because there are no files.
     fn backup(&self, _: &Path) -> Result<()> {
-        Err(BackendError::Unsupported { operation: "back up what is only in memory" })
+        Err(BackendError::Unsupported { operation: "back up data that is only in memory" })
     }
 }
 
-/// Most scans are short; long ones are to take the lock seldom.
+/// Most scans are short. Long ones read larger chunks, and so take the lock rarely.
 const FIRST_CHUNK: usize = 16;
 const LARGEST_CHUNK: usize = 1024;
 
-/// Reads chunks from both ends, so that the lock is never held between two steps.
+/// A scan that reads chunks from both ends, so that it doesn't hold the lock between two steps.
 struct MemoryScan<'a> {
     backend: &'a MemoryBackend,
     space: Keyspace,
     unread: (Bound<Bytes>, Bound<Bytes>),
-    /// Pairs before and behind those unread.
+    /// Pairs that were read, before and after the unread ones.
     front: VecDeque<(Bytes, Bytes)>,
     back: VecDeque<(Bytes, Bytes)>,
     chunk: usize,
-    /// From then on one end takes what the other has read, and pairs that come between are too
-    /// late: they would be out of order.
+    /// Whether all pairs were read. Then each end takes what the other has read. Pairs that are added
+    /// later are ignored, because they would be out of order.
     all_read: bool,
 }
 

@@ -1,25 +1,25 @@
-//! A backend that is looked at.
+//! A backend that reports reads.
 
 use std::fmt;
 use std::path::Path;
 
 use super::{Backend, BackendClaim, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
 
-/// A backend that tells somebody of each key that it is asked for, and of each range: to count
-/// what the filter lets through, where it arrives.
+/// A backend that calls a function for each read, for example to count the reads that a filter didn't
+/// prevent.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 /// use twiceshy_store::backend::Observed;
-/// use twiceshy_store::{GuardedStore, MemoryBackend, Options};
+/// use twiceshy_store::{MemoryBackend, OpenOptions, Store};
 ///
 /// let gets = Arc::new(AtomicU64::new(0));
 /// let counter = Arc::clone(&gets);
 /// let backend = Observed::new(MemoryBackend::new(), move |_, _| {
 ///     counter.fetch_add(1, Ordering::Relaxed);
 /// });
-/// let store: GuardedStore<_> = Options::new().open_with(backend, None)?;
+/// let store: Store<_> = OpenOptions::new().open_with(backend, None)?;
 /// let before = gets.load(Ordering::Relaxed);
 /// assert_eq!(store.get(b"mallory")?, None);
 /// assert_eq!(gets.load(Ordering::Relaxed), before, "the filter is empty");
@@ -35,12 +35,12 @@ type OnGet = Box<dyn Fn(Keyspace, &[u8]) + Send + Sync>;
 type OnRange = Box<dyn Fn(Keyspace, Bounds<'_>) + Send + Sync>;
 
 impl<B> Observed<B> {
-    /// Has each get told to somebody before it is done, by the thread that does it.
+    /// Wraps a backend. Before each get, calls `on_get` in the same thread.
     pub fn new(inner: B, on_get: impl Fn(Keyspace, &[u8]) + Send + Sync + 'static) -> Self {
         Self { inner, on_get: Box::new(on_get), on_range: Box::new(|_, _| {}) }
     }
 
-    /// Has each range told to somebody, too, before it is scanned.
+    /// Before each range scan, calls `on_range` in the same thread.
     #[must_use]
     pub fn on_range(
         mut self,

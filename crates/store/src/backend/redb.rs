@@ -21,24 +21,26 @@ use super::{
 /// The name of its file in the directory.
 const ENGINE: &str = "redb";
 
-/// How a [`RedbBackend`] uses memory.
+/// Options of a [`RedbBackend`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RedbOptions {
-    /// How many bytes of pages are kept in memory. 32 MiB unless set.
+    /// Whether a missing directory is created \[default: yes\].
+    pub create: bool,
+    /// Bytes of pages that are cached in memory \[default: 32 MiB\].
     pub cache_bytes: usize,
 }
 
 impl Default for RedbOptions {
     fn default() -> Self {
-        Self { cache_bytes: 32 << 20 }
+        Self { create: true, cache_bytes: 32 << 20 }
     }
 }
 
-/// Pairs in a B-tree on the disk: a get is one path down the tree, an insert rewrites one.
+/// A backend on redb, a B-tree on the disk. A get reads one path of the tree, and an insert rewrites one.
 ///
-/// What its writes would survive without being synced is nothing, so they all are, whatever
-/// [`Durability`] is asked for: make batches large. Opening after a crash reads the whole file.
+/// All writes are synced, whatever [`Durability`] the caller asks for, because redb's unsynced writes don't
+/// survive a kill. So make batches large. Opening after a crash reads the whole file.
 ///
 /// ```
 /// use twiceshy_store::{Backend, Batch, Durability, Keyspace, RedbBackend, RedbOptions};
@@ -56,36 +58,25 @@ impl Default for RedbOptions {
 /// # Ok::<(), twiceshy_store::BackendError>(())
 /// ```
 pub struct RedbBackend {
-    /// Locked only to compact.
+    /// Locked for writing only to compact.
     database: RwLock<Database>,
     options: RedbOptions,
     claims: Claims,
-    /// Last, because the lock is to go last.
+    /// The last field, so that the lock is released last.
     directory: Directory,
 }
 
 impl RedbBackend {
-    /// Opens the directory, or makes it.
+    /// Opens the directory. If it is missing, [creates](RedbOptions::create) it.
     ///
     /// # Errors
     ///
     /// [`Locked`](BackendError::Locked) if it is open already,
-    /// [`Occupied`](BackendError::Occupied) if it is another engine's, and whatever goes wrong
-    /// with its file.
+    /// [`Occupied`](BackendError::Occupied) if it holds another engine's data,
+    /// [`Missing`](BackendError::Missing) if it is missing and not to be created, and any error with its
+    /// file.
     pub fn open(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self> {
-        Self::open_in(Directory::open(path.as_ref())?, options)
-    }
-
-    /// As [`open`](Self::open), but makes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Missing`](BackendError::Missing) if there is nothing to open.
-    pub fn open_existing(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self> {
-        Self::open_in(Directory::open_existing(path.as_ref())?, options)
-    }
-
-    fn open_in(directory: Directory, options: RedbOptions) -> Result<Self> {
+        let directory = Directory::open(path.as_ref(), options.create)?;
         let data = directory.data(ENGINE, |path| {
             make(path, &options, |_, _| Ok(())).map_err(failed("create", directory.path()))
         })?;
@@ -130,8 +121,8 @@ impl Backend for RedbBackend {
     }
 
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
-        // Locked once: a thread that locks it again waits for who wants to compact, and is waited
-        // for. Until the value is copied: redb must not forget the page before.
+        // Locked once: a thread that locks it twice could deadlock with one that wants to compact. Held
+        // until the value is copied, because redb must not drop the page before.
         let database = self.database();
         let value = table(&database, space).and_then(|table| Ok(table.get_owned(key)?));
         Ok(value.map_err(self.failed("read from"))?.map(|value| value.value().into()))
@@ -157,7 +148,7 @@ impl Backend for RedbBackend {
             return Ok(());
         }
         self.commit(batch).map_err(|error| match error {
-            // It was right when it was opened.
+            // The file was valid when it was opened.
             Error::Corrupted(_) => {
                 let path = self.directory.path().to_owned();
                 BackendError::Halted { path, source: Some(error.into()) }
@@ -166,17 +157,17 @@ impl Backend for RedbBackend {
         })
     }
 
-    /// Nothing is left to do.
+    /// Does nothing, because every write is synced.
     fn sync(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Nothing is left to do.
+    /// Does nothing, because every write is synced.
     fn flush(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Other operations wait meanwhile; it fails while there are scans.
+    /// Compacts the file. Other operations wait in the meantime. Fails while there are scans.
     fn compact(&self) -> Result<()> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         while database.compact().map_err(|error| self.failed("compact")(error.into()))? {}
@@ -222,7 +213,7 @@ fn table(
 
 type Pairs<'a> = Table<'a, &'static [u8], &'static [u8]>;
 
-/// Makes a database of empty tables at `path`, fills each, and closes it.
+/// Creates a database of empty tables at `path`, fills each, and closes it.
 fn make(
     path: &Path,
     options: &RedbOptions,
@@ -246,7 +237,7 @@ fn copy(from: &ReadTransaction, space: Keyspace, into: &mut Pairs<'_>) -> Result
     Ok(())
 }
 
-/// Whether a database holds what is in view.
+/// Returns whether the database at a path holds the same pairs as a view.
 fn is_copy(view: &ReadTransaction, path: &Path) -> Result<bool, Error> {
     let copy = Builder::new().open(path)?.begin_read()?;
     for space in Keyspace::ALL {

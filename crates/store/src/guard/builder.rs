@@ -2,15 +2,16 @@
 
 use super::{Guard, GuardError, Guarded};
 use crate::doubts::Doubts;
-use crate::filter::Shape;
-use crate::front::{Front, Policy};
-use twiceshy::{KeyedHasher, Secret, Shard};
+use crate::maintained::{MaintainedFilter, Policy};
+use crate::options::MISTAKES_KEPT;
+use crate::sizing::Sizing;
+use twiceshy::{Secret, concurrent::Shard, hash::KeyedHasher};
 
 /// Options of a [`Guard`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct GuardBuilder {
-    shape: Shape,
+    sizing: Sizing,
     mistakes_kept: usize,
     max_doubts: usize,
     secret: Option<Secret>,
@@ -20,8 +21,8 @@ pub struct GuardBuilder {
 impl Default for GuardBuilder {
     fn default() -> Self {
         Self {
-            shape: Shape { capacity: 1 << 20, false_positive_rate: 1.0 / 512.0, shards: 64 },
-            mistakes_kept: 1 << 20,
+            sizing: Sizing::default(),
+            mistakes_kept: MISTAKES_KEPT,
             max_doubts: 1 << 16,
             secret: None,
             is_new_database: false,
@@ -30,32 +31,33 @@ impl Default for GuardBuilder {
 }
 
 impl GuardBuilder {
-    /// Returns the defaults: a capacity of a million members, 0.2 % false positives, a million
-    /// mistakes kept. A [`secret`](Self::secret) is missing.
+    /// Returns the default options, which are those of [`OpenOptions`](crate::OpenOptions): a capacity of
+    /// 2^20 members, 0.1 % false positives, and 2^20 mistakes kept. A [`secret`](Self::secret) is missing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sizes the filter for this many members. It grows by itself if there are more.
+    /// Sizes the filter for this many members \[default: 2^20\]. It grows by itself if there are more.
     pub fn capacity(mut self, members: usize) -> Self {
-        self.shape.capacity = members;
+        self.sizing.capacity = members;
         self
     }
 
-    /// Sets the share of absent keys for which the database is asked the first time.
+    /// Sets the share of absent keys that the filter takes for members before it is repaired \[default:
+    /// 0.001\].
     pub fn false_positive_rate(mut self, rate: f64) -> Self {
-        self.shape.false_positive_rate = rate;
+        self.sizing.false_positive_rate = rate;
         self
     }
 
-    /// Sets the number of shards of the filter. The guard lists one shard at a time when it builds the
-    /// filter.
+    /// Sets the number of shards of the filter, from 1 to 4096, rounded up to a power of two \[default:
+    /// 64\]. The guard lists one shard at a time when it builds the filter.
     pub fn shards(mut self, shards: usize) -> Self {
-        self.shape.shards = shards;
+        self.sizing.shards = shards;
         self
     }
 
-    /// Sets how many mistakes are remembered, at about 20 bytes of memory each.
+    /// Sets how many mistakes are kept, at least 1, at about 20 bytes of memory each \[default: 2^20\].
     pub fn mistakes_kept(mut self, mistakes: usize) -> Self {
         self.mistakes_kept = mistakes;
         self
@@ -90,7 +92,7 @@ impl GuardBuilder {
     /// - if there is no [`secret`](Self::secret) and the database isn't
     ///   [new](Self::new_database);
     /// - if the hashes in the database were made with a different secret;
-    /// - if there can't be such a filter, or if the database fails.
+    /// - if the filter can't be built, or if the database fails.
     pub fn build<D: Guarded>(&self, database: D) -> Result<Guard<D>, GuardError<D::Error>> {
         let guard = self.build_unready(database)?;
         guard.rebuild()?;
@@ -102,8 +104,8 @@ impl GuardBuilder {
     /// built that shard.
     ///
     /// # Errors
-    /// Returns an error if there is no secret, as [`build`](Self::build) does, or if there can't be
-    /// such a filter.
+    /// Returns an error if there is no secret, as [`build`](Self::build) does, or if the filter can't be
+    /// built.
     pub fn build_unready<D: Guarded, F: Shard>(
         &self,
         database: D,
@@ -114,8 +116,8 @@ impl GuardBuilder {
             None => return Err(GuardError::NoSecret),
         };
         let policy = Policy::Found { repaired: true, kept: self.mistakes_kept };
-        let front = Front::new(self.shape.empty()?, false, policy);
+        let maintained = MaintainedFilter::new(self.sizing.build_empty()?, false, policy);
         let doubts = Doubts::new(self.max_doubts);
-        Ok(Guard { database, front, hasher: KeyedHasher::new(&secret), doubts })
+        Ok(Guard { database, maintained, hasher: KeyedHasher::new(&secret), doubts })
     }
 }

@@ -1,6 +1,6 @@
-//! What can go wrong with a guard.
+//! Errors of guards.
 
-use twiceshy::{AdaptError, BuildError, EntropyError, InsertError};
+use twiceshy::error::{AdaptError, BuildError, EntropyError, InsertError};
 
 /// Why a write failed that a [`Guard`](super::Guard) asked you for: whether it may still happen.
 ///
@@ -49,23 +49,26 @@ pub enum GuardError<E> {
          none yet, say so with GuardBuilder::new_database"
     )]
     NoSecret,
-    /// The database lists a key under another hash than the guard computes for it. Nothing that it
-    /// lists can be believed.
+    /// The database lists a key under a different hash than the guard computes for it. Its listings can't
+    /// be trusted.
     #[error(
         "the database lists a key under a hash that the guard did not compute: give the guard the \
          secret that the hashes were made with, or compute them again with Guard::hash"
     )]
     ForeignHash,
-    /// There is no room in the filter, and it can't grow. The database was not asked to write.
+    /// The filter is full and can't grow. The database was not asked to write.
     #[error("the filter takes no more members")]
     Filter(#[from] InsertError),
     /// A mistake that the new member would bring back can't be repaired. The database was not asked
     /// to write.
     #[error("a mistake can't be repaired")]
     Repair(#[from] AdaptError),
-    /// The filter can't be made as it was asked for, or not from these members.
+    /// A filter can't be built with these options, or from these members.
     #[error("the filter can't be built")]
     Build(#[from] BuildError),
+    /// The filter is damaged, or lacks a key of the database.
+    #[error("the filter is damaged: {0}")]
+    Invalid(String),
     /// The operating system has no entropy for a secret.
     #[error(transparent)]
     Entropy(#[from] EntropyError),

@@ -9,18 +9,17 @@ pub use builder::GuardBuilder;
 pub use error::{GuardError, WriteError};
 
 use crate::doubts::{Doubts, Mark};
-use crate::front::{Behind, Doubt, Front};
-use crate::store::Statistics;
+use crate::maintained::{Doubt, MaintainedFilter, Source};
+use crate::stats::Stats;
 use scopeguard::ScopeGuard;
 use std::borrow::Borrow;
 use std::ops::RangeInclusive;
-use twiceshy::{AdaptiveQuotientFilter, Hash, Key, KeyedHasher, Shard};
+use twiceshy::{Hash, Key, QuotientFilter, concurrent::Shard, hash::KeyedHasher};
 
-/// A database that a [`Guard`] protects: anything that has keys, and lists them in the order of their
-/// hashes.
+/// A database that a [`Guard`] protects: anything that stores keys and can list them by hash range.
 ///
-/// For the latter it keeps each key's hash beside the key, or the first bytes of it, and an index of
-/// that: a `BTreeMap`, or a column of an SQL table ([`hash_column`]).
+/// To list them, the database stores each key's hash, or its first bytes, with the key, and has an
+/// index on it. Examples are a `BTreeMap`, or an indexed column of an SQL table ([`hash_column`]).
 pub trait Guarded {
     /// The type of keys.
     type Key: Key + ToOwned + ?Sized;
@@ -29,78 +28,87 @@ pub trait Guarded {
     /// The database's own error.
     type Error;
 
-    /// Returns what the database has for a key.
+    /// Returns the value that the database has for a key, if any.
     ///
-    /// It must see every write that returned before it was called: don't read from a replica, or within
-    /// an older snapshot. And it must compare keys exactly as the hash does, byte by byte. A column whose collation ignores
-    /// case or trailing blanks doesn't: it finds `Alice` for `alice`, which has a different hash, so
-    /// the filter answers "absent" where the database would not.
+    /// It must see every write that returned before it was called, so don't read from a replica or
+    /// in an older snapshot.
+    ///
+    /// It must also compare keys exactly as the hash does, byte by byte. A column whose collation
+    /// ignores case or trailing blanks doesn't: it finds `Alice` for `alice`, which has a different
+    /// hash, so the filter answers "absent" where the database would not.
     ///
     /// # Errors
-    /// If the database can't tell.
+    /// If the lookup fails.
     fn look_up(&self, key: &Self::Key) -> Result<Option<Self::Value>, Self::Error>;
 
-    /// Returns all keys whose hashes are in an interval, each once, in any order. Like
+    /// Returns all keys whose hashes lie in an interval, each once, in any order. Like
     /// [`look_up`](Self::look_up), it must see every write that returned before it was called.
     ///
-    /// It may return more, as an index of the first bytes of the hash does: keys whose hashes agree
-    /// with one in the interval in the first [`index_bits`](Self::index_bits). Any other key proves
-    /// that its hash was made with a different secret, and fails the operation.
+    /// It may also return keys whose hashes agree with a hash in the interval in the first
+    /// [`index_bits`](Self::index_bits) bits, as an index on the first bytes of the hash does. Any
+    /// other key proves that its hash was made with a different secret, and fails the operation.
     ///
     /// # Errors
-    /// If not all can be listed. A list that is silently too short loses members.
+    /// If not all keys can be listed. An incomplete list without an error loses members.
     fn list(
         &self,
         hashes: RangeInclusive<Hash>,
     ) -> Result<Vec<<Self::Key as ToOwned>::Owned>, Self::Error>;
 
-    /// Returns how many of the first bits of each hash the index has: 64 by default, as
-    /// [`hash_column`] does. If it has all 128, this needn't say so.
+    /// Returns how many leading bits of each hash the index stores: 64 by default, like
+    /// [`hash_column`]. An index of all 128 bits may also use the default.
     fn index_bits(&self) -> u32 {
         64
     }
 }
 
-/// Returns the first 8 bytes of a hash as a signed integer, in the same order: for a column of an SQL
-/// table. The keys in an interval of hashes are `BETWEEN hash_column(start) AND hash_column(end)`, and
-/// perhaps a few more, which a guard ignores.
+/// Returns the first 8 bytes of a hash as a signed integer in the same order, for a column of an
+/// SQL table.
+///
+/// The keys in an interval of hashes are `BETWEEN hash_column(start) AND hash_column(end)`. That
+/// may include a few more keys, which a guard ignores.
 pub fn hash_column(hash: Hash) -> i64 {
     ((hash.as_u128() >> 64) as u64 ^ 1 << 63).cast_signed()
 }
 
-/// An adaptive filter in front of your own database. A key that the database doesn't have costs no
-/// query, unless the filter takes it for a member by mistake. A mistake costs two queries: one looks the
-/// key up, one lists the members that the filter confused with it. Then it is repaired.
+/// An adaptive filter in front of your own database.
+///
+/// A key that the database doesn't have costs no query, unless the filter takes it for a member by
+/// mistake. A mistake costs two queries: one looks up the key, and one lists the members that the
+/// filter confused with it. The filter then repairs the mistake.
 ///
 /// # The contract
-/// - All writes that add or remove keys go through the guard, which calls you to do them; changing
-///   the value of a key that is there needn't. If somebody else wrote to the database, call
-///   [`rebuild`](Self::rebuild) before you use the guard again: until then it may answer "absent" for
-///   keys that were added, and removing one of them may take another member out of the filter.
-/// - While you are called, the guard holds a lock of the keys' *stripe*, a 4096th or so of all
-///   hashes. Writes and repairs there wait, and a read that the filter answers "maybe" may wait.
-///   Other reads never do. Don't use the guard from within, or while you hold a connection that
-///   the calls need: it would wait for itself.
-/// - When you return `Ok` from an insert, the keys are there for [`Guarded::look_up`] and
-///   [`Guarded::list`], and from a removal, the key is gone: commit, if there is a transaction. If a
-///   statement changed no row, return an error instead.
-/// - When you return an error, it says whether the write may still happen: [`WriteError`].
-/// - [`hash`](Self::hash) must be the hash that is kept with the keys. So the guard needs the
-///   [secret](GuardBuilder::secret) that these hashes were made with.
+/// - All writes that add or remove keys must go through the guard, which calls your closure to do
+///   them. Writes that only change the value of an existing key need not. If anything else has
+///   added or removed keys in the database, call [`rebuild`](Self::rebuild) before you use the
+///   guard again. Until then the guard may answer "absent" for keys that were added, and removing
+///   one of them may remove another member from the filter.
+/// - While your closure runs, the guard holds a lock on the keys' *stripe*, about 1/4096 of all
+///   hashes. Writes and repairs in the stripe wait, and so may a read that the filter answers
+///   "maybe". Other reads never wait. Don't use the guard from within the closure, or while you
+///   hold a connection that the guard's calls to you need: that would deadlock.
+/// - When your closure returns `Ok` from an insert, [`Guarded::look_up`] and [`Guarded::list`] must
+///   find the keys. When it returns `Ok` from a removal, the key must be gone. If there is a
+///   transaction, commit it first. If a statement changed no row, return an error instead.
+/// - When your closure returns an error, the error says whether the write may still happen; see
+///   [`WriteError`].
+/// - The hash that the database stores with each key must be [`hash`](Self::hash). So the guard
+///   needs the [secret](GuardBuilder::secret) that these hashes were made with.
 ///
-/// # What holds
-/// - The guard never answers "absent" for a member. A member is in the filter before it is in the
-///   database, and until it is gone there.
+/// # Guarantees
+/// - The guard never answers "absent" for a member. A member is inserted into the filter before the
+///   database, and leaves the filter only after it is gone from the database.
 /// - A write whose outcome is unknown puts its keys *in doubt*: the filter keeps them, whatever the
-///   database shows, until you [`settle`](Self::settle) them. A retry doesn't settle anything: the
-///   first try may still arrive, after the retry and even after a removal. The same holds for keys
-///   whose write panicked.
-/// - A mistake that was repaired stays repaired as long as it is one of those that are
-///   [kept](GuardBuilder::mistakes_kept), in memory: across inserts, removals and growth, not
-///   across restarts.
-/// - A repair that fails doesn't fail a read; it is [counted](Self::stats). A repair is refused if the
-///   filter holds more than the database lists: the listing may not be current. If somebody else has
-///   removed keys, [`rebuild`](Self::rebuild) clears what they left.
+///   database shows, until you [`settle`](Self::settle) them. A retry doesn't settle anything,
+///   because the first try may still take effect after the retry, or even after a removal. The same
+///   holds for keys whose write panicked.
+/// - A repaired mistake stays repaired across inserts, removals and growth, as long as it is one of
+///   the mistakes that are [kept](GuardBuilder::mistakes_kept). They are kept in memory only, so
+///   they don't survive a restart.
+/// - A failed repair doesn't fail a read, but is [counted](Self::stats). The guard refuses a repair
+///   if the filter holds more members than the database lists, because the listing may not be
+///   current. If keys were removed without the guard, [`rebuild`](Self::rebuild) clears their
+///   fingerprints.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -145,9 +153,9 @@ pub fn hash_column(hash: Hash) -> i64 {
 /// assert_eq!(guard.get("mallory")?, None); // almost always without asking the database
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Guard<D: Guarded, F = AdaptiveQuotientFilter> {
+pub struct Guard<D: Guarded, F = QuotientFilter> {
     database: D,
-    front: Front<F>,
+    maintained: MaintainedFilter<F>,
     hasher: KeyedHasher,
     doubts: Doubts<OwnedKey<D>>,
 }
@@ -155,23 +163,23 @@ pub struct Guard<D: Guarded, F = AdaptiveQuotientFilter> {
 type OwnedKey<D> = <<D as Guarded>::Key as ToOwned>::Owned;
 
 impl<D: Guarded, F: Shard> Guard<D, F> {
-    /// Returns what the database has for a key. If the filter knows that it has nothing, the database
-    /// isn't asked.
+    /// Returns the value that the database has for a key, if any. If the filter answers "absent",
+    /// the database is not queried.
     ///
     /// # Errors
-    /// If the database fails to look the key up.
+    /// If the database fails to look up the key.
     pub fn get(&self, key: &D::Key) -> Result<Option<D::Value>, D::Error> {
-        self.front.get(self, self.hash(key), || self.database.look_up(key))
+        self.maintained.get(self, self.hash(key), || self.database.look_up(key))
     }
 
-    /// Inserts a key into the filter, and then calls you to write it to the database. The key may be
-    /// there already.
+    /// Inserts a key into the filter, and then calls `write` to write it to the database. The
+    /// database may have the key already.
     ///
     /// # Errors
-    /// Returns your error as [`GuardError::NotWritten`], or as [`GuardError::InDoubt`]: then
-    /// [`settle`](Self::settle) the key when you know that nothing is in flight any more. Any other
-    /// error means that you weren't called: the database failed to look up or list keys, or the filter
-    /// is full and can't grow.
+    /// Returns the error of `write` as [`GuardError::NotWritten`] or [`GuardError::InDoubt`]. After
+    /// the latter, [`settle`](Self::settle) the key once you know that no write of it is in flight
+    /// any more. Any other error means that `write` was not called, because the database failed to
+    /// look up or list keys, or because the filter is full and can't grow.
     pub fn insert<T>(
         &self,
         key: &D::Key,
@@ -180,21 +188,22 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         self.insert_many(&[key], write)
     }
 
-    /// Inserts many keys into the filter, and then calls you to write them together, as in one
-    /// transaction.
+    /// Inserts many keys into the filter, and then calls `write` to write them together, for
+    /// example in one transaction.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert). If the outcome is unknown, all keys are in doubt.
+    /// Returns the same errors as [`insert`](Self::insert). If the outcome is unknown, all keys are
+    /// in doubt.
     pub fn insert_many<T, K: Borrow<D::Key>>(
         &self,
         keys: &[K],
         write: impl FnOnce(&D) -> Result<T, WriteError<D::Error>>,
     ) -> Result<T, GuardError<D::Error>> {
         let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key.borrow())).collect();
-        // What is in doubt is in the filter: it must not get there a second time.
+        // Keys in doubt are already in the filter, and must not be inserted twice.
         let is_there =
             |at: usize| Ok(self.doubts.contains(hashes[at]) || self.is_there(keys[at].borrow())?);
-        self.front.write(
+        self.maintained.write(
             self,
             &hashes,
             is_there,
@@ -203,19 +212,19 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         )
     }
 
-    /// Calls you to remove a key from the database, if it is there, before the filter forgets it.
-    /// Returns whether it was there. While the key is [in doubt](Self::doubts), you are called even if
-    /// it isn't there.
+    /// Calls `write` to remove a key from the database, if it is there, and then removes it from
+    /// the filter. Returns whether the database had the key. While the key is [in
+    /// doubt](Self::doubts), `write` is called even if the database doesn't have it.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// Returns the same errors as [`insert`](Self::insert).
     pub fn remove(
         &self,
         key: &D::Key,
         write: impl FnOnce(&D) -> Result<(), WriteError<D::Error>>,
     ) -> Result<bool, GuardError<D::Error>> {
         let hash = self.hash(key);
-        self.front.remove(
+        self.maintained.remove(
             self,
             hash,
             || self.is_there(key),
@@ -224,10 +233,11 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         )
     }
 
-    /// Returns the keys in doubt: a write of each may have happened, or may still happen.
+    /// Returns the keys in doubt. A write of each of them may have happened, or may still happen.
     ///
-    /// If there are more than [may be](GuardBuilder::max_doubts), the others are not among them, and
-    /// their shards answer "maybe" to every query: [`Statistics::shards_ready`] shows it.
+    /// If there are more than [the maximum](GuardBuilder::max_doubts), the surplus keys are not
+    /// returned, and their shards answer "maybe" to every query, which [`Stats::shards_ready`]
+    /// shows.
     ///
     /// ```
     /// # use std::collections::BTreeMap;
@@ -268,27 +278,29 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         self.doubts.keys(|key| key.borrow().to_owned())
     }
 
-    /// Ends the doubt about a key. Call this when no earlier write of the key can take effect any more:
-    /// because its connection is closed at the server, its statement was cancelled, or the
-    /// database's time-out for transactions has passed. The guard lists the key's hash, and the filter
-    /// forgets the key if it isn't there. Returns whether it is.
+    /// Ends the doubt about a key.
     ///
-    /// A write whose outcome becomes unknown after this was called stays in doubt. So does a key that
-    /// isn't among the [`doubts`](Self::doubts) because there are too many: only
-    /// [`settle_all`](Self::settle_all) ends that.
+    /// Call this when no earlier write of the key can take effect any more, because its connection
+    /// is closed at the server, its statement was cancelled, or the database's time-out for
+    /// transactions has passed. The guard lists the keys with this hash, and removes the key from
+    /// the filter if the database doesn't have it. Returns whether the database has it.
+    ///
+    /// A write whose outcome becomes unknown after this was called stays in doubt. So does a key
+    /// that isn't among the [`doubts`](Self::doubts) because there are too many: only
+    /// [`settle_all`](Self::settle_all) ends that doubt.
     ///
     /// # Errors
-    /// If the database fails to list; the key stays in doubt.
+    /// If the database fails to list keys; the key stays in doubt.
     pub fn settle(&self, key: &D::Key) -> Result<bool, GuardError<D::Error>> {
         self.settle_before(self.doubts.mark(), self.hash(key))
     }
 
-    /// Ends all doubts, as [`settle`](Self::settle) does, and rebuilds the shards that had too many of
+    /// Ends all doubts like [`settle`](Self::settle), and rebuilds the shards that had too many of
     /// them. Call this when no earlier write of any key can take effect any more.
     ///
     /// # Errors
-    /// Returns the first error of the database. The guard settles all that it can; call this again for
-    /// the rest.
+    /// Returns the first error of the database. The guard settles as many keys as it can; call this
+    /// again for the rest.
     pub fn settle_all(&self) -> Result<(), GuardError<D::Error>> {
         let mark = self.doubts.mark();
         let hashes = self.doubts.within(&(Hash::MIN..=Hash::MAX));
@@ -296,46 +308,61 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         settled.and(self.rebuild_shards(self.doubts.settle_overflows(mark)))
     }
 
-    /// Listing has the last word: it sees every write that returned before, and it works for keys that
-    /// the database refuses to look up.
+    /// Settles a key that was in doubt before `mark`. A listing decides, because it sees every
+    /// write that returned before, and works even for keys that the database refuses to look up.
     fn settle_before(&self, mark: Mark, hash: Hash) -> Result<bool, GuardError<D::Error>> {
         let is_there = || {
             let listed = self.database.list(hash..=hash).map_err(GuardError::Database)?;
             Ok(listed.iter().any(|key| self.hash(key.borrow()) == hash))
         };
-        self.front.settle(self, hash, is_there, || self.doubts.settle(hash, mark))
+        self.maintained.settle(self, hash, is_there, || self.doubts.settle(hash, mark))
     }
 
-    /// Builds the filter again from the keys in the database, shard by shard, while the guard is used.
-    /// This makes an unready guard ready, clears ghosts, and gives remainders the bits back that growing
-    /// took. Repaired mistakes stay repaired, and doubts stay doubts: a shard that has too many of them
-    /// doesn't become ready.
+    /// Rebuilds the filter from the keys in the database, shard by shard, while the guard is in
+    /// use.
+    ///
+    /// This makes an unready guard ready, clears ghosts, and restores the remainder bits that
+    /// growth used up. Repaired mistakes stay repaired. Keys in doubt stay in doubt, and a shard
+    /// that has too many of them doesn't become ready.
     ///
     /// # Errors
-    /// Returns the first error: if the database can't list, or if there is no memory. Shards that can't
-    /// be rebuilt stay as they are, and nothing is lost.
+    /// Returns the first error: the database can't list keys, or there is not enough memory. Shards
+    /// that can't be rebuilt stay as they are, and nothing is lost.
     pub fn rebuild(&self) -> Result<(), GuardError<D::Error>> {
-        self.rebuild_shards(0..self.front.filter.shards())
+        self.rebuild_shards(0..self.maintained.filter.shards())
+    }
+
+    /// Checks every invariant of the filter, and that each ready shard holds every key that the
+    /// database lists. Writes to a shard wait while it is checked; lookups don't. For tests, and
+    /// for diagnosing suspected corruption.
+    ///
+    /// # Errors
+    /// [`GuardError::Invalid`] says what is wrong. If the database can't list keys, returns its
+    /// error.
+    pub fn validate(&self) -> Result<(), GuardError<D::Error>> {
+        let fault = self.maintained.find_fault(self)?;
+        fault.map_or(Ok(()), |fault| Err(GuardError::Invalid(fault)))
     }
 
     fn rebuild_shards(
         &self,
         shards: impl IntoIterator<Item = usize>,
     ) -> Result<(), GuardError<D::Error>> {
-        in_turn(shards, |shard| self.front.rebuild(self, shard, 0).map(|_| ()))
+        in_turn(shards, |shard| self.maintained.rebuild_shard(self, shard, 0).map(|_| ()))
     }
 
-    /// Returns the hash of a key, which is to be kept with it in the database.
+    /// Returns the hash of a key. The database must store it with the key.
     pub fn hash(&self, key: &D::Key) -> Hash {
         self.hasher.hash(key)
     }
 
-    /// Returns what the guard has done, and the state of its filter. The backend is the database.
-    pub fn stats(&self) -> Statistics {
-        Statistics { doubts: self.doubts.len() as u64, ..self.front.statistics() }
+    /// Returns counters of the guard's operations, and the state of its filter. In these
+    /// statistics, "backend" means the database.
+    pub fn stats(&self) -> Stats {
+        Stats { doubts: self.doubts.len() as u64, ..self.maintained.stats() }
     }
 
-    /// Returns the database, for reads, and for writes that add and remove no keys.
+    /// Returns the database, for reads, and for writes that neither add nor remove keys.
     pub fn database(&self) -> &D {
         &self.database
     }
@@ -349,7 +376,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         Ok(self.database.look_up(key).map_err(GuardError::Database)?.is_some())
     }
 
-    /// Calls `write`. The keys are in doubt unless it says what became of them. Their stripes are held.
+    /// Calls `write`. The keys are in doubt afterwards, unless `write` reports whether it wrote
+    /// them. The caller must hold the locks of their stripes.
     fn attempt<T, K: Borrow<D::Key>>(
         &self,
         keys: &[K],
@@ -358,9 +386,9 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     ) -> Result<T, GuardError<D::Error>> {
         let doubt_all = || {
             for (key, &hash) in keys.iter().zip(hashes) {
-                let shard = self.front.filter.shard_of(hash);
+                let shard = self.maintained.filter.shard_of(hash);
                 if !self.doubts.record(hash, shard, key.borrow().to_owned()) {
-                    self.front.distrust(hash);
+                    self.maintained.distrust(hash);
                 }
             }
         };
@@ -372,7 +400,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         Ok(written?)
     }
 
-    /// Returns an error if a listed key's hash isn't in the interval, up to the index's precision.
+    /// Returns an error if the hash of a listed key lies outside the interval, within the precision
+    /// of the index.
     fn check_listed(
         &self,
         hashes: &RangeInclusive<Hash>,
@@ -384,21 +413,21 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         if prefixes.contains(&prefix(listed)) { Ok(()) } else { Err(GuardError::ForeignHash) }
     }
 
-    /// Returns an error if a key that was listed isn't found under its own hash. An interval may be so
-    /// long that any hash is in it.
+    /// Returns an error if a listed key can't be found by its own hash. A wrong hash may go
+    /// unnoticed in a long interval, because any hash may lie in it.
     fn check_index(&self, key: &D::Key) -> Result<(), GuardError<D::Error>> {
         let hash = self.hash(key);
         let listed = self.database.list(hash..=hash).map_err(GuardError::Database)?;
         let is_found = listed.iter().any(|other| self.hash(other.borrow()) == hash);
-        // Somebody may have removed it meanwhile.
+        // Another thread may have removed it in the meantime.
         if is_found || !self.is_there(key)? { Ok(()) } else { Err(GuardError::ForeignHash) }
     }
 }
 
-impl<D: Guarded, F: Shard> Behind for Guard<D, F> {
+impl<D: Guarded, F: Shard> Source for Guard<D, F> {
     type Error = GuardError<D::Error>;
 
-    /// Keys in doubt count as members.
+    /// Lists members. Keys in doubt count as members.
     fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>, Self::Error> {
         let keys = self.database.list(hashes.clone()).map_err(GuardError::Database)?;
         let mut members = self.doubts.within(hashes);
@@ -409,9 +438,9 @@ impl<D: Guarded, F: Shard> Behind for Guard<D, F> {
                 members.push(hash);
             }
         }
-        let shard = self.front.filter.shard_of(*hashes.start());
+        let shard = self.maintained.filter.shard_of(*hashes.start());
         if let Some(key) = keys.first()
-            && *hashes == self.front.filter.shard_hashes(shard)
+            && *hashes == self.maintained.filter.shard_hashes(shard)
         {
             self.check_index(key.borrow())?;
         }
@@ -420,17 +449,17 @@ impl<D: Guarded, F: Shard> Behind for Guard<D, F> {
         Ok(members)
     }
 
-    /// They are in memory only.
+    /// Does nothing: a guard keeps mistakes in memory only.
     fn keep_mistake(&self, _: Hash, _: Option<Hash>) -> Result<(), Self::Error> {
         Ok(())
     }
 
     fn doubt(&self, hash: Hash) -> Doubt {
-        let may_be = self.doubts.may_contain(hash, self.front.filter.shard_of(hash));
+        let may_be = self.doubts.may_contain(hash, self.maintained.filter.shard_of(hash));
         if may_be { Doubt::Unsettled } else { Doubt::None }
     }
 
-    /// Refused writes are taken back, and other failed writes are in doubt.
+    /// Refused writes are undone in the filter, and the keys of other failed writes are in doubt.
     const LEAVES_GHOSTS: bool = false;
 
     fn is_refusal(error: &Self::Error) -> bool {
@@ -446,7 +475,7 @@ impl<D: Guarded, F: Shard> Behind for Guard<D, F> {
     }
 }
 
-/// Does all the work, also after an error. Returns the first one.
+/// Calls `act` for each item, even after an error. Returns the first error.
 fn in_turn<T, E>(
     work: impl IntoIterator<Item = T>,
     act: impl Fn(T) -> Result<(), E>,

@@ -1,23 +1,24 @@
-//! All keys of a list, in hash order.
+//! Iterating over a list in hash order.
 
-use super::{List, ListStore};
+use super::ListStore;
 use crate::backend::{Backend, Bytes};
 use crate::error::Result;
+use crate::kind::List;
 use crate::layout;
 use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::ops::RangeInclusive;
-use twiceshy::{Hash, KeyedHasher, OrderedHashes, Secret};
+use twiceshy::{Hash, Secret, hash::KeyedHasher, members::OrderedHashes};
 
 const ALL: RangeInclusive<Hash> = Hash::MIN..=Hash::MAX;
 
-/// In the order of the first bytes of the hashes.
+/// Keys in the order of the first bytes of their hashes.
 type Unsorted<'a> = Box<dyn Iterator<Item = Result<(Hash, Bytes)>> + Send + 'a>;
 
-/// The keys of a list with their hashes, in hash order.
+/// An iterator over the keys of a list with their hashes, in hash order.
 pub struct Entries<'a> {
     rest: Peekable<Unsorted<'a>>,
-    /// Those that share the first bytes of their hashes, in order.
+    /// The next keys, whose hashes have the same first bytes, in order.
     near: VecDeque<(Hash, Bytes)>,
 }
 
@@ -53,10 +54,10 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// Both lists as they are at one moment: all that a filter of them is built from.
+/// Both lists as they are at one moment. A filter can be built from this.
 #[derive(Clone, Debug)]
 pub struct ListExport {
-    /// What keys are hashed with.
+    /// The secret that keys are hashed with.
     pub secret: Secret,
     /// The hashes of the yes list.
     pub yes: OrderedHashes,
@@ -65,33 +66,33 @@ pub struct ListExport {
 }
 
 impl<B: Backend> ListStore<B> {
-    /// The keys of a list with their hashes, in hash order. Those that are added or removed meanwhile
-    /// may be among them or not.
+    /// Returns the keys of a list with their hashes, in hash order. Keys that are added or removed in the
+    /// meantime may be among them or not.
     ///
     /// ```
-    /// use twiceshy_store::{List, ListOptions, MemoryBackend};
-    /// let lists = ListOptions::new().open_with(MemoryBackend::new(), None)?;
+    /// use twiceshy_store::{List, MemoryBackend, OpenOptions};
+    /// let lists = OpenOptions::new().open_lists_with(MemoryBackend::new(), None)?;
     /// lists.add_many(List::No, ["one", "two", "three"])?;
     /// let entries = lists.entries(List::No).collect::<Result<Vec<_>, _>>()?;
     /// assert!(entries.len() == 3 && entries.is_sorted_by_key(|&(hash, _)| hash));
     /// # Ok::<(), twiceshy_store::StoreError>(())
     /// ```
     pub fn entries(&self, list: List) -> Entries<'_> {
-        Entries::of(&self.backend, &self.hasher, list)
+        Entries::of(&self.storage.backend, &self.hasher, list)
     }
 
-    /// The hashes of both lists, as they are at one moment, and the secret: what a filter is built
-    /// from that needs neither lists nor disk. Nothing is added or removed meanwhile.
+    /// Returns the hashes of both lists, as they are at one moment, and the secret. A filter can be built
+    /// from them that needs neither the lists nor a disk. Writers wait in the meantime.
     ///
     /// ```
-    /// use twiceshy::{AdaptiveQuotientFilter, Keyed};
-    /// use twiceshy_store::{ListOptions, MemoryBackend};
-    /// let lists = ListOptions::new().open_with(MemoryBackend::new(), None)?;
+    /// use twiceshy::{QuotientFilter, Keyed};
+    /// use twiceshy_store::{MemoryBackend, OpenOptions};
+    /// let lists = OpenOptions::new().open_lists_with(MemoryBackend::new(), None)?;
     /// lists.add_yes(b"evil.example")?;
     /// lists.add_no(b"fine.example")?;
     ///
     /// let export = lists.export()?;
-    /// let builder = AdaptiveQuotientFilter::builder().false_positive_rate(0.001);
+    /// let builder = QuotientFilter::builder().false_positive_rate(0.001);
     /// let filter = builder.build_sorted(|| export.yes.iter(), || export.no.iter())?;
     /// let filter: Keyed<[u8], _> = Keyed::new(filter, export.secret);
     /// assert!(filter.contains(b"evil.example") && !filter.contains(b"fine.example"));
@@ -101,7 +102,7 @@ impl<B: Backend> ListStore<B> {
     /// # Errors
     /// If the backend fails.
     pub fn export(&self) -> Result<ListExport> {
-        let locked = self.front.lock_all();
+        let locked = self.maintained.lock_all();
         let yes = self.entries(List::Yes).map(|entry| Ok(entry?.0)).collect::<Result<_>>()?;
         let no = locked.mistakes(&ALL).into_iter().collect();
         Ok(ListExport { secret: self.secret.clone(), yes, no })

@@ -1,60 +1,58 @@
-//! Yes/no lists, crash-safe.
+//! The store of a yes list and a no list.
 
 mod entries;
 mod open;
-mod upkeep;
+mod validate;
 mod write;
 
-use crate::backend::{Backend, BackendClaim, Durability, Keyspace};
+use crate::backend::{Backend, Keyspace};
 use crate::error::{Result, StoreError};
-use crate::front::{Behind, Doubt, Front};
+use crate::kind::List;
 use crate::layout;
-use crate::saved::Saved;
-use std::fmt;
+use crate::maintained::{Doubt, MaintainedFilter, Source};
+use crate::stats::Stats;
+use crate::storage::{Storage, impl_upkeep};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
-use twiceshy::{AdaptiveQuotientFilter, Hash, KeyedHasher, Secret};
+use twiceshy::{Hash, QuotientFilter, Secret, Snapshot, hash::KeyedHasher};
 
 pub use entries::{Entries, ListExport};
-pub use open::ListOptions;
-pub use upkeep::ListStatistics;
 
-/// A yes list and a no list on a disk that can be changed at any time, and a filter in memory that
+/// A yes list and a no list on a disk, which can be changed at any time, and a filter in memory that
 /// answers for both: "yes" for every key of the yes list, "no" for every key of the no list, and
-/// "yes" for any other with a small probability.
+/// "yes" for any other key with a small probability.
 ///
-/// # What holds
-/// - No listed key is ever answered wrongly: not while others change the lists, nor after growth,
+/// # Guarantees
+/// - Answers for listed keys are exact: also while other threads change the lists, and after growth,
 ///   closing or crashes.
-/// - [`contains`](Self::contains) never asks the backend, whether a key is listed or not.
-/// - An unlisted key is answered "yes" with no more than the probability that was asked for, however
-///   many keys are listed.
-/// - What was acknowledged survives, as far as the durability that was asked for reaches.
-/// - A key is on one list at most. Adding it to the other one is an error that says so. What comes
-///   in one batch is added whole or not at all.
-/// - All operations take `&self`. Those on one key happen one after the other.
+/// - [`contains`](Self::contains) never asks the backend.
+/// - An unlisted key is answered "yes" with at most the
+///   [probability](crate::OpenOptions::false_positive_rate) in the options, however many keys are listed.
+/// - Acknowledged changes survive, as far as the [durability](crate::OpenOptions::durability) reaches.
+/// - A key is on at most one list. Adding it to the other list is an error. A batch is added whole or not
+///   at all.
+/// - All operations take `&self`. Operations on one key happen one after the other.
 ///
-/// Keys that have the same 128-bit hash are taken for the same.
+/// Keys with the same 128-bit hash are taken for the same key.
 ///
 /// # How it works
-/// As a [`GuardedStore`](crate::GuardedStore): the members of the filter are the yes keys, and the
-/// no keys are mistakes that are all kept, whether the filter would make them or not. Both are on
-/// the disk in hash order, so that the few yes keys behind a no key are found by a short scan; the
-/// hashes of the no list are in memory, too, about 18 bytes each. Who adds a yes key looks for no
-/// keys in its interval, and takes the extension that it needs before anybody can see a mistake; who
-/// adds a no key repairs it before it is acknowledged; who removes one lets the extensions go that it
-/// needed.
+/// The store works as a [`Store`](crate::Store) does. The members of the filter are the yes keys. The no
+/// keys are mistakes, and all of them are kept. Both lists are on the disk in hash order, so that a short
+/// scan finds the few yes keys that the filter confuses with a no key. The hashes of the no list are also
+/// in memory, at about 18 bytes each. When a yes key is added, no keys that collide with it are repaired
+/// before a lookup can see the mistake. When a no key is added, it is repaired before the call returns.
+/// When a no key is removed, the filter gets back the space that its repair took.
 ///
-/// The filter is saved when the lists are closed, and loaded when they are opened, if nothing was
-/// written since; otherwise opening builds it from the lists, in one pass.
+/// The filter is saved when the store is closed, and loaded when the store is opened, if nothing was
+/// written since. Otherwise opening rebuilds it from the lists, in one pass.
 ///
 /// # Examples
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("blocked");
-/// use twiceshy_store::{List, ListOptions, StoreError};
-/// let blocked = ListOptions::new().false_positive_rate(0.001).open(&path)?;
+/// use twiceshy_store::{List, OpenOptions};
+/// let blocked = OpenOptions::new().false_positive_rate(0.001).open_lists(&path)?;
 /// blocked.add_many(List::Yes, ["evil.example", "worse.example"])?;
 /// blocked.add_no(b"fine.example")?;
 /// assert!(blocked.contains(b"worse.example") && !blocked.contains(b"fine.example"));
@@ -64,45 +62,24 @@ pub use upkeep::ListStatistics;
 /// assert!(blocked.remove_yes(b"evil.example")? && blocked.add_no(b"evil.example")?);
 /// blocked.close()?;
 ///
-/// let blocked = ListOptions::new().open(&path)?;
+/// let blocked = OpenOptions::new().open_lists(&path)?;
 /// assert!(!blocked.contains(b"evil.example"));
 /// # Ok(())
 /// # }
 /// ```
 pub struct ListStore<B: Backend> {
-    backend: B,
-    _claim: BackendClaim,
-    front: Front<AdaptiveQuotientFilter>,
+    storage: Storage<B>,
+    maintained: MaintainedFilter<QuotientFilter>,
     hasher: KeyedHasher,
     secret: Secret,
-    durability: Durability,
-    saved: Saved,
-    /// Keys of the yes list.
+    /// The number of keys on the yes list.
     yes: AtomicU64,
-    /// Where a backup has the backend, in its directory.
-    data: &'static str,
 }
 
-/// One of the two lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum List {
-    /// Its keys are answered "yes".
-    Yes,
-    /// Its keys are answered "no".
-    No,
-}
+impl_upkeep!([B: Backend] ListStore<B>, storage);
 
 impl List {
-    /// The other one.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::Yes => Self::No,
-            Self::No => Self::Yes,
-        }
-    }
-
-    /// Where it is in a backend.
+    /// Returns the keyspace of the list.
     const fn space(self) -> Keyspace {
         match self {
             Self::Yes => Keyspace::Members,
@@ -111,58 +88,69 @@ impl List {
     }
 }
 
-impl fmt::Display for List {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Yes => "yes",
-            Self::No => "no",
-        })
-    }
-}
-
 impl<B: Backend> ListStore<B> {
-    /// Whether a key is on the yes list: exactly, if it is on either list; "no" is certain for any
-    /// other key, too.
+    /// Returns whether a key is on the yes list. The answer is exact for keys on either list, and "no" is
+    /// certain for any key.
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.front.answer(self.hash(key))
+        self.maintained.answer(self.hash(key))
     }
 
-    /// As [`contains`](Self::contains), of many keys; `answers` is cleared and then has one for each.
-    /// Several times as fast where the filter is larger than the cache.
+    /// Answers many lookups as [`contains`](Self::contains) does: clears `answers`, and then pushes one
+    /// answer per key. This is several times as fast if the filter is larger than the cache.
     pub fn contains_many(&self, keys: &[impl AsRef<[u8]>], answers: &mut Vec<bool>) {
         let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key.as_ref())).collect();
-        self.front.answer_many(&hashes, answers);
+        self.maintained.answer_many(&hashes, answers);
     }
 
-    /// The list that a key is on. To tell a yes key from others, the backend is asked.
+    /// Returns the list that a key is on. To tell a yes key from an unlisted key, this asks the backend.
     ///
     /// # Errors
     /// If the backend fails.
     pub fn list_of(&self, key: &[u8]) -> Result<Option<List>> {
         let hash = self.hash(key);
-        if self.front.is_denied(hash) {
+        if self.maintained.is_mistake(hash) {
             return Ok(Some(List::No));
         }
-        let is_yes = self.front.answer(hash) && self.is_on(List::Yes, hash, key)?;
+        let is_yes = self.maintained.answer(hash) && self.is_on(List::Yes, hash, key)?;
         Ok(is_yes.then_some(List::Yes))
     }
 
-    /// Returns how many keys are on a list. After a change has failed, the count may be wrong by the
-    /// keys of that change, until the lists are opened again.
+    /// Returns the number of keys on a list. After a change has failed, the number may be wrong by the
+    /// keys of that change until the store is opened again.
     pub fn len(&self, list: List) -> u64 {
         match list {
             List::Yes => self.yes.load(Ordering::Relaxed),
-            List::No => self.front.denied() as u64,
+            List::No => self.maintained.mistakes() as u64,
         }
     }
 
-    /// Whether there are none on either list.
+    /// Returns whether both lists are empty.
     pub fn is_empty(&self) -> bool {
         self.len(List::Yes) + self.len(List::No) == 0
     }
 
-    /// What keys are hashed with. Who has the hashes of the lists needs it to ask for keys; who
-    /// knows it can make the filter slow.
+    /// Returns what the lists hold, what the store has done since it was opened, and the state of its
+    /// filter.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            members: self.len(List::Yes),
+            list_bytes: self.maintained.mistake_bytes(),
+            ..self.maintained.stats()
+        }
+    }
+
+    /// Returns an upper bound for the probability that an unlisted key is answered "yes" now.
+    pub fn expected_rate(&self) -> f64 {
+        self.maintained.filter.stats().expected_rate
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let maintained = &self.maintained;
+        self.storage.close(maintained.is_exact(), |file| maintained.filter.save(file))
+    }
+
+    /// Returns the secret that keys are hashed with. A program that has the hashes of the lists needs the
+    /// secret to look keys up. An attacker who knows it can find keys that are answered "yes" by mistake.
     pub const fn secret(&self) -> &Secret {
         &self.secret
     }
@@ -171,25 +159,31 @@ impl<B: Backend> ListStore<B> {
         self.hasher.hash_bytes(key)
     }
 
-    /// Whether a key is on a list on the disk.
+    /// Returns whether a key is on a list on the disk.
     fn is_on(&self, list: List, hash: Hash, key: &[u8]) -> Result<bool> {
-        Ok(self.backend.get(list.space(), &layout::member_key(hash, key))?.is_some())
+        Ok(self.storage.backend.get(list.space(), &layout::member_key(hash, key))?.is_some())
     }
 }
 
-impl<B: Backend> Behind for ListStore<B> {
+impl<B: Backend> Source for ListStore<B> {
     type Error = StoreError;
 
     fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>> {
-        layout::members(&self.backend, &self.hasher, hashes)
+        layout::members(&self.storage.backend, &self.hasher, hashes)
     }
 
-    /// What is found out isn't kept: it isn't listed.
+    /// Keeps nothing: only the user lists mistakes.
     fn keep_mistake(&self, _: Hash, _: Option<Hash>) -> Result<()> {
         Ok(())
     }
 
     fn doubt(&self, _: Hash) -> Doubt {
-        self.saved.doubt()
+        self.storage.doubt()
+    }
+}
+
+impl<B: Backend> Drop for ListStore<B> {
+    fn drop(&mut self) {
+        let _ = self.finish();
     }
 }

@@ -1,36 +1,33 @@
-//! Admitting members.
+//! Inserting new members into the filter.
 
-use super::build::{Room, adapt, insert};
-use super::key::Span;
-use super::{Mistakes, Number, RangeStore, StoredKey};
+use super::rebuild::{Room, adapt, insert};
+use super::{Mistakes, Number, RangeStore, StoredKey, key::Span};
 use crate::backend::Backend;
-use crate::counters::Count;
 use crate::error::Result;
+use crate::stats::Count;
 use crate::stripes::Locked;
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
-use twiceshy::{Hash, RangeKey};
+use twiceshy::{Hash, range::RangeKey};
 
-/// Keys that are in the filter, and are to be written to the backend; nobody else does anything
-/// near them meanwhile.
+/// Keys that are in the filter, and are about to be written to the backend. Their stripes are held.
 pub(super) struct Admitted<'a> {
     pub(super) locked: Locked<'a, Mistakes>,
-    /// Whether each is not in the backend yet.
+    /// Whether each key is new in the backend.
     pub(super) is_new: Vec<bool>,
-    /// New in the filter.
+    /// The number of keys that are new in the filter.
     pub(super) count: u64,
 }
 
-/// Mistakes that newcomers may bring back, and all members that can be behind that, the newcomers
-/// among them.
-struct Threatened<K> {
+/// Mistakes that new members may bring back, and all members that can cause that, including the new ones.
+struct AtRisk<K> {
     suspects: RangeInclusive<Hash>,
     mistakes: Vec<Span>,
     members: Vec<Number<K>>,
 }
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Has the filter take all keys that it doesn't have yet, or none.
+    /// Inserts all keys into the filter that it doesn't have yet, or none.
     pub(super) fn try_admit(&self, numbers: &[u128]) -> Result<Room<Admitted<'_>>> {
         let locked = self.lock(numbers);
         let mut is_new = vec![false; numbers.len()];
@@ -46,50 +43,57 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 new.push(Number::new(number));
             }
         }
-        let threatened = self.threatened(&locked, &new)?;
-        Ok(match self.admit(&new, &threatened) {
+        let at_risk = self.mistakes_at_risk(&locked, &new)?;
+        Ok(match self.admit(&new, &at_risk) {
             Room::Enough(()) => Room::Enough(Admitted { locked, is_new, count: new.len() as u64 }),
             Room::Needed(error) => Room::Needed(error),
         })
     }
 
-    fn threatened(
+    /// Returns the mistakes that new members may bring back.
+    fn mistakes_at_risk(
         &self,
         locked: &Locked<'_, Mistakes>,
         new: &[Number<K>],
-    ) -> Result<Vec<Threatened<K>>> {
-        let mut threatened: Vec<Threatened<K>> = Vec::new();
-        for &newcomer in new {
-            let suspects = self.filter().filter.suspects(newcomer);
-            if threatened.iter().any(|other| other.suspects == suspects) {
+    ) -> Result<Vec<AtRisk<K>>> {
+        let mut at_risk: Vec<AtRisk<K>> = Vec::new();
+        for &member in new {
+            let suspects = self.filter().filter.suspects(member);
+            if at_risk.iter().any(|other| other.suspects == suspects) {
                 continue;
             }
             let mistakes = locked.stripes(&suspects).flat_map(|known| known.within(&suspects));
-            // What will be left of them.
+            let filter = self.filter();
+            let may_be_back = |mistake: &Span| {
+                let mistake = Number::new(mistake.first);
+                new.iter().any(|&newcomer| filter.filter.may_confuse(newcomer, mistake))
+            };
+            // The new members cut them.
             let mistakes: Vec<Span> =
-                mistakes.flat_map(|mistake| remaining(mistake, new)).collect();
+                mistakes.filter(may_be_back).flat_map(|mistake| remaining(mistake, new)).collect();
+            drop(filter);
             if mistakes.is_empty() {
                 continue;
             }
             let mut members = self.members([suspects.clone()].into_iter())?;
             let is_near = |member: &&Number<K>| suspects.contains(&self.hash(member.number()));
             members.extend(new.iter().filter(is_near));
-            threatened.push(Threatened { suspects, mistakes, members });
+            at_risk.push(AtRisk { suspects, mistakes, members });
         }
-        Ok(threatened)
+        Ok(at_risk)
     }
 
-    /// Inserts new members into the filter, and repairs the mistakes that they bring back, before
-    /// anybody can make them.
-    fn admit(&self, new: &[Number<K>], threatened: &[Threatened<K>]) -> Room<()> {
+    /// Inserts new members into the filter, and repairs the mistakes that they bring back. Lookups wait
+    /// for both.
+    fn admit(&self, new: &[Number<K>], at_risk: &[AtRisk<K>]) -> Room<()> {
         let filter = &mut self.filter_mut().filter;
         let mut inserted = 0;
         let mut admit = || {
-            for &newcomer in new {
-                insert(filter, newcomer)?;
+            for &member in new {
+                insert(filter, member)?;
                 inserted += 1;
             }
-            for Threatened { mistakes, members, .. } in threatened {
+            for AtRisk { mistakes, members, .. } in at_risk {
                 for &mistake in mistakes {
                     let is_back = filter.contains_range(mistake.numbers());
                     let ghosts = adapt(filter, mistake, members)?;
@@ -102,9 +106,9 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         match admit() {
             Ok(()) => Room::Enough(()),
             Err(error) => {
-                for &newcomer in &new[..inserted] {
-                    // It is there: nobody else may remove it meanwhile.
-                    let _ = filter.remove(newcomer);
+                for &member in &new[..inserted] {
+                    // It is there: its stripe is held.
+                    let _ = filter.remove_trusting(member);
                 }
                 Room::Needed(error)
             }
@@ -112,7 +116,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 }
 
-/// What is left of a span without some numbers.
+/// Returns the parts of a span between some numbers.
 fn remaining<K: StoredKey>(span: Span, numbers: &[Number<K>]) -> Vec<Span> {
     let mut parts = vec![span];
     for number in numbers.iter().map(|number| number.number()) {
@@ -133,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_remains_is_beside_the_numbers() {
+    fn remaining_parts_lie_between_the_numbers() {
         let remaining = |numbers: &[u128]| -> Vec<(u128, u128)> {
             let numbers: Vec<Number<u8>> = numbers.iter().map(|&n| Number::new(n)).collect();
             let parts = remaining(Span { first: 3, last: 9 }, &numbers);

@@ -1,4 +1,4 @@
-//! Keys that are numbers, on the disk and back.
+//! Keys that are numbers, and spans of numbers.
 
 use crate::error::{Result, StoreError};
 use smallvec::SmallVec;
@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::{RangeBounds, RangeInclusive};
 use std::time::{Duration, SystemTime};
-use twiceshy::RangeKey;
+use twiceshy::range::RangeKey;
 
-/// A key that a [`RangeStore`](crate::RangeStore) keeps: its number can be turned back into it.
+/// A key of a [`RangeStore`](crate::RangeStore), which can be computed from its number.
 ///
 /// A store can rule out an empty range without a disk read if the range has no more than 2^20 numbers.
 /// So the unit of the numbers matters: see [`RangeKey`](RangeKey#how-long-ranges-can-be). `f64` keys
@@ -16,7 +16,7 @@ use twiceshy::RangeKey;
 /// ranges of days, use a key that counts seconds, for example.
 ///
 /// ```
-/// use twiceshy::RangeKey;
+/// use twiceshy::range::RangeKey;
 /// use twiceshy_store::StoredKey;
 /// #[derive(Clone, Copy, Debug, PartialEq)]
 /// struct Millis(u64);
@@ -34,7 +34,7 @@ use twiceshy::RangeKey;
 /// assert_eq!(Millis::from_number(Millis(7).number()), Some(Millis(7)));
 /// ```
 pub trait StoredKey: RangeKey {
-    /// The key of a number; `None` if no key has it.
+    /// Returns the key with a number, or `None` if no key has it.
     fn from_number(number: u128) -> Option<Self>;
 }
 
@@ -95,7 +95,7 @@ impl StoredKey for SystemTime {
     }
 }
 
-/// The number of a key, whether or not there is such a key: what the filter is asked for.
+/// The number of a key, whether or not there is such a key. The filter is asked for these.
 #[derive(Clone, Copy)]
 pub(super) struct Number<K>(u128, PhantomData<fn() -> K>);
 
@@ -104,13 +104,13 @@ impl<K: RangeKey> Number<K> {
         Self(number, PhantomData)
     }
 
-    /// As it is stored: big-endian, in as many bytes as it takes for all keys.
+    /// Returns the number as it is stored: big-endian, in as many bytes as the largest number needs.
     pub(super) fn to_bytes(self) -> SmallVec<[u8; 16]> {
         let unused = 16 - K::BITS.div_ceil(8) as usize;
         SmallVec::from_slice(&self.0.to_be_bytes()[unused..])
     }
 
-    /// `None` if no number is stored like this.
+    /// Reads a stored number. Returns `None` if no number is stored like this.
     pub(super) fn from_bytes(stored: &[u8]) -> Option<Self> {
         if stored.len() != K::BITS.div_ceil(8) as usize {
             return None;
@@ -130,12 +130,12 @@ impl<K: RangeKey> RangeKey for Number<K> {
     }
 }
 
-/// Whether a number has no more bits than the type says.
+/// Returns whether a number has no more bits than the type allows.
 fn is_short<K: RangeKey>(number: u128) -> bool {
     number.checked_shr(K::BITS).unwrap_or(0) == 0
 }
 
-/// All numbers from the first to the last, which isn't less.
+/// All numbers from the first to the last, which is not less than the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) first: u128,
@@ -143,12 +143,12 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Of one key; fails if that isn't what its type says.
+    /// Returns the span of one key, or an error if its number has too many bits.
     pub(super) fn one<K: RangeKey>(key: K) -> Result<Self> {
         Self { first: key.number(), last: key.number() }.checked::<K>()
     }
 
-    /// Of the keys within bounds; `None` if there can't be any.
+    /// Returns the span of the keys within bounds, or `None` if there can't be any.
     pub(super) fn of<K: RangeKey>(range: &impl RangeBounds<K>) -> Result<Option<Self>> {
         let span = K::numbers(range).map(|numbers| {
             let (first, last) = numbers.into_inner();
@@ -157,7 +157,7 @@ impl Span {
         span.map(Self::checked::<K>).transpose()
     }
 
-    /// Longer numbers would be stored as other ones.
+    /// Refuses numbers with too many bits, which would be stored as different ones.
     fn checked<K: RangeKey>(self) -> Result<Self> {
         if is_short::<K>(self.last) { Ok(self) } else { Err(StoreError::Number { bits: K::BITS }) }
     }
@@ -166,17 +166,17 @@ impl Span {
         (self.first..=self.last).contains(&number)
     }
 
-    /// For the filter.
+    /// Returns the range that the filter is asked for.
     pub(super) fn numbers<K: RangeKey>(self) -> RangeInclusive<Number<K>> {
         Number::new(self.first)..=Number::new(self.last)
     }
 
-    /// How many partitions it goes through.
+    /// Returns the number of partitions that the span touches.
     pub(super) fn partitions(self, memento_bits: u32) -> u128 {
         ((self.last >> memento_bits) - (self.first >> memento_bits)).saturating_add(1)
     }
 
-    /// It, partition by partition.
+    /// Cuts the span into pieces of one partition each.
     pub(super) fn pieces(self, memento_bits: u32) -> impl Iterator<Item = Self> {
         let mementos = (1 << memento_bits) - 1;
         ((self.first >> memento_bits)..=(self.last >> memento_bits)).map(move |partition| {
@@ -192,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
     use std::fmt::Debug;
 
-    fn comes_back<K: StoredKey + PartialEq + Debug>(key: K) {
+    fn check_round_trip<K: StoredKey + PartialEq + Debug>(key: K) {
         let number: Number<K> = Number::new(key.number());
         let stored = number.to_bytes();
         let read: Number<K> = Number::from_bytes(&stored).unwrap();
@@ -202,24 +202,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_come_back_from_their_numbers(bits in any::<u128>()) {
+        fn keys_round_trip_through_their_numbers(bits in any::<u128>()) {
             macro_rules! check {
                 ($($unsigned:ident $signed:ident)*) => {$(
-                    comes_back(bits as $unsigned);
-                    comes_back((bits as $unsigned).cast_signed());
+                    check_round_trip(bits as $unsigned);
+                    check_round_trip((bits as $unsigned).cast_signed());
                 )*};
             }
             check!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128);
             let float = f64::from_bits(bits as u64);
             let number: Number<f64> = Number::new(float.number());
             prop_assert_eq!(f64::from_number(number.number()).unwrap().to_bits(), bits as u64);
-            comes_back(Ipv4Addr::from(bits as u32));
-            comes_back(Ipv6Addr::from(bits));
+            check_round_trip(Ipv4Addr::from(bits as u32));
+            check_round_trip(Ipv6Addr::from(bits));
             let time = Duration::new(bits as u64, (bits >> 100) as u32 % 1_000_000_000);
-            comes_back(time);
+            check_round_trip(time);
             let time = time / 8;
-            comes_back(SystemTime::UNIX_EPOCH + time);
-            comes_back(SystemTime::UNIX_EPOCH - time);
+            check_round_trip(SystemTime::UNIX_EPOCH + time);
+            check_round_trip(SystemTime::UNIX_EPOCH - time);
         }
 
         #[test]
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_none() {
+    fn number_without_a_key_is_none() {
         assert_eq!(u8::from_number(256), None);
         assert_eq!(i8::from_number(256), None);
         assert_eq!(Duration::from_number(u128::MAX), None);
@@ -238,7 +238,7 @@ mod tests {
         assert!(Number::<Duration>::from_bytes(&[u8::MAX; 12]).is_none(), "more than 94 bits");
     }
 
-    /// A type that says less than the truth.
+    /// A type that declares fewer bits than its numbers have.
     #[derive(Clone, Copy)]
     struct Liar(u128);
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_too_long_are_refused() {
+    fn numbers_with_too_many_bits_are_refused() {
         assert!(Span::one(Liar(255)).is_ok() && Span::one(Liar(256)).is_err());
         assert!(Span::of(&(Liar(3)..Liar(256))).is_ok());
         assert!(Span::of(&(Liar(3)..=Liar(256))).is_err());
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_end_where_partitions_do() {
+    fn pieces_end_at_partition_borders() {
         let pieces = |first, last, bits| -> Vec<(u128, u128)> {
             let span = Span { first, last };
             let pieces: Vec<_> = span.pieces(bits).map(|span| (span.first, span.last)).collect();

@@ -1,51 +1,52 @@
-//! The mistakes that are kept: ranges that are known to be empty.
+//! The mistakes that are kept: spans of numbers that are known to be empty.
 //!
-//! Each is within a partition, and those of one partition are neither adjacent nor do they
-//! overlap: if the filter says "empty" to two of these, it does so to both together. A longer
-//! range is as many of them as it has partitions. A member that comes into one cuts it in two.
+//! Each span lies in one partition, and spans of one partition neither overlap nor touch: adjacent spans
+//! are joined, because the filter says "empty" to their union if it does to both. A longer range is kept as
+//! one span per partition. A new member cuts a span in two.
 
 use super::key::Span;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 use twiceshy::Hash;
 
-/// By the hash of the partition.
+/// Empty spans, sorted by the hash of their partition.
 #[derive(Default)]
 pub(super) struct Mistakes {
-    /// The last number, by the first.
+    /// The last number of each span, by partition and first number.
     pieces: BTreeMap<(Hash, u128), u128>,
 }
 
-/// A piece that was inserted, and those that it has taken in.
+/// A span that was inserted, and those that it was joined with.
 pub(super) struct Inserted {
     pub(super) whole: Span,
-    pub(super) taken: Vec<Span>,
+    pub(super) joined: Vec<Span>,
 }
 
 impl Mistakes {
-    /// Those whose partitions' hashes are in an interval, in order.
+    /// Returns the spans of partitions with hashes in an interval, in order.
     pub(super) fn within(&self, hashes: &RangeInclusive<Hash>) -> impl Iterator<Item = Span> {
         let bounds = (*hashes.start(), 0)..=(*hashes.end(), u128::MAX);
         self.pieces.range(bounds).map(|(&(_, first), &last)| Span { first, last })
     }
 
-    /// The one that has a number of a partition.
+    /// Returns the span that contains a number of a partition.
     pub(super) fn around(&self, partition: Hash, number: u128) -> Option<Span> {
         let before = self.pieces.range((partition, 0)..=(partition, number)).next_back();
         let span = before.map(|(&(_, first), &last)| Span { first, last });
         span.filter(|span| span.contains(number))
     }
 
-    /// Whether all of a piece is known to be empty.
+    /// Returns whether a whole piece is known to be empty.
     pub(super) fn has(&self, partition: Hash, piece: Span) -> bool {
         self.around(partition, piece.first).is_some_and(|span| span.contains(piece.last))
     }
 
+    /// Inserts a piece, and joins it with the spans that it touches.
     pub(super) fn insert(&mut self, partition: Hash, piece: Span) -> Inserted {
         let Span { mut first, mut last } = piece;
         let before = |number: u128| number.saturating_sub(1);
-        let mut taken = Vec::new();
-        // From the last one that may touch it, backwards.
+        let mut joined = Vec::new();
+        // Go backwards from the last span that may touch it.
         let start = (partition, 0);
         while let Some((&(_, other), &end)) =
             self.pieces.range(start..=(partition, last.saturating_add(1))).next_back()
@@ -54,21 +55,21 @@ impl Mistakes {
                 break;
             }
             self.remove(partition, other);
-            taken.push(Span { first: other, last: end });
+            joined.push(Span { first: other, last: end });
             (first, last) = (first.min(other), last.max(end));
         }
         self.pieces.insert((partition, first), last);
-        Inserted { whole: Span { first, last }, taken }
+        Inserted { whole: Span { first, last }, joined }
     }
 
     pub(super) fn remove(&mut self, partition: Hash, first: u128) {
         self.pieces.remove(&(partition, first));
     }
 
-    /// Forgets a piece: another than this one, if there is another.
+    /// Forgets a span, and only this one if there is no other.
     pub(super) fn evict(&mut self, partition: Hash, first: u128) -> Option<Span> {
-        let behind = (Bound::Excluded((partition, first)), Bound::Unbounded);
-        let other = self.pieces.range(behind).next().or(self.pieces.first_key_value());
+        let after = (Bound::Excluded((partition, first)), Bound::Unbounded);
+        let other = self.pieces.range(after).next().or(self.pieces.first_key_value());
         let (&key, &last) = other?;
         self.pieces.remove(&key);
         Some(Span { first: key.1, last })
@@ -76,7 +77,7 @@ impl Mistakes {
 }
 
 impl Span {
-    /// What is left and right of a number in it.
+    /// Returns the parts before and after a number in the span.
     pub(super) fn without(self, number: u128) -> impl Iterator<Item = Self> {
         let left = number.checked_sub(1).map(|last| Self { last, ..self });
         let right = number.checked_add(1).map(|first| Self { first, ..self });
@@ -101,21 +102,21 @@ mod tests {
     }
 
     #[test]
-    fn other_partitions_are_not_touched() {
+    fn insert_leaves_other_partitions_alone() {
         let mut mistakes = Mistakes::default();
         for partition in [6, 7, 8] {
             let inserted = mistakes.insert(Hash::from_u128(partition), span(3, 5));
-            assert!(inserted.taken.is_empty());
+            assert!(inserted.joined.is_empty());
         }
         assert_eq!(all(&mistakes), [(3, 5); 3]);
         assert_eq!(mistakes.within(&(HERE..=HERE)).count(), 1);
         assert_eq!(mistakes.around(HERE, 6), None);
         assert_eq!(mistakes.evict(HERE, 3), Some(span(3, 5)));
-        assert_eq!(mistakes.within(&(HERE..=HERE)).count(), 1, "another one was forgotten");
+        assert_eq!(mistakes.within(&(HERE..=HERE)).count(), 1, "a different span was forgotten");
     }
 
     #[test]
-    fn numbers_may_be_the_first_and_the_last() {
+    fn spans_may_begin_and_end_at_the_limits() {
         let mut mistakes = Mistakes::default();
         mistakes.insert(HERE, span(u128::MAX, u128::MAX));
         mistakes.insert(HERE, span(0, 0));
@@ -127,9 +128,8 @@ mod tests {
     }
 
     proptest! {
-        /// As sets of numbers.
         #[test]
-        fn pieces_are_what_was_inserted(pieces in prop::collection::vec((0u8..60, 0u8..9, any::<bool>()), 0..40)) {
+        fn spans_agree_with_a_set_of_numbers(pieces in prop::collection::vec((0u8..60, 0u8..9, any::<bool>()), 0..40)) {
             let mut mistakes = Mistakes::default();
             let mut model = BTreeSet::new();
             for (first, length, cuts) in pieces {
@@ -147,7 +147,7 @@ mod tests {
                     let before = all(&mistakes).len();
                     let inserted = mistakes.insert(HERE, piece);
                     prop_assert!(mistakes.has(HERE, piece));
-                    prop_assert_eq!(before + 1 - inserted.taken.len(), all(&mistakes).len());
+                    prop_assert_eq!(before + 1 - inserted.joined.len(), all(&mistakes).len());
                     let whole = (inserted.whole.first, inserted.whole.last);
                     prop_assert!(all(&mistakes).contains(&whole));
                     model.extend(piece.first..=piece.last);

@@ -1,77 +1,80 @@
-//! The guarded store of ranges.
+//! The range store.
 
 mod admit;
-mod build;
 mod key;
 mod mistakes;
 mod open;
 mod read;
+mod rebuild;
 mod repair;
-mod upkeep;
 mod write;
 
-use crate::backend::{Backend, BackendClaim, Durability};
-use crate::counters::Counters;
-use crate::filter::Shape;
-use crate::saved::Saved;
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::sizing::Sizing;
+use crate::stats::{Counters, Stats};
+use crate::storage::{Storage, impl_upkeep};
 use crate::stripes::{Locked, Stripes};
 use key::{Number, Span};
 use mistakes::Mistakes;
 use smallvec::SmallVec;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use twiceshy::{AdaptiveRangeFilter, Hash, Partitions, RangeKey, Secret};
+use twiceshy::{
+    AdaptiveRangeFilter, Hash, Secret, SecretMode,
+    range::{Partitions, RangeKey},
+    snapshot::KeyedSnapshot,
+};
 
 pub use key::StoredKey;
-pub use open::RangeOptions;
 pub use read::RangePairs;
 
-/// An embedded store of keys in order, with an adaptive filter in front: a question for an empty
-/// range reads no disk, unless the filter is wrong about it; after such a mistake, the filter knows
-/// better.
+/// An embedded store of keys in order, with an adaptive filter in front. A query for an empty range reads
+/// the disk only if the filter is wrong about it. The mistake is then repaired.
 ///
 /// Keys are numbers of some kind: integers, addresses, times, or your own ([`StoredKey`]).
 ///
-/// # What holds
-/// - A put that was acknowledged is there, a delete is done, whatever happens, as far as the
-///   durability that was asked for reaches; and the filter never misses a key.
-/// - A range that was a mistake, and was repaired, stays repaired: across deletes and puts of
-///   other keys, growth, closing and crashes, as long as it is one of those that are
-///   [kept](RangeOptions::mistakes_kept). If a key comes into the range, the parts before and after
-///   it stay repaired. A key that is deleted may be a mistake again, once.
-/// - One range takes at most four of the places for mistakes. Of a range of more than four
-///   partitions, only the partitions that the filter was wrong about are kept: such a range may be
-///   a mistake again when a new key collides with one of the others.
-/// - Ranges of up to 64 times the [longest](RangeOptions::longest_range) that was planned for are
-///   looked for in the filter; longer ones would almost always be in vain, and go to the disk.
-/// - A backend has one store at a time: opening a second one fails.
-/// - All operations take `&self`. Those on one key happen one after the other.
+/// # Guarantees
+/// - An acknowledged put is there, and an acknowledged delete is done, as far as the
+///   [durability](crate::OpenOptions::durability) reaches. The filter never misses a key.
+/// - A range that was a mistake and was repaired stays repaired while it is one of those that are
+///   [kept](crate::OpenOptions::mistakes_kept): across puts and deletes of other keys, growth, closing
+///   and crashes. If a key is put into the range, the parts before and after it stay repaired. A key
+///   that was put and deleted again may be a mistake once more.
+/// - A range takes at most four of the places for mistakes. If it has more than four partitions, only
+///   partitions that the filter was wrong about are kept. Such a range may be a mistake again when a new
+///   key collides with one of the others.
+/// - The filter is asked about ranges of up to 64 times the
+///   [longest](crate::OpenOptions::longest_range) length that was planned for. Longer ones go to the
+///   disk, because the filter would almost always say "maybe".
+/// - A backend has one store at a time. Opening a second one fails.
+/// - All operations take `&self`. Operations on one key happen one after the other.
 ///
 /// # How it works
-/// As in a [`GuardedStore`](crate::GuardedStore) of the split layout, but keys are hashed by
-/// partition, as the filter hashes them: in the reverse map, members that the filter could confuse
-/// are neighbours. A put goes to the filter first, then to the backend, and a delete the other way
-/// round. If one fails in between, the filter has a *ghost*, which the next repair there clears.
+/// The store works as a [`Store`](crate::Store) of the split layout does, but it hashes keys by
+/// partition, as the filter does. So members that the filter could confuse are neighbours in the reverse
+/// map. A put goes to the filter first and then to the backend, and a delete goes the other way round. If
+/// one fails in between, the filter has a *ghost*, which the next repair there clears.
 ///
-/// A mistake is kept as what is now known: that there is nothing from one number to another. What
-/// is known of one partition is joined. A key that would bring some of it back is told apart in
-/// the same moment in which the filter gets it, so that nobody sees the mistake.
+/// A mistake is kept as a span of numbers that is known to be empty. Adjacent spans of a partition are
+/// joined. If a new key collides with a span, the filter takes the key and repairs the span in one step,
+/// so that no lookup sees the mistake.
 ///
-/// The filter lives in memory. It is saved when the store is closed, and loaded when it is opened, if
-/// nothing was written since; otherwise opening builds it from the reverse map, in one pass.
+/// The filter lives in memory. It is saved when the store is closed, and loaded when the store is opened,
+/// if nothing was written since. Otherwise opening rebuilds it from the reverse map, in one pass.
 ///
 /// # Examples
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("readings");
-/// use twiceshy_store::RangeOptions;
-/// let readings = RangeOptions::new().longest_range(60).open::<u64>(&path)?;
+/// use twiceshy_store::OpenOptions;
+/// let readings = OpenOptions::new().longest_range(60).open_ranges::<u64>(&path)?;
 /// readings.put(1_700_000_000, b"21.5")?;
 /// readings.put(1_700_000_042, b"21.7")?;
 ///
 /// assert!(!readings.range_is_empty(1_700_000_030..1_700_000_060)?);
-/// assert!(readings.range_is_empty(1_800_000_000..1_800_000_060)?); // reads the disk at most once while the mistake is kept
+/// assert!(readings.range_is_empty(1_800_000_000..1_800_000_060)?); // usually without a disk read
 /// let (key, value) = readings.range(1_700_000_001..)?.next().unwrap()?;
 /// assert_eq!((key, &*value), (1_700_000_042, &b"21.7"[..]));
 /// readings.close()?;
@@ -79,49 +82,73 @@ pub use read::RangePairs;
 /// # }
 /// ```
 pub struct RangeStore<K: StoredKey, B: Backend> {
-    backend: B,
-    _claim: BackendClaim,
+    storage: Storage<B>,
     filter: RwLock<Current<K>>,
-    /// Whether the filter was restored, is new, or was built completely: only then it is saved.
-    /// False while the store is being opened, and if that fails.
+    /// Whether the filter was restored, is new, or was rebuilt completely. Only then it is saved. False
+    /// while the store is being opened, and if that fails.
     is_ready: bool,
     stripes: Stripes<Mistakes>,
-    /// How many there are.
+    /// The number of mistakes in all stripes.
     mistakes: AtomicUsize,
     mistakes_kept: usize,
     partitions: Partitions<Number<K>>,
-    shape: Shape,
+    sizing: Sizing,
     secret: Secret,
-    durability: Durability,
-    saved: Saved,
     /// Whether mistakes are repaired.
     repairs: bool,
     counters: Counters,
-    /// Where a backup has the backend, in its directory.
-    data: &'static str,
 }
+
+impl_upkeep!([K: StoredKey, B: Backend] RangeStore<K, B>, storage);
 
 type Filter<K> = AdaptiveRangeFilter<Number<K>>;
 
-/// The filter, until it is built again.
+/// The filter, until it is replaced.
 struct Current<K: RangeKey> {
     filter: Filter<K>,
-    /// What it is planned for.
+    /// The number of members that it is planned for.
     capacity: usize,
-    /// How many there were before it.
+    /// The number of filters before it.
     generation: u64,
 }
 
-/// So many partitions of a range are looked for. Of more, some would be mistakes again and again,
-/// and looking for all of them would take as long as the disk.
+/// The filter is asked about ranges of at most this many partitions. Of more, some would be mistakes again
+/// and again, and asking about all of them would take as long as a disk read.
 const MOST_PARTITIONS: u128 = 64;
 
-/// How many pieces of one question are kept as mistakes, so that no question takes the place of
-/// many others. A range of the length that was planned for has one or two.
+/// How many pieces of one query are kept as mistakes, so that no query displaces many others. A range of
+/// the planned length has one or two pieces.
 const MOST_KEPT: usize = 4;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Never held while the backend is asked, or stripes are locked.
+    /// Returns what the store has done since it was opened, and the state of its filter. A range query
+    /// counts as one lookup, as a lookup of a key does.
+    pub fn stats(&self) -> Stats {
+        let (members, filter_bytes, load) = {
+            let filter = &self.filter().filter;
+            (filter.len() as u64, filter.stats().memory, filter.load())
+        };
+        let mistakes = self.mistakes.load(Ordering::Relaxed) as u64;
+        Stats { mistakes, members, filter_bytes, load, ..self.counters.stats() }
+    }
+
+    /// Returns the length of the longest range that the false-positive rate holds for.
+    pub fn longest_range(&self) -> u64 {
+        self.partitions.longest_range()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        // After a panic, the filter may be half changed.
+        let is_exact = self.is_ready && !self.stripes.is_poisoned();
+        let filter = &self.filter;
+        self.storage.close(is_exact, |file| {
+            let current = filter.read().unwrap_or_else(PoisonError::into_inner);
+            current.filter.save(file, SecretMode::Omit)
+        })
+    }
+
+    /// Locks the filter for reading. The lock is never held while the backend is asked, or while a
+    /// stripe is locked.
     fn filter(&self) -> RwLockReadGuard<'_, Current<K>> {
         self.filter.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,12 +157,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.filter.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hash of a number's partition.
+    /// Returns the hash of a number's partition.
     fn hash(&self, number: u128) -> Hash {
         self.partitions.hash_of(Number::new(number))
     }
 
-    /// A span, partition by partition.
+    /// Cuts a span into pieces of one partition each.
     fn pieces(&self, span: Span) -> impl Iterator<Item = Span> + use<K, B> {
         span.pieces(self.memento_bits())
     }
@@ -144,8 +171,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.partitions.longest_range().ilog2()
     }
 
-    /// Holds all partitions that the filter could confuse with those of some numbers: until that is
-    /// dropped, nobody else writes or repairs there, and the filter is not built again.
+    /// Locks all partitions that the filter could confuse with those of some numbers. While they are
+    /// locked, no other thread writes or repairs there, and the filter is not replaced.
     fn lock(&self, numbers: &[u128]) -> Locked<'_, Mistakes> {
         loop {
             let current = self.filter();
@@ -158,5 +185,11 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 return locked;
             }
         }
+    }
+}
+
+impl<K: StoredKey, B: Backend> Drop for RangeStore<K, B> {
+    fn drop(&mut self) {
+        let _ = self.finish();
     }
 }

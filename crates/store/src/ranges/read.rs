@@ -1,26 +1,26 @@
-//! Asking.
+//! Reading.
 
 use super::key::Span;
 use super::repair::stored;
 use super::{MOST_PARTITIONS, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, Bytes, Included, Keyspace, Scan, Unbounded};
-use crate::counters::Count;
 use crate::error::{Result, StoreError};
+use crate::stats::Count;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
-use twiceshy::RangeKey;
+use twiceshy::range::RangeKey;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Whether there is no key in a range.
+    /// Returns whether there is no key in a range.
     ///
     /// # Errors
-    /// If the backend fails. A repair that fails doesn't fail the question: it is
-    /// [counted](crate::Statistics).
+    /// If the backend fails. A repair that fails doesn't fail the query; it is
+    /// [counted](crate::Stats::repairs_failed).
     pub fn range_is_empty(&self, range: impl RangeBounds<K>) -> Result<bool> {
         self.range(range)?.next().transpose().map(|pair| pair.is_none())
     }
 
-    /// The pairs whose keys are in a range, in order from either end.
+    /// Returns the pairs whose keys are in a range, in order, from either end.
     ///
     /// # Errors
     /// As [`range_is_empty`](Self::range_is_empty).
@@ -30,20 +30,20 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             self.counters.add(Count::BackendScans, 1);
             let [first, last] = [span.first, span.last].map(stored::<K>);
             let bounds = (Included(first.as_ref()), Included(last.as_ref()));
-            let mut rest = self.backend.range(Keyspace::Keys, bounds);
+            let mut rest = self.storage.backend.range(Keyspace::Keys, bounds);
             let first = rest.next().transpose()?;
             Ok(first.map(|first| RangePairs { first: Some(first), rest, keys: PhantomData }))
         })?;
         Ok(pairs.unwrap_or_else(RangePairs::none))
     }
 
-    /// All pairs, in order from either end.
+    /// Returns all pairs, in order, from either end.
     pub fn iter(&self) -> RangePairs<'_, K> {
-        let rest = self.backend.range(Keyspace::Keys, (Unbounded, Unbounded));
+        let rest = self.storage.backend.range(Keyspace::Keys, (Unbounded, Unbounded));
         RangePairs { first: None, rest, keys: PhantomData }
     }
 
-    /// The value of a key, if it is there.
+    /// Returns the value of a key, if it is there.
     ///
     /// # Errors
     /// As [`range_is_empty`](Self::range_is_empty).
@@ -52,7 +52,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.guarded(span, || self.look_up(span.first))
     }
 
-    /// Whether a key is there.
+    /// Returns whether a key is there.
     ///
     /// # Errors
     /// As [`range_is_empty`](Self::range_is_empty).
@@ -62,10 +62,10 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
 
     pub(super) fn look_up(&self, number: u128) -> Result<Option<Bytes>> {
         self.counters.add(Count::BackendGets, 1);
-        Ok(self.backend.get(Keyspace::Keys, stored::<K>(number).as_ref())?)
+        Ok(self.storage.backend.get(Keyspace::Keys, stored::<K>(number).as_ref())?)
     }
 
-    /// What the backend has in a span, which isn't asked if the filter knows better.
+    /// Looks a span up in the backend, unless the filter knows that it is empty. Repairs a mistake.
     fn guarded<T>(
         &self,
         span: Span,
@@ -98,9 +98,9 @@ impl<'a, K: StoredKey, B: Backend> IntoIterator for &'a RangeStore<K, B> {
     }
 }
 
-/// Pairs of a [`RangeStore`], in order from either end.
+/// An iterator over the pairs of a [`RangeStore`], in order, from either end.
 pub struct RangePairs<'a, K> {
-    /// What was read to see whether there is anything.
+    /// The first pair, which was read to see whether there is any.
     first: Option<(Bytes, Bytes)>,
     rest: Scan<'a>,
     keys: PhantomData<fn() -> K>,
@@ -113,7 +113,7 @@ impl<K: StoredKey> RangePairs<'_, K> {
 
     fn read((key, value): (Bytes, Bytes)) -> Result<(K, Bytes)> {
         let key = Number::<K>::from_bytes(&key).and_then(|number| K::from_number(number.number()));
-        let key = key.ok_or_else(|| StoreError::Format("a key is no number".into()))?;
+        let key = key.ok_or_else(|| StoreError::Format("a key is not a number".into()))?;
         Ok((key, value))
     }
 }

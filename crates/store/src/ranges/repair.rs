@@ -1,25 +1,29 @@
 //! Repairing mistakes, and keeping them.
 
-use super::build::{Room, adapt};
 use super::key::Span;
 use super::mistakes::Inserted;
+use super::rebuild::Room;
 use super::{MOST_KEPT, Mistakes, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, Batch, Keyspace, Unbounded};
-use crate::counters::Count;
 use crate::error::Result;
 use crate::layout;
+use crate::stats::Count;
 use crate::stripes::Locked;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
-use twiceshy::{AdaptError, Hash, RangeAnswer, RangeKey};
+use twiceshy::{
+    Hash,
+    error::AdaptError,
+    range::{self, RangeKey},
+};
 
-/// Pieces of one question.
+/// The pieces of one query.
 type Pieces = SmallVec<[Span; 2]>;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Repairs what was "maybe" and empty, if it still is so, and remembers it.
+    /// Repairs and keeps a mistake: the filter said "maybe", and the span was empty.
     pub(super) fn repair(&self, span: Span) {
         if !self.repairs {
             self.counters.add(Count::FalsePositives, 1);
@@ -31,8 +35,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         }
     }
 
-    /// `mistaken` tells the next try which pieces to remember: a larger filter may not make the
-    /// mistake, but it must be remembered all the same.
+    /// Tries to repair a mistake. `mistaken` tells the next try which pieces to keep: a larger filter may
+    /// not make the mistake, but it must be kept all the same.
     fn try_repair(&self, span: Span, mistaken: &Cell<Option<Pieces>>) -> Result<Room<()>> {
         let firsts: SmallVec<[u128; 2]> = self.pieces(span).map(|piece| piece.first).collect();
         let mut locked = self.lock(&firsts);
@@ -44,14 +48,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             pieces.all(|(hash, piece)| locked.stripe(hash).has(hash, piece))
         };
         let answer = self.filter().filter.check_range(span.numbers());
-        if let RangeAnswer::Maybe(claim) = answer {
+        if let range::Answer::Maybe(claim) = answer {
             let members = self.members(claim.suspects())?;
             if members.iter().any(|member| span.contains(member.number())) {
                 return Ok(Room::Enough(()));
             }
-            // By a claim of this moment: nobody writes to what is held, but a write beside it may
-            // share its version.
-            match adapt(&mut self.filter_mut().filter, span, &members) {
+            match self.adapt(span, &claim, &members) {
                 Ok(ghosts) => self.counters.add(Count::GhostsCleared, ghosts),
                 Err(AdaptError::TooLong) => {
                     self.counters.add(Count::Unfiltered, 1);
@@ -63,7 +65,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 }
             }
         } else if !is_known && is_kept {
-            // Another repair came in between.
+            // Another thread has repaired it.
             return Ok(Room::Enough(()));
         }
         self.counters.add(Count::FalsePositives, 1);
@@ -71,12 +73,35 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         if is_kept {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
-        self.remember(&mut locked, &pieces)?;
+        self.keep_all(&mut locked, &pieces)?;
         Ok(Room::Enough(()))
     }
 
-    /// The pieces of a mistake that are kept: all, unless there are many; then those that the
-    /// filter is wrong about.
+    /// Adapts the filter to a claim. A write nearby may have made the claim stale, but not within the
+    /// stripes that are held. So if a new claim names the same members, the listing is still true.
+    fn adapt(
+        &self,
+        span: Span,
+        claim: &range::Claim,
+        members: &[Number<K>],
+    ) -> Result<u64, AdaptError> {
+        let filter = &mut self.filter_mut().filter;
+        let listing = || range::Listing::new(members).dropping_ghosts();
+        let mut adapted = filter.adapt(claim, listing());
+        if adapted == Err(AdaptError::Stale) {
+            match filter.check_range(span.numbers()) {
+                range::Answer::Empty => return Ok(0),
+                range::Answer::Maybe(now) if now.suspects().eq(claim.suspects()) => {
+                    adapted = filter.adapt(&now, listing());
+                }
+                range::Answer::Maybe(_) => {}
+            }
+        }
+        Ok(adapted?.ghosts)
+    }
+
+    /// Returns the pieces of a mistake that are kept: all, or, if there are many, those that the filter is
+    /// wrong about.
     fn worth_keeping(&self, span: Span) -> Pieces {
         let mut pieces: Pieces = self.pieces(span).take(MOST_KEPT + 1).collect();
         if pieces.len() > MOST_KEPT {
@@ -87,18 +112,18 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         pieces
     }
 
-    /// The members in an interval of hashes, and their hashes.
+    /// Lists the members in an interval of hashes, with their hashes.
     pub(super) fn listed(
         &self,
         hashes: &RangeInclusive<Hash>,
     ) -> impl Iterator<Item = Result<(Hash, Number<K>)>> {
-        layout::listed(&self.backend, Keyspace::Members, hashes, |key| {
+        layout::listed(&self.storage.backend, Keyspace::Members, hashes, |key| {
             let number = Number::from_bytes(key)?;
             Some((self.partitions.hash_of(number), number))
         })
     }
 
-    /// The members in intervals of hashes, of which some may be the same, but none overlap.
+    /// Lists the members in intervals of hashes. Intervals may be equal, but not overlap otherwise.
     pub(super) fn members(
         &self,
         hashes: impl Iterator<Item = RangeInclusive<Hash>>,
@@ -111,22 +136,22 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         listed.map(|member| Ok(member?.1)).collect()
     }
 
-    /// Keeps a mistake, so that it is repaired whenever the filter is built again, or a member
-    /// comes that it would collide with.
-    fn remember(&self, locked: &mut Locked<'_, Mistakes>, pieces: &[Span]) -> Result<()> {
+    /// Keeps the pieces of a mistake, so that they are repaired again when the filter is rebuilt, or when
+    /// a new member collides with one.
+    fn keep_all(&self, locked: &mut Locked<'_, Mistakes>, pieces: &[Span]) -> Result<()> {
         let mut batch = Batch::new();
         for &piece in pieces {
             self.keep(locked.stripe_mut(self.hash(piece.first)), piece, &mut batch);
         }
-        // Even those that are here already: a write that failed may have left them here alone.
-        self.saved.write_mistakes(&self.backend, &batch, self.durability)
+        // Write all of them: a failed write may have left some out of the backend.
+        self.storage.write_mistakes(&batch)
     }
 
     fn keep(&self, mistakes: &mut Mistakes, piece: Span, batch: &mut Batch) {
         let partition = self.hash(piece.first);
         let inserted = self.insert_mistake(mistakes, piece);
-        for taken in &inserted.taken {
-            batch.remove(Keyspace::Mistakes, stored::<K>(taken.first));
+        for joined in &inserted.joined {
+            batch.remove(Keyspace::Mistakes, stored::<K>(joined.first));
         }
         let Span { first, last } = inserted.whole;
         batch.insert(Keyspace::Mistakes, stored::<K>(first), stored::<K>(last));
@@ -142,18 +167,18 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub(super) fn insert_mistake(&self, mistakes: &mut Mistakes, piece: Span) -> Inserted {
         let inserted = mistakes.insert(self.hash(piece.first), piece);
         self.mistakes.fetch_add(1, Ordering::Relaxed);
-        self.mistakes.fetch_sub(inserted.taken.len(), Ordering::Relaxed);
+        self.mistakes.fetch_sub(inserted.joined.len(), Ordering::Relaxed);
         inserted
     }
 
-    /// Remembers the mistakes that were kept, as many as may be.
+    /// Loads the mistakes that were kept, as many as may be.
     pub(super) fn load_mistakes(&self) -> Result<()> {
         let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
         let mut batch = Batch::new();
-        for pair in self.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)) {
+        for pair in self.storage.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)) {
             let (first, last) = pair?;
             let [start, end] = [&first, &last].map(|bytes| Number::<K>::from_bytes(bytes));
-            // What no store has written is no mistake.
+            // Skip pairs that no store has written.
             let (Some(start), Some(end)) = (start, end) else { continue };
             let piece = Span { first: start.number(), last: end.number() };
             if piece.first > piece.last || self.pieces(piece).nth(1).is_some() {
@@ -166,12 +191,11 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             }
             self.insert_mistake(locked.stripe_mut(self.hash(piece.first)), piece);
         }
-        // The saved filter, if any, has them repaired, and is as good as before.
-        if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(&batch, self.durability)?) }
+        self.storage.forget_mistakes(&batch)
     }
 }
 
-/// A number as it is on the disk.
+/// Returns the bytes of a number on the disk.
 pub(super) fn stored<K: StoredKey>(number: u128) -> impl AsRef<[u8]> {
     Number::<K>::new(number).to_bytes()
 }

@@ -1,20 +1,19 @@
-//! Putting and deleting.
+//! Writing.
 
 use super::admit::Admitted;
 use super::key::Span;
 use super::repair::stored;
 use super::{Mistakes, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, BackendError, Batch, Keyspace, MAX_VALUE_BYTES};
-use crate::chunk::WRITTEN;
-use crate::counters::Count;
+use crate::chunk::BATCH;
 use crate::error::Result;
 use crate::layout;
+use crate::stats::Count;
 use std::sync::atomic::Ordering;
 use twiceshy::Hash;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Gives a key a value, whether or not it has one. If the filter says that it has none, nothing
-    /// is read.
+    /// Sets the value of a key. If the filter says that the key is new, nothing is read.
     ///
     /// # Errors
     /// If the value is too long, if there is no memory for a larger filter, or if the backend
@@ -23,14 +22,14 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.put_chunk(&[(Span::one(key)?.first, value)])
     }
 
-    /// Gives many keys values, in batches; each of these is written whole or not at all. Of a key
-    /// that comes twice, the last value counts.
+    /// Sets the values of many keys, in batches. Each batch is written whole or not at all. If a key
+    /// occurs twice, its last value counts.
     ///
     /// # Errors
-    /// As [`put`](Self::put); the batches before are written then.
+    /// As [`put`](Self::put). Earlier batches stay written.
     pub fn put_many<V: AsRef<[u8]>>(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<()> {
         let bytes = |(_, value): &(K, V)| value.as_ref().len();
-        WRITTEN.of(pairs, bytes, |chunk| {
+        BATCH.for_each(pairs, bytes, |chunk| {
             let mut numbered = Vec::with_capacity(chunk.len());
             for (key, value) in &chunk {
                 numbered.push((Span::one(*key)?.first, value.as_ref()));
@@ -40,14 +39,14 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 
     fn put_chunk(&self, pairs: &[(u128, &[u8])]) -> Result<()> {
-        // Before the filter has them, and before they are copied.
+        // Check all values before the filter gets any key.
         if let Some((_, value)) = pairs.iter().find(|(_, value)| value.len() > MAX_VALUE_BYTES) {
             return Err(BackendError::ValueTooLong { bytes: value.len() }.into());
         }
         let numbers: Vec<u128> = pairs.iter().map(|&(number, _)| number).collect();
         let admitted = self.making_room(|| self.try_admit(&numbers))?;
         let Admitted { mut locked, is_new, count } = admitted;
-        let in_doubt = self.saved.is_doubtful();
+        let in_doubt = self.storage.is_doubtful();
         let mut batch = Batch::new();
         let mut cut: Vec<(Hash, Span)> = Vec::new();
         for (&(number, value), is_new) in pairs.iter().zip(is_new) {
@@ -63,8 +62,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 cut.push((partition, mistake));
             }
         }
-        if let Err(error) = self.write(&batch) {
-            // Whether they are there is not known; in the filter they do no harm.
+        if let Err(error) = self.storage.write(&batch) {
+            // The keys may be in the backend. In the filter they do no harm.
             self.counters.add(Count::GhostsLeft, count);
             for (partition, mistake) in cut {
                 self.insert_mistake(locked.stripe_mut(partition), mistake);
@@ -74,10 +73,10 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(())
     }
 
-    /// Removes a key and its value; returns whether the key was there.
+    /// Removes a key and its value. Returns whether the key was there.
     ///
-    /// After a write has failed, it may show only when the store is opened again. Until then, the
-    /// removal is written even if the key isn't found.
+    /// A failed write may show when the store is opened again. So after a failed write, a removal is
+    /// written even if the key isn't found.
     ///
     /// # Errors
     /// If the backend fails.
@@ -85,7 +84,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let span = Span::one(key)?;
         let number = span.first;
         let locked = self.lock(&[number]);
-        let in_doubt = self.saved.is_doubtful();
+        let in_doubt = self.storage.is_doubtful();
         if !in_doubt && !self.filter().filter.contains_range(span.numbers()) {
             self.counters.add(Count::AnsweredFromMemory, 1);
             return Ok(false);
@@ -102,27 +101,24 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let mut batch = Batch::new();
         batch.remove(Keyspace::Keys, &bytes);
         batch.remove(Keyspace::Members, layout::member_key(self.hash(number), &bytes));
-        let removed = self.write(&batch);
-        // If that failed, it may be there still.
-        let is_ghost =
-            || removed.is_err() || self.filter_mut().filter.remove(Number::new(number)).is_err();
+        let removed = self.storage.write(&batch);
+        // If the removal failed, the key may still be there.
+        let is_ghost = || {
+            removed.is_err()
+                || self.filter_mut().filter.remove_trusting(Number::new(number)).is_err()
+        };
         if is_there && is_ghost() {
             self.counters.add(Count::GhostsLeft, 1);
         }
         removed.map(|()| is_there)
     }
 
-    /// Writes to the backend, which has no saved filter then.
-    pub(super) fn write(&self, batch: &Batch) -> Result<()> {
-        self.saved.write(&self.backend, batch, self.durability)
-    }
-
-    /// Leaves of a mistake what is beside a number that becomes a member, here and on the disk.
+    /// Cuts a number that becomes a member out of a mistake, in memory and in a batch.
     fn cut(&self, mistakes: &mut Mistakes, mistake: Span, number: u128, batch: &mut Batch) {
         mistakes.remove(self.hash(number), mistake.first);
         self.mistakes.fetch_sub(1, Ordering::Relaxed);
         batch.remove(Keyspace::Mistakes, stored::<K>(mistake.first));
-        // Both parts, if there is room for one more.
+        // Keep both parts if there is room for one more mistake.
         let room = self.mistakes_kept.saturating_sub(self.mistakes.load(Ordering::Relaxed));
         for part in mistake.without(number).take(room) {
             self.insert_mistake(mistakes, part);

@@ -1,10 +1,10 @@
-//! The two maps of the split layout, should they ever differ.
+//! Making the two maps of the split layout equal, if they differ.
 //!
-//! They are written together. But if somebody damages the engine's journal, one of them may have
-//! lost what the other has in its tables already; then keys would be missing from a filter that is
-//! built from the reverse map. So a filter that had to be built is not believed before its members
-//! are known to be the keys: by a census of both, or else, if it was disturbed by writes or finds
-//! a difference, one by one. Meanwhile a key that isn't listed isn't taken out of the filter.
+//! The maps are written together. But if the engine's journal is damaged, one map may have lost what the
+//! other has in its tables already. Then keys would be missing from a filter that is built from the
+//! reverse map. So a filter that was rebuilt is not trusted before its members are known to be the keys:
+//! by a census of both maps, or, if the census was disturbed by writes or finds a difference, one by one.
+//! Until then, a key that isn't listed isn't removed from the filter.
 
 use super::Inner;
 use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
@@ -12,10 +12,10 @@ use crate::census::Census;
 use crate::error::Result;
 use crate::layout;
 use std::sync::atomic::Ordering;
-use twiceshy::{Hash, Shard};
+use twiceshy::{Hash, concurrent::Shard};
 
 impl<B: Backend, F: Shard> Inner<B, F> {
-    /// The census of the keys; of some of them, if the store is being closed.
+    /// Returns the census of the keys, or of some of them if the store is being closed.
     pub(super) fn count_keys(&self) -> Result<Census> {
         let mut census = Census::default();
         for key in self.keys(Keyspace::Keys) {
@@ -27,8 +27,8 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         Ok(census)
     }
 
-    /// Looks for each key in the reverse map, and the other way round, unless the store is being
-    /// closed.
+    /// Looks each key up in the reverse map, and each member in the map of keys, and repairs differences.
+    /// Stops if the store is being closed.
     pub(super) fn reconcile(&self) -> Result<()> {
         let is_closing = || self.is_closing.load(Ordering::Relaxed);
         for key in self.keys(Keyspace::Keys).take_while(|_| !is_closing()) {
@@ -49,34 +49,73 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         Ok(())
     }
 
+    /// Returns what is wrong with the two maps, if they differ.
+    pub(super) fn find_difference(&self) -> Result<Option<&'static str>> {
+        for key in self.keys(Keyspace::Keys) {
+            let key = key?;
+            let hash = self.hash(&key);
+            // Most keys are listed. Others may be about to be written or removed.
+            if !self.is_listed(hash, &key)?
+                && self.maintained.while_locked(hash, || self.is_unlisted(hash, &key))?
+            {
+                return Ok(Some("a key is missing from the reverse map; rebuild the filter"));
+            }
+        }
+        for member in self.keys(Keyspace::Members) {
+            let member = member?;
+            let Some(key) = layout::user_key(&member) else { continue };
+            let hash = self.hash(key);
+            if !self.is_there(hash, key)?
+                && self.maintained.while_locked(hash, || self.is_orphan(hash, key))?
+            {
+                return Ok(Some("the reverse map lists an absent key; rebuild the filter"));
+            }
+        }
+        Ok(None)
+    }
+
     fn keys(&self, space: Keyspace) -> impl Iterator<Item = Result<Bytes>> {
-        self.backend.range(space, (Unbounded, Unbounded)).map(|pair| Ok(pair?.0))
+        self.storage.backend.range(space, (Unbounded, Unbounded)).map(|pair| Ok(pair?.0))
     }
 
     pub(super) fn is_listed(&self, hash: Hash, key: &[u8]) -> Result<bool> {
-        Ok(self.backend.get(Keyspace::Members, &layout::member_key(hash, key))?.is_some())
+        Ok(self.storage.backend.get(Keyspace::Members, &layout::member_key(hash, key))?.is_some())
     }
 
-    /// Puts a key into the reverse map, and into the filter, unless it is gone by now, or listed.
+    /// Returns whether a key is missing from the reverse map.
+    fn is_unlisted(&self, hash: Hash, key: &[u8]) -> Result<bool> {
+        Ok(self.is_there(hash, key)? && !self.is_listed(hash, key)?)
+    }
+
+    /// Returns whether the reverse map lists a key that is absent.
+    fn is_orphan(&self, hash: Hash, key: &[u8]) -> Result<bool> {
+        Ok(self.is_listed(hash, key)? && !self.is_there(hash, key)?)
+    }
+
+    /// Adds a key to the reverse map and to the filter, unless it is gone by now, or listed.
     fn list(&self, hash: Hash, key: &[u8]) -> Result<()> {
-        let is_unlisted = || Ok(self.is_there(hash, key)? && !self.is_listed(hash, key)?);
-        self.front.write_if(self, hash, is_unlisted, || {
-            let mut batch = Batch::new();
-            batch.insert(Keyspace::Members, layout::member_key(hash, key), b"");
-            self.write(&batch, self.durability)
-        })
+        self.maintained.write_if(
+            self,
+            hash,
+            || self.is_unlisted(hash, key),
+            || {
+                let mut batch = Batch::new();
+                batch.insert(Keyspace::Members, layout::member_key(hash, key), b"");
+                self.storage.write(&batch)
+            },
+        )
     }
 
-    /// Takes out of the reverse map what isn't a key. The filter may keep it as a ghost: it need not
-    /// hold what the reverse map wrongly lists, and then the fingerprint that looks like it is a
-    /// member's.
+    /// Removes a member from the reverse map that isn't a key. The filter may keep it as a ghost. (The
+    /// filter need not hold a wrongly listed member; then the matching fingerprint is another member's,
+    /// and must stay.)
     fn unlist(&self, hash: Hash, key: &[u8]) -> Result<()> {
-        self.front.leaving_ghost(hash, || {
-            let is_orphan = self.is_listed(hash, key)? && !self.is_there(hash, key)?;
+        self.maintained.leaving_ghost(hash, || {
+            let is_orphan = self.is_orphan(hash, key)?;
             if is_orphan {
                 let mut batch = Batch::new();
                 batch.remove(Keyspace::Members, layout::member_key(hash, key));
-                self.write(&batch, self.durability)?;
+                self.storage.write(&batch)?;
             }
             Ok(is_orphan)
         })
@@ -86,20 +125,20 @@ impl<B: Backend, F: Shard> Inner<B, F> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Fault, FaultyBackend};
-    use crate::{GuardedStore, Layout, MemoryBackend, Options};
+    use crate::{Layout, MemoryBackend, OpenOptions, Store};
 
-    /// Another thread may have put the key again since the scan saw it.
+    /// Another thread may have put the key again since the scan.
     #[test]
-    fn a_key_that_is_there_stays_listed_while_a_write_is_in_doubt() {
-        let options = Options::new().capacity(100).layout(Layout::Split);
+    fn unlist_keeps_key_that_is_there_while_a_write_is_in_doubt() {
+        let options = OpenOptions::new().capacity(100).layout(Layout::Split);
         let backend = FaultyBackend::new(MemoryBackend::new());
-        let store: GuardedStore<_> = options.open_with(backend, None).unwrap();
-        store.inner.backend.fail_from(0, Fault::Before);
+        let store: Store<_> = options.open_with(backend, None).unwrap();
+        store.inner.storage.backend.fail_from(0, Fault::Before);
         store.put(b"bee", b"1").unwrap_err();
-        store.inner.backend.heal();
+        store.inner.storage.backend.heal();
         store.put(b"ant", b"1").unwrap();
         store.inner.unlist(store.inner.hash(b"ant"), b"ant").unwrap();
-        store.scrub().unwrap();
+        store.rebuild().unwrap();
         assert!(store.contains(b"ant").unwrap());
     }
 }

@@ -1,43 +1,35 @@
-//! What survives: the saved filter, or else what it is built from.
+//! Rebuilding, validating and closing.
 
-use super::{GuardedStore, Inner, Progress};
+use super::{Inner, Store};
 use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
 use crate::census::Census;
 use crate::error::{Result, StoreError};
-use crate::layout::{self, Layout};
+use crate::kind::Layout;
+use crate::layout;
+use crate::maintained::REBUILD_THREAD;
+use crate::options::{OnProgress, Progress};
 use std::cell::Cell;
 use std::panic::resume_unwind;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, Builder, JoinHandle};
-use twiceshy::{Shard, Snapshot};
-
-/// The name of a thread that builds the filter again.
-const THREAD: &str = "twiceshy-rebuild";
+use std::thread::{Builder, JoinHandle};
+use twiceshy::{Snapshot, concurrent::Shard};
 
 thread_local! {
-    /// The address of the store whose filter this thread builds.
+    /// The address of the store whose filter this thread rebuilds.
     static REBUILDS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How many of them there are: a store has something else to do, too.
-fn threads() -> usize {
-    thread::available_parallelism().map_or(1, usize::from).min(4)
-}
-
-type OnProgress = Option<Arc<dyn Fn(Progress) + Send + Sync>>;
-
-impl<B: Backend, F: Shard> GuardedStore<B, F> {
-    /// Waits until all of the filter answers.
+impl<B: Backend, F: Shard> Store<B, F> {
+    /// Waits until the whole filter answers.
     ///
     /// # Errors
-    /// If it couldn't be built; the store can be used all the same, without it. Within the callback
-    /// that is told of the [progress](super::Options::on_progress), which can't wait for itself, this is
-    /// always [`Unready`](StoreError::Unready).
+    /// If the filter couldn't be rebuilt. The store works without it all the same. Within the
+    /// [progress](crate::OpenOptions::on_progress) callback, which can't wait for itself, this always
+    /// returns [`Unready`](StoreError::Unready).
     ///
     /// # Panics
-    /// If what was to be told of the [progress](super::Options::on_progress) did.
+    /// If the [progress](crate::OpenOptions::on_progress) callback panicked.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         if self.inner.is_rebuilt_here() {
             return Err(StoreError::Unready);
@@ -48,85 +40,92 @@ impl<B: Backend, F: Shard> GuardedStore<B, F> {
         let error = self.inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner).take();
         match error {
             Some(error) => Err(error),
-            None if self.inner.is_ready() => Ok(()),
+            None if self.inner.maintained.is_all_ready() => Ok(()),
             None => Err(StoreError::Unready),
         }
     }
 
-    /// Builds the filter again from what is in the backend, shard by shard, while the store is
-    /// used: clears ghosts, and gives remainders the bits back that growing took. In the split
-    /// layout it looks for each key in the reverse map, and the other way round, which takes
-    /// longest.
+    /// Rebuilds the filter from the data in the backend, shard by shard, while the store is in use. This
+    /// clears ghosts, and gives remainders back the bits that growth took. In the split layout, it first
+    /// makes the two maps equal if they differ, which takes longest.
     ///
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
-    pub fn scrub(&self) -> Result<()> {
-        // Otherwise the filter that was saved would be back after closing.
-        self.inner.saved.dirty(&self.inner.backend)?;
-        if self.inner.layout == Layout::Split {
-            self.inner.reconcile()?;
+    pub fn rebuild(&self) -> Result<()> {
+        let inner = &*self.inner;
+        // Otherwise the old filter would be loaded after closing.
+        inner.storage.invalidate_saved()?;
+        if inner.layout == Layout::Split {
+            inner.reconcile()?;
         }
-        let front = &self.inner.front;
-        for shard in 0..front.filter.shards() {
-            front.rebuild(&*self.inner, shard, 0)?;
-        }
-        front.set_complete(true);
+        inner.maintained.rebuild_all(inner, || Ok(()), |_| true)?;
+        inner.maintained.set_complete(true);
         Ok(())
     }
 
-    /// Closes the store: syncs the backend, and saves the filter, so that the next open is quick.
-    /// If the filter is still being built, `close` waits for that; dropping the store doesn't, and
-    /// saves the filter only if it is complete.
+    /// Checks every invariant of the filter, and that the filter holds every key in the backend. In the
+    /// split layout, it also compares the two maps. Lookups go on in the meantime. For tests, and for
+    /// diagnosing suspected damage.
     ///
     /// # Errors
-    /// [`StoreError::FilterNotSaved`] if all data is safe and only the filter could not be saved.
-    /// If the backend can't be synced, its error.
-    pub fn close(mut self) -> Result<()> {
-        self.finish()
+    /// [`StoreError::Invalid`] says what is wrong. [`StoreError::Unready`] if the filter isn't
+    /// [ready](Self::wait_until_ready). If the backend fails, its error.
+    pub fn validate(&self) -> Result<()> {
+        let inner = &*self.inner;
+        if !inner.maintained.is_all_ready() {
+            return Err(StoreError::Unready);
+        }
+        let mut fault = inner.maintained.find_fault(inner)?;
+        if fault.is_none() && inner.layout == Layout::Split {
+            fault = inner.find_difference()?.map(Into::into);
+        }
+        fault.map_or(Ok(()), |fault| Err(StoreError::Invalid(fault)))
     }
 
-    fn finish(&mut self) -> Result<()> {
+    pub(super) fn finish(&mut self) -> Result<()> {
         if let Some(rebuilding) = self.rebuilding.take() {
-            // The one who is told of the progress may be the last who has the store, and would
-            // wait for himself.
+            // The progress callback may own the store, and would wait for itself.
             if !self.inner.is_rebuilt_here() {
-                // If it panicked, shards aren't ready, and nothing is saved.
+                // If the thread panicked, some shards aren't ready, and nothing is saved.
                 let _ = rebuilding.join();
             }
         }
-        self.inner.close()
+        let maintained = &self.inner.maintained;
+        self.inner.storage.close(maintained.is_exact(), |file| maintained.filter.save(file))
     }
 }
 
 impl<B: Backend, F: Shard> Inner<B, F> {
     pub(super) fn load_mistakes(&self) -> Result<()> {
-        let keys = self.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded));
-        // What no store has written is no mistake.
+        let keys = self.storage.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded));
+        // Skip keys that no store has written.
         let mistake =
             |pair: Result<_, _>| pair.map(|(key, _): (Bytes, _)| layout::mistake(&key)).transpose();
-        let forgotten = self.front.load_mistakes(keys.filter_map(mistake))?;
+        let forgotten = self.maintained.load_mistakes(keys.filter_map(mistake))?;
         let mut batch = Batch::new();
         for mistake in forgotten {
             batch.remove(Keyspace::Mistakes, layout::mistake_key(mistake));
         }
-        // The saved filter, if any, has them repaired, and is as good as before.
-        if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(&batch, self.durability)?) }
+        self.storage.forget_mistakes(&batch)
     }
 
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Returns whether the current thread is one of those that build the filter.
+    /// Returns whether the current thread is one of those that rebuild the filter.
     fn is_rebuilt_here(&self) -> bool {
         REBUILDS.get() == self.address()
     }
 
-    /// Builds all shards, in other threads.
-    pub(super) fn rebuild_behind(self: &Arc<Self>, progress: OnProgress) -> Result<JoinHandle<()>> {
+    /// Starts to rebuild all shards in other threads.
+    pub(super) fn start_rebuild(
+        self: &Arc<Self>,
+        progress: Option<OnProgress>,
+    ) -> Result<JoinHandle<()>> {
         let inner = Arc::clone(self);
-        let spawned = Builder::new().name(THREAD.into()).spawn(move || {
-            if let Err(error) = inner.rebuild_all(progress.as_deref()) {
+        let spawned = Builder::new().name(REBUILD_THREAD.into()).spawn(move || {
+            if let Err(error) = inner.rebuild_at_open(progress.as_deref()) {
                 let mut slot = inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner);
                 *slot = Some(error);
             }
@@ -134,72 +133,45 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         spawned.map_err(StoreError::Thread)
     }
 
-    /// By several threads, because reading takes longest, and each shard is read by itself. One of
-    /// them takes the census of the keys first, if the shards are to have the same.
-    fn rebuild_all(&self, progress: Option<&(dyn Fn(Progress) + Send + Sync)>) -> Result<()> {
-        let shards = self.front.filter.shards();
-        let next = AtomicUsize::new(0);
+    /// Rebuilds all shards. Unless the listing of members is known to be complete, compares it with the
+    /// census of the keys, and if they differ, makes the two maps equal.
+    fn rebuild_at_open(&self, progress: Option<&(dyn Fn(Progress) + Send + Sync)>) -> Result<()> {
+        // This thread drops the callback, which may own the store, even if it rebuilds no shard itself.
+        REBUILDS.set(self.address());
+        let shards = self.maintained.filter.shards();
         let ready = Mutex::new((0, Census::default()));
         let is_closing = || self.is_closing.load(Ordering::Relaxed);
-        let build = || -> Result<()> {
+        let on_shard = |members: Census| {
             REBUILDS.set(self.address());
-            while !is_closing() {
-                let shard = next.fetch_add(1, Ordering::Relaxed);
-                if shard >= shards {
-                    break;
-                }
-                let members = self.front.rebuild(self, shard, 0)?;
-                let mut ready = ready.lock().unwrap_or_else(PoisonError::into_inner);
-                *ready = (ready.0 + 1, ready.1 + members);
-                if let Some(progress) = progress {
-                    progress(Progress { ready: ready.0, shards, members: ready.1.members });
-                }
+            let mut ready = ready.lock().unwrap_or_else(PoisonError::into_inner);
+            *ready = (ready.0 + 1, ready.1 + members);
+            if let Some(progress) = progress {
+                progress(Progress::new(ready.0, shards, ready.1.members));
             }
-            Ok(())
+            !is_closing()
         };
-        let is_complete = self.front.is_complete();
-        let keys = thread::scope(|scope| -> Result<Option<Census>> {
-            // Where there can't be more threads, this one does it all.
-            let spawn = |_| Builder::new().name(THREAD.into()).spawn_scoped(scope, build).ok();
-            let others: Vec<_> = (1..threads()).filter_map(spawn).collect();
-            let keys = if is_complete { Ok(None) } else { self.count_keys().map(Some) };
-            let mut rebuilt = build();
-            for other in others {
-                rebuilt = rebuilt.and(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            }
-            rebuilt.and(keys)
-        })?;
+        let is_complete = self.maintained.is_complete();
+        let count = || if is_complete { Ok(None) } else { self.count_keys().map(Some) };
+        let keys = self.maintained.rebuild_all(self, count, on_shard)?;
         let (_, members) = ready.into_inner().unwrap_or_else(PoisonError::into_inner);
         if is_complete || is_closing() {
-            Ok(())
-        } else if keys == Some(members) {
-            self.front.set_complete(true);
-            Ok(())
-        } else {
-            self.reconcile()?;
-            // What was only in the reverse map is in the filter, too.
-            for shard in (0..shards).filter(|&shard| self.front.has_ghosts(shard)) {
-                self.front.rebuild(self, shard, 0)?;
-            }
-            self.front.set_complete(!is_closing());
-            Ok(())
+            return Ok(());
         }
-    }
-
-    /// Whether all of the filter answers.
-    pub(super) fn is_ready(&self) -> bool {
-        self.front.is_all_ready() && self.front.is_complete()
-    }
-
-    fn close(&self) -> Result<()> {
-        let save = |file: &Path| self.front.filter.save(file);
-        self.saved.close(&self.backend, self.front.is_exact(), save)
+        if keys != Some(members) {
+            self.reconcile()?;
+            // The filter also holds members that were only in the reverse map.
+            for shard in (0..shards).filter(|&shard| self.maintained.has_ghosts(shard)) {
+                self.maintained.rebuild_shard(self, shard, 0)?;
+            }
+        }
+        self.maintained.set_complete(!is_closing());
+        Ok(())
     }
 }
 
-impl<B: Backend, F: Shard> Drop for GuardedStore<B, F> {
+impl<B: Backend, F: Shard> Drop for Store<B, F> {
     /// Closes the store as [`close`](Self::close) does, but ignores errors. If the filter is being
-    /// built, `drop` waits for the current shard only, and saves nothing.
+    /// rebuilt, `drop` waits only for the current shards, and saves nothing.
     fn drop(&mut self) {
         self.inner.is_closing.store(true, Ordering::Relaxed);
         let _ = self.finish();

@@ -1,19 +1,20 @@
-//! All pairs, ranges of them, and the upkeep of the backend.
+//! Iterating over pairs, and saving the filter.
 
-use super::GuardedStore;
+use super::Store;
 use crate::backend::{Backend, Bounds, Bytes, Keyspace, Unbounded};
 use crate::error::{Result, StoreError};
-use crate::layout::{self, Layout};
+use crate::kind::Layout;
+use crate::layout;
 use std::path::Path;
-use twiceshy::{Shard, Snapshot};
+use twiceshy::{Snapshot, concurrent::Shard};
 
-/// Pairs, in order from either end.
+/// An iterator over pairs, from either end.
 pub type Pairs<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> + Send + 'a>;
 
-impl<B: Backend, F: Shard> GuardedStore<B, F> {
-    /// All pairs: in key order, if the layout is split, and otherwise in none.
+impl<B: Backend, F: Shard> Store<B, F> {
+    /// Returns all pairs: in key order if the layout is split, and otherwise in hash order.
     pub fn iter(&self) -> Pairs<'_> {
-        let backend = &self.inner.backend;
+        let backend = &self.inner.storage.backend;
         match self.inner.layout {
             Layout::Split => {
                 let pairs = backend.range(Keyspace::Keys, (Unbounded, Unbounded));
@@ -31,95 +32,52 @@ impl<B: Backend, F: Shard> GuardedStore<B, F> {
         }
     }
 
-    /// The pairs whose keys are within bounds, in order.
+    /// Returns the pairs whose keys are within bounds, in order.
     ///
     /// # Errors
-    /// [`StoreError::Unordered`], unless the layout is split.
+    /// [`StoreError::Unordered`] unless the layout is split.
     pub fn range(&self, bounds: Bounds<'_>) -> Result<Pairs<'_>> {
-        self.in_order()?;
-        let pairs = self.inner.backend.range(Keyspace::Keys, bounds);
+        self.check_order()?;
+        let pairs = self.inner.storage.backend.range(Keyspace::Keys, bounds);
         Ok(Box::new(pairs.map(|pair| Ok(pair?))))
     }
 
-    /// The pairs whose keys begin with these bytes, in order.
+    /// Returns the pairs whose keys begin with these bytes, in order.
     ///
     /// # Errors
-    /// [`StoreError::Unordered`], unless the layout is split.
+    /// [`StoreError::Unordered`] unless the layout is split.
     pub fn prefix(&self, prefix: &[u8]) -> Result<Pairs<'_>> {
-        self.in_order()?;
-        let pairs = self.inner.backend.prefix(Keyspace::Keys, prefix);
+        self.check_order()?;
+        let pairs = self.inner.storage.backend.prefix(Keyspace::Keys, prefix);
         Ok(Box::new(pairs.map(|pair| Ok(pair?))))
     }
 
-    fn in_order(&self) -> Result<()> {
+    fn check_order(&self) -> Result<()> {
         match self.inner.layout {
             Layout::Split => Ok(()),
             Layout::Merged => Err(StoreError::Unordered),
         }
     }
 
-    /// How keys and values are laid out.
+    /// Returns how keys and values are laid out.
     pub fn layout(&self) -> Layout {
         self.inner.layout
     }
 
-    /// How much of the disk the backend's files take.
+    /// Saves the filter to a file. [`Concurrent`](twiceshy::Concurrent) filters can be opened from it.
     ///
     /// # Errors
-    /// If the backend fails.
-    pub fn bytes_on_disk(&self) -> Result<u64> {
-        Ok(self.inner.backend.bytes_on_disk()?)
-    }
-
-    /// Makes all that was written survive a power cut.
-    ///
-    /// # Errors
-    /// If the backend fails.
-    pub fn sync(&self) -> Result<()> {
-        Ok(self.inner.backend.sync()?)
-    }
-
-    /// Puts what is still in memory and in journals where it belongs.
-    ///
-    /// # Errors
-    /// If the backend fails.
-    pub fn flush(&self) -> Result<()> {
-        Ok(self.inner.backend.flush()?)
-    }
-
-    /// Rewrites the files so that they are as small, and reads as fast, as may be.
-    ///
-    /// # Errors
-    /// If the backend fails.
-    pub fn compact(&self) -> Result<()> {
-        Ok(self.inner.backend.compact()?)
-    }
-
-    /// Copies all pairs and mistakes, as they are at one moment, into a new directory, which
-    /// can be opened like this one: that is tried, and all of it compared. Reads and writes go
-    /// on meanwhile. The filter of the copy is built when that is opened.
-    ///
-    /// # Errors
-    /// If the backend fails; there is no copy then.
-    pub fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
-        Ok(self.inner.backend.backup(&to.as_ref().join(self.inner.data))?)
-    }
-
-    /// Saves the filter to a file, from which
-    /// [others](twiceshy::Concurrent) can read it.
-    ///
-    /// # Errors
-    /// [`StoreError::Unready`] until all shards of the filter are built, as
-    /// [`wait_until_ready`](Self::wait_until_ready) tells; or if the file can't be written.
+    /// [`StoreError::Unready`] until the filter is [ready](Self::wait_until_ready); or if the file can't
+    /// be written.
     pub fn save_filter(&self, path: impl AsRef<Path>) -> Result<()> {
-        if !self.inner.is_ready() {
+        if !self.inner.maintained.is_all_ready() {
             return Err(StoreError::Unready);
         }
-        Ok(self.inner.front.filter.save(path.as_ref())?)
+        Ok(self.inner.maintained.filter.save(path.as_ref())?)
     }
 }
 
-impl<'a, B: Backend, F: Shard> IntoIterator for &'a GuardedStore<B, F> {
+impl<'a, B: Backend, F: Shard> IntoIterator for &'a Store<B, F> {
     type Item = Result<(Bytes, Bytes)>;
     type IntoIter = Pairs<'a>;
 

@@ -1,61 +1,62 @@
-//! Putting and deleting.
+//! Writing.
 
-use super::{GuardedStore, Inner};
-use crate::backend::{
-    Backend, BackendError, Batch, Durability, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES,
-};
-use crate::chunk::{Chunk, WRITTEN};
+use super::{Inner, Store};
+use crate::backend::{Backend, BackendError, Batch, Durability, Keyspace, MAX_VALUE_BYTES};
+use crate::chunk::{BATCH, Chunk};
 use crate::error::{Result, StoreError};
+use crate::kind::MAX_USER_KEY_BYTES;
 use crate::layout;
-use twiceshy::{Hash, Shard};
+use twiceshy::{Hash, concurrent::Shard};
 
-const SORTED: Chunk = Chunk { pairs: 1 << 18, bytes: 64 << 20 };
+/// How much an import sorts at once.
+const SORTED: Chunk = Chunk { items: 1 << 18, bytes: 64 << 20 };
 
-impl<B: Backend, F: Shard> GuardedStore<B, F> {
-    /// Gives a key a value, whether or not it has one. If the filter says that it has none,
-    /// nothing is read.
+impl<B: Backend, F: Shard> Store<B, F> {
+    /// Sets the value of a key. If the filter says that the key is new, nothing is read.
     ///
     /// # Errors
     /// If the key or the value is too long, if the filter is full and can't grow, or if the backend fails.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let inner = &self.inner;
-        inner.put(&[(key, value)], &[inner.hash(key)], inner.durability)
+        inner.put(&[(key, value)], &[inner.hash(key)], |batch| inner.storage.write(batch))
     }
 
-    /// Checks that a store can hold a pair, as [`put`](Self::put) does before anything else.
+    /// Checks whether a store can hold a pair, as [`put`](Self::put) does first.
     ///
     /// # Errors
     /// If the key or the value is too long.
     ///
     /// ```
-    /// # use twiceshy_store::{FjallBackend, GuardedStore};
-    /// assert!(GuardedStore::<FjallBackend>::check_pair(b"key", b"value").is_ok());
-    /// assert!(GuardedStore::<FjallBackend>::check_pair(&[0; 1 << 16], b"value").is_err());
+    /// # use twiceshy_store::{FjallBackend, Store};
+    /// assert!(Store::<FjallBackend>::check_pair(b"key", b"value").is_ok());
+    /// assert!(Store::<FjallBackend>::check_pair(&[0; 1 << 16], b"value").is_err());
     /// ```
     pub fn check_pair(key: &[u8], value: &[u8]) -> Result<()> {
         check_pair(key, value)
     }
 
-    /// Gives many keys values, in batches; each of these is written whole or not at all. Of a
-    /// key that comes twice, the last value counts.
+    /// Sets the values of many keys, in batches. Each batch is written whole or not at all. If a key
+    /// occurs twice, its last value counts.
     ///
     /// # Errors
-    /// As [`put`](Self::put); the batches before are written then.
+    /// As [`put`](Self::put). Earlier batches stay written.
     pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<()> {
         let inner = &self.inner;
         let pairs = pairs.into_iter().map(|(key, value)| (inner.hash(key.as_ref()), key, value));
-        WRITTEN.of(pairs, bytes, |chunk| inner.put_chunk(&chunk, inner.durability))
+        BATCH.for_each(pairs, bytes, |chunk| {
+            inner.put_chunk(&chunk, |batch| inner.storage.write(batch))
+        })
     }
 
-    /// As [`put_many`](Self::put_many), for as many pairs as there may be, in any order: sorts
-    /// them by hash, some at a time, so that what is near in filter and backend is written
-    /// together, and syncs once, at the end. Returns how many there were.
+    /// Sets the values of very many keys, faster than [`put_many`](Self::put_many). It sorts parts of the
+    /// input by hash, so that neighbours in filter and backend are written together, and syncs once, at
+    /// the end. Returns the number of pairs.
     ///
     /// # Errors
-    /// As [`put`](Self::put); some of the pairs before are written then.
+    /// As [`put`](Self::put). Some of the pairs before stay written.
     pub fn import<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,
@@ -64,19 +65,22 @@ impl<B: Backend, F: Shard> GuardedStore<B, F> {
         let mut count = 0;
         let pairs = pairs.into_iter().inspect(|_| count += 1);
         let pairs = pairs.map(|(key, value)| (inner.hash(key.as_ref()), key, value));
-        SORTED.of(pairs, bytes, |mut sorted| {
-            // Stable, so that of a key that comes twice the last value counts.
+        SORTED.for_each(pairs, bytes, |mut sorted| {
+            // A stable sort, so that the last value of a key that occurs twice counts.
             sorted.sort_by_key(|&(hash, ..)| hash);
-            WRITTEN.of(sorted, bytes, |chunk| inner.put_chunk(&chunk, Durability::Buffered))
+            BATCH.for_each(sorted, bytes, |chunk| {
+                let write = |batch: &Batch| inner.storage.write_as(batch, Durability::Buffered);
+                inner.put_chunk(&chunk, write)
+            })
         })?;
         self.sync()?;
         Ok(count)
     }
 
-    /// Removes a key and its value; returns whether the key was there.
+    /// Removes a key and its value. Returns whether the key was there.
     ///
-    /// After a write has failed, it may show only when the store is opened again. Until then, the
-    /// removal is written even if the key isn't found.
+    /// A failed write may show when the store is opened again. So after a failed write, a removal is
+    /// written even if the key isn't found.
     ///
     /// # Errors
     /// If the backend fails.
@@ -86,7 +90,7 @@ impl<B: Backend, F: Shard> GuardedStore<B, F> {
 }
 
 fn check_pair(key: &[u8], value: &[u8]) -> Result<()> {
-    if layout::member_key_len(key) > MAX_KEY_BYTES {
+    if key.len() > MAX_USER_KEY_BYTES {
         return Err(StoreError::KeyTooLong { bytes: key.len() });
     }
     if value.len() > MAX_VALUE_BYTES {
@@ -95,7 +99,7 @@ fn check_pair(key: &[u8], value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// How long a pair is.
+/// Returns the length of a pair.
 fn bytes<K: AsRef<[u8]>, V: AsRef<[u8]>>((_, key, value): &(Hash, K, V)) -> usize {
     key.as_ref().len() + value.as_ref().len()
 }
@@ -104,24 +108,29 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     fn put_chunk<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         chunk: &[(Hash, K, V)],
-        durability: Durability,
+        write: impl FnOnce(&Batch) -> Result<()>,
     ) -> Result<()> {
         let hashes: Vec<Hash> = chunk.iter().map(|&(hash, ..)| hash).collect();
         let pairs = chunk.iter().map(|(_, key, value)| (key.as_ref(), value.as_ref()));
-        self.put(&pairs.collect::<Vec<_>>(), &hashes, durability)
+        self.put(&pairs.collect::<Vec<_>>(), &hashes, write)
     }
 
-    fn put(&self, pairs: &[(&[u8], &[u8])], hashes: &[Hash], durability: Durability) -> Result<()> {
-        // Before the filter has them, and before they are copied.
+    fn put(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        hashes: &[Hash],
+        write: impl FnOnce(&Batch) -> Result<()>,
+    ) -> Result<()> {
+        // Check all pairs before the filter gets any of them.
         pairs.iter().try_for_each(|(key, value)| check_pair(key, value))?;
         let is_there = |at: usize| self.is_there(hashes[at], pairs[at].0);
-        self.front.write(
+        self.maintained.write(
             self,
             hashes,
             is_there,
             |_| Ok(()),
             |admitted| {
-                let in_doubt = self.saved.is_doubtful();
+                let in_doubt = self.storage.is_doubtful();
                 let mut batch = self.layout.batch(pairs);
                 for ((&(key, value), &hash), &is_new) in
                     pairs.iter().zip(hashes).zip(admitted.is_new())
@@ -131,18 +140,18 @@ impl<B: Backend, F: Shard> Inner<B, F> {
                         batch.remove(Keyspace::Mistakes, layout::mistake_key(hash));
                     }
                 }
-                self.write(&batch, durability)
+                write(&batch)
             },
         )
     }
 
     pub(super) fn is_there(&self, hash: Hash, key: &[u8]) -> Result<bool> {
-        Ok(self.layout.get(&self.backend, hash, key)?.is_some())
+        Ok(self.layout.get(&self.storage.backend, hash, key)?.is_some())
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
-        self.front.remove(
+        self.maintained.remove(
             self,
             hash,
             || self.is_there(hash, key),
@@ -150,13 +159,8 @@ impl<B: Backend, F: Shard> Inner<B, F> {
             || {
                 let mut batch = Batch::new();
                 self.layout.remove(&mut batch, hash, key);
-                self.write(&batch, self.durability)
+                self.storage.write(&batch)
             },
         )
-    }
-
-    /// Writes to the backend, which has no saved filter then.
-    pub(super) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.saved.write(&self.backend, batch, durability)
     }
 }

@@ -1,4 +1,4 @@
-//! Processes to be killed.
+//! Child processes that are killed.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -8,15 +8,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// Longer than this no write and no opening may take, even on a busy machine.
+/// The longest time that a write or an open may take, even on a busy machine.
 pub const STALLED: Duration = Duration::from_secs(30);
 
-/// What the child finds in its environment.
+/// Names of the child's environment variables.
 pub const CHILD_ENGINE: &str = "TWICESHY_KILL_ENGINE";
 pub const CHILD_PATH: &str = "TWICESHY_KILL_PATH";
 pub const CHILD_FIRST: &str = "TWICESHY_KILL_FIRST";
 
-/// Runs a test of the same file in a process of its own; gives what it says that it wrote.
+/// Runs a test of the same file in a child process. Returns the child, and what it says that it wrote.
 pub fn spawn_child(test: &str, engine: &str, path: &Path, first: u64) -> (Child, Receiver<String>) {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", test, "--test-threads=1", "--nocapture"])

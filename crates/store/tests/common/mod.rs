@@ -1,23 +1,23 @@
-//! What several tests use.
+//! Helpers of several tests.
 
-#![allow(dead_code, unreachable_pub, reason = "not by each of them")]
+#![allow(dead_code, unreachable_pub, reason = "not every test uses all of them")]
 
 pub mod child;
 
 use std::fs;
+use std::ops::Bound::Unbounded;
 use std::path::Path;
 use tempfile::TempDir;
-use twiceshy_store::backend::Unbounded;
-use twiceshy_store::{Backend, Batch, Durability, Keyspace, Layout, MemoryBackend, Options};
+use twiceshy_store::{Backend, Batch, Durability, Keyspace, Layout, MemoryBackend, OpenOptions};
 
 pub const LAYOUTS: [Layout; 2] = [Layout::Merged, Layout::Split];
 
-/// So bad a filter that most absent keys are mistakes at first.
-pub fn options(layout: Layout) -> Options {
-    Options::new().capacity(16).false_positive_rate(0.2).shards(4).layout(layout)
+/// Returns options of a bad filter: most absent keys are mistakes at first.
+pub fn options(layout: Layout) -> OpenOptions {
+    OpenOptions::new().capacity(16).false_positive_rate(0.2).shards(4).layout(layout)
 }
 
-/// What a backend holds.
+/// Copies all pairs of a backend.
 pub fn copy(backend: &impl Backend) -> MemoryBackend {
     let mut batch = Batch::new();
     for space in Keyspace::ALL {
@@ -31,7 +31,7 @@ pub fn copy(backend: &impl Backend) -> MemoryBackend {
     copy
 }
 
-/// The files of a directory, without what is in directories in it.
+/// Copies the files of a directory, without its subdirectories.
 pub fn copy_files(directory: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -42,7 +42,7 @@ pub fn copy_files(directory: &Path) -> TempDir {
     copy
 }
 
-/// `SplitMix64`, because some things have to be the same in two processes.
+/// A `SplitMix64` generator, which returns the same numbers in two processes.
 pub struct Random(pub u64);
 
 impl Random {

@@ -17,7 +17,7 @@ enum Step {
     Add(List, u8),
     AddMany(List, std::ops::Range<u8>),
     Remove(List, u8),
-    Scrub,
+    Rebuild,
     Reopen,
 }
 
@@ -29,7 +29,7 @@ fn script() -> Vec<Step> {
     script.extend((3..6).map(|key| Remove(Yes, key)));
     script.extend((20..23).map(|key| Remove(No, key)));
     script.extend([Add(No, 3), Add(Yes, 20), Add(Yes, 34), Add(No, 0), Reopen]);
-    script.extend([AddMany(Yes, 40..48), Remove(Yes, 3), Remove(No, 3), Add(Yes, 3), Scrub]);
+    script.extend([AddMany(Yes, 40..48), Remove(Yes, 3), Remove(No, 3), Add(Yes, 3), Rebuild]);
     script.extend([AddMany(No, 48..56), Remove(Yes, 20), Add(No, 20), Reopen, Remove(No, 20)]);
     script.extend([Add(Yes, 57), Add(No, 58), AddMany(Yes, 4..6), Remove(No, 58), Add(No, 58)]);
     script.extend([Remove(Yes, 57), Add(Yes, 57), AddMany(No, 24..30), AddMany(Yes, 0..2)]);
@@ -57,7 +57,7 @@ impl Known {
     fn store(&mut self) -> Result<&ListStore<Faulty>> {
         if self.store.is_none() {
             let files = Some(self.files.path());
-            self.store = Some(options().open_with(Arc::clone(&self.backend), files)?);
+            self.store = Some(options().open_lists_with(Arc::clone(&self.backend), files)?);
         }
         Ok(self.store.as_ref().unwrap())
     }
@@ -93,7 +93,7 @@ impl Known {
                 }
                 removed.map(drop)
             }
-            Step::Scrub => self.store()?.scrub(),
+            Step::Rebuild => self.store()?.rebuild(),
             Step::Reopen => {
                 self.reopen();
                 self.store().map(drop)
@@ -149,7 +149,7 @@ impl Known {
             let possible = self.possible(key);
             assert!(possible.contains(&list), "{key} is on {list:?}, not one of {possible:?}");
         }
-        self.store().unwrap().verify().unwrap();
+        self.store().unwrap().validate().unwrap();
     }
 }
 
@@ -166,11 +166,11 @@ fn run(plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) -> Known {
 }
 
 #[test]
-fn whatever_fails_no_listed_key_is_wrong() {
+fn failure_at_any_operation_makes_no_listed_key_wrong() {
     let mut known = run(|_| {});
     let stats = known.store().unwrap().stats();
     assert_eq!(stats.ghosts_left, 0);
-    assert!(stats.yes > 15 && stats.no > 15 && known.repairs > 5, "{stats:?}");
+    assert!(stats.members > 15 && stats.mistakes > 15 && known.repairs > 5, "{stats:?}");
     let operations = known.backend.operations();
     known.check();
     for fault in [Fault::Before, Fault::After, Fault::Late] {
@@ -197,10 +197,10 @@ fn fail(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
 
 /// An add that fails before it is written leaves a ghost in the filter, by which opening counts.
 #[test]
-fn a_key_whose_add_failed_is_not_counted_after_reopening() {
+fn key_whose_add_failed_is_not_counted_after_reopening() {
     let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
     let files = tempfile::tempdir().unwrap();
-    let open = || options().open_with(Arc::clone(&backend), Some(files.path())).unwrap();
+    let open = || options().open_lists_with(Arc::clone(&backend), Some(files.path())).unwrap();
     let lists = open();
     assert!(lists.add_yes(b"first").unwrap());
     lists.close().unwrap();
@@ -222,12 +222,12 @@ fn a_key_whose_add_failed_is_not_counted_after_reopening() {
     assert_eq!(lists.len(List::Yes), 2);
 }
 
-/// The new key's fingerprint must not stay in the filter without the repairs that it calls for.
+/// The new key's fingerprint must not stay in the filter without the repairs that it needs.
 #[test]
-fn no_keys_stay_no_keys_after_a_panic_in_an_add() {
+fn no_keys_are_answered_no_after_a_panic_in_an_add() {
     let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
     let options = options().capacity(64).false_positive_rate(0.45).shards(1);
-    let lists = options.open_with(Arc::clone(&backend), None).unwrap();
+    let lists = options.open_lists_with(Arc::clone(&backend), None).unwrap();
     lists.add_many(List::Yes, (0..60u16).map(u16::to_be_bytes)).unwrap();
     let no = || (100..400).map(u16::to_be_bytes);
     lists.add_many(List::No, no()).unwrap();

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 use twiceshy_deadline::Deadline;
-use twiceshy_store::{FjallBackend, FjallOptions, List, ListOptions, ListStore, StoreError};
+use twiceshy_store::{FjallBackend, FjallOptions, List, ListStore, OpenOptions, StoreError};
 
 const KEYS: u64 = 3000;
 
@@ -43,8 +43,8 @@ fn open(path: &Path) -> Store {
     fjall.memtable_bytes = 64 << 10;
     fjall.cache_bytes = 256 << 10;
     let backend = FjallBackend::open(path.join("data"), fjall).unwrap();
-    let options = ListOptions::new().capacity(100).false_positive_rate(0.3).shards(4);
-    options.open_with(backend, Some(path)).unwrap()
+    let options = OpenOptions::new().capacity(100).false_positive_rate(0.3).shards(4);
+    options.open_lists_with(backend, Some(path)).unwrap()
 }
 
 fn apply(store: &Store, number: u64) -> bool {
@@ -122,7 +122,7 @@ impl Expected {
     }
 
     fn check(&self, store: &Store) {
-        store.verify().unwrap();
+        store.validate().unwrap();
         let mut found = BTreeMap::new();
         for list in [List::Yes, List::No] {
             let keys = store.entries(list).map(|entry| entry.unwrap().1);

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy_store::backend::Observed;
-use twiceshy_store::{Backend, List, ListOptions, ListStore, MemoryBackend, StoreError};
+use twiceshy_store::{Backend, List, ListStore, MemoryBackend, OpenOptions, StoreError};
 
 #[derive(Clone, Debug)]
 enum Op {
     Add(List, u8),
     AddMany(List, Vec<u8>),
     Remove(List, u8),
-    Scrub,
+    Rebuild,
     Reopen,
 }
 
@@ -24,7 +24,7 @@ fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
             0..14 => Op::Add(list, key),
             14..20 => Op::AddMany(list, keys),
             20..30 => Op::Remove(list, key),
-            30 => Op::Scrub,
+            30 => Op::Rebuild,
             _ => Op::Reopen,
         },
     );
@@ -32,7 +32,7 @@ fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
 }
 
 struct Pair<B: Backend> {
-    options: ListOptions,
+    options: OpenOptions,
     backend: Arc<Observed<B>>,
     /// How often the backend was read.
     reads: Arc<AtomicU64>,
@@ -68,7 +68,8 @@ impl<B: Backend> Pair<B> {
     fn reopen(&mut self) {
         self.store = None;
         let backend = Arc::clone(&self.backend);
-        self.store = Some(self.options.open_with(backend, Some(self.directory.path())).unwrap());
+        self.store =
+            Some(self.options.open_lists_with(backend, Some(self.directory.path())).unwrap());
     }
 
     fn store(&self) -> &ListStore<Arc<Observed<B>>> {
@@ -101,7 +102,7 @@ impl<B: Backend> Pair<B> {
                     self.model.remove(key);
                 }
             }
-            Op::Scrub => self.store().scrub().unwrap(),
+            Op::Rebuild => self.store().rebuild().unwrap(),
             Op::Reopen => self.reopen(),
         }
         self.check();
@@ -124,7 +125,7 @@ impl<B: Backend> Pair<B> {
 
     fn check(&self) {
         let store = self.store();
-        store.verify().unwrap();
+        store.validate().unwrap();
         let reads = self.reads.load(Ordering::Relaxed);
         let keys: Vec<[u8; 1]> = (0..=255).map(|key| [key]).collect();
         let mut answers = Vec::new();
@@ -139,7 +140,7 @@ impl<B: Backend> Pair<B> {
         }
         assert_eq!(self.reads.load(Ordering::Relaxed), reads, "the backend was asked");
         let stats = store.stats();
-        for (list, len) in [(List::Yes, stats.yes), (List::No, stats.no)] {
+        for (list, len) in [(List::Yes, stats.members), (List::No, stats.mistakes)] {
             let mut expected: Vec<u8> =
                 self.model.iter().filter(|&(_, &on)| on == list).map(|(&key, _)| key).collect();
             let entries: Vec<_> = store.entries(list).map(|entry| entry.unwrap()).collect();
@@ -150,7 +151,7 @@ impl<B: Backend> Pair<B> {
             assert_eq!(keys, expected);
             assert_eq!((len, store.len(list)), (keys.len() as u64, keys.len() as u64));
         }
-        assert!(stats.expected_rate <= 0.7, "{stats:?}");
+        assert!(store.expected_rate() <= 0.7, "{stats:?}");
         assert_eq!(stats.ghosts_left, 0);
     }
 
@@ -203,14 +204,14 @@ proptest! {
     }
 }
 
-/// However many keys come, one by one or at once, unlisted ones are "yes" no more often than was
-/// asked for: by five standard deviations.
+/// However many keys are added, one by one or at once, the rate of "yes" for unlisted keys stays within the
+/// limit, up to five standard deviations.
 #[test]
-fn unlisted_keys_are_seldom_yes_however_many_are_listed() {
+fn unlisted_keys_stay_within_the_rate_however_many_are_listed() {
     let rate = 0.01;
     for is_batched in [false, true] {
         let options = options().false_positive_rate(rate).capacity(100);
-        let store = options.open_with(MemoryBackend::new(), None).unwrap();
+        let store = options.open_lists_with(MemoryBackend::new(), None).unwrap();
         let yes: Vec<[u8; 8]> = (0..6_000u64).map(u64::to_be_bytes).collect();
         let no: Vec<[u8; 8]> = (0..6_000u64).map(|key| (key | 1 << 32).to_be_bytes()).collect();
         if is_batched {
@@ -221,9 +222,9 @@ fn unlisted_keys_are_seldom_yes_however_many_are_listed() {
                 assert!(store.add_yes(yes).unwrap() && store.add_no(no).unwrap());
             }
         }
-        store.verify().unwrap();
+        store.validate().unwrap();
         let stats = store.stats();
-        assert!(stats.expected_rate <= rate && stats.repairs > 20, "{stats:?}");
+        assert!(store.expected_rate() <= rate && stats.repairs > 20, "{stats:?}");
         let unlisted: Vec<[u8; 8]> =
             (0..100_000u64).map(|key| (key | 1 << 40).to_be_bytes()).collect();
         let mut answers = Vec::new();
@@ -234,10 +235,10 @@ fn unlisted_keys_are_seldom_yes_however_many_are_listed() {
     }
 }
 
-/// Extensions go with the no keys that needed them.
+/// Removing no keys shortens the fingerprints that they had lengthened.
 #[test]
-fn what_is_removed_gives_its_room_back() {
-    let store = options().capacity(1000).open_with(MemoryBackend::new(), None).unwrap();
+fn removed_keys_give_their_space_back() {
+    let store = options().capacity(1000).open_lists_with(MemoryBackend::new(), None).unwrap();
     let key = |n: u64| n.to_be_bytes();
     store.add_many(List::Yes, (0..500).map(key)).unwrap();
     let before = store.stats();
@@ -249,5 +250,5 @@ fn what_is_removed_gives_its_room_back() {
     }
     let after = store.stats();
     assert_eq!((after.load, after.list_bytes), (before.load, before.list_bytes));
-    store.verify().unwrap();
+    store.validate().unwrap();
 }

@@ -1,41 +1,40 @@
-//! Opening: what is refused, and what is found again.
+//! Tests of opening.
 
 use crate::common::copy;
 use crate::options;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use twiceshy::{AdaptiveQuotientFilter, Secret};
+use twiceshy::{QuotientFilter, Secret};
 use twiceshy_store::backend::Observed;
 use twiceshy_store::{
-    Backend, Batch, Durability, Keyspace, List, ListOptions, ListStore, MemoryBackend, Options,
-    RangeOptions, StoreError,
+    Backend, Batch, Durability, Keyspace, List, ListStore, MemoryBackend, OpenOptions, StoreError,
 };
 
 type Shared = Arc<MemoryBackend>;
 
 fn open(backend: &Shared) -> Result<ListStore<Shared>, StoreError> {
-    options().open_with(Arc::clone(backend), None)
+    options().open_lists_with(Arc::clone(backend), None)
 }
 
 #[test]
-fn other_stores_are_refused_and_refuse_lists() {
+fn stores_of_different_kinds_refuse_each_other() {
     let lists = Shared::default();
     open(&lists).unwrap().add_yes(b"alice").unwrap();
-    let points = Options::new().open_with::<_, AdaptiveQuotientFilter>(lists.clone(), None);
+    let points = OpenOptions::new().open_with::<_, QuotientFilter>(lists.clone(), None);
     let error = points.err().unwrap().to_string();
-    assert_eq!(error, "the store is of another kind: it keeps a yes list and a no list");
-    let ranges = RangeOptions::new().open_with::<u64, _>(lists.clone(), None);
+    assert_eq!(error, "this is a yes list and a no list");
+    let ranges = OpenOptions::new().open_ranges_with::<u64, _>(lists.clone(), None);
     assert!(matches!(ranges.err().unwrap(), StoreError::Kind(_)));
     assert!(open(&lists).unwrap().contains(b"alice"));
 
     let points = Shared::default();
-    drop(Options::new().open_with::<_, AdaptiveQuotientFilter>(points.clone(), None));
-    let lists = ListOptions::new().open_with(points, None);
+    drop(OpenOptions::new().open_with::<_, QuotientFilter>(points.clone(), None));
+    let lists = OpenOptions::new().open_lists_with(points, None);
     assert!(matches!(lists.err().unwrap(), StoreError::Kind(_)));
 }
 
 #[test]
-fn what_cant_be_built_is_refused_before_anything_is_written() {
+fn impossible_filter_is_refused_before_anything_is_written() {
     let backend = Shared::default();
     for impossible in [
         options().false_positive_rate(0.0),
@@ -45,7 +44,7 @@ fn what_cant_be_built_is_refused_before_anything_is_written() {
         options().shards(0),
         options().create(false),
     ] {
-        assert!(impossible.open_with(Arc::clone(&backend), None).is_err());
+        assert!(impossible.open_lists_with(Arc::clone(&backend), None).is_err());
         assert!(backend.get(Keyspace::Meta, b"store").unwrap().is_none());
     }
     let long = vec![0; 1 << 16];
@@ -57,13 +56,13 @@ fn what_cant_be_built_is_refused_before_anything_is_written() {
     ));
     assert!(store.is_empty());
     drop(store);
-    let other = options().secret(Secret::from_bytes([8; 16])).open_with(backend, None);
+    let other = options().secret(Secret::from_bytes([8; 16])).open_lists_with(backend, None);
     assert!(matches!(other.err().unwrap(), StoreError::Secret));
 }
 
 /// Closed lists are opened without a look at the yes list; after that it is read once.
 #[test]
-fn a_saved_filter_is_used_only_if_nothing_was_written_since() {
+fn saved_filter_is_used_only_if_nothing_was_written_since() {
     let scans = Arc::new(AtomicU64::new(0));
     let observed = |backend: MemoryBackend| {
         let counted = Arc::clone(&scans);
@@ -74,7 +73,7 @@ fn a_saved_filter_is_used_only_if_nothing_was_written_since() {
     let mut backend = observed(MemoryBackend::new());
     let directory = tempfile::tempdir().unwrap();
     let open = |backend: &Arc<Observed<MemoryBackend>>| {
-        options().open_with(Arc::clone(backend), Some(directory.path())).unwrap()
+        options().open_lists_with(Arc::clone(backend), Some(directory.path())).unwrap()
     };
     let store = open(&backend);
     store.add_many(List::Yes, (0..100u8).map(|key| [key])).unwrap();
@@ -97,16 +96,15 @@ fn a_saved_filter_is_used_only_if_nothing_was_written_since() {
 
     // Another rate is another filter.
     let better = options().false_positive_rate(1e-4);
-    let store = better.open_with(Arc::clone(&backend), Some(directory.path())).unwrap();
-    assert!(store.stats().expected_rate <= 1e-4);
+    let store = better.open_lists_with(Arc::clone(&backend), Some(directory.path())).unwrap();
+    assert!(store.expected_rate() <= 1e-4);
     assert!((0..200u8).all(|key| store.contains(&[key]) == (key < 100)));
-    store.verify().unwrap();
+    store.validate().unwrap();
 }
 
-/// No list that this crate writes has a key that the other has; what somebody else has written is
-/// not guessed at.
+/// The store never writes a key to both lists, so this must be damage.
 #[test]
-fn a_key_on_both_lists_is_told() {
+fn validate_reports_a_key_on_both_lists() {
     let backend = Shared::default();
     let store = open(&backend).unwrap();
     store.add_yes(b"both").unwrap();
@@ -116,9 +114,9 @@ fn a_key_on_both_lists_is_told() {
     let mut batch = Batch::new();
     batch.insert(Keyspace::Mistakes, stored, b"");
     backend.write(&batch, Durability::Synced).unwrap();
-    let error = store.verify().unwrap_err().to_string();
-    assert!(error.starts_with("the lists are damaged: both is on the no list"), "{error}");
+    let error = store.validate().unwrap_err().to_string();
+    assert!(error.starts_with("the store is damaged: both is on the no list"), "{error}");
     drop(store);
-    let opened = options().open_with(backend, Some(directory.path()));
+    let opened = options().open_lists_with(backend, Some(directory.path()));
     assert!(matches!(opened.err().unwrap(), StoreError::Build(_)));
 }

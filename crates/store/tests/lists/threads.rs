@@ -11,10 +11,10 @@ use twiceshy_store::backend::Observed;
 use twiceshy_store::{Keyspace, List, MemoryBackend};
 
 #[test]
-fn nobody_ever_sees_a_mistake() {
+fn threads_see_no_wrong_answer() {
     const FIXED: u64 = 300;
     let _deadline = Deadline::new();
-    let store = options().capacity(64).open_with(MemoryBackend::new(), None).unwrap();
+    let store = options().capacity(64).open_lists_with(MemoryBackend::new(), None).unwrap();
     let key = |n: u64| n.to_be_bytes();
     // These stay.
     store.add_many(List::Yes, (0..FIXED).map(key)).unwrap();
@@ -75,14 +75,14 @@ fn nobody_ever_sees_a_mistake() {
             ended.unwrap();
         }
     });
-    store.verify().unwrap();
+    store.validate().unwrap();
     assert!(store.stats().repairs > 100);
 }
 
-/// Between a new yes key and the extension that it needs, the backend is asked who else is there:
-/// who asks for the no keys at that moment waits, and isn't told "yes".
+/// After a yes key is inserted and before its collisions are repaired, a lookup of a no key waits, and isn't
+/// answered "yes".
 #[test]
-fn nobody_sees_a_yes_key_before_it_is_told_apart() {
+fn lookup_of_a_no_key_waits_for_the_repair_of_a_new_yes_key() {
     const NO: u64 = 300;
     let _deadline = Deadline::new();
     let (moment, moments) = channel();
@@ -102,7 +102,7 @@ fn nobody_sees_a_yes_key_before_it_is_told_apart() {
             }
         }
     });
-    let store = options().capacity(64).open_with(backend, None).unwrap();
+    let store = options().capacity(64).open_lists_with(backend, None).unwrap();
     let no: Vec<[u8; 8]> = (0..NO).map(u64::to_be_bytes).collect();
     store.add_many(List::No, &no).unwrap();
     let is_over = AtomicBool::new(false);

@@ -3,9 +3,9 @@
 
 use crate::watched::always;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::Unbounded;
 use std::sync::Arc;
 use tempfile::TempDir;
-use twiceshy_store::backend::Unbounded;
 use twiceshy_store::testing::{Fault, FaultyBackend};
 use twiceshy_store::{Backend, Keyspace, MemoryBackend, RangeStore, Result};
 
@@ -20,7 +20,7 @@ enum Step {
     Delete(u64),
     /// Asks for all ranges of so many keys.
     Ask(u64),
-    Scrub,
+    Rebuild,
     Reopen,
 }
 
@@ -30,7 +30,7 @@ fn script() -> Vec<Step> {
     use Step::*;
     let mut script: Vec<Step> = (0..6).map(|n| Put(n * 9, 1)).collect();
     script.extend([Put(9, 2), Ask(3), Delete(18), Put(18, 3), Put(20, 4), Ask(1), Reopen]);
-    script.extend([Delete(20), Delete(55), Ask(5), Put(27, 5), Delete(0), Put(0, 6), Scrub]);
+    script.extend([Delete(20), Delete(55), Ask(5), Put(27, 5), Delete(0), Put(0, 6), Rebuild]);
     script.extend((0..8).map(|n| Put(n * 7 + 1, 7)));
     script.extend([Ask(4), PutMany(&[3, 4, 31, 58, 4], 8), Reopen, Delete(36), Ask(2)]);
     script
@@ -45,7 +45,7 @@ struct Known {
     /// Whether writes that failed may show after reopening.
     is_late: bool,
     store: Option<RangeStore<u64, Faulty>>,
-    /// What a key may be worth; of one that isn't here, that is nothing.
+    /// The values that a key may have. A key that isn't here is absent.
     possible: BTreeMap<u64, BTreeSet<Option<u8>>>,
 }
 
@@ -56,7 +56,7 @@ impl Known {
             // Ranges of several partitions, and several ranges in one.
             let options = always().longest_range(2);
             let files = Some(self.files.path());
-            self.store = Some(options.open_with(Arc::clone(&self.backend), files)?);
+            self.store = Some(options.open_ranges_with(Arc::clone(&self.backend), files)?);
         }
         Ok(self.store.as_ref().unwrap())
     }
@@ -122,7 +122,7 @@ impl Known {
                 done.map(drop)
             }
             Step::Ask(length) => self.ask(length),
-            Step::Scrub => self.store()?.scrub(),
+            Step::Rebuild => self.store()?.rebuild(),
             Step::Reopen => {
                 self.reopen();
                 self.store().map(drop)
@@ -183,7 +183,7 @@ fn run(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) -> Known 
 }
 
 #[test]
-fn whatever_fails_nothing_is_lost() {
+fn failure_at_any_operation_loses_nothing() {
     let mut known = run(Fault::Before, |_| {});
     let stats = known.store().unwrap().stats();
     assert_eq!((stats.repairs_failed, stats.ghosts_left), (0, 0));
@@ -213,11 +213,11 @@ fn fail(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
     known.check();
 }
 
-/// Whether the key has come is not known: what was known to be empty stays so until it is.
+/// It is unknown whether the key is there, so the span stays known as empty.
 #[test]
-fn a_put_that_fails_cuts_no_mistake() {
+fn failed_put_cuts_no_mistake() {
     let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
-    let store: RangeStore<u64, _> = always().open_with(Arc::clone(&backend), None).unwrap();
+    let store: RangeStore<u64, _> = always().open_ranges_with(Arc::clone(&backend), None).unwrap();
     (0..50).for_each(|n| store.put(n * 1001, b"1").unwrap());
     let first = (0..500).map(|n| n * 100 + 4).find(|&first| {
         let before = store.stats().mistakes;

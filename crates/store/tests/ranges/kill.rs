@@ -13,7 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 use twiceshy_deadline::Deadline;
-use twiceshy_store::{FjallBackend, FjallOptions, RangeOptions, RangeStore};
+use twiceshy_store::{FjallBackend, FjallOptions, OpenOptions, RangeStore};
 
 const KEYS: u64 = 4000;
 
@@ -49,8 +49,8 @@ fn open(path: &Path) -> Store {
     fjall.memtable_bytes = 64 << 10;
     fjall.cache_bytes = 256 << 10;
     let backend = FjallBackend::open(path.join("data"), fjall).unwrap();
-    let options = RangeOptions::new().capacity(100).false_positive_rate(0.2).longest_range(8);
-    options.open_with(backend, Some(path)).unwrap()
+    let options = OpenOptions::new().capacity(100).false_positive_rate(0.2).longest_range(8);
+    options.open_ranges_with(backend, Some(path)).unwrap()
 }
 
 /// The child: no test of its own, so it does nothing unless it is asked to.

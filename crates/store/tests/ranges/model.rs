@@ -16,7 +16,7 @@ enum Op {
     IsEmpty(u8, u8),
     Range(u8, u8),
     Reopen,
-    Scrub,
+    Rebuild,
 }
 
 fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
@@ -31,7 +31,7 @@ fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
         8 => (key(), length()).prop_map(|(key, more)| Op::IsEmpty(key, key.saturating_add(more))),
         2 => (key(), length()).prop_map(|(key, more)| Op::Range(key, key.saturating_add(more))),
         1 => Just(Op::Reopen),
-        1 => Just(Op::Scrub),
+        1 => Just(Op::Rebuild),
     ];
     prop::collection::vec(op, 0..most)
 }
@@ -101,7 +101,7 @@ impl<K: StoredKey + PartialEq + Debug, B: Backend> Pair<K, B> {
                 }
             }
             Op::Reopen => self.watched.reopen(),
-            Op::Scrub => self.watched.store().scrub().unwrap(),
+            Op::Rebuild => self.watched.store().rebuild().unwrap(),
         }
         let stats = self.watched.store().stats();
         self.watched.store().validate().unwrap();

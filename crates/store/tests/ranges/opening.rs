@@ -1,23 +1,23 @@
-//! Opening: what is refused, and what is found again.
+//! Tests of opening.
 
 use crate::common::copy;
 use crate::watched::{always, options};
+use std::ops::Bound::Unbounded;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::Secret;
 use twiceshy_deadline::Deadline;
-use twiceshy_store::backend::{Observed, Unbounded};
+use twiceshy_store::backend::Observed;
 use twiceshy_store::{
-    Backend, Batch, Durability, GuardedStore, Keyspace, MemoryBackend, Options, RangeOptions,
-    RangeStore, StoreError,
+    Backend, Batch, Durability, Keyspace, MemoryBackend, OpenOptions, RangeStore, Store, StoreError,
 };
 
 type Shared = Arc<MemoryBackend>;
 type Watched = Arc<Observed<MemoryBackend>>;
 
-fn open(options: &RangeOptions, backend: &Shared) -> Result<RangeStore<u64, Shared>, StoreError> {
-    options.open_with(Arc::clone(backend), None)
+fn open(options: &OpenOptions, backend: &Shared) -> Result<RangeStore<u64, Shared>, StoreError> {
+    options.open_ranges_with(Arc::clone(backend), None)
 }
 
 fn keys(backend: &Shared, space: Keyspace) -> Vec<Vec<u8>> {
@@ -25,19 +25,16 @@ fn keys(backend: &Shared, space: Keyspace) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_two_kinds_of_store_refuse_each_other() {
+fn stores_of_different_kinds_refuse_each_other() {
     let ranges = Shared::default();
     open(&options(), &ranges).unwrap().put(7, b"1").unwrap();
     let points =
-        Options::new().open_with::<_, twiceshy::AdaptiveQuotientFilter>(Arc::clone(&ranges), None);
+        OpenOptions::new().open_with::<_, twiceshy::QuotientFilter>(Arc::clone(&ranges), None);
     let error = points.err().unwrap();
-    assert_eq!(
-        error.to_string(),
-        "the store is of another kind: it keeps keys of 64 bits, for ranges of up to 4"
-    );
+    assert_eq!(error.to_string(), "this is a range store of 64-bit keys, for ranges of up to 4");
 
     let points = Shared::default();
-    let store: GuardedStore<_> = Options::new().open_with(Arc::clone(&points), None).unwrap();
+    let store: Store<_> = OpenOptions::new().open_with(Arc::clone(&points), None).unwrap();
     store.put(b"alice", b"1").unwrap();
     drop(store);
     let before = keys(&points, Keyspace::Meta);
@@ -45,16 +42,16 @@ fn the_two_kinds_of_store_refuse_each_other() {
     assert!(matches!(error, StoreError::Kind(_)), "{error}");
     assert_eq!(keys(&points, Keyspace::Meta), before);
     // Each opens its own, still.
-    let store: GuardedStore<_> = Options::new().open_with(points, None).unwrap();
+    let store: Store<_> = OpenOptions::new().open_with(points, None).unwrap();
     assert!(store.contains(b"alice").unwrap());
     assert!(open(&options(), &ranges).unwrap().contains(7).unwrap());
 }
 
 #[test]
-fn a_store_keeps_its_keys_its_longest_range_and_its_secret() {
+fn store_keeps_its_key_type_longest_range_and_secret() {
     let backend = Shared::default();
     open(&always(), &backend).unwrap().put(7, b"1").unwrap();
-    let other_keys = always().open_with::<u32, _>(Arc::clone(&backend), None);
+    let other_keys = always().open_ranges_with::<u32, _>(Arc::clone(&backend), None);
     assert!(matches!(other_keys.err().unwrap(), StoreError::Kind(_)));
     let other_range = open(&always().longest_range(8), &backend);
     assert!(matches!(other_range.err().unwrap(), StoreError::Kind(_)));
@@ -62,13 +59,13 @@ fn a_store_keeps_its_keys_its_longest_range_and_its_secret() {
     assert!(matches!(other_secret.err().unwrap(), StoreError::Secret));
     // Three are rounded up to four, and who asks for nothing gets what there is.
     assert!(open(&always().longest_range(3), &backend).unwrap().contains(7).unwrap());
-    let store = open(&RangeOptions::new(), &backend).unwrap();
+    let store = open(&OpenOptions::new(), &backend).unwrap();
     assert!(store.contains(7).unwrap());
     assert_eq!(store.longest_range(), 4);
 }
 
 #[test]
-fn what_cant_be_built_is_refused_before_anything_is_written() {
+fn impossible_filter_is_refused_before_anything_is_written() {
     let backend = Shared::default();
     for impossible in [
         options().longest_range(0),
@@ -85,7 +82,7 @@ fn what_cant_be_built_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn data_without_a_secret_is_no_store() {
+fn data_without_a_secret_is_refused() {
     let backend = Shared::default();
     let mut batch = Batch::new();
     batch.insert(Keyspace::Keys, [0; 8], "1");
@@ -93,9 +90,9 @@ fn data_without_a_secret_is_no_store() {
     assert!(matches!(open(&options(), &backend).err().unwrap(), StoreError::Format(_)));
 }
 
-/// The maps are written together, but a damaged journal may part them.
+/// The maps are written together, but may differ after a journal is damaged.
 #[test]
-fn maps_that_differ_are_reconciled() {
+fn different_maps_are_made_equal() {
     let backend = Shared::default();
     let store = open(&always(), &backend).unwrap();
     (0..200).for_each(|n| store.put(n * 100, b"1").unwrap());
@@ -131,7 +128,7 @@ fn maps_that_differ_are_reconciled() {
 }
 
 #[test]
-fn bytes_that_no_store_has_written_do_no_harm() {
+fn foreign_bytes_do_no_harm() {
     let backend = Shared::default();
     let store = open(&always(), &backend).unwrap();
     (0..50).for_each(|n| store.put(n * 100, b"1").unwrap());
@@ -154,14 +151,14 @@ fn bytes_that_no_store_has_written_do_no_harm() {
         assert!(store.range_is_empty(n * 100 + 1..n * 100 + 5).unwrap());
     }
     (0..50).for_each(|n| store.put(n * 100 + 7, b"2").unwrap());
-    store.scrub().unwrap();
+    store.rebuild().unwrap();
     assert!((0..50).all(|n| !store.range_is_empty(n * 100..=n * 100 + 1).unwrap()));
     assert!(store.iter().any(|pair| matches!(pair, Err(StoreError::Format(_)))));
 }
 
 /// However small it was planned, the filter has room for all.
 #[test]
-fn a_store_that_was_planned_for_nothing_grows() {
+fn store_planned_for_no_members_grows() {
     let _deadline = Deadline::new();
     for capacity in [0, 1, 50] {
         let store = open(&always().capacity(capacity), &Shared::default()).unwrap();
@@ -187,7 +184,7 @@ fn saved(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_filter_that_was_saved_is_used_as_long_as_it_is_true() {
+fn saved_filter_is_used_while_it_is_exact() {
     let directory = tempfile::tempdir().unwrap();
     let scans = Arc::new(AtomicU64::new(0));
     let observed = |backend: MemoryBackend| {
@@ -197,9 +194,9 @@ fn a_filter_that_was_saved_is_used_as_long_as_it_is_true() {
         }))
     };
     let mut backend = observed(MemoryBackend::new());
-    let open_in = |backend: &Watched, options: &RangeOptions| -> (u64, RangeStore<u64, _>) {
+    let open_in = |backend: &Watched, options: &OpenOptions| -> (u64, RangeStore<u64, _>) {
         let before = scans.load(Ordering::Relaxed);
-        let store = options.open_with(Arc::clone(backend), Some(directory.path())).unwrap();
+        let store = options.open_ranges_with(Arc::clone(backend), Some(directory.path())).unwrap();
         (scans.load(Ordering::Relaxed) - before, store)
     };
     let ranges = || (0..200u64).map(|n| n * 50 + 10..n * 50 + 14);
@@ -262,7 +259,7 @@ fn a_filter_that_was_saved_is_used_as_long_as_it_is_true() {
 }
 
 #[test]
-fn a_store_with_a_broken_identity_is_refused() {
+fn broken_identity_is_refused() {
     let backend = Shared::default();
     drop(open(&always(), &backend).unwrap());
     let identity = backend.get(Keyspace::Meta, b"store").unwrap().unwrap().to_vec();
@@ -277,17 +274,17 @@ fn a_store_with_a_broken_identity_is_refused() {
         let mut batch = Batch::new();
         batch.insert(Keyspace::Meta, "store", &bytes);
         backend.write(&batch, Durability::Synced).unwrap();
-        assert!(open(&RangeOptions::new(), &backend).is_err(), "{bytes:?}");
+        assert!(open(&OpenOptions::new(), &backend).is_err(), "{bytes:?}");
     }
 }
 
 #[cfg(feature = "fjall")]
 #[test]
-fn a_directory_and_its_backup_can_be_opened() {
+fn directory_and_its_backup_can_be_opened() {
     use std::net::Ipv4Addr;
     let directory = tempfile::tempdir().unwrap();
     let [path, copy] = ["store", "copy"].map(|name| directory.path().join(name));
-    let store = options().open::<Ipv4Addr>(&path).unwrap();
+    let store = options().open_ranges::<Ipv4Addr>(&path).unwrap();
     let address = |n: u8| Ipv4Addr::new(10, 0, n, 1);
     (0..100).for_each(|n| store.put(address(n), &[n]).unwrap());
     store.flush().unwrap();
@@ -297,7 +294,7 @@ fn a_directory_and_its_backup_can_be_opened() {
     store.delete(address(7)).unwrap();
     store.close().unwrap();
     for (path, members) in [(path, 99), (copy, 100)] {
-        let store = RangeOptions::new().open::<Ipv4Addr>(path).unwrap();
+        let store = OpenOptions::new().open_ranges::<Ipv4Addr>(path).unwrap();
         assert_eq!(store.stats().members, members);
         let network = Ipv4Addr::new(10, 0, 0, 0)..=Ipv4Addr::new(10, 0, 255, 255);
         let pairs: Vec<_> = store.range(network).unwrap().map(Result::unwrap).collect();
@@ -305,7 +302,7 @@ fn a_directory_and_its_backup_can_be_opened() {
         assert!(pairs.iter().all(|(key, value)| address(value[0]) == *key));
     }
     let nowhere = directory.path().join("nowhere");
-    let missing = RangeOptions::new().create(false).open::<u64>(&nowhere);
+    let missing = OpenOptions::new().create(false).open_ranges::<u64>(&nowhere);
     assert!(matches!(missing.err().unwrap(), StoreError::Missing));
     assert!(!nowhere.exists());
 }

@@ -18,7 +18,7 @@ fn key(me: u64, n: u64) -> u64 {
 }
 
 #[test]
-fn everybody_finds_his_own_and_nobody_repeats_a_mistake() {
+fn threads_find_their_keys_and_repeat_no_mistake() {
     const OWN: u64 = 200;
     let _deadline = Deadline::new();
     let mut watched: Watched<u64, _> = Watched::open(options(), MemoryBackend::new());
@@ -91,10 +91,10 @@ fn check<B: twiceshy_store::Backend>(store: &RangeStore<u64, B>, model: &BTreeMa
     assert!(model.keys().all(|&key| store.contains(key).unwrap()));
 }
 
-/// Members come and go that bring mistakes back, and the filter grows: no reader may go to the
-/// disk for a mistake that was repaired.
+/// Members that bring mistakes back come and go, and the filter grows. No lookup may go to the disk for a
+/// repaired mistake.
 #[test]
-fn no_mistake_is_made_again_while_members_come_and_go() {
+fn no_mistake_is_repeated_while_members_come_and_go() {
     let _deadline = Deadline::new();
     let watched: Watched<u64, _> = Watched::open(options(), MemoryBackend::new());
     let member = |n: u64| n * 1001;

@@ -2,9 +2,9 @@
 
 use crate::common::Random;
 use crate::watched::{Watched, always};
+use std::ops::Bound::Unbounded;
 use std::ops::Range;
-use twiceshy_store::backend::Unbounded;
-use twiceshy_store::{Backend, Keyspace, MemoryBackend, RangeOptions};
+use twiceshy_store::{Backend, Keyspace, MemoryBackend, OpenOptions};
 
 const MEMBERS: u64 = 60;
 
@@ -26,7 +26,7 @@ struct Known {
 
 impl Known {
     /// Members, and ranges that were visited.
-    fn new(options: RangeOptions) -> Self {
+    fn new(options: OpenOptions) -> Self {
         let watched = Watched::open(options, MemoryBackend::new());
         (0..MEMBERS).for_each(|n| watched.store().put(member(n), b"1").unwrap());
         let mut random = Random(1);
@@ -44,7 +44,7 @@ impl Known {
         Self { watched, mistakes }
     }
 
-    /// None of the mistakes is made again, by whatever question.
+    /// Checks that no query repeats any of the mistakes.
     fn check(&self) {
         for range in &self.mistakes {
             let ask = |store: &twiceshy_store::RangeStore<u64, _>| {
@@ -63,12 +63,12 @@ impl Known {
 }
 
 #[test]
-fn a_mistake_is_made_once() {
+fn repaired_mistake_is_not_repeated() {
     Known::new(always()).check();
 }
 
 #[test]
-fn not_again_after_reopening() {
+fn no_mistake_is_repeated_after_reopening() {
     let mut known = Known::new(always());
     for _ in 0..3 {
         known.watched.reopen();
@@ -77,7 +77,7 @@ fn not_again_after_reopening() {
 }
 
 #[test]
-fn not_again_after_growth() {
+fn no_mistake_is_repeated_after_growth() {
     let known = Known::new(always());
     let bytes = known.watched.store().stats().filter_bytes;
     for n in 0..5000 {
@@ -88,7 +88,7 @@ fn not_again_after_growth() {
 }
 
 #[test]
-fn not_again_after_all_members_went_and_came_back() {
+fn no_mistake_is_repeated_after_all_members_were_replaced() {
     let known = Known::new(always());
     let store = known.watched.store();
     for n in 0..MEMBERS {
@@ -106,7 +106,7 @@ fn not_again_after_all_members_went_and_came_back() {
 }
 
 #[test]
-fn a_key_that_comes_into_a_mistake_leaves_the_parts_beside_it() {
+fn new_key_in_a_mistake_leaves_the_parts_around_it() {
     let mut known = Known::new(always());
     let store = known.watched.store();
     let mut parts = Vec::new();
@@ -124,7 +124,7 @@ fn a_key_that_comes_into_a_mistake_leaves_the_parts_beside_it() {
 }
 
 #[test]
-fn so_many_mistakes_are_kept_and_no_more() {
+fn no_more_mistakes_are_kept_than_the_limit() {
     for most in [1, 7] {
         let mut known = Known::new(always().mistakes_kept(most));
         let kept = |known: &Known| known.watched.store().stats().mistakes;
@@ -136,17 +136,17 @@ fn so_many_mistakes_are_kept_and_no_more() {
         known.watched.reopen();
         assert!(kept(&known) <= most as u64);
         assert!((1..=most as u64).contains(&kept(&known)));
-        known.watched.store().scrub().unwrap();
+        known.watched.store().rebuild().unwrap();
         (0..MEMBERS).for_each(|n| assert!(known.watched.store().contains(member(n)).unwrap()));
     }
 }
 
 #[test]
-fn fewer_are_kept_if_that_is_asked_for_later() {
+fn lower_limit_forgets_mistakes_at_the_next_open() {
     let backend = std::sync::Arc::new(MemoryBackend::new());
     let open = |most| {
         let options = always().mistakes_kept(most);
-        options.open_with::<u64, _>(std::sync::Arc::clone(&backend), None).unwrap()
+        options.open_ranges_with::<u64, _>(std::sync::Arc::clone(&backend), None).unwrap()
     };
     let store = open(1000);
     (0..MEMBERS).for_each(|n| store.put(member(n), b"1").unwrap());
@@ -161,7 +161,7 @@ fn fewer_are_kept_if_that_is_asked_for_later() {
 }
 
 #[test]
-fn ranges_that_are_too_long_are_visited_each_time_and_not_kept() {
+fn too_long_ranges_go_to_the_backend_and_are_not_kept() {
     let watched: Watched<u64, _> = Watched::open(always(), MemoryBackend::new());
     watched.store().put(5, b"1").unwrap();
     for range in [1000..2000, 6..u64::MAX, 1 << 40..1 << 41] {
@@ -178,7 +178,7 @@ fn ranges_that_are_too_long_are_visited_each_time_and_not_kept() {
 }
 
 #[test]
-fn ranges_without_keys_are_nobodys_business() {
+fn ranges_without_numbers_ask_nothing() {
     let watched: Watched<u64, _> = Watched::open(always(), MemoryBackend::new());
     watched.store().put(5, b"1").unwrap();
     let (visits, ()) = watched.visits(|store| {
@@ -192,7 +192,7 @@ fn ranges_without_keys_are_nobodys_business() {
 }
 
 #[test]
-fn without_repairs_mistakes_are_repeated() {
+fn mistakes_are_repeated_without_repairs() {
     let watched = Watched::open(always().repairs(false), MemoryBackend::new());
     (0..MEMBERS).for_each(|n| watched.store().put(member(n), b"1").unwrap());
     let mut visits = [0, 0];
@@ -209,7 +209,7 @@ fn without_repairs_mistakes_are_repeated() {
 
 /// Some of a batch's keys bring mistakes back, others come into them.
 #[test]
-fn not_again_after_batches() {
+fn no_mistake_is_repeated_after_batches() {
     let mut known = Known::new(always());
     let store = known.watched.store();
     (0..MEMBERS).for_each(|n| assert!(store.delete(member(n)).unwrap()));

@@ -4,27 +4,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::Secret;
 use twiceshy_store::backend::Observed;
-use twiceshy_store::{Backend, Keyspace, RangeOptions, RangeStore, StoredKey};
+use twiceshy_store::{Backend, Keyspace, OpenOptions, RangeStore, StoredKey};
 
 /// So bad a filter that most empty ranges are mistakes at first.
-pub(crate) fn options() -> RangeOptions {
-    RangeOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4)
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4)
 }
 
 /// The same hashes each time.
-pub(crate) fn always() -> RangeOptions {
+pub(crate) fn always() -> OpenOptions {
     options().secret(Secret::from_bytes([7; 16]))
 }
 
 pub(crate) struct Watched<K: StoredKey, B: Backend> {
-    options: RangeOptions,
+    options: OpenOptions,
     backend: Arc<Observed<B>>,
     visits: Arc<AtomicU64>,
     store: Option<RangeStore<K, Arc<Observed<B>>>>,
 }
 
 impl<K: StoredKey, B: Backend> Watched<K, B> {
-    pub(crate) fn open(options: RangeOptions, backend: B) -> Self {
+    pub(crate) fn open(options: OpenOptions, backend: B) -> Self {
         let visits = Arc::new(AtomicU64::new(0));
         let count = |visits: &Arc<AtomicU64>, space| {
             if space == Keyspace::Keys {
@@ -35,7 +35,7 @@ impl<K: StoredKey, B: Backend> Watched<K, B> {
         let backend = Observed::new(backend, move |space, _| count(&of_gets, space))
             .on_range(move |space, _| count(&of_ranges, space));
         let backend = Arc::new(backend);
-        let store = Some(options.open_with(Arc::clone(&backend), None).unwrap());
+        let store = Some(options.open_ranges_with(Arc::clone(&backend), None).unwrap());
         Self { options, backend, visits, store }
     }
 
@@ -45,7 +45,7 @@ impl<K: StoredKey, B: Backend> Watched<K, B> {
 
     pub(crate) fn reopen(&mut self) {
         drop(self.store.take());
-        self.store = Some(self.options.open_with(Arc::clone(&self.backend), None).unwrap());
+        self.store = Some(self.options.open_ranges_with(Arc::clone(&self.backend), None).unwrap());
     }
 
     /// How often the keys were visited for something, and what came of it.

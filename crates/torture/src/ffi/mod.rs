@@ -1,9 +1,9 @@
-//! System calls that fail as planned.
+//! Makes chosen system calls fail.
 //!
 //! This program defines the functions of the C library by which Rust's standard library reads,
 //! writes and names files. The linker prefers them to those of the library, so no preloading and no
-//! tracing is needed. Each makes the same system call, unless it is to fail. Only files below one
-//! directory are concerned: pipes and everything else are left alone.
+//! tracing is needed. Each makes the same system call, unless a fault prevents it. Only
+//! files below one directory are affected, not pipes or other files.
 
 #![allow(unsafe_code)]
 
@@ -14,17 +14,17 @@ use std::ffi::{CStr, c_char, c_int, c_long};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-/// Below it, calls are counted and fail.
+/// The directory below which calls are counted and can fail.
 static DIRECTORY: OnceLock<Vec<u8>> = OnceLock::new();
-/// Whether each file descriptor is of a file below it.
+/// Whether each file descriptor belongs to a file below the directory.
 static IS_OURS: [AtomicBool; 4096] = [const { AtomicBool::new(false) }; 4096];
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 static IS_DARK: AtomicBool = AtomicBool::new(false);
-/// Calls by [`Class`].
+/// The number of calls per [`Class`].
 static COUNTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
-/// The fault that is armed, as its place in [`Fault::CALLS`] and one more; 0 for none.
+/// The active fault, as its index in [`Fault::CALLS`] plus one; 0 for none.
 static ARMED: AtomicUsize = AtomicUsize::new(0);
-/// Calls that the armed fault could hit, until it does.
+/// The number of calls until the active fault hits.
 static LEFT: AtomicI64 = AtomicI64::new(0);
 static LASTS: AtomicBool = AtomicBool::new(false);
 
@@ -33,7 +33,7 @@ static LASTS: AtomicBool = AtomicBool::new(false);
 enum Class {
     /// Reads.
     Read,
-    /// Changes something, and may need room for it.
+    /// Changes something, and may need disk space.
     Fill,
     /// Changes something.
     Change,
@@ -43,7 +43,7 @@ enum Class {
 enum Verdict {
     Pass,
     Fail(c_int),
-    /// Do it, by halves if possible, and then die.
+    /// Make the call, by halves if possible, and then kill the process.
     Torn,
 }
 
@@ -56,12 +56,12 @@ pub(crate) fn pause(is_paused: bool) {
     IS_PAUSED.store(is_paused, SeqCst);
 }
 
-/// Lets every call fail that changes something, or no longer.
+/// Turns on or off that every call that changes something fails.
 pub(crate) fn black_out(is_dark: bool) {
     IS_DARK.store(is_dark, SeqCst);
 }
 
-/// Lets the n-th call from now fail that the fault can hit, and perhaps all that follow.
+/// Makes the n-th call from now on fail that the fault can hit, and perhaps all later ones.
 pub(crate) fn arm(fault: Fault, n: u64, lasts: bool) {
     let place = Fault::CALLS.iter().position(|other| *other == fault);
     LEFT.store(n.cast_signed(), SeqCst);
@@ -69,7 +69,7 @@ pub(crate) fn arm(fault: Fault, n: u64, lasts: bool) {
     ARMED.store(place.expect("a fault of system calls") + 1, SeqCst);
 }
 
-/// The calls since the last time.
+/// Returns the number of calls since the last time.
 pub(crate) fn take_counts() -> Counts {
     let counts = [Class::Read, Class::Fill, Class::Change]
         .map(|class| (class, COUNTS[class as usize].swap(0, SeqCst)));
@@ -79,7 +79,7 @@ pub(crate) fn take_counts() -> Counts {
     })
 }
 
-/// Whether this fault can hit such a call.
+/// Returns whether this fault can hit such a call.
 fn can_hit(fault: Fault, class: Class) -> bool {
     match fault {
         Fault::Eio => true,
@@ -89,7 +89,7 @@ fn can_hit(fault: Fault, class: Class) -> bool {
     }
 }
 
-/// Counts a call for one of our files, and says what to do.
+/// Counts a call for one of the watched files, and returns what to do.
 fn judge(call: &str, class: Class, is_ours: bool) -> Verdict {
     if !is_ours || IS_PAUSED.load(SeqCst) {
         return Verdict::Pass;
@@ -118,7 +118,7 @@ fn judge(call: &str, class: Class, is_ours: bool) -> Verdict {
     }
 }
 
-/// Tells the parent which call is hit.
+/// Reports to the parent which call is hit.
 fn say(call: &str) {
     let line = format!("H {call}\n");
     // SAFETY: the pointer and the length are those of a live string.
@@ -127,7 +127,7 @@ fn say(call: &str) {
 
 fn die() -> ! {
     loop {
-        // SAFETY: ends this process, which is what is wanted.
+        // SAFETY: this call only ends the process, as intended.
         unsafe { libc::raise(libc::SIGKILL) };
     }
 }
@@ -136,14 +136,14 @@ fn is_ours(fd: c_int) -> bool {
     usize::try_from(fd).ok().and_then(|fd| IS_OURS.get(fd)).is_some_and(|ours| ours.load(SeqCst))
 }
 
-/// Remembers whose a file descriptor is, if it is one.
+/// Records whether a file descriptor belongs to a watched file.
 fn opened(fd: c_long, is_ours: bool) {
     if let Some(slot) = usize::try_from(fd).ok().and_then(|fd| IS_OURS.get(fd)) {
         slot.store(is_ours, SeqCst);
     }
 }
 
-/// Whether a path, or a name in a directory, is below the directory.
+/// Returns whether a path, or a name in a directory, is below the watched directory.
 ///
 /// # Safety
 /// `path` must be null, or point to a string that ends with a null byte.
@@ -152,16 +152,16 @@ unsafe fn is_below(directory: c_int, path: *const c_char) -> bool {
     if path.is_null() {
         return false;
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller guarantees this.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
     path.starts_with(watched) || (!path.starts_with(b"/") && is_ours(directory))
 }
 
 /// Sets the error of the last call.
 fn fail(error: c_int) -> c_int {
-    // SAFETY: the C library's own place for this thread's error.
+    // SAFETY: this function has no preconditions.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: it is always valid.
+    // SAFETY: the pointer is valid for this thread.
     unsafe { *place = error };
     -1
 }

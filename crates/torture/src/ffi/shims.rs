@@ -1,10 +1,10 @@
-//! The functions themselves, with the signatures of the C library.
+//! Functions with the signatures of the C library.
 
 use super::{Class, Verdict, die, fail, is_below, is_ours, judge, opened};
 use libc::{iovec, mode_t, off_t, size_t, ssize_t, syscall};
 use std::ffi::{c_char, c_int, c_long, c_void};
 
-/// Makes a system call, unless it is to fail.
+/// Makes a system call, unless a fault prevents it.
 macro_rules! call {
     ($name:literal, $class:expr, $is_ours:expr, $call:expr) => {
         match judge($name, $class, $is_ours) {
@@ -56,7 +56,7 @@ extern "C" fn pread64(fd: c_int, buffer: *mut c_void, length: size_t, at: off_t)
 #[unsafe(no_mangle)]
 extern "C" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
     write_by_halves("write", fd, length, |length| {
-        // SAFETY: the caller has passed a buffer that is at least so long.
+        // SAFETY: the caller has passed a buffer of at least this length.
         unsafe { syscall(libc::SYS_write, fd, buffer, length) }
     })
 }
@@ -64,7 +64,7 @@ extern "C" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t
 #[unsafe(no_mangle)]
 extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, length: size_t, at: off_t) -> ssize_t {
     write_by_halves("pwrite", fd, length, |length| {
-        // SAFETY: the caller has passed a buffer that is at least so long.
+        // SAFETY: the caller has passed a buffer of at least this length.
         unsafe { syscall(libc::SYS_pwrite64, fd, buffer, length, at) }
     })
 }
@@ -93,7 +93,7 @@ extern "C" fn ftruncate64(fd: c_int, length: off_t) -> c_int {
     call as c_int
 }
 
-/// The C library's takes `mode` only if a file is to be created; then it is where it is here.
+/// The C library reads `mode` only if it creates a file; then the argument is in the same place.
 #[unsafe(no_mangle)]
 extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     openat64(libc::AT_FDCWD, path, flags, mode)

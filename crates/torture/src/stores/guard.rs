@@ -6,9 +6,10 @@ use super::{
 use crate::faulty::is_not_done;
 use crate::model::Answer;
 use crate::script::{Key, Op};
+use std::ops::Bound::{Included, Unbounded};
 use std::ops::RangeInclusive;
 use twiceshy::Hash;
-use twiceshy_store::backend::{BackendError, Included, Unbounded};
+use twiceshy_store::backend::BackendError;
 use twiceshy_store::{
     Backend, Batch, Bytes, Durability, Guard, GuardBuilder, GuardError, Guarded, Keyspace,
     WriteError,
@@ -79,7 +80,9 @@ impl From<GuardError<BackendError>> for Failure {
     fn from(error: GuardError<BackendError>) -> Self {
         let cause = match error {
             GuardError::InDoubt(_) => Cause::Backend,
-            GuardError::NoSecret | GuardError::ForeignHash => Cause::Broken,
+            GuardError::NoSecret | GuardError::ForeignHash | GuardError::Invalid(_) => {
+                Cause::Broken
+            }
             _ => Cause::Refusal,
         };
         Self { cause, text: super::full_text(&error) }
@@ -143,7 +146,8 @@ impl<B: Backend> Target for Guarding<B> {
                 let doubts = guard.doubts().iter().map(|key| read_key(key)).collect();
                 Answer::Doubts(doubts, stats.doubts, stats.shards_ready == stats.shards)
             }
-            Op::Scrub => guard.rebuild().map(|()| Answer::Nothing)?,
+            Op::Rebuild => guard.rebuild().map(|()| Answer::Nothing)?,
+            Op::Validate => guard.validate().map(|()| Answer::Nothing)?,
             op => unreachable!("{op:?}"),
         })
     }

@@ -1,9 +1,9 @@
 //! `ListStore`.
 
-use super::{Answered, Failure, Style, Target, key_bytes, read_key};
+use super::{Answered, Failure, Style, Target, key_bytes, read_key, run_upkeep};
 use crate::model::Answer;
 use crate::script::{KEYS, Key, NO, Op, Value, YES};
-use twiceshy::{Hash, KeyedHasher, OrderedHashes};
+use twiceshy::{Hash, hash::KeyedHasher, members::OrderedHashes};
 use twiceshy_store::{Backend, List, ListStore, StoreError};
 
 struct Lists<B: Backend> {
@@ -51,18 +51,7 @@ impl<B: Backend> Target for Lists<B> {
                 let _ = store.stats();
                 Answer::Lengths(store.len(List::Yes), store.len(List::No))
             }
-            Op::Scrub => store.scrub().map(|()| Answer::Nothing)?,
-            Op::Validate => store.verify().map(|()| Answer::Nothing)?,
-            Op::Measure => store.bytes_on_disk().map(|_| Answer::Nothing)?,
-            Op::Sync => store.sync().map(|()| Answer::Nothing)?,
-            Op::Flush => store.flush().map(|()| Answer::Nothing)?,
-            Op::Compact => store.compact().map(|()| Answer::Nothing)?,
-            Op::Backup => {
-                let copy = self.style.fresh("copy");
-                store.backup(&copy)?;
-                Answer::Copy(copy)
-            }
-            op => unreachable!("{op:?}"),
+            op => run_upkeep!(store, op, self.style),
         })
     }
 

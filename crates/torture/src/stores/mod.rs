@@ -6,15 +6,13 @@ mod points;
 mod ranges;
 
 use crate::model::Answer;
-use crate::plan::Store;
+use crate::plan::StoreKind;
 use crate::random::Random;
 use crate::script::{GROUP, KEYS, Key, Op, Value};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use twiceshy::{Secret, TelescopingFilter};
-use twiceshy_store::{
-    Backend, Durability, GuardedStore, Layout, ListOptions, Options, RangeOptions, StoreError,
-};
+use twiceshy_store::{Backend, Durability, Layout, OpenOptions, Store, StoreError};
 
 /// Why an operation failed.
 #[derive(Clone, Debug)]
@@ -49,7 +47,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let cause = match error {
             StoreError::Backend(_) => Cause::Backend,
-            StoreError::Wrong(_)
+            StoreError::Invalid(_)
             | StoreError::Format(_)
             | StoreError::Kind(_)
             | StoreError::Layout { .. }
@@ -72,6 +70,29 @@ pub(crate) use points::ask_filter;
 
 pub(crate) type Answered = Result<Answer, Failure>;
 
+/// Runs an operation that all stores have under the same name.
+macro_rules! run_upkeep {
+    ($store:expr, $op:expr, $style:expr) => {{
+        let store = $store;
+        match $op {
+            Op::Rebuild => store.rebuild()?,
+            Op::Validate => store.validate()?,
+            Op::Measure => store.bytes_on_disk().map(drop)?,
+            Op::Sync => store.sync()?,
+            Op::Flush => store.flush()?,
+            Op::Compact => store.compact()?,
+            Op::Backup => {
+                let copy = $style.fresh("copy");
+                store.backup(&copy)?;
+                return Ok(Answer::Copy(copy));
+            }
+            op => unreachable!("{op:?}"),
+        }
+        Answer::Nothing
+    }};
+}
+use run_upkeep;
+
 /// A store that is open.
 pub(crate) trait Target: Send {
     /// Does anything except for opening and closing.
@@ -85,7 +106,7 @@ pub(crate) type Opened = Result<Box<dyn Target>, Failure>;
 /// How a store of a script is opened, each time.
 #[derive(Clone, Debug)]
 pub(crate) struct Style {
-    pub(crate) store: Store,
+    pub(crate) store: StoreKind,
     secret: Secret,
     durability: Durability,
     mistakes_kept: usize,
@@ -108,7 +129,7 @@ const RATES: [f64; 2] = [0.2, 0.06];
 const SHARDS: usize = 4;
 
 impl Style {
-    pub(crate) fn new(store: Store, seed: u64, scratch: &Path) -> Self {
+    pub(crate) fn new(store: StoreKind, seed: u64, scratch: &Path) -> Self {
         let mut random = Random::new(!seed);
         let mut secret = [0; 16];
         secret[..8].copy_from_slice(&random.next().to_be_bytes());
@@ -132,65 +153,52 @@ impl Style {
         Self { rate, creates: openings == 0, ..self.clone() }
     }
 
-    fn points(&self) -> Options {
-        let split = self.store == Store::Split;
-        Options::new()
+    /// Returns the options of any store. Each store ignores those of the others.
+    fn options(&self) -> OpenOptions {
+        let split = self.store == StoreKind::Split;
+        OpenOptions::new()
             .capacity(CAPACITY)
             .false_positive_rate(self.rate)
             .create(self.creates)
             .shards(SHARDS)
             .layout(if split { Layout::Split } else { Layout::Merged })
-            .secret(self.secret.clone())
-            .durability(self.durability)
-            .mistakes_kept(self.mistakes_kept)
-    }
-
-    fn ranges(&self) -> RangeOptions {
-        RangeOptions::new()
-            .capacity(CAPACITY)
-            .false_positive_rate(self.rate)
-            .create(self.creates)
             .longest_range(4)
             .secret(self.secret.clone())
             .durability(self.durability)
             .mistakes_kept(self.mistakes_kept)
     }
 
-    fn lists(&self) -> ListOptions {
-        ListOptions::new()
-            .capacity(CAPACITY)
-            .false_positive_rate(self.rate)
-            .create(self.creates)
-            .shards(SHARDS)
-            .secret(self.secret.clone())
-            .durability(self.durability)
-    }
-
     /// Opens a store in a backend.
     pub(crate) fn open_with<B: Backend>(&self, backend: B, directory: Option<&Path>) -> Opened {
         match self.store {
-            Store::Merged | Store::Split => {
-                let store: GuardedStore<B> = self.points().open_with(backend, directory)?;
+            StoreKind::Merged | StoreKind::Split => {
+                let store: Store<B> = self.options().open_with(backend, directory)?;
                 Ok(points::opened(store, self))
             }
-            Store::Coded => {
-                let store: GuardedStore<B, TelescopingFilter> =
-                    self.points().open_with(backend, directory)?;
+            StoreKind::Coded => {
+                let store: Store<B, TelescopingFilter> =
+                    self.options().open_with(backend, directory)?;
                 Ok(points::opened(store, self))
             }
-            Store::Ranges => Ok(ranges::opened(self.ranges().open_with(backend, directory)?, self)),
-            Store::Lists => Ok(lists::opened(self.lists().open_with(backend, directory)?, self)),
-            Store::Guard => guard::build(backend, self),
+            StoreKind::Ranges => {
+                Ok(ranges::opened(self.options().open_ranges_with(backend, directory)?, self))
+            }
+            StoreKind::Lists => {
+                Ok(lists::opened(self.options().open_lists_with(backend, directory)?, self))
+            }
+            StoreKind::Guard => guard::build(backend, self),
         }
     }
 
     /// Opens a store on the default engine, as most programs do.
     pub(crate) fn open_default(&self, directory: &Path) -> Opened {
         Ok(match self.store {
-            Store::Merged | Store::Split => points::opened(self.points().open(directory)?, self),
-            Store::Ranges => ranges::opened(self.ranges().open(directory)?, self),
-            Store::Lists => lists::opened(self.lists().open(directory)?, self),
-            Store::Coded | Store::Guard => unreachable!("not on the default engine"),
+            StoreKind::Merged | StoreKind::Split => {
+                points::opened(self.options().open(directory)?, self)
+            }
+            StoreKind::Ranges => ranges::opened(self.options().open_ranges(directory)?, self),
+            StoreKind::Lists => lists::opened(self.options().open_lists(directory)?, self),
+            StoreKind::Coded | StoreKind::Guard => unreachable!("not on the default engine"),
         })
     }
 

@@ -1,23 +1,26 @@
-//! `GuardedStore`.
+//! `Store`.
 
-use super::{Answered, Failure, Style, Target, key_bytes, read_key, read_value, value_bytes};
+use super::{
+    Answered, Failure, Style, Target, key_bytes, read_key, read_value, run_upkeep, value_bytes,
+};
 use crate::model::Answer;
-use crate::plan::Store;
+use crate::plan::StoreKind;
 use crate::script::{KEYS, Key, Op, Value};
+use std::ops::Bound::Included;
 use std::path::Path;
 use twiceshy::{
-    AdaptiveQuotientFilter, Concurrent, KeyedHasher, Shard, Snapshot, TelescopingFilter,
+    Concurrent, QuotientFilter, Snapshot, TelescopingFilter, concurrent::Shard, hash::KeyedHasher,
 };
-use twiceshy_store::backend::{Bytes, Included};
-use twiceshy_store::{Backend, GuardedStore, StoreError};
+use twiceshy_store::backend::Bytes;
+use twiceshy_store::{Backend, Store, StoreError};
 
 struct Points<B: Backend, F: Shard> {
-    store: GuardedStore<B, F>,
+    store: Store<B, F>,
     style: Style,
 }
 
 pub(super) fn opened<B: Backend, F: Shard>(
-    mut store: GuardedStore<B, F>,
+    mut store: Store<B, F>,
     style: &Style,
 ) -> Box<dyn Target> {
     if style.waits {
@@ -60,22 +63,14 @@ impl<B: Backend, F: Shard> Target for Points<B, F> {
                 let _ = (store.stats(), store.layout());
                 Answer::Nothing
             }
-            Op::Scrub => store.scrub().map(|()| Answer::Nothing)?,
+            // The filter may not be ready yet.
+            Op::Validate if matches!(store.validate(), Err(StoreError::Unready)) => Answer::Nothing,
             Op::SaveFilter => {
                 let file = self.style.fresh("filter");
                 store.save_filter(&file)?;
                 Answer::Filter(file)
             }
-            Op::Measure => store.bytes_on_disk().map(|_| Answer::Nothing)?,
-            Op::Sync => store.sync().map(|()| Answer::Nothing)?,
-            Op::Flush => store.flush().map(|()| Answer::Nothing)?,
-            Op::Compact => store.compact().map(|()| Answer::Nothing)?,
-            Op::Backup => {
-                let copy = self.style.fresh("copy");
-                store.backup(&copy)?;
-                Answer::Copy(copy)
-            }
-            op => unreachable!("{op:?}"),
+            op => run_upkeep!(store, op, self.style),
         })
     }
 
@@ -102,11 +97,11 @@ fn collect(
 pub(crate) fn ask_filter(file: &Path, style: &Style) -> Result<Vec<bool>, Failure> {
     let hasher = KeyedHasher::new(&style.secret);
     let hashes = (0..KEYS).map(|key| hasher.hash_bytes(&key_bytes(key)));
-    if style.store == Store::Coded {
+    if style.store == StoreKind::Coded {
         let filter = Concurrent::<TelescopingFilter>::open(file).map_err(Failure::broken)?;
         return Ok(hashes.map(|hash| filter.contains(hash)).collect());
     }
-    let filter = Concurrent::<AdaptiveQuotientFilter>::open(file).map_err(Failure::broken)?;
+    let filter = Concurrent::<QuotientFilter>::open(file).map_err(Failure::broken)?;
     filter.validate().map_err(Failure::broken)?;
     Ok(hashes.map(|hash| filter.contains(hash)).collect())
 }

@@ -1,6 +1,6 @@
 //! `RangeStore`.
 
-use super::{Answered, Failure, Style, Target, read_value, value_bytes};
+use super::{Answered, Failure, Style, Target, read_value, run_upkeep, value_bytes};
 use crate::model::Answer;
 use crate::script::{KEYS, Key, Op};
 use twiceshy_store::backend::Bytes;
@@ -44,18 +44,7 @@ impl<B: Backend> Target for Ranges<B> {
                 let _ = (store.stats(), store.longest_range());
                 Answer::Nothing
             }
-            Op::Scrub => store.scrub().map(|()| Answer::Nothing)?,
-            Op::Validate => store.validate().map(|()| Answer::Nothing).map_err(Failure::broken)?,
-            Op::Measure => store.bytes_on_disk().map(|_| Answer::Nothing)?,
-            Op::Sync => store.sync().map(|()| Answer::Nothing)?,
-            Op::Flush => store.flush().map(|()| Answer::Nothing)?,
-            Op::Compact => store.compact().map(|()| Answer::Nothing)?,
-            Op::Backup => {
-                let copy = self.style.fresh("copy");
-                store.backup(&copy)?;
-                Answer::Copy(copy)
-            }
-            op => unreachable!("{op:?}"),
+            op => run_upkeep!(store, op, self.style),
         })
     }
 

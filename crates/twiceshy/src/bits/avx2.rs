@@ -1,4 +1,4 @@
-//! Lines as vectors: what would otherwise be loops of unforeseeable length.
+//! Operations on a line as vectors, instead of loops of unpredictable length.
 #![expect(unsafe_code, reason = "bytes as vectors")]
 
 use super::line::Line;
@@ -10,21 +10,21 @@ use core::arch::x86_64::{
     _mm256_srlv_epi64, _mm256_sub_epi8, _mm256_sub_epi64, _mm256_subs_epu16, _mm256_xor_si256,
 };
 
-/// As of [`Machine`](super::machine::Machine): a byte for each bit, and the sums of all
-/// bytes up to each.
+/// Implements [`Machine::balanced`](super::machine::Machine::balanced) with one byte per bit and
+/// running sums of these bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
-    // Shuffled from there, a byte is zero.
+    // A shuffle with these indices returns zero bytes.
     const ZERO: u64 = 0x8080_8080_8080_8080;
-    // A byte for each bit: all ones if it is set.
+    // One byte per bit, all ones if the bit is set.
     let bits = each(0x8040_2010_0804_0201);
     let bytes = four(0, 0x0101_0101_0101_0101, 0x0202_0202_0202_0202, 0x0303_0303_0303_0303);
     let spread = |word: u32| {
         let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(word.cast_signed()), bytes);
         _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), bits)
     };
-    // Sums within 64 bits, 128, and all.
+    // Running sums within 64 bits, then 128 bits, then all bits.
     let sums = _mm256_sub_epi8(spread(minus), spread(plus));
     let sums = _mm256_add_epi8(sums, _mm256_slli_epi64::<8>(sums));
     let sums = _mm256_add_epi8(sums, _mm256_slli_epi64::<16>(sums));
@@ -38,7 +38,7 @@ pub(super) fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
     _mm256_movemask_epi8(balanced).cast_unsigned()
 }
 
-/// As of [`Machine`](super::machine::Machine): all words at once.
+/// Implements [`Machine::push_bits`](super::machine::Machine::push_bits) for all words at once.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn push_bits(
@@ -49,10 +49,10 @@ pub(super) fn push_bits(
     flips: [u64; 3],
 ) {
     let (first, last, by) = (u64::from(first), u64::from(last), u64::from(by));
-    // Four words that begin at bits `starts` of the line, and those before each of them.
+    // Takes four words that begin at bits `starts` of the line, and the words before each of them.
     let push = |words: __m256i, before: __m256i, starts: __m256i| {
-        // The bits of each word below bit `at` of the line. A difference that would be
-        // negative is zero; one of 64 and more shifts all out.
+        // Returns the bits of each word below bit `at` of the line. The subtraction saturates at
+        // zero, and a shift by 64 or more returns zero.
         let below = |at: u64| {
             let ends = _mm256_add_epi64(starts, each(64));
             _mm256_srlv_epi64(each(u64::MAX), _mm256_subs_epu16(ends, each(at)))
@@ -63,7 +63,7 @@ pub(super) fn push_bits(
             _mm256_srlv_epi64(before, each(64 - by)),
         );
         let moved = _mm256_andnot_si256(below(first + by), _mm256_and_si256(shifted, upto));
-        // A difference that is negative is a large number here, and shifts all out.
+        // A negative difference wraps to a large number here, so its shift returns zero.
         let value = _mm256_or_si256(
             _mm256_sllv_epi64(each(value), _mm256_sub_epi64(each(first), starts)),
             _mm256_srlv_epi64(each(value), _mm256_sub_epi64(starts, each(first))),
@@ -72,7 +72,7 @@ pub(super) fn push_bits(
         _mm256_or_si256(_mm256_or_si256(stays, moved), value)
     };
     let [low, high] = [load(line.first_chunk()), load(line.last_chunk())];
-    // The word before the first doesn't matter: what comes from there is never moved.
+    // The word before the first doesn't matter: its bits never move into the range.
     let before_low = _mm256_permute4x64_epi64::<0b10_01_00_00>(low);
     let before_high = load(line[24..].first_chunk());
     let [f0, f1, f2] = flips;
@@ -98,13 +98,13 @@ fn four(a: u64, b: u64, c: u64, d: u64) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(bytes: Option<&[u8; 32]>) -> __m256i {
-    // SAFETY: both are 32 bytes, and all of them may have any value.
+    // SAFETY: both types have 32 bytes, and every bit pattern is valid.
     unsafe { core::mem::transmute::<[u8; 32], __m256i>(*bytes.expect("half a line")) }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn bytes_of(vector: __m256i) -> [u8; 32] {
-    // SAFETY: both are 32 bytes, and all of them may have any value.
+    // SAFETY: both types have 32 bytes, and every bit pattern is valid.
     unsafe { core::mem::transmute::<__m256i, [u8; 32]>(vector) }
 }

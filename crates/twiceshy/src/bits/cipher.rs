@@ -1,14 +1,13 @@
-//! AES-128 of one block: the pseudo-random permutation under the keyed hash.
+//! AES-128 of one block: the pseudo-random permutation that the keyed hash is built on.
 
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 
-/// AES-128 under one key.
+/// AES-128 with one key.
 ///
-/// On x86-64 with the AES instructions our own rounds are used, because they inline
-/// into a loop; everywhere else the `aes` crate, which has constant-time software
-/// and the ARM instructions. Both compute FIPS-197's function; both wipe their round
-/// keys on drop.
+/// On x86-64 with AES instructions, this uses our own rounds, because they can be inlined into a
+/// loop. Elsewhere, it uses the `aes` crate, which has constant-time software and supports the ARM
+/// instructions. Both compute the function of FIPS-197, and both wipe their round keys on drop.
 #[derive(Clone)]
 pub(crate) enum Cipher {
     #[cfg(target_arch = "x86_64")]
@@ -25,7 +24,7 @@ impl Cipher {
         Self::by_crate(key)
     }
 
-    /// The fallback, on any machine.
+    /// Returns the fallback cipher, which works on every machine.
     pub(crate) fn by_crate(key: &[u8; 16]) -> Self {
         Cipher::Crate(Aes128::new(key.into()))
     }
@@ -51,7 +50,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn agrees_with_the_example_of_fips_197() {
+    fn ciphers_agree_with_fips_197_example() {
         let key: [u8; 16] = core::array::from_fn(|i| i as u8);
         let plain: [u8; 16] = core::array::from_fn(|i| (i * 0x11) as u8);
         let cipher = 0x69c4_e0d8_6a7b_0430_d8cd_b780_70b4_c55a_u128.swap_bytes();

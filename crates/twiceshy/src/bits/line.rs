@@ -3,12 +3,14 @@
 use super::memory::LINE;
 use super::word::low_bits;
 
-/// The bytes of a cache line; bits are counted from the lowest of the first.
+/// The bytes of a cache line. Bits are counted from the lowest bit of the first byte.
 pub(crate) type Line = [u8; LINE];
 
-/// Moves the bits `first..=last` up by `by`, fewer than 64 and not more than they are,
-/// within themselves: what leaves at the top is gone, `value` comes in below. Then flips
-/// those bits of the first words that are set in `flips`.
+/// Moves the bits `first..=last` up by `by`, and puts `value` below them. The highest `by` bits of
+/// that range are dropped; bits outside the range stay. Then flips those bits of the first three
+/// words that are set in `flips`.
+///
+/// `by` must be less than 64, and at most the number of bits in the range.
 #[inline(always)]
 pub(super) fn push_bits(
     line: &mut Line,
@@ -19,7 +21,7 @@ pub(super) fn push_bits(
 ) {
     let words = line.as_chunks_mut::<8>().0;
     let word = |words: &[[u8; 8]], at: usize| u64::from_le_bytes(words[at % (LINE / 8)]);
-    // In the first word, what is below the first bit stays.
+    // In the first word, keep the bits below `first`.
     let below = low_bits(first % 64);
     let (mut at, top) = (first as usize / 64, last as usize / 64);
     let mut old = word(words, at);
@@ -32,7 +34,7 @@ pub(super) fn push_bits(
         stays = 0;
         wide = u128::from(old) << by | wide >> 64;
     }
-    // In the last one, what is above the last bit does.
+    // In the last word, keep the bits above `last`.
     let above = !low_bits(last % 64 + 1);
     words[at % (LINE / 8)] = (stays | wide as u64 & !above | old & above).to_le_bytes();
     for (at, flips) in flips.into_iter().enumerate() {
@@ -43,14 +45,16 @@ pub(super) fn push_bits(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::machine::{Level, Machine, Operation};
+    use crate::bits::machine::{AnyShape, Level, Machine, Operation, Target};
     use proptest::prelude::*;
 
     struct Push(Line, (u32, u32), u32, u64, [u64; 3]);
 
     impl Operation for Push {
+        type Argument = ();
         type Output = Line;
-        fn run<M: Machine>(self, machine: M) -> Line {
+        type Shapes = AnyShape;
+        fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Line {
             let Push(mut line, bits, by, value, flips) = self;
             machine.push_bits(&mut line, bits, by, value, flips);
             line
@@ -63,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_machine_pushes_bit_by_bit(
+        fn push_bits_moves_every_bit_on_every_machine(
             line: [u8; LINE],
             ends in (0u32..512, 0u32..512),
             by in 1u32..64,
@@ -74,7 +78,7 @@ mod tests {
             let by = by.min(last - first + 1);
             let value = value & low_bits(by);
             let push = || Push(line, (first, last), by, value, flips);
-            let pushed = Level::Portable.run(push());
+            let pushed = Target { level: Level::Portable, shape: 0 }.run(push());
             for at in 0..512 {
                 let moved = if at < first || at > last {
                     bit(&line, at)
@@ -86,7 +90,7 @@ mod tests {
                 let flipped = at < 192 && flips[at as usize / 64] >> (at % 64) & 1 == 1;
                 prop_assert_eq!(bit(&pushed, at), moved ^ flipped, "bit {}", at);
             }
-            prop_assert_eq!(Level::detect().run(push()), pushed);
+            prop_assert_eq!(Target::detect().run(push()), pushed);
         }
     }
 }

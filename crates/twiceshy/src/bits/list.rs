@@ -1,6 +1,6 @@
-//! Lists that grow without a branch: whether a number is appended can't be foreseen.
+//! Lists that grow without a branch, because whether a number is appended is unpredictable.
 
-/// Some numbers.
+/// A list of at most `ROOM` numbers.
 pub(crate) struct List<const ROOM: usize> {
     numbers: [usize; ROOM],
     count: usize,
@@ -17,14 +17,14 @@ impl<const ROOM: usize> List<ROOM> {
         self.count
     }
 
-    /// Appends a number if it `belongs` there. There must be room.
+    /// Appends `number` if `belongs` is true. The list must have room for it.
     #[inline(always)]
     pub(crate) fn push_if(&mut self, belongs: bool, number: usize) {
         self.numbers[self.count % ROOM] = number;
         self.count += usize::from(belongs);
     }
 
-    /// What was appended since the last call.
+    /// Empties the list. Returns the numbers that were in it.
     #[inline(always)]
     pub(crate) fn drain(&mut self) -> &[usize] {
         &self.numbers[..core::mem::take(&mut self.count)]

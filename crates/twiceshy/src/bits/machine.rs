@@ -1,54 +1,61 @@
-//! One operation, compiled for each kind of machine, dispatched once per call.
+//! Dispatch: one operation, compiled once per machine level and per common table shape.
 //!
-//! The code of an operation is generic over [`Machine`] and marked
-//! `#[inline(always)]` all the way down; [`Level::run`] enters it through a function
-//! that has the instructions enabled, so that everything inlined into it uses them
-//! and nothing asks again.
+//! The code of an [`Operation`] is generic over [`Machine`] and over the constant `SHAPE`. It is
+//! marked `#[inline(always)]`, and so is everything that it calls. [`Target::run`] enters it
+//! through a function that has the machine's instructions enabled. So all code inlined into that
+//! function uses them without checking again, and each call dispatches once. For the most frequent
+//! operations, the filter keeps the address of the compiled operation instead: [`Kept`].
 
-#![expect(unsafe_code, reason = "a routine is entered by its address")]
+#![expect(unsafe_code, reason = "an operation is entered by its address")]
 
 use super::line::{self, Line};
 use super::word;
+use core::marker::PhantomData;
 
 /// The word operations whose best instruction depends on the machine.
 ///
-/// A value of an accelerated machine exists only where its instructions do.
+/// A value of an accelerated machine proves that its instructions exist. The documentation of each
+/// operation names the x86-64 instruction that implements it.
 pub(crate) trait Machine: Copy {
-    /// The lowest `count` bits of `word`, which may be more than 64, but not than 255.
+    /// Returns the lowest `count` bits of `word`: `bzhi`. `count` may be up to 255.
     fn lowest(self, word: u64, count: u32) -> u64;
 
-    /// The lowest `count` bits set, as of [`lowest`](Self::lowest).
+    /// Returns a word whose lowest `count` bits are set: `bzhi` of all ones. `count` may be up
+    /// to 255.
     #[inline(always)]
     fn low_bits(self, count: u32) -> u64 {
         self.lowest(u64::MAX, count)
     }
 
-    /// The set bit of `word` of the same rank as the one bit that is set in `bit` has in
-    /// a word of ones, alone; 0 if there aren't so many, or `bit` is 0.
+    /// Moves the single bit of `bit` to a set bit of `word`: `pdep`. Bit `k` moves to the `k`-th
+    /// set bit, counted from 0. Returns 0 if `word` has too few bits, or if `bit` is 0.
     fn deposit_bit(self, bit: u64, word: u64) -> u64;
 
-    /// The bits of `word` at the bits that are set in `mask`, side by side.
+    /// Collects the bits of `word` that are set in `mask`, side by side: `pext`.
     fn pack(self, word: u64, mask: u64) -> u64;
 
-    /// The `rank`-th set bit of `word`, alone; 0 if there aren't so many. `rank` is
-    /// less than 64.
+    /// Returns the `rank`-th set bit of `word` as a word: `pdep`. Returns 0 if `word` has too few
+    /// bits. `rank` must be less than 64.
     #[inline(always)]
     fn select_bit(self, word: u64, rank: u32) -> u64 {
         self.deposit_bit(1 << rank, word)
     }
 
-    /// As [`word::select`].
+    /// Returns the position of the `rank`-th set bit of `word`, as [`word::select`] does: `pdep`,
+    /// then `tzcnt`.
     fn select(self, word: u64, rank: u32) -> u32;
 
-    /// Which of the lowest 32 bits are such that up to them, `minus` has as many bits set as
-    /// `plus` and `more`, which is at most 64.
+    /// Returns a word in which a bit is set if, up to and including that bit, `minus` has as many
+    /// set bits as `plus` has, plus `more`. `more` must be at most 64. Uses `vpshufb` and `vpaddb`
+    /// on one byte per bit, then `vpmovmskb`.
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32;
 
-    /// As [`line::push_bits`], `value` being fewer than `by` bits.
+    /// Moves bits up within a line and puts `value` below them, as [`line::push_bits`] does:
+    /// `vpsllvq` and `vpsrlvq` on all words at once. `value` must fit in `by` bits.
     fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]);
 }
 
-/// A machine of which nothing is known.
+/// A machine of any kind, without special instructions.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -91,13 +98,47 @@ impl Machine for Portable {
     }
 }
 
-/// A piece of work that can be done on any machine.
-pub(crate) trait Operation {
+/// An operation that is compiled once per machine level and per common table shape.
+///
+/// `self` is the data that the operation works on. For an operation that is [kept](Kept), `self`
+/// and the argument should fit in registers.
+pub(crate) trait Operation: Sized {
+    type Argument;
     type Output;
-    fn run<M: Machine>(self, machine: M) -> Self::Output;
+    /// The shapes that the operation is compiled for.
+    type Shapes: Shapes;
+
+    /// Runs the operation. `SHAPE` is the shape of the table if it is a common one, else 0.
+    fn run<M: Machine, const SHAPE: u32>(
+        self,
+        machine: M,
+        argument: Self::Argument,
+    ) -> Self::Output;
 }
 
-/// The kind of this machine.
+/// A list of shapes. Each shape is a nonzero number.
+pub(crate) trait Shapes {
+    /// Calls `choice` with the constant `shape` if it is in the list, else with 0.
+    fn choose<C: Choice>(shape: u32, choice: C) -> C::Output;
+}
+
+/// A function to call with a shape as a constant.
+pub(crate) trait Choice {
+    type Output;
+    fn with<const SHAPE: u32>(self) -> Self::Output;
+}
+
+/// An empty list of shapes: the operation is compiled once per machine level.
+pub(crate) struct AnyShape;
+
+impl Shapes for AnyShape {
+    #[inline(always)]
+    fn choose<C: Choice>(_: u32, choice: C) -> C::Output {
+        choice.with::<0>()
+    }
+}
+
+/// The instructions that an operation may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Portable,
@@ -106,7 +147,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// The best kind that this machine is.
+    /// Returns the best level of this machine.
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(machine) = super::x86_64::Bmi2::detect() {
@@ -114,61 +155,94 @@ impl Level {
         }
         Level::Portable
     }
+}
 
+/// Selects one compilation of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) level: Level,
+    /// The shape of the table, or 0 if there is none.
+    pub(crate) shape: u32,
+}
+
+impl Target {
+    /// Returns the target for this machine, without a table.
+    pub(crate) fn detect() -> Self {
+        Self { level: Level::detect(), shape: 0 }
+    }
+
+    /// Dispatches an operation and runs it.
     #[inline(always)]
-    pub(crate) fn run<O: Operation>(self, operation: O) -> O::Output {
-        match self {
-            Level::Portable => operation.run(Portable),
-            #[cfg(target_arch = "x86_64")]
-            Level::Bmi2(machine) => machine.enter(operation),
-        }
+    pub(crate) fn run<O: Operation<Argument = ()>>(self, operation: O) -> O::Output {
+        O::Shapes::choose(self.shape, Enter(self.level, operation))
+    }
+
+    /// Looks up the address of an operation.
+    pub(crate) fn keep<O: Keepable>(self) -> Kept<O> {
+        O::Shapes::choose(self.shape, Find::<O>(self.level, PhantomData))
     }
 }
 
-/// A piece of work that is done so often that even finding out how, for this machine and
-/// for a number that says more of the work, shall be done only once.
-pub(crate) trait Routine {
-    type Subject<'a>;
-    type Argument;
-    type Output;
-    fn run<M: Machine, const NUMBER: u32>(
-        machine: M,
-        subject: Self::Subject<'_>,
-        argument: Self::Argument,
-    ) -> Self::Output;
-}
+/// Enters an operation.
+struct Enter<O>(Level, O);
 
-/// A routine as compiled for this machine.
-pub(crate) struct Compiled<R: Routine>(Entry<R>);
+impl<O: Operation<Argument = ()>> Choice for Enter<O> {
+    type Output = O::Output;
 
-/// How a routine is entered; its instructions must be there.
-type Entry<R> = for<'a> unsafe fn(
-    <R as Routine>::Subject<'a>,
-    <R as Routine>::Argument,
-) -> <R as Routine>::Output;
-
-impl<R: Routine> Compiled<R> {
-    pub(crate) fn new<const NUMBER: u32>(level: Level) -> Self {
+    #[inline(always)]
+    fn with<const SHAPE: u32>(self) -> O::Output {
+        let Self(level, operation) = self;
         match level {
-            Level::Portable => {
-                Self(|subject, argument| R::run::<_, NUMBER>(Portable, subject, argument))
-            }
+            Level::Portable => operation.run::<_, SHAPE>(Portable, ()),
             #[cfg(target_arch = "x86_64")]
-            Level::Bmi2(_) => Self(super::x86_64::enter_with_bmi2::<R, NUMBER>),
+            Level::Bmi2(machine) => machine.enter::<O, SHAPE>(operation),
         }
-    }
-
-    #[inline(always)]
-    pub(crate) fn run(self, subject: R::Subject<'_>, argument: R::Argument) -> R::Output {
-        // SAFETY: a level is known only where its instructions are.
-        unsafe { (self.0)(subject, argument) }
     }
 }
 
-impl<R: Routine> Copy for Compiled<R> {}
-impl<R: Routine> Clone for Compiled<R> {
+/// An operation whose address can be kept, because it is the same for all lifetimes. Implement it
+/// for the operation with the lifetime `'static`.
+pub(crate) trait Keepable: Operation {
+    /// The operation, with the lifetime of the data that it works on.
+    type On<'a>: Operation<Argument = Self::Argument, Output = Self::Output>;
+}
+
+/// The address of an operation, compiled for one target.
+pub(crate) struct Kept<O: Keepable>(Address<O>);
+
+/// A function that may be called only if the machine has the instructions.
+type Address<O> = for<'a> unsafe fn(
+    <O as Keepable>::On<'a>,
+    <O as Operation>::Argument,
+) -> <O as Operation>::Output;
+
+impl<O: Keepable> Kept<O> {
+    #[inline(always)]
+    pub(crate) fn run(self, on: O::On<'_>, argument: O::Argument) -> O::Output {
+        // SAFETY: `Find` chose an address whose instructions exist: a `Level` is proof of that.
+        unsafe { (self.0)(on, argument) }
+    }
+}
+
+impl<O: Keepable> Copy for Kept<O> {}
+impl<O: Keepable> Clone for Kept<O> {
     fn clone(&self) -> Self {
         *self
+    }
+}
+
+/// Looks up the address of an operation.
+struct Find<O>(Level, PhantomData<O>);
+
+impl<O: Keepable> Choice for Find<O> {
+    type Output = Kept<O>;
+
+    fn with<const SHAPE: u32>(self) -> Kept<O> {
+        match self.0 {
+            Level::Portable => Kept(|on, argument| on.run::<_, SHAPE>(Portable, argument)),
+            #[cfg(target_arch = "x86_64")]
+            Level::Bmi2(_) => Kept(super::x86_64::run_kept_with_bmi2::<O, SHAPE>),
+        }
     }
 }
 
@@ -177,11 +251,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn portable() -> Target {
+        Target { level: Level::Portable, shape: 0 }
+    }
+
     struct Everything(u64, u64, u32);
 
     impl Operation for Everything {
+        type Argument = ();
         type Output = [u64; 7];
-        fn run<M: Machine>(self, machine: M) -> Self::Output {
+        type Shapes = AnyShape;
+        fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
             let Everything(word, mask, count) = self;
             let beyond = word.count_ones().min(63);
             let rank = count % word.count_ones();
@@ -199,13 +279,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_machine_does_alike(word in 1u64.., mask in any::<u64>(), count in 0u32..256) {
+        fn accelerated_operations_agree_with_portable_ones(word in 1u64.., mask in any::<u64>(), count in 0u32..256) {
             let [selected, alone, beyond, none, low, packed, balanced] =
-                Level::Portable.run(Everything(word, mask, count));
+                portable().run(Everything(word, mask, count));
             prop_assert_eq!((1 << selected, 0, 0), (alone, beyond, none));
             prop_assert_eq!(low, word & 1u64.checked_shl(count).unwrap_or(0).wrapping_sub(1));
             prop_assert_eq!(packed.count_ones(), (word & mask).count_ones());
-            let everything = Level::detect().run(Everything(word, mask, count));
+            let everything = Target::detect().run(Everything(word, mask, count));
             prop_assert_eq!(everything, [selected, alone, beyond, none, low, packed, balanced]);
         }
     }

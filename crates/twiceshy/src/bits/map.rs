@@ -1,4 +1,4 @@
-//! Files that are mapped into memory.
+//! Files mapped into memory.
 #![expect(
     unsafe_code,
     reason = "nobody but the caller can keep others from changing a mapped file"
@@ -10,28 +10,28 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// A file that is mapped into memory, for [`Frozen::from_bytes`](crate::Frozen::from_bytes).
+/// A file mapped into memory, for [`Frozen::from_bytes`](crate::Frozen::from_bytes).
 ///
-/// The system reads a page of the file when a lookup first touches it, and may drop it again when it
-/// needs the memory. So a large filter is open at once, and several processes share its pages.
+/// The system reads a page of the file when a lookup first touches it, and may drop the page again
+/// when it needs the memory. So a large filter opens at once, and several processes share
+/// its pages.
 ///
-/// If you can't rule out that somebody else changes the file, use
-/// [`Frozen::open`](crate::Snapshot::open), which reads it into memory.
+/// If another process might change the file, use [`Frozen::open`](crate::Snapshot::open) instead,
+/// which reads the file into memory.
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{
-///     AdaptiveQuotientFilter, Frozen, Keyed, KeyedSnapshot, MappedFile, SecretMode,
-/// };
+/// use twiceshy::{QuotientFilter, Frozen, Keyed, SecretMode};
+/// use twiceshy::snapshot::{KeyedSnapshot, MappedFile};
 /// # let path = std::env::temp_dir().join(format!("twiceshy-mapped-{}", std::process::id()));
-/// let mut filter = AdaptiveQuotientFilter::builder().capacity(1000).build_keyed::<str>()?;
+/// let mut filter = QuotientFilter::builder().capacity(1000).build_keyed::<str>()?;
 /// filter.insert("alice")?;
 /// filter.save(&path, SecretMode::Omit)?;
 ///
 /// // SAFETY: nobody else writes to this file; `save` replaces files, and never changes one.
 /// let mapped = unsafe { MappedFile::open(&path) }?;
 /// let secret = filter.secret().clone();
-/// let frozen = Keyed::<str, Frozen<AdaptiveQuotientFilter>>::from_bytes(mapped, Some(secret))?;
+/// let frozen = Keyed::<str, Frozen<QuotientFilter>>::from_bytes(mapped, Some(secret))?;
 /// assert!(frozen.contains("alice"));
 /// # drop(frozen);
 /// # std::fs::remove_file(path)?;
@@ -43,15 +43,15 @@ impl MappedFile {
     /// Maps a file into memory.
     ///
     /// # Safety
-    /// Until the `MappedFile` is dropped, no process may write to the file or truncate it. Memory
-    /// behind a `&[u8]` must not change, and the system kills a process that reads a page that the
-    /// file no longer has.
+    /// Until the `MappedFile` is dropped, no process may write to the file or truncate it. The
+    /// bytes of a `&[u8]` must not change, and the system kills a process that reads a page past
+    /// the file's new end.
     ///
-    /// Replacing the file is fine, as [`save`](crate::Snapshot::save) does it:
-    /// the old file stays as it is for as long as it is mapped.
+    /// Replacing the file, as [`save`](crate::Snapshot::save) does, is allowed: the old file stays
+    /// unchanged as long as it is mapped.
     ///
     /// # Errors
-    /// If the file can't be opened or mapped.
+    /// Returns an error if the file can't be opened or mapped.
     pub unsafe fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let file = File::open(path)?;
         // SAFETY: the caller promises that nobody changes the file.
@@ -74,20 +74,20 @@ impl fmt::Debug for MappedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AdaptiveQuotientFilter, Frozen, Hash, Snapshot};
+    use crate::{Frozen, Hash, QuotientFilter, Snapshot};
 
     #[test]
-    fn mapped_file_stays_as_it_was_when_it_is_replaced() {
+    fn mapped_file_is_unchanged_after_replacement() {
         let path = std::env::temp_dir().join(format!("twiceshy-map-{}", std::process::id()));
         let filter = |key: u128| {
-            let mut filter = AdaptiveQuotientFilter::builder().capacity(100).build().unwrap();
+            let mut filter = QuotientFilter::builder().capacity(100).build().unwrap();
             filter.insert(Hash::from_u128(key << 124)).unwrap();
             filter
         };
         filter(1).save(&path).unwrap();
-        // SAFETY: only this test knows the file, and `save` replaces it.
+        // SAFETY: only this test uses the file, and `save` replaces it.
         let mapped = unsafe { MappedFile::open(&path) }.unwrap();
-        let frozen = Frozen::<AdaptiveQuotientFilter>::from_bytes(mapped).unwrap();
+        let frozen = Frozen::<QuotientFilter>::from_bytes(mapped).unwrap();
         filter(2).save(&path).unwrap();
         frozen.validate().unwrap();
         assert!(frozen.contains(Hash::from_u128(1 << 124)));

@@ -1,6 +1,7 @@
-//! Zeroed memory, or a refusal: a table that is too large must be an error, not an
-//! abort, and one that is granted costs nothing until its pages are touched. Or memory of
-//! others, to be read where it is.
+//! Zeroed memory whose allocation can fail, and borrowed memory that is read in place.
+//!
+//! A table that is too large must be an error, not an abort. Allocated memory costs nothing until
+//! its pages are touched.
 #![expect(unsafe_code, reason = "aligned and fallible zeroed memory needs the allocator")]
 
 use core::ptr::NonNull;
@@ -10,13 +11,14 @@ use std::sync::Arc;
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// Bytes that can be read from a line's first one: a word may begin in its last byte.
+/// Number of bytes that can be read from the start of a line. It is more than a line, because a
+/// word may begin in the line's last byte.
 pub(crate) const VIEW: usize = LINE + 8;
 
-/// A huge page; memory of that size and more begins at one, and asks for them.
+/// Size of a huge page. Memory of at least this size is aligned to it, and asks for huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Bytes that someone keeps.
+/// An owner of bytes.
 pub(crate) trait Source: Send + Sync {
     fn bytes(&self) -> &[u8];
 }
@@ -27,41 +29,42 @@ impl<T: AsRef<[u8]> + Send + Sync> Source for T {
     }
 }
 
-/// Cache lines: our own, aligned, zero at first; or a part of someone's bytes, wherever
-/// they begin, to be read only.
+/// Cache lines. They are either owned, aligned and initially zero; or a read-only part of the bytes
+/// of a [`Source`], with any alignment.
 ///
-/// Random lookups in a large table miss the translation buffers with nearly every
-/// access where pages are small; so large ones ask the kernel for huge pages.
+/// With small pages, nearly every random lookup in a large table misses the TLB. So large tables
+/// ask the kernel for huge pages.
 pub(crate) struct Lines {
     /// The first line.
     first: NonNull<u8>,
-    /// Bytes of all lines. One more line behind them can be read.
+    /// Number of bytes of all lines. One more line after them can be read.
     size: usize,
-    /// Bytes that may be written: all of them if they are ours, else none.
+    /// Number of bytes that may be written: all if the memory is owned, none if it is shared.
     writable: usize,
     memory: Memory,
 }
 
-/// Whose memory it is.
+/// The owner of the memory.
 enum Memory {
-    /// What the allocator gave; the first line is in it.
+    /// Memory from the allocator. The first line is somewhere in it.
     Ours { start: NonNull<u8>, layout: Layout },
-    /// Kept alive. In an `Arc`, whose content may be pointed to when it is moved.
+    /// Memory of a source, which is kept alive. It is in an `Arc`, so that moving the `Lines`
+    /// doesn't move the bytes.
     Shared { _source: Arc<dyn Source> },
 }
 
 impl Lines {
-    /// `lines` lines of zeros, or `None` if there is no such memory.
+    /// Returns `lines` lines of zeros, or `None` if there is not enough memory.
     pub(crate) fn zeroed(lines: usize) -> Option<Self> {
-        // One more, so that the last one can be viewed, too.
+        // Add one line, so that the last one can be viewed, too.
         let size = lines.checked_add(1)?.checked_mul(LINE)?;
-        // Aligned by hand: an allocator that is asked for aligned zeros writes them, and
-        // so touches every page, while zeros without alignment come as fresh pages.
+        // Align by hand. An allocator that is asked for aligned zeros writes them, which touches
+        // every page. Zeros without alignment come as fresh pages.
         let align = if size >= HUGE_PAGE { HUGE_PAGE } else { LINE };
         let layout = Layout::array::<u64>(size.checked_add(align)? / size_of::<u64>()).ok()?;
         // SAFETY: the layout isn't empty.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        // SAFETY: it is at most `align` bytes off, and there are that many to spare.
+        // SAFETY: the offset is at most `align` bytes, and the layout has that many bytes to spare.
         let first = unsafe { start.add(start.align_offset(align)) };
         let memory = Memory::Ours { start, layout };
         let lines = Self { first, size: lines * LINE, writable: lines * LINE, memory };
@@ -69,100 +72,99 @@ impl Lines {
         Some(lines)
     }
 
-    /// `lines` lines from byte `at` of the source on, or `None` if there aren't so many and
-    /// one more.
+    /// Returns `lines` lines of the source, starting at byte `at`. Returns `None` unless the source
+    /// has these and one more line.
     pub(crate) fn shared(source: Arc<dyn Source>, at: usize, lines: usize) -> Option<Self> {
         let size = lines.checked_mul(LINE)?;
         let end = at.checked_add(size)?.checked_add(LINE)?;
-        // Asked for once, and borrowed as long as the source is kept.
+        // Call `bytes` only once. The result stays valid as long as the source is kept.
         let first = NonNull::from(source.bytes().get(at..end)?).cast();
         Some(Self { first, size, writable: 0, memory: Memory::Shared { _source: source } })
     }
 
-    /// A copy of our own, or `None` if there is no memory for it.
+    /// Returns an owned copy, or `None` if there is not enough memory.
     pub(crate) fn copied(&self) -> Option<Self> {
         self.extended(0)
     }
 
-    /// As [`copied`](Self::copied), with so many zero lines more.
+    /// Returns a copy as [`copied`](Self::copied) does, followed by `more` lines of zeros.
     pub(crate) fn extended(&self, more: usize) -> Option<Self> {
         let mut copy = Self::zeroed(self.len().checked_add(more)?)?;
         copy.bytes_mut()[..self.size].copy_from_slice(&self.bytes()[..self.size]);
         Some(copy)
     }
 
-    /// The bytes of all lines, and of the one behind them.
+    /// Returns the bytes of all lines, and of the extra line after them.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes are there, initialised, and borrowed as long as `self` is.
+        // SAFETY: that many bytes exist, are initialised, and are borrowed as long as `self` is.
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.size + LINE) }
     }
 
-    /// The bytes of all lines; none, if they are shared.
+    /// Returns the bytes of all lines, or no bytes if the lines are shared.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: so many bytes are ours, initialised, and borrowed as long as `self` is.
+        // SAFETY: that many bytes are owned, initialised, and borrowed as long as `self` is.
         unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr(), self.writable) }
     }
 
-    /// A hint, which the kernel may follow or not.
+    /// Asks the kernel for huge pages. This is a hint, which the kernel may ignore.
     fn ask_for_huge_pages(&self, size: usize) {
         #[cfg(all(target_os = "linux", not(miri)))]
         if size >= HUGE_PAGE {
             use rustix::mm::{Advice, madvise};
             let whole = size / HUGE_PAGE * HUGE_PAGE;
-            // SAFETY: the range is ours, begins at a page, and the advice changes no
-            // content.
+            // SAFETY: the range is owned and begins at a page, and the advice changes no content.
             let _ = unsafe { madvise(self.first.as_ptr().cast(), whole, Advice::LinuxHugepage) };
         }
         #[cfg(not(all(target_os = "linux", not(miri))))]
         let _ = size;
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub(crate) fn len(&self) -> usize {
         self.size / LINE
     }
 
-    /// The line that has byte number `at` of all, and the first bytes of the next.
+    /// Returns the line that contains byte `at`, and the first bytes of the next line.
     ///
     /// # Panics
-    /// If there is no such line.
+    /// Panics if there is no such line.
     #[inline(always)]
     pub(crate) fn view(&self, at: usize) -> &[u8; VIEW] {
         assert!(at < self.size, "no such line");
         // SAFETY: the line exists.
         let line = unsafe { self.first.add(at / LINE * LINE) };
-        // SAFETY: there is one more line behind the last one; all bytes are initialised,
-        // and borrowed as long as `self` is.
+        // SAFETY: one more line follows the last one. All bytes are initialised, and borrowed as
+        // long as `self` is.
         unsafe { line.cast().as_ref() }
     }
 
-    /// As [`view`](Self::view), to be changed.
+    /// Returns the line as [`view`](Self::view) does, but mutable.
     ///
     /// # Panics
-    /// If there is no such line, or if it is shared.
+    /// Panics if there is no such line, or if the lines are shared.
     #[inline(always)]
     pub(crate) fn view_mut(&mut self, at: usize) -> &mut [u8; VIEW] {
         assert!(at < self.writable, "no such line");
         // SAFETY: the line exists.
         let line = unsafe { self.first.add(at / LINE * LINE) };
-        // SAFETY: as in `view`, it is ours, and `self` is borrowed mutably.
+        // SAFETY: as in `view`. Also, the line is owned, and `self` is borrowed mutably.
         unsafe { line.cast().as_mut() }
     }
 
-    /// All of it, as words; none, if it is shared.
+    /// Returns all lines as words, or no words if the lines are shared.
     pub(crate) fn words_mut(&mut self) -> &mut [u64] {
         let first = if self.writable > 0 { self.first.cast() } else { NonNull::dangling() };
-        // SAFETY: so many bytes are ours, initialised, aligned to a line, and borrowed as
-        // long as `self` is; or there are none.
+        // SAFETY: that many bytes are owned, initialised, aligned to a line, and borrowed as long
+        // as `self` is; or there are none.
         unsafe { core::slice::from_raw_parts_mut(first.as_ptr(), self.writable / 8) }
     }
 
-    /// Makes all of it zero again.
+    /// Sets all bytes to zero.
     pub(crate) fn clear(&mut self) {
         self.bytes_mut().fill(0);
     }
 
-    /// Asks the machine to fetch the line that has byte number `at`; it need not exist.
+    /// Prefetches the line that contains byte `at`. The line need not exist.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -172,15 +174,15 @@ impl Lines {
     }
 }
 
-/// Bytes of any number that begin at a cache line.
+/// A buffer of any size that begins at a cache line.
 pub(crate) struct AlignedBytes {
     lines: Lines,
     size: usize,
 }
 
 impl AlignedBytes {
-    /// `size` zeros, or `None` if there is no such memory. It is touched only as far as it is
-    /// written.
+    /// Returns `size` zeros, or `None` if there is not enough memory. Pages are not touched until
+    /// they are written.
     pub(crate) fn zeroed(size: usize) -> Option<Self> {
         Some(Self { lines: Lines::zeroed(size.div_ceil(LINE))?, size })
     }
@@ -201,22 +203,23 @@ impl AsMut<[u8]> for AlignedBytes {
 impl Drop for Lines {
     fn drop(&mut self) {
         if let Memory::Ours { start, layout } = self.memory {
-            // SAFETY: allocated by `zeroed` with that layout.
+            // SAFETY: `zeroed` allocated it with this layout.
             unsafe { dealloc(start.as_ptr(), layout) };
         }
     }
 }
 
-/// A copy is always our own.
+/// A clone always owns its memory.
 impl Clone for Lines {
     fn clone(&self) -> Self {
         self.copied().expect("memory for a copy")
     }
 }
 
-// SAFETY: `Lines` owns its memory, as a `Vec<u64>` does, or shares what is `Send` and `Sync`.
+// SAFETY: `Lines` owns its memory, as a `Vec<u64>` does, or shares a source that is `Send` and
+// `Sync`.
 unsafe impl Send for Lines {}
-// SAFETY: `&Lines` only reads, as `&Vec<u64>` does; what is shared is `Sync`.
+// SAFETY: `&Lines` only reads, as `&Vec<u64>` does. A shared source is `Sync`.
 unsafe impl Sync for Lines {}
 
 #[cfg(test)]
@@ -224,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_zero_aligned_and_copied() {
+    fn lines_are_zeroed_aligned_and_copied() {
         for count in [0, 1, 1000, HUGE_PAGE / LINE, HUGE_PAGE / LINE + 7] {
             let mut lines = Lines::zeroed(count).unwrap();
             assert_eq!(lines.len(), count);
@@ -259,12 +262,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no such line")]
-    fn there_is_no_line_behind_the_last() {
+    fn view_past_the_last_line_panics() {
         Lines::zeroed(3).unwrap().view(3 * LINE);
     }
 
     #[test]
-    fn absurd_sizes_are_refused() {
+    fn zeroed_returns_none_for_huge_sizes() {
         assert!(Lines::zeroed(usize::MAX).is_none());
         assert!(Lines::zeroed(isize::MAX as usize / 64).is_none());
     }
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_lines_are_read_where_they_are_and_copied() {
+    fn shared_lines_are_read_in_place_and_copied() {
         let lines = Lines::shared(Arc::new(bytes(3 * LINE + 1)), 1, 2).unwrap();
         assert_eq!((lines.len(), lines.bytes().len()), (2, 3 * LINE));
         assert_eq!(lines.view(LINE)[0], 1 + LINE as u8);
@@ -287,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_lines_must_be_there() {
+    fn shared_returns_none_if_the_source_is_too_short() {
         let lines = |at, lines| Lines::shared(Arc::new(bytes(3 * LINE)), at, lines);
         assert!(lines(0, 2).is_some() && lines(LINE, 1).is_some());
         assert!(lines(1, 2).is_none() && lines(0, 3).is_none());
@@ -296,7 +299,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no such line")]
-    fn shared_lines_are_not_written() {
+    fn view_mut_of_shared_lines_panics() {
         Lines::shared(Arc::new(bytes(3 * LINE)), 0, 2).unwrap().view_mut(0);
     }
 }

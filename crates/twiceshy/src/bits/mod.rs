@@ -1,16 +1,16 @@
 //! Bits and machines: the one folder of the crate that may hold `unsafe`.
 //!
-//! - [`word`]: masks, and selection within a 64-bit word, portable.
+//! - [`word`]: masks, and selection within a 64-bit word, without special instructions.
 //! - [`line`]: moving bits within a cache line.
 //! - [`list`]: lists that grow without a branch.
-//! - [`machine`]: which instructions this machine has, and how an operation is
-//!   compiled once for each kind and dispatched once per call.
-//! - [`memory`]: zeroed memory that may be refused, and memory of others.
-//! - [`map`]: files as memory: mapped, or read as a whole.
-//! - [`cipher`]: the AES-128 block, by instructions or in software.
+//! - [`machine`]: detects the instructions of this machine. An operation is compiled once per
+//!   instruction level and dispatched once per call.
+//! - [`memory`]: zeroed memory whose allocation may fail, and borrowed memory.
+//! - [`map`]: files mapped into memory.
+//! - [`cipher`]: AES-128 of one block, with AES instructions or in software.
 //!
-//! The portable routines are compiled and tested everywhere; they are the oracle
-//! of the accelerated ones.
+//! The portable routines are compiled and tested everywhere. The accelerated routines are tested
+//! against them.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

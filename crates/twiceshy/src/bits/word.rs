@@ -1,18 +1,18 @@
 //! Masks and selection within one word, without special instructions.
 
-/// The lowest `count` bits set; `count` may be 64.
+/// Returns a word whose lowest `count` bits are set. `count` may be 64.
 #[inline(always)]
 pub(crate) const fn low_bits(count: u32) -> u64 {
     if count == 0 { 0 } else { u64::MAX >> (64 - count) }
 }
 
-/// The bits `first..=last` set.
+/// Returns a word whose bits `first..=last` are set.
 #[inline(always)]
 pub(crate) const fn bit_range(first: u32, last: u32) -> u64 {
     (u64::MAX << first) & (u64::MAX >> (63 - last))
 }
 
-/// The highest `count` bits of 128 set; `count` may be 128.
+/// Returns a 128-bit word whose highest `count` bits are set. `count` may be 128.
 #[inline(always)]
 pub(crate) const fn high_bits_128(count: u32) -> u128 {
     if count == 0 { 0 } else { u128::MAX << (128 - count) }
@@ -21,18 +21,18 @@ pub(crate) const fn high_bits_128(count: u32) -> u128 {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// The position of the `rank`-th set bit of `word`, counted from 0. There must be
-/// more than `rank` of them.
+/// Returns the position of the `rank`-th set bit of `word`, counted from 0. `word` must have more
+/// than `rank` set bits.
 ///
-/// The byte is found by comparing running byte counts with `rank` in all eight
-/// bytes at once, the bit within it by clearing the ones before it.
+/// To find the byte, compares running bit counts with `rank` in all eight bytes at once. To find
+/// the bit in that byte, clears the set bits before it.
 #[inline(always)]
 pub(crate) const fn select(word: u64, rank: u32) -> u32 {
     debug_assert!(word.count_ones() > rank);
     let pairs = word - ((word >> 1) & 0x5555_5555_5555_5555);
     let nibbles = (pairs & 0x3333_3333_3333_3333) + ((pairs >> 2) & 0x3333_3333_3333_3333);
     let bytes = (nibbles + (nibbles >> 4)) & 0x0f0f_0f0f_0f0f_0f0f;
-    // Byte i: how many bits are set in bytes 0..=i; at most 64, so bit 7 is free.
+    // Byte i is the number of set bits in bytes 0..=i. It is at most 64, so bit 7 is free.
     let running = bytes.wrapping_mul(ONES);
     let passed = (((rank as u64 * ONES) | HIGHS) - running) & HIGHS;
     let byte_start = passed.count_ones() * 8;
@@ -46,28 +46,29 @@ pub(crate) const fn select(word: u64, rank: u32) -> u32 {
     byte_start + rest.trailing_zeros()
 }
 
-/// Which of the lowest 32 bits are such that up to them, `minus` has as many bits set as
-/// `plus` and `more`, which is at most 64.
+/// Returns a word in which a bit is set if, up to and including that bit, `minus` has as many set
+/// bits as `plus` has, plus `more`. `more` must be at most 64.
 ///
-/// A byte for each bit, eight at once: a multiplication gives the sums of all up to each.
+/// Works on one byte per bit, eight bytes at once. A multiplication computes the running sums.
 #[inline(always)]
 pub(crate) const fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
-    /// A byte of 0 or 1 for each of the lowest 8 bits.
+    /// Spreads the lowest 8 bits to one byte each, which is 0 or 1.
     const fn spread(bits: u32) -> u64 {
-        // In each byte one bit is left, another in each; carried up, and then down.
+        // Keep bit i in byte i. Carry it up to the byte's highest bit, then shift it down to the
+        // lowest.
         let bits = (bits as u64 & 0xff).wrapping_mul(ONES) & 0x8040_2010_0804_0201;
         ((bits + 0x007f_7f7f_7f7f_7f7f) | bits) >> 7 & ONES
     }
     let (mut balanced, mut at) = (0, 0);
     let (mut plus_before, mut minus_before) = (more as u64, 0);
     while at < u32::BITS {
-        // At most 96: no byte overflows.
+        // Sums are at most 96, so no byte overflows.
         let (pluses, minuses) = (spread(plus >> at), spread(minus >> at));
         let differs =
             (pluses + plus_before).wrapping_mul(ONES) ^ (minuses + minus_before).wrapping_mul(ONES);
-        // The highest bit of each byte, if it is zero.
+        // Set the highest bit of each byte that is zero.
         let zeros = !(((differs & !HIGHS) + !HIGHS) | differs) & HIGHS;
-        // Packed: each to its place in the highest byte.
+        // Pack these bits into the highest byte.
         balanced |= ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56 << at) as u32;
         plus_before += pluses.count_ones() as u64;
         minus_before += minuses.count_ones() as u64;
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_at_their_ends() {
+    fn masks_handle_smallest_and_largest_counts() {
         assert_eq!(low_bits(0), 0);
         assert_eq!(low_bits(1), 1);
         assert_eq!(low_bits(64), u64::MAX);
@@ -100,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn balanced_counts_both(plus: u32, minus: u32, more in 0u32..65) {
+        fn balanced_agrees_with_bit_counts(plus: u32, minus: u32, more in 0u32..65) {
             let balanced = balanced(plus, minus, more);
             for bit in 0..32 {
                 let count = |bits: u32| (bits << (31 - bit)).count_ones();

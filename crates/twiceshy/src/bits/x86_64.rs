@@ -1,9 +1,9 @@
-//! x86-64 with instructions beyond the baseline.
+//! Operations for x86-64 machines that have instructions beyond the baseline.
 #![expect(unsafe_code, reason = "instructions that not every x86-64 machine has")]
 
 use super::avx2;
 use super::line::Line;
-use super::machine::{Machine, Operation, Routine};
+use super::machine::{Keepable, Machine, Operation};
 use core::arch::x86_64::{
     __cpuid, __m128i, _MM_HINT_T0, _bzhi_u64, _mm_aesenc_si128, _mm_aesenclast_si128,
     _mm_aeskeygenassist_si128, _mm_prefetch, _mm_shuffle_epi32, _mm_slli_si128, _mm_xor_si128,
@@ -11,7 +11,7 @@ use core::arch::x86_64::{
 };
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// A machine with BMI1, BMI2, POPCNT, LZCNT, AES and AVX2: proof that detection found them.
+/// Proof that detection found BMI1, BMI2, POPCNT, LZCNT, AES and AVX2 on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bmi2(());
 
@@ -27,14 +27,17 @@ impl Bmi2 {
     }
 
     #[inline(always)]
-    pub(crate) fn enter<O: Operation>(self, operation: O) -> O::Output {
-        // SAFETY: a value of `Bmi2` exists only where all the features are.
-        unsafe { run_with_bmi2(self, operation) }
+    pub(super) fn enter<O: Operation<Argument = ()>, const SHAPE: u32>(
+        self,
+        operation: O,
+    ) -> O::Output {
+        // SAFETY: a value of `Bmi2` exists only if the machine has all the features.
+        unsafe { run_with_bmi2::<O, SHAPE>(self, operation) }
     }
 }
 
-/// AMD's machines before Zen 3 (family 19h), and Hygon's, which are made after them, have
-/// the deposit instruction in microcode, tens of times slower than doing without.
+/// Returns whether `pdep` is slower than the portable code. AMD machines before Zen 3 (family 19h)
+/// run it in microcode. So do Hygon machines, which derive from them.
 fn deposits_slowly() -> bool {
     let vendor = __cpuid(0);
     let vendor = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
@@ -45,21 +48,24 @@ fn deposits_slowly() -> bool {
 }
 
 #[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,aes,avx2")]
-fn run_with_bmi2<O: Operation>(machine: Bmi2, operation: O) -> O::Output {
-    operation.run(machine)
+fn run_with_bmi2<O: Operation<Argument = ()>, const SHAPE: u32>(
+    machine: Bmi2,
+    operation: O,
+) -> O::Output {
+    operation.run::<_, SHAPE>(machine, ())
 }
 
 /// # Safety
-/// The machine must be a [`Bmi2`].
+/// The machine must have the features that [`Bmi2::detect`] checks.
 #[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,aes,avx2")]
-pub(super) unsafe fn enter_with_bmi2<R: Routine, const NUMBER: u32>(
-    subject: R::Subject<'_>,
-    argument: R::Argument,
-) -> R::Output {
-    R::run::<_, NUMBER>(Bmi2(()), subject, argument)
+pub(super) unsafe fn run_kept_with_bmi2<O: Keepable, const SHAPE: u32>(
+    on: O::On<'_>,
+    argument: O::Argument,
+) -> O::Output {
+    on.run::<_, SHAPE>(Bmi2(()), argument)
 }
 
-// SAFETY, for all of them: a value of `Bmi2` exists only where the feature is.
+// SAFETY of all methods: a value of `Bmi2` exists only if the machine has the features.
 impl Machine for Bmi2 {
     #[inline(always)]
     fn lowest(self, word: u64, count: u32) -> u64 {
@@ -98,11 +104,11 @@ impl Machine for Bmi2 {
     }
 }
 
-/// Asks for the line of an address, which need not be anyone's.
+/// Prefetches the line of an address (`prefetcht0`). The address may be invalid.
 #[inline(always)]
 pub(super) fn prefetch(address: *const u8) {
-    // SAFETY: every x86-64 machine has it; a prefetch touches no memory, so any
-    // address will do.
+    // SAFETY: every x86-64 machine has the instruction. A prefetch may have any address, because it
+    // never faults.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 
@@ -113,15 +119,15 @@ pub(crate) struct AesRounds {
 }
 
 impl AesRounds {
-    /// Expands `key`, or `None` where the instructions are missing.
+    /// Expands `key`. Returns `None` if the machine lacks the instructions.
     pub(crate) fn expand(key: &[u8; 16]) -> Option<Self> {
-        // SAFETY: called only when the feature is there.
+        // SAFETY: runs only if the machine has the feature.
         is_x86_feature_detected!("aes").then(|| unsafe { expand(u128::from_le_bytes(*key)) })
     }
 
     #[inline(always)]
     pub(crate) fn encrypt(&self, block: u128) -> u128 {
-        // SAFETY: a value of `AesRounds` exists only where the feature is.
+        // SAFETY: a value of `AesRounds` exists only if the machine has the feature.
         unsafe { encrypt(&self.keys, block) }
     }
 }
@@ -148,8 +154,8 @@ fn encrypt(keys: &[u128; 11], block: u128) -> u128 {
 
 #[target_feature(enable = "aes")]
 fn expand(key: u128) -> AesRounds {
-    /// One step of FIPS-197's key expansion: each word of the next round key is
-    /// the sum of all words up to it, plus the transformed last word.
+    /// Computes one step of FIPS-197's key expansion. Each word of the next round key is the sum of
+    /// all words up to it, plus the transformed last word.
     #[inline]
     #[target_feature(enable = "aes")]
     fn next<const CONSTANT: i32>(key: __m128i) -> __m128i {

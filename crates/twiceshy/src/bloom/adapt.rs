@@ -4,75 +4,56 @@ use super::AdaptiveBloomFilter;
 use super::cells::Probes;
 use super::dead::DeadFull;
 use super::listing::Listed;
+use crate::claim::Adaptation;
 use crate::error::AdaptError;
-use crate::{Adaptation, Claim, Hash, Member};
+use crate::{Claim, Hash, Listing};
 
 impl AdaptiveBloomFilter {
-    /// Repairs a mistake: the claim's query is no member, and `members` are *all* members
-    /// in [`claim.suspects()`](Claim::suspects), in any order: hashes, each as often as it
-    /// was inserted, or [`Member`]s with their counts. Afterwards the filter answers
-    /// "absent" to the query.
+    /// Repairs a mistake: the claim's query is not a member, and `listing` has *all* members in
+    /// [`claim.suspects()`](Claim::suspects). Afterwards the filter answers "absent" to the query.
     ///
-    /// The cell of that interval dies, or another level answers for it from now on: the first
-    /// below that has room for these members and, holding them, doesn't hold the query; in the end
-    /// the last one.
+    /// The cell of that interval dies, or a different level answers for it from now on: the first
+    /// level below that has room for these members and, holding them, doesn't hold the query; in the
+    /// end the last one. Repairing a mistake again is not an error.
     ///
-    /// A mistake that was repaired already is no error.
+    /// **The listing must be complete.** Bits don't tell how many members have set them, so the
+    /// filter notices little: that nobody is listed for a cell that is set, and which members of the
+    /// last level are missing. Any other member that is missing is lost.
     ///
-    /// **The list must be complete.** Bits don't tell how many members have set them, so what the
-    /// filter can notice is little: that nobody is listed for a cell that is set, and who is
-    /// missing of those in the last level. A member that is missing otherwise is lost.
+    /// If the listing [drops ghosts](Listing::dropping_ghosts), a cell without members is emptied, so
+    /// that all of its interval is absent, and if the last level answers for a cell, only the listed
+    /// members stay there. In other cells the bits of ghosts stay. An emptied cell counts as one
+    /// [ghost](Adaptation::ghosts), however many had set it. Ghosts that were never removed stay
+    /// counted in [`len`](Self::len) until the filter is [rebuilt](Self::rebuild).
     ///
     /// # Errors
-    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if `members` can't be
-    /// those of the cell, if the query is one of them, or if there is no room for one more dead
+    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if the listed members can't
+    /// be those of the cell, if the query is one of them, or if there is no room for one more dead
     /// cell.
-    pub fn adapt<L>(&mut self, claim: &Claim, members: &[L]) -> Result<Adaptation, AdaptError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let listed = self.list(claim, members)?;
-        check(claim, &listed)?;
-        if listed.unlisted > 0 {
-            return Err(AdaptError::Unlisted { members: listed.unlisted });
-        }
-        self.repair(claim, &listed)
-    }
-
-    /// As [`adapt`](Self::adapt), but what no listed member explains is dropped, as far as that
-    /// can be done: a cell without members is emptied, so that all of its interval is absent;
-    /// of one for which the last level answers, only the listed members stay. In other cells the
-    /// bits of ghosts stay, and the query, ghost or not, is told apart from the listed members as
-    /// by [`adapt`](Self::adapt).
-    ///
-    /// By calling this you say that `members` is **complete and current**. If it is
-    /// not, a member is taken for a ghost, and lost.
-    ///
-    /// [`Adaptation::ghosts`] are those that were seen to go; an emptied cell counts as one, however
-    /// many had set it. What was inserted and never removed stays counted in
-    /// [`len`](Self::len), as nobody knows how many of these they were, until the filter is
-    /// [rebuilt](Self::rebuild).
-    ///
-    /// # Errors
-    /// As [`adapt`](Self::adapt), but for [`AdaptError::Unlisted`].
-    pub fn adapt_dropping_ghosts<L>(
+    pub fn adapt<'l>(
         &mut self,
         claim: &Claim,
-        members: &[L],
-    ) -> Result<Adaptation, AdaptError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let listed = self.list(claim, members)?;
-        check(claim, &listed)?;
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<Adaptation, AdaptError> {
+        let listing = listing.into();
+        let listed = self.list(claim, &listing)?;
+        if listed.hashes().any(|hash| hash == claim.query) {
+            return Err(AdaptError::IsMember);
+        }
+        if listed.surplus > 0 {
+            return Err(AdaptError::Surplus { members: listed.surplus });
+        }
         let Listed { cell, unlisted: ghosts, .. } = listed;
         if ghosts == 0 {
             return self.repair(claim, &listed);
         }
+        if !listing.drops_ghosts {
+            return Err(AdaptError::Unlisted { members: ghosts });
+        }
         if listed.members.is_empty() {
             self.clear(cell, claim);
         } else {
-            // Only the last level knows whom it misses on a list.
+            // Only the last level knows which of its members a list lacks.
             self.last.replace(claim.suspects(), listed.hashes());
         }
         self.vacated += ghosts;
@@ -106,15 +87,4 @@ impl AdaptiveBloomFilter {
         });
         below.map_or_else(|| self.last_depth(), |(level, _)| level.number)
     }
-}
-
-/// What speaks against any repair.
-fn check(claim: &Claim, listed: &Listed) -> Result<(), AdaptError> {
-    if listed.hashes().any(|hash| hash == claim.query) {
-        return Err(AdaptError::IsMember);
-    }
-    if listed.surplus > 0 {
-        return Err(AdaptError::Surplus { members: listed.surplus });
-    }
-    Ok(())
 }

@@ -1,31 +1,28 @@
-//! The bits of one level: a Bloom filter whose hash functions have a part each.
+//! The bits of one level: a Bloom filter in which each hash function has its own part.
 
 use crate::bits::memory::{LINE, Lines};
 use crate::bits::word::low_bits;
 use crate::hash::Scaled;
-use crate::{Hash, KeyedHasher};
+use crate::{Hash, hash::KeyedHasher};
 
-/// The most cells of a function: with more, dead cells could not be told apart by one product.
+/// Maximum number of cells per function. With more, one product could not distinguish dead cells.
 pub(super) const MOST_CELLS: u64 = 1 << 40;
 
-/// The most hash functions of a level.
+/// Maximum number of hash functions per level.
 const MOST_FUNCTIONS: u32 = 64;
 
-/// How many cells, for how many functions.
+/// The number of functions and of cells per function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Cells of each function.
     pub(super) cells: u64,
-    /// Hash functions.
     pub(super) functions: u32,
 }
 
 impl Shape {
-    /// The smallest of all that answer "maybe" for a stranger with at most that probability when
-    /// they hold so many members.
+    /// Returns the smallest shape with at most this false-positive rate for this many members.
     ///
-    /// A cell of `c` is set by one of `n` members with probability `1 − exp(−n/c)`, which is the
-    /// rate's k-th root if there are k functions.
+    /// With `n` members and `c` cells per function, a cell is set with probability
+    /// `1 − exp(−n/c)`. This is the k-th root of the rate if there are k functions.
     pub(super) fn for_rate(members: f64, rate: f64) -> Self {
         let shape = |functions: u32| {
             let set = rate.powf(f64::from(functions).recip());
@@ -33,7 +30,7 @@ impl Shape {
             Self { cells, functions }
         };
         let shapes = (1..=MOST_FUNCTIONS).map(shape);
-        shapes.min_by_key(|shape| shape.bits()).expect("some")
+        shapes.min_by_key(|shape| shape.bits()).expect("there is at least one shape")
     }
 
     pub(super) fn bits(self) -> u64 {
@@ -48,7 +45,7 @@ impl Shape {
         self.lines() * LINE as u64
     }
 
-    /// The probability that a stranger's cells are all set, by so many members.
+    /// Returns the false-positive rate with this many members.
     pub(super) fn rate(self, members: u64) -> f64 {
         let set = -(-(members as f64) / self.cells as f64).exp_m1();
         set.powi(self.functions.cast_signed())
@@ -57,8 +54,8 @@ impl Shape {
 
 /// The keys of a level's hash functions.
 ///
-/// A function multiplies the halves of a hash, each after it was combined with a half of the key.
-/// For two hashes that differ, the results with a random key have nothing to do with each other.
+/// A function xors the hash with the key, and multiplies its halves. With a random key, the results
+/// for two different hashes are independent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Functions {
     start: u128,
@@ -66,13 +63,13 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Derives the functions of a level from a hasher whose secret nobody else knows.
+    /// Derives the functions of a level from a hasher with a secret of its own.
     pub(super) fn of_level(hasher: &KeyedHasher, number: u32) -> Self {
         let key = |part: u32| hasher.hash(&(2 * number + part)).as_u128();
         Self { start: key(0), step: key(1) }
     }
 
-    /// The functions' fractions for a hash: where they start, and the step from one to the next.
+    /// Returns the fraction of a hash for function 0, and the step from one function to the next.
     #[inline(always)]
     fn fractions(self, hash: Hash) -> (u64, u64) {
         let fold = |key: u128| {
@@ -84,10 +81,10 @@ impl Functions {
     }
 }
 
-/// Where the cells of a hash are.
+/// The cells of a hash.
 ///
-/// Function 0 has its own; all others are one step after the other through the fractions, and
-/// each is scaled by the number of cells.
+/// Function 0 has its own cell. The fractions of the others are equally spaced, and each is scaled
+/// by the number of cells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probes {
     /// The cell of function 0.
@@ -96,28 +93,28 @@ pub(super) struct Probes {
     step: u64,
 }
 
-/// The whole part of `fraction × cells`.
+/// Returns the integer part of `fraction × cells`.
 #[inline(always)]
 fn scale(fraction: u64, cells: u64) -> u64 {
     ((u128::from(fraction) * u128::from(cells)) >> 64) as u64
 }
 
 impl Probes {
-    /// In level 0: function 0 takes the hash itself as its fraction, so that the hashes of a cell
-    /// are an interval.
+    /// Returns the cells in level 0. The fraction of function 0 is the hash itself, so the hashes
+    /// of a cell are an interval.
     #[inline(always)]
     pub(super) fn of_first(hash: Hash, functions: Functions, cells: u64) -> Self {
         let (start, step) = functions.fractions(hash);
         Self { first: Scaled::new(hash, cells).quotient, start, step }
     }
 
-    /// In a deeper level: function 0 is as the others.
+    /// Returns the cells in a deeper level, where function 0 is like the others.
     pub(super) fn of_deeper(hash: Hash, functions: Functions, cells: u64) -> Self {
         let (start, step) = functions.fractions(hash);
         Self { first: scale(start, cells), start, step }
     }
 
-    /// Which bit of all belongs to a function.
+    /// Returns the bit of a function.
     #[inline(always)]
     fn bit(&self, function: u32, cells: u64) -> u64 {
         if function == 0 {
@@ -129,7 +126,7 @@ impl Probes {
     }
 }
 
-/// Bits, a part for each function:
+/// The bits of a level, with one part per function:
 ///
 /// ```text
 ///        cells             cells                   cells
@@ -145,7 +142,7 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// All unset, or `None` if there is no such memory.
+    /// Creates cells that are not set, or returns `None` if there is not enough memory.
     pub(super) fn new(shape: Shape) -> Option<Self> {
         Some(Self { lines: Lines::zeroed(usize::try_from(shape.lines()).ok()?)?, shape })
     }
@@ -159,21 +156,27 @@ impl Cells {
         self.lines.bytes()[(bit / 8) as usize] >> (bit % 8) & 1 == 1
     }
 
-    /// Whether the cell of one function is set.
+    /// Returns whether the cell of one function is set.
     #[inline(always)]
     pub(super) fn is_set(&self, probes: &Probes, function: u32) -> bool {
         self.is_bit_set(probes.bit(function, self.shape.cells))
     }
 
-    /// Whether a cell of function 0 is set.
+    /// Returns whether a cell of function 0 is set.
     pub(super) fn is_first_set(&self, cell: u64) -> bool {
         self.is_bit_set(cell)
     }
 
-    /// Whether all cells of a hash are set.
+    /// Returns whether all cells of a hash are set.
     #[inline(always)]
     pub(super) fn contains(&self, probes: &Probes) -> bool {
         (0..self.shape.functions).all(|function| self.is_set(probes, function))
+    }
+
+    /// Iterates over the bits of a hash that are not set.
+    pub(super) fn unset(&self, probes: &Probes) -> impl Iterator<Item = u64> {
+        let bits = (0..self.shape.functions).map(|function| probes.bit(function, self.shape.cells));
+        bits.filter(|&bit| !self.is_bit_set(bit))
     }
 
     /// Whether they would be, were those of others set, too.
@@ -193,29 +196,29 @@ impl Cells {
         }
     }
 
-    /// Unsets a cell of function 0.
+    /// Clears a cell of function 0.
     pub(super) fn unset_first(&mut self, cell: u64) {
         self.lines.bytes_mut()[(cell / 8) as usize] &= !(1 << (cell % 8));
     }
 
-    /// Asks for the line of one function's cell.
+    /// Prefetches the line of one function's cell.
     #[inline(always)]
     pub(super) fn prefetch(&self, probes: &Probes, function: u32) {
         self.lines.prefetch((probes.bit(function, self.shape.cells) / 8) as usize);
     }
 
-    /// How many cells are set.
+    /// Returns the number of set cells.
     pub(super) fn count_set(&self) -> u64 {
         self.lines.bytes().iter().map(|byte| u64::from(byte.count_ones())).sum()
     }
 
-    /// Whether nothing is set behind the last cell.
+    /// Returns whether all bits after the last cell are 0.
     pub(super) fn has_clean_end(&self) -> bool {
         let bits = self.shape.bits();
         let (whole, rest) = ((bits / 8) as usize, (bits % 8) as u32);
-        let mut behind = self.lines.bytes()[whole..].iter();
-        let first = behind.next().copied().unwrap_or(0);
-        u64::from(first) & !low_bits(rest) == 0 && behind.all(|&byte| byte == 0)
+        let mut padding = self.lines.bytes()[whole..].iter();
+        let first = padding.next().copied().unwrap_or(0);
+        u64::from(first) & !low_bits(rest) == 0 && padding.all(|&byte| byte == 0)
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -234,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn shapes_are_as_good_as_asked_and_near_the_optimum() {
+    fn shapes_keep_the_rate_and_are_near_the_optimum() {
         for rate in [0.9, 0.5, 0.25, 0.1, 0.01, 0.001, 1e-6, 1e-12] {
             let shape = Shape::for_rate(1e6, rate);
             assert!(shape.rate(1_000_000) <= rate * (1.0 + 1e-9), "{rate}");
             assert!(shape.rate(1_010_000) > rate, "{rate}");
-            // A cell a member is the least that one function can do with.
+            // One function needs at least one cell per member.
             let optimum = (rate.recip().log2() / core::f64::consts::LN_2).min(f64::MAX);
             let bits = shape.bits() as f64 / 1e6;
             assert!(rate > 0.5 || bits < 1.05 * optimum, "{rate}: {bits} of {optimum}");
@@ -260,7 +263,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_set_is_contained_and_can_be_foreseen(
+        fn would_contain_predicts_contains(
             values in prop::collection::vec(any::<u128>(), 1..20),
             others in prop::collection::vec(any::<u128>(), 20),
             cells in 1u64..200,

@@ -1,11 +1,12 @@
-//! Inserting and removing members, and rebuilding.
+//! Inserts, removals and rebuilds.
 
 use super::AdaptiveBloomFilter;
 use super::listing::Listed;
 use crate::error::{BuildError, InsertError, RemoveError};
-use crate::{Claim, Hash, Member};
+use crate::{Claim, Hash, Listing, Member};
+use std::collections::HashSet;
 
-/// The most members that can be counted: inserts one by one never reach the end of a word.
+/// Maximum number of members; single inserts can't overflow the counter from there.
 const MOST_MEMBERS: u64 = u64::MAX / 2;
 
 impl AdaptiveBloomFilter {
@@ -25,7 +26,7 @@ impl AdaptiveBloomFilter {
         if !is_known {
             self.first.write(&probes);
         }
-        // A dead cell is one that is set: what was unset is alive.
+        // A dead cell is always set, so a cell that was not set is alive.
         match self.dead.depth(cell) {
             0 => {}
             depth => self.insert_below(depth, hash),
@@ -45,17 +46,63 @@ impl AdaptiveBloomFilter {
         }
     }
 
-    /// Removes a key that is a member: once, if it was inserted more than once.
-    ///
-    /// Other members may share its bits, so they stay, and the key is answered "maybe" as before:
-    /// a ghost, until the filter is [rebuilt](Self::rebuild), or until a mistake is
-    /// [repaired](Self::adapt_dropping_ghosts) there. No member is ever lost by this, even if the
-    /// key was none. Where the members can be listed, [`remove_listed`](Self::remove_listed)
-    /// leaves fewer ghosts.
+    /// Inserts the claim's query. A Bloom filter never [needs members](InsertError::NeedsMembers) to
+    /// insert one; this is for code that works with any filter.
     ///
     /// # Errors
-    /// [`RemoveError::Absent`], and nothing has changed, if the key is certainly no member.
-    pub fn remove(&mut self, hash: Hash) -> Result<(), RemoveError> {
+    /// As [`insert`](Self::insert).
+    pub fn insert_listed<'l>(
+        &mut self,
+        claim: &Claim,
+        _listing: impl Into<Listing<'l>>,
+    ) -> Result<(), InsertError> {
+        self.insert(claim.query)
+    }
+
+    /// Inserts many members, all or none.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert). No member was inserted then.
+    pub fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError> {
+        if !self.has_room_for(hashes) {
+            return Err(InsertError::Full { load: self.load() });
+        }
+        hashes.iter().try_for_each(|&hash| self.insert(hash))
+    }
+
+    /// Returns whether all of these can be inserted, one after the other.
+    fn has_room_for(&self, hashes: &[Hash]) -> bool {
+        let room = self.blueprint.first.room.saturating_sub(self.first.written);
+        if hashes.len() as u64 <= room {
+            return true;
+        }
+        // A member whose cells are all set, by others or by those before it, takes no room.
+        let mut set = HashSet::new();
+        let mut written = 0;
+        for &hash in hashes {
+            let probes = self.first.probes(hash);
+            let unset: Vec<u64> = self.first.cells.unset(&probes).collect();
+            if unset.iter().any(|bit| !set.contains(bit)) {
+                written += 1;
+                set.extend(unset);
+            }
+            if written > room {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Removes a key that is a member: once, if it was inserted more than once.
+    ///
+    /// Other members may share its bits, so these stay, and the key is answered "maybe" as before:
+    /// a ghost, until the filter is [rebuilt](Self::rebuild), or until a [repair](Self::adapt) there
+    /// drops it. No member is ever lost by this, even if the key was not a member. Where the members
+    /// can be listed, [`remove`](Self::remove) leaves fewer ghosts.
+    ///
+    /// # Errors
+    /// [`RemoveError::Absent`], and nothing has changed, if the key is certainly not a member.
+    pub fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError> {
         if self.len == 0 || !self.contains(hash) {
             return Err(RemoveError::Absent);
         }
@@ -66,14 +113,14 @@ impl AdaptiveBloomFilter {
         Ok(())
     }
 
-    /// Removes the member that was queried, once: `members` are *all* members in
-    /// [`claim.suspects()`](Claim::suspects), the one to be removed among them, as for
-    /// [`adapt`](Self::adapt). A key that is none of them is no member: this is reported,
-    /// and nothing changes.
+    /// Removes the member that was queried, once: `listing` has *all* members in
+    /// [`claim.suspects()`](Claim::suspects), including the one to remove. If the query is not
+    /// listed, it is not a member, and the call is refused.
     ///
     /// The last member of a cell takes it along: the whole interval is empty then, and certainly
-    /// absent. One that the last level knows is gone, too. Any other leaves a ghost, as by
-    /// [`remove`](Self::remove). Nothing could be shortened, so `mistakes` are only checked.
+    /// absent. A member that the last level holds is gone, too. Any other leaves a ghost, as
+    /// [`remove_trusting`](Self::remove_trusting) does. Nothing could be shortened, so listed
+    /// mistakes are only checked.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveBloomFilter, Answer, Hash};
@@ -81,24 +128,21 @@ impl AdaptiveBloomFilter {
     /// let hash = Hash::from_u128(7 << 100);
     /// filter.insert(hash)?;
     /// let Answer::Maybe(claim) = filter.check(hash) else { panic!("it is a member") };
-    /// filter.remove_listed(&claim, &[hash], None)?;
+    /// filter.remove(&claim, &[hash])?;
     /// assert!(!filter.contains(hash));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the members can't be
-    /// those of the cell, if the query is none of them, or if a mistake is.
-    pub fn remove_listed<L>(
+    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the listed members can't
+    /// be those of the cell, if the query is not one of them, or if a mistake is.
+    pub fn remove<'l>(
         &mut self,
         claim: &Claim,
-        members: &[L],
-        mistakes: Option<&[Hash]>,
-    ) -> Result<(), RemoveError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let Listed { cell, members, unlisted, surplus } = self.list(claim, members)?;
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), RemoveError> {
+        let listing = listing.into();
+        let Listed { cell, members, unlisted, surplus } = self.list(claim, &listing)?;
         if surplus > 0 {
             return Err(RemoveError::Surplus { members: surplus });
         }
@@ -112,7 +156,9 @@ impl AdaptiveBloomFilter {
             let mut others = members.iter().filter(|member| member.hash != claim.query || !is_last);
             others.any(|member| member.hash == hash)
         };
-        if let Some(&hash) = mistakes.unwrap_or(&[]).iter().find(|&&hash| stays(hash)) {
+        if let Some(&hash) =
+            listing.mistakes.iter().flat_map(|mistakes| mistakes.iter()).find(|&&hash| stays(hash))
+        {
             return Err(RemoveError::MistakeIsMember { hash });
         }
         if is_last && members.len() == 1 {
@@ -128,7 +174,7 @@ impl AdaptiveBloomFilter {
         Ok(())
     }
 
-    /// Makes the cell of a claim empty: it has no members.
+    /// Clears the cell of a claim, which has no members.
     pub(super) fn clear(&mut self, cell: u64, claim: &Claim) {
         if self.dead.depth(cell) == self.last_depth() {
             self.last.replace(claim.suspects(), core::iter::empty());
@@ -147,7 +193,7 @@ impl AdaptiveBloomFilter {
     /// the members with another [secret](crate::Secret) and build a new filter.
     ///
     /// The paper rebuilds after as many queries as there are members;
-    /// [`rebuild_due`](super::BloomStatistics::rebuild_due) says when the planned repairs are used up.
+    /// [`rebuild_due`](super::Details::rebuild_due) says when the planned repairs are used up.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveBloomFilter, Hash};
@@ -155,9 +201,9 @@ impl AdaptiveBloomFilter {
     /// let [a, b] = [7, 8].map(|key| Hash::from_u128(key << 100));
     /// filter.insert(a)?;
     /// filter.insert(b)?;
-    /// filter.remove(b)?;
+    /// filter.remove_trusting(b)?;
     /// filter.rebuild([a])?;
-    /// assert!(filter.contains(a) && filter.statistics().ghosts == 0);
+    /// assert!(filter.contains(a) && filter.details().ghosts == 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

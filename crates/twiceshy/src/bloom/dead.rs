@@ -1,45 +1,45 @@
-//! Which cells are dead, and which level answers for each.
+//! The dead cells, and the level that answers for each.
 //!
-//! Few are, so they are kept as numbers of few bits. The table of the quotient filter is good at
-//! that: a cell is made a hash, and its fingerprint, made of as many bits as tell all cells apart,
-//! is the cell itself: what such a filter says of a cell is exact. It takes log₂(cells / dead) + 4
-//! bits for a dead cell or thereabouts, but not less than 10, finds it within a cache line, and doubles from what it
-//! holds. The depth is the fingerprint's value; that of most is 1, and takes no room.
+//! Dead cells are few, so they are stored compactly in a quotient filter. Each cell maps to a hash
+//! whose fingerprint has enough bits to distinguish all cells, so the filter's answers are exact. It
+//! takes about log₂(cells / dead) + 4 bits per dead cell, but at least 10, finds a cell in one cache
+//! line, and doubles without other data. The depth is the fingerprint's value; the depth of most
+//! cells is 1, which takes no space.
 
-use crate::{AdaptiveQuotientFilter, BuildError, Hash};
+use crate::{Hash, QuotientFilter, builder::Builder, error::BuildError};
 
-/// Bits of a depth.
+/// Width of a depth in bits.
 const DEPTH_BITS: u32 = 4;
 
-/// The greatest depth.
+/// The highest depth.
 pub(super) const MOST_DEPTH: u32 = 1 << DEPTH_BITS;
 
 /// The load at which the table doubles.
 const GROWTH_LOAD: f64 = 0.95;
 
-/// The least bits of a slot. Fewer would save nothing, as a block has no more slots for it, and
-/// would make a depth take several. With so many, the table can double until it has at least half as
-/// many slots as there are cells.
+/// Minimum number of bits per slot. Fewer would save nothing, because a block would have no more
+/// slots, and a depth would take several slots. With this many bits, the table can double until it
+/// has at least half as many slots as there are cells.
 const LEAST_BITS: u32 = 6;
 
-/// There is no room for one more dead cell.
+/// There is no room for another dead cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeadFull;
 
-/// The dead cells of function 0 of level 0, with their depths, from 1 on.
+/// The dead cells of function 0 of level 0, with their depths, which are at least 1.
 #[derive(Clone)]
 pub(super) struct DeadCells {
-    /// Cells, dead or not.
+    /// Number of all cells, dead or alive.
     cells: u64,
-    depths: AdaptiveQuotientFilter,
+    depths: QuotientFilter,
 }
 
-/// How many slots of how many bits are needed for that many dead cells on average, such that all
-/// cells differ.
+/// Returns the number of slots and of bits per slot for an average of `dead` dead cells, such that
+/// all cells have different fingerprints.
 ///
-/// `slots × 2^bits` is no less than the number of cells, so two cells, which are that fraction of
-/// the hashes apart, never have the same fingerprint. There may be more dead cells by chance: the
-/// table doesn't double unless there are four standard deviations more.
+/// `slots × 2^bits` is at least the number of cells, and the hashes of cells are equally spaced, so
+/// two cells never have the same fingerprint. There is room for four standard deviations more dead
+/// cells before the table doubles.
 fn slots_and_bits(cells: u64, dead: u64) -> (u64, u32) {
     let dead = dead as f64 + 4.0 * (dead as f64).sqrt();
     let slots = ((dead.min(cells as f64) / GROWTH_LOAD).ceil() as u64).max(1);
@@ -48,34 +48,34 @@ fn slots_and_bits(cells: u64, dead: u64) -> (u64, u32) {
 }
 
 impl DeadCells {
-    /// None yet, with room for some.
+    /// Creates an empty table with room for `dead` cells.
     pub(super) fn new(cells: u64, dead: u64) -> Result<Self, BuildError> {
         Ok(Self { cells, depths: Self::builder(cells, dead).build()? })
     }
 
-    fn builder(cells: u64, dead: u64) -> crate::Builder {
+    fn builder(cells: u64, dead: u64) -> Builder<QuotientFilter> {
         let (slots, bits) = slots_and_bits(cells, dead);
-        let builder = AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(bits);
+        let builder = QuotientFilter::builder().slots(slots).remainder_bits(bits);
         builder.value_bits(DEPTH_BITS).grow_at(GROWTH_LOAD)
     }
 
-    /// What [`bytes`](Self::bytes) is at first, or `None` if there is no such memory.
+    /// Returns the initial value of [`bytes`](Self::bytes), or `None` if the table is too large.
     pub(super) fn bytes_for(cells: u64, dead: u64) -> Option<u64> {
         let plan = Self::builder(cells, dead).plan().ok()?;
-        Some(plan.bytes - size_of::<AdaptiveQuotientFilter>() as u64)
+        Some(plan.bytes - size_of::<QuotientFilter>() as u64)
     }
 
-    /// Bytes beside the structure itself.
+    /// Returns the heap size in bytes.
     pub(super) fn bytes(&self) -> u64 {
-        self.depths.memory_usage() - size_of::<AdaptiveQuotientFilter>() as u64
+        self.depths.stats().memory - size_of::<QuotientFilter>() as u64
     }
 
-    /// The distance of two cells' hashes: the least that is more than that of the cells.
+    /// Returns the distance between the hashes of two neighbouring cells, rounded up.
     fn step(&self) -> u128 {
         (u128::MAX / u128::from(self.cells)).saturating_add(1)
     }
 
-    /// The hash that stands for a cell: hardly above its first one.
+    /// Returns the hash that represents a cell. It is slightly above the cell's first hash.
     fn hash(&self, cell: u64) -> Hash {
         Hash::from_u128(u128::from(cell) * self.step())
     }
@@ -84,7 +84,7 @@ impl DeadCells {
         self.depths.len() as u64
     }
 
-    /// The level that answers for a cell; 0 if it is alive.
+    /// Returns the level that answers for a cell, or 0 if it is alive.
     #[inline]
     pub(super) fn depth(&self, cell: u64) -> u32 {
         if self.depths.is_empty() {
@@ -98,7 +98,7 @@ impl DeadCells {
         self.depths.value(hash).map_or(0, |value| value as u32 + 1)
     }
 
-    /// Makes a cell dead, or more so.
+    /// Sets the depth of a cell, which becomes dead if it was alive.
     pub(super) fn set(&mut self, cell: u64, depth: u32) -> Result<(), DeadFull> {
         let hash = self.hash(cell);
         let is_new = !self.depths.contains(hash);
@@ -107,7 +107,7 @@ impl DeadCells {
         }
         let set = self.depths.set_value(hash, u64::from(depth) - 1);
         if set.is_err() && is_new {
-            self.depths.remove(hash).expect("it was inserted just now");
+            self.depths.remove_trusting(hash).expect("it was inserted just now");
         }
         set.map(drop).map_err(|_| DeadFull)
     }
@@ -115,10 +115,10 @@ impl DeadCells {
     /// Makes a cell alive again.
     pub(super) fn revive(&mut self, cell: u64) {
         // It may be alive already.
-        let _ = self.depths.remove(self.hash(cell));
+        let _ = self.depths.remove_trusting(self.hash(cell));
     }
 
-    /// All dead cells in order, with their depths.
+    /// Iterates over the dead cells and their depths, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u32)> {
         self.depths.iter().map(|entry| {
             let first = entry.fingerprint.hashes().start().as_u128();
@@ -126,13 +126,13 @@ impl DeadCells {
         })
     }
 
-    /// Whether the table is valid, and holds cells, each once.
-    pub(super) fn validate(&self) -> Result<(), crate::Invalid> {
+    /// Checks that the table is valid and contains only cells, each once.
+    pub(super) fn validate(&self) -> Result<(), crate::error::Invalid> {
         self.depths.validate()?;
         for (entry, (cell, _)) in self.depths.iter().zip(self.iter()) {
             let is_cell = cell < self.cells && entry.fingerprint.covers(self.hash(cell));
             if !is_cell || entry.count != 1 {
-                return Err(crate::Invalid(format!("{entry:?} is no dead cell")));
+                return Err(crate::error::Invalid(format!("{entry:?} is not a dead cell")));
             }
         }
         Ok(())
@@ -146,9 +146,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Far more than there is room for at first, dense and sparse.
+        /// Adds far more dead cells than planned, both dense and sparse.
         #[test]
-        fn it_is_an_exact_map(
+        fn dead_cells_are_an_exact_map(
             cells in prop_oneof![1u64..50, 50u64..5000, super::super::cells::MOST_CELLS - 9..=super::super::cells::MOST_CELLS],
             planned in 1u64..40,
             changes in prop::collection::vec((any::<u64>(), 0u32..=MOST_DEPTH), 0..300),

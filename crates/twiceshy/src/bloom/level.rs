@@ -1,46 +1,47 @@
-//! Levels, and how they are planned.
+//! Levels and their plans.
 
 use super::AdaptiveBloomFilter;
 use super::cells::{Cells, Functions, MOST_CELLS, Probes, Shape};
 use super::dead::{DeadCells, MOST_DEPTH};
 use crate::claim::Versions;
 use crate::error::BuildError;
-use crate::{Hash, KeyedHasher};
+use crate::{Hash, hash::KeyedHasher};
 
-/// Rates below this one aren't worth a Bloom filter: whole hashes are smaller.
+/// Below this rate, whole hashes are smaller than a Bloom filter.
 const LEAST_RATE: f64 = 1.0 / (1u128 << 64) as f64;
 
-/// What a level is planned for.
+/// The plan of a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LevelPlan {
     pub(super) shape: Shape,
     pub(super) rate: f64,
-    /// How many members it has room for.
+    /// Number of members that it has room for.
     pub(super) room: u64,
 }
 
-/// What all levels are planned for.
+/// The plan of all levels.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Blueprint {
     pub(super) first: LevelPlan,
-    /// The levels below it, but for the last one.
+    /// All levels between the first and the last.
     pub(super) deeper: Vec<LevelPlan>,
-    /// How many cells may die.
+    /// Number of cells that may die.
     pub(super) repairs: u64,
-    /// Bytes of a filter, when so many have died.
+    /// Size of a filter in bytes when this many cells have died.
     pub(super) bytes: u64,
 }
 
 impl Blueprint {
-    /// The smallest plan for that many members and repairs, or `None` if none is possible. Whether
-    /// another level of bits is worth its space, or whole hashes take less, depends on the repairs.
+    /// Returns the smallest plan for these numbers of members and repairs, or `None` if none is
+    /// possible. The number of repairs decides whether another level of bits saves space compared
+    /// with whole hashes.
     pub(super) fn new(capacity: u64, rate: f64, repairs: u64) -> Option<Self> {
         let plans =
             (0..MOST_DEPTH as usize).map(|deeper| Self::with(capacity, rate, repairs, deeper));
         plans.map_while(|plan| plan).min_by_key(|plan| plan.bytes)
     }
 
-    /// The plan of so many levels beside the first and the last.
+    /// Returns the plan with this many levels between the first and the last.
     fn with(capacity: u64, rate: f64, repairs: u64, levels: usize) -> Option<Self> {
         let shape = Shape::for_rate(capacity as f64, rate);
         if shape.cells > MOST_CELLS {
@@ -50,7 +51,7 @@ impl Blueprint {
         let load = capacity as f64 / shape.cells as f64;
         let members_each = if load > 0.0 { load / -(-load).exp_m1() } else { 1.0 };
         let slack = 1.0 + (capacity as f64 + 2.0).log2().recip();
-        // Of the queries that make so many mistakes at one level, fewer make one at the next.
+        // Only a part of the mistakes at one level are also mistakes at the next.
         let moved =
             |rate_above: f64| (repairs as f64 * members_each * slack * (rate_above / rate)).ceil();
         let (mut deeper, mut above) = (Vec::new(), rate);
@@ -76,26 +77,27 @@ impl Blueprint {
     }
 }
 
-/// What a level takes beside its cells: itself, and its plan.
-pub(super) const LEVEL_BYTES: usize = size_of::<Level>() + size_of::<LevelPlan>();
+/// Size of a level in bytes without its cells: the struct and its plan.
+pub(super) const LEVEL_BYTES: usize = size_of::<FilterLevel>() + size_of::<LevelPlan>();
 
-/// Level `number`, but for the last: a Bloom filter.
+/// A level other than the last: a Bloom filter.
 #[derive(Clone)]
-pub(super) struct Level {
+pub(super) struct FilterLevel {
     pub(super) number: u32,
     functions: Functions,
     pub(super) cells: Cells,
-    /// Members that were written to it, and found cells unset.
+    /// Number of members that set at least one cell.
     pub(super) written: u64,
 }
 
-impl Level {
+impl FilterLevel {
     pub(super) fn new(
         number: u32,
         plan: &LevelPlan,
         hasher: &KeyedHasher,
     ) -> Result<Self, BuildError> {
-        let cells = Cells::new(plan.shape).ok_or(BuildError::Bits(plan.shape.bits()))?;
+        let cells =
+            Cells::new(plan.shape).ok_or(BuildError::Memory { bytes: plan.shape.bytes() })?;
         let functions = Functions::of_level(hasher, number);
         Ok(Self { number, functions, cells, written: 0 })
     }
@@ -120,7 +122,7 @@ impl Level {
         }
     }
 
-    /// Inserts a member some of whose cells are unset.
+    /// Inserts a member that has at least one cell that is not set.
     pub(super) fn write(&mut self, probes: &Probes) {
         self.cells.set(probes);
         self.written += 1;

@@ -1,9 +1,9 @@
 //! What can be told of a list of members.
 
 use super::AdaptiveBloomFilter;
-use crate::claim::Mismatch;
-use crate::member::merged;
-use crate::{Claim, Hash, Member};
+use crate::claim::{Cells, Mismatch};
+use crate::members::merged;
+use crate::{Claim, Hash, Listing, Member};
 
 /// A list of the members of a cell.
 pub(super) struct Listed {
@@ -27,14 +27,11 @@ impl AdaptiveBloomFilter {
     ///
     /// Bits don't tell how many members set them. What is known is that a cell that is set has a
     /// member or a ghost, and who is in the last level.
-    pub(super) fn list<L>(&self, claim: &Claim, members: &[L]) -> Result<Listed, Mismatch>
-    where
-        L: Copy + Into<Member>,
-    {
+    pub(super) fn list(&self, claim: &Claim, listing: &Listing<'_>) -> Result<Listed, Mismatch> {
         let cell = self.cell_of(claim.query);
-        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        claim.check(self.versions.at(cell), &members)?;
-        let members = merged(members);
+        let needed = Cells::one(cell, self.cells());
+        claim.check(self.versions.at(cell), needed, &listing.members)?;
+        let members = merged(listing.members.to_vec());
         let absent = members.iter().filter(|member| !self.contains(member.hash));
         let surplus = absent.fold(0, |sum: u64, member| sum.saturating_add(member.count));
         let unlisted = if self.dead.depth(cell) == self.last_depth() {

@@ -1,25 +1,27 @@
-//! Asking.
+//! Lookups.
 
 use super::AdaptiveBloomFilter;
 use super::cells::Probes;
-use crate::hash::Scaled;
-use crate::{Answer, Claim, Fingerprint, Hash};
+use crate::batch;
+use crate::claim::Cells;
+use crate::{Answer, Claim, Hash};
 
 /// How many lookups go through the functions side by side.
 const BLOCK: usize = 64;
 
-/// How many functions are asked at once: half of the strangers are gone after each.
+/// How many functions are evaluated at once. Each one rules out half of the keys that are not
+/// members.
 const WAVE: u32 = 2;
 
 impl AdaptiveBloomFilter {
-    /// Whether a key of this hash may be a member. "No" is certain.
+    /// Returns whether a key with this hash may be a member. "No" is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
         let probes = self.first.probes(hash);
         self.first.cells.contains(&probes) && self.is_below(probes.first, hash)
     }
 
-    /// Whether the level that answers for a cell may have a hash.
+    /// Returns whether the level that answers for a cell may contain a hash.
     #[inline]
     fn is_below(&self, cell: u64, hash: Hash) -> bool {
         match self.dead.depth(cell) {
@@ -40,11 +42,9 @@ impl AdaptiveBloomFilter {
         if self.contains(hash) { Answer::Maybe(self.claim(hash)) } else { Answer::Absent }
     }
 
-    /// The claim that a query may be a member, as of now.
     fn claim(&self, query: Hash) -> Claim {
-        let scaled = Scaled::new(query, self.cells());
-        let cell = Fingerprint::of(scaled, 0, self.cells());
-        Claim { query, cell, through: cell, version: self.versions.at(scaled.quotient) }
+        let cell = self.cell_of(query);
+        Claim { query, cells: Cells::one(cell, self.cells()), version: self.versions.at(cell) }
     }
 
     /// Answers many lookups: `maybe` is cleared and then has one answer per hash, as of
@@ -72,14 +72,11 @@ impl AdaptiveBloomFilter {
         hash: impl Fn(&K) -> Hash,
         maybe: &mut Vec<bool>,
     ) {
-        // Should `hash` panic, no answer is left, rather than a wrong one.
-        let mut answers = core::mem::take(maybe);
-        answers.clear();
-        answers.resize(keys.len(), false);
-        for (keys, answers) in keys.chunks(BLOCK).zip(answers.chunks_mut(BLOCK)) {
-            self.answer(keys, &hash, answers);
-        }
-        *maybe = answers;
+        batch::fill_answers(maybe, keys.len(), |answers| {
+            for (keys, answers) in keys.chunks(BLOCK).zip(answers.chunks_mut(BLOCK)) {
+                self.answer(keys, &hash, answers);
+            }
+        });
     }
 
     /// Answers a block of lookups. Two functions are asked of all that are left: first all their

@@ -1,5 +1,5 @@
-//! The adaptive Bloom filter: a cascade of Bloom filters, of which each answers for the mistakes
-//! of the one above.
+//! The adaptive Bloom filter: a cascade of Bloom filters, where each level answers for the mistakes
+//! of the level above.
 //!
 //! ```text
 //!              cells of function 0: intervals of hashes        functions 1 to k − 1
@@ -8,43 +8,44 @@
 //!           └──┴──┴──┴┬─┴──┴──┴──┴──┴──┴┬─┴──┴──┴──┴──┘└─────────────────┘└───────────
 //!                     │ depth 1         │ depth 2
 //!           ┌─────────▼──┐              │
-//!  level 1  │  1   1  1  │ other functions; rate ε², room for the members of some cells
+//!  level 1  │  1   1  1  │ different functions; rate ε², room for the members of some cells
 //!           └────────────┘              │
 //!           ┌───────────────────────────▼──┐
 //!  last     │ whole hashes, in order       │
 //!           └──────────────────────────────┘
 //! ```
 //!
-//! The files: [`cells`] has the bits of a level, [`dead`] the dead cells with their depths, [`level`]
-//! the plan of all levels; the last one is an [`OrderedHashes`]. [`lookup`] asks, [`change`] inserts,
-//! removes and rebuilds, [`listing`] and [`adapt`] repair.
+//! The files: `cells.rs` has the bits of a level, `dead.rs` the dead cells with their depths, and
+//! `level.rs` the plan of all levels. The last level is an [`OrderedHashes`]. `lookup.rs` answers
+//! lookups. `change.rs` inserts, removes and rebuilds. `listing.rs` and `adapt.rs` repair.
 //!
 //! # Hash functions
-//! Function 0 of level 0 is the hash itself: a reverse map lists members in hash order, so its cells
-//! have to be intervals of hashes. All other functions are drawn at random, from a fresh secret, each
+//! Function 0 of level 0 is the hash itself: members are listed in hash order, so its cells have to
+//! be intervals of hashes. All other functions are random. They are derived from a new secret each
 //! time the filter is built or [rebuilt](AdaptiveBloomFilter::rebuild).
 //!
 //! # Invariants
-//! 1. All cells of a member are set in level 0, but bits may be set that are no member's.
-//! 2. A dead cell is one of function 0 of level 0; it is set, and has a depth of at least 1. All
-//!    members in its interval are in the level of that depth, and maybe in others.
-//! 3. The last level holds hashes of cells of its depth only.
+//! 1. All cells of a member are set in level 0. Other bits may also be set.
+//! 2. A dead cell belongs to function 0 of level 0, is set, and has a depth of at least 1. All
+//!    members in its interval are in the level of that depth, and possibly in others.
+//! 3. The last level contains only hashes of cells of its depth.
 //!
 //! # No false negatives
-//! A lookup says "absent" if a cell of level 0 is unset, or if the cell of function 0 is dead and
-//! the level of its depth doesn't hold the hash. By the first two invariants that never happens to
-//! a member. What changes something keeps them:
-//! - An insert sets all cells in level 0, and if the cell of function 0 is dead, it inserts into the
-//!   level of its depth, too.
-//! - A repair gives a cell another depth, and inserts into that level *all* members of the interval:
-//!   the list is complete, and current, because nothing came or went since the claim was made. No
-//!   other member has anything to do with that cell: function 0 has a part of the bits of its own,
-//!   and takes just the hashes of the interval there. (The paper's figure 1 moves those whose
-//!   function j reaches the cell that dies; but others may reach it by other functions, and find
-//!   it dead without having been moved.)
-//! - A cell of function 0 is unset only when a list says that its interval has no members left. Bits
-//!   of other functions, and of deeper levels, are never unset.
-//! - The last level forgets only whom a list doesn't name, or who is removed for the last time.
+//! A lookup answers "absent" if a cell of level 0 is not set, or if the cell of function 0 is dead
+//! and the level of its depth doesn't contain the hash. By the first two invariants, that never
+//! happens for a member. Every operation preserves them:
+//! - An insert sets all cells in level 0. If the cell of function 0 is dead, it also inserts into
+//!   the level of its depth.
+//! - A repair gives a cell a different depth, and inserts *all* members of the interval into the
+//!   level of that depth. The list is complete and current, because nothing has changed since the
+//!   claim. No other member uses this cell, because function 0 has its own part of the bits and
+//!   maps only the hashes of the interval there. (Figure 1 of the paper moves only the members
+//!   whose function j maps to the dying cell. Other members may reach the cell through other
+//!   functions, and would find it dead without having been moved.)
+//! - A cell of function 0 is cleared only if a list shows that its interval has no members. Bits of
+//!   other functions and of deeper levels are never cleared.
+//! - The last level removes a hash only if a complete list doesn't contain it, or if its last copy
+//!   is removed.
 
 mod adapt;
 mod builder;
@@ -56,82 +57,84 @@ mod listing;
 mod lookup;
 mod validate;
 
-pub use builder::{BloomBuilder, BloomPlan};
+pub use builder::PlanDetails;
 
-use crate::claim::Versions;
-use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
-use crate::hash::{HashScheme, Scaled};
-use crate::{
-    Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Fingerprint, Hash, KeyedHasher,
-    Member, OrderedHashes, Removable, Secret,
-};
+use crate::builder::Builder;
+use crate::claim::{Cells as HashCells, Versions};
+use crate::error::BuildError;
+use crate::hash::{HashScheme, KeyedHasher, Scaled};
+use crate::members::OrderedHashes;
+use crate::traits::filter_traits;
+use crate::{Hash, Secret, Stats};
 use core::fmt;
+use core::ops::RangeInclusive;
 use dead::DeadCells;
-use level::{Blueprint, LEVEL_BYTES, Level};
+use level::{Blueprint, FilterLevel, LEVEL_BYTES};
 
 /// A Bloom filter that learns from its mistakes.
 ///
-/// A query is "maybe" if all its cells are set, as in any Bloom filter. Told that this was a
-/// mistake, and which members are behind it, the filter lets one cell of the query *die*, and
-/// inserts the members of that cell into another, much smaller Bloom filter, with other hash
-/// functions and a better rate, which is asked for that cell from now on. There, too, mistakes can
-/// happen, and below it there is a third; in the end there are whole hashes, which are never wrong.
+/// As in any Bloom filter, the answer is "maybe" if all cells of a query are set. When the filter
+/// learns that this was a mistake, and which members caused it, it lets one cell of the query
+/// *die*: it inserts the members of that cell into a second, much smaller Bloom filter with
+/// different hash functions and a lower error rate. From then on, the second filter answers for the
+/// dead cell. It can also make mistakes, so there is a third filter below it, and so on. The last
+/// level contains whole hashes, which are never wrong.
 ///
-/// Take it where members come and hardly go, and one query in a hundred or more may be a mistake;
-/// an [`AdaptiveQuotientFilter`](crate::AdaptiveQuotientFilter) touches one cache line where this
-/// one touches several, removes exactly, forgets no repair, and is the smaller one at rates below
-/// 1/1000 or so.
+/// Use it if members are rarely removed and a false-positive rate of 1/100 or more is acceptable. A
+/// [`QuotientFilter`](crate::QuotientFilter) reads one cache line instead of several, removes
+/// members exactly, forgets no repair, and is smaller at rates below about 1/1000.
 ///
-/// The filter knows only hashes; [`Keyed`](crate::Keyed) binds it to a key type and a secret. It
-/// does no I/O: whoever has the members lists them.
+/// The filter works on hashes; [`Keyed`](crate::Keyed) binds it to a key type and a secret. It does
+/// no I/O: the caller lists the members.
 ///
 /// # Guarantees
 /// - No false negatives, if lists are complete. An operation that fails returns an error and changes
 ///   nothing.
-/// - A query for a new key is a false positive with probability at most ε, whatever was asked before,
-///   as long as mistakes are repaired and the filter is rebuilt when that is
-///   [due](BloomStatistics::rebuild_due).
-/// - A repaired mistake is answered "absent". It can come back before the next rebuild if a member is
-///   inserted in its interval, or if members from elsewhere happen to set the mistake's bits in the
-///   deeper level that answers for it. The probability of the latter is at most ε² in level 1, less
-///   in the levels below, and 0 in the last level. If the mistake is repaired again, it goes one level
-///   deeper.
-/// - A mistake from before a [rebuild](Self::rebuild) is made again after it with probability at most
-///   ε^(1 − 1/k), where k is the number of [hash functions](BloomLevel::functions) of level 0: about
-///   2ε. So an adversary who replays mistakes after every rebuild makes twice as many as with new
-///   keys, and no more. With a single hash function, at rates above 0.38, *all* mistakes come back.
+/// - A query for a new key is a false positive with probability at most ε, whatever the earlier
+///   queries were, as long as mistakes are repaired and the filter is rebuilt when that is
+///   [due](Details::rebuild_due).
+/// - A repaired mistake is answered "absent". It can come back before the next rebuild for two
+///   reasons: a member is inserted in its interval, or members from elsewhere happen to set the
+///   mistake's bits in the deeper level that answers for it. The probability of the latter is at
+///   most ε² in level 1, lower in the levels below, and 0 in the last level. If the mistake is
+///   repaired again, it goes one level deeper.
+/// - A mistake from before a [rebuild](Self::rebuild) occurs again after it with probability at most
+///   ε^(1 − 1/k), where k is the number of [hash functions](Level::functions) of level 0: about
+///   2ε. So an attacker who replays mistakes after every rebuild causes at most twice as many as
+///   with new keys. With a single hash function, at rates above 0.38, *all* mistakes come back.
 ///
 /// # How it works
-/// Level 0 has k hash functions with cells of their own. The first one takes the hash as a fraction
-/// and multiplies it by the number of cells: so the members of a cell are those in an *interval* of
-/// hashes, which a reverse map in hash order can list, and which a claim names. Only such cells die.
+/// Level 0 has k hash functions with their own cells. The first function multiplies the hash, read
+/// as a fraction, by the number of cells. So the members of a cell are those in an *interval* of
+/// hashes, which an index in hash order can list, and which a claim names. Only these cells die.
 ///
-/// A cell is alive, or it has a *depth*: the number of the level that answers for it. Members that
-/// are inserted later go to that level, too; this takes no list. Dead cells are few, and are kept
-/// compressed. Level i has the rate ε^(2^i), and as much room as the mistakes that are
-/// [planned](BloomBuilder::adaptations) are going to need: by default, those of as many queries as
-/// there are members. More are never refused for that: where a level has no room, one below takes
-/// them, and the last level grows. Lookups go to level 0 and at most one more.
+/// A cell is either alive, or it has a *depth*: the number of the level that answers for it.
+/// Members that are inserted later also go to that level, which takes no list. Dead cells are few
+/// and stored compressed. Level i has the rate ε^(2^i), and room for the
+/// [planned](Builder::adaptations) mistakes: by default, the mistakes of as many queries as there
+/// are members. The filter does not refuse more mistakes: if a level has no room, a lower one takes
+/// them, and the last level grows. A lookup reads level 0 and at most one other level.
 ///
-/// Bits of removed members stay, and their keys are answered "maybe": [ghosts](Self::remove). Those
-/// who ask for them are told "absent" after the first repair, like for any mistake. Room is free
-/// again after a [rebuild](Self::rebuild).
+/// Bits of removed members stay set, so their keys are still answered "maybe"; they are
+/// [ghosts](Self::remove_trusting). Like any mistake, a ghost is answered "absent" after its first
+/// repair. A [rebuild](Self::rebuild) frees the room that ghosts take.
 ///
 /// # Complexity
-/// k cache lines for a member, two on average for a stranger; a repaired mistake takes one or two
-/// lines more for its dead cell, and the cells of one level. All levels below the first, dead cells
-/// included, take O(ε) of the first one's space.
+/// A lookup reads k cache lines for a member, and two on average for a key that is not a member.
+/// For a repaired mistake it also reads one or two lines for the dead cell, and the cells of one
+/// deeper level. All deeper levels together, including the dead cells, take O(ε) of the first
+/// level's space.
 ///
 /// # Papers
 /// - Bender et al., *Bloom Filters, Adaptivity, and the Dictionary Problem* (FOCS 2018), section 5:
-///   the cascade. Ours differs in which cell dies (the one whose members are an interval, where the
-///   paper takes a random one, and loses members), in that the intervals are the same in all levels,
-///   and in that levels between the first and the one that answers aren't asked.
+///   the cascade. In our filter, the dying cell is the one whose members form an interval; the
+///   paper takes a random cell, and loses members. The intervals are the same in all levels, and
+///   lookups skip the levels between the first and the one that answers.
 /// - Bloom, *Space/Time Trade-offs in Hash Coding with Allowable Errors* (1970).
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveBloomFilter, Answer, MemoryMap, ReverseMap};
+/// use twiceshy::{AdaptiveBloomFilter, Answer, MemberSource, members::MemoryMap};
 /// let mut filter = AdaptiveBloomFilter::builder()
 ///     .false_positive_rate(0.01)
 ///     .capacity(10_000)
@@ -148,91 +151,78 @@ use level::{Blueprint, LEVEL_BYTES, Level};
 ///         assert!(!filter.contains(&stranger));
 ///     }
 /// }
-/// assert!(filter.filter().statistics().adaptations > 50);
+/// assert!(filter.filter().stats().repairs > 50);
 /// assert!((0..10_000).all(|key| filter.contains(&key)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct AdaptiveBloomFilter {
-    first: Level,
-    /// Levels 1 and so on, but for the last.
-    deeper: Vec<Level>,
+    first: FilterLevel,
+    /// All levels between the first and the last.
+    deeper: Vec<FilterLevel>,
     last: OrderedHashes,
     dead: DeadCells,
     versions: Versions,
     blueprint: Blueprint,
-    /// Members, each counted as often as it was inserted.
+    /// Number of members, each counted as often as it was inserted.
     len: u64,
-    /// Members that were removed, but whose bits are still set: that many at most.
+    /// Upper bound on the number of removed members whose bits are still set.
     ghosts: u64,
-    /// Members that are gone, but whose room in level 0 only a rebuild can free.
+    /// Number of removed members whose space in level 0 only a rebuild can free.
     vacated: u64,
     adaptations: u64,
 }
 
-/// What a filter holds, and what adapting has cost.
+/// The costs of a Bloom filter's repairs and removals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct BloomStatistics {
-    /// Members, counted as often as they were inserted.
-    pub members: usize,
-    /// Members that were removed and left their bits set: at most so many are still answered
-    /// "maybe".
+pub struct Details {
+    /// Upper bound on the number of removed members that are still answered "maybe".
     pub ghosts: u64,
-    /// Mistakes repaired since the filter was built, or rebuilt.
-    pub adaptations: u64,
-    /// Cells that are dead.
+    /// Number of dead cells.
     pub dead_cells: u64,
-    /// Members and ghosts in level 0, as a share of what it is planned for.
-    pub load: f64,
-    /// Repairs, as a share of what the levels are planned for; more than 1 takes more memory than
-    /// was planned.
-    pub wear: f64,
-    /// Whether the filter should be [rebuilt](AdaptiveBloomFilter::rebuild): it has had as many
-    /// repairs as it is planned for, or it is full and some of its room is that of members that are
-    /// gone.
-    pub rebuild_due: bool,
-    /// Bytes of memory.
-    pub bytes: u64,
-    /// Bytes of memory of the dead cells alone.
+    /// Bytes of memory that the dead cells take.
     pub dead_bytes: u64,
-    /// Bits of memory per member.
-    pub bits_per_member: f64,
-    /// The probability that a random query is a false positive, as if no cell were dead.
-    pub expected_rate: f64,
+    /// Number of repairs, divided by the number that the levels are planned for. Above 1, the
+    /// filter takes more memory than planned.
+    pub wear: f64,
+    /// Whether the filter should be [rebuilt](AdaptiveBloomFilter::rebuild), because it has had as
+    /// many repairs as it is planned for, or because it is full and removed members take some of
+    /// its room.
+    pub rebuild_due: bool,
 }
 
 /// One level of a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct BloomLevel {
-    /// Its hash functions; none in the last level, which holds whole hashes.
+pub struct Level {
+    /// Number of hash functions; 0 in the last level, which contains whole hashes.
     pub functions: u32,
-    /// Cells of each function.
+    /// Number of cells per function.
     pub cells: u64,
-    /// The rate that it is planned for; 0 in the last level.
+    /// The planned false-positive rate; 0 in the last level.
     pub rate: f64,
-    /// Members and ghosts that it holds, as far as they have bits of their own.
+    /// Number of members and ghosts that have set at least one bit.
     pub members: u64,
-    /// How many it has room for; the last one has for all.
+    /// Number of members that the level has room for; `None` for the last level, which grows.
     pub room: Option<u64>,
-    /// Bytes of memory.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl AdaptiveBloomFilter {
-    /// Returns a builder, which is told how good and how large the filter should be.
-    pub fn builder() -> BloomBuilder {
-        BloomBuilder::default()
+    /// Returns a builder that sets the filter's error rate and size.
+    pub fn builder() -> Builder<Self> {
+        Builder::default()
     }
 
     fn new(blueprint: Blueprint) -> Result<Self, BuildError> {
         let cells = blueprint.first.shape.cells;
         let hasher = KeyedHasher::new(&Secret::generate()?);
         let deeper = (1..).zip(&blueprint.deeper);
-        let deeper = deeper.map(|(number, plan)| Level::new(number, plan, &hasher));
+        let deeper = deeper.map(|(number, plan)| FilterLevel::new(number, plan, &hasher));
         Ok(Self {
-            first: Level::new(0, &blueprint.first, &hasher)?,
+            first: FilterLevel::new(0, &blueprint.first, &hasher)?,
             deeper: deeper.collect::<Result<_, _>>()?,
             last: OrderedHashes::new(),
             dead: DeadCells::new(cells, blueprint.repairs)?,
@@ -245,38 +235,38 @@ impl AdaptiveBloomFilter {
         })
     }
 
-    /// Cells of each function of level 0.
+    /// Returns the number of cells per function of level 0.
     #[inline(always)]
     fn cells(&self) -> u64 {
         self.first.cells.shape().cells
     }
 
-    /// The cell of function 0.
+    /// Returns the cell of a hash under function 0.
     fn cell_of(&self, hash: Hash) -> u64 {
         Scaled::new(hash, self.cells()).quotient
     }
 
-    /// The depth of cells for which the last level answers.
+    /// Returns the depth of the cells for which the last level answers.
     fn last_depth(&self) -> u32 {
         self.deeper.len() as u32 + 1
     }
 
-    /// How many members there are, each counted as often as it was inserted.
+    /// Returns the number of members, each counted as often as it was inserted.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Members and ghosts, as a share of what the filter is planned for.
+    /// Returns the number of members and ghosts, divided by the capacity.
     pub fn load(&self) -> f64 {
         self.first.written as f64 / self.blueprint.first.room.max(1) as f64
     }
 
-    /// Repairs, as a share of what the levels are planned for.
+    /// Returns the number of repairs, divided by the number of planned repairs.
     fn wear(&self) -> f64 {
         let share = |written: u64, room: u64| written as f64 / room.max(1) as f64;
         let levels = self.deeper.iter().zip(&self.blueprint.deeper);
@@ -284,8 +274,12 @@ impl AdaptiveBloomFilter {
         levels.fold(share(self.dead.len(), self.blueprint.repairs), f64::max)
     }
 
-    /// Bytes of memory that the filter takes.
-    pub fn memory_usage(&self) -> u64 {
+    /// Returns the hash function whose hashes the filter holds.
+    pub const fn hash_scheme(&self) -> HashScheme {
+        HashScheme::Aes128SipHash13
+    }
+
+    fn memory(&self) -> u64 {
         let levels: u64 = self.deeper.iter().map(|level| level.cells.bytes()).sum();
         let own = size_of::<Self>() + self.deeper.len() * LEVEL_BYTES;
         let first = self.first.cells.bytes();
@@ -293,34 +287,41 @@ impl AdaptiveBloomFilter {
         own as u64 + first + levels + beside
     }
 
-    /// Bytes of the last level, without the structure itself.
+    /// Returns the heap size of the last level in bytes.
     fn last_bytes(&self) -> u64 {
         self.last.memory_usage() - size_of::<OrderedHashes>() as u64
     }
 
-    /// What the filter holds, and what adapting has cost.
-    pub fn statistics(&self) -> BloomStatistics {
-        let (load, wear, bytes) = (self.load(), self.wear(), self.memory_usage());
-        BloomStatistics {
+    /// Returns the filter's number of members, memory use, load and expected error.
+    pub fn stats(&self) -> Stats {
+        Stats {
             members: self.len(),
-            ghosts: self.ghosts,
-            adaptations: self.adaptations,
-            dead_cells: self.dead.len(),
-            load,
-            wear,
-            rebuild_due: wear >= 1.0 || (load >= 1.0 && self.vacated > 0),
-            bytes,
-            dead_bytes: self.dead.bytes(),
-            bits_per_member: bytes as f64 * 8.0 / self.len.max(1) as f64,
+            memory: self.memory(),
+            load: self.load(),
+            repairs: self.adaptations,
             expected_rate: self.first.cells.shape().rate(self.first.written),
         }
     }
 
+    /// Returns the costs of repairs and removals.
+    pub fn details(&self) -> Details {
+        let wear = self.wear();
+        Details {
+            ghosts: self.ghosts,
+            dead_cells: self.dead.len(),
+            dead_bytes: self.dead.bytes(),
+            wear,
+            rebuild_due: wear >= 1.0 || (self.load() >= 1.0 && self.vacated > 0),
+        }
+    }
+
+    filter_traits!(@check_or_repair);
+
     /// Iterates over the levels, top to bottom.
-    pub fn levels(&self) -> impl Iterator<Item = BloomLevel> {
+    pub fn levels(&self) -> impl Iterator<Item = Level> {
         let plans = core::iter::once(&self.blueprint.first).chain(&self.blueprint.deeper);
         let levels = core::iter::once(&self.first).chain(&self.deeper).zip(plans);
-        let levels = levels.map(|(level, plan)| BloomLevel {
+        let levels = levels.map(|(level, plan)| Level {
             functions: plan.shape.functions,
             cells: plan.shape.cells,
             rate: plan.rate,
@@ -328,7 +329,7 @@ impl AdaptiveBloomFilter {
             room: Some(plan.room),
             bytes: level.cells.bytes(),
         });
-        levels.chain(core::iter::once(BloomLevel {
+        levels.chain(core::iter::once(Level {
             functions: 0,
             cells: 0,
             rate: 0.0,
@@ -338,13 +339,11 @@ impl AdaptiveBloomFilter {
         }))
     }
 
-    /// The dead cells in hash order: the interval of each, and the number of the level that answers
-    /// for it.
-    pub fn dead_cells(&self) -> impl Iterator<Item = (Fingerprint, u32)> {
-        self.dead.iter().map(|(cell, depth)| {
-            let scaled = Scaled { quotient: cell, fraction: 0 };
-            (Fingerprint::of(scaled, 0, self.cells()), depth)
-        })
+    /// Iterates over the dead cells in hash order. Each item is the interval of the cell and the
+    /// number of the level that answers for it.
+    pub fn dead_cells(&self) -> impl Iterator<Item = (RangeInclusive<Hash>, u32)> {
+        let cells = self.cells();
+        self.dead.iter().map(move |(cell, depth)| (HashCells::one(cell, cells).hashes(), depth))
     }
 }
 
@@ -352,67 +351,10 @@ impl fmt::Debug for AdaptiveBloomFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdaptiveBloomFilter")
             .field("levels", &self.levels().collect::<Vec<_>>())
-            .field("statistics", &self.statistics())
+            .field("stats", &self.stats())
+            .field("details", &self.details())
             .finish()
     }
 }
 
-impl Filter for AdaptiveBloomFilter {
-    #[inline]
-    fn contains(&self, hash: Hash) -> bool {
-        self.contains(hash)
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn memory_usage(&self) -> u64 {
-        self.memory_usage()
-    }
-
-    fn hash_scheme(&self) -> HashScheme {
-        HashScheme::Aes128SipHash13
-    }
-}
-
-impl Dynamic for AdaptiveBloomFilter {
-    #[inline]
-    fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
-        self.insert(hash)
-    }
-}
-
-impl AdaptiveFilter for AdaptiveBloomFilter {
-    #[inline]
-    fn check(&self, hash: Hash) -> Answer {
-        self.check(hash)
-    }
-
-    fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
-        self.adapt(claim, members)
-    }
-
-    fn adapt_dropping_ghosts(
-        &mut self,
-        claim: &Claim,
-        members: &[Member],
-    ) -> Result<Adaptation, AdaptError> {
-        self.adapt_dropping_ghosts(claim, members)
-    }
-}
-
-impl Removable for AdaptiveBloomFilter {
-    fn remove(&mut self, hash: Hash) -> Result<(), RemoveError> {
-        self.remove(hash)
-    }
-
-    fn remove_listed(
-        &mut self,
-        claim: &Claim,
-        members: &[Member],
-        mistakes: Option<&[Hash]>,
-    ) -> Result<(), RemoveError> {
-        self.remove_listed(claim, members, mistakes)
-    }
-}
+filter_traits!([] AdaptiveBloomFilter, AdaptiveBloomFilter: Filter Dynamic Adaptive Removable);

@@ -1,7 +1,7 @@
-//! The invariants of a filter, all checked.
+//! Checks every invariant of a filter.
 
 use super::AdaptiveBloomFilter;
-use super::level::Level;
+use super::level::FilterLevel;
 use crate::error::Invalid;
 
 impl AdaptiveBloomFilter {
@@ -9,14 +9,14 @@ impl AdaptiveBloomFilter {
     /// Takes time in proportion to the filter's size.
     ///
     /// # Errors
-    /// Says which invariant is broken.
+    /// Names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         let levels = core::iter::once(&self.first).chain(&self.deeper);
         levels.enumerate().try_for_each(|(number, level)| check_level(number, level))?;
         let room = self.blueprint.first.room;
         if self.first.written > room {
             return Err(Invalid(format!(
-                "{} members were written, not {room}",
+                "level 0 has {} members, but room for {room}",
                 self.first.written
             )));
         }
@@ -38,17 +38,17 @@ impl AdaptiveBloomFilter {
     }
 }
 
-fn check_level(number: usize, level: &Level) -> Result<(), Invalid> {
+fn check_level(number: usize, level: &FilterLevel) -> Result<(), Invalid> {
     if level.number as usize != number {
-        return Err(Invalid(format!("level {number} takes itself for {}", level.number)));
+        return Err(Invalid(format!("level {number} has the number {}", level.number)));
     }
     if !level.cells.has_clean_end() {
-        return Err(Invalid(format!("level {number} has bits behind its cells")));
+        return Err(Invalid(format!("level {number} has set bits after its last cell")));
     }
     let (set, functions) = (level.cells.count_set(), u64::from(level.cells.shape().functions));
     if set > level.written.saturating_mul(functions) {
         return Err(Invalid(format!(
-            "{} members of level {number} set {set} cells",
+            "{} members of level {number} can't set {set} cells",
             level.written
         )));
     }

@@ -1,237 +1,211 @@
-//! How large each shard should be.
+//! Builders of concurrent filters, and the sizes of their shards.
 
 use super::many::Groups;
-use super::{Concurrent, Sharding};
-use crate::error::BuildError;
-use crate::quotient::PLANNED_LOAD;
-use crate::{AdaptiveQuotientFilter, Builder, Hash, Key, Keyed};
+use super::{Concurrent, Shard, Sharding};
+use crate::builder::Builder;
+use crate::error::{BuildError, PlanError};
+use crate::{Hash, Key, Keyed};
 use core::borrow::Borrow;
 use std::thread::available_parallelism;
 
-/// Shards for each thread that the machine runs at once, if nothing is said: one thread
-/// seldom finds another in the shard that it needs.
+/// Default number of shards per hardware thread. It is large enough that two threads rarely need
+/// the same shard at the same time.
 const SHARDS_PER_THREAD: usize = 4;
 
-/// By how much the largest of the shards that grow is larger than the smallest, so that one
-/// after the other doubles while the filter grows by as much.
+/// By how much the largest growing shard exceeds the smallest, relative to the smallest. It spreads
+/// the doublings: shards double one after another while the filter grows by the same factor.
 const STAGGER: f64 = 0.16;
 
-/// By how many standard deviations a shard is planned for more than its share of the members:
-/// chance seldom gives it more.
+/// Slack of a shard's planned capacity above its average share of the members, in standard
+/// deviations. Chance rarely gives a shard more members than that.
 const DEVIATIONS: f64 = 4.0;
 
-impl Builder {
-    /// The shards of a concurrent filter, 1 to 4096, rounded up to a power of two; four for
-    /// each thread that the machine runs at once if nothing is said. More of them wait less
-    /// for each other, and double in smaller steps. For
-    /// [`build_concurrent`](Self::build_concurrent) and
-    /// [`build_keyed_concurrent`](Self::build_keyed_concurrent) only.
+impl<F: Shard> Builder<F> {
+    /// Sets the number of shards of a [concurrent](Self::build_concurrent) filter, 1 to 4096,
+    /// rounded up to a power of two. The default is four per hardware thread.
+    ///
+    /// With more shards, threads wait less for each other, and a filter that grows does so in
+    /// smaller steps.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// An empty filter for many threads.
+    /// Builds an empty filter for use by many threads.
     ///
-    /// Capacity, memory or slots, and the room for repairs, are those of all shards together.
-    /// Chance spreads members unevenly, so a capacity is planned with some slack. What
-    /// doesn't fit in spite of it makes a shard [grow](Self::grow_at), at 95 % load if nothing
-    /// is said; but bytes or slots that were asked for are kept to, unless growth is asked
-    /// for, too. Shards that may grow differ in size by up to 16 %, so that they don't all
-    /// double at once. Each has one slot or more.
+    /// The capacity, memory or slots, and the room for repairs, are totals over all shards. Chance
+    /// spreads members unevenly, so a capacity is planned with some slack.
+    ///
+    /// A full shard of a quotient filter [grows](Self::grow_at), by default at the planned load.
+    /// However, if the size is given in bytes or slots, shards grow only if you also ask for
+    /// growth. Shards that may grow differ in size by up to 16 %, so that they don't all double at
+    /// once. Each shard has at least one slot.
     ///
     /// ```
-    /// use twiceshy::AdaptiveQuotientFilter;
-    /// let builder = AdaptiveQuotientFilter::builder().false_positive_rate(0.001);
+    /// use twiceshy::QuotientFilter;
+    ///
+    /// # fn main() -> Result<(), twiceshy::error::BuildError> {
+    /// let builder = QuotientFilter::builder().false_positive_rate(0.001);
     /// let filter = builder.capacity(1_000_000).shards(16).build_concurrent()?;
     /// assert_eq!(filter.parameters().len(), 16);
-    /// # Ok::<(), twiceshy::BuildError>(())
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`build`](Self::build), or if there can't be so many shards.
-    pub fn build_concurrent(&self) -> Result<Concurrent<AdaptiveQuotientFilter>, BuildError> {
+    /// Returns the same errors as [`build`](Self::build), or an error if the number of shards is
+    /// impossible.
+    pub fn build_concurrent(&self) -> Result<Concurrent<F>, BuildError> {
         let sharding = sharding(self.shards)?;
         let build = |builder: Self| builder.build().map_err(|error| self.in_all(error));
         let filters = self.split(sharding.shards()).map(build);
         Ok(Concurrent::of(filters.collect::<Result<_, _>>()?))
     }
 
-    /// A filter for many threads of these members, each as often as it is listed, in which
-    /// none of these mistakes is "maybe"; both lists in any order. Each shard is built at once,
-    /// faster than by inserts.
+    /// Builds a filter for use by many threads that holds these members and answers "absent" to
+    /// these mistakes. Both lists may be in any order, and each member is inserted as often as it
+    /// is listed.
     ///
-    /// If no size was given, it is planned for the members, and for more it
-    /// [grows](Self::build_concurrent).
+    /// Each shard is built in one step, which is faster than single inserts; see
+    /// [`build_from`](Self::build_from).
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
+    /// use twiceshy::{Hash, QuotientFilter};
+    ///
+    /// # fn main() -> Result<(), twiceshy::error::BuildError> {
     /// let [first, second, mistake] = [1, 2, 3].map(|number| Hash::from_u128(number << 100));
-    /// let builder = AdaptiveQuotientFilter::builder();
+    /// let builder = QuotientFilter::builder();
     /// let filter = builder.build_concurrent_from(&[second, first], &[mistake])?;
     /// assert!(filter.contains(first) && filter.contains(second) && !filter.contains(mistake));
-    /// # Ok::<(), twiceshy::BuildError>(())
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`build_concurrent`](Self::build_concurrent), if a hash is on both lists, or if they
-    /// don't fit a size that was asked for in bytes or slots.
+    /// Returns the same errors as [`build_concurrent`](Self::build_concurrent), or an error if a
+    /// hash is on both lists, or if the lists don't fit in a size that was given in bytes or slots.
     pub fn build_concurrent_from(
         &self,
         members: &[Hash],
         mistakes: &[Hash],
-    ) -> Result<Concurrent<AdaptiveQuotientFilter>, BuildError> {
+    ) -> Result<Concurrent<F>, BuildError> {
         let sharding = sharding(self.shards)?;
-        let filters = self.parts(sharding, members, mistakes).map(Part::build);
-        Ok(Concurrent::of(filters.collect::<Result<_, _>>()?))
-    }
-
-    /// What each shard is built from.
-    fn parts(
-        &self,
-        sharding: Sharding,
-        members: &[Hash],
-        mistakes: &[Hash],
-    ) -> impl Iterator<Item = Part> {
         let mut all = self.clone();
         if self.memory.is_none() && self.slots.is_none() {
             all.capacity = Some(self.capacity.unwrap_or(0).max(members.len()));
         }
         let members = Groups::new(sharding, members);
         let mistakes = Groups::new(sharding, mistakes);
-        let builders: Vec<Self> = all.split(sharding.shards()).collect();
-        builders.into_iter().enumerate().map(move |(shard, builder)| Part {
-            all: all.clone(),
-            builder,
-            sharding,
-            shard,
-            members: members.of(shard).to_vec(),
-            mistakes: mistakes.of(shard).to_vec(),
-        })
+        let filters = all.split(sharding.shards()).enumerate().map(|(shard, builder)| {
+            let built = builder.build_from(members.of(shard).to_vec(), mistakes.of(shard).to_vec());
+            built.map_err(|error| match error {
+                BuildError::MistakeIsMember { hash, position } => {
+                    BuildError::MistakeIsMember { hash: sharding.outer(shard, hash), position }
+                }
+                other => all.in_all(other),
+            })
+        });
+        Ok(Concurrent::of(filters.collect::<Result<_, _>>()?))
     }
 
-    /// An empty filter for many threads and keys of type `K`.
+    /// Builds an empty filter for keys of type `K`, for use by many threads.
     ///
     /// # Errors
-    /// As [`build_concurrent`](Self::build_concurrent), or if there is no entropy for a fresh
-    /// secret.
-    pub fn build_keyed_concurrent<K: ?Sized>(
-        &self,
-    ) -> Result<Keyed<K, Concurrent<AdaptiveQuotientFilter>>, BuildError> {
+    /// Returns the same errors as [`build_concurrent`](Self::build_concurrent), or an error if the
+    /// operating system provides no entropy for a fresh secret.
+    pub fn build_concurrent_keyed<K: ?Sized>(&self) -> Result<Keyed<K, Concurrent<F>>, BuildError> {
         Ok(Keyed::new(self.build_concurrent()?, self.secret_or_fresh()?))
     }
 
-    /// A filter for many threads of these keys, in which none of these mistakes is "maybe". A
-    /// key that is listed twice is a member once.
+    /// Builds a filter for use by many threads whose members are these keys and that answers
+    /// "absent" to these mistakes. A key that is listed twice is inserted only once.
     ///
     /// ```
-    /// # use twiceshy::AdaptiveQuotientFilter;
+    /// use twiceshy::QuotientFilter;
+    ///
+    /// # fn main() -> Result<(), twiceshy::error::BuildError> {
     /// let (blocked, popular) = (["evil.example", "worse.example"], ["fine.example"]);
-    /// let list = AdaptiveQuotientFilter::builder()
-    ///     .build_keyed_concurrent_from::<str>(blocked, popular)?;
+    /// let list =
+    ///     QuotientFilter::builder().build_concurrent_keyed_from::<str>(blocked, popular)?;
     /// assert!(list.contains("evil.example") && !list.contains("fine.example"));
-    /// # Ok::<(), twiceshy::BuildError>(())
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`build_concurrent_from`](Self::build_concurrent_from), or if there is no entropy for
-    /// a fresh secret.
-    pub fn build_keyed_concurrent_from<K: Key + ?Sized>(
+    /// Returns the same errors as [`build_concurrent_from`](Self::build_concurrent_from), or an
+    /// error if the operating system provides no entropy for a fresh secret.
+    pub fn build_concurrent_keyed_from<K: Key + ?Sized>(
         &self,
         members: impl IntoIterator<Item: Borrow<K>>,
         mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
-    ) -> Result<Keyed<K, Concurrent<AdaptiveQuotientFilter>>, BuildError> {
+    ) -> Result<Keyed<K, Concurrent<F>>, BuildError> {
         self.keyed_from(members, mistakes, |members, mistakes| {
             self.build_concurrent_from(&members, &mistakes)
         })
     }
 
-    /// The builders of the shards.
+    /// Returns the builders of the shards.
     fn split(&self, shards: usize) -> impl Iterator<Item = Self> {
-        let growth = self.growth.or(self.capacity.map(|_| PLANNED_LOAD));
-        let relative_size =
-            move |shard| relative_size(shard as f64 / shards as f64, growth.is_some());
+        let mut of_shard = self.clone();
+        let may_grow = F::let_shards_grow(&mut of_shard);
+        let relative_size = move |shard| relative_size(shard as f64 / shards as f64, may_grow);
         let sizes: f64 = (0..shards).map(relative_size).sum();
-        let overhead = Concurrent::<AdaptiveQuotientFilter>::overhead(shards);
+        let overhead = Concurrent::<F>::overhead(shards);
         let mut slots = self.slots.map(|slots| Parts::new(slots, sizes));
         let mut memory = self.memory.map(|bytes| Parts::new(bytes.saturating_sub(overhead), sizes));
         (0..shards).map(move |shard| {
             let size = relative_size(shard);
             let share = |count: usize| (share(count, shards) * size).ceil() as usize;
-            let mut builder = self.clone();
+            let mut builder = of_shard.clone();
             builder.capacity = self.capacity.map(share);
             builder.slots = slots.as_mut().map(|slots| slots.next(size).max(1));
             builder.memory = memory.as_mut().map(|memory| memory.next(size));
             builder.adaptations = self.adaptations.map(share);
-            builder.growth = growth;
             builder
         })
     }
 
-    /// A shard's error, with the numbers that the caller gave.
+    /// Converts a shard's error to one with the numbers that the caller gave for the whole filter.
     fn in_all(&self, error: BuildError) -> BuildError {
-        match error {
-            BuildError::Budget(of_shard) => BuildError::Budget(self.memory.unwrap_or(of_shard)),
-            BuildError::Adaptations(of_shard) => {
-                BuildError::Adaptations(self.adaptations.unwrap_or(of_shard))
-            }
-            other => other,
-        }
-    }
-}
-
-/// What a shard is built from.
-struct Part {
-    /// The builder of all shards.
-    all: Builder,
-    builder: Builder,
-    sharding: Sharding,
-    shard: usize,
-    /// As they are in the shard.
-    members: Vec<Hash>,
-    mistakes: Vec<Hash>,
-}
-
-impl Part {
-    fn build(self) -> Result<AdaptiveQuotientFilter, BuildError> {
-        let Self { all, builder, sharding, shard, members, mistakes } = self;
-        builder.build_from(members, mistakes).map_err(|error| match error {
-            BuildError::MistakeIsMember { hash, position } => {
-                BuildError::MistakeIsMember { hash: sharding.outer(shard, hash), position }
-            }
-            other => all.in_all(other),
+        let BuildError::Plan(error) = error else { return error };
+        BuildError::Plan(match (error, self.capacity, self.memory, self.adaptations) {
+            (PlanError::Capacity(_), Some(capacity), ..) => PlanError::Capacity(capacity),
+            (PlanError::Budget(_), _, Some(bytes), _) => PlanError::Budget(bytes),
+            (PlanError::Adaptations(_), .., Some(count)) => PlanError::Adaptations(count),
+            (other, ..) => other,
         })
     }
 }
 
-/// Cuts the hashes into as many shards as were asked for.
-pub(super) fn sharding(shards: Option<usize>) -> Result<Sharding, BuildError> {
+/// Returns a sharding with the requested number of shards, or with the default number.
+fn sharding(shards: Option<usize>) -> Result<Sharding, PlanError> {
     let by_default = || {
         let threads = available_parallelism().map_or(1, Into::into);
         (threads * SHARDS_PER_THREAD).min(Sharding::MOST)
     };
     let shards = shards.unwrap_or_else(by_default);
     if !(1..=Sharding::MOST).contains(&shards) {
-        return Err(BuildError::Shards(shards));
+        return Err(PlanError::Shards(shards));
     }
     Ok(Sharding::at_least(shards))
 }
 
-/// Returns the size of a shard, relative to the first one, by its position among all (from 0 to 1).
-/// Shards that may grow are not equally large.
+/// Returns the size of a shard relative to the first one. `position` is its position among all
+/// shards, from 0 to 1. Shards that may grow differ in size.
 pub(super) fn relative_size(position: f64, may_grow: bool) -> f64 {
     if may_grow { 1.0 + STAGGER * position } else { 1.0 }
 }
 
-/// How many of `count` a shard can expect, and some more for chance.
+/// Returns how many of `count` members a shard is planned for: its average share, plus slack.
 fn share(count: usize, shards: usize) -> f64 {
     let mean = count as f64 / shards as f64;
     let variance = mean * (1.0 - (shards as f64).recip());
     mean + DEVIATIONS * variance.sqrt()
 }
 
-/// A number cut into parts in proportion to sizes, nothing lost.
+/// Splits a number into parts in proportion to given sizes. The parts add up to the number.
 struct Parts {
     total: u64,
     sizes: f64,

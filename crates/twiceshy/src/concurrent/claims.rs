@@ -1,29 +1,41 @@
-//! Claims, and operations with a list of members.
+//! Claims, and the operations that take a listing of members.
 
 use super::{Concurrent, Shard};
+use crate::Checked;
+use crate::claim::Adaptation;
 use crate::error::{AdaptError, InsertError, RemoveError};
-use crate::{Adaptation, Answer, Claim, Hash, Member};
+use crate::{Adaptive, Answer, Claim, Hash, Listing};
 use core::ops::RangeInclusive;
 
 impl<F: Shard> Concurrent<F> {
     /// Returns the hashes of all members that a claim of this query may name, and of all queries
-    /// that an insert of it may turn into mistakes. Stores lock these before they list them.
+    /// that inserting it may turn into mistakes. A store locks this interval before it lists
+    /// members.
     pub fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
-        self.claim_to_insert(query).suspects()
+        self.claim_near(query).suspects()
     }
 
-    /// Returns how far [suspects](Self::suspects) may be from a query of this shard, as it is now.
-    /// Growth doesn't increase it.
+    /// Returns the maximum distance between a query in this shard and its
+    /// [suspects](Self::suspects), at the shard's current size. Growth doesn't increase it.
     ///
     /// # Panics
-    /// If there is no such shard.
+    /// If the shard does not exist.
     pub fn reach(&self, shard: usize) -> u128 {
         let first = self.suspects(*self.shard_hashes(shard).start());
-        // They are equally many everywhere, except that rounding may add one hash.
+        // All intervals of suspects are equally long, except that rounding may add one hash.
         (first.end().as_u128() - first.start().as_u128()).saturating_add(1)
     }
 
-    /// Looks a hash up as [`contains`](Self::contains) does, but "maybe" carries a claim.
+    /// Returns whether inserting a member may turn a query into a mistake. Growth never changes the
+    /// answer from "no" to "yes".
+    pub fn may_confuse(&self, member: Hash, query: Hash) -> bool {
+        let (filter, inner) = self.read(member);
+        self.shard_of(member) == self.shard_of(query)
+            && filter.may_confuse(inner, self.sharding.inner(query))
+    }
+
+    /// Looks up a hash like [`contains`](Self::contains), but returns "maybe" together with a
+    /// claim.
     #[inline]
     pub fn check(&self, hash: Hash) -> Answer {
         let (filter, inner) = self.read(hash);
@@ -33,98 +45,87 @@ impl<F: Shard> Concurrent<F> {
         }
     }
 
-    /// Returns a claim that names all members that an insert of this hash may concern; see
-    /// [`insert_listed`](Self::insert_listed).
-    pub fn claim_to_insert(&self, hash: Hash) -> Claim {
+    /// Returns a claim that names all members that inserting or repairing this hash may affect,
+    /// whatever the filter answers to the hash.
+    pub fn claim_near(&self, hash: Hash) -> Claim {
         let (filter, inner) = self.read(hash);
-        self.outer_claim(hash, &filter.claim_to_insert(inner))
+        self.outer_claim(hash, &filter.claim_near(inner))
     }
 
-    /// Inserts a member with the [claim](Self::claim_to_insert) for it, after
-    /// [`insert`](Self::insert) has returned [`InsertError::Crowded`]; `members` are all members
-    /// that the claim names.
+    /// Inserts a member after [`insert`](Self::insert) returned [`InsertError::NeedsMembers`], with
+    /// the claim in that error. `listing` must contain all members in the claim's interval.
     ///
     /// # Errors
-    /// If there is no room, or [`InsertError::Mismatch`] if `members` are not the members there, or
-    /// no longer; nothing has changed then.
-    pub fn insert_listed<L>(&self, claim: &Claim, members: &[L]) -> Result<(), InsertError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let inserted = self.with_listed(claim, members, F::insert_listed);
-        inserted.unwrap_or(Err(InsertError::Mismatch))
+    /// If there is no room, or [`InsertError::Mismatch`] if the claim is stale or the listed
+    /// members are not those of the filter. The filter is unchanged in both cases.
+    pub fn insert_listed<'l>(
+        &self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), InsertError> {
+        let inserted = self.with_listed(claim, &listing.into(), F::insert_listed);
+        let inserted = inserted.unwrap_or(Err(InsertError::Mismatch));
+        inserted.map_err(|error| self.outer_error(claim.query, error))
     }
 
-    /// Repairs a mistake: the claim's query is not a member, and `members` are *all* members in
-    /// [`claim.suspects()`](Claim::suspects), each as often as it was inserted. Afterwards the
-    /// filter answers "absent" to the query.
+    /// Repairs a mistake, so that the filter answers "absent" to the claim's query from now on.
     ///
-    /// A claim is stale, and refused, if another thread has changed the members near it.
+    /// The query must not be a member, and `listing` must contain *all* members in
+    /// [`claim.suspects()`](Claim::suspects). The filter refuses a claim as stale if another thread
+    /// has changed the members near it.
     ///
     /// # Errors
-    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if `members` are not those
-    /// of the fingerprints, if the query is one of them, or if there is no room. A filter that grows
-    /// by itself and has no room has grown, and returns [`AdaptError::Stale`]: check the query again.
-    pub fn adapt<L>(&self, claim: &Claim, members: &[L]) -> Result<Adaptation, AdaptError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let adapted = self.with_listed(claim, members, F::adapt);
+    /// If the claim is stale, if the listed members don't match the fingerprints, if the query is
+    /// one of them, or if there is no room. The filter is unchanged in these cases, with one
+    /// exception: a filter that grows by itself grows if it has no room, and returns
+    /// [`AdaptError::Stale`]. Check the query again after that.
+    pub fn adapt<'l>(
+        &self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<Adaptation, AdaptError> {
+        let adapted = self.with_listed(claim, &listing.into(), F::adapt);
         adapted.unwrap_or_else(|member| Err(AdaptError::Outside { member }))
     }
 
-    /// Repairs a mistake as [`adapt`](Self::adapt) does, but drops fingerprints that no listed
-    /// member explains: *ghosts*, left for example by a write that failed after the filter's
-    /// insert.
-    ///
-    /// By calling this you say that `members` is **complete and current**. If it is not, a member's
-    /// fingerprint is taken for a ghost, and the member is lost.
+    /// Checks a hash, and repairs the filter if "maybe" was a mistake; see
+    /// [`Adaptive::check_or_repair`]. No lock is held while the closures run.
     ///
     /// # Errors
-    /// As [`adapt`](Self::adapt), except for [`AdaptError::Unlisted`].
-    pub fn adapt_dropping_ghosts<L>(
+    /// Returns the errors of the closures.
+    pub fn check_or_repair<'l, E, L: Into<Listing<'l>>>(
         &self,
-        claim: &Claim,
-        members: &[L],
-    ) -> Result<Adaptation, AdaptError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let adapted = self.with_listed(claim, members, F::adapt_dropping_ghosts);
-        adapted.unwrap_or_else(|member| Err(AdaptError::Outside { member }))
+        hash: Hash,
+        is_member: impl FnMut() -> Result<bool, E>,
+        members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
+    ) -> Result<Checked, E> {
+        Adaptive::check_or_repair(&mut { self }, hash, is_member, members)
     }
 
-    /// Removes the claim's query, once, if it is one of `members`: all members in
-    /// [`claim.suspects()`](Claim::suspects). If `mistakes` are given, all in that interval,
-    /// fingerprints get shorter where nothing needs their length any more.
+    /// Removes one copy of the claim's query, if the query is one of the listed members.
+    ///
+    /// `listing` must contain all members in [`claim.suspects()`](Claim::suspects). If it also
+    /// lists mistakes, fingerprints that no longer need their full length are shortened.
     ///
     /// # Errors
-    /// A [`RemoveError`], and nothing has changed, if the query is not one of `members`, if the claim
-    /// is stale, or if `members` are not those of the fingerprints.
-    pub fn remove_listed<L>(
+    /// If the query is not listed, if the claim is stale, or if the listed members don't match the
+    /// fingerprints. The filter is unchanged in that case.
+    pub fn remove<'l>(
         &self,
         claim: &Claim,
-        members: &[L],
-        mistakes: Option<&[Hash]>,
-    ) -> Result<(), RemoveError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let mistakes = mistakes.map(|mistakes| self.near(claim, mistakes));
-        self.remove_with(claim, members, |filter, claim, members| {
-            filter.remove_listed(claim, members, mistakes.as_deref())
-        })
-    }
-
-    /// Changes the shard of a claim, with its listed members, and returns errors with the hashes of
-    /// the whole.
-    pub(super) fn remove_with<L: Copy + Into<Member>>(
-        &self,
-        claim: &Claim,
-        members: &[L],
-        remove: impl FnOnce(&mut F, &Claim, &[Member]) -> Result<(), RemoveError>,
+        listing: impl Into<Listing<'l>>,
     ) -> Result<(), RemoveError> {
-        let removed = self.with_listed(claim, members, remove);
+        self.remove_with(claim, &listing.into(), F::remove)
+    }
+
+    /// Changes the claim's shard, given a listing. Errors name hashes of the whole filter.
+    pub(super) fn remove_with(
+        &self,
+        claim: &Claim,
+        listing: &Listing<'_>,
+        remove: impl FnOnce(&mut F, &Claim, Listing<'static>) -> Result<(), RemoveError>,
+    ) -> Result<(), RemoveError> {
+        let removed = self.with_listed(claim, listing, remove);
         let removed = removed.unwrap_or_else(|member| Err(RemoveError::Outside { member }));
         removed.map_err(|error| match error {
             RemoveError::MistakeIsMember { hash } => {
@@ -135,50 +136,46 @@ impl<F: Shard> Concurrent<F> {
         })
     }
 
-    /// Returns the mistakes that a claim is about, as hashes of its shard.
-    pub(super) fn near(&self, claim: &Claim, mistakes: &[Hash]) -> Vec<Hash> {
-        let suspects = claim.suspects();
-        let near = mistakes.iter().filter(|mistake| suspects.contains(mistake));
-        near.map(|&mistake| self.sharding.inner(mistake)).collect()
-    }
-
-    /// Calls `act` with the shard of a claim, and claim and members as they are there. If the claim is
-    /// stale, `act` must refuse it.
+    /// Calls `act` with the claim's shard, and with the claim and the listing converted to hashes
+    /// of that shard. If the claim is stale, `act` must refuse it.
     ///
     /// # Errors
-    /// The first member that the claim, if it isn't stale, doesn't name. In the shard, a hash from
-    /// elsewhere would look like one of its own.
-    fn with_listed<L: Copy + Into<Member>, T>(
+    /// Returns the first listed member outside the claim's interval, unless the claim is stale.
+    /// Inside the shard, a hash from a different shard would look like one of its own.
+    fn with_listed<T>(
         &self,
         claim: &Claim,
-        members: &[L],
-        act: impl FnOnce(&mut F, &Claim, &[Member]) -> T,
+        listing: &Listing<'_>,
+        act: impl FnOnce(&mut F, &Claim, Listing<'static>) -> T,
     ) -> Result<T, Hash> {
         let suspects = claim.suspects();
-        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        let outside = members.iter().find(|member| !suspects.contains(&member.hash));
-        let inner = |member: &Member| Member { hash: self.sharding.inner(member.hash), ..*member };
-        let listed: Vec<Member> = members.iter().map(inner).collect();
+        let outside = listing.members.iter().find(|member| !suspects.contains(&member.hash));
+        let is_near = |mistake| suspects.contains(&mistake);
+        let inner = listing.mapped(|hash| self.sharding.inner(hash), is_near);
         let (mut filter, query) = self.write(claim.query);
         match outside {
-            Some(outside) if filter.claim_to_insert(query).version == claim.version => {
-                Err(outside.hash)
+            Some(outside) if filter.claim_near(query).version == claim.version => Err(outside.hash),
+            _ => Ok(act(&mut filter, &self.inner_claim(claim), inner)),
+        }
+    }
+
+    /// Converts a claim in a shard's error to a claim of the whole filter.
+    pub(super) fn outer_error(&self, hash: Hash, error: InsertError) -> InsertError {
+        match error {
+            InsertError::NeedsMembers(claim) => {
+                InsertError::NeedsMembers(Box::new(self.outer_claim(hash, &claim)))
             }
-            _ => Ok(act(&mut filter, &self.inner_claim(claim), &listed)),
+            other => other,
         }
     }
 
     fn outer_claim(&self, query: Hash, claim: &Claim) -> Claim {
-        let shard = self.sharding.shard(query);
-        let outer = |cell| self.sharding.outer_fingerprint(shard, cell);
-        let (cell, through) = (outer(claim.cell), outer(claim.through));
-        Claim { query, cell, through, version: claim.version }
+        let cells = self.sharding.outer_cells(self.sharding.shard(query), claim.cells);
+        Claim { query, cells, version: claim.version }
     }
 
     fn inner_claim(&self, claim: &Claim) -> Claim {
-        let shard = self.sharding.shard(claim.query);
-        let inner = |cell| self.sharding.inner_fingerprint(shard, cell);
-        let (cell, through) = (inner(claim.cell), inner(claim.through));
-        Claim { query: self.sharding.inner(claim.query), cell, through, version: claim.version }
+        let cells = self.sharding.inner_cells(self.sharding.shard(claim.query), claim.cells);
+        Claim { query: self.sharding.inner(claim.query), cells, version: claim.version }
     }
 }

@@ -1,89 +1,54 @@
-//! Telescoping and extension filters as shards, and what only they can do.
+//! Telescoping and extension filters as shards, and the methods that only they have.
 
-use super::builder::sharding;
+use super::shard::Batch;
 use super::{Concurrent, Shard, ShardSize, ShardState};
-use crate::coded::PLANNED_LOAD;
-use crate::error::{BuildError, InsertError, Invalid};
-use crate::{Claim, CodedBuilder, CodedFilter, CodedParameters, CodedScheme, Hash, Member};
+use crate::builder::PLANNED_LOAD;
+use crate::error::{BuildError, InsertError};
+use crate::telescoping::CodesBefore;
+use crate::{
+    Claim, Hash, Member,
+    telescoping::{self, CodedFilter},
+};
 
-impl<S: CodedScheme> CodedBuilder<S> {
-    /// Builds an empty filter for many threads. Capacity or slots are those of all shards together;
-    /// each gets some more, because hashes fall into them by chance.
-    ///
-    /// ```
-    /// use twiceshy::{Hash, TelescopingFilter};
-    /// let filter = TelescopingFilter::builder().capacity(10_000).shards(8).build_concurrent()?;
-    /// filter.insert(Hash::MAX)?;
-    /// assert!(filter.contains(Hash::MAX) && filter.shards() == 8);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`build`](Self::build), or if there can't be as many shards.
-    pub fn build_concurrent(self) -> Result<Concurrent<CodedFilter<S>>, BuildError> {
-        let shards = sharding(self.shards)?.shards();
-        let all = self.parameters()?;
-        let share = all.slots as f64 / shards as f64;
-        let slots = if shards == 1 { all.slots } else { with_slack(share) };
-        let parameters = CodedParameters { slots, ..all };
-        let filters = (0..shards).map(|_| CodedFilter::empty(parameters));
-        Ok(Concurrent::of(filters.collect::<Result<_, _>>()?))
+impl<S: telescoping::CodedScheme> Batch for CodedFilter<S> {
+    type Undo = CodesBefore;
+
+    fn insert_batch(&mut self, hashes: &[Hash]) -> Result<CodesBefore, InsertError> {
+        self.insert_batch(hashes)
+    }
+
+    fn undo_batch(&mut self, hashes: &[Hash], undo: CodesBefore) {
+        self.undo_batch(hashes, undo);
     }
 }
 
-/// Returns how many slots a shard needs that expects to use this many: four standard deviations
-/// more.
-fn with_slack(share: f64) -> u64 {
-    (share + 4.0 * share.sqrt()).ceil() as u64
-}
+impl<S: telescoping::CodedScheme> Shard for CodedFilter<S> {
+    type Plan = telescoping::Parameters;
 
-impl<S: CodedScheme> Shard for CodedFilter<S> {
-    type Plan = CodedParameters;
-
-    fn build_concurrent(
-        capacity: usize,
-        false_positive_rate: f64,
-        shards: usize,
-    ) -> Result<Concurrent<Self>, BuildError> {
-        let builder = Self::builder().capacity(capacity).false_positive_rate(false_positive_rate);
-        builder.shards(shards).build_concurrent()
+    fn claim_near(&self, hash: Hash) -> Claim {
+        self.claim_near(hash)
     }
 
-    fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
-        self.contains_many(hashes, maybe);
-    }
-
-    fn claim_to_insert(&self, hash: Hash) -> Claim {
-        self.claim_to_insert(hash)
-    }
-
-    fn insert_listed(&mut self, claim: &Claim, members: &[Member]) -> Result<(), InsertError> {
-        self.insert_listed(claim, members)
+    fn may_confuse(&self, member: Hash, query: Hash) -> bool {
+        self.may_confuse(member, query)
     }
 
     fn slots(&self) -> u64 {
         self.slots()
     }
 
-    fn load(&self) -> f64 {
-        self.len() as f64 / self.slots() as f64
-    }
-
-    fn validate(&self) -> Result<(), Invalid> {
-        self.validate()
-    }
-
-    /// Repairs that a rebuild misses are forgotten, which costs a mistake, but no member.
+    /// Leaves out repairs: a repair that happens during a rebuild is forgotten, which brings back a
+    /// mistake but loses no member.
     fn state(&self) -> ShardState {
         ShardState { members: self.version(), repairs: 0 }
     }
 
-    fn plan(&self) -> CodedParameters {
+    fn plan(&self) -> telescoping::Parameters {
         self.parameters()
     }
 
     fn build(
-        mut parameters: CodedParameters,
+        mut parameters: telescoping::Parameters,
         size: ShardSize,
         members: impl Iterator<Item = Member> + Clone,
         mistakes: impl Iterator<Item = Hash> + Clone,
@@ -91,7 +56,7 @@ impl<S: CodedScheme> Shard for CodedFilter<S> {
         if let Some(capacity) = size.capacity {
             parameters.slots = (capacity as f64 / PLANNED_LOAD).ceil().max(1.0) as u64;
         }
-        // Uneven hashes may find no room at the end of a table that isn't full.
+        // If hashes are uneven, the end of a table may overflow before the table is full.
         let most = parameters.slots.saturating_mul(4);
         loop {
             let slots = parameters.slots;
@@ -109,15 +74,15 @@ impl<S: CodedScheme> Shard for CodedFilter<S> {
     }
 }
 
-impl<S: CodedScheme> Concurrent<CodedFilter<S>> {
+impl<S: telescoping::CodedScheme> Concurrent<CodedFilter<S>> {
     /// Returns the number of repairs that were undone because a code was full.
     pub fn forgotten(&self) -> u64 {
         let counts = self.shards.iter().map(|shard| shard.read().tally().forgotten);
         counts.fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of mistakes that shards were built with and that are "maybe" all the same,
-    /// because a code had no room.
+    /// Returns the number of mistakes that shards were built with but still answered "maybe"
+    /// afterwards, because a code had no room.
     pub fn unrepaired(&self) -> u64 {
         let counts = self.shards.iter().map(|shard| shard.read().tally().unrepaired);
         counts.fold(0, u64::saturating_add)
@@ -126,8 +91,8 @@ impl<S: CodedScheme> Concurrent<CodedFilter<S>> {
     /// Returns the parameters of a shard.
     ///
     /// # Panics
-    /// If there is no such shard.
-    pub fn shard_parameters(&self, shard: usize) -> CodedParameters {
+    /// If the shard does not exist.
+    pub fn shard_parameters(&self, shard: usize) -> telescoping::Parameters {
         self.with_shard(shard, CodedFilter::parameters)
     }
 }

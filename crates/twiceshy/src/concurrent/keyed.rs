@@ -1,18 +1,20 @@
-//! Keys in front of a concurrent filter, by `&self`.
+//! Methods that take keys and `&self`, for concurrent filters.
 
 use super::{Concurrent, Shard};
+use crate::claim::Adaptation;
 use crate::error::{AdaptError, InsertError, InsertManyError, RemoveError};
-use crate::{Adaptation, Answer, Claim, Hash, Key, Keyed, Member};
+use crate::{Answer, Checked, Claim, Hash, Key, Keyed, Listing};
 use core::borrow::Borrow;
+use core::ops::RangeInclusive;
 
-/// A filter for keys that many threads use at once, by `&self`.
+/// A filter for keys that many threads use at once. Every operation takes `&self`.
 ///
 /// ```
-/// use twiceshy::AdaptiveQuotientFilter;
-/// let filter = AdaptiveQuotientFilter::builder()
+/// use twiceshy::QuotientFilter;
+/// let filter = QuotientFilter::builder()
 ///     .false_positive_rate(0.001)
 ///     .capacity(1_000_000)
-///     .build_keyed_concurrent::<str>()?;
+///     .build_concurrent_keyed::<str>()?;
 /// std::thread::scope(|scope| {
 ///     for name in ["alice", "bob"] {
 ///         let filter = &filter;
@@ -20,86 +22,100 @@ use core::borrow::Borrow;
 ///     }
 /// });
 /// assert!(filter.contains("alice") && filter.contains("bob"));
-/// # Ok::<(), twiceshy::BuildError>(())
+/// # Ok::<(), twiceshy::error::BuildError>(())
 /// ```
 impl<K: Key + ?Sized, F: Shard> Keyed<K, Concurrent<F>> {
     /// Inserts a member.
     ///
     /// # Errors
-    /// If there is no room for it; nothing has changed then.
+    /// If there is no room for the member; the filter is unchanged in that case.
     #[inline]
     pub fn insert(&self, key: &K) -> Result<(), InsertError> {
         self.filter().insert(self.hash(key))
     }
 
-    /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
-    /// to repair the filter if it was a mistake.
+    /// Looks up a key like [`contains`](Self::contains), but returns "maybe" together with a claim,
+    /// which lets the filter repair itself if the answer was a mistake.
     #[inline]
     pub fn check(&self, key: &K) -> Answer {
         self.filter().check(self.hash(key))
     }
 
+    /// Checks a key, and repairs the filter if "maybe" was a mistake; see
+    /// [`Adaptive::check_or_repair`](crate::Adaptive::check_or_repair). No lock is held while the
+    /// closures run.
+    ///
+    /// # Errors
+    /// Returns the errors of the closures.
+    pub fn check_or_repair<'l, E, L: Into<Listing<'l>>>(
+        &self,
+        key: &K,
+        is_member: impl FnMut() -> Result<bool, E>,
+        members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
+    ) -> Result<Checked, E> {
+        self.filter().check_or_repair(self.hash(key), is_member, members)
+    }
+
     /// Repairs a mistake; see [`Concurrent::adapt`].
     ///
     /// # Errors
-    /// As [`Concurrent::adapt`].
-    pub fn adapt(&self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
-        self.filter().adapt(claim, members)
-    }
-
-    /// Repairs a mistake and drops ghosts; see
-    /// [`Concurrent::adapt_dropping_ghosts`].
-    ///
-    /// # Errors
-    /// As [`Concurrent::adapt_dropping_ghosts`].
-    pub fn adapt_dropping_ghosts(
+    /// Returns the same errors as [`Concurrent::adapt`].
+    pub fn adapt<'l>(
         &self,
         claim: &Claim,
-        members: &[Member],
+        listing: impl Into<Listing<'l>>,
     ) -> Result<Adaptation, AdaptError> {
-        self.filter().adapt_dropping_ghosts(claim, members)
+        self.filter().adapt(claim, listing)
     }
 
-    /// Removes a key that is *known* to be a member; see
-    /// [`Concurrent::remove`].
+    /// Inserts the claim's query, given a list of the members near it; see
+    /// [`Concurrent::insert_listed`].
     ///
     /// # Errors
-    /// As [`Concurrent::remove`].
-    pub fn remove(&self, key: &K) -> Result<(), RemoveError> {
-        self.filter().remove(self.hash(key))
-    }
-
-    /// Removes the claim's query, if it is a member; see
-    /// [`Concurrent::remove_listed`].
-    ///
-    /// # Errors
-    /// As [`Concurrent::remove_listed`].
-    pub fn remove_listed(
+    /// Returns the same errors as [`Concurrent::insert_listed`].
+    pub fn insert_listed<'l>(
         &self,
         claim: &Claim,
-        members: &[Member],
-        mistakes: Option<&[Hash]>,
-    ) -> Result<(), RemoveError> {
-        self.filter().remove_listed(claim, members, mistakes)
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), InsertError> {
+        self.filter().insert_listed(claim, listing)
     }
 
-    /// Inserts many members, all that there is room for; see
+    /// Removes the claim's query, if it is a member; see [`Concurrent::remove`].
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Concurrent::remove`].
+    pub fn remove<'l>(
+        &self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), RemoveError> {
+        self.filter().remove(claim, listing)
+    }
+
+    /// Removes a key that the caller *knows* to be a member; see [`Concurrent::remove_trusting`].
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Concurrent::remove_trusting`].
+    pub fn remove_trusting(&self, key: &K) -> Result<(), RemoveError> {
+        self.filter().remove_trusting(self.hash(key))
+    }
+
+    /// Inserts many members, all or none; see [`Concurrent::insert_many`].
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Concurrent::insert_many`].
+    pub fn insert_many<Q: Borrow<K>>(&self, keys: &[Q]) -> Result<(), InsertError> {
+        self.filter().insert_many(&self.hashes(keys))
+    }
+
+    /// Inserts as many of these members as there is room for; see
     /// [`insert_each`](Concurrent::insert_each).
     ///
     /// # Errors
-    /// An [`InsertManyError`] that tells which members were refused; all others are inserted.
+    /// Returns an [`InsertManyError`] that says which members were refused; all others were
+    /// inserted.
     pub fn insert_each<Q: Borrow<K>>(&self, keys: &[Q]) -> Result<(), InsertManyError> {
         self.filter().insert_each(&self.hashes(keys))
-    }
-
-    /// Answers many lookups: `maybe` is cleared and then has one answer per key, as of
-    /// [`contains`](Self::contains).
-    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], maybe: &mut Vec<bool>) {
-        self.filter().contains_many(&self.hashes(keys), maybe);
-    }
-
-    /// Keys are hashed before any lock is taken: their code is the caller's.
-    fn hashes<Q: Borrow<K>>(&self, keys: &[Q]) -> Vec<Hash> {
-        keys.iter().map(|key| self.hash(key.borrow())).collect()
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A filter behind its lock, aligned to the pair of lines that processors fetch together, so that
-/// locking one shard doesn't evict the lock of the next.
+/// A filter and its lock. It is aligned to the pair of cache lines that processors fetch together,
+/// so that locking one shard doesn't evict the lock of the next.
 #[repr(align(128))]
 pub(super) struct Locked<F> {
     filter: RwLock<F>,
 }
 
 impl<F> Locked<F> {
-    /// Bytes per shard besides the filter itself.
+    /// Bytes per shard, not counting the filter itself.
     pub(super) const OVERHEAD: u64 = (size_of::<Self>() - size_of::<F>()) as u64;
 
     pub(super) fn new(filter: F) -> Self {
@@ -19,9 +19,9 @@ impl<F> Locked<F> {
 
     /// Locks the filter for reading.
     ///
-    /// No operation of a filter panics halfway, and no code of the caller runs while one changes
-    /// it. If there is a bug all the same, the panic of one thread must not deny the others their
-    /// lookups, so a poisoned lock is used like any other.
+    /// This ignores poisoning. No filter operation panics halfway, and no caller's code runs while
+    /// an operation changes the filter. If a bug makes one thread panic anyway, the other threads
+    /// must still be able to look up keys.
     #[inline]
     pub(super) fn read(&self) -> RwLockReadGuard<'_, F> {
         self.filter.read().unwrap_or_else(PoisonError::into_inner)
@@ -37,13 +37,13 @@ impl<F> Locked<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AdaptiveQuotientFilter, Hash};
+    use crate::{Hash, QuotientFilter};
     use twiceshy_deadline::Deadline;
 
     #[test]
     fn a_panic_of_one_thread_leaves_the_shard_usable() {
         let _deadline = Deadline::new();
-        let filter = AdaptiveQuotientFilter::builder().slots(10).build().unwrap();
+        let filter = QuotientFilter::builder().slots(10).build().unwrap();
         let shard = Locked::new(filter);
         shard.write().insert(Hash::MAX).unwrap();
         let panicking = std::thread::scope(|scope| {

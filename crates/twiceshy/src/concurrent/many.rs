@@ -1,19 +1,19 @@
-//! Batches of hashes, shard by shard, so that each lock is taken once.
+//! Batches of hashes, grouped by shard so that each lock is taken only once.
 
 use super::{Concurrent, Shard, Sharding};
 use crate::Hash;
-use crate::error::InsertManyError;
+use crate::error::{InsertError, InsertManyError};
 
-/// Hashes, sorted by their shards.
+/// Hashes grouped by shard.
 pub(super) struct Groups {
-    /// Where the group of each shard begins, and where the last one ends.
+    /// The start of each shard's group, followed by the end of the last group.
     starts: Vec<usize>,
     hashes: Vec<Hash>,
-    /// Where each of them is in the caller's list.
+    /// The position of each hash in the caller's list.
     positions: Vec<usize>,
 }
 
-/// The hashes of one shard, as they are there.
+/// The hashes of one shard, converted to hashes inside that shard.
 pub(super) struct Group<'a> {
     pub(super) shard: usize,
     pub(super) hashes: &'a [Hash],
@@ -44,12 +44,12 @@ impl Groups {
         grouped
     }
 
-    /// The hashes of a shard, as they are there.
+    /// Returns the hashes of a shard, converted to hashes inside that shard.
     pub(super) fn of(&self, shard: usize) -> &[Hash] {
         &self.hashes[self.starts[shard]..self.starts[shard + 1]]
     }
 
-    /// The groups that are not empty.
+    /// Returns the groups that are not empty.
     pub(super) fn to_vec(&self) -> Vec<Group<'_>> {
         let ranges = self.starts.windows(2).map(|bounds| bounds[0]..bounds[1]).enumerate();
         let occupied = ranges.filter(|(_, range)| !range.is_empty());
@@ -63,29 +63,79 @@ impl Groups {
 }
 
 impl<F: Shard> Concurrent<F> {
-    /// Inserts each of many members that there is room for. Faster than one by one, because each
-    /// shard is locked once for all of its members; other threads wait for it meanwhile.
+    /// Inserts many members, all or none.
     ///
-    /// A filter that grows has room for all, as long as there is memory and a bit of the
-    /// remainders left.
+    /// All shards that receive a member stay locked until the call returns. In contrast,
+    /// [`insert_each`](Self::insert_each) locks one shard at a time.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`insert`](Self::insert). No member was inserted in that case,
+    /// but a filter that grows may have grown.
+    pub fn insert_many(&self, hashes: &[Hash]) -> Result<(), InsertError> {
+        let groups = Groups::new(self.sharding, hashes);
+        let groups = groups.to_vec();
+        // Lock the shards in ascending order, so that two threads can't deadlock.
+        let locked = groups.iter().map(|group| (group, self.shards[group.shard].write()));
+        let mut locked: Vec<_> = locked.collect();
+        let mut done = Vec::with_capacity(locked.len());
+        for at in 0..locked.len() {
+            let (group, filter) = &mut locked[at];
+            match filter.insert_batch(group.hashes) {
+                Ok(undo) => done.push(undo),
+                Err(error) => {
+                    for ((group, filter), undo) in locked.iter_mut().zip(done) {
+                        filter.undo_batch(group.hashes, undo);
+                    }
+                    return Err(self.outer_batch_error(groups[at].shard, error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn outer_batch_error(&self, shard: usize, error: InsertError) -> InsertError {
+        match error {
+            InsertError::NeedsMembers(claim) => {
+                let hash = self.sharding.outer(shard, claim.query);
+                self.outer_error(hash, InsertError::NeedsMembers(claim))
+            }
+            other => other,
+        }
+    }
+
+    /// Inserts as many of these members as there is room for.
+    ///
+    /// This is faster than inserting one by one, because it locks each shard once for all of its
+    /// members. Other threads that need the shard wait meanwhile.
+    ///
+    /// A filter that grows has room for all members, as long as there is memory and the remainders
+    /// have a bit left.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
-    /// let filter = AdaptiveQuotientFilter::builder().slots(4).shards(1).build_concurrent()?;
+    /// # use twiceshy::{QuotientFilter, Hash};
+    /// let filter = QuotientFilter::builder().slots(4).shards(1).build_concurrent()?;
     /// let hashes: Vec<Hash> = (0..1000).map(|number| Hash::from_u128(number << 110)).collect();
     /// let error = filter.insert_each(&hashes).unwrap_err();
     /// assert_eq!(filter.len() + error.refused.len(), 1000);
-    /// # Ok::<(), twiceshy::BuildError>(())
+    /// # Ok::<(), twiceshy::error::BuildError>(())
     /// ```
     ///
     /// # Errors
-    /// An [`InsertManyError`] that says which members were refused; all others are inserted.
+    /// Returns an [`InsertManyError`] that says which members were refused; all others were
+    /// inserted.
     pub fn insert_each(&self, hashes: &[Hash]) -> Result<(), InsertManyError> {
         let groups = Groups::new(self.sharding, hashes);
         let mut refused = Vec::new();
         for group in groups.to_vec() {
-            let of_shard = self.shards[group.shard].write().insert_each(group.hashes);
-            refused.extend(of_shard.into_iter().map(|(at, why)| (group.positions[at], why)));
+            let mut filter = self.shards[group.shard].write();
+            if filter.insert_many(group.hashes).is_ok() {
+                continue;
+            }
+            for (&position, &hash) in group.positions.iter().zip(group.hashes) {
+                if let Err(error) = filter.insert(hash) {
+                    refused.push((position, self.outer_error(hashes[position], error)));
+                }
+            }
         }
         refused.sort_unstable_by_key(|&(position, _)| position);
         let Some((_, cause)) = refused.first().cloned() else { return Ok(()) };
@@ -93,12 +143,12 @@ impl<F: Shard> Concurrent<F> {
         Err(InsertManyError { refused, cause })
     }
 
-    /// Answers many lookups: clears `maybe`, and then pushes one answer per hash, as of
-    /// [`contains`](Self::contains). Faster than one by one.
+    /// Looks up many hashes: clears `maybe`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each hash. This is faster than single lookups.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
-    /// let filter = AdaptiveQuotientFilter::builder().capacity(100).build_concurrent()?;
+    /// # use twiceshy::{QuotientFilter, Hash};
+    /// let filter = QuotientFilter::builder().capacity(100).build_concurrent()?;
     /// filter.insert(Hash::MAX)?;
     /// let mut maybe = Vec::new();
     /// filter.contains_many(&[Hash::MIN, Hash::MAX], &mut maybe);

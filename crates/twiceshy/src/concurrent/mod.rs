@@ -1,4 +1,4 @@
-//! One filter for many threads, made of shards.
+//! A filter for many threads, made of shards.
 
 mod builder;
 mod claims;
@@ -10,10 +10,10 @@ mod quotient;
 mod rebuild;
 mod shard;
 mod sharding;
-mod traits;
 
 use crate::error::{InsertError, Invalid, RemoveError};
-use crate::{Hash, HashScheme};
+use crate::traits::filter_traits;
+use crate::{Hash, Stats, hash::HashScheme};
 use core::fmt;
 use locked::Locked;
 pub use shard::{Shard, ShardSize, ShardState};
@@ -23,31 +23,32 @@ use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 /// A filter that many threads use at once: every operation takes `&self`.
 ///
 /// # Guarantees
-/// - Everything that the filter of its shards guarantees. Each operation on one hash happens at one
-///   instant for all threads: once an insert has returned, no thread is told that the key is absent.
-/// - Claims protect members against other threads, too: a change of the members near a claim makes
-///   it stale, and a repair by it is refused.
-/// - Operations that add up shards ([`len`](Self::len), batches) see each shard at a different
+/// - The guarantees of the filter that the shards are made of.
+/// - Each operation on one hash is atomic: once an insert has returned, no thread is told that the
+///   key is absent.
+/// - Claims also protect members against other threads: if another thread changes the members near
+///   a claim, the claim is stale, and a repair with it is refused.
+/// - Operations that add up all shards ([`len`](Self::len), batches) see each shard at a different
 ///   instant.
 ///
-/// A store inserts a key into the filter first, and then into itself; it removes a key from itself
-/// first, and then from the filter. So the filter always holds what can be listed, and a list that
-/// doesn't match is refused.
+/// A store must insert a key into the filter first, and then write it. It must delete a key first,
+/// and then remove it from the filter. That way the filter always holds every key that the store
+/// can list, and it refuses a listing that doesn't match.
 ///
 /// # How it works
-/// The first bits of a hash choose one of 2^k shards. A hash is a fraction, so a shard is an interval
-/// of hashes. Each shard is a filter of its own behind its own lock. Claims, fingerprints and errors
-/// name the hashes of the whole filter, never those of a shard.
+/// The first bits of a hash choose one of 2^k shards. A hash is a fraction, so a shard is an
+/// interval of hashes. Each shard is a separate filter with its own lock. Claims, fingerprints and
+/// errors always use hashes of the whole filter, never those of a shard.
 ///
-/// A full shard of a quotient filter doubles by itself, if the filter [may
-/// grow](crate::Builder::build_concurrent); only threads that need that shard wait for it.
+/// If the filter [may grow](crate::builder::Builder::build_concurrent), a full shard of a quotient
+/// filter doubles by itself. Only threads that need that shard wait for it.
 ///
-/// Lookups share a shard's lock with each other, but wait for its writers.
+/// Lookups share a shard's lock with each other, but wait for threads that write to the shard.
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveQuotientFilter, Hash};
-/// let filter = AdaptiveQuotientFilter::builder().capacity(10_000).build_concurrent()?;
+/// use twiceshy::{QuotientFilter, Hash};
+/// let filter = QuotientFilter::builder().capacity(10_000).build_concurrent()?;
 /// let key = |number: u128| Hash::from_u128(number.wrapping_mul(u128::MAX / 997));
 /// std::thread::scope(|scope| {
 ///     for thread in 0..4 {
@@ -61,7 +62,7 @@ use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 /// });
 /// assert_eq!(filter.len(), 400);
 /// assert!((0..400).all(|number| filter.contains(key(number))));
-/// # Ok::<(), twiceshy::BuildError>(())
+/// # Ok::<(), twiceshy::error::BuildError>(())
 /// ```
 pub struct Concurrent<F> {
     sharding: Sharding,
@@ -70,34 +71,36 @@ pub struct Concurrent<F> {
 }
 
 impl<F: Shard> Concurrent<F> {
-    /// Returns a filter of these shards, in hash order: 2^k of them, and at least one.
+    /// Returns a filter made of these shards, in hash order. Their number must be a power of two.
     fn of(filters: Vec<F>) -> Self {
         let (sharding, hash) = (Sharding::at_least(filters.len()), filters[0].hash_scheme());
         Self { sharding, shards: filters.into_iter().map(Locked::new).collect(), hash }
     }
 
-    /// Returns a filter of shards that are each valid.
+    /// Returns a filter made of these shards, each of which must be valid.
     pub(crate) fn of_valid(filters: Vec<F>) -> Result<Self, Invalid> {
         let filter = Self::of(filters);
         filter.check_shards(|shard, number| shard.check_as_shard(number, filter.shards()))?;
         Ok(filter)
     }
 
-    /// Locks the shard of a hash for reading; returns it, and the hash as it is there.
+    /// Locks the shard of a hash for reading. Returns the shard, and the hash converted to a hash
+    /// inside it.
     ///
-    /// All lookups of one hash go through here. A lookup without a lock would go here, too.
+    /// All lookups of a single hash use this method. A lock-free lookup would also belong here.
     #[inline]
     fn read(&self, hash: Hash) -> (RwLockReadGuard<'_, F>, Hash) {
         (self.shards[self.sharding.shard(hash)].read(), self.sharding.inner(hash))
     }
 
-    /// Locks the shard of a hash for writing; returns it, and the hash as it is there.
+    /// Locks the shard of a hash for writing. Returns the shard, and the hash converted to a hash
+    /// inside it.
     #[inline]
     fn write(&self, hash: Hash) -> (RwLockWriteGuard<'_, F>, Hash) {
         (self.shards[self.sharding.shard(hash)].write(), self.sharding.inner(hash))
     }
 
-    /// Calls `look` with a shard. It must not use this filter: it would wait for itself.
+    /// Calls `look` with a shard. `look` must not use this filter, or it would deadlock.
     pub(crate) fn with_shard<T>(&self, shard: usize, look: impl FnOnce(&F) -> T) -> T {
         look(&self.shards[shard].read())
     }
@@ -105,26 +108,27 @@ impl<F: Shard> Concurrent<F> {
     /// Inserts a member.
     ///
     /// # Errors
-    /// If there is no room for it; nothing has changed then. After [`InsertError::Crowded`], list the
-    /// members near it and call [`insert_listed`](Self::insert_listed).
+    /// If there is no room for the member; the filter is unchanged in that case. After
+    /// [`InsertError::NeedsMembers`], list the members in the claim's interval, and call
+    /// [`insert_listed`](Self::insert_listed).
     #[inline]
     pub fn insert(&self, hash: Hash) -> Result<(), InsertError> {
-        let (mut filter, hash) = self.write(hash);
-        filter.insert(hash)
+        let (mut filter, inner) = self.write(hash);
+        filter.insert(inner).map_err(|error| self.outer_error(hash, error))
     }
 
-    /// Removes a key that is *known* to be a member, once. If it is not a member, another member
-    /// that shares its fingerprint may be lost.
+    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
+    /// different member that shares its fingerprint may be lost.
     ///
     /// # Errors
-    /// If it is certainly not a member, or [`RemoveError::Ambiguous`] if only
-    /// [`remove_listed`](Self::remove_listed) can tell; nothing has changed then.
-    pub fn remove(&self, hash: Hash) -> Result<(), RemoveError> {
+    /// If the key is certainly not a member, or [`RemoveError::Ambiguous`] if only
+    /// [`remove`](Self::remove) can tell. The filter is unchanged in both cases.
+    pub fn remove_trusting(&self, hash: Hash) -> Result<(), RemoveError> {
         let (mut filter, hash) = self.write(hash);
-        filter.remove(hash)
+        filter.remove_trusting(hash)
     }
 
-    /// Returns whether a key of this hash may be a member. "No" is certain.
+    /// Returns whether a key with this hash may be a member. The answer `false` is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
         let (filter, hash) = self.read(hash);
@@ -142,33 +146,45 @@ impl<F: Shard> Concurrent<F> {
         self.shards.iter().all(|shard| shard.read().is_empty())
     }
 
-    /// Returns the share of slots in use, over all shards.
-    pub fn load(&self) -> f64 {
-        let (mut used, mut slots) = (0.0, 0.0);
+    /// Returns the hash function whose hashes the filter holds.
+    pub fn hash_scheme(&self) -> HashScheme {
+        self.hash
+    }
+
+    /// Returns the number of members, memory use, load and expected error over all shards.
+    pub fn stats(&self) -> Stats {
+        let mut sum = Stats { memory: Self::overhead(self.shards.len()), ..Stats::default() };
+        let (mut slots, shards) = (0.0, self.shards.len() as f64);
         for shard in &self.shards {
             let filter = shard.read();
-            let of_shard = filter.slots() as f64;
-            used += filter.load() * of_shard;
-            slots += of_shard;
+            let (of_shard, slots_of_shard) = (filter.stats(), filter.slots() as f64);
+            drop(filter);
+            sum.members = sum.members.saturating_add(of_shard.members);
+            sum.memory += of_shard.memory;
+            sum.repairs = sum.repairs.saturating_add(of_shard.repairs);
+            sum.load += of_shard.load * slots_of_shard;
+            slots += slots_of_shard;
+            // A random query is equally likely to go to any shard.
+            sum.expected_rate += of_shard.expected_rate / shards;
         }
-        used / slots
+        sum.load /= slots;
+        sum
+    }
+
+    /// Returns the share of slots in use, over all shards.
+    pub fn load(&self) -> f64 {
+        self.stats().load
     }
 
     /// Returns the number of slots of a shard.
     ///
     /// # Panics
-    /// If there is no such shard.
+    /// If the shard does not exist.
     pub fn shard_slots(&self, shard: usize) -> u64 {
         self.shards[shard].read().slots()
     }
 
-    /// Returns the memory in use, in bytes.
-    pub fn memory_usage(&self) -> u64 {
-        let filters: u64 = self.shards.iter().map(|shard| shard.read().memory_usage()).sum();
-        filters + Self::overhead(self.shards.len())
-    }
-
-    /// Returns the bytes that shards take besides their filters.
+    /// Returns the bytes that the shards take in addition to their filters.
     fn overhead(shards: usize) -> u64 {
         size_of::<Self>() as u64 + shards as u64 * Locked::<F>::OVERHEAD
     }
@@ -176,7 +192,7 @@ impl<F: Shard> Concurrent<F> {
     /// Checks every invariant of every shard.
     ///
     /// # Errors
-    /// Says which invariant is broken.
+    /// Returns an error that names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.check_shards(|shard, number| {
             shard.validate()?;
@@ -200,6 +216,12 @@ impl<F: Shard> Concurrent<F> {
         Ok(())
     }
 }
+
+filter_traits!([F: Shard] Concurrent<F>, Concurrent<F>: Filter);
+
+// The traits that change a filter take `&mut self`. They are implemented for references, like
+// `Write` for `&File`, so that generic code can share the filter.
+filter_traits!([F: Shard] &Concurrent<F>, Concurrent<F>: Filter Dynamic Adaptive Removable);
 
 impl<F: Shard> fmt::Debug for Concurrent<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

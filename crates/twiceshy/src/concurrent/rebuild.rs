@@ -1,4 +1,4 @@
-//! Shards, and rebuilding one from its members.
+//! Information about shards, and rebuilding a shard from its members.
 
 use super::{Concurrent, Shard, ShardSize};
 use crate::error::BuildError;
@@ -7,7 +7,7 @@ use core::mem;
 use core::ops::RangeInclusive;
 
 impl<F: Shard> Concurrent<F> {
-    /// Returns the number of shards: a power of two.
+    /// Returns the number of shards, which is a power of two.
     pub fn shards(&self) -> usize {
         self.shards.len()
     }
@@ -18,34 +18,36 @@ impl<F: Shard> Concurrent<F> {
         self.sharding.shard(hash)
     }
 
-    /// Returns the hashes of a shard: an interval.
+    /// Returns the interval of hashes that belong to a shard.
     ///
     /// # Panics
-    /// If there is no such shard.
+    /// If the shard does not exist.
     pub fn shard_hashes(&self, shard: usize) -> RangeInclusive<Hash> {
         assert!(shard < self.shards(), "there is no shard {shard} of {}", self.shards());
         self.sharding.outer(shard, Hash::MIN)..=self.sharding.outer(shard, Hash::MAX)
     }
 
-    /// Replaces a shard by one in which exactly these are the members, and none of these mistakes is
-    /// "maybe", as far as the filter can keep them apart. Both are in hash order. Use it to grow with
-    /// full remainders, to drop ghosts, and to fill a filter after a crash.
+    /// Replaces a shard by a new one that holds exactly these members and answers "absent" to these
+    /// mistakes, as far as the filter can distinguish them. Both lists must be in hash order. Use
+    /// this to grow with full-length remainders, to drop ghosts, and to fill a filter after a
+    /// crash.
     ///
-    /// The new shard is written beside the old one, which answers meanwhile; then it takes its place,
-    /// at one instant for all threads. Claims that were made before are stale then. Repairs of
-    /// mistakes that aren't listed are lost, and so are values and tombstones.
+    /// The old shard answers lookups while the new one is built. The new shard then replaces it
+    /// atomically. Claims made before that become stale. Repairs of mistakes that aren't listed are
+    /// lost, and so are values and tombstones.
     ///
     /// `capacity` is the number of members that the new shard is planned for, with some room for
-    /// repairs. With `None`, it has as many slots as the old one. If these are too few, it gets more,
-    /// even in a filter that doesn't grow by itself.
+    /// repairs. If it is `None`, the new shard has as many slots as the old one. If these are too
+    /// few, it gets more, even in a filter that doesn't grow by itself.
     ///
-    /// **Keep other writers away from this shard, from before its members are listed until this
-    /// returns.** A member that is in the filter, but not yet where it is listed, would be lost. A
-    /// change while the shard is being built is noticed, but one that began before is not.
+    /// **Keep other writers away from this shard, from before you list its members until this
+    /// returns.** Otherwise a member that is in the filter, but not yet in the store that lists
+    /// members, would be lost. This method detects a change made while it builds the shard, but not
+    /// one that began before.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
-    /// let filter = AdaptiveQuotientFilter::builder().slots(100).shards(4).build_concurrent()?;
+    /// # use twiceshy::{QuotientFilter, Hash};
+    /// let filter = QuotientFilter::builder().slots(100).shards(4).build_concurrent()?;
     /// let members = [5u128, 6, 7].map(|number| Hash::from_u128(1 << 126 | number << 100));
     /// let mistake = Hash::from_u128(1 << 126 | 8 << 100);
     /// filter.rebuild_shard(1, Some(members.len()), &members, &[mistake])?;
@@ -54,19 +56,20 @@ impl<F: Shard> Concurrent<F> {
     ///
     /// // They are not hashes of shard 2.
     /// assert!(filter.rebuild_shard(2, None, &members, &[]).is_err());
-    /// # Ok::<(), twiceshy::BuildError>(())
+    /// # Ok::<(), twiceshy::error::BuildError>(())
     /// ```
     ///
     /// # Complexity
-    /// Linear in the members and mistakes. Takes memory for the old and the new shard.
+    /// Linear in the number of members and mistakes. Takes memory for both the old and the new
+    /// shard.
     ///
     /// # Errors
-    /// If a hash belongs to a different shard, if a list is out of order, if a hash is on both, if
-    /// there is no memory, or if members or repairs of the shard have changed meanwhile
-    /// ([`Stale`](BuildError::Stale)). The shard has not changed then.
+    /// If a hash belongs to a different shard, if a list is out of order, if a hash is on both
+    /// lists, if there is not enough memory, or if members or repairs of the shard have changed
+    /// meanwhile ([`Stale`](BuildError::Stale)). The shard is unchanged in that case.
     ///
     /// # Panics
-    /// If there is no such shard.
+    /// If the shard does not exist.
     pub fn rebuild_shard<L: Copy + Into<Member>>(
         &self,
         shard: usize,
@@ -102,7 +105,8 @@ impl<F: Shard> Concurrent<F> {
         }
         built.succeed(&filter);
         let before = mem::replace(&mut *filter, built);
-        // Others need not wait until its memory is freed.
+        // Release the lock before freeing the old shard's memory, so that other threads need not
+        // wait.
         drop(filter);
         drop(before);
         Ok(())

@@ -1,86 +1,62 @@
-//! What a filter must do to be a shard.
+//! The trait of filters that can be shards.
 
-use super::Concurrent;
+use crate::builder::{Builder, FromMembers};
 use crate::claim::Version;
 use crate::error::{BuildError, InsertError, Invalid};
 use crate::snapshot::ShardFormat;
-use crate::{Claim, Dynamic, Hash, Member, Removable};
+use crate::{Claim, Hash, Member, Removable};
 
-/// A filter that can be one shard of a [`Concurrent`] filter.
+/// A filter that can be one shard of a [`Concurrent`](super::Concurrent) filter.
 ///
-/// A shard knows nothing of the others: its hashes cover the whole range of hashes, because the
-/// concurrent filter has scaled them up.
+/// A shard knows nothing about the other shards. The concurrent filter scales the hashes of a shard
+/// up, so that they cover the whole range of hashes.
 ///
 /// The trait is sealed, because a shard's snapshot is part of the library's format.
 #[expect(private_bounds, reason = "a sealed trait")]
-pub trait Shard: Dynamic + Removable + ShardFormat + Send + Sync + Sized + 'static {
-    /// The parameters that a rebuilt shard takes over from the one before.
+pub trait Shard:
+    Removable + FromMembers + Batch + ShardFormat + Send + Sync + Sized + 'static
+{
+    /// The parameters that a rebuilt shard takes over from its predecessor.
     type Plan: Send;
 
-    /// Builds an empty concurrent filter for a capacity, at a false-positive rate.
-    ///
-    /// # Errors
-    /// If there can be no such filter, or no memory for it.
-    fn build_concurrent(
-        capacity: usize,
-        false_positive_rate: f64,
-        shards: usize,
-    ) -> Result<Concurrent<Self>, BuildError>;
-
-    /// Answers many lookups: clears `maybe`, and then pushes one answer per hash.
-    fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>);
-
-    /// Inserts each of these members that there is room for; returns the positions of the others,
-    /// in order, and why each was refused.
-    fn insert_each(&mut self, hashes: &[Hash]) -> Vec<(usize, InsertError)> {
-        let refused = |(position, &hash)| Some((position, self.insert(hash).err()?));
-        hashes.iter().enumerate().filter_map(refused).collect()
+    /// Lets the shards of a filter grow, if they can and the builder's settings allow it. Returns
+    /// whether they may grow.
+    fn let_shards_grow(builder: &mut Builder<Self>) -> bool {
+        let _ = builder;
+        false
     }
 
-    /// Returns a claim that names all members that an insert or a repair of this hash may concern.
-    fn claim_to_insert(&self, hash: Hash) -> Claim;
+    /// Returns a claim that names all members that inserting or repairing this hash may affect.
+    fn claim_near(&self, hash: Hash) -> Claim;
 
-    /// Inserts the query of a [claim](Self::claim_to_insert), after
-    /// [`insert`](Dynamic::insert) has returned [`InsertError::Crowded`]; `members` are all members
-    /// in its interval.
-    ///
-    /// # Errors
-    /// If there is no room, or [`InsertError::Mismatch`] if `members` are not the members there, or
-    /// no longer; nothing has changed then.
-    fn insert_listed(&mut self, claim: &Claim, members: &[Member]) -> Result<(), InsertError>;
+    /// Returns whether inserting a member may turn a query into a mistake. Both must have the same
+    /// [suspects](crate::Claim::suspects).
+    fn may_confuse(&self, member: Hash, query: Hash) -> bool;
 
     /// Returns the number of home slots.
     fn slots(&self) -> u64;
 
-    /// Returns the share of slots in use.
-    fn load(&self) -> f64;
-
-    /// Checks every invariant.
+    /// Checks an invariant that [`validate`](crate::Filter::validate) cannot check: that every
+    /// fingerprint still belongs to a hash when the filter is shard `number` of `shards`.
     ///
     /// # Errors
-    /// Says which invariant is broken.
-    fn validate(&self) -> Result<(), Invalid>;
-
-    /// Checks what [`validate`](Self::validate) cannot know: that every fingerprint still belongs
-    /// to a hash when the filter is shard `number` of `shards`.
-    ///
-    /// # Errors
-    /// Says which invariant is broken.
+    /// Returns an error that names the broken invariant.
     fn check_as_shard(&self, number: usize, shards: usize) -> Result<(), Invalid> {
         let _ = (number, shards);
         Ok(())
     }
 
-    /// Returns the state of members and repairs. While it stays the same, so do they.
+    /// Returns the state of the members and repairs. If two states are equal, neither has changed
+    /// in between.
     fn state(&self) -> ShardState;
 
-    /// Returns what a filter that replaces this one is built with.
+    /// Returns the parameters for building a replacement of this filter.
     fn plan(&self) -> Self::Plan;
 
-    /// Builds a filter of members and mistakes, both in hash order, that replaces another.
+    /// Builds a replacement filter from members and mistakes, both in hash order.
     ///
     /// # Errors
-    /// If it can't be built.
+    /// If the filter can't be built.
     fn build(
         plan: Self::Plan,
         size: ShardSize,
@@ -92,6 +68,18 @@ pub trait Shard: Dynamic + Removable + ShardFormat + Send + Sync + Sized + 'stat
     fn succeed(&mut self, before: &Self);
 }
 
+/// A filter that can undo a batch of inserts.
+pub(crate) trait Batch {
+    /// The information that undoing the inserts needs.
+    type Undo;
+
+    /// Inserts many members, all or none.
+    fn insert_batch(&mut self, hashes: &[Hash]) -> Result<Self::Undo, InsertError>;
+
+    /// Removes a batch that was just inserted.
+    fn undo_batch(&mut self, hashes: &[Hash], undo: Self::Undo);
+}
+
 /// The state of a shard's members and repairs; see [`Shard::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardState {
@@ -99,12 +87,13 @@ pub struct ShardState {
     pub(crate) repairs: u64,
 }
 
-/// How large to build a shard; see [`Shard::build`].
+/// The size of a shard that is to be built; see [`Shard::build`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShardSize {
-    /// Members to plan for. With `None` the shard keeps its slots, unless they are too few.
+    /// Number of members to plan for. If `None`, the shard keeps its slots, unless they are too
+    /// few.
     pub capacity: Option<usize>,
-    /// The position among all shards, from 0 to 1: shards that grow by themselves differ in size by
-    /// it, so that they don't all grow at once.
+    /// Position among all shards, from 0 to 1. The size of a shard that grows by itself depends on
+    /// its position, so that the shards don't all grow at once.
     pub position: f64,
 }

@@ -1,6 +1,7 @@
-//! Hashes in the whole filter, and in a shard of it.
+//! Converts between hashes of the whole filter and hashes inside a shard.
 
-use crate::{Fingerprint, Hash};
+use crate::claim::Cells;
+use crate::{Hash, fingerprint::Fingerprint};
 
 /// 2^`bits` shards, each an interval of hashes.
 ///
@@ -9,21 +10,20 @@ use crate::{Fingerprint, Hash};
 ///  hash in the shard                   │ the rest                 │ k zeros │
 /// ```
 ///
-/// A hash is a fraction, so a shard is a part of the whole, made 2^k times as wide. What is
-/// slot `q` of a shard's `s` slots is slot `shard · s + q` of `2^k · s` slots in the whole,
-/// and the fractions behind them are the same. So each fingerprint of a shard is one of the
-/// whole.
+/// A hash is a fraction, so a shard is a part of the whole range, made 2^k times as wide. Slot `q`
+/// of a shard with `s` slots corresponds to slot `shard · s + q` of `2^k · s` slots in the whole
+/// filter, and the fractions within these slots are the same. So each fingerprint of a shard
+/// corresponds to one of the whole filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharding {
     bits: u32,
 }
 
 impl Sharding {
-    /// The most shards: the slots of all of them together are still a 64-bit number.
+    /// Maximum number of shards. The slots of all shards together still fit in a 64-bit number.
     pub(crate) const MOST: usize = 1 << 12;
 
-    /// So many shards, or up to twice as many: a power of two, at most
-    /// [`MOST`](Self::MOST).
+    /// Rounds the number of shards up to a power of two. It must be at most [`MOST`](Self::MOST).
     pub(crate) fn at_least(shards: usize) -> Self {
         Self { bits: shards.next_power_of_two().ilog2() }
     }
@@ -37,33 +37,38 @@ impl Sharding {
         1 << self.bits
     }
 
-    /// Where a hash belongs.
+    /// Returns the number of the shard that a hash belongs to.
     #[inline(always)]
     pub(crate) fn shard(self, hash: Hash) -> usize {
         hash.as_u128().unbounded_shr(128 - self.bits) as usize
     }
 
-    /// What a hash is in its shard.
+    /// Converts a hash of the whole filter to a hash inside its shard.
     #[inline(always)]
     pub(crate) fn inner(self, hash: Hash) -> Hash {
         Hash::from_u128(hash.as_u128() << self.bits)
     }
 
-    /// What a shard's hash is in the whole.
+    /// Converts a hash inside a shard to a hash of the whole filter.
     pub(crate) fn outer(self, shard: usize, inner: Hash) -> Hash {
         let first = (shard as u128).unbounded_shl(128 - self.bits);
         Hash::from_u128(first | inner.as_u128() >> self.bits)
     }
 
-    /// What a shard's fingerprint is in the whole.
+    /// Converts a fingerprint of a shard to a fingerprint of the whole filter.
     #[inline(always)]
     pub(crate) fn outer_fingerprint(self, shard: usize, inner: Fingerprint) -> Fingerprint {
         inner.within(shard as u64, self.bits)
     }
 
-    /// What a fingerprint of the whole is in its shard.
-    pub(crate) fn inner_fingerprint(self, shard: usize, outer: Fingerprint) -> Fingerprint {
-        outer.of_part(shard as u64, self.bits)
+    /// Converts cells of a shard to cells of the whole filter.
+    pub(crate) fn outer_cells(self, shard: usize, inner: Cells) -> Cells {
+        inner.within(shard, self.bits)
+    }
+
+    /// Converts cells of the whole filter to cells of a shard.
+    pub(crate) fn inner_cells(self, shard: usize, outer: Cells) -> Cells {
+        outer.of_shard(shard, self.bits)
     }
 }
 
@@ -87,9 +92,13 @@ mod tests {
             let all = slots << bits;
             let of_whole = Fingerprint::of(Scaled::new(hash, all), length, all);
             prop_assert_eq!(sharding.outer_fingerprint(shard, of_shard), of_whole);
-            prop_assert_eq!(sharding.inner_fingerprint(shard, of_whole), of_shard);
-            // And its hashes are all of that shard.
-            let hashes = of_whole.hashes();
+            let cells = Cells::one(of_shard.quotient(), slots);
+            let outer = sharding.outer_cells(shard, cells);
+            prop_assert_eq!(outer, Cells::one(of_whole.quotient(), all));
+            prop_assert_eq!(sharding.inner_cells(shard, outer), cells);
+            // All its hashes belong to that shard.
+            let hashes = outer.hashes();
+            prop_assert!(hashes.contains(&hash));
             prop_assert_eq!(sharding.shard(*hashes.start()), shard);
             prop_assert_eq!(sharding.shard(*hashes.end()), shard);
         }

@@ -2,13 +2,13 @@
 
 use super::{Hash, KeyedHasher};
 
-/// A type whose values can be hashed: bytes, strings and integers.
+/// A type whose values can be hashed: bytes, strings, integers, and your own types.
 ///
-/// Equal keys must have equal hashes, and different ones different encodings. Your
-/// own type is a key by way of an injective encoding as bytes:
+/// Equal keys must have equal hashes. To implement it for your own type, encode the value as
+/// bytes such that different values have different encodings:
 ///
 /// ```
-/// use twiceshy::{Hash, Key, KeyedHasher};
+/// use twiceshy::{Hash, Key, hash::KeyedHasher};
 /// struct Block { volume: u32, number: u64 }
 /// impl Key for Block {
 ///     fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
@@ -20,7 +20,7 @@ use super::{Hash, KeyedHasher};
 /// }
 /// ```
 pub trait Key {
-    /// The hash of this key.
+    /// Returns the hash of this key.
     fn hash_with(&self, hasher: &KeyedHasher) -> Hash;
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn integers_are_their_little_endian_bytes(wide in any::<u128>()) {
+        fn integers_hash_as_their_little_endian_bytes(wide in any::<u128>()) {
             let hasher = KeyedHasher::new(&Secret::from_bytes([3; 16]));
             macro_rules! check {
                 ($($unsigned:ident)*) => {$(
@@ -115,7 +115,7 @@ mod tests {
         }
 
         #[test]
-        fn strings_are_their_bytes(text in ".*") {
+        fn strings_hash_as_their_bytes(text in ".*") {
             let hasher = KeyedHasher::new(&Secret::from_bytes([3; 16]));
             let expected = hasher.hash_bytes(text.as_bytes());
             prop_assert_eq!(hasher.hash(text.as_str()), expected);

@@ -6,45 +6,45 @@ use core::fmt;
 use siphasher::sip128::SipHasher13;
 use zeroize::Zeroize;
 
-/// Which function makes hashes of keys; recorded in a filter's parameters, because
-/// a filter read with another function would have false negatives.
+/// The function that hashes keys.
+///
+/// Snapshots record it: a filter that is read with a different function would miss members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HashScheme {
-    /// AES-128 for keys of up to 16 bytes, SipHash-1-3 for longer ones, as
-    /// [`KeyedHasher`] describes it.
+    /// AES-128 for keys of up to 16 bytes and SipHash-1-3 for longer ones; see [`KeyedHasher`].
     Aes128SipHash13,
 }
 
 /// A pseudo-random function from bytes to [`struct@Hash`], keyed with a [`Secret`].
 ///
-/// It is sound against an adversary who chooses keys and sees answers: without the
-/// secret its values can't be told from random ones, so no keys that collide can be
-/// prepared offline, and nothing is learnt from some hashes about others.
+/// It is safe against an attacker who chooses keys and sees answers. Without the secret, hashes
+/// look random: an attacker can't prepare colliding keys offline, and learns nothing from some
+/// hashes about others.
 ///
 /// # The function
-/// From the secret `s` come three subkeys, `K = AES_s(0)`, `T = AES_s(1)` and
-/// `L = AES_s(2)`. Let all integers be little-endian.
+/// Three subkeys are derived from the secret `s`: `K = AES_s(0)`, `T = AES_s(1)` and
+/// `L = AES_s(2)`. All integers are little-endian.
 ///
-/// - A key of up to 15 bytes, padded by `0x80` and zeros to a block `b`, has the hash
+/// - A key of up to 15 bytes is padded to a block `b` with `0x80` and zeros. Its hash is
 ///   `AES_K(b)`.
-/// - A key of 16 bytes `b` has the hash `AES_K(b ⊕ T)`.
-/// - A longer key has the hash `SipHash-1-3_L`, with 128 bits.
+/// - The hash of a 16-byte key `b` is `AES_K(b ⊕ T)`.
+/// - The hash of a longer key is its 128-bit `SipHash-1-3_L`.
 ///
-/// # Why it is sound
-/// AES is a pseudo-random permutation, so different blocks have hashes that differ and
-/// look random otherwise. The padding is injective: no short key is another one padded.
-/// A key of 16 bytes collides with a shorter one only if their blocks differ by the
-/// secret `T`, a chance of 2^-128 a pair. SipHash is a pseudo-random function made for
-/// exactly this, keyed independently, so it meets the others by chance only.
+/// # Why it is safe
+/// AES is a pseudo-random permutation: different blocks have different hashes, which otherwise
+/// look random. The padding is injective: padding never makes two different short keys equal.
+/// A 16-byte key collides with a shorter one only if their blocks differ by the secret `T`,
+/// which has a chance of 2^-128 per pair. SipHash is a pseudo-random function designed for this
+/// use. It has its own subkey, so its hashes equal the others only by chance.
 ///
-/// # Why these
-/// Unkeyed and seeded fast hashes have collisions that hold for every seed. Of the
-/// sound ones, nanoseconds per key, the best of 25 rounds on two cores of an AMD EPYC
-/// (Zen 3), in a batch of independent keys and in a chain where each key depends on the
-/// hash before (`cargo bench -p twiceshy --bench hash`):
+/// # Why these functions
+/// Fast unkeyed or seeded hashes have collisions that hold for every seed. The table compares
+/// safe functions, in nanoseconds per key: the best of 25 rounds on two cores of an AMD EPYC
+/// (Zen 3). The first number is for a batch of independent keys, the second for a chain in which
+/// each key depends on the previous hash (`cargo bench -p twiceshy --bench hash`).
 ///
-/// | bytes | this | SipHash-1-3 | POLYVAL, then AES |
+/// | bytes | `KeyedHasher` | SipHash-1-3 | POLYVAL, then AES |
 /// | ---: | ---: | ---: | ---: |
 /// | 8, a `u64` | 2.9, 17 | 14, 14 | 65, 68 |
 /// | 8 | 5.4, 19 | 14, 14 | 65, 68 |
@@ -53,9 +53,9 @@ pub enum HashScheme {
 /// | 64 | 27, 28 | 26, 26 | 63, 61 |
 /// | 100 | 35, 36 | 33, 34 | 103, 102 |
 ///
-/// One AES block is cheapest while one is enough: the machine overlaps the blocks of
-/// different keys. Beyond that SipHash is as fast as anything sound that we tried, and
-/// far faster than AES where its instructions are missing.
+/// While one AES block is enough, it is the cheapest: the processor overlaps the blocks of
+/// different keys. For longer keys, SipHash is as fast as any safe function that we tried, and
+/// far faster than AES on processors without AES instructions.
 #[derive(Clone)]
 pub struct KeyedHasher {
     block: Cipher,
@@ -66,7 +66,7 @@ pub struct KeyedHasher {
 const BLOCK: usize = 16;
 
 impl KeyedHasher {
-    /// The hasher of that secret.
+    /// Creates a hasher that is keyed with `secret`.
     pub fn new(secret: &Secret) -> Self {
         Self::with_cipher(secret, Cipher::new)
     }
@@ -79,18 +79,18 @@ impl KeyedHasher {
         Self { block, full_block_mask: master.encrypt(1), long: master.encrypt(2) }
     }
 
-    /// The function this hasher computes.
+    /// Returns the function that this hasher computes.
     pub const fn scheme(&self) -> HashScheme {
         HashScheme::Aes128SipHash13
     }
 
-    /// The hash of a key.
+    /// Hashes a key.
     #[inline]
     pub fn hash<K: Key + ?Sized>(&self, key: &K) -> Hash {
         key.hash_with(self)
     }
 
-    /// The hash of some bytes.
+    /// Hashes bytes.
     #[inline]
     pub fn hash_bytes(&self, bytes: &[u8]) -> Hash {
         match <[u8; BLOCK]>::try_from(bytes) {
@@ -102,14 +102,14 @@ impl KeyedHasher {
         }
     }
 
-    /// The hash of the `SIZE` low bytes of `value`, as [`hash_bytes`](Self::hash_bytes)
-    /// of them; `SIZE` is less than 16.
+    /// Hashes the `SIZE` low bytes of `value` as [`hash_bytes`](Self::hash_bytes) does.
+    /// `SIZE` must be less than 16.
     #[inline(always)]
     pub(super) fn hash_short<const SIZE: usize>(&self, value: u128) -> Hash {
         Hash(self.block.encrypt(value | END_OF_KEY << (8 * SIZE)))
     }
 
-    /// The hash of 16 bytes, as [`hash_bytes`](Self::hash_bytes) of them.
+    /// Hashes 16 bytes as [`hash_bytes`](Self::hash_bytes) does.
     #[inline(always)]
     pub(super) fn hash_block(&self, value: u128) -> Hash {
         Hash(self.block.encrypt(value ^ self.full_block_mask))
@@ -121,10 +121,10 @@ impl KeyedHasher {
     }
 }
 
-/// What follows the last byte of a key that doesn't fill its block.
+/// First padding byte of a key that doesn't fill its block.
 const END_OF_KEY: u128 = 0x80;
 
-/// Fewer than 16 bytes as an integer, by two loads that may overlap.
+/// Reads fewer than 16 bytes as an integer, with two loads that may overlap.
 #[inline(always)]
 fn short_integer(bytes: &[u8]) -> u128 {
     let length = bytes.len();
@@ -152,6 +152,7 @@ impl fmt::Debug for KeyedHasher {
         f.write_str("KeyedHasher(redacted)")
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +165,7 @@ mod tests {
         Secret::from_bytes(core::array::from_fn(|i| i as u8))
     }
 
-    /// The definition, written down as slowly as possible.
+    /// A direct transcription of the definition in the documentation.
     fn by_definition(secret: &Secret, key: &[u8]) -> u128 {
         let master = Cipher::by_crate(secret.expose());
         let block = Cipher::by_crate(&master.encrypt(0).to_le_bytes());
@@ -189,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn values_are_fixed_for_ever() {
-        // A change here makes every stored filter unreadable.
+    fn hashes_never_change() {
+        // A different value would make every stored filter unreadable.
         let hasher = KeyedHasher::new(&secret());
         let long: Vec<u8> = (0..100).collect();
         for (length, value) in [
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn no_short_key_equals_another_padded() {
+    fn padded_keys_do_not_collide() {
         let hasher = KeyedHasher::new(&secret());
         let mut seen = HashMap::new();
         for byte in [0u8, 0x80, 1, 0xff] {
@@ -223,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn debug_hides_the_secret() {
         let hasher = KeyedHasher::new(&secret());
         assert_eq!(format!("{hasher:?}"), "KeyedHasher(redacted)");
     }
 
     proptest! {
         #[test]
-        fn every_path_computes_the_definition(
+        fn every_path_matches_the_definition(
             bytes in any::<[u8; 16]>(), key in proptest::collection::vec(any::<u8>(), 200)
         ) {
             let secret = Secret::from_bytes(bytes);

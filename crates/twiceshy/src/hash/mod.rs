@@ -1,8 +1,6 @@
-//! Keys become 128-bit hashes; a hash is a fraction in [0, 1).
+//! Keyed 128-bit hashes of keys. A hash is read as a fraction in [0, 1).
 //!
-//! [`struct@Hash`] is the fraction and [`Scaled`] the fraction times the number of slots;
-//! [`Secret`] and [`KeyedHasher`] make hashes of keys, [`Key`] says which types are
-//! keys.
+//! A [`KeyedHasher`], keyed with a [`Secret`], computes the [`struct@Hash`] of a [`Key`].
 
 mod key;
 mod keyed;
@@ -12,15 +10,14 @@ mod secret;
 pub use key::Key;
 pub use keyed::{HashScheme, KeyedHasher};
 pub(crate) use scaled::{Scaled, first_hash_at};
-pub use secret::Secret;
+pub use secret::{EntropyError, Secret};
 
 use core::fmt;
 
 /// A key's 128-bit hash, read as the fraction `value / 2^128`.
 ///
-/// Filters know nothing of a key but this. It must come from a [`KeyedHasher`]
-/// wherever someone else chooses the keys; [`Hash::from_u128`] is for those who
-/// store hashes and for tests.
+/// This is all that a filter knows of a key. Use a [`KeyedHasher`] wherever someone else
+/// chooses the keys. [`Hash::from_u128`] is for hashes that were stored, and for tests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, core::hash::Hash)]
 pub struct Hash(u128);
 
@@ -30,12 +27,12 @@ impl Hash {
     /// The largest hash.
     pub const MAX: Self = Self(u128::MAX);
 
-    /// The hash of that value.
+    /// Creates a hash from its value.
     pub const fn from_u128(value: u128) -> Self {
         Self(value)
     }
 
-    /// The value of that hash.
+    /// Returns the value of the hash.
     pub const fn as_u128(self) -> u128 {
         self.0
     }

@@ -1,15 +1,15 @@
-//! A hash times the number of slots, exactly, and the way back.
+//! The exact product of a hash and the number of slots, and its inverse.
 
 use super::Hash;
 use crate::bits::word::high_bits_128;
 
-/// `hash × slots` as a whole part and a fraction: the quotient, and what remainder
-/// and extension are cut from.
+/// `hash × slots`, split into an integer and a fraction. The integer is the quotient; the
+/// remainder and the extension are the leading bits of the fraction.
 ///
 /// ```text
 ///            64 bits                       128 bits
 /// ┌──────────────────────┬───────────┬────────────────────┬┄┄┄┄┄┄┄┄┄┄┄┄┄┐
-/// │ quotient < slots     │ remainder │ extension, digit   │ nothing new │
+/// │ quotient < slots     │ remainder │ extension, digit   │ redundant   │
 /// │                      │ r bits    │ by digit of r bits │ ⌊log₂ slots⌋│
 /// └──────────────────────┴───────────┴────────────────────┴┄┄┄┄┄┄┄┄┄┄┄┄┄┘
 /// ```
@@ -30,21 +30,21 @@ impl Scaled {
         Self { quotient: (high >> 64) as u64, fraction: (high << 64) | u128::from(low as u64) }
     }
 
-    /// The first `bits` bits of the fraction, as a number; `bits` is 1 to 64.
+    /// Returns the first `bits` bits of the fraction as a number; `bits` is 1 to 64.
     #[inline(always)]
     pub(crate) fn leading(self, bits: u32) -> u64 {
         (self.fraction >> 64) as u64 >> (64 - bits)
     }
 
-    /// The fraction with all but its first `bits` bits cleared.
+    /// Returns the fraction with all bits cleared except the first `bits`.
     #[inline(always)]
     pub(crate) fn truncated(self, bits: u32) -> u128 {
         self.fraction & high_bits_128(bits)
     }
 }
 
-/// The smallest hash whose scaled hash is at least `(quotient, fraction)`, or `None`
-/// if there is none: the product divided by `slots`, rounded up.
+/// Returns the smallest hash whose scaled hash is at least `(quotient, fraction)`, if there is
+/// one: the product divided by `slots`, rounded up.
 pub(crate) fn first_hash_at(quotient: u64, fraction: u128, slots: u64) -> Option<Hash> {
     if quotient >= slots {
         return None;
@@ -74,8 +74,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_product_is_exact(hash in any::<u128>(), slots in 1u64..) {
-            // The same product from 32-bit limbs.
+        fn product_is_exact(hash in any::<u128>(), slots in 1u64..) {
+            // Computes the same product from 32-bit limbs.
             let scaled = Scaled::new(Hash(hash), slots);
             let mut limbs = [0u64; 6];
             for (i, limb) in (0..4).map(|i| (i, (hash >> (32 * i)) as u32)) {
@@ -100,8 +100,8 @@ mod tests {
         fn first_hash_at_inverts_scaling(hash in any::<u128>(), slots in 1u64.., bits in 0u32..=128) {
             let scaled = Scaled::new(Hash(hash), slots);
             prop_assert_eq!(first_hash_at(scaled.quotient, scaled.fraction, slots), Some(Hash(hash)));
-            // Rounding the product down to a prefix can only move the hash down, and
-            // the hash before the first one lies before the prefix.
+            // Rounding the product down to a prefix can only make the hash smaller, and the
+            // hash before the first one is before the prefix.
             let floor = scaled.truncated(bits);
             let first = first_hash_at(scaled.quotient, floor, slots).unwrap();
             prop_assert!(first <= Hash(hash));

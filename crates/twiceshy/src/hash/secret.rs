@@ -1,14 +1,18 @@
 //! The secret that keys the hash.
 
 use crate::bits::cipher::Cipher;
-use crate::error::EntropyError;
 use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+/// The operating system gave no entropy for a [`Secret`].
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the operating system gave no entropy for a secret; try again later")]
+pub struct EntropyError(#[from] getrandom::Error);
+
 /// The 128-bit secret that a [`KeyedHasher`](super::KeyedHasher) is keyed with.
 ///
-/// Whoever knows it can compute collisions offline, as with any unkeyed filter. It
-/// is never shown by `Debug`, and wiped from memory on drop.
+/// An attacker who knows it can compute collisions offline, as with any unkeyed filter. `Debug`
+/// never shows the secret, and dropping it wipes it from memory.
 ///
 /// ```
 /// use twiceshy::Secret;
@@ -16,36 +20,36 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 /// assert_eq!(format!("{secret:?}"), "Secret(redacted)");
 /// let same = Secret::from_bytes(*secret.expose());
 /// # drop(same);
-/// # Ok::<(), twiceshy::EntropyError>(())
+/// # Ok::<(), twiceshy::hash::EntropyError>(())
 /// ```
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Secret([u8; 16]);
 
 impl Secret {
-    /// A fresh secret from the operating system's entropy.
+    /// Generates a secret from the operating system's entropy.
     ///
     /// # Errors
-    /// If the operating system has no entropy to give.
+    /// If the operating system can't provide entropy.
     pub fn generate() -> Result<Self, EntropyError> {
         let mut secret = Self([0; 16]);
         getrandom::fill(&mut secret.0)?;
         Ok(secret)
     }
 
-    /// A secret that was [exposed](Self::expose) before: to open a filter again, or
-    /// for reproducible tests. The bytes must have come from good entropy.
+    /// Creates a secret from the bytes that [`expose`](Self::expose) returned, to open a filter
+    /// again, or from fixed bytes in tests. The bytes must be random and unpredictable.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// A number that tells this secret from others and tells nothing of it, nor of what is
-    /// hashed with it: a value of the cipher that the [hasher](super::KeyedHasher) doesn't
-    /// use. Never 0.
+    /// Returns a number that distinguishes this secret from others without revealing anything
+    /// about the secret or about hashes. It is a block of the cipher that the
+    /// [hasher](super::KeyedHasher) doesn't use, and never 0.
     pub(crate) fn mark(&self) -> u64 {
         (Cipher::new(&self.0).encrypt(3) as u64).max(1)
     }
 
-    /// The secret itself, to be stored where only the filter's owner can read it.
+    /// Returns the bytes of the secret. Store them where only the filter's owner can read them.
     pub const fn expose(&self) -> &[u8; 16] {
         &self.0
     }

@@ -1,53 +1,54 @@
-//! Lists that change, in memory.
+//! In-memory yes/no lists that can change at any time.
 
-use super::YesNoPlan;
-use crate::error::{AdaptError, BuildError, InsertError, Invalid, ListError};
-use crate::quotient::{MOST_EXTENDED, PLANNED_LOAD};
+use super::ListError;
+use super::plan::ListSize;
+use crate::builder::{Builder, PLANNED_LOAD};
+use crate::error::{AdaptError, BuildError, InsertError, Invalid};
+use crate::quotient::MOST_EXTENDED;
+use crate::traits::filter_traits;
 use crate::{
-    AdaptiveQuotientFilter, Answer, Filter, Hash, HashScheme, Key, Keyed, OrderedHashes,
-    Parameters, Secret,
+    Answer, Hash, Key, Keyed, Listing, QuotientFilter, Stats, hash::HashScheme,
+    members::OrderedHashes, quotient::Parameters,
 };
 use core::borrow::Borrow;
 use core::ops::RangeInclusive;
 
-/// The rate that is taken if none is asked for.
-const DEFAULT_RATE: f64 = 0.001;
-
-/// A yes list and a no list that can be changed at any time, and are exact all the time: every key
-/// of the yes list is answered "yes", every key of the no list "no", any other "yes" with a
-/// small probability.
+/// A yes list and a no list that can change at any time and are exact at all times.
 ///
-/// It knows only hashes; [`Keyed`] binds it to a key type and a secret. Keys that have the same
-/// 128-bit hash are the same key.
+/// It answers "yes" to every key on the yes list, "no" to every key on the no list, and "yes" to
+/// any other key with a small probability.
+///
+/// It works on hashes; [`Keyed`] binds it to a key type and a secret. It treats keys with the same
+/// 128-bit hash as the same key.
 ///
 /// # Guarantees
 /// - No listed key is ever answered wrongly.
-/// - An unlisted key is answered "yes" with no more than the probability that was asked for, however
-///   many keys are listed.
-/// - A key is on one list at most. Adding it to the other one is an error that says so.
-/// - It grows by itself: adding a key with a random hash fails only if memory runs out, and then changes
-///   nothing.
-///   Removing never fails. What is removed gives its room back, and the filter gets smaller when
-///   it is half empty.
-/// - Hashes that aren't random may be refused with [`BuildError::Uneven`]: if there are 30 pairs of a
-///   yes key and a no key that differ in the last bit only, all next to each other, for example. The
-///   hashes of a [`Keyed`] list are random.
+/// - An unlisted key is answered "yes" with at most the requested probability, however many keys
+///   are listed.
+/// - A key is on at most one list. Adding it to the other list is an error that says so.
+/// - The lists grow by themselves. Adding a key with a random hash fails only if memory runs out,
+///   and changes nothing in that case. Removing a key never fails and frees its room. The filter
+///   shrinks when it is half empty.
+/// - Hashes that aren't random may be refused with [`ListError::Uneven`]. An example is 30 pairs of
+///   a yes key and a no key, all next to each other, where the keys of each pair differ only in the
+///   last bit. The hashes of a [`Keyed`] list are random.
 ///
 /// # How it works
-/// The members of an [`AdaptiveQuotientFilter`] are the yes keys; the no keys are mistakes that
-/// stay repaired. Both lists are kept beside it in hash order, so that what a fingerprint could be
-/// confused with is an interval of either: a no key that would be "maybe" is repaired when it is
-/// added, a new yes key takes the extension that tells it from the no keys of its interval, and when
-/// one of either goes, what needed it becomes shorter. So the filter is, after every change, exactly
-/// the one that the constructor would write from both lists, which is also how it grows.
+/// The yes keys are the members of a [`QuotientFilter`], and the no keys are mistakes that stay
+/// repaired. Both lists are stored beside the filter in hash order, so all keys that could be
+/// confused with a fingerprint form one interval of each list. Adding a no key repairs it if the
+/// filter would answer "maybe". A new yes key gets an extension that distinguishes it from the no
+/// keys in its interval. Removing a key shortens the fingerprints that were longer because of it.
+/// So after every change, the filter equals the one that would be built from both lists.
 ///
 /// # Memory
-/// Only the filter is needed to answer: [`YesNoPlan`] says how large it is. The lists, about
-/// 18 bytes for each key, are needed to change it.
+/// Answering needs only the filter, whose size is in the [plan](super::PlanDetails). Changing the
+/// lists also needs the lists themselves, about 18 bytes per key.
 ///
 /// # Papers
-/// - Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024), §4.3: dynamic lists, with the keys of
-///   both in the filter, and a bit of each slot that says whose it is. [`YesNoPlan`] compares.
+/// - Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024), §4.3: dynamic lists. There, the filter
+///   holds the keys of both lists, and one bit per slot says which list a key is on. The
+///   [plan](super::PlanDetails) compares the two designs.
 ///
 /// # Examples
 /// ```
@@ -57,7 +58,7 @@ const DEFAULT_RATE: f64 = 0.001;
 /// list.add_no("fine.example")?;
 /// assert!(list.contains("evil.example") && !list.contains("fine.example"));
 ///
-/// // It was found out.
+/// // Move a key from the no list to the yes list.
 /// assert!(list.add_yes("fine.example").is_err());
 /// assert!(list.remove_no("fine.example"));
 /// assert!(list.add_yes("fine.example")?);
@@ -66,95 +67,92 @@ const DEFAULT_RATE: f64 = 0.001;
 /// ```
 #[derive(Clone, Debug)]
 pub struct YesNoList {
-    filter: AdaptiveQuotientFilter,
+    filter: QuotientFilter,
     yes: OrderedHashes,
     no: OrderedHashes,
-    builder: YesNoListBuilder,
-    /// With more yes keys than these, unlisted ones would be "yes" too often.
+    /// The minimum size that the filter is planned for.
+    size: ListSize,
+    /// Maximum number of yes keys. With more, the probability of "yes" for unlisted keys would be
+    /// too high.
     most: usize,
-    /// The slots in use when the filter was built.
+    /// Number of slots in use when the filter was built.
     fitted: u64,
     repairs: u64,
     rebuilds: u64,
 }
 
-/// Builds a [`YesNoList`]: say how good it should be, and how large, if you know.
-///
-/// ```
-/// use twiceshy::YesNoList;
-/// let list = YesNoList::builder()
-///     .false_positive_rate(0.001)
-///     .yes_capacity(100_000)
-///     .no_capacity(1_000_000)
-///     .build_keyed::<str>()?;
-/// # Ok::<(), twiceshy::BuildError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct YesNoListBuilder {
-    rate: f64,
-    yes_capacity: usize,
-    no_capacity: usize,
-    secret: Option<Secret>,
-}
-
-/// What lists hold, and what they take.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The size of the no list, the memory use, and the work done so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct YesNoStatistics {
-    /// Keys of the yes list.
-    pub yes: usize,
-    /// Keys of the no list.
+pub struct Details {
+    /// Number of keys on the no list.
     pub no: usize,
-    /// No keys that were repaired when they were added, or when a yes key was.
-    pub repairs: u64,
-    /// How often the filter was built again, in another size.
+    /// Number of times that the filter was rebuilt with a different size.
     pub rebuilds: u64,
-    /// Slots that hold extensions, and counts of yes keys that share a fingerprint.
+    /// Number of slots that hold extensions, or counts of yes keys that share a fingerprint.
     pub extension_slots: u64,
-    /// Slots in use, as a share of all.
-    pub load: f64,
-    /// The probability that an unlisted key is answered "yes", at most.
-    pub expected_rate: f64,
-    /// Bytes of memory of the filter, which is all that is asked.
+    /// Bytes of memory that the filter takes. Answering queries needs only the filter.
     pub filter_bytes: u64,
-    /// Bytes of memory of both lists.
+    /// Bytes of memory that both lists take.
     pub list_bytes: u64,
 }
 
-/// Why the filter has to be built again.
+/// The reason for a rebuild of the filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// There are more keys than it was planned for, or fewer.
+    /// There are more or fewer keys than planned.
     Size,
-    /// There was no room, though it was planned for as many.
+    /// There was no room, although there are no more keys than planned.
     Full,
 }
 
 impl YesNoList {
-    /// A builder: say how good the lists should be.
-    pub fn builder() -> YesNoListBuilder {
-        YesNoListBuilder { rate: DEFAULT_RATE, yes_capacity: 0, no_capacity: 0, secret: None }
+    /// Returns a builder that sets the error rate and, optionally, the size of the lists. Without a
+    /// size they start small and grow.
+    ///
+    /// ```
+    /// use twiceshy::YesNoList;
+    ///
+    /// # fn main() -> Result<(), twiceshy::error::BuildError> {
+    /// let list = YesNoList::builder()
+    ///     .false_positive_rate(0.001)
+    ///     .capacity(100_000)
+    ///     .no_capacity(1_000_000)
+    ///     .build_keyed::<str>()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder() -> Builder<Self> {
+        Builder::default()
     }
 
-    /// Whether a key of this hash is on the yes list. Of listed keys that is exactly true, of
-    /// others "no" is certain.
+    /// Returns two empty lists whose filter has these parameters.
+    pub(super) fn empty(size: ListSize, parameters: Parameters) -> Result<Self, BuildError> {
+        let filter = QuotientFilter::from_sorted(parameters, [] as [Hash; 0], [])?;
+        let most = most_yes_keys(size.rate, parameters);
+        let (yes, no) = (OrderedHashes::new(), OrderedHashes::new());
+        Ok(Self { filter, yes, no, size, most, fitted: 0, repairs: 0, rebuilds: 0 })
+    }
+
+    /// Returns whether a key with this hash may be on the yes list. The answer is correct for every
+    /// listed key; for other keys, only the answer `false` is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
         self.filter.contains(hash)
     }
 
-    /// Answers many lookups: `answers` is cleared and then has one per hash, as of
-    /// [`contains`](Self::contains). Several times as fast where the filter is larger than the
-    /// cache.
+    /// Looks up many hashes: clears `answers`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
+    /// if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.filter.contains_many(hashes, answers);
     }
 
-    /// Adds a key to the yes list; returns whether it is new there.
+    /// Adds a key to the yes list. Returns whether it is new there.
     ///
     /// # Errors
-    /// [`ListError::OnNoList`] if it is on the no list; [`ListError::Build`] if there is no memory, or
-    /// if the hashes aren't random. Nothing has changed then.
+    /// [`ListError::OnNoList`] if the key is on the no list; [`ListError::Build`] if there is not
+    /// enough memory, or if the hashes aren't random. The lists are unchanged in these cases.
     pub fn add_yes(&mut self, hash: Hash) -> Result<bool, ListError> {
         if self.no.contains(hash) {
             return Err(ListError::OnNoList { hash });
@@ -162,15 +160,15 @@ impl YesNoList {
         if !self.yes.insert(hash) {
             return Ok(false);
         }
-        let added = self.admit(hash);
+        let added = self.insert_yes(hash);
         if added.is_err() {
             self.yes.remove(hash);
         }
         added.map(|()| true)
     }
 
-    /// Puts a new yes key into the filter.
-    fn admit(&mut self, hash: Hash) -> Result<(), ListError> {
+    /// Inserts a new yes key into the filter.
+    fn insert_yes(&mut self, hash: Hash) -> Result<(), ListError> {
         if self.yes.len() > self.most || self.filter.load() >= PLANNED_LOAD {
             return self.rebuild(Cause::Size);
         }
@@ -179,21 +177,21 @@ impl YesNoList {
             Err(InsertError::Full { .. }) => return self.rebuild(Cause::Full),
             Err(error) => unreachable!("each hash is inserted once: {error}"),
         }
-        // Nobody can ask in between.
+        // `&mut self` prevents lookups from seeing the filter before it is repaired.
         let near: Vec<Hash> = self.no.range(self.filter.suspects(hash)).collect();
         let repaired = near.into_iter().try_for_each(|no| self.repair(no));
         if repaired.is_err() {
-            let removed = self.filter.remove(hash);
+            let removed = self.filter.remove_trusting(hash);
             removed.expect("it was inserted just now");
         }
         repaired
     }
 
-    /// Adds a key to the no list; returns whether it is new there.
+    /// Adds a key to the no list. Returns whether it is new there.
     ///
     /// # Errors
-    /// [`ListError::OnYesList`] if it is on the yes list; [`ListError::Build`] if there is no memory,
-    /// or if the hashes aren't random. Nothing has changed then.
+    /// [`ListError::OnYesList`] if the key is on the yes list; [`ListError::Build`] if there is not
+    /// enough memory, or if the hashes aren't random. The lists are unchanged in these cases.
     pub fn add_no(&mut self, hash: Hash) -> Result<bool, ListError> {
         if self.yes.contains(hash) {
             return Err(ListError::OnYesList { hash });
@@ -208,7 +206,7 @@ impl YesNoList {
         added.map(|()| true)
     }
 
-    /// Makes the filter say "no" to a no key.
+    /// Makes the filter answer "no" to a no key.
     fn repair(&mut self, no: Hash) -> Result<(), ListError> {
         let Answer::Maybe(claim) = self.filter.check(no) else { return Ok(()) };
         self.repairs += 1;
@@ -220,7 +218,7 @@ impl YesNoList {
         }
     }
 
-    /// Removes a key from the yes list; whether it was there.
+    /// Removes a key from the yes list. Returns whether it was there.
     pub fn remove_yes(&mut self, hash: Hash) -> bool {
         if !self.yes.remove(hash) {
             return false;
@@ -229,14 +227,14 @@ impl YesNoList {
         true
     }
 
-    /// Takes a yes key out of the filter. The others' fingerprints are as long as the no keys need
-    /// them to be, and stay so.
+    /// Removes a yes key from the filter. The other fingerprints keep their lengths, because the no
+    /// keys still need them.
     fn take_out(&mut self, hash: Hash) {
-        self.filter.remove(hash).expect("what is on the yes list is a member");
+        self.filter.remove_trusting(hash).expect("what is on the yes list is a member");
         self.shrink();
     }
 
-    /// Removes a key from the no list; whether it was there.
+    /// Removes a key from the no list. Returns whether it was there.
     pub fn remove_no(&mut self, hash: Hash) -> bool {
         if !self.no.remove(hash) {
             return false;
@@ -247,37 +245,36 @@ impl YesNoList {
         true
     }
 
-    /// Makes fingerprints as short as the no keys allow, near one that is gone.
+    /// Makes fingerprints near a removed no key as short as the other no keys allow.
     fn shorten(&mut self, hash: Hash) {
-        let suspects = self.filter.suspects(hash);
-        let members: Vec<Hash> = self.yes.range(suspects.clone()).collect();
-        let mistakes: Vec<Hash> = self.no.range(suspects).collect();
-        let claim = self.filter.check(members[0]);
-        let Answer::Maybe(claim) = claim else { unreachable!("it is a member") };
-        let shortened = self.filter.shorten_listed(&claim, &members, &mistakes);
+        let claim = self.filter.claim_near(hash);
+        let members: Vec<Hash> = self.yes.range(claim.suspects()).collect();
+        let mistakes: Vec<Hash> = self.no.range(claim.suspects()).collect();
+        let listing = Listing::new(&members).with_mistakes(mistakes);
+        let shortened = self.filter.shorten(&claim, listing);
         shortened.expect("the lists are true, and shorter ones take no more room");
         self.shrink();
     }
 
-    /// Builds the filter again if half of it isn't needed any more.
+    /// Rebuilds the filter if it uses less than half as many slots as when it was built.
     fn shrink(&mut self) {
         if self.used() * 2 < self.fitted {
-            // If there is no memory for it, the large one is as good.
+            // If there is not enough memory, the larger filter still works.
             let _ = self.rebuild(Cause::Size);
         }
     }
 
-    /// Slots in use.
+    /// Returns the number of slots in use.
     fn used(&self) -> u64 {
-        let statistics = self.filter.statistics();
-        statistics.fingerprints + statistics.extension_slots
+        let details = self.filter.details();
+        details.fingerprints + details.extension_slots
     }
 
-    /// Builds the filter again from the lists, with room for some more.
+    /// Rebuilds the filter from the lists, with room for more keys.
     fn rebuild(&mut self, cause: Cause) -> Result<(), ListError> {
         let more = |len: usize| len + len / 4 + 16;
-        let plan = self.builder.plan(more(self.yes.len()), more(self.no.len()))?;
-        let mut parameters = plan.parameters();
+        let size = self.size.at_least(more(self.yes.len()), more(self.no.len()));
+        let mut parameters = size.parameters()?;
         if cause == Cause::Full {
             let before = self.filter.parameters().slots;
             parameters.slots = parameters.slots.max(before + before / 4);
@@ -287,111 +284,129 @@ impl YesNoList {
         Ok(())
     }
 
-    /// Builds the filter from the lists, in so many slots, or more if these are too few.
-    fn replace(&mut self, mut parameters: Parameters) -> Result<(), BuildError> {
-        // Chance asks for a few more, hashes that lie unevenly for many.
+    /// Builds the filter from the lists, with at least the slots in `parameters`.
+    fn replace(&mut self, mut parameters: Parameters) -> Result<(), ListError> {
+        // Chance requires a few more slots; unevenly distributed hashes require many more.
         let mut more = parameters.slots / 64 + 16;
         loop {
             let (yes, no) = (self.yes.iter(), self.no.iter());
             let slots = parameters.slots;
-            match AdaptiveQuotientFilter::from_sorted(parameters, yes, no) {
+            match QuotientFilter::from_sorted(parameters, yes, no) {
                 Ok(filter) if filter.load() <= PLANNED_LOAD => {
                     self.filter = filter;
-                    let all = slots as f64 * f64::from(parameters.remainder_bits).exp2();
-                    self.most = (all * -(-self.builder.rate).ln_1p()).round() as usize;
+                    self.most = most_yes_keys(self.size.rate, parameters);
                     self.fitted = self.used();
                     return Ok(());
                 }
-                // Hashes that no size spreads.
+                // These hashes are so uneven that more slots don't help.
                 Ok(_) | Err(BuildError::Full { .. })
                     if slots / MOST_EXTENDED > 2 * self.yes.len() as u64 + 64 =>
                 {
-                    return Err(BuildError::Uneven);
+                    return Err(ListError::Uneven);
                 }
                 Ok(_) | Err(BuildError::Full { .. }) => {
                     parameters.slots += more;
                     more *= 2;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// How many keys are on the yes list.
+    /// Returns the number of keys on the yes list.
     pub const fn yes_len(&self) -> usize {
         self.yes.len()
     }
 
-    /// How many keys are on the no list.
+    /// Returns the number of keys on the no list.
     pub const fn no_len(&self) -> usize {
         self.no.len()
     }
 
-    /// Whether a key is on the yes list, certainly.
+    /// Returns whether a key is on the yes list. This searches the list itself, so the answer is
+    /// exact.
     pub fn is_yes(&self, hash: Hash) -> bool {
         self.yes.contains(hash)
     }
 
-    /// Whether a key is on the no list, certainly.
+    /// Returns whether a key is on the no list. This searches the list itself, so the answer is
+    /// exact.
     pub fn is_no(&self, hash: Hash) -> bool {
         self.no.contains(hash)
     }
 
-    /// The hashes of the yes list, in order.
+    /// Iterates over the hashes of the yes list, in order.
     pub fn yes(&self) -> impl DoubleEndedIterator<Item = Hash> + Clone {
         self.yes.iter()
     }
 
-    /// The hashes of the no list, in order.
+    /// Iterates over the hashes of the no list, in order.
     pub fn no(&self) -> impl DoubleEndedIterator<Item = Hash> + Clone {
         self.no.iter()
     }
 
-    /// The hashes of the yes list in an interval, in order.
+    /// Iterates over the hashes of the yes list in an interval, in order.
     pub fn yes_in(&self, hashes: RangeInclusive<Hash>) -> impl Iterator<Item = Hash> + Clone {
         self.yes.range(hashes)
     }
 
-    /// The hashes of the no list in an interval, in order.
+    /// Iterates over the hashes of the no list in an interval, in order.
     pub fn no_in(&self, hashes: RangeInclusive<Hash>) -> impl Iterator<Item = Hash> + Clone {
         self.no.range(hashes)
     }
 
-    /// The filter that answers.
-    pub const fn filter(&self) -> &AdaptiveQuotientFilter {
+    /// Returns the filter that answers lookups.
+    pub const fn filter(&self) -> &QuotientFilter {
         &self.filter
     }
 
-    /// Bytes of memory that filter and lists take.
-    pub fn memory_usage(&self) -> u64 {
-        let filter = size_of_val(&self.filter) + size_of_val(&self.yes) + size_of_val(&self.no);
-        let statistics = self.statistics();
-        let parts = statistics.filter_bytes + statistics.list_bytes;
-        (size_of::<Self>() - filter) as u64 + parts
+    /// Returns the number of keys on the yes list.
+    pub const fn len(&self) -> usize {
+        self.yes.len()
     }
 
-    /// What the lists hold, and what they take.
-    pub fn statistics(&self) -> YesNoStatistics {
-        let filter = self.filter.statistics();
-        YesNoStatistics {
-            yes: self.yes.len(),
-            no: self.no.len(),
+    /// Returns whether the yes list is empty.
+    pub const fn is_empty(&self) -> bool {
+        self.yes.is_empty()
+    }
+
+    /// Returns the hash function whose hashes the lists hold.
+    pub const fn hash_scheme(&self) -> HashScheme {
+        self.filter.hash_scheme()
+    }
+
+    /// Returns the number of keys, memory use, load and expected error.
+    ///
+    /// Members are the keys on the yes list. Repairs count the times that a fingerprint had to be
+    /// lengthened for a no key, when that key or a yes key was added.
+    pub fn stats(&self) -> Stats {
+        let parts = size_of_val(&self.filter) + size_of_val(&self.yes) + size_of_val(&self.no);
+        let details = self.details();
+        Stats {
+            members: self.yes.len(),
+            memory: (size_of::<Self>() - parts) as u64 + details.filter_bytes + details.list_bytes,
             repairs: self.repairs,
+            ..self.filter.stats()
+        }
+    }
+
+    /// Returns the size of the no list, the memory use of each part, and the number of rebuilds.
+    pub fn details(&self) -> Details {
+        Details {
+            no: self.no.len(),
             rebuilds: self.rebuilds,
-            extension_slots: filter.extension_slots,
-            load: filter.load,
-            expected_rate: filter.expected_rate,
-            filter_bytes: filter.bytes,
+            extension_slots: self.filter.details().extension_slots,
+            filter_bytes: self.filter.stats().memory,
             list_bytes: self.yes.memory_usage() + self.no.memory_usage(),
         }
     }
 
-    /// Checks every invariant: that no listed key is answered wrongly, that none is on both lists,
-    /// and that the filter is exactly what the constructor would write; for tests and after
-    /// suspicion. Takes time in proportion to the lists and the filter.
+    /// Checks every invariant: all answers for listed keys are correct, no key is on both lists,
+    /// and the filter equals the one that would be built from the lists. Takes time in proportion
+    /// to the lists and the filter. For tests, and for diagnosing suspected corruption.
     ///
     /// # Errors
-    /// Says which invariant is broken.
+    /// Returns an error that names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         let invalid = |what: String| Err(Invalid(what));
         self.filter.validate()?;
@@ -401,17 +416,17 @@ impl YesNoList {
             return invalid(format!("{hash:?} is on both lists"));
         }
         if let Some(hash) = self.yes.iter().find(|&hash| !self.contains(hash)) {
-            return invalid(format!("{hash:?} is on the yes list, and answered \"no\""));
+            return invalid(format!("{hash:?} is on the yes list, but the answer is \"no\""));
         }
         if let Some(hash) = self.no.iter().find(|&hash| self.contains(hash)) {
-            return invalid(format!("{hash:?} is on the no list, and answered \"yes\""));
+            return invalid(format!("{hash:?} is on the no list, but the answer is \"yes\""));
         }
         let parameters = self.filter.parameters();
         let (yes, no) = (self.yes.iter(), self.no.iter());
-        let exact = AdaptiveQuotientFilter::from_sorted(parameters, yes, no)
-            .map_err(|error| Invalid(format!("the lists don't fit: {error}")))?;
+        let exact = QuotientFilter::from_sorted(parameters, yes, no)
+            .map_err(|error| Invalid(format!("the lists don't fit in the filter: {error}")))?;
         if !exact.iter().eq(self.filter.iter()) {
-            return invalid("the filter is not that of the lists".into());
+            return invalid("the filter doesn't match the lists".into());
         }
         if self.yes.len() > self.most {
             return invalid(format!("{} yes keys are too many for the rate", self.yes.len()));
@@ -420,87 +435,15 @@ impl YesNoList {
     }
 }
 
-impl Filter for YesNoList {
-    #[inline]
-    fn contains(&self, hash: Hash) -> bool {
-        self.contains(hash)
-    }
+filter_traits!([] YesNoList, YesNoList: Filter);
 
-    /// Keys of the yes list.
-    fn len(&self) -> usize {
-        self.yes_len()
-    }
-
-    fn memory_usage(&self) -> u64 {
-        self.memory_usage()
-    }
-
-    fn hash_scheme(&self) -> HashScheme {
-        self.filter.hash_scheme()
-    }
-}
-
-impl YesNoListBuilder {
-    /// The probability with which an unlisted key may be answered "yes"; 0.1 % if nothing is said.
-    #[must_use]
-    pub fn false_positive_rate(mut self, rate: f64) -> Self {
-        self.rate = rate;
-        self
-    }
-
-    /// How many yes keys there should be room for; it is always made for more, when they come.
-    #[must_use]
-    pub fn yes_capacity(mut self, keys: usize) -> Self {
-        self.yes_capacity = keys;
-        self
-    }
-
-    /// How many no keys there should be room for; it is always made for more, when they come.
-    #[must_use]
-    pub fn no_capacity(mut self, keys: usize) -> Self {
-        self.no_capacity = keys;
-        self
-    }
-
-    /// The secret for the keys' hashes, if they are to be the same as elsewhere; a fresh one if
-    /// nothing is said. For [`build_keyed`](Self::build_keyed) and
-    /// [`build_keyed_from`](Self::build_keyed_from) only.
-    #[must_use]
-    pub fn secret(mut self, secret: Secret) -> Self {
-        self.secret = Some(secret);
-        self
-    }
-
-    fn plan(&self, yes: usize, no: usize) -> Result<YesNoPlan, BuildError> {
-        YesNoPlan::new(yes.max(self.yes_capacity), no.max(self.no_capacity), self.rate)
-    }
-
-    /// Two empty lists.
+impl Builder<YesNoList> {
+    /// Builds lists from hashes in any order. A hash that occurs twice in a list is listed once.
+    /// The filter is written in one pass.
     ///
     /// # Errors
-    /// If the rate is impossible, or if there is no memory.
-    pub fn build(&self) -> Result<YesNoList, BuildError> {
-        let parameters = self.plan(16, 16)?.parameters();
-        let mut list = YesNoList {
-            filter: AdaptiveQuotientFilter::from_sorted(parameters, [] as [Hash; 0], [])?,
-            yes: OrderedHashes::new(),
-            no: OrderedHashes::new(),
-            builder: self.clone(),
-            most: 0,
-            fitted: 0,
-            repairs: 0,
-            rebuilds: 0,
-        };
-        list.replace(parameters)?;
-        Ok(list)
-    }
-
-    /// Lists of these hashes, in any order; those that come twice are listed once. The filter is
-    /// written in one pass.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build), [`ListError::OnYesList`] if a hash is on both lists, or
-    /// [`BuildError::Uneven`] if the hashes aren't random.
+    /// Returns the same errors as [`build`](Self::build), or [`ListError::OnYesList`] if a hash is
+    /// on both lists, or [`ListError::Uneven`] if the hashes aren't random.
     pub fn build_from(
         &self,
         yes: impl IntoIterator<Item = Hash>,
@@ -512,34 +455,26 @@ impl YesNoListBuilder {
         if let Some(hash) = list.no.iter().find(|&hash| list.yes.contains(hash)) {
             return Err(ListError::OnYesList { hash });
         }
-        list.replace(self.plan(list.yes.len(), list.no.len())?.parameters())?;
+        list.replace(list.size.at_least(list.yes.len(), list.no.len()).parameters()?)?;
         Ok(list)
     }
 
-    /// Two empty lists of keys of type `K`.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build), or if there is no entropy for a fresh secret.
-    pub fn build_keyed<K: ?Sized>(&self) -> Result<Keyed<K, YesNoList>, BuildError> {
-        Ok(Keyed::new(self.build()?, self.secret_or_fresh()?))
-    }
-
-    fn secret_or_fresh(&self) -> Result<Secret, BuildError> {
-        Ok(self.secret.clone().map_or_else(Secret::generate, Ok)?)
-    }
-
-    /// Lists of these keys.
+    /// Builds lists from keys.
     ///
     /// ```
     /// use twiceshy::YesNoList;
+    ///
+    /// # fn main() -> Result<(), twiceshy::list::ListError> {
     /// let (blocked, popular) = (["evil.example", "worse.example"], ["fine.example"]);
     /// let list = YesNoList::builder().build_keyed_from::<str>(blocked, popular)?;
     /// assert!(list.contains("worse.example") && !list.contains("fine.example"));
-    /// # Ok::<(), twiceshy::ListError>(())
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`build_from`](Self::build_from), or if there is no entropy for a fresh secret.
+    /// Returns the same errors as [`build_from`](Self::build_from), or an error if the operating
+    /// system provides no entropy for a fresh secret.
     pub fn build_keyed_from<K: Key + ?Sized>(
         &self,
         yes: impl IntoIterator<Item: Borrow<K>>,
@@ -553,6 +488,12 @@ impl YesNoListBuilder {
     }
 }
 
+/// Returns the maximum number of yes keys that a filter can hold at this rate.
+fn most_yes_keys(rate: f64, parameters: Parameters) -> usize {
+    let all = parameters.slots as f64 * f64::from(parameters.remainder_bits).exp2();
+    (all * -(-rate).ln_1p()).round() as usize
+}
+
 fn ordered(hashes: impl IntoIterator<Item = Hash>) -> OrderedHashes {
     let mut hashes: Vec<Hash> = hashes.into_iter().collect();
     hashes.sort_unstable();
@@ -563,7 +504,7 @@ impl<K: Key + ?Sized> Keyed<K, YesNoList> {
     /// Adds a key to the yes list; see [`YesNoList::add_yes`].
     ///
     /// # Errors
-    /// As [`YesNoList::add_yes`].
+    /// Returns the same errors as [`YesNoList::add_yes`].
     pub fn add_yes(&mut self, key: &K) -> Result<bool, ListError> {
         let hash = self.hash(key);
         self.filter_mut().add_yes(hash)
@@ -572,36 +513,21 @@ impl<K: Key + ?Sized> Keyed<K, YesNoList> {
     /// Adds a key to the no list; see [`YesNoList::add_no`].
     ///
     /// # Errors
-    /// As [`YesNoList::add_no`].
+    /// Returns the same errors as [`YesNoList::add_no`].
     pub fn add_no(&mut self, key: &K) -> Result<bool, ListError> {
         let hash = self.hash(key);
         self.filter_mut().add_no(hash)
     }
 
-    /// Removes a key from the yes list; whether it was there.
+    /// Removes a key from the yes list. Returns whether it was there.
     pub fn remove_yes(&mut self, key: &K) -> bool {
         let hash = self.hash(key);
         self.filter_mut().remove_yes(hash)
     }
 
-    /// Removes a key from the no list; whether it was there.
+    /// Removes a key from the no list. Returns whether it was there.
     pub fn remove_no(&mut self, key: &K) -> bool {
         let hash = self.hash(key);
         self.filter_mut().remove_no(hash)
-    }
-
-    /// Answers many lookups; see [`YesNoList::contains_many`].
-    ///
-    /// ```
-    /// # use twiceshy::YesNoList;
-    /// let list = YesNoList::builder().build_keyed_from::<u64>([7, 8], [9])?;
-    /// let mut answers = Vec::new();
-    /// list.contains_many(&[7, 8, 9], &mut answers);
-    /// assert_eq!(answers, [true, true, false]);
-    /// # Ok::<(), twiceshy::ListError>(())
-    /// ```
-    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], answers: &mut Vec<bool>) {
-        let hash = |key: &Q| self.hash(key.borrow());
-        self.filter().filter.contains_each(keys, hash, answers);
     }
 }

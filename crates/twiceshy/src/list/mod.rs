@@ -1,18 +1,22 @@
-//! Yes/no lists: never wrong about a key that is on one of them.
+//! Filters of a yes list and a no list that are never wrong about a listed key.
 //!
-//! Those that change at any time keep both lists, in order ([`dynamic`]); what is shipped is a
-//! filter alone, and smaller ([`fixed`]). With the feature `matching`, filters can be asked for hosts
-//! and URLs.
+//! A [`YesNoList`] can change at any time; it stores both lists beside a filter. A [`YesNoFilter`]
+//! is built once and doesn't contain the lists, so it is smaller. With the feature `matching`,
+//! filters match hosts and URLs.
 
 mod dynamic;
+mod error;
 mod fixed;
 #[cfg(feature = "matching")]
 mod matching;
 mod plan;
 
-pub use dynamic::{YesNoList, YesNoListBuilder, YesNoStatistics};
-pub use fixed::{Delta, DeltaError, YesNoFilter, YesNoFilterBuilder};
+pub use dynamic::{Details, YesNoList};
+pub use error::ListError;
+pub use fixed::{Delta, DeltaError, FilterBuilder, YesNoFilter};
 pub(crate) use fixed::{Shape, Tally};
 #[cfg(feature = "matching")]
 pub use matching::{Matching, MatchingFilter, MatchingFilterBuilder, UnknownMatching};
-pub use plan::YesNoPlan;
+#[doc(hidden)]
+pub use plan::Options;
+pub use plan::PlanDetails;

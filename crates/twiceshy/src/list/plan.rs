@@ -1,115 +1,174 @@
-//! How large a filter two lists need.
+//! Computes the size of the filter that two lists need.
 
-use crate::error::BuildError;
-use crate::quotient::{PLANNED_LOAD, expected_rate};
+use super::YesNoList;
+use crate::builder::{Buildable, Builder, DEFAULT_RATE, Limits, PLANNED_LOAD, Plan, sealed};
+use crate::error::{BuildError, PlanError};
+use crate::quotient::expected_rate;
 use crate::table::WIDTHS;
-use crate::{AdaptiveQuotientFilter, HashScheme, Parameters};
+use crate::{QuotientFilter, hash::HashScheme, quotient::Parameters};
 
-/// What a filter takes in which every key of one list is "maybe", and none of another.
+/// The default capacity of a list.
+const LEAST_CAPACITY: usize = 16;
+
+/// The part of a plan that is specific to a [`YesNoList`].
+///
+/// The plan's capacity is that of the yes list. Its memory is that of the filter, which answers
+/// without the lists.
 ///
 /// # How it is computed
-/// Let there be n yes keys and m no keys in s slots, with digits of r bits. A no key shares d + 1
-/// digits with a yes key, quotient included, with probability 2^-rd/s, and then the yes key needs
-/// one more. So its extension has Σ 1 − exp(−m/s · 2^-rd) digits on average, over d ≥ 1, and
-/// s = (n + extensions)/0.95. Of all r the one is taken whose table is smallest, and where an
-/// unlisted key is "maybe" as seldom as was asked for.
+/// Let there be n yes keys and m no keys in s slots, with digits of r bits. A no key shares the
+/// quotient and d more digits with a given yes key with probability 2^-rd/s. In that case the yes
+/// key needs one more digit. So its extension has Σ 1 − exp(−m/s · 2^-rd) digits on average, where
+/// the sum runs over d ≥ 1, and s = (n + extensions)/0.95. The plan takes the r with the smallest
+/// table that keeps the requested false-positive rate for unlisted keys.
 ///
-/// No slot needs a tag that says whose it is: the lists themselves are kept in hash order beside the
-/// filter, and say it. In the scheme of the *Adaptive Quotient Filters* paper (§4.3) there is such a
-/// tag, a bit of every slot, and no keys are in the table, too, all of them:
-/// s = (n + m + extensions of both)/0.95 slots of r + 1 bits, where r may be less, because so
-/// many slots are somebody's who isn't on the yes list.
+/// No slot needs a tag that says which list its key is on, because the lists themselves are stored
+/// beside the filter in hash order. The scheme of the *Adaptive Quotient Filters* paper (§4.3) has
+/// such a tag, one bit in every slot, and also stores all keys of the no list in the table. So it
+/// needs s = (n + m + extensions of both)/0.95 slots of r + 1 bits. There, r may be smaller,
+/// because many slots belong to keys on the no list, which cause no false positives.
 ///
 /// # Examples
-/// Bits for each of a million yes keys, where one of 256 unlisted ones may be "maybe", without and
-/// with tags, in the same table; a slot of it takes 9 bits and more, however narrow it is. For each
-/// yes key there is a 64th of a no key, one, and 64:
+/// Each row has the bits per yes key, without and with tags, for a million yes keys at a
+/// false-positive rate of 1/256. The rows have 1/64, 1 and 64 no keys per yes key. Both columns use
+/// the same table format, in which even the narrowest slot takes at least 9 bits:
 ///
 /// ```
-/// use twiceshy::YesNoPlan;
+/// use twiceshy::YesNoList;
+///
+/// # fn main() -> Result<(), twiceshy::error::PlanError> {
+/// let builder = YesNoList::builder().false_positive_rate(1.0 / 256.0).capacity(1 << 20);
 /// let mut table = Vec::new();
 /// for no in [1 << 14, 1 << 20, 1 << 26] {
-///     let plan = YesNoPlan::new(1 << 20, no, 1.0 / 256.0)?;
+///     let plan = builder.clone().no_capacity(no).plan()?;
 ///     let per_key = |bytes: u64| format!("{:.1}", bytes as f64 * 8.0 / f64::from(1 << 20));
-///     table.push([per_key(plan.bytes), per_key(plan.tagged_bytes)]);
+///     table.push([per_key(plan.bytes), per_key(plan.details.tagged_bytes)]);
 /// }
 /// assert_eq!(table, [["12.1", "13.1"], ["12.1", "24.2"], ["14.3", "626.5"]]);
-/// # Ok::<(), twiceshy::BuildError>(())
+/// # Ok(())
+/// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct YesNoPlan {
-    /// Keys of the yes list.
-    pub yes: usize,
-    /// Keys of the no list.
-    pub no: usize,
-    /// Home slots of the table.
-    pub slots: u64,
-    /// Bits of a remainder, and of each digit of an extension.
-    pub remainder_bits: u32,
-    /// Slots that extensions take.
+pub struct PlanDetails {
+    /// Number of keys on the no list that the filter is planned for.
+    pub no_capacity: usize,
+    /// Number of slots that extensions take.
     pub extension_slots: u64,
-    /// The probability that an unlisted key is "maybe".
-    pub rate: f64,
-    /// Bytes of memory that the filter takes.
-    pub bytes: u64,
-    /// What it would take with a tag for each slot, and both lists in the table.
+    /// Bytes that the filter would take with a tag in each slot and the keys of both lists in the
+    /// table.
     pub tagged_bytes: u64,
 }
 
-impl YesNoPlan {
-    /// The smallest filter for so many keys, in which an unlisted one is "maybe" with no more than
-    /// this probability.
-    ///
-    /// # Errors
-    /// If there can't be such a filter.
-    pub fn new(yes: usize, no: usize, rate: f64) -> Result<Self, BuildError> {
-        let best = expected_rate(PLANNED_LOAD, *WIDTHS.end());
-        if !(rate >= best && rate < 1.0) {
-            return Err(BuildError::Rate(rate));
-        }
-        let [n, m] = [yes, no].map(|keys| keys as f64);
-        let smallest = |tag: u32, extensions: &dyn Fn(f64, u32) -> f64, stored: f64| {
-            // Of tables that take the same, the one with the longest remainders.
-            let tables = WIDTHS.rev().filter_map(|bits| {
-                let slots = slots(n, stored, rate, bits, |slots| extensions(slots, bits));
-                let bytes = AdaptiveQuotientFilter::memory_for(slots, bits + tag)?;
-                Some((bytes, slots, bits))
-            });
-            tables.min_by_key(|&(bytes, ..)| bytes).ok_or(BuildError::Capacity(yes))
-        };
-        let of_yes = |slots: f64, bits: u32| extension_digits(n, m, slots, bits);
-        let of_both = |slots, bits| of_yes(slots, bits) + extension_digits(m, n, slots, bits);
-        let (bytes, slots, remainder_bits) = smallest(0, &of_yes, n)?;
-        let (tagged_bytes, ..) = smallest(1, &of_both, n + m)?;
-        Ok(Self {
-            yes,
-            no,
-            slots,
-            remainder_bits,
-            extension_slots: of_yes(slots as f64, remainder_bits).ceil() as u64,
-            rate: expected_rate(n / slots as f64, remainder_bits),
-            bytes,
-            tagged_bytes,
-        })
-    }
+/// The options that only a yes/no list has.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    no_capacity: usize,
+}
 
-    pub(super) fn parameters(&self) -> Parameters {
-        Parameters {
-            slots: self.slots,
-            remainder_bits: self.remainder_bits,
-            slot_bits: self.remainder_bits,
-            value_bits: 0,
-            hash: HashScheme::Aes128SipHash13,
-        }
+impl Default for Options {
+    fn default() -> Self {
+        Self { no_capacity: LEAST_CAPACITY }
     }
 }
 
-/// The slots of a table of so many keys, n of which may be taken for an unlisted one's.
+impl sealed::Sealed for YesNoList {}
+
+impl Buildable for YesNoList {
+    type Options = Options;
+    type Details = PlanDetails;
+    const CAPACITY: Option<usize> = Some(LEAST_CAPACITY);
+
+    fn limits(_: &Builder<Self>) -> Result<Limits, PlanError> {
+        let most_bits = *WIDTHS.end();
+        Ok(Limits { least_rate: expected_rate(PLANNED_LOAD, most_bits), most_bits })
+    }
+
+    fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<PlanDetails>> {
+        let rate = builder.rate().unwrap_or(DEFAULT_RATE);
+        ListSize { yes: capacity, no: builder.options.no_capacity, rate }.plan()
+    }
+
+    fn build_planned(builder: &Builder<Self>, plan: Plan<PlanDetails>) -> Result<Self, BuildError> {
+        let rate = builder.rate().unwrap_or(DEFAULT_RATE);
+        let size = ListSize { yes: plan.capacity, no: plan.details.no_capacity, rate };
+        Self::empty(size, parameters(&plan))
+    }
+}
+
+impl Builder<YesNoList> {
+    /// Sets the number of no keys that the filter is planned for. The filter grows if there are
+    /// more.
+    #[must_use]
+    pub fn no_capacity(mut self, keys: usize) -> Self {
+        self.options.no_capacity = keys;
+        self
+    }
+}
+
+/// The number of keys that a filter is planned for, and its rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListSize {
+    pub(super) yes: usize,
+    pub(super) no: usize,
+    pub(super) rate: f64,
+}
+
+impl ListSize {
+    /// Returns a size for at least this many keys.
+    pub(super) fn at_least(self, yes: usize, no: usize) -> Self {
+        Self { yes: self.yes.max(yes), no: self.no.max(no), ..self }
+    }
+
+    /// Plans the smallest filter with this rate, which must be [possible](Buildable::limits).
+    /// Returns `None` if the filter would be too large.
+    pub(super) fn plan(self) -> Option<Plan<PlanDetails>> {
+        let Self { yes, no, rate } = self;
+        let [n, m] = [yes, no].map(|keys| keys as f64);
+        let smallest = |tag: u32, extensions: &dyn Fn(f64, u32) -> f64, stored: f64| {
+            // Among tables of the same size, take the one with the longest remainders.
+            let tables = WIDTHS.rev().filter_map(|bits| {
+                let slots = slots(n, stored, rate, bits, |slots| extensions(slots, bits));
+                let bytes = QuotientFilter::memory_for(slots, bits + tag)?;
+                Some((bytes, slots, bits))
+            });
+            tables.min_by_key(|&(bytes, ..)| bytes)
+        };
+        let of_yes = |slots: f64, bits: u32| extension_digits(n, m, slots, bits);
+        let of_both = |slots, bits| of_yes(slots, bits) + extension_digits(m, n, slots, bits);
+        let (bytes, slots, bits) = smallest(0, &of_yes, n)?;
+        let (tagged_bytes, ..) = smallest(1, &of_both, n + m)?;
+        let details = PlanDetails {
+            no_capacity: no,
+            extension_slots: of_yes(slots as f64, bits).ceil() as u64,
+            tagged_bytes,
+        };
+        let rate = expected_rate(n / slots as f64, bits);
+        Some(Plan::new(yes, (slots, bits), rate, bytes, details))
+    }
+
+    /// Returns the parameters of the smallest filter.
+    pub(super) fn parameters(self) -> Result<Parameters, PlanError> {
+        self.plan().as_ref().map(parameters).ok_or(PlanError::Capacity(self.yes))
+    }
+}
+
+fn parameters(plan: &Plan<PlanDetails>) -> Parameters {
+    Parameters {
+        slots: plan.slots,
+        remainder_bits: plan.remainder_bits,
+        slot_bits: plan.remainder_bits,
+        value_bits: 0,
+        hash: HashScheme::Aes128SipHash13,
+    }
+}
+
+/// Returns the number of slots for `stored` keys, `n` of which can cause false positives.
 fn slots(n: f64, stored: f64, rate: f64, bits: u32, extension_digits: impl Fn(f64) -> f64) -> u64 {
     let by_rate = n / f64::from(bits).exp2() / -(-rate).ln_1p();
     let mut slots = (stored / PLANNED_LOAD).max(by_rate).max(1.0);
-    // More slots need fewer digits: halfway to what would be needed it comes to rest.
+    // More slots need fewer digits, so moving halfway in each step converges.
     for _ in 0..16 {
         let needed = ((stored + extension_digits(slots)) / PLANNED_LOAD).max(by_rate);
         slots = slots.midpoint(needed).max(1.0);
@@ -117,7 +176,8 @@ fn slots(n: f64, stored: f64, rate: f64, bits: u32, extension_digits: impl Fn(f6
     slots.ceil() as u64
 }
 
-/// The digits that keys need besides their remainders, to be told from others.
+/// Returns the expected number of digits beyond the remainders that distinguish `keys` from
+/// `others`.
 fn extension_digits(keys: f64, others: f64, slots: f64, bits: u32) -> f64 {
     let colliding = |digits: u32| {
         let chance = (-f64::from(bits) * f64::from(digits)).exp2() / slots;

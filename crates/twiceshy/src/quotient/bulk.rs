@@ -1,20 +1,20 @@
-//! Many members into an empty filter: sorted, then written in one pass.
+//! Bulk inserts into an empty filter: members are sorted, then written in one pass.
 
-use super::AdaptiveQuotientFilter;
+use super::QuotientFilter;
 use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
 use super::insert::Refused;
 use crate::Hash;
-use crate::bits::machine::{Machine, Operation};
+use crate::bits::machine::{AnyShape, Machine, Operation};
 use crate::error::BuildError;
 use crate::fingerprint::Digits;
 use crate::sorting::Numbers;
 
-impl AdaptiveQuotientFilter {
-    /// Inserts members into an empty filter, in the order of their hashes; or returns `None`,
-    /// and does nothing, if their numbers don't fit a word, or memory.
+impl QuotientFilter {
+    /// Inserts members into an empty filter, in hash order. Returns `None`, and changes nothing, if
+    /// the members' numbers don't fit in 64 bits, or if there is no memory to sort them.
     pub(super) fn fill(&mut self, hashes: &[Hash]) -> Option<Result<(), Refused>> {
-        let written = self.table.level().run(Fill { filter: self, hashes })?;
+        let written = self.table.target().run(Fill { filter: self, hashes })?;
         Some(if let Ok(written) = written {
             self.count_written(written);
             Ok(())
@@ -26,15 +26,17 @@ impl AdaptiveQuotientFilter {
 }
 
 struct Fill<'a> {
-    filter: &'a mut AdaptiveQuotientFilter,
+    filter: &'a mut QuotientFilter,
     hashes: &'a [Hash],
 }
 
 impl Operation for Fill<'_> {
+    type Argument = ();
     type Output = Option<Result<Written, BuildError>>;
+    type Shapes = AnyShape;
 
     #[inline(always)]
-    fn run<M: Machine>(self, _: M) -> Self::Output {
+    fn run<M: Machine, const SHAPE: u32>(self, _: M, (): ()) -> Self::Output {
         let Self { filter, hashes } = self;
         let digits = filter.digits;
         let numbers = Numbers::new(digits, 0)?;
@@ -55,7 +57,7 @@ impl Operation for Fill<'_> {
     }
 }
 
-/// How often a number came so far.
+/// How often the current number has come so far.
 struct Tally {
     digits: Digits,
     numbers: Numbers,
@@ -83,9 +85,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_whose_numbers_do_not_fit_a_word_are_inserted() {
-        let mut filter =
-            AdaptiveQuotientFilter::builder().remainder_bits(56).slots(3000).build().unwrap();
+    fn insert_many_supports_numbers_wider_than_a_word() {
+        let mut filter = QuotientFilter::builder().remainder_bits(56).slots(3000).build().unwrap();
         let hash = |index: u128| Hash::from_u128(index.wrapping_mul(u128::MAX / 2000));
         let hashes: Vec<Hash> = (0..2000).map(hash).collect();
         filter.insert_many(&hashes).unwrap();

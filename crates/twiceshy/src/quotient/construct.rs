@@ -1,32 +1,32 @@
-//! The one constructor: members and mistakes in, a filter without either error out.
+//! Construction of a filter from sorted members and mistakes, in one pass.
 
 use super::builder::check_shape;
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
 use super::listing::append;
-use super::{AdaptiveQuotientFilter, Parameters};
-use crate::bits::machine::{Level, Machine, Operation};
+use super::{Parameters, QuotientFilter};
+use crate::bits::machine::{Machine, Operation, Target};
 use crate::bits::word::low_bits;
-use crate::error::BuildError;
+use crate::error::{BuildError, PlanError};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{QuotientTable, Reader, TableFull, TableWriter};
+use crate::table::{QuotientTable, Reader, TableFull, TableWriter, Widths};
 use crate::{Hash, Member};
 use core::iter::Peekable;
 
-impl AdaptiveQuotientFilter {
-    /// A filter of exactly these parameters in which every one of `members` is "maybe"
-    /// and every one of `mistakes` is "absent", written in one pass. Both come in hash
-    /// order.
+impl QuotientFilter {
+    /// Builds a filter with exactly these parameters, in one pass. It answers "maybe" to every one
+    /// of `members` and "absent" to every one of `mistakes`. Both lists must be in hash order.
     ///
-    /// A member's fingerprint must be long enough to be no prefix of any mistake; in
-    /// hash order, the mistakes that share most with it are the one before and the one
-    /// after it, so one look at each is enough.
+    /// A member's fingerprint must be so long that it is not a prefix of any mistake. In hash
+    /// order, the mistakes that share most with a member are the one before it and the one after
+    /// it, so it is enough to compare it with these two.
     ///
-    /// [`Builder::build_sorted`](super::Builder::build_sorted) finds the parameters, too.
+    /// [`Builder::build_sorted`](crate::builder::Builder::build_sorted) chooses the parameters as
+    /// well.
     ///
     /// # Errors
-    /// If a list is out of order, if a hash is on both, if they don't fit, or if there are more
-    /// than 2^40 members of one fingerprint or more than 2^62 in all.
+    /// If a list is out of order, if a hash is on both lists, if the members don't fit, if more
+    /// than 2^40 members share a fingerprint, or if there are more than 2^62 members.
     pub fn from_sorted(
         parameters: Parameters,
         members: impl IntoIterator<Item: Into<Member>>,
@@ -35,32 +35,35 @@ impl AdaptiveQuotientFilter {
         Self::rebuilt(parameters, &[], members, mistakes)
     }
 
-    /// As [`from_sorted`](Self::from_sorted), in place of other filters that hold these
-    /// members: to grow, shrink or merge them, into any size.
+    /// Builds a filter that replaces `sources`, other filters that hold these members. Use it to
+    /// grow, shrink or merge filters, to any size. Lists work as in
+    /// [`from_sorted`](Self::from_sorted).
     ///
-    /// Where a fingerprint was lengthened, its members get one that covers no more than it
-    /// did. So what was repaired in a filter stays repaired, whether the mistake is listed or
-    /// not, if this is the only one, and the new one has 2^k times its slots, k ≥ 0, and
-    /// remainders of no fewer bits than are left of its own. In other sizes, or among other
-    /// filters' members, the fingerprint of a neighbour may cover a mistake that it didn't
-    /// cover before: to be certain, list them all. Values stay with their members; of members that share a fingerprint, the
-    /// largest one's. Tombstones go.
+    /// If a source has lengthened a fingerprint, the new fingerprints of its members cover no more
+    /// than it did. So repairs are kept, even if the mistakes are not listed, if there is only one
+    /// source, the new filter has 2^k times its slots (k ≥ 0), and the new remainders have at least
+    /// as many bits as the source's have left after k doublings. With other sizes or several
+    /// sources, the fingerprint of a neighbour may cover a mistake that it didn't cover before. To
+    /// be certain, list all mistakes.
+    ///
+    /// Members keep their values. If members share a fingerprint, it gets the largest of their
+    /// values. Tombstones are dropped.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
+    /// # use twiceshy::{QuotientFilter, Hash};
     /// let members = [1u128, 2, 3].map(|member| Hash::from_u128(member << 120));
-    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).build()?;
+    /// let mut filter = QuotientFilter::builder().slots(100).build()?;
     /// filter.insert_many(&members)?;
     /// let mut parameters = filter.parameters();
     /// parameters.slots = 1234;
-    /// let grown = AdaptiveQuotientFilter::rebuilt(parameters, &[&filter], members, [])?;
+    /// let grown = QuotientFilter::rebuilt(parameters, &[&filter], members, [])?;
     /// assert_eq!(grown.len(), 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// As [`from_sorted`](Self::from_sorted), or if a value has more bits than the parameters
-    /// allow.
+    /// The same as for [`from_sorted`](Self::from_sorted), or if a value has more bits than the
+    /// parameters allow.
     pub fn rebuilt(
         parameters: Parameters,
         sources: &[&Self],
@@ -111,18 +114,19 @@ impl AdaptiveQuotientFilter {
     pub(super) fn empty(parameters: Parameters) -> Result<Self, BuildError> {
         parameters.check()?;
         let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = parameters;
-        let table = QuotientTable::new(slots, slot_bits)
-            .ok_or(BuildError::Memory { slots, remainder_bits: slot_bits })?;
+        let table = QuotientTable::new(slots, slot_bits).ok_or(BuildError::Memory {
+            bytes: Self::memory_for(slots, slot_bits).unwrap_or(u64::MAX),
+        })?;
         let digits = Digits { slots, remainder: remainder_bits, width: slot_bits };
         Ok(Self::from_table(table, digits, value_bits, hash))
     }
 
-    /// Writes into a filter that has no members.
+    /// Returns a writer for this filter, which must have no members.
     pub(super) fn writer(&mut self) -> EntryWriter<'_> {
-        let (slots, spelling, level) = (self.table.slots(), self.spelling(), self.table.level());
+        let (slots, spelling, target) = (self.table.slots(), self.spelling(), self.table.target());
         let writer = TableWriter::new(&mut self.table);
         let waiting = Vec::with_capacity(BATCH);
-        EntryWriter { writer, spelling, slots, written: Written::default(), level, waiting }
+        EntryWriter { writer, spelling, slots, written: Written::default(), target, waiting }
     }
 
     pub(super) fn count_written(&mut self, written: Written) {
@@ -132,12 +136,12 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-/// A member of a filter to be written.
+/// A member that is to be written.
 #[derive(Clone, Copy)]
 struct Placed {
     scaled: Scaled,
     count: u64,
-    /// Digits of its fingerprint.
+    /// Number of digits in its fingerprint.
     length: u32,
     value: u64,
 }
@@ -162,10 +166,11 @@ fn write_minirun(
     entries.into_iter().try_for_each(|entry| writer.write(entry))
 }
 
-/// Lengthens fingerprints that are prefixes of others, until they are equal or no prefix.
+/// Lengthens each fingerprint that is a prefix of another one, until it equals the other or is no
+/// longer its prefix.
 ///
-/// In order, what lies between a fingerprint and a longer one that it is a prefix of has
-/// it as a prefix, too: so it is enough to look at neighbours.
+/// If a fingerprint is a prefix of a longer one, it is also a prefix of everything between them in
+/// order. So it is enough to compare neighbours.
 #[cold]
 fn make_prefix_free(digits: Digits, minirun: &mut [Placed]) {
     let mut changed = true;
@@ -184,18 +189,18 @@ fn make_prefix_free(digits: Digits, minirun: &mut [Placed]) {
     }
 }
 
-/// A filter that is to be replaced, read in step with its members.
+/// A filter that is to be replaced. It is read in step with the list of members.
 struct Source<'a> {
-    filter: &'a AdaptiveQuotientFilter,
+    filter: &'a QuotientFilter,
     rest: Peekable<Reader<'a>>,
 }
 
 impl<'a> Source<'a> {
-    fn new(filter: &'a AdaptiveQuotientFilter) -> Self {
+    fn new(filter: &'a QuotientFilter) -> Self {
         Self { filter, rest: filter.table.stored().peekable() }
     }
 
-    /// The entry that covers a hash, which is not less than the one before.
+    /// Returns the entry that covers a hash. Calls must come in hash order.
     fn covering(&mut self, hash: Hash) -> Option<Entry> {
         let scaled = self.filter.digits.scale(hash);
         let place = (scaled.quotient, scaled.leading(self.filter.digits.remainder));
@@ -217,8 +222,8 @@ impl<'a> Source<'a> {
         None
     }
 
-    /// Makes a member's fingerprint so long that it covers no more than a lengthened one
-    /// that it had here, and gives it the value that it had.
+    /// Copies a member's value from this filter. If its fingerprint was lengthened here, lengthens
+    /// the new one until it covers no more than the old one.
     fn keep(&mut self, hash: Hash, placed: &mut Placed, digits: Digits) {
         let Some(entry) = self.covering(hash).filter(|entry| entry.count > 0) else { return };
         placed.value = placed.value.max(entry.value);
@@ -234,7 +239,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What was written.
+/// Counts of what was written.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Written {
     members: u64,
@@ -248,14 +253,14 @@ pub(super) struct EntryWriter<'a> {
     spelling: Spelling,
     slots: u64,
     written: Written,
-    level: Level,
-    /// Quotients and remainders that are still to be written, the last one's always among
-    /// them.
+    target: Target,
+    /// Quotients and remainders of single-member entries that are not written yet. If the last
+    /// entry was a single member's, it is always among them.
     waiting: Vec<(u64, u64)>,
 }
 
-/// Entries that are written at once: so many that it pays, so few that they stay in the
-/// first-level cache.
+/// Number of entries that are written at once: large enough to pay off, and small enough to stay in
+/// the first-level cache.
 const BATCH: usize = 256;
 
 impl EntryWriter<'_> {
@@ -273,8 +278,7 @@ impl EntryWriter<'_> {
         pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
     }
 
-    /// Writes the entry of a single member, that has this quotient and remainder, and no
-    /// more.
+    /// Writes the entry of a single member that has this quotient and remainder and no extension.
     #[inline(always)]
     pub(super) fn write_single(&mut self, single: (u64, u64)) -> Result<(), BuildError> {
         if self.waiting.len() == BATCH {
@@ -284,9 +288,10 @@ impl EntryWriter<'_> {
         Ok(())
     }
 
-    /// As [`write_single`](Self::write_single), of all that make one.
+    /// Writes an entry for each item of `all`, like [`write_single`](Self::write_single). `single`
+    /// converts an item to a quotient and a remainder.
     #[inline(always)]
-    pub(super) fn write_singles<T: Copy>(
+    pub(super) fn write_singles<const SHAPE: u32, T: Copy>(
         &mut self,
         all: &[T],
         single: impl Fn(T) -> (u64, u64),
@@ -296,11 +301,12 @@ impl EntryWriter<'_> {
         self.waiting.push(single(last));
         self.written.members += others.len() as u64;
         self.written.entries += others.len() as u64;
-        let pushed = self.writer.push_remainders(others.iter().map(|&other| single(other)));
+        let pushed =
+            self.writer.push_remainders::<SHAPE>(others.iter().map(|&other| single(other)));
         pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
     }
 
-    /// Takes the last one back; it must have been a single one's.
+    /// Takes back the last entry, which must be a single member's.
     pub(super) fn take_single(&mut self) -> (u64, u64) {
         self.waiting.pop().expect("the last is never written before the next comes")
     }
@@ -309,11 +315,11 @@ impl EntryWriter<'_> {
     fn write_waiting(&mut self) -> Result<(), BuildError> {
         self.written.members += self.waiting.len() as u64;
         self.written.entries += self.waiting.len() as u64;
-        let pushed = self.level.run(WriteWaiting(self));
+        let pushed = self.target.run(WriteWaiting(self));
         pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
     }
 
-    /// Checks that there are no more members than can be counted.
+    /// Checks that the number of members is not above the maximum.
     fn check_members(&self) -> Result<(), BuildError> {
         if self.written.members > MOST_IN_ALL { Err(BuildError::Uncountable) } else { Ok(()) }
     }
@@ -330,30 +336,33 @@ impl EntryWriter<'_> {
 struct WriteWaiting<'w, 'a>(&'w mut EntryWriter<'a>);
 
 impl Operation for WriteWaiting<'_, '_> {
+    type Argument = ();
     type Output = Result<(), TableFull>;
+    type Shapes = Widths;
 
     #[inline(always)]
-    fn run<M: Machine>(self, _: M) -> Self::Output {
-        self.0.writer.push_remainders(self.0.waiting.drain(..))
+    fn run<M: Machine, const SHAPE: u32>(self, _: M, (): ()) -> Self::Output {
+        self.0.writer.push_remainders::<SHAPE>(self.0.waiting.drain(..))
     }
 }
 
 impl Parameters {
-    /// Says what is wrong with parameters that no filter can have.
-    pub(crate) fn check(&self) -> Result<(), BuildError> {
+    /// Checks the parameters, and returns an error if no filter can have them.
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
         check_shape(self.slots, self.slot_bits)?;
         if !(1..=self.slot_bits).contains(&self.remainder_bits) {
-            return Err(BuildError::RemainderBits(self.remainder_bits));
+            let (bits, most) = (self.remainder_bits, self.slot_bits);
+            return Err(PlanError::RemainderBits { bits, most });
         }
         if self.value_bits > MOST_VALUE_BITS {
-            return Err(BuildError::ValueBits(self.value_bits));
+            return Err(PlanError::ValueBits(self.value_bits));
         }
         Ok(())
     }
 }
 
-/// Passes members on as long as none is less than the one before; those that were inserted
-/// no times are none.
+/// Passes on the members, or an error if one is less than the member before it. Leaves out members
+/// with count 0.
 fn in_order(
     members: impl Iterator<Item = Member>,
 ) -> impl Iterator<Item = Result<Member, BuildError>> {
@@ -365,7 +374,7 @@ fn in_order(
     })
 }
 
-/// The mistakes next to each member, in one pass over both.
+/// Finds the mistakes next to each member, in one pass over both lists.
 struct Neighbours<I: Iterator<Item = Hash>> {
     before: Option<Hash>,
     rest: Peekable<I>,
@@ -376,7 +385,7 @@ impl<I: Iterator<Item = Hash>> Neighbours<I> {
         Self { before: None, rest: mistakes.peekable() }
     }
 
-    /// The last mistake that is not behind `member`, and the first that is.
+    /// Returns the last mistake that is at most `member`, and the first that is greater.
     fn around(&mut self, member: Hash) -> Result<[Option<Hash>; 2], BuildError> {
         while let Some(mistake) = self.rest.next_if(|&mistake| mistake <= member) {
             self.step(mistake)?;
@@ -391,7 +400,7 @@ impl<I: Iterator<Item = Hash>> Neighbours<I> {
         Ok(())
     }
 
-    /// Looks at the mistakes behind the last member, too.
+    /// Checks the order of the mistakes after the last member.
     fn finish(mut self) -> Result<(), BuildError> {
         while let Some(mistake) = self.rest.next() {
             self.step(mistake)?;

@@ -1,20 +1,20 @@
-//! How often, and with what value.
+//! Counts and values of members.
 
-use super::AdaptiveQuotientFilter;
+use super::QuotientFilter;
+use super::ValueError;
 use super::entry::Entry;
 use super::grow::MOST_SLOTS;
 use crate::Hash;
 use crate::bits::word::low_bits;
-use crate::error::ValueError;
 
-impl AdaptiveQuotientFilter {
-    /// Returns how many members have the fingerprint of a hash, each counted as often as it
-    /// was inserted. This is at least the key's own count, and more only if others share its
-    /// fingerprint. If it is 0, the key is certainly not a member.
+impl QuotientFilter {
+    /// Returns how many members have the fingerprint that covers a hash, each counted as often as
+    /// it was inserted. This is at least the key's own count; it is more only if other members
+    /// share the fingerprint. If it is 0, the key is certainly not a member.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
-    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).build()?;
+    /// # use twiceshy::{QuotientFilter, Hash};
+    /// let mut filter = QuotientFilter::builder().slots(100).build()?;
     /// let hash = Hash::from_u128(7 << 100);
     /// filter.insert(hash)?;
     /// filter.insert_times(hash, 1_000_000)?;
@@ -25,22 +25,22 @@ impl AdaptiveQuotientFilter {
         self.entry_of(hash).map_or(0, |entry| entry.count)
     }
 
-    /// The value of a member's fingerprint; 0 if none was set, and `None` if the key is no
-    /// member, for certain. All members that share a fingerprint share its value.
+    /// Returns the value of a member's fingerprint, or `None` if the key is certainly not a member.
+    /// The value is 0 by default. All members that share a fingerprint share its value.
     pub fn value(&self, hash: Hash) -> Option<u64> {
         self.entry_of(hash).filter(|entry| entry.count > 0).map(|entry| entry.value)
     }
 
-    /// Sets the value of a member's fingerprint, of as many bits as the
-    /// [builder](super::Builder::value_bits) was asked for. Returns the one before.
+    /// Sets the value of a member's fingerprint, and returns the previous one. The builder's
+    /// [`value_bits`](crate::builder::Builder::value_bits) limits the number of bits.
     ///
-    /// A value other than 0 takes a slot or more. It stays with the fingerprint when this is
-    /// lengthened, and is gone with its last member; but a tombstone keeps it, for whoever
-    /// takes its place.
+    /// A value other than 0 takes at least one slot. When the fingerprint is lengthened, the value
+    /// stays with it. When its last member is removed, the value is lost, unless a tombstone keeps
+    /// it for the next member with that fingerprint.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
-    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).value_bits(4).build()?;
+    /// # use twiceshy::{QuotientFilter, Hash};
+    /// let mut filter = QuotientFilter::builder().slots(100).value_bits(4).build()?;
     /// let hash = Hash::from_u128(7 << 100);
     /// filter.insert(hash)?;
     /// filter.set_value(hash, 9)?;
@@ -49,8 +49,8 @@ impl AdaptiveQuotientFilter {
     /// ```
     ///
     /// # Errors
-    /// A [`ValueError`], and nothing has changed, if the key is certainly no member, if the
-    /// value has too many bits, or if there is no room.
+    /// A [`ValueError`] if the key is certainly not a member, if the value has too many bits, or if
+    /// there is no room. The filter is unchanged then.
     pub fn set_value(&mut self, hash: Hash, value: u64) -> Result<u64, ValueError> {
         if value > low_bits(self.value_bits) {
             return Err(ValueError::TooLarge { value, bits: self.value_bits });
@@ -72,7 +72,7 @@ impl AdaptiveQuotientFilter {
         }
     }
 
-    /// The entry that covers a hash.
+    /// Returns the entry that covers a hash, which may be a tombstone.
     fn entry_of(&self, hash: Hash) -> Option<Entry> {
         let scaled = self.digits.scale(hash);
         let minirun = self.minirun_of(scaled);

@@ -1,44 +1,45 @@
-//! Entries: a fingerprint, how many members it stands for, and a small value.
+//! Entries: a fingerprint, the number of members that share it, and a small value.
 //!
-//! Behind the slots of the fingerprint, a number may follow in counter slots: digits as
-//! wide as a slot, the lowest first. It is `count · 2^v + value` for values of `v` bits.
-//! What most entries hold, one member and the value 0, takes no slot at all; numbers
-//! above it are stored less one, so that none is stored in vain.
+//! After the slots of the fingerprint, a number may follow in counter slots. Each counter slot
+//! holds one digit as wide as a slot, lowest digit first. The number is `count · 2^v + value` for
+//! values of `v` bits. Most entries have one member and the value 0; they take no counter slot.
+//! Larger numbers are stored minus one, so that every number has a use.
 
-use super::AdaptiveQuotientFilter;
-use crate::Fingerprint;
+use super::QuotientFilter;
 use crate::bits::word::low_bits;
 use crate::fingerprint::Digits;
+use crate::fingerprint::Fingerprint;
 use crate::table::{Kind, Slot, Stored};
 use core::ops::Range;
 
-/// The most members that one fingerprint can stand for.
+/// Maximum number of members that can share one fingerprint.
 pub(crate) const MOST_MEMBERS: u64 = 1 << 40;
 
-/// The most members of a filter, each counted as often as it was inserted. Single inserts
-/// aren't checked against it: nobody makes as many as an overflow takes.
+/// Maximum number of members in a filter, each counted as often as it was inserted. Single inserts
+/// don't check it: no caller can make enough of them to overflow the count.
 pub(crate) const MOST_IN_ALL: u64 = 1 << 62;
 
-/// The most bits of a value.
+/// Maximum number of bits per value.
 pub(crate) const MOST_VALUE_BITS: u32 = 16;
 
-/// The most slots of a counter, whatever their width: its number has fewer bits.
+/// Maximum number of slots per counter, for any slot width: a valid number has fewer than 64 bits.
 pub(super) const MOST_COUNTERS: u32 = 64;
 
-/// What a filter holds of the members that share a fingerprint.
+/// A fingerprint, and what the filter stores for the members that share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Entry {
-    /// A prefix of their scaled hashes. None of a filter is a prefix of another.
+    /// A prefix of the members' scaled hashes. No fingerprint in a filter is a prefix of another
+    /// one.
     pub fingerprint: Fingerprint,
-    /// How many members they are, each counted as often as it was inserted; 0 is a
+    /// Number of members, each counted as often as it was inserted. An entry with count 0 is a
     /// tombstone.
     pub count: u64,
-    /// Their value, 0 if none was set.
+    /// Value of the members, 0 by default.
     pub value: u64,
 }
 
-/// How entries are written in slots.
+/// Encoding of entries as slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spelling {
     pub(crate) digits: Digits,
@@ -46,25 +47,25 @@ pub(crate) struct Spelling {
 }
 
 impl Entry {
-    /// The entry of one member.
+    /// Returns the entry of one member.
     pub(crate) fn single(fingerprint: Fingerprint) -> Self {
         Self { fingerprint, count: 1, value: 0 }
     }
 
-    /// The same, of `count` members.
+    /// Returns this entry with `count` members.
     pub(crate) fn of(self, count: u64) -> Self {
         Self { count, ..self }
     }
 }
 
 impl Spelling {
-    /// The number that is stored, if any.
+    /// Returns the number to store, or `None` for one member with the value 0.
     fn number(self, count: u64, value: u64) -> Option<u64> {
         let (number, usual) = (count << self.value_bits | value, 1 << self.value_bits);
         (number != usual).then(|| number - u64::from(number > usual))
     }
 
-    /// Count and value, or `None` if nobody stores such a number.
+    /// Returns the count and the value, or `None` if the number is too large for a valid entry.
     fn count_and_value(self, number: Option<u64>) -> Option<(u64, u64)> {
         let usual = 1 << self.value_bits;
         let number = number.map_or(usual, |number| number + u64::from(number >= usual));
@@ -72,7 +73,7 @@ impl Spelling {
         (count <= MOST_MEMBERS).then_some((count, number & low_bits(self.value_bits)))
     }
 
-    /// The slots of the counter of an entry.
+    /// Returns the slots of an entry's counter.
     pub(crate) fn counter(self, count: u64, value: u64) -> impl Iterator<Item = Slot> {
         let width = self.digits.width;
         let mut rest = self.number(count, value);
@@ -84,7 +85,7 @@ impl Spelling {
         })
     }
 
-    /// The slots that an entry takes.
+    /// Returns the slots that an entry takes.
     pub(crate) fn slots(self, entry: Entry) -> impl Iterator<Item = Slot> {
         let fingerprint = self.digits.of(entry.fingerprint).enumerate().map(|(index, value)| {
             Slot { value, kind: if index == 0 { Kind::Remainder } else { Kind::Extension } }
@@ -93,18 +94,18 @@ impl Spelling {
     }
 }
 
-impl AdaptiveQuotientFilter {
+impl QuotientFilter {
     pub(super) fn spelling(&self) -> Spelling {
         Spelling { digits: self.digits, value_bits: self.value_bits }
     }
 
-    /// The slots that entries take, one behind the other.
+    /// Returns the slots that the entries take, in order.
     pub(super) fn slots_of(&self, entries: impl IntoIterator<Item = Entry>) -> Vec<Slot> {
         entries.into_iter().flat_map(|entry| self.spelling().slots(entry)).collect()
     }
 
-    /// The entry in these slots of the run of `quotient`; `None` if it isn't written as
-    /// it should be, which only happens to corrupted memory.
+    /// Returns the entry in these slots of the run of `quotient`, or `None` if it is malformed,
+    /// which happens only in corrupted memory.
     pub(super) fn checked_entry(&self, quotient: u64, slots: Range<u64>) -> Option<Entry> {
         let table = &self.table;
         let mut behind = slots.clone().skip(1);
@@ -128,17 +129,17 @@ impl AdaptiveQuotientFilter {
         Some(Entry { fingerprint, count, value })
     }
 
-    /// The entry in these slots of the run of `quotient`.
+    /// Returns the entry in these slots of the run of `quotient`.
     pub(super) fn entry_at(&self, quotient: u64, slots: Range<u64>) -> Entry {
         self.checked_entry(quotient, slots).expect("a valid filter")
     }
 
-    /// The entry of the run of `quotient` that begins at a position.
+    /// Returns the entry in the run of `quotient` that begins at `position`.
     pub(super) fn entry_from(&self, quotient: u64, position: u64) -> Entry {
         self.entry_at(quotient, position..self.table.skip_extensions(position + 1))
     }
 
-    /// An entry that was read from the table.
+    /// Decodes an entry that was read from the table.
     #[inline(always)]
     pub(super) fn decode(&self, stored: Stored) -> Entry {
         let Stored { quotient, remainder, slots } = stored;
@@ -148,7 +149,7 @@ impl AdaptiveQuotientFilter {
         Entry::single(self.digits.spell(quotient, core::iter::once(remainder)))
     }
 
-    /// The entries in some slots of the run of `quotient`.
+    /// Iterates over the entries in these slots of the run of `quotient`.
     pub(super) fn entries(&self, quotient: u64, slots: Range<u64>) -> impl Iterator<Item = Entry> {
         self.table.entries(slots).map(move |entry| self.entry_at(quotient, entry))
     }
@@ -161,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back_and_none_is_in_vain(
+        fn counter_numbers_round_trip(
             count in 0..=MOST_MEMBERS, value_bits in 0..=MOST_VALUE_BITS, value in any::<u64>(),
         ) {
             let digits = Digits { slots: 1, remainder: 1, width: 1 };

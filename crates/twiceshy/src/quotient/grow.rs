@@ -1,30 +1,30 @@
-//! Growing, from the fingerprints alone.
+//! Growth, from the fingerprints alone.
 //!
-//! Doubling the slots moves the highest bit of each remainder to its quotient. The slots
-//! stay as wide as they are, so that the digits of extensions, and with them every repair,
-//! stay as they are, too; a bit of the first slot of each entry is unused from then on.
+//! Doubling the slots moves the highest bit of each remainder to its quotient. The slots keep their
+//! width. So the digits of the extensions stay as they are, and every repair is kept. After a
+//! doubling, one more bit in the first slot of each entry is unused.
 
 use super::insert::Refused;
-use super::{AdaptiveQuotientFilter, Parameters};
-use crate::error::{BuildError, GrowError, MergeError};
+use super::{MergeError, Parameters, QuotientFilter};
+use crate::error::{BuildError, GrowError};
 use crate::{Hash, Member};
 
-/// About as many slots as one entry can take: a filter that has room for fewer grows.
+/// About the maximum number of slots that one entry can take. A filter that has room for fewer
+/// grows.
 pub(super) const MOST_SLOTS: u64 = 128;
 
-impl AdaptiveQuotientFilter {
-    /// The same filter with twice the slots, and remainders of one bit less. No member is
-    /// needed: what it answers is exactly the same, and every repair is kept.
+impl QuotientFilter {
+    /// Returns this filter with twice the slots, and remainders that are one bit shorter. This
+    /// needs no members. The answers are exactly the same, and every repair is kept.
     ///
-    /// So is the rate of false positives, for the members that it has. But when it is as
-    /// full again as it was, there are twice as many, and a random query is a false positive
-    /// twice as often: [`Statistics::expected_rate`](super::Statistics::expected_rate)
-    /// says how often. [`resized`](Self::resized), with the members, gives the lost bits
-    /// back.
+    /// The false-positive rate stays the same as long as the members do. But once the new filter is
+    /// as full as the old one was, it has twice the members and twice the false-positive rate; see
+    /// [`Stats::expected_rate`](crate::Stats::expected_rate). With the members,
+    /// [`resized`](Self::resized) restores the lost bits.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
-    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).remainder_bits(10).build()?;
+    /// # use twiceshy::{QuotientFilter, Hash};
+    /// let mut filter = QuotientFilter::builder().slots(100).remainder_bits(10).build()?;
     /// filter.insert(Hash::from_u128(7 << 120))?;
     /// let doubled = filter.doubled()?;
     /// assert_eq!((doubled.parameters().slots, doubled.parameters().remainder_bits), (200, 9));
@@ -33,7 +33,7 @@ impl AdaptiveQuotientFilter {
     /// ```
     ///
     /// # Errors
-    /// A [`GrowError`] if there is no bit left to be moved, or no memory.
+    /// A [`GrowError`] if no remainder bit is left to move, or if there is no memory.
     pub fn doubled(&self) -> Result<Self, GrowError> {
         let Parameters { slots, remainder_bits, .. } = self.parameters();
         if remainder_bits == 1 {
@@ -53,12 +53,12 @@ impl AdaptiveQuotientFilter {
         Ok(doubled)
     }
 
-    /// The same members in any number of slots, more or fewer; all of them, and mistakes to
-    /// be repaired in the same pass, in hash order. Remainders have all bits of a slot again.
-    /// See [`rebuilt`](Self::rebuilt).
+    /// Returns a filter with the same members and any number of slots, more or fewer. `members`
+    /// lists all members, and `mistakes` lists mistakes to repair in the same pass, both in hash
+    /// order. Remainders use all bits of a slot again. See [`rebuilt`](Self::rebuilt).
     ///
     /// # Errors
-    /// As [`rebuilt`](Self::rebuilt).
+    /// The same as for [`rebuilt`](Self::rebuilt).
     pub fn resized(
         &self,
         slots: u64,
@@ -73,15 +73,16 @@ impl AdaptiveQuotientFilter {
         Ok(resized)
     }
 
-    /// Takes the place of a filter of the same members: grows as it did, and counts on.
+    /// Takes over the growth setting and the number of repairs of the filter that this one
+    /// replaces.
     pub(crate) fn succeed(&mut self, before: &Self) {
         self.adaptations = before.adaptations;
         self.set_growth(before.growth);
     }
 
-    /// From now on, the filter is full at that load, and [doubles](Self::doubled) then, as
-    /// long as it can. If it is fuller already, it may stay so: what is tried and undone must
-    /// have its room back.
+    /// Sets the load at which the filter counts as full and [doubles](Self::doubled), as long as it
+    /// can. If it is fuller already, its slots stay usable: an operation that is tried and undone
+    /// must get its room back.
     pub(super) fn set_growth(&mut self, load: Option<f64>) {
         self.growth = load;
         let limit = self.growth_limit().max(self.table.used());
@@ -93,12 +94,12 @@ impl AdaptiveQuotientFilter {
         self.growth.map_or(slots, |load| ((slots as f64 * load) as u64).clamp(1, slots))
     }
 
-    /// Runs `act`, which may need `more` slots. If there is no room and the filter grows by
-    /// itself, runs it in a larger filter, which replaces this one if `act` succeeds. Claims
-    /// that were made before are stale then.
+    /// Runs `act`, which may need `more` slots. If there is no room and the filter grows
+    /// automatically, runs `act` in a larger filter, which replaces this one if `act` succeeds.
+    /// Earlier claims are stale then.
     ///
     /// # Errors
-    /// As `act`, which must change nothing if it fails. Then this filter is as it was.
+    /// The errors of `act`, which must change nothing if it fails. This filter is unchanged then.
     #[inline]
     pub(super) fn with_room<T>(
         &mut self,
@@ -111,7 +112,8 @@ impl AdaptiveQuotientFilter {
         }
     }
 
-    /// As [`with_room`](Self::with_room), for what this filter has no room for.
+    /// Grows the filter and runs `act`, after there was no room for it; see
+    /// [`with_room`](Self::with_room).
     #[cold]
     pub(super) fn with_more_room<T>(
         &mut self,
@@ -138,8 +140,8 @@ impl AdaptiveQuotientFilter {
         self.with_all_slots(act)
     }
 
-    /// Runs `act`, which had no room in this filter, with all slots allowed. They stay allowed
-    /// if it succeeds.
+    /// Runs `act` again with all slots allowed, after there was no room for it. All slots stay
+    /// allowed if it succeeds.
     fn with_all_slots<T>(
         &mut self,
         mut act: impl FnMut(&mut Self) -> Result<T, Refused>,
@@ -153,8 +155,8 @@ impl AdaptiveQuotientFilter {
         done
     }
 
-    /// Grows for a repair or a removal that has no room; whether it is worth trying again.
-    /// Claims that were made before are stale if it was doubled.
+    /// Grows the filter for a repair or a removal that had no room. Returns whether the caller
+    /// should try again. If the filter doubled, earlier claims are stale.
     #[cold]
     pub(super) fn grow(&mut self) -> bool {
         if let Some(doubled) = self.doubled_for(MOST_SLOTS) {
@@ -165,9 +167,9 @@ impl AdaptiveQuotientFilter {
         self.growth.is_some() && self.table.set_limit(slots) < slots
     }
 
-    /// The doubled filter, if this one grows by itself, and doubling helps to find room for
-    /// `more` slots. Where hashes lie so unevenly that there is no room in a filter that is
-    /// half empty, doubling would help little, and cost much.
+    /// Returns the doubled filter, if this filter grows automatically and doubling is likely to
+    /// make room for `more` slots. If there is no room in a filter that is half empty, the hashes
+    /// are so uneven that doubling would help little and cost much.
     fn doubled_for(&self, more: u64) -> Option<Self> {
         let is_half_full = (self.table.used() + more) * 2 >= self.growth_limit();
         if self.growth.is_some() && is_half_full { self.doubled().ok() } else { None }

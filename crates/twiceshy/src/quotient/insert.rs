@@ -1,21 +1,21 @@
-//! Inserting.
+//! Inserts.
 
-use super::AdaptiveQuotientFilter;
+use super::QuotientFilter;
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS};
 use super::grow::MOST_SLOTS;
 use super::listing::Minirun;
-use crate::Hash;
-use crate::bits::machine::{Machine, Operation, Routine};
+use crate::bits::machine::{Keepable, Machine, Operation};
 use crate::error::InsertError;
 use crate::fingerprint::Fingerprint;
 use crate::hash::Scaled;
-use crate::table::{Inserted, Place, Spot, TableFull, with_width};
+use crate::table::{Inserted, Place, Spot, TableFull, Widths};
+use crate::{Claim, Hash, Listing};
 
-/// Why a member is not inserted.
+/// Reason why a member was not inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Full,
-    /// The fingerprint, or the filter, has as many members as can be counted.
+    /// The fingerprint, or the filter, would have more members than can be counted.
     Uncountable,
 }
 
@@ -25,25 +25,25 @@ impl From<TableFull> for Refused {
     }
 }
 
-/// Where a member was inserted.
+/// Kind of place into which a member was inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserting {
-    /// With others, or as a new entry.
+    /// A new entry, or an entry that has other members.
     Usual,
-    /// In the place of a tombstone.
+    /// An entry that was a tombstone.
     Revived,
 }
 
-impl AdaptiveQuotientFilter {
-    /// Inserts a member. One that is inserted twice is a member twice, and has to be
-    /// removed twice: overwriting a key in a store is no insert.
+impl QuotientFilter {
+    /// Inserts a member. A member that is inserted twice counts twice and has to be removed twice.
+    /// So don't insert a key again when a store overwrites it.
     ///
     /// # Errors
-    /// [`InsertError::Full`] if there is no slot for it, or [`InsertError::Uncountable`] if
-    /// 2^40 members have its fingerprint; nothing has changed then.
+    /// [`InsertError::Full`] if there is no slot for it, or [`InsertError::Uncountable`] if 2^40
+    /// members have its fingerprint. The filter is unchanged then.
     #[inline]
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
-        let inserted = self.insert.run(self, hash);
+        let inserted = self.insert.run(Insert(self), hash);
         inserted.or_else(|refused| self.insert_grown(hash, refused))
     }
 
@@ -52,18 +52,18 @@ impl AdaptiveQuotientFilter {
     fn insert_grown(&mut self, hash: Hash, refused: Refused) -> Result<(), InsertError> {
         let inserted = match refused {
             Refused::Full => {
-                self.with_more_room(MOST_SLOTS, |filter| filter.insert.run(filter, hash))
+                self.with_more_room(MOST_SLOTS, |filter| filter.insert.run(Insert(filter), hash))
             }
             Refused::Uncountable => Err(Refused::Uncountable),
         };
         inserted.map_err(|refused| self.insert_error(refused))
     }
 
-    /// Inserts a member `times` times, at the price of one insert.
+    /// Inserts a member `times` times, at the cost of one insert.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert), or [`InsertError::Uncountable`] if the filter would have
-    /// more than 2^62 members.
+    /// The same as for [`insert`](Self::insert), or [`InsertError::Uncountable`] if the filter
+    /// would have more than 2^62 members.
     pub fn insert_times(&mut self, hash: Hash, times: u64) -> Result<(), InsertError> {
         if times == 0 {
             return Ok(());
@@ -81,6 +81,19 @@ impl AdaptiveQuotientFilter {
         inserted.map_err(|refused| self.insert_error(refused))
     }
 
+    /// Inserts the claim's query. This is for code that works with any filter: a quotient filter
+    /// never [needs members](InsertError::NeedsMembers) for an insert.
+    ///
+    /// # Errors
+    /// The same as for [`insert`](Self::insert).
+    pub fn insert_listed<'l>(
+        &mut self,
+        claim: &Claim,
+        _listing: impl Into<Listing<'l>>,
+    ) -> Result<(), InsertError> {
+        self.insert(claim.query)
+    }
+
     #[cold]
     pub(super) fn insert_error(&self, refused: Refused) -> InsertError {
         match refused {
@@ -91,31 +104,31 @@ impl AdaptiveQuotientFilter {
 
     /// Inserts the fingerprint of a hash whose home and remainder are known.
     #[inline(always)]
-    pub(super) fn insert_begun<M: Machine, const WIDTH: u32>(
+    pub(super) fn insert_begun<M: Machine, const SHAPE: u32>(
         &mut self,
         machine: M,
         hash: impl FnOnce() -> Hash,
         home: Place,
         remainder: u64,
     ) -> Result<Inserting, Refused> {
-        match self.table.insert_here::<M, WIDTH>(machine, home, remainder, 0) {
+        match self.table.insert_here::<M, SHAPE>(machine, home, remainder, 0) {
             Inserted::Done => Ok(Inserting::Usual),
             Inserted::At(spot) => {
-                self.insert_at.run(self, (home, spot, remainder))?;
+                self.insert_at.run(InsertAt(self), (home, spot, remainder))?;
                 Ok(Inserting::Usual)
             }
             Inserted::Nowhere => self.insert_walking(hash()),
         }
     }
 
-    /// Inserts a member into a run that isn't within one block.
+    /// Inserts a member by walking through its run, if the run can't be handled within one block.
     #[inline(never)]
     fn insert_walking(&mut self, hash: Hash) -> Result<Inserting, Refused> {
         let scaled = self.digits.scale(hash);
-        self.table.level().run(InsertWalking { filter: self, scaled })
+        self.target().run(InsertWalking { filter: self, scaled })
     }
 
-    /// Inserts a member, so many times, into a minirun that may have other members.
+    /// Inserts a member `times` times into a minirun that may have other members.
     #[cold]
     fn insert_among(&mut self, scaled: Scaled, times: u64) -> Result<Inserting, Refused> {
         let minirun = self.minirun_of(scaled);
@@ -141,17 +154,18 @@ impl AdaptiveQuotientFilter {
         Ok(inserting)
     }
 
-    /// Behind all of a run that are smaller; `None` if there is one that is equal.
+    /// Returns the spot after all smaller remainders of the run, or `None` if the run has an equal
+    /// one.
     #[inline(always)]
-    fn walk_to_spot<M: Machine, const WIDTH: u32>(
+    fn walk_to_spot<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         home: Place,
         remainder: u64,
     ) -> Option<Spot> {
         let table = &self.table;
-        let mut walk = table.walk::<M, WIDTH>(machine, home);
-        if table.is_occupied_at::<WIDTH>(home) {
+        let mut walk = table.walk::<M, SHAPE>(machine, home);
+        if table.is_occupied_at::<SHAPE>(home) {
             while walk.remainder() <= remainder {
                 if walk.remainder() == remainder {
                     return None;
@@ -164,7 +178,7 @@ impl AdaptiveQuotientFilter {
         Some(walk.spot())
     }
 
-    /// The fingerprint of a new member that none of a minirun's covers.
+    /// Returns the fingerprint of a new member that no fingerprint of the minirun covers.
     fn fingerprint_among(&self, scaled: Scaled, minirun: &Minirun) -> Fingerprint {
         let digits = self.digits;
         let to_differ = |entry: &Entry| {
@@ -176,72 +190,72 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-/// Inserts a member, if it can within one line; else [elsewhere](InsertAt).
-pub(super) struct Insert;
+/// Inserts a member within one cache line if possible, or [across lines](InsertAt) otherwise.
+pub(super) struct Insert<'a>(&'a mut QuotientFilter);
 
-impl Routine for Insert {
-    type Subject<'a> = &'a mut AdaptiveQuotientFilter;
+impl Keepable for Insert<'static> {
+    type On<'a> = Insert<'a>;
+}
+
+impl Operation for Insert<'_> {
     type Argument = Hash;
     type Output = Result<(), Refused>;
+    type Shapes = Widths;
 
     #[inline(always)]
-    fn run<M: Machine, const WIDTH: u32>(
-        machine: M,
-        filter: &mut AdaptiveQuotientFilter,
-        hash: Hash,
-    ) -> Self::Output {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> Self::Output {
+        let Self(filter) = self;
         let scaled = filter.digits.scale(hash);
-        let (home, remainder) = filter.home_of::<WIDTH>(scaled);
-        filter.table.prefetch_across::<WIDTH>(home);
-        filter.insert_begun::<M, WIDTH>(machine, || hash, home, remainder)?;
+        let (home, remainder) = filter.home_of::<SHAPE>(scaled);
+        filter.table.prefetch_across::<SHAPE>(home);
+        filter.insert_begun::<M, SHAPE>(machine, || hash, home, remainder)?;
         filter.len += 1;
         filter.versions.bump(scaled.quotient);
         Ok(())
     }
 }
 
-/// Inserts a remainder at a spot of its home's block, which has no unused slot behind it.
-pub(super) struct InsertAt;
+/// Inserts a remainder at a spot in its home's block. The block has no unused slot after that spot.
+pub(super) struct InsertAt<'a>(&'a mut QuotientFilter);
 
-impl Routine for InsertAt {
-    type Subject<'a> = &'a mut AdaptiveQuotientFilter;
+impl Keepable for InsertAt<'static> {
+    type On<'a> = InsertAt<'a>;
+}
+
+impl Operation for InsertAt<'_> {
     type Argument = (Place, Spot, u64);
     type Output = Result<(), TableFull>;
+    type Shapes = Widths;
 
     #[inline(always)]
-    fn run<M: Machine, const WIDTH: u32>(
+    fn run<M: Machine, const SHAPE: u32>(
+        self,
         machine: M,
-        filter: &mut AdaptiveQuotientFilter,
         (home, spot, remainder): Self::Argument,
     ) -> Self::Output {
         let from = home.next_block();
-        filter.table.insert_at::<M, WIDTH>(machine, home, spot, from, remainder)
+        self.0.table.insert_at::<M, SHAPE>(machine, home, spot, from, remainder)
     }
 }
 
 struct InsertWalking<'a> {
-    filter: &'a mut AdaptiveQuotientFilter,
+    filter: &'a mut QuotientFilter,
     scaled: Scaled,
 }
 
 impl Operation for InsertWalking<'_> {
+    type Argument = ();
     type Output = Result<Inserting, Refused>;
+    type Shapes = Widths;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Self::Output {
-        with_width!(self.filter.digits.constant(), WIDTH => self.run_with::<M, WIDTH>(machine))
-    }
-}
-
-impl InsertWalking<'_> {
-    #[inline(always)]
-    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<Inserting, Refused> {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
         let Self { filter, scaled } = self;
-        let (home, remainder) = filter.home_of::<WIDTH>(scaled);
-        let Some(spot) = filter.walk_to_spot::<M, WIDTH>(machine, home, remainder) else {
+        let (home, remainder) = filter.home_of::<SHAPE>(scaled);
+        let Some(spot) = filter.walk_to_spot::<M, SHAPE>(machine, home, remainder) else {
             return filter.insert_among(scaled, 1);
         };
-        filter.table.insert_at::<M, WIDTH>(machine, home, spot, spot.at, remainder)?;
+        filter.table.insert_at::<M, SHAPE>(machine, home, spot, spot.at, remainder)?;
         Ok(Inserting::Usual)
     }
 }

@@ -1,94 +1,121 @@
-//! Many inserts at once.
+//! Batch inserts.
 
-use super::AdaptiveQuotientFilter;
+use super::QuotientFilter;
 use super::batch::Begun;
 use super::insert::{Inserting, Refused};
 use super::remove::Leave;
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
 use crate::error::InsertError;
-use crate::table::with_width;
+use crate::table::Widths;
 
-/// How many inserts ahead a line is asked for.
+/// How many inserts ahead a cache line is prefetched.
 const AHEAD: usize = 12;
 
-impl AdaptiveQuotientFilter {
-    /// Inserts many members, all or none. Several times as fast as one by one where the
-    /// filter is larger than the cache.
+impl QuotientFilter {
+    /// Inserts many members, all or none. If the filter is larger than the cache, this is several
+    /// times as fast as single inserts.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert); nothing has changed then, not even the size of a filter
-    /// that [grows by itself](super::Builder::grow_at).
+    /// The same as for [`insert`](Self::insert). The filter is unchanged then: even if it [grows
+    /// automatically](crate::builder::Builder::grow_at), it keeps its size.
     pub fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError> {
+        self.insert_batch(hashes).map(drop)
+    }
+
+    /// Inserts many members, like [`insert_many`](Self::insert_many). Returns what
+    /// [`undo_batch`](Self::undo_batch) needs to undo this.
+    pub(crate) fn insert_batch(&mut self, hashes: &[Hash]) -> Result<Revived, InsertError> {
         let inserted = self.with_room(hashes.len() as u64, |filter| filter.insert_all(hashes));
         inserted.map_err(|refused| self.insert_error(refused))
     }
 
-    /// Inserts members into this filter as it is, all or none.
-    fn insert_all(&mut self, hashes: &[Hash]) -> Result<(), Refused> {
-        let many = self.table.used() == 0 && hashes.len() as u64 > self.table.slots() / 16;
-        let filled = many.then(|| self.fill(hashes)).flatten();
-        filled.unwrap_or_else(|| self.insert_in_turn(hashes))?;
-        let digits = self.digits;
-        self.versions.bump_each(hashes.iter().map(|&hash| digits.scale(hash).quotient));
-        Ok(())
+    /// Removes a batch that was just inserted. A filter that has grown keeps its larger size.
+    pub(crate) fn undo_batch(&mut self, hashes: &[Hash], revived: Revived) {
+        self.take_back(hashes, revived);
+        self.len -= hashes.len() as u64;
+        self.bump_all(hashes);
     }
 
-    /// Inserts members in the order in which they are given.
-    fn insert_in_turn(&mut self, hashes: &[Hash]) -> Result<(), Refused> {
-        let level = self.table.level();
-        let mut revived = Vec::new();
-        let turn = InsertInTurn { filter: self, hashes, revived: &mut revived };
-        let Err((inserted, refused)) = level.run(turn) else {
-            self.len += hashes.len() as u64;
-            return Ok(());
+    fn bump_all(&mut self, hashes: &[Hash]) {
+        let digits = self.digits;
+        self.versions.bump_each(hashes.iter().map(|&hash| digits.scale(hash).quotient));
+    }
+
+    /// Inserts members, all or none, without growing the filter.
+    fn insert_all(&mut self, hashes: &[Hash]) -> Result<Revived, Refused> {
+        let many = self.table.used() == 0 && hashes.len() as u64 > self.table.slots() / 16;
+        let revived = match many.then(|| self.fill(hashes)).flatten() {
+            Some(filled) => filled.map(|()| Revived::default())?,
+            None => self.insert_in_turn(hashes)?,
         };
-        for (index, &hash) in hashes[..inserted].iter().enumerate().rev() {
+        self.bump_all(hashes);
+        Ok(revived)
+    }
+
+    /// Inserts members in the given order.
+    fn insert_in_turn(&mut self, hashes: &[Hash]) -> Result<Revived, Refused> {
+        let target = self.target();
+        let mut revived = Revived::default();
+        let turn = InsertInTurn { filter: self, hashes, revived: &mut revived.0 };
+        match target.run(turn) {
+            Ok(()) => {
+                self.len += hashes.len() as u64;
+                Ok(revived)
+            }
+            Err((inserted, refused)) => {
+                self.take_back(&hashes[..inserted], revived);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Takes out members that were just inserted. Doesn't update the number of members.
+    fn take_back(&mut self, hashes: &[Hash], Revived(mut revived): Revived) {
+        for (index, &hash) in hashes.iter().enumerate().rev() {
             let leave = match revived.pop_if(|revived| *revived == index) {
                 Some(_) => Leave::Tombstone,
                 None => Leave::Nothing,
             };
-            // No member is told from another that has its fingerprint, so it doesn't matter
-            // which one goes.
+            // Members that share a fingerprint are the same to the filter, so it doesn't matter
+            // which one is taken out.
             let taken_out = self.take_out(self.digits.scale(hash), leave);
             assert_eq!(taken_out, Ok(true), "it was inserted");
         }
-        Err(refused)
     }
 }
 
+/// Indices of the batch members that replaced a tombstone.
+#[derive(Default)]
+pub(crate) struct Revived(Vec<usize>);
+
 struct InsertInTurn<'a> {
-    filter: &'a mut AdaptiveQuotientFilter,
+    filter: &'a mut QuotientFilter,
     hashes: &'a [Hash],
-    /// Which of them took the place of a tombstone.
+    /// Indices of the hashes that replaced a tombstone.
     revived: &'a mut Vec<usize>,
 }
 
 impl Operation for InsertInTurn<'_> {
-    /// Or how many were inserted before one was refused.
+    type Argument = ();
+    /// The error says how many members were inserted before one was refused.
     type Output = Result<(), (usize, Refused)>;
+    type Shapes = Widths;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Self::Output {
-        with_width!(self.filter.digits.constant(), WIDTH => self.run_with::<M, WIDTH>(machine))
-    }
-}
-
-impl InsertInTurn<'_> {
-    #[inline(always)]
-    fn run_with<M: Machine, const WIDTH: u32>(self, machine: M) -> Result<(), (usize, Refused)> {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
         let Self { filter, hashes, revived } = self;
         let mut begun = [Begun::default(); AHEAD];
         for (begun, &hash) in begun.iter_mut().zip(hashes) {
-            *begun = filter.begin::<WIDTH>(hash);
+            *begun = filter.begin::<SHAPE>(hash);
         }
         for (index, &hash) in hashes.iter().enumerate() {
             let Begun { place, remainder } = begun[index % AHEAD];
             if let Some(&later) = hashes.get(index + AHEAD) {
-                begun[index % AHEAD] = filter.begin::<WIDTH>(later);
-                filter.table.prefetch_across::<WIDTH>(begun[index % AHEAD].place);
+                begun[index % AHEAD] = filter.begin::<SHAPE>(later);
+                filter.table.prefetch_across::<SHAPE>(begun[index % AHEAD].place);
             }
-            match filter.insert_begun::<M, WIDTH>(machine, || hash, place, remainder) {
+            match filter.insert_begun::<M, SHAPE>(machine, || hash, place, remainder) {
                 Ok(Inserting::Usual) => {}
                 Ok(Inserting::Revived) => revived.push(index),
                 Err(refused) => return Err((index, refused)),

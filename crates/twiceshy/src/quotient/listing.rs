@@ -1,15 +1,15 @@
-//! Whose an entry is: a minirun beside the list of its members.
+//! Matching of entries with the listed members that they stand for.
 
-use super::AdaptiveQuotientFilter;
+use super::QuotientFilter;
 use super::entry::Entry;
-use crate::bits::machine::{Machine, Operation};
-use crate::claim::Mismatch;
+use crate::bits::machine::{AnyShape, Machine, Operation};
+use crate::claim::{Cells, Mismatch};
 use crate::hash::Scaled;
 use crate::table::TableFull;
 use crate::{Claim, Hash, Member};
 use core::ops::Range;
 
-/// The entries of a minirun, and where they are.
+/// The entries of a minirun, and the slots that they are in.
 pub(super) struct Minirun {
     pub(super) quotient: u64,
     pub(super) slots: Range<u64>,
@@ -30,24 +30,24 @@ pub(super) struct Owner {
     pub(super) count: u64,
 }
 
-/// A list of members, beside what is stored.
+/// The entries of a minirun, matched with a list of members.
 pub(super) struct Matched {
     pub(super) entries: Vec<Owned>,
-    /// How many members are stored and not listed.
+    /// Number of members that are stored but not listed.
     pub(super) unlisted: u64,
-    /// How many are listed and not stored.
+    /// Number of members that are listed but not stored.
     pub(super) surplus: u64,
 }
 
 impl Owned {
-    /// How many members are listed.
+    /// Returns the number of listed members.
     pub(super) fn listed(&self) -> u64 {
         self.owners.iter().map(|owner| owner.count).sum()
     }
 }
 
-impl AdaptiveQuotientFilter {
-    /// The entries that have `scaled`'s quotient and remainder.
+impl QuotientFilter {
+    /// Returns the entries with the quotient and remainder of `scaled`.
     pub(super) fn minirun_of(&self, scaled: Scaled) -> Minirun {
         let quotient = scaled.quotient;
         let slots = self.find_minirun(scaled);
@@ -55,12 +55,12 @@ impl AdaptiveQuotientFilter {
         Minirun { quotient, slots, entries }
     }
 
-    /// As [`minirun`](Self::minirun), on this machine.
+    /// Finds the slots of a minirun, like [`minirun`](Self::minirun), on this machine.
     fn find_minirun(&self, scaled: Scaled) -> Range<u64> {
-        self.table.level().run(FindMinirun { filter: self, scaled })
+        self.table.target().run(FindMinirun { filter: self, scaled })
     }
 
-    /// Puts other entries, in order, in place of a minirun's. Members are not counted.
+    /// Replaces the entries of a minirun by others, in order. Doesn't update the number of members.
     pub(super) fn rewrite(
         &mut self,
         minirun: &Minirun,
@@ -77,22 +77,44 @@ impl AdaptiveQuotientFilter {
         Ok(())
     }
 
-    /// Matches the minirun of a claim with the list of its members.
+    /// Replaces the entries of a minirun by others. If there is no room and the filter grows
+    /// automatically, it grows.
+    pub(super) fn rewrite_growing(
+        &mut self,
+        minirun: &Minirun,
+        entries: &[Entry],
+    ) -> Result<(), NoRoom> {
+        if self.rewrite(minirun, entries).is_ok() {
+            return Ok(());
+        }
+        let slots = self.table.slots();
+        if !self.grow() {
+            return Err(NoRoom::Full { load: self.load() });
+        }
+        if self.table.slots() != slots {
+            return Err(NoRoom::Doubled);
+        }
+        self.rewrite(minirun, entries).map_err(|TableFull| NoRoom::Full { load: self.load() })
+    }
+
+    /// Matches the minirun of a claim's query with the listed members that share its remainder.
     ///
-    /// No fingerprint is a prefix of another, so their intervals are disjoint, and a
-    /// member can only be behind the one that covers it: walking both lists side by side
-    /// finds who is whose.
+    /// No fingerprint is a prefix of another one, so a member can only belong to the fingerprint
+    /// that covers it. One walk over both sorted lists finds the members of each entry.
     pub(super) fn match_members(
         &self,
         claim: &Claim,
         members: &[Member],
     ) -> Result<(Minirun, Matched), Mismatch> {
         let query = self.digits.scale(claim.query);
-        claim.check(self.versions.at(query.quotient), members)?;
+        let needed = Cells::one(query.quotient, self.digits.slots);
+        claim.check(self.versions.at(query.quotient), needed, members)?;
+        let minirun = self.digits.fingerprint(query, 1);
         let mut owners: Vec<Owner> = members
             .iter()
             .filter(|member| member.count > 0)
             .map(|&Member { hash, count }| Owner { scaled: self.digits.scale(hash), hash, count })
+            .filter(|owner| minirun.covers_scaled(owner.scaled))
             .collect();
         owners.sort_unstable();
 
@@ -117,13 +139,22 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-/// How many of some entries are tombstones.
+/// Reason why entries were not written.
+pub(super) enum NoRoom {
+    Full {
+        load: f64,
+    },
+    /// The filter has doubled, so claims are stale.
+    Doubled,
+}
+
+/// Returns the number of tombstones among `entries`.
 fn tombstones(entries: &[Entry]) -> u64 {
     entries.iter().filter(|entry| entry.count == 0).count() as u64
 }
 
-/// Appends an entry, or adds it to the last one if that has the same fingerprint; of two
-/// values, the larger one stays. A sum that can't be counted stays too large to be written.
+/// Appends an entry, or adds it to the last one if that has the same fingerprint. The larger of the
+/// two values stays. A count that overflows saturates, and is then too large to be written.
 pub(super) fn append(entries: &mut Vec<Entry>, entry: Entry) {
     match entries.last_mut() {
         Some(last) if last.fingerprint == entry.fingerprint => {
@@ -135,14 +166,16 @@ pub(super) fn append(entries: &mut Vec<Entry>, entry: Entry) {
 }
 
 struct FindMinirun<'a> {
-    filter: &'a AdaptiveQuotientFilter,
+    filter: &'a QuotientFilter,
     scaled: Scaled,
 }
 
 impl Operation for FindMinirun<'_> {
+    type Argument = ();
     type Output = Range<u64>;
+    type Shapes = AnyShape;
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Range<u64> {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Range<u64> {
         self.filter.minirun(machine, self.scaled)
     }
 }

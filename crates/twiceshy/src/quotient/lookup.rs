@@ -1,62 +1,72 @@
-//! Asking.
+//! Lookups.
 //!
-//! All that leads to an answer goes through tables that hold anything, unlike what changes
-//! them: at worst the answer is wrong.
+//! Lookups accept a table with any contents, even invalid ones: at worst, the answer is wrong.
+//! Operations that change the table need a valid one.
 
-use super::AdaptiveQuotientFilter;
+use super::QuotientFilter;
 use super::entry::MOST_COUNTERS;
-use crate::bits::machine::{Machine, Operation, Routine};
+use crate::bits::machine::{AnyShape, Keepable, Machine, Operation};
+use crate::claim::Cells;
 use crate::hash::Scaled;
-use crate::table::{Kind, Place, Scan, Slot};
+use crate::table::{Kind, Place, Scan, Slot, Widths};
 use crate::{Answer, Claim, Hash};
 use core::ops::{Range, RangeInclusive};
 
-impl AdaptiveQuotientFilter {
-    /// Whether a key of this hash may be a member. "No" is certain.
+impl QuotientFilter {
+    /// Returns whether a key with this hash may be a member. If not, it certainly isn't one.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
-        self.contains.run(self, hash)
+        self.contains.run(Contains(self), hash)
     }
 
-    /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
-    /// to repair the filter if it was a mistake.
+    /// Answers a lookup, with a claim if the answer is "maybe". If that answer was a mistake, the
+    /// claim can be used to repair the filter.
     #[inline]
     pub fn check(&self, hash: Hash) -> Answer {
-        if self.contains(hash) { Answer::Maybe(self.claim(hash)) } else { Answer::Absent }
+        if self.contains(hash) { Answer::Maybe(self.claim_near(hash)) } else { Answer::Absent }
     }
 
-    /// The hashes that the filter, of the size it has now, can't tell from this one without
-    /// repairs: those that a [claim](Claim::suspects) of this query would name. Whoever locks
-    /// members against each other locks these together.
+    /// Returns the range of hashes that a [claim](Claim::suspects) of this query would name, at the
+    /// filter's current size. To serialize operations on members that may collide, lock this range
+    /// as a whole.
     pub fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
-        self.claim(query).suspects()
+        self.claim_near(query).suspects()
     }
 
-    /// The claim that a query may be a member, as of now.
+    /// Returns whether inserting `member` may turn `query` into a mistake. This is so if both have
+    /// the same quotient and remainder.
+    pub fn may_confuse(&self, member: Hash, query: Hash) -> bool {
+        let cell = self.digits.fingerprint(self.digits.scale(member), 1);
+        cell.covers_scaled(self.digits.scale(query))
+    }
+
+    /// Returns the claim that [`check`](Self::check) would make if it answered "maybe". It names
+    /// all members that an insert, a removal or a repair of this hash may affect.
     #[inline(always)]
-    pub(crate) fn claim(&self, query: Hash) -> Claim {
-        let scaled = self.digits.scale(query);
-        let cell = self.digits.fingerprint(scaled, 1);
-        Claim { query, cell, through: cell, version: self.versions.at(scaled.quotient) }
+    pub fn claim_near(&self, query: Hash) -> Claim {
+        let quotient = self.digits.scale(query).quotient;
+        let cells = Cells::one(quotient, self.digits.slots);
+        Claim { query, cells, version: self.versions.at(quotient) }
     }
 
-    /// Where the home slot of a scaled hash is, and its remainder; by way of the
-    /// [constant](crate::fingerprint::Digits::constant).
+    /// Returns the place of a scaled hash's home slot, and its remainder. `SHAPE` is the filter's
+    /// [shape](crate::fingerprint::Digits::shape), or 0.
     #[inline(always)]
-    pub(super) fn home_of<const WIDTH: u32>(&self, scaled: Scaled) -> (Place, u64) {
-        let remainder = if WIDTH == 0 { self.digits.remainder } else { WIDTH };
-        (self.table.home::<WIDTH>(scaled.quotient), scaled.leading(remainder))
+    pub(super) fn home_of<const SHAPE: u32>(&self, scaled: Scaled) -> (Place, u64) {
+        let remainder = if SHAPE == 0 { self.digits.remainder } else { SHAPE };
+        (self.table.home::<SHAPE>(scaled.quotient), scaled.leading(remainder))
     }
 
-    /// Whether an entry, whose remainder is before `from` and equal to `scaled`'s, covers it
-    /// and is no tombstone; or may, if it isn't written as it should be.
+    /// Returns whether an entry covers `scaled` and is not a tombstone. Its remainder is in the
+    /// slot before `from` and equal to that of `scaled`. Also returns `true` if the entry is
+    /// malformed.
     #[inline(always)]
     fn rest_covers(&self, from: u64, scaled: Scaled) -> bool {
         let mut index = 1;
         let mut position = from;
         while let Some(Slot { value, kind }) = self.table.continuation(position) {
             if kind == Kind::Counter {
-                // A tombstone's number is less than 2^value_bits.
+                // A tombstone has a number less than 2^value_bits.
                 return value >> self.value_bits.min(63) != 0
                     || self.may_have_members(scaled.quotient, from - 1, position);
             }
@@ -72,8 +82,9 @@ impl AdaptiveQuotientFilter {
         true
     }
 
-    /// Whether one of the entries from the first of these slots on, as long as they have this
-    /// remainder, covers `scaled`. The last one begins at the last of the slots.
+    /// Returns whether one of several entries covers `scaled`. The first entry begins at the first
+    /// of `slots`, the last one at the last. The search ends at an entry with a different
+    /// remainder.
     #[inline(always)]
     fn entries_cover(&self, slots: RangeInclusive<u64>, remainder: u64, scaled: Scaled) -> bool {
         let mut position = *slots.start();
@@ -89,8 +100,8 @@ impl AdaptiveQuotientFilter {
         false
     }
 
-    /// Whether the entry at `start`, whose counter is at `counter`, is no tombstone, or not
-    /// written as it should be.
+    /// Returns whether the entry at `start`, whose counter is at `counter`, has members. Also
+    /// returns `true` if the entry is malformed.
     fn may_have_members(&self, quotient: u64, start: u64, counter: u64) -> bool {
         let mut slots = counter..=counter + u64::from(MOST_COUNTERS);
         let end = slots.find(|&slot| self.table.continuation(slot).is_none());
@@ -98,15 +109,15 @@ impl AdaptiveQuotientFilter {
         entry.is_none_or(|entry| entry.count > 0)
     }
 
-    /// Whether the run of a quotient that is occupied has a fingerprint of this hash;
-    /// rare enough to be dispatched once more.
+    /// Returns whether the run of an occupied quotient has a fingerprint that covers this hash.
+    /// Calls are rare, so this dispatches again.
     #[cold]
     fn find(&self, scaled: Scaled) -> bool {
-        self.table.level().run(Find { filter: self, scaled })
+        self.table.target().run(Find { filter: self, scaled })
     }
 
-    /// The slots of the entries that have `scaled`'s quotient and remainder; if there
-    /// are none, an empty range where they would be.
+    /// Returns the slots of the entries that have the quotient and remainder of `scaled`. If there
+    /// are none, returns an empty range where they would be.
     #[inline(always)]
     pub(super) fn minirun<M: Machine>(&self, machine: M, scaled: Scaled) -> Range<u64> {
         let remainder = scaled.leading(self.digits.remainder);
@@ -114,53 +125,55 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-/// Looks at one line, and if that doesn't tell, [closely](LookClosely).
-pub(super) struct Contains;
+/// Looks at one cache line, and [more closely](LookClosely) if that is not enough.
+pub(super) struct Contains<'a>(pub(super) &'a QuotientFilter);
 
-impl Routine for Contains {
-    type Subject<'a> = &'a AdaptiveQuotientFilter;
+impl Keepable for Contains<'static> {
+    type On<'a> = Contains<'a>;
+}
+
+impl Operation for Contains<'_> {
     type Argument = Hash;
     type Output = bool;
+    type Shapes = Widths;
 
     #[inline(always)]
-    fn run<M: Machine, const WIDTH: u32>(
-        machine: M,
-        filter: &AdaptiveQuotientFilter,
-        hash: Hash,
-    ) -> bool {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
+        let Self(filter) = self;
         let table = &filter.table;
-        let (home, remainder) = filter.home_of::<WIDTH>(filter.digits.scale(hash));
-        table.prefetch_across::<WIDTH>(home);
-        match table.scan::<M, WIDTH>(machine, home, remainder).scan() {
+        let (home, remainder) = filter.home_of::<SHAPE>(filter.digits.scale(hash));
+        table.prefetch_across::<SHAPE>(home);
+        match table.scan::<M, SHAPE>(machine, home, remainder).scan() {
             Scan::Absent => false,
             Scan::Present => true,
-            Scan::Unsure => filter.look_closely.run(filter, hash),
+            Scan::Unsure => filter.look_closely.run(LookClosely(filter), hash),
         }
     }
 }
 
-/// Looks at two lines, or else walks through the run.
-pub(super) struct LookClosely;
+/// Looks at two cache lines, and walks through the run if that is not enough.
+pub(super) struct LookClosely<'a>(pub(super) &'a QuotientFilter);
 
-impl Routine for LookClosely {
-    type Subject<'a> = &'a AdaptiveQuotientFilter;
+impl Keepable for LookClosely<'static> {
+    type On<'a> = LookClosely<'a>;
+}
+
+impl Operation for LookClosely<'_> {
     type Argument = Hash;
     type Output = bool;
+    type Shapes = Widths;
 
     #[inline(always)]
-    fn run<M: Machine, const WIDTH: u32>(
-        machine: M,
-        filter: &AdaptiveQuotientFilter,
-        hash: Hash,
-    ) -> bool {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
+        let Self(filter) = self;
         let scaled = filter.digits.scale(hash);
-        let (home, remainder) = filter.home_of::<WIDTH>(scaled);
-        // As of a mistake that was repaired, and is made again and again.
-        if let Some((first, last)) = filter.table.first_equal::<M, WIDTH>(machine, home, remainder)
+        let (home, remainder) = filter.home_of::<SHAPE>(scaled);
+        // This happens when a repaired mistake is queried again and again.
+        if let Some((first, last)) = filter.table.first_equal::<M, SHAPE>(machine, home, remainder)
         {
             return filter.entries_cover(first..=last, remainder, scaled);
         }
-        match filter.table.scan_across::<M, WIDTH>(machine, home, remainder).scan() {
+        match filter.table.scan_across::<M, SHAPE>(machine, home, remainder).scan() {
             Scan::Absent => false,
             Scan::Present => true,
             Scan::Unsure => filter.find(scaled),
@@ -169,18 +182,20 @@ impl Routine for LookClosely {
 }
 
 struct Find<'a> {
-    filter: &'a AdaptiveQuotientFilter,
+    filter: &'a QuotientFilter,
     scaled: Scaled,
 }
 
 impl Operation for Find<'_> {
+    type Argument = ();
     type Output = bool;
+    type Shapes = AnyShape;
 
-    /// Walks through the run. Remainders are sorted, so the first larger one ends the
-    /// search. Every entry with the right remainder counts: a minirun may hold several
-    /// members. Where the table is no valid one, and the run is nowhere, it may be there.
+    /// Walks through the run. Remainders are sorted, so the first larger one ends the search. All
+    /// entries with an equal remainder are tried, because a minirun may hold several. If the table
+    /// is invalid and the run can't be found, returns `true`.
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> bool {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
         let Self { filter, scaled } = self;
         let table = &filter.table;
         let remainder = scaled.leading(filter.digits.remainder);

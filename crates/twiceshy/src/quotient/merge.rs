@@ -1,60 +1,64 @@
-//! Many filters into one, from their fingerprints alone.
+//! Merging of filters, from their fingerprints alone.
 //!
-//! A hash is a fraction, so the fingerprints of filters whose sizes differ by powers of two
-//! are prefixes of the same number, and a filter's are in order: merging is one pass over
-//! all of them. Unless remainders are cut, the answers of the merged filter are exactly those
-//! of all filters together: where one has a fingerprint that is a prefix of another's, the
-//! shorter one covers both, and counts both.
+//! A hash is a fraction. If the sizes of filters differ by powers of two, their fingerprints are
+//! prefixes of the same numbers. Each filter stores them in order, so a merge is one pass over all
+//! of them. Unless remainders are cut, the merged filter answers "maybe" exactly where at least one
+//! of the filters does: if one has a fingerprint that is a prefix of another filter's, the shorter
+//! one covers and counts the members of both.
 
 use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
 use super::stream::{Number, Stream, doublings, fit_a_word, single};
-use super::{AdaptiveQuotientFilter, Parameters, builder};
+use super::{MergeError, Parameters, QuotientFilter};
+use crate::Keyed;
 use crate::bits::machine::{Machine, Operation};
-use crate::error::{BuildError, MergeError};
+use crate::builder::PLANNED_LOAD;
+use crate::error::BuildError;
 use crate::fingerprint::Digits;
+use crate::table::Widths;
 
-impl AdaptiveQuotientFilter {
-    /// Merges filters into one that has the members of all of them, in one pass, from their
-    /// fingerprints alone. Their hashes must have been made with the same secret.
+impl QuotientFilter {
+    /// Merges filters into one that has the members of all of them. It takes one pass, and needs
+    /// only their fingerprints. All hashes must have been made with the same secret.
     ///
-    /// The numbers of slots must be the same, or differ by powers of two. The merged filter has
-    /// as many slots as the largest one, or doubles them until all fit. With each doubling, a
-    /// remainder loses a bit, and the rate of false positives, at the same load, doubles. See
-    /// [`parameters`](Self::parameters) and [`statistics`](Self::statistics).
+    /// The numbers of slots must be equal, or differ by powers of two. The merged filter has as
+    /// many slots as the largest one, doubled until all members fit. Each doubling takes one bit
+    /// from the remainders, and doubles the false-positive rate at the same load. See
+    /// [`parameters`](Self::parameters) and [`stats`](Self::stats) for the result.
     ///
-    /// If the fingerprints of all filters are equally long (slots times 2^r is the same number,
-    /// r being the bits of a remainder), the merged filter answers "maybe" exactly where one
-    /// of them does. A mistake that one filter had repaired and another makes is still made.
+    /// If the fingerprints of all filters are equally long, the merged filter answers "maybe"
+    /// exactly where one of them does. They are equally long if slots times 2^r is the same for
+    /// all, where r is the number of bits in a remainder. A mistake that one filter has repaired
+    /// but another one still makes is not repaired in the merged filter.
     ///
-    /// If they are not, the longer fingerprints are cut to the length of the shortest. The
-    /// merged filter then answers "maybe" more often, also to mistakes that had been repaired.
-    /// To keep every repair, give the members and the mistakes to [`rebuilt`](Self::rebuilt).
+    /// Otherwise, the longer fingerprints are cut to the length of the shortest. The merged filter
+    /// then answers "maybe" more often, also to mistakes that had been repaired. To keep every
+    /// repair, pass the members and the mistakes to [`rebuilt`](Self::rebuilt).
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
-    /// let builder = AdaptiveQuotientFilter::builder().slots(100).remainder_bits(12);
+    /// # use twiceshy::{QuotientFilter, Hash};
+    /// let builder = QuotientFilter::builder().slots(100).remainder_bits(12);
     /// let (mut one, mut other) = (builder.build()?, builder.build()?);
     /// one.insert(Hash::from_u128(1 << 120))?;
     /// other.insert(Hash::from_u128(2 << 120))?;
-    /// let both = AdaptiveQuotientFilter::merged(&[&one, &other])?;
+    /// let both = QuotientFilter::merged(&[&one, &other])?;
     /// assert_eq!(both.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// A [`MergeError`] if there are no filters, if their hashes, slots or sizes don't match, if
-    /// no bit is left for a remainder, if lengthened fingerprints would have to be cut, or if
+    /// A [`MergeError`] if there are no filters, if their hashes, slot widths or sizes don't match,
+    /// if no bit is left for remainders, if lengthened fingerprints would have to be cut, or if
     /// there are more members than can be counted.
     pub fn merged(filters: &[&Self]) -> Result<Self, MergeError> {
         let common = Common::of(filters)?;
         for doublings in 0.. {
             let parameters = common.parameters(doublings)?;
-            if common.used as f64 > parameters.slots as f64 * builder::PLANNED_LOAD {
+            if common.used as f64 > parameters.slots as f64 * PLANNED_LOAD {
                 continue;
             }
             match Self::merge_into(parameters, filters) {
-                // Hashes that lie unevenly.
+                // The hashes are uneven, so the filter has to be larger.
                 Err(MergeError::Build(BuildError::Full { .. })) => {}
                 merged => return merged,
             }
@@ -62,20 +66,21 @@ impl AdaptiveQuotientFilter {
         unreachable!("there are only so many bits of a remainder")
     }
 
-    /// Writes the entries of filters, in order, into one of these parameters, which must be
-    /// such that each fingerprint can be [converted](Stream::convert).
+    /// Writes the entries of filters, in order, into a filter with these parameters. Its number of
+    /// slots must be a power of two times that of each filter, and its fingerprints must not be
+    /// longer.
     pub(super) fn merge_into(
         parameters: Parameters,
         filters: &[&Self],
     ) -> Result<Self, MergeError> {
         let mut merged = Self::empty(parameters)?;
         let digits = merged.digits;
-        let (level, writer) = (merged.table.level(), merged.writer());
+        let (target, writer) = (merged.table.target(), merged.writer());
         let all_digits = filters.iter().map(|filter| filter.digits);
         let written = if fit_a_word(all_digits.chain([digits])) {
-            level.run(Merge { entries: Stream::<u64>::new(filters, digits), writer, digits })
+            target.run(Merge { entries: Stream::<u64>::new(filters, digits), writer, digits })
         } else {
-            level.run(Merge { entries: Stream::<u128>::new(filters, digits), writer, digits })
+            target.run(Merge { entries: Stream::<u128>::new(filters, digits), writer, digits })
         }?;
         merged.count_written(written);
         let adaptations = filters.iter().map(|filter| filter.adaptations);
@@ -91,12 +96,14 @@ struct Merge<'a, N> {
 }
 
 impl<N: Number> Operation for Merge<'_, N> {
+    type Argument = ();
     type Output = Result<Written, MergeError>;
+    type Shapes = Widths;
 
     #[inline(always)]
-    fn run<M: Machine>(mut self, _: M) -> Self::Output {
+    fn run<M: Machine, const SHAPE: u32>(mut self, _: M, (): ()) -> Self::Output {
         let digits = self.digits;
-        // Of the last entry, if that was a remainder and no more.
+        // Number of the last entry, if that was a single remainder.
         let mut last = None;
         while let Some(batch) = self.entries.batch() {
             let alone = count_alone(batch, last);
@@ -104,7 +111,7 @@ impl<N: Number> Operation for Merge<'_, N> {
             let next = others.first().map(|number| number.place(digits));
             if let Some(&number) = singles.last() {
                 last = Some(number);
-                self.writer.write_singles(singles, |number| number.place(digits))?;
+                self.writer.write_singles::<SHAPE, _>(singles, |number| number.place(digits))?;
                 self.entries.pass(alone);
             }
             if let Some(place) = next {
@@ -117,8 +124,8 @@ impl<N: Number> Operation for Merge<'_, N> {
     }
 }
 
-/// How many of the first entries are remainders and no more, all different from each other
-/// and from the `last` one.
+/// Returns how many entries at the start of the batch are single remainders, all different from
+/// each other and from `last`.
 #[inline(always)]
 fn count_alone<N: Number>(batch: &[N], last: Option<N>) -> usize {
     if batch[0].has_more() || last == Some(batch[0]) {
@@ -129,8 +136,8 @@ fn count_alone<N: Number>(batch: &[N], last: Option<N>) -> usize {
 }
 
 impl<N: Number> Merge<'_, N> {
-    /// Writes the next entries, which are all that have this quotient and remainder, except
-    /// that the last one that was written may be one of them.
+    /// Writes the next entries, which are all entries with this quotient and remainder. If
+    /// `with_last`, the entry that was written last is also one of them.
     #[cold]
     #[inline(never)]
     fn write_minirun(&mut self, place: (u64, u64), with_last: bool) -> Result<(), MergeError> {
@@ -148,8 +155,8 @@ impl<N: Number> Merge<'_, N> {
     }
 }
 
-/// Appends an entry. One that the last one covers is added to it; but of a tombstone and
-/// members, only the members stay.
+/// Appends an entry, or adds it to the last one if that covers it. If one of the two is a tombstone
+/// and the other has members, only the members stay.
 fn absorb(entries: &mut Vec<Entry>, entry: Entry) -> Result<(), BuildError> {
     match entries.last_mut() {
         Some(last) if last.fingerprint.covers_all(&entry.fingerprint) => {
@@ -166,18 +173,18 @@ fn absorb(entries: &mut Vec<Entry>, entry: Entry) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// What filters have in common.
+/// Properties that the filters have in common.
 struct Common {
-    /// Of the largest.
+    /// Parameters of the largest filter.
     parameters: Parameters,
     /// Bits of the shortest fingerprint that isn't lengthened, as a remainder of the largest
-    /// filter; not one, if there are none left.
+    /// filter. Less than 1 if no bit is left.
     remainder_bits: i64,
     used: u64,
 }
 
 impl Common {
-    fn of(filters: &[&AdaptiveQuotientFilter]) -> Result<Self, MergeError> {
+    fn of(filters: &[&QuotientFilter]) -> Result<Self, MergeError> {
         let each = || filters.iter().map(|filter| filter.parameters());
         let largest =
             each().max_by_key(|parameters| parameters.slots).ok_or(MergeError::Nothing)?;
@@ -202,7 +209,8 @@ impl Common {
         Ok(common)
     }
 
-    /// The parameters of the merged filter, if it is the largest one doubled so many times.
+    /// Returns the parameters of the merged filter, if it is the largest one doubled `doublings`
+    /// times.
     fn parameters(&self, doublings: u32) -> Result<Parameters, MergeError> {
         let remainder_bits = u32::try_from(self.remainder_bits - i64::from(doublings))
             .ok()
@@ -210,5 +218,21 @@ impl Common {
             .ok_or(MergeError::NoRemainder)?;
         let slots = self.parameters.slots << doublings;
         Ok(Parameters { slots, remainder_bits, ..self.parameters })
+    }
+}
+
+impl<K: ?Sized> Keyed<K, QuotientFilter> {
+    /// Merges filters into one that has the members of all of them; see
+    /// [`merged`](QuotientFilter::merged).
+    ///
+    /// # Errors
+    /// The same as for [`QuotientFilter::merged`], or if the secrets differ.
+    pub fn merged(filters: &[&Self]) -> Result<Self, MergeError> {
+        let first = filters.first().ok_or(MergeError::Nothing)?;
+        if filters.iter().any(|filter| filter.secret().expose() != first.secret().expose()) {
+            return Err(MergeError::Secrets);
+        }
+        let merged: Vec<_> = filters.iter().map(|filter| filter.filter()).collect();
+        Ok(Self::new(QuotientFilter::merged(&merged)?, first.secret().clone()))
     }
 }

@@ -7,6 +7,7 @@ mod bulk;
 mod construct;
 mod count;
 mod entry;
+mod error;
 mod grow;
 mod insert;
 mod insert_many;
@@ -21,83 +22,88 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use builder::{Builder, Plan};
-pub(crate) use builder::{GROWTH_LOADS, MOST_EXTENDED, PLANNED_LOAD, expected_rate};
+pub use crate::fingerprint::Fingerprint;
+#[doc(hidden)]
+pub use builder::Options;
+pub use builder::PlanDetails;
+pub(crate) use builder::{GROWTH_LOADS, MOST_EXTENDED, expected_rate, extension_slots};
 pub use entry::Entry;
+pub use error::{MergeError, ValueError};
+pub(crate) use insert_many::Revived;
 pub(crate) use parts::Tally;
 
-use crate::bits::machine::Compiled;
+use crate::Stats;
+use crate::bits::machine::{Kept, Target};
+use crate::builder::Builder;
 use crate::claim::Versions;
-use crate::error::{AdaptError, InsertError, RemoveError};
 use crate::fingerprint::Digits;
 use crate::hash::HashScheme;
-use crate::table::{QuotientTable, with_width};
-use crate::{Adaptation, AdaptiveFilter, Answer, Claim, Dynamic, Filter, Hash, Member, Removable};
+use crate::table::QuotientTable;
+use crate::traits::filter_traits;
 use core::fmt;
 use insert::{Insert, InsertAt};
 use lookup::{Contains, LookClosely};
 
-/// A filter that repairs its mistakes: the adaptive quotient filter.
+/// An adaptive quotient filter: it repairs its false positives.
 ///
-/// The filter keeps a *fingerprint* of each member, a prefix of its scaled hash, and answers
-/// "maybe" if one of them is a prefix of the query's. Told that this was a mistake, and
-/// which members caused it, it lengthens their fingerprints until they differ from the
-/// query.
+/// The filter stores a *fingerprint* of each member, which is a prefix of the member's scaled hash.
+/// It answers "maybe" if a stored fingerprint is a prefix of the query's scaled hash. If the answer
+/// was a mistake, the caller reports which members caused it. The filter then lengthens their
+/// fingerprints until they differ from the query.
 ///
-/// The filter knows only hashes; [`Keyed`](crate::Keyed) binds it to a key type and a
-/// secret. It does no I/O: the caller lists the members.
+/// The filter works on hashes; [`Keyed`](crate::Keyed) binds it to a key type and a secret. It does
+/// no I/O: the caller lists the members.
 ///
 /// # Guarantees
-/// - No false negatives. An operation that can't be done returns an error and changes
-///   nothing.
-/// - A random query is a false positive with probability `1 − exp(−len/slots · 2^-r)`,
-///   r being the remainder's bits, whatever was asked before.
-/// - A repaired mistake stays repaired until a member that collides with it is inserted, or
-///   the filter is rebuilt without it. An insert collides with a given mistake with
-///   probability below 2^-r. A rebuild in a different size, a [merge](Self::merged) that cuts
-///   remainders, and a removal of the member that caused the mistake can forget repairs too.
-///   To keep a repair across a rebuild, list the mistake.
+/// - There are no false negatives. An operation that fails returns an error and changes nothing.
+/// - A random query is a false positive with probability `1 − exp(−len/slots · 2^-r)`, where r is
+///   the number of bits in a remainder. Earlier queries don't change this.
+/// - A repaired mistake stays repaired until a member that collides with it is inserted, or until
+///   the filter is rebuilt without listing it. An insert collides with a given mistake with
+///   probability below 2^-r. Three other operations can forget repairs: a rebuild in a different
+///   size, a [merge](Self::merged) that cuts remainders, and the removal of the member that caused
+///   the mistake. To keep a repair across a rebuild, list the mistake.
 ///
 /// # How it works
-/// A hash, read as a fraction and multiplied by the number of slots, has a whole part,
-/// the *quotient*, and a rest that is cut into digits of r bits: the *remainder*, and
-/// then the *extension*. The remainder is stored in a slot near slot number
-/// `quotient`, in a *run* with all others of that quotient, sorted. Members with the
-/// same quotient and remainder are neighbours: a *minirun*. An extension digit takes
-/// one more slot behind its remainder, marked by a bit.
+/// A hash is read as a fraction and multiplied by the number of slots. The whole part of the
+/// product is the *quotient*. The rest is cut into digits of r bits: first the *remainder*, then
+/// the *extension*. The remainder is stored in a slot near slot number `quotient`, in a sorted
+/// *run* with all other remainders of that quotient. Members with the same quotient and remainder
+/// are neighbours and form a *minirun*. Each extension digit takes one more slot after its
+/// remainder, marked by a bit.
 ///
-/// In a minirun no fingerprint is a prefix of another:
-/// - a repair gives every member behind the fingerprint that covers the mistake one digit
-///   more than it shares with the mistake, so it gets a digit that tells it from the longer
-///   ones;
-/// - a new member that is covered by a fingerprint shares it, and is counted; another takes
-///   as many digits as tell it from each neighbour. Where nothing was repaired that is the
-///   remainder alone; where something was, it keeps the newcomer from undoing the repair,
-///   but for the chance above.
+/// In a minirun, no fingerprint is a prefix of another one:
+/// - A repair replaces the fingerprint that covers the mistake. Each of its members gets one digit
+///   more than it shares with the mistake. That digit also distinguishes the member from those that
+///   share more digits with the mistake.
+/// - A new member that is covered by a fingerprint shares it, and the filter counts it. Any other
+///   new member gets as many digits as it needs to differ from each neighbour. If nothing was
+///   repaired, that is the remainder alone. If something was repaired, the extra digits keep the
+///   new member from undoing the repair, except with the probability given above.
 ///
-/// Members that share a fingerprint are counted in slots behind it, marked by another bit:
-/// the same slots hold a small value, if the filter is built for that.
+/// Counter slots may follow the fingerprint, marked by another bit. They hold the number of members
+/// that share it, and a small value if the filter was built with values.
 ///
 /// # Complexity
-/// A lookup touches one cache line most of the time (with 9-bit remainders at 90 % load,
-/// 93 times in 100 for absent keys), and seldom more than two; an insert moves the slots up
-/// to the next unused one, O(1/(1 − load)²) on average: fast to 95 %, and slow close
+/// A lookup usually touches one cache line, and seldom more than two. With 9-bit remainders at 90 %
+/// load, 93 % of lookups for absent keys touch one line. An insert moves the slots up to the next
+/// unused one, which takes O(1/(1 − load)²) on average: it is fast up to 95 % load, and slow close
 /// to 100 %.
 ///
 /// # Papers
-/// - Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024): fingerprints lengthened in
-///   whole slots, the extension bit, miniruns. Ours differs in the reverse map, which
-///   here is any index in hash order instead of one by minirun rank, in the size,
-///   which can be any, and in what an insert into a repaired minirun stores.
-/// - Pandey et al., *A General-Purpose Counting Filter* (SIGMOD 2017): the table of
-///   runs, located by rank and select.
-/// - Bender et al., *Bloom Filters, Adaptivity, and the Dictionary Problem* (FOCS
-///   2018): what adaptivity means, and that it needs the members.
+/// - Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024): fingerprints lengthened in whole slots,
+///   the extension bit, miniruns. This filter differs in three ways: the reverse map is any index
+///   in hash order, not one by minirun rank; the filter can have any size; and an insert into a
+///   repaired minirun stores enough digits to keep the repair.
+/// - Pandey et al., *A General-Purpose Counting Filter* (SIGMOD 2017): the table of runs, located
+///   by rank and select.
+/// - Bender et al., *Bloom Filters, Adaptivity, and the Dictionary Problem* (FOCS 2018): what
+///   adaptivity means, and why it needs the members.
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveQuotientFilter, Answer, Hash};
-/// let mut filter = AdaptiveQuotientFilter::builder().remainder_bits(8).slots(1000).build()?;
+/// use twiceshy::{QuotientFilter, Answer, Hash};
+/// let mut filter = QuotientFilter::builder().remainder_bits(8).slots(1000).build()?;
 /// let member = Hash::from_u128(0x1234_5678 << 96);
 /// let query = Hash::from_u128(0x1234_5679 << 96);
 /// filter.insert(member)?;
@@ -111,76 +117,64 @@ use lookup::{Contains, LookClosely};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct AdaptiveQuotientFilter {
+pub struct QuotientFilter {
     table: QuotientTable,
     digits: Digits,
     value_bits: u32,
     hash: HashScheme,
     versions: Versions,
-    /// Members, each counted as often as it was inserted.
+    /// Number of members, each counted as often as it was inserted.
     len: u64,
-    /// Slots in use that are not the first of their entry.
+    /// Number of used slots that are not the first slot of their entry.
     extra_slots: u64,
-    /// Entries without members; in a snapshot that is read in place they aren't known.
+    /// Number of entries without members. Unknown in a snapshot that is read in place.
     tombstones: u64,
-    /// The load at which the filter doubles by itself.
+    /// Load at which the filter doubles automatically.
     growth: Option<f64>,
     adaptations: u64,
-    contains: Compiled<Contains>,
-    look_closely: Compiled<LookClosely>,
-    insert: Compiled<Insert>,
-    insert_at: Compiled<InsertAt>,
+    contains: Kept<Contains<'static>>,
+    look_closely: Kept<LookClosely<'static>>,
+    insert: Kept<Insert<'static>>,
+    insert_at: Kept<InsertAt<'static>>,
 }
 
-/// What a filter is made of; two filters can be compared or merged only if these are
-/// compatible.
+/// Parameters of a filter. Two filters can be compared or merged only if theirs are compatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parameters {
-    /// Home slots of the table, any number.
+    /// Number of home slots in the table. Any number is possible.
     pub slots: u64,
-    /// Bits of a remainder: at load 1, a query is a false positive about once in 2^bits.
+    /// Bits per remainder: at load 1, about one query in 2^bits is a false positive.
     pub remainder_bits: u32,
-    /// Bits of a slot, and of each digit of an extension or a counter: as many as of a
-    /// remainder, or more, if the filter was [doubled](AdaptiveQuotientFilter::doubled).
+    /// Bits per slot, and per digit of an extension or a counter. At least `remainder_bits`, and
+    /// more if the filter was [doubled](QuotientFilter::doubled).
     pub slot_bits: u32,
-    /// Bits of the value that each fingerprint can have.
+    /// Bits per value. Each fingerprint can have one value.
     pub value_bits: u32,
     /// The function that makes the hashes.
     pub hash: HashScheme,
 }
 
-/// What a filter holds, and what adapting has cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Number of slots that a quotient filter uses, by purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Statistics {
-    /// Members, counted as often as they were inserted.
-    pub members: usize,
-    /// Mistakes repaired since the filter was built.
-    pub adaptations: u64,
-    /// Different fingerprints, tombstones among them.
+pub struct Details {
+    /// Number of different fingerprints, including tombstones.
     pub fingerprints: u64,
-    /// Slots that hold extensions, counters and values.
+    /// Number of slots that hold extensions, counters and values.
     pub extension_slots: u64,
-    /// Slots in use, as a share of all.
-    pub load: f64,
-    /// Bytes of memory.
-    pub bytes: u64,
-    /// The probability that a random query is a false positive, as if no fingerprint were
-    /// lengthened. Tombstones don't count.
-    pub expected_rate: f64,
 }
 
-impl AdaptiveQuotientFilter {
-    /// A builder: say how good and how large the filter should be.
-    pub fn builder() -> Builder {
+impl QuotientFilter {
+    /// Returns a builder, which sets the false-positive rate and the size of the filter.
+    pub fn builder() -> Builder<Self> {
         Builder::default()
     }
 
     fn from_table(table: QuotientTable, digits: Digits, value_bits: u32, hash: HashScheme) -> Self {
         let versions = Versions::new(table.slots());
-        let level = table.level();
-        with_width!(digits.constant(), WIDTH => Self {
+        let target = Target { shape: digits.shape(), ..table.target() };
+        Self {
             table,
             digits,
             value_bits,
@@ -191,14 +185,19 @@ impl AdaptiveQuotientFilter {
             tombstones: 0,
             growth: None,
             adaptations: 0,
-            contains: Compiled::new::<WIDTH>(level),
-            look_closely: Compiled::new::<WIDTH>(level),
-            insert: Compiled::new::<WIDTH>(level),
-            insert_at: Compiled::new::<WIDTH>(level),
-        })
+            contains: target.keep(),
+            look_closely: target.keep(),
+            insert: target.keep(),
+            insert_at: target.keep(),
+        }
     }
 
-    /// What the filter is made of.
+    /// Returns the target for operations on this filter.
+    fn target(&self) -> Target {
+        Target { shape: self.digits.shape(), ..self.table.target() }
+    }
+
+    /// Returns the parameters of the filter.
     pub fn parameters(&self) -> Parameters {
         Parameters {
             slots: self.table.slots(),
@@ -214,49 +213,62 @@ impl AdaptiveQuotientFilter {
         usize::try_from(self.len).unwrap_or(usize::MAX)
     }
 
-    /// Whether there are no members.
+    /// Returns whether the filter has no members.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Slots in use, as a share of all: members and extensions.
+    /// Returns the used slots, which hold members and extensions, as a fraction of all slots.
     pub fn load(&self) -> f64 {
         self.table.used() as f64 / self.table.slots() as f64
     }
 
-    /// Bytes of memory that the filter takes.
-    pub fn memory_usage(&self) -> u64 {
+    /// Returns the function that makes the hashes.
+    pub const fn hash_scheme(&self) -> HashScheme {
+        self.hash
+    }
+
+    fn memory(&self) -> u64 {
         size_of::<Self>() as u64 + self.table.bytes() + self.versions.bytes()
     }
 
-    /// What [`memory_usage`](Self::memory_usage) is for that many slots of that width,
-    /// or `None` if there is no such filter.
+    /// Returns the bytes of memory for a filter with `slots` slots of `width` bits, or `None` if
+    /// such a filter is impossible.
     pub(crate) fn memory_for(slots: u64, width: u32) -> Option<u64> {
         let table = QuotientTable::bytes_for(slots, width)?;
         Some(size_of::<Self>() as u64 + table + Versions::bytes_for(slots))
     }
 
-    /// What the filter holds, and what adapting has cost.
-    pub fn statistics(&self) -> Statistics {
-        let fingerprints = self.table.used() - self.extra_slots;
-        Statistics {
+    /// Returns the numbers of members and repairs, the memory, the load and the expected
+    /// false-positive rate.
+    pub fn stats(&self) -> Stats {
+        let fingerprints = self.table.used() - self.extra_slots - self.tombstones;
+        Stats {
             members: self.len(),
-            adaptations: self.adaptations,
-            fingerprints,
-            extension_slots: self.extra_slots,
+            memory: self.memory(),
             load: self.load(),
-            bytes: self.memory_usage(),
-            expected_rate: (fingerprints - self.tombstones) as f64
+            repairs: self.adaptations,
+            expected_rate: fingerprints as f64
                 / self.table.slots() as f64
                 / f64::from(self.digits.remainder).exp2(),
         }
     }
 
-    /// All entries, in hash order.
+    /// Returns how many slots the filter uses for which purpose.
+    pub fn details(&self) -> Details {
+        Details {
+            fingerprints: self.table.used() - self.extra_slots,
+            extension_slots: self.extra_slots,
+        }
+    }
+
+    filter_traits!(@check_or_repair);
+
+    /// Iterates over all entries, ordered by quotient and remainder.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash};
-    /// let mut filter = AdaptiveQuotientFilter::builder().remainder_bits(8).slots(16).build()?;
+    /// # use twiceshy::{QuotientFilter, Hash};
+    /// let mut filter = QuotientFilter::builder().remainder_bits(8).slots(16).build()?;
     /// filter.insert(Hash::from_u128(0xabc << 116))?;
     /// let entry = filter.iter().next().unwrap();
     /// assert_eq!((entry.fingerprint.quotient(), entry.fingerprint.prefix() >> 120), (0xa, 0xbc));
@@ -268,71 +280,14 @@ impl AdaptiveQuotientFilter {
     }
 }
 
-impl fmt::Debug for AdaptiveQuotientFilter {
+impl fmt::Debug for QuotientFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdaptiveQuotientFilter")
+        f.debug_struct("QuotientFilter")
             .field("parameters", &self.parameters())
-            .field("statistics", &self.statistics())
+            .field("stats", &self.stats())
+            .field("details", &self.details())
             .finish()
     }
 }
 
-impl Filter for AdaptiveQuotientFilter {
-    #[inline]
-    fn contains(&self, hash: Hash) -> bool {
-        self.contains(hash)
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn memory_usage(&self) -> u64 {
-        self.memory_usage()
-    }
-
-    fn hash_scheme(&self) -> HashScheme {
-        self.hash
-    }
-}
-
-impl Dynamic for AdaptiveQuotientFilter {
-    #[inline]
-    fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
-        self.insert(hash)
-    }
-}
-
-impl AdaptiveFilter for AdaptiveQuotientFilter {
-    #[inline]
-    fn check(&self, hash: Hash) -> Answer {
-        self.check(hash)
-    }
-
-    fn adapt(&mut self, claim: &Claim, members: &[Member]) -> Result<Adaptation, AdaptError> {
-        self.adapt(claim, members)
-    }
-
-    fn adapt_dropping_ghosts(
-        &mut self,
-        claim: &Claim,
-        members: &[Member],
-    ) -> Result<Adaptation, AdaptError> {
-        self.adapt_dropping_ghosts(claim, members)
-    }
-}
-
-impl Removable for AdaptiveQuotientFilter {
-    fn remove(&mut self, hash: Hash) -> Result<(), RemoveError> {
-        self.remove(hash)
-    }
-
-    fn remove_listed(
-        &mut self,
-        claim: &Claim,
-        members: &[Member],
-        mistakes: Option<&[Hash]>,
-    ) -> Result<(), RemoveError> {
-        self.remove_listed(claim, members, mistakes)
-    }
-}
+filter_traits!([] QuotientFilter, QuotientFilter: Filter Dynamic Adaptive Removable);

@@ -1,26 +1,26 @@
-//! A filter taken apart, and put together again.
+//! Conversion of a filter to its parts, and from them.
 
-use super::{AdaptiveQuotientFilter, Parameters};
+use super::{Parameters, QuotientFilter};
 use crate::bits::memory::Lines;
 use crate::claim::Version;
 use crate::fingerprint::Digits;
 use crate::table::QuotientTable;
 
-/// What a filter counts, and when it grows.
+/// The counters of a filter, and the load at which it grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tally {
-    /// Members, each as often as it was inserted.
+    /// Number of members, each counted as often as it was inserted.
     pub(crate) len: u64,
-    /// Used slots that are not the first of their entry.
+    /// Number of used slots that are not the first slot of their entry.
     pub(crate) extra_slots: u64,
-    /// Used slots.
+    /// Number of used slots.
     pub(crate) used: u64,
     pub(crate) adaptations: u64,
-    /// The load at which it doubles by itself.
+    /// Load at which the filter doubles automatically.
     pub(crate) growth: Option<f64>,
 }
 
-impl AdaptiveQuotientFilter {
+impl QuotientFilter {
     pub(crate) fn tally(&self) -> Tally {
         Tally {
             len: self.len,
@@ -31,7 +31,7 @@ impl AdaptiveQuotientFilter {
         }
     }
 
-    /// Another one after each change of members, and after each repair.
+    /// Returns a value that changes with each change of the members and with each repair.
     pub(crate) fn state(&self) -> (Version, u64) {
         (self.versions.all(), self.adaptations)
     }
@@ -40,15 +40,15 @@ impl AdaptiveQuotientFilter {
         self.table.lines()
     }
 
-    /// How many lines the table of a filter has, or `None` if there is no such filter on
-    /// this machine.
+    /// Returns the number of lines in the table of a filter with these parameters, or `None` if
+    /// such a filter is impossible on this machine.
     pub(crate) fn lines_for(parameters: Parameters) -> Option<usize> {
         QuotientTable::blocks_for(parameters.slots, parameters.slot_bits)
     }
 
-    /// A filter of [possible](Parameters::check) parameters whose table is in `lines`, or
-    /// `None` if they aren't as many as it has. It may be asked, whatever they hold; it must
-    /// not be changed before it is [validated](Self::validate).
+    /// Returns a filter with [possible](Parameters::check) parameters whose table is in `lines`, or
+    /// `None` if the number of lines doesn't match. Lookups are safe for any contents of `lines`.
+    /// The filter must not be changed before it is [validated](Self::validate).
     pub(crate) fn from_parts(parameters: Parameters, tally: Tally, lines: Lines) -> Option<Self> {
         let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = parameters;
         let table = QuotientTable::over(lines, slots, slot_bits, tally.used)?;

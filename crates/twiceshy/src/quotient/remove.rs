@@ -1,61 +1,107 @@
-//! Removing members, and what was repaired because of them.
+//! Removal of members, and of the repairs that they caused.
 
-use super::AdaptiveQuotientFilter;
+use super::QuotientFilter;
 use super::entry::{Entry, MOST_MEMBERS};
 use super::grow::MOST_SLOTS;
 use super::insert::Refused;
-use super::listing::{Matched, Minirun, Owned, append};
+use super::listing::{Matched, Minirun, NoRoom, Owned, append};
 use crate::error::RemoveError;
 use crate::hash::Scaled;
-use crate::table::TableFull;
-use crate::{Claim, Hash, Member};
+use crate::{Claim, Hash, Listing, Member};
 
-/// What is left where a member was.
+/// What a removed member leaves in its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
     Nothing,
     Tombstone,
 }
 
-impl AdaptiveQuotientFilter {
-    /// Removes a key that is a member: once, if it was inserted more than once.
+impl QuotientFilter {
+    /// Removes the claim's query from the members, once. `listing` must have *all* members in
+    /// [`claim.suspects()`](Claim::suspects), including the one to remove. If the query is not
+    /// listed, it is not a member, and the call fails.
     ///
-    /// The caller must *know* that it is one. A filter can't tell: if the key is none,
-    /// but shares a member's fingerprint, that member is lost. Where the members can be
-    /// listed, [`remove_listed`](Self::remove_listed) makes sure.
-    ///
-    /// What was repaired because of this member may be forgotten with it: inserted
-    /// again, it may bring an old mistake back. [`bury`](Self::bury) doesn't.
+    /// Without listed mistakes, the fingerprints of the other members stay as they are. With listed
+    /// mistakes, they become as short as these mistakes allow, and tombstones are dropped. Only
+    /// members and mistakes that share the query's quotient and remainder matter; others are
+    /// ignored.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Hash, RemoveError};
-    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).build()?;
+    /// # use twiceshy::{QuotientFilter, Answer, Hash};
+    /// let mut filter = QuotientFilter::builder().slots(100).build()?;
     /// let hash = Hash::from_u128(7 << 100);
     /// filter.insert(hash)?;
-    /// filter.remove(hash)?;
+    /// let Answer::Maybe(claim) = filter.check(hash) else { panic!("it is a member") };
+    /// filter.remove(&claim, &[hash])?;
     /// assert!(!filter.contains(hash));
-    /// assert_eq!(filter.remove(hash), Err(RemoveError::Absent));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`RemoveError::Absent`], and nothing has changed, if the key is certainly no member.
-    pub fn remove(&mut self, hash: Hash) -> Result<(), RemoveError> {
+    /// A [`RemoveError`] if the claim is stale, if the listed members are not exactly those of the
+    /// fingerprints, if the query is not one of them, or if a mistake is a member. If mistakes are
+    /// listed, also if too many members would share a fingerprint, or if there is no room for
+    /// longer fingerprints. The members and answers are unchanged then. Without room, a filter that
+    /// [grows automatically](crate::builder::Builder::grow_at) grows, and the claim becomes stale.
+    pub fn remove<'l>(
+        &mut self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), RemoveError> {
+        self.remove_listed(claim, &listing.into(), Leave::Nothing)
+    }
+
+    /// Removes a listed member like [`remove`](Self::remove), but keeps the repairs that it caused.
+    /// If the member is inserted again, no old mistake comes back. Listed mistakes are ignored.
+    ///
+    /// The last member of a fingerprint leaves a *tombstone*: the same fingerprint with a count of
+    /// zero. A tombstone covers no query. It takes slots until the filter is rebuilt from its
+    /// members, or until [`remove`](Self::remove) is called near it with listed mistakes.
+    ///
+    /// # Errors
+    /// The same as for [`remove`](Self::remove), or [`RemoveError::Full`], because a tombstone
+    /// takes one slot more than a single member.
+    pub fn remove_keeping_repairs<'l>(
+        &mut self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), RemoveError> {
+        let listing = Listing { mistakes: None, ..listing.into() };
+        self.remove_listed(claim, &listing, Leave::Tombstone)
+    }
+
+    /// Removes a key that the caller *knows* to be a member. If it was inserted several times,
+    /// removes it once.
+    ///
+    /// The filter can't check this: if the key is not a member but shares a member's fingerprint,
+    /// that member is lost. If the caller can list the members, [`remove`](Self::remove) is safe.
+    ///
+    /// The repairs that this member caused may be forgotten. If it is inserted again, it may bring
+    /// an old mistake back.
+    ///
+    /// ```
+    /// # use twiceshy::{QuotientFilter, Hash, error::RemoveError};
+    /// let mut filter = QuotientFilter::builder().slots(100).build()?;
+    /// let hash = Hash::from_u128(7 << 100);
+    /// filter.insert(hash)?;
+    /// filter.remove_trusting(hash)?;
+    /// assert!(!filter.contains(hash));
+    /// assert_eq!(filter.remove_trusting(hash), Err(RemoveError::Absent));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RemoveError::Absent`] if the key is certainly not a member. The filter is unchanged then.
+    pub fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError> {
         self.remove_leaving(hash, Leave::Nothing)
     }
 
-    /// As [`remove`](Self::remove), but of the last member with its fingerprint, a
-    /// tombstone stays: the fingerprint, as long as it is, with a count of zero. It covers
-    /// no query, but the key, inserted again, takes it as it was, so that what was
-    /// repaired because of it stays repaired.
-    ///
-    /// Tombstones take slots until the filter is rebuilt from its members, or their
-    /// minirun by [`remove_listed`](Self::remove_listed) with the mistakes listed.
+    /// Removes a key like [`remove_trusting`](Self::remove_trusting), but keeps the repairs that it
+    /// caused, like [`remove_keeping_repairs`](Self::remove_keeping_repairs).
     ///
     /// # Errors
-    /// As [`remove`](Self::remove), or [`RemoveError::Full`]: a tombstone takes a slot more
-    /// than a single member.
-    pub fn bury(&mut self, hash: Hash) -> Result<(), RemoveError> {
+    /// The same as for these two methods.
+    pub fn remove_trusting_keeping_repairs(&mut self, hash: Hash) -> Result<(), RemoveError> {
         self.remove_leaving(hash, Leave::Tombstone)
     }
 
@@ -76,8 +122,8 @@ impl AdaptiveQuotientFilter {
         }
     }
 
-    /// Takes one member out of the entry that covers it, without counting it; returns whether
-    /// there is one.
+    /// Takes one member out of the entry that covers it. Returns whether there is such an entry.
+    /// Doesn't update the number of members.
     pub(super) fn take_out(&mut self, member: Scaled, leave: Leave) -> Result<bool, Refused> {
         let minirun = self.minirun_of(member);
         let covering = |entry: &Entry| entry.count > 0 && entry.fingerprint.covers_scaled(member);
@@ -92,75 +138,23 @@ impl AdaptiveQuotientFilter {
     }
 
     fn write_rest(&mut self, minirun: &Minirun, entries: &[Entry]) -> Result<(), RemoveError> {
-        self.rewrite(minirun, entries).map_err(|TableFull| RemoveError::Full { load: self.load() })
+        self.rewrite_growing(minirun, entries).map_err(|no_room| match no_room {
+            NoRoom::Full { load } => RemoveError::Full { load },
+            NoRoom::Doubled => RemoveError::Stale,
+        })
     }
 
-    /// Removes the member that was queried, once: `members` are *all* members in
-    /// [`claim.suspects()`](Claim::suspects), the one to be removed among them, as for
-    /// [`adapt`](Self::adapt). A key that is none of them is no member: this is reported,
-    /// and nothing changes.
-    ///
-    /// Without `mistakes`, the fingerprints of the other members stay as they are. If they
-    /// are given, all that were repaired in that interval, in any order (others don't
-    /// matter), fingerprints become as short as these allow, and tombstones go.
-    ///
-    /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Answer, Hash};
-    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).build()?;
-    /// let hash = Hash::from_u128(7 << 100);
-    /// filter.insert(hash)?;
-    /// let Answer::Maybe(claim) = filter.check(hash) else { panic!("it is a member") };
-    /// filter.remove_listed(&claim, &[hash], None)?;
-    /// assert!(!filter.contains(hash));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the members are
-    /// not those of the fingerprints, if the query is none of them, or if a mistake is; and,
-    /// where mistakes are given, if the others can't be counted together, or need more room.
-    /// A filter that [grows by itself](super::Builder::grow_at) does so then, and the claim is
-    /// stale.
-    pub fn remove_listed<L>(
+    fn remove_listed(
         &mut self,
         claim: &Claim,
-        members: &[L],
-        mistakes: Option<&[Hash]>,
-    ) -> Result<(), RemoveError>
-    where
-        L: Copy + Into<Member>,
-    {
-        self.remove_listed_leaving(claim, members, mistakes, Leave::Nothing)
-    }
-
-    /// As [`remove_listed`](Self::remove_listed) without mistakes, but leaves a tombstone as
-    /// [`bury`](Self::bury) does.
-    ///
-    /// # Errors
-    /// As both.
-    pub fn bury_listed<L>(&mut self, claim: &Claim, members: &[L]) -> Result<(), RemoveError>
-    where
-        L: Copy + Into<Member>,
-    {
-        self.remove_listed_leaving(claim, members, None, Leave::Tombstone)
-    }
-
-    fn remove_listed_leaving<L>(
-        &mut self,
-        claim: &Claim,
-        members: &[L],
-        mistakes: Option<&[Hash]>,
+        listing: &Listing<'_>,
         leave: Leave,
-    ) -> Result<(), RemoveError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        let (minirun, mut matched) = self.match_exactly(claim, &members)?;
+    ) -> Result<(), RemoveError> {
+        let (minirun, mut matched) = self.match_exactly(claim, &listing.members)?;
         let mut owned = matched.entries.iter_mut().flat_map(|owned| &mut owned.owners);
         let removed = owned.find(|owner| owner.hash == claim.query).ok_or(RemoveError::Absent)?;
         removed.count -= 1;
-        let entries = match mistakes {
+        let entries = match &listing.mistakes {
             Some(mistakes) => self.as_short_as_possible(claim, &matched.entries, mistakes)?,
             None => matched
                 .entries
@@ -171,72 +165,58 @@ impl AdaptiveQuotientFilter {
                 .map(|owned| owned.entry.of(owned.listed()))
                 .collect(),
         };
-        match self.write_rest(&minirun, &entries) {
-            Ok(()) => {
-                self.len -= 1;
-                self.versions.bump(minirun.quotient);
-                Ok(())
-            }
-            // If it has doubled, the claim is stale.
-            Err(RemoveError::Full { .. }) if self.grow() => {
-                self.remove_listed_leaving(claim, &members, mistakes, leave)
-            }
-            error => error,
-        }
+        self.write_rest(&minirun, &entries)?;
+        self.len -= 1;
+        self.versions.bump(minirun.quotient);
+        Ok(())
     }
 
-    /// Makes fingerprints near the claim's query as short as `mistakes` allow, which are all that
-    /// are to stay repaired in [`claim.suspects()`](Claim::suspects), in any order (others don't
-    /// matter). `members` are *all* members there, as for [`adapt`](Self::adapt). Tombstones go.
+    /// Shortens the fingerprints near a claim's query as far as the listed mistakes allow.
+    /// `listing` must have *all* members in [`claim.suspects()`](Claim::suspects), and all mistakes
+    /// there that must stay repaired. Tombstones are dropped. Without listed mistakes, nothing
+    /// changes.
     ///
-    /// When a mistake needn't stay repaired any more, this gives the room back that it took. The
-    /// claim may be that of any member near it.
+    /// This frees the room of repairs that are no longer needed. The claim may be that of such a
+    /// mistake; see [`claim_near`](Self::claim_near).
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveQuotientFilter, Answer, Hash};
-    /// let mut filter = AdaptiveQuotientFilter::builder().slots(100).build()?;
+    /// # use twiceshy::{QuotientFilter, Answer, Hash, Listing};
+    /// let mut filter = QuotientFilter::builder().slots(100).build()?;
     /// let [member, query] = [7, 8].map(|number| Hash::from_u128(number << 80));
     /// filter.insert(member)?;
     /// let Answer::Maybe(claim) = filter.check(query) else { panic!("they share 44 bits") };
     /// filter.adapt(&claim, &[member])?;
     /// assert!(filter.is_lengthened(query) && !filter.contains(query));
     ///
-    /// let Answer::Maybe(claim) = filter.check(member) else { panic!("it is a member") };
-    /// filter.shorten_listed(&claim, &[member], &[])?;
+    /// let claim = filter.claim_near(query);
+    /// filter.shorten(&claim, Listing::new(&[member]).with_mistakes(&[]))?;
     /// assert!(!filter.is_lengthened(query) && filter.contains(query));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// As [`remove_listed`](Self::remove_listed) with mistakes.
-    pub fn shorten_listed<L>(
+    /// The same as for [`remove`](Self::remove) with listed mistakes.
+    pub fn shorten<'l>(
         &mut self,
         claim: &Claim,
-        members: &[L],
-        mistakes: &[Hash],
-    ) -> Result<(), RemoveError>
-    where
-        L: Copy + Into<Member>,
-    {
-        let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), RemoveError> {
+        let Listing { members, mistakes, .. } = listing.into();
         let (minirun, matched) = self.match_exactly(claim, &members)?;
-        let entries = self.as_short_as_possible(claim, &matched.entries, mistakes)?;
-        match self.write_rest(&minirun, &entries) {
-            // If it has doubled, the claim is stale.
-            Err(RemoveError::Full { .. }) if self.grow() => {
-                self.shorten_listed(claim, &members, mistakes)
-            }
-            written => written,
-        }
+        let Some(mistakes) = mistakes else { return Ok(()) };
+        let entries = self.as_short_as_possible(claim, &matched.entries, &mistakes)?;
+        self.write_rest(&minirun, &entries)
     }
 
-    /// Whether any fingerprint that could be behind a query is longer than a remainder.
+    /// Returns whether a fingerprint that shares the query's quotient and remainder has been
+    /// lengthened.
     pub fn is_lengthened(&self, query: Hash) -> bool {
         let minirun = self.minirun_of(self.digits.scale(query));
         minirun.entries.iter().any(|entry| self.digits.count(&entry.fingerprint) > 1)
     }
 
-    /// The minirun of a claim and its members, if all of them are listed, and no others.
+    /// Returns the minirun of a claim's query and its members, if the list has exactly these
+    /// members.
     fn match_exactly(
         &self,
         claim: &Claim,
@@ -252,14 +232,16 @@ impl AdaptiveQuotientFilter {
         Ok((minirun, matched))
     }
 
-    /// The entries of the listed members as the constructor would write them.
+    /// Returns the shortest possible entries of the listed members, as the constructor would write
+    /// them.
     fn as_short_as_possible(
         &self,
         claim: &Claim,
         entries: &[Owned],
         mistakes: &[Hash],
     ) -> Result<Vec<Entry>, RemoveError> {
-        let mistakes = mistakes.iter().filter(|&&mistake| claim.cell.covers(mistake));
+        let cell = self.digits.fingerprint(self.digits.scale(claim.query), 1);
+        let mistakes = mistakes.iter().filter(|&&mistake| cell.covers(mistake));
         let mut shortened = Vec::new();
         for owned in entries {
             for owner in owned.owners.iter().filter(|owner| owner.count > 0) {

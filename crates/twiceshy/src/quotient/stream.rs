@@ -1,26 +1,26 @@
-//! The entries of many filters, in order, as they are to be in another one.
+//! Streams of the entries of one or more filters, in order, converted for a target filter.
 //!
-//! They are read a block at a time, and merged two by two, a batch at a time: which of two
-//! comes first can't be foreseen, so there is no branch on it.
+//! Entries are read one block at a time, and streams are merged in pairs, one batch at a time.
+//! Which of two entries comes first is unpredictable, so the merge doesn't branch on it.
 
-use super::AdaptiveQuotientFilter;
+use super::MergeError;
+use super::QuotientFilter;
 use super::entry::Entry;
 use crate::bits::machine::{Machine, Operation};
 use crate::bits::word::low_bits;
-use crate::error::MergeError;
 use crate::fingerprint::Digits;
-use crate::table::{BlockReader, First};
+use crate::table::{BlockReader, First, Widths};
 use core::hint::select_unpredictable;
 use std::collections::VecDeque;
 
-/// An entry on its way, as one number: its quotient, its remainder, and whether there is more
-/// of it. Of two that have the same quotient and remainder, one that has no more is less.
+/// An entry in a stream, as one number: its quotient, its remainder, and whether it has more slots.
+/// Of two entries with the same quotient and remainder, one without more slots is less.
 pub(super) trait Number: Copy + Ord {
-    /// The number of a quotient and a remainder of so many bits, of which the last ones are
-    /// cut off.
+    /// Returns the number for a quotient and a remainder of `bits` bits, whose lowest `cut` bits
+    /// are cut off. `more` says whether the entry has more slots.
     fn new(quotient: u64, remainder: u64, bits: u32, cut: u32, more: bool) -> Self;
 
-    /// Quotient and remainder in a filter of these digits.
+    /// Returns the quotient and remainder in a filter with these digits.
     fn place(self, digits: Digits) -> (u64, u64);
 
     fn has_more(self) -> bool;
@@ -53,27 +53,27 @@ macro_rules! number {
 number!(u64);
 number!(u128);
 
-/// Whether a word is enough for the [`Number`]s of filters of these digits.
+/// Returns whether the [`Number`]s of filters with these digits fit in 64 bits.
 pub(super) fn fit_a_word(mut digits: impl Iterator<Item = Digits>) -> bool {
     let bits = |digits: Digits| u64::BITS - digits.slots.leading_zeros() + digits.remainder;
     digits.all(|digits| bits(digits) < u64::BITS)
 }
 
-/// The entry of one member.
+/// Returns the entry of a single member.
 pub(super) fn single((quotient, remainder): (u64, u64), digits: Digits) -> Entry {
     Entry::single(digits.spell(quotient, core::iter::once(remainder)))
 }
 
-/// How often `slots` has to be doubled to be `larger`.
+/// Returns how often `slots` has to be doubled to get `larger`, if that is possible.
 pub(super) fn doublings(slots: u64, larger: u64) -> Option<u32> {
     let times = larger / slots;
     (larger.is_multiple_of(slots) && times.is_power_of_two()).then(|| times.ilog2())
 }
 
-/// The entries of one or many filters, in order, a batch at a time.
+/// The entries of one or more filters, in order, one batch at a time.
 pub(super) struct Stream<'a, N> {
     source: Source<'a, N>,
-    /// Their numbers, and how many of them are passed.
+    /// The current batch: `len` numbers, of which the first `at` have been passed over.
     numbers: [N; BATCH],
     len: usize,
     at: usize,
@@ -84,13 +84,13 @@ enum Source<'a, N> {
     Pair(Box<[Stream<'a, N>; 2]>),
 }
 
-/// Entries that are merged at once; a block has fewer.
+/// Maximum number of entries per batch. A block has fewer.
 const BATCH: usize = 64;
 
 impl<'a, N: Number> Stream<'a, N> {
-    /// The entries of filters, at least one, as they are in one of these digits; the sizes of
-    /// all must differ by powers of two.
-    pub(super) fn new(filters: &[&'a AdaptiveQuotientFilter], digits: Digits) -> Self {
+    /// Streams the entries of at least one filter, converted for a filter with these digits. The
+    /// numbers of slots must differ by powers of two.
+    pub(super) fn new(filters: &[&'a QuotientFilter], digits: Digits) -> Self {
         let source = if let &[filter] = filters {
             Source::Filter(Origin::new(filter, digits))
         } else {
@@ -100,7 +100,7 @@ impl<'a, N: Number> Stream<'a, N> {
         Self { source, numbers: [N::new(0, 0, 1, 0, false); BATCH], len: 0, at: 0 }
     }
 
-    /// The numbers of the next entries, unless there are none.
+    /// Returns the numbers of the next entries, or `None` at the end.
     #[inline(always)]
     pub(super) fn batch(&mut self) -> Option<&[N]> {
         if self.at == self.len {
@@ -109,7 +109,7 @@ impl<'a, N: Number> Stream<'a, N> {
         self.numbers[..self.len].get(self.at..).filter(|numbers| !numbers.is_empty())
     }
 
-    /// Passes over some of the batch.
+    /// Passes over the next `count` entries of the batch.
     #[inline(always)]
     pub(super) fn pass(&mut self, count: usize) {
         self.at += count;
@@ -121,15 +121,15 @@ impl<'a, N: Number> Stream<'a, N> {
         let numbers = &mut self.numbers;
         self.len = match &mut self.source {
             Source::Filter(origin) => {
-                origin.filter.table.level().run(ReadBlock { origin, numbers })
+                origin.filter.table.target().run(ReadBlock { origin, numbers })
             }
             Source::Pair(pair) => merge(pair, numbers),
         };
         self.at = 0;
     }
 
-    /// Passes over all entries that have this quotient and remainder, which must be the next
-    /// ones, and appends them, in no order.
+    /// Passes over all entries with this quotient and remainder, which must be the next ones.
+    /// Appends them to `entries`, unsorted.
     pub(super) fn take_minirun(
         &mut self,
         place: (u64, u64),
@@ -161,7 +161,8 @@ impl<'a, N: Number> Stream<'a, N> {
     }
 }
 
-/// Takes numbers from both streams in order, as many as there are or fit; returns how many.
+/// Merges numbers from both streams in order, until both are empty or `numbers` is full. Returns
+/// how many there are.
 fn merge<N: Number>([a, b]: &mut [Stream<'_, N>; 2], numbers: &mut [N; BATCH]) -> usize {
     let mut len = 0;
     while len < BATCH {
@@ -179,14 +180,15 @@ fn merge<N: Number>([a, b]: &mut [Stream<'_, N>; 2], numbers: &mut [N; BATCH]) -
     len
 }
 
-/// Copies as many as there is room for; returns how many.
+/// Copies as many numbers as there is room for. Returns how many.
 fn copy<N: Number>(room: &mut [N], some: &[N]) -> usize {
     let count = room.len().min(some.len());
     room[..count].copy_from_slice(&some[..count]);
     count
 }
 
-/// Copies as many, in order, as neither of both can run out of; returns how many of each.
+/// Merges as many numbers as it can without running out of either input. Returns how many it took
+/// from each.
 fn interleave<N: Number>(room: &mut [N], some: &[N], others: &[N]) -> (usize, usize) {
     let count = room.len().min(some.len()).min(others.len());
     let (some, others) = (&some[..count], &others[..count]);
@@ -200,22 +202,22 @@ fn interleave<N: Number>(room: &mut [N], some: &[N], others: &[N]) -> (usize, us
     (taken, count - taken)
 }
 
-/// A filter whose entries go into another one.
+/// A filter whose entries are read for the target filter.
 struct Origin<'a, N> {
-    filter: &'a AdaptiveQuotientFilter,
+    filter: &'a QuotientFilter,
     rest: BlockReader<'a>,
-    /// Of the other one.
+    /// Digits of the target filter.
     digits: Digits,
-    /// How often this one has to be doubled to be as large as the other one, and how many
-    /// bits of a remainder have no place then.
+    /// How often this filter has to be doubled to be as large as the target.
     doublings: u32,
+    /// How many of a remainder's lowest bits have no room in the target.
     cut: u32,
-    /// The numbers and positions of the entries on their way of which there is more.
+    /// Numbers and positions of the entries with more slots that are still in the stream.
     extended: VecDeque<(N, u64)>,
 }
 
 impl<'a, N: Number> Origin<'a, N> {
-    fn new(filter: &'a AdaptiveQuotientFilter, digits: Digits) -> Self {
+    fn new(filter: &'a QuotientFilter, digits: Digits) -> Self {
         let slots = filter.table.slots();
         let doublings = doublings(slots, digits.slots).expect("sizes that were compared");
         let cut = filter.digits.remainder - doublings - digits.remainder;
@@ -237,8 +239,8 @@ impl<'a, N: Number> Origin<'a, N> {
         Ok(())
     }
 
-    /// The entry at a position, of which there is more, as it is in the other filter, where
-    /// it has that quotient.
+    /// Returns the entry at `position`, which has more than one slot, converted for the target
+    /// filter, where its quotient is `quotient`.
     fn entry(&self, quotient: u64, position: u64) -> Result<Entry, MergeError> {
         let mut entry = self.filter.entry_from(quotient >> self.doublings, position);
         let is_lengthened = entry.fingerprint.bits() > self.filter.digits.remainder;
@@ -258,14 +260,16 @@ struct ReadBlock<'r, 'a, N> {
 }
 
 impl<N: Number> Operation for ReadBlock<'_, '_, N> {
+    type Argument = ();
     type Output = usize;
+    type Shapes = Widths;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> usize {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> usize {
         let Origin { filter, rest, extended, cut, .. } = self.origin;
         let (bits, cut) = (filter.digits.remainder, *cut);
         let mut len = 0;
-        rest.read(machine, |First { quotient, remainder, position, more }| {
+        rest.read::<M, SHAPE>(machine, |First { quotient, remainder, position, more }| {
             let number = N::new(quotient, remainder, bits, cut, more);
             self.numbers[len % BATCH] = number;
             len += 1;

@@ -1,22 +1,25 @@
-//! What can't be seen from outside: that every machine does the same.
+//! Tests of what the public interface does not show: every machine gives the same results.
 
-use super::AdaptiveQuotientFilter;
+use super::QuotientFilter;
 use crate::bits::machine::Level;
 use crate::fingerprint::Digits;
 use crate::table::QuotientTable;
-use crate::{Answer, Hash, HashScheme, KeyedHasher, Secret};
+use crate::{
+    Answer, Hash, Secret,
+    hash::{HashScheme, KeyedHasher},
+};
 use proptest::prelude::*;
 
-fn filter(slots: u64, width: u32, level: Level) -> AdaptiveQuotientFilter {
+fn filter(slots: u64, width: u32, level: Level) -> QuotientFilter {
     let table = QuotientTable::for_machine(slots, width, level).unwrap();
     let digits = Digits { slots, remainder: width, width };
-    AdaptiveQuotientFilter::from_table(table, digits, 0, HashScheme::Aes128SipHash13)
+    QuotientFilter::from_table(table, digits, 0, HashScheme::Aes128SipHash13)
 }
 
 proptest! {
     /// Small tables of narrow slots, so that most queries collide and clusters are long.
     #[test]
-    fn every_machine_answers_and_adapts_alike(
+    fn all_machines_give_equal_results(
         seed in any::<[u8; 16]>(), slots in 1u64..600, width in 1u32..20, fill in 0u64..110
     ) {
         let mut here = filter(slots, width, Level::detect());
@@ -55,10 +58,9 @@ proptest! {
 }
 
 #[test]
-fn suspects_are_those_of_the_claim() {
-    let filter = AdaptiveQuotientFilter::builder().slots(1000).build().unwrap();
-    let shared =
-        AdaptiveQuotientFilter::builder().slots(1000).shards(8).build_concurrent().unwrap();
+fn suspects_match_the_claim() {
+    let filter = QuotientFilter::builder().slots(1000).build().unwrap();
+    let shared = QuotientFilter::builder().slots(1000).shards(8).build_concurrent().unwrap();
     for number in 0..100u128 {
         let query = Hash::from_u128(number.wrapping_mul(u128::MAX / 97));
         let mut one = filter.clone();

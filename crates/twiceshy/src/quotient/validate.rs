@@ -1,17 +1,17 @@
-//! The invariants of a filter, all checked.
+//! Checks of all invariants of a filter.
 
-use super::{AdaptiveQuotientFilter, Entry};
-use crate::Fingerprint;
+use super::{Entry, QuotientFilter};
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
+use crate::fingerprint::Fingerprint;
 use core::ops::Range;
 
-impl AdaptiveQuotientFilter {
-    /// Checks every invariant of the filter and of its table. For tests and for diagnosing
-    /// suspected corruption. Takes time in proportion to the filter's size.
+impl QuotientFilter {
+    /// Checks every invariant of the filter and of its table. Use it in tests, and to diagnose
+    /// suspected corruption. It takes time in proportion to the filter's size.
     ///
     /// # Errors
-    /// Says which invariant is broken.
+    /// An [`Invalid`] that says which invariant is broken.
     pub fn validate(&self) -> Result<(), Invalid> {
         let (tombstones, counted) = (self.check_invariants()?, self.tombstones);
         if tombstones != counted {
@@ -20,13 +20,14 @@ impl AdaptiveQuotientFilter {
         Ok(())
     }
 
-    /// Validates a filter [from parts](Self::from_parts), which don't tell its tombstones.
+    /// Validates a filter [from parts](Self::from_parts), and counts its tombstones, which the
+    /// parts don't.
     pub(crate) fn validated(mut self) -> Result<Self, Invalid> {
         self.tombstones = self.check_invariants()?;
         Ok(self)
     }
 
-    /// Checks all invariants but the number of tombstones, which it returns.
+    /// Checks all invariants except the number of tombstones, and returns that number.
     pub(crate) fn check_invariants(&self) -> Result<u64, Invalid> {
         let (mut members, mut entries, mut tombstones) = (0u64, 0, 0);
         let most = low_bits(self.digits.remainder);
@@ -36,7 +37,7 @@ impl AdaptiveQuotientFilter {
                 let remainder = self.table.value(slots.start);
                 let is_alone = slots.end - slots.start == 1 && remainder <= most;
                 entries += 1;
-                // What most are: larger than the one before.
+                // The common case: a single slot, and a larger remainder than the one before.
                 if is_alone && last.is_none_or(|last| last < remainder) {
                     members = members.saturating_add(1);
                     before = None;
@@ -63,7 +64,8 @@ impl AdaptiveQuotientFilter {
         Ok(tombstones)
     }
 
-    /// Checks the entry in some slots of the run of `quotient`, behind another one.
+    /// Checks the entry in these slots of the run of `quotient`. It follows the fingerprint
+    /// `before`.
     fn check_entry(
         &self,
         quotient: u64,
@@ -75,7 +77,8 @@ impl AdaptiveQuotientFilter {
             return Err(Invalid(format!("the entry at {start} is not well-formed")));
         };
         let fingerprint = entry.fingerprint;
-        // Bits that don't fit a remainder, or are behind a hash's last one, would be no bits of it.
+        // The stored digits must be bits of a hash: nothing beyond the width of a remainder, and
+        // nothing after the last bit of a hash.
         let mut digits = self.digits.of(fingerprint).zip(start..);
         let is_spelt = digits.all(|(digit, slot)| digit == self.table.value(slot));
         if !is_spelt || !fingerprint.is_of_a_hash() {

@@ -2,27 +2,29 @@
 
 use super::account::Account;
 use super::boxes::{Boxes, Piece, Shelf, Spot};
-use super::keepsake::Keepsake;
-use super::{AdaptiveRangeFilter, MOST_REPAIRED, RangeKey};
-use crate::claim::{Version, Versions};
+use super::layout::RangeBox;
+use super::{AdaptiveRangeFilter, Listing, MOST_REPAIRED, RangeKey};
+use crate::claim::Adaptation;
+use crate::claim::{Cells, Version, Versions};
 use crate::error::AdaptError;
+use crate::hash::Scaled;
 use crate::table::TableFull;
-use crate::{Adaptation, Fingerprint, Hash};
+use crate::{Hash, fingerprint::Fingerprint};
 use core::ops::{RangeBounds, RangeInclusive};
 
 /// A filter's answer to a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RangeAnswer {
+pub enum Answer {
     /// There is no member in it, for certain.
     Empty,
     /// There may be one. Should there be none, the claim lets the filter repair itself.
-    Maybe(RangeClaim),
+    Maybe(Claim),
 }
 
 /// A claim that there may be a member in a range: the parts of it that have one, as it seems, and
 /// the versions of the filter where that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RangeClaim {
+pub struct Claim {
     /// None, if the range is so long that it isn't repaired.
     pub(super) parts: Vec<Part>,
 }
@@ -31,42 +33,51 @@ pub struct RangeClaim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) piece: Piece,
-    /// All partitions whose members can have caused the answer.
-    suspects: Fingerprint,
+    /// The quotient whose members can have caused the answer.
+    cells: Cells,
     version: Version,
 }
 
-impl RangeAnswer {
+impl Answer {
     /// Whether the answer is "maybe".
     pub const fn is_maybe(&self) -> bool {
-        matches!(self, RangeAnswer::Maybe(_))
+        matches!(self, Answer::Maybe(_))
     }
 }
 
-impl RangeClaim {
-    /// Intervals of hashes. To repair a mistake, list all members whose
+impl Claim {
+    /// Returns intervals of hashes, in order. To repair a mistake, list all members whose
     /// [partition's hash](AdaptiveRangeFilter::hash_of) is in one of them.
     pub fn suspects(&self) -> impl Iterator<Item = RangeInclusive<Hash>> {
-        self.parts.iter().map(|part| part.suspects.hashes())
+        let mut cells: Vec<Cells> = self.parts.iter().map(|part| part.cells).collect();
+        cells.sort_unstable_by_key(|cells| cells.first);
+        cells.dedup();
+        cells.into_iter().map(Cells::hashes)
     }
 
-    /// Whether a member of this [hash](AdaptiveRangeFilter::hash_of) is to be listed.
+    /// Returns whether a member of this [hash](AdaptiveRangeFilter::hash_of) is to be listed.
     pub fn is_suspect(&self, hash: Hash) -> bool {
-        self.parts.iter().any(|part| part.suspects.covers(hash))
+        self.parts.iter().any(|part| part.has_suspect(hash))
     }
 }
 
 impl Part {
-    /// Whether nothing came or went since it was claimed.
+    /// Returns whether no member has come or gone since it was claimed.
     pub(super) fn is_current(&self, boxes: &Boxes, versions: &Versions) -> bool {
-        self.version == versions.at(boxes.scale(self.piece.partition).quotient)
+        let quotient = boxes.scale(self.piece.partition).quotient;
+        self.version == versions.at(quotient)
+            && self.cells.contain(Cells::one(quotient, boxes.table.slots()))
+    }
+
+    fn has_suspect(&self, hash: Hash) -> bool {
+        Scaled::new(hash, self.cells.slots).quotient == self.cells.first
     }
 }
 
-impl RangeAnswer {
+impl Answer {
     /// What is said of a range that isn't repaired.
     pub(super) fn hopeless() -> Self {
-        Self::Maybe(RangeClaim { parts: Vec::new() })
+        Self::Maybe(Claim { parts: Vec::new() })
     }
 
     /// What is said if these are the parts that may have a member.
@@ -74,96 +85,79 @@ impl RangeAnswer {
         if parts.is_empty() {
             return Self::Empty;
         }
-        Self::Maybe(RangeClaim { parts })
+        Self::Maybe(Claim { parts })
     }
 }
 
-impl RangeClaim {
+impl Claim {
     /// That something can be done about it.
     pub(super) fn is_repairable(&self) -> Result<(), AdaptError> {
         if self.parts.is_empty() { Err(AdaptError::TooLong) } else { Ok(()) }
     }
 }
 
-/// What becomes of mementos that nobody listed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ghosts {
-    Refuse,
-    Drop,
-}
-
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// As [`contains_range`](Self::contains_range), but "maybe" carries a claim, which can be
     /// used to repair the filter if it was a mistake.
-    pub fn check_range(&self, range: impl RangeBounds<K>) -> RangeAnswer {
+    pub fn check_range(&self, range: impl RangeBounds<K>) -> Answer {
         let filter = &self.filter;
-        let Some(span) = filter.span(&range) else { return RangeAnswer::Empty };
+        let Some(span) = filter.span(&range) else { return Answer::Empty };
         if filter.partitions.borders(span) >= MOST_REPAIRED {
             let is_maybe = filter.contains_range_of_any_length(&range);
-            return if is_maybe { RangeAnswer::hopeless() } else { RangeAnswer::Empty };
+            return if is_maybe { Answer::hopeless() } else { Answer::Empty };
         }
         let parts = filter.partitions.pieces(span).filter_map(|piece| self.part(piece));
-        RangeAnswer::of(parts.collect())
+        Answer::of(parts.collect())
     }
 
-    /// What can be claimed of a piece, if a member may be in it.
+    /// Returns what can be claimed of a piece, if a member may be in it.
     fn part(&self, piece: Piece) -> Option<Part> {
         let boxes = &self.filter.boxes;
         boxes.may_have(piece).then(|| {
-            let scaled = boxes.scale(piece.partition);
-            let cell = boxes.cell(scaled, boxes.age_around(scaled));
-            let version = self.versions.at(scaled.quotient);
-            Part { piece, suspects: cell, version }
+            let quotient = boxes.scale(piece.partition).quotient;
+            let cells = Cells::one(quotient, boxes.table.slots());
+            Part { piece, cells, version: self.versions.at(quotient) }
         })
     }
 
-    /// The hashes that a claim of this key would name: all partitions that can't be told from its
-    /// own without repairs.
+    /// Returns the hashes that a claim of this key would name: those that share the quotient of its
+    /// partition's hash.
     pub fn suspects(&self, key: K) -> RangeInclusive<Hash> {
         let boxes = &self.filter.boxes;
+        let quotient = boxes.scale(self.filter.hash_of(key)).quotient;
+        Cells::one(quotient, boxes.table.slots()).hashes()
+    }
+
+    /// Returns whether inserting a key may turn a range near another key into a mistake: whether their
+    /// partitions share quotient and remainder.
+    pub fn may_confuse(&self, key: K, other: K) -> bool {
+        let boxes = &self.filter.boxes;
         let scaled = boxes.scale(self.filter.hash_of(key));
-        boxes.cell(scaled, boxes.age_around(scaled)).hashes()
+        boxes.cell(scaled, boxes.age_around(scaled)).covers(self.filter.hash_of(other))
     }
 
-    /// Repairs a mistake: there is no member in the claim's range, and `members` are *all* members
-    /// that are [suspects](RangeClaim::suspects), in any order, each as often as it was inserted.
-    /// Afterwards the filter answers "empty" to the range.
+    /// Repairs a mistake: there is no member in the claim's range, and `listing` has *all* members
+    /// that are [suspects](Claim::suspects). Afterwards the filter answers "empty" to the range.
     ///
-    /// A mistake that was repaired already is no error.
+    /// The filter ignores listed suspects that have nothing to do with the answer. Repairing a
+    /// mistake again is not an error.
     ///
     /// # Errors
-    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if `members` are not
-    /// those of the boxes, if one of them is in the range, if that is too long, or if there is no
+    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if the listed members are
+    /// not those of the boxes, if one of them is in the range, if that is too long, or if there is no
     /// room.
-    pub fn adapt(&mut self, claim: &RangeClaim, members: &[K]) -> Result<Adaptation, AdaptError> {
-        self.adapt_with(claim, members, Ghosts::Refuse)
-    }
-
-    /// As [`adapt`](Self::adapt), but what no listed member explains is dropped: ghosts, left for
-    /// example by a write that failed after the filter's insert.
-    ///
-    /// By calling this you say that `members` is **complete and current**. If it is not, a member
-    /// is taken for a ghost, and lost.
-    ///
-    /// # Errors
-    /// As [`adapt`](Self::adapt), but for [`AdaptError::Unlisted`].
-    pub fn adapt_dropping_ghosts(
+    pub fn adapt<'l>(
         &mut self,
-        claim: &RangeClaim,
-        members: &[K],
-    ) -> Result<Adaptation, AdaptError> {
-        self.adapt_with(claim, members, Ghosts::Drop)
-    }
-
-    fn adapt_with(
-        &mut self,
-        claim: &RangeClaim,
-        members: &[K],
-        ghosts: Ghosts,
-    ) -> Result<Adaptation, AdaptError> {
+        claim: &Claim,
+        listing: impl Into<Listing<'l, K>>,
+    ) -> Result<Adaptation, AdaptError>
+    where
+        K: 'l,
+    {
+        let Listing { members, drops_ghosts, .. } = listing.into();
         claim.is_repairable()?;
         let spots = members.iter().map(|&key| self.filter.partitions.spot(key)).collect();
-        self.adapt_parts(&claim.parts, spots, ghosts)
+        self.adapt_parts(&claim.parts, spots, drops_ghosts)
     }
 
     /// Repairs what these parts claim, in one go.
@@ -171,15 +165,14 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         &mut self,
         parts: &[Part],
         mut members: Vec<Spot>,
-        ghosts: Ghosts,
+        drops_ghosts: bool,
     ) -> Result<Adaptation, AdaptError> {
         let boxes = &mut self.filter.boxes;
         if parts.iter().any(|part| !part.is_current(boxes, &self.versions)) {
             return Err(AdaptError::Stale);
         }
         members.sort_unstable();
-        let is_suspect =
-            |spot: &Spot| parts.iter().any(|part| part.suspects.covers(spot.partition));
+        let is_suspect = |spot: &Spot| parts.iter().any(|part| part.has_suspect(spot.partition));
         if let Some(outside) = members.iter().find(|spot| !is_suspect(spot)) {
             return Err(AdaptError::Outside { member: outside.partition });
         }
@@ -191,7 +184,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         for part in parts {
             let partition = part.piece.partition;
             let shelf = boxes.shelf(partition);
-            let repaired = boxes.repair(&shelf, &part.piece, &members, ghosts);
+            let repaired = boxes.repair(&shelf, &part.piece, &members, drops_ghosts);
             let repaired = repaired.and_then(|repaired| {
                 if repaired.boxes != shelf.boxes {
                     let replaced = boxes.replace(&shelf, &repaired.boxes);
@@ -226,7 +219,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
 }
 
 struct Repaired {
-    boxes: Vec<Keepsake>,
+    boxes: Vec<RangeBox>,
     lengthened: usize,
     ghosts: u64,
 }
@@ -239,17 +232,17 @@ impl Boxes {
         shelf: &Shelf,
         piece: &Piece,
         members: &[Spot],
-        ghosts: Ghosts,
+        drops_ghosts: bool,
     ) -> Result<Repaired, AdaptError> {
-        let members = within(members, &shelf.cell);
-        let account = Account::new(self.spelling, &shelf.boxes, members)?;
-        if account.unlisted > 0 && ghosts == Ghosts::Refuse {
+        let members = self.within(members, &shelf.cell);
+        let account = Account::new(self.spelling, &shelf.boxes, &members)?;
+        if account.unlisted > 0 && !drops_ghosts {
             return Err(AdaptError::Unlisted { members: account.unlisted });
         }
         let query = self.scale(piece.partition);
         let digits = self.spelling.digits;
-        let needed = |spot: &Spot, keepsake: &Keepsake, had: u32| {
-            if !keepsake.covers(query) || !piece.has(spot.memento) {
+        let needed = |spot: &Spot, range_box: &RangeBox, had: u32| {
+            if !range_box.covers(query) || !piece.has(spot.memento) {
                 return Ok(had);
             }
             let needed = digits.to_tell_apart(self.scale(spot.partition), query);
@@ -258,11 +251,13 @@ impl Boxes {
         let (boxes, lengthened) = account.settle(self.spelling, needed)?;
         Ok(Repaired { boxes, lengthened, ghosts: account.unlisted })
     }
-}
 
-/// Those of some members, which are in order, whose partitions are in a cell.
-pub(super) fn within<'a>(members: &'a [Spot], cell: &Fingerprint) -> &'a [Spot] {
-    let first = members.partition_point(|spot| spot.partition < *cell.hashes().start());
-    let members = &members[first..];
-    &members[..members.partition_point(|spot| cell.covers(spot.partition))]
+    /// Returns those of some members, which are in order, whose partitions are in a cell.
+    pub(super) fn within(&self, members: &[Spot], cell: &Fingerprint) -> Vec<Spot> {
+        let quotient = |spot: &Spot| self.scale(spot.partition).quotient;
+        let first = members.partition_point(|spot| quotient(spot) < cell.quotient());
+        let of_quotient = members[first..].iter();
+        let of_quotient = of_quotient.take_while(|spot| quotient(spot) == cell.quotient());
+        of_quotient.filter(|spot| cell.covers(spot.partition)).copied().collect()
+    }
 }

@@ -1,20 +1,20 @@
-//! The table of boxes: partitions by their hashes, members by their mementos.
+//! The table of boxes.
 
-use super::keepsake::{Keepsake, Spelling};
-use crate::bits::machine::{Machine, Operation};
+use super::layout::{RangeBox, Spelling};
+use crate::bits::machine::{AnyShape, Machine, Operation};
 use crate::hash::Scaled;
 use crate::table::{Budget, Kind, QuotientTable, Slot, Stored, TableFull};
-use crate::{Fingerprint, Hash};
+use crate::{Hash, fingerprint::Fingerprint};
 use core::ops::Range;
 
-/// Where a member is: the hash of its partition, and its place in it.
+/// The position of a member: the hash of its partition, and its offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Spot {
     pub(super) partition: Hash,
     pub(super) memento: u64,
 }
 
-/// Part of a query: some places in one partition.
+/// The part of a query range that lies in one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) partition: Hash,
@@ -28,36 +28,37 @@ impl Piece {
     }
 }
 
-/// Boxes in a table, sorted by heading and fingerprint. Of those with one heading, no fingerprint
-/// is a prefix of another; so at most one of each age covers a partition.
+/// Boxes in a table, sorted by heading and fingerprint. Among boxes with the same heading, no
+/// fingerprint is a prefix of another, so at most one box of each age covers a partition.
 ///
-/// A member is in one of the boxes that cover it. Which one can't be told, if more of them have
-/// its memento, and need not be: intervals of hashes either contain each other or have nothing in
-/// common, so what is taken for the deepest box that covers it leaves the others enough.
+/// A member is in one of the boxes that cover it. If several of them contain its memento, it is
+/// unknown which one is the member's, but that doesn't matter. Two intervals of hashes are either
+/// disjoint or one contains the other. So removing the member from the covering box with the
+/// longest fingerprint leaves enough mementos for the other members.
 #[derive(Clone)]
 pub(super) struct Boxes {
     pub(super) table: QuotientTable,
     pub(super) spelling: Spelling,
-    /// Members, each as often as it was inserted.
+    /// Number of members, each counted as often as it was inserted.
     pub(super) len: u64,
-    /// No box is older.
+    /// No box has a higher age.
     pub(super) oldest: u32,
-    /// How far a lookup goes: to the end, unless nobody has validated the table.
+    /// Limit of the lines that a lookup reads, for tables that were not validated.
     pub(super) budget: Budget,
 }
 
-/// All boxes whose remainders begin alike, and where they are.
+/// All boxes whose remainders begin with the same bits, and their slots.
 pub(super) struct Shelf {
     /// All partitions that may be in these boxes, and in no others.
     pub(super) cell: Fingerprint,
-    /// The age of remainders as long as what they have in common.
+    /// The age of a remainder that consists of just the common bits.
     age: u32,
     slots: Range<u64>,
-    pub(super) boxes: Vec<Keepsake>,
+    pub(super) boxes: Vec<RangeBox>,
 }
 
 impl Boxes {
-    /// No boxes, or `None` if there is no memory for such a table.
+    /// Returns an empty table, or `None` if there is not enough memory.
     pub(super) fn new(spelling: Spelling) -> Option<Self> {
         let table = QuotientTable::new(spelling.digits.slots, spelling.digits.width)?;
         Some(Self { table, spelling, len: 0, oldest: 0, budget: Budget::ENDLESS })
@@ -71,53 +72,58 @@ impl Boxes {
         self.spelling.digits.scale(partition)
     }
 
-    /// The boxes that may cover a partition, and all that may have members which these may have.
+    /// Returns the boxes that may cover a partition, and all others that may contain the same
+    /// members.
     pub(super) fn shelf(&self, partition: Hash) -> Shelf {
         let scaled = self.scale(partition);
         self.shelf_of(scaled, self.age_around(scaled))
     }
 
-    /// The greatest age of the boxes whose remainders cover a partition; 0 if there are none.
+    /// Returns the highest age of the boxes whose remainders cover a partition, or 0 if there are
+    /// none.
     pub(super) fn age_around(&self, scaled: Scaled) -> u32 {
-        if self.oldest == 0 { 0 } else { self.table.level().run(AgeAround { boxes: self, scaled }) }
+        if self.oldest == 0 {
+            0
+        } else {
+            self.table.target().run(AgeAround { boxes: self, scaled })
+        }
     }
 
-    /// The partitions that share all of a remainder of that age with one.
+    /// Returns all partitions whose remainders at this age equal that of `scaled`.
     pub(super) fn cell(&self, scaled: Scaled, age: u32) -> Fingerprint {
         self.spelling.digits_at(age).fingerprint(scaled, 1)
     }
 
-    /// The boxes whose fingerprints begin with as much of a partition's remainder as one of that
-    /// age has.
+    /// Returns the boxes whose fingerprints begin with a partition's remainder at this age.
     pub(super) fn shelf_of(&self, scaled: Scaled, age: u32) -> Shelf {
-        let mut slots = self.table.level().run(Find { boxes: self, scaled, age });
+        let mut slots = self.table.target().run(Find { boxes: self, scaled, age });
         let mut boxes = Vec::new();
         for entry in self.table.entries(slots.clone()) {
-            let keepsake = self.read(scaled.quotient, entry.clone()).expect("a valid table");
-            if keepsake.age > age {
-                // It looks alike, but it is what is behind its remainder that does.
+            let range_box = self.read(scaled.quotient, entry.clone()).expect("a valid table");
+            if range_box.age > age {
+                // The match includes bits after the remainder of this older box.
                 slots.start = entry.end;
             } else {
-                boxes.push(keepsake);
+                boxes.push(range_box);
             }
         }
         Shelf { cell: self.cell(scaled, age), age, slots, boxes }
     }
 
-    /// What has become of a shelf.
+    /// Finds the boxes of a shelf again after changes.
     pub(super) fn shelf_now(&self, before: &Shelf) -> Shelf {
         let Shelf { cell, age, .. } = before;
         self.shelf_of(Scaled { quotient: cell.quotient(), fraction: cell.prefix() }, *age)
     }
 
-    /// Puts other boxes, in order, in place of a shelf's.
-    pub(super) fn replace(&mut self, shelf: &Shelf, boxes: &[Keepsake]) -> Result<(), TableFull> {
+    /// Replaces the boxes of a shelf by others, which are sorted.
+    pub(super) fn replace(&mut self, shelf: &Shelf, boxes: &[RangeBox]) -> Result<(), TableFull> {
         let slots: Vec<Slot> =
-            boxes.iter().flat_map(|keepsake| self.spelling.slots(keepsake)).collect();
+            boxes.iter().flat_map(|range_box| self.spelling.slots(range_box)).collect();
         let range = &shelf.slots;
         let needed = self.table.used() + slots.len() as u64 - (range.end - range.start);
         while self.table.rewrite(shelf.cell.quotient(), range.clone(), &slots).is_err() {
-            // If it is only that long boxes don't fit where they belong, there is a way.
+            // A longer tail helps if there are free slots, but long boxes don't fit near them.
             if needed > self.table.slots() || !self.table.lengthen_tail() {
                 return Err(TableFull);
             }
@@ -126,18 +132,17 @@ impl Boxes {
         Ok(())
     }
 
-    /// The box in these slots of the run of `quotient`; `None` if it isn't written as it should
-    /// be.
-    pub(super) fn read(&self, quotient: u64, slots: Range<u64>) -> Option<Keepsake> {
+    /// Reads the box in these slots of the run of `quotient`. Returns `None` if it is malformed.
+    pub(super) fn read(&self, quotient: u64, slots: Range<u64>) -> Option<RangeBox> {
         let Label { fingerprint, age, end } = self.label(quotient, slots.clone())?;
         let (table, spelling) = (&self.table, self.spelling);
         let mut mementos = vec![spelling.memento(table.value(slots.start))];
         mementos.extend(spelling.cells((end..slots.end).map(|at| table.value(at))));
-        Some(Keepsake { fingerprint, age, mementos })
+        Some(RangeBox { fingerprint, age, mementos })
     }
 
-    /// What is written on the box in these slots of the run of `quotient`; `None` if it isn't as
-    /// it should be.
+    /// Reads the fingerprint and age of the box in these slots of the run of `quotient`. Returns
+    /// `None` if they are malformed.
     pub(super) fn label(&self, quotient: u64, slots: Range<u64>) -> Option<Label> {
         let (table, spelling) = (&self.table, self.spelling);
         let first = table.value(slots.start);
@@ -146,35 +151,35 @@ impl Boxes {
             return None;
         }
         let digits = spelling.digits_at(age);
-        let mut behind = slots.clone().skip(1);
-        let end = behind.find(|&slot| table.kind(slot) == Kind::Counter).unwrap_or(slots.end);
+        let mut others = slots.clone().skip(1);
+        let end = others.find(|&slot| table.kind(slot) == Kind::Counter).unwrap_or(slots.end);
         if end - slots.start > digits.most().into() {
             return None;
         }
-        let remainder = first >> spelling.bits_behind(age);
+        let remainder = first >> spelling.bits_after(age);
         let spelt =
             core::iter::once(remainder).chain((slots.start + 1..end).map(|at| table.value(at)));
         Some(Label { fingerprint: digits.spell(quotient, spelt), age, end })
     }
 
-    /// All boxes, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Keepsake> {
+    /// Iterates over all boxes, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = RangeBox> {
         let read = |Stored { quotient, slots, .. }| self.read(quotient, slots);
         self.table.stored().map(move |stored| read(stored).expect("a valid table"))
     }
 }
 
-/// What is written on a box.
+/// The fingerprint and age of a box.
 pub(super) struct Label {
     pub(super) fingerprint: Fingerprint,
     pub(super) age: u32,
-    /// Where its cells begin.
+    /// The first slot of its cells.
     pub(super) end: u64,
 }
 
-/// How many members these boxes have.
-pub(super) fn members(boxes: &[Keepsake]) -> u64 {
-    boxes.iter().map(|keepsake| keepsake.mementos.len() as u64).sum()
+/// Returns the number of members in these boxes.
+pub(super) fn members(boxes: &[RangeBox]) -> u64 {
+    boxes.iter().map(|range_box| range_box.mementos.len() as u64).sum()
 }
 
 struct AgeAround<'a> {
@@ -183,10 +188,12 @@ struct AgeAround<'a> {
 }
 
 impl Operation for AgeAround<'_> {
+    type Argument = ();
     type Output = u32;
+    type Shapes = AnyShape;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> u32 {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> u32 {
         let Boxes { table, spelling, .. } = self.boxes;
         let remainder = self.scaled.leading(spelling.digits.remainder);
         let home = table.home::<0>(self.scaled.quotient);
@@ -214,13 +221,15 @@ struct Find<'a> {
 }
 
 impl Operation for Find<'_> {
+    type Argument = ();
     type Output = Range<u64>;
+    type Shapes = AnyShape;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Range<u64> {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Range<u64> {
         let Boxes { table, spelling, .. } = self.boxes;
         let remainder = spelling.digits_at(self.age).digit(self.scaled.fraction, 0);
-        let behind = spelling.bits_behind(self.age);
-        table.minirun(machine, self.scaled.quotient, remainder, behind)
+        let after = spelling.bits_after(self.age);
+        table.minirun(machine, self.scaled.quotient, remainder, after)
     }
 }

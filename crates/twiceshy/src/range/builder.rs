@@ -1,270 +1,250 @@
-//! How good and how large a filter for ranges should be.
+//! What a range filter is planned like.
 
 use super::boxes::Boxes;
-use super::keepsake::{MOST_MEMENTO_BITS, Spelling};
+use super::layout::{MOST_MEMENTO_BITS, Spelling};
 use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
-use crate::Secret;
-use crate::error::BuildError;
-use crate::table::{QuotientTable, SLOTS, WIDTHS};
-use core::marker::PhantomData;
+use crate::builder::{Buildable, Builder, HasRepairs, HasSlots, Limits, Plan, sealed};
+use crate::claim::Versions;
+use crate::error::{BuildError, PlanError};
+use crate::quotient::extension_slots;
+use crate::table::{QuotientTable, WIDTHS};
 
-/// The share of slots that a filter is planned to use.
-pub(super) const PLANNED_LOAD: f64 = 0.95;
-
-const DEFAULT_RATE: f64 = 0.001;
+/// The keys of the longest range by default.
 const DEFAULT_RANGE: u64 = 32;
 
-/// Builds a [`RangeFilter`] or an [`AdaptiveRangeFilter`].
-///
-/// - How good: [`false_positive_rate`](Self::false_positive_rate) (0.1 % if nothing is said) or
-///   [`remainder_bits`](Self::remainder_bits), for ranges of up to
-///   [`longest_range`](Self::longest_range) keys (32, if nothing is said).
-/// - How large: one of [`capacity`](Self::capacity) and [`slots`](Self::slots), for good, or to
-///   begin with, if it is [`expandable`](Self::expandable).
-/// - The [`secret`](Self::secret) that partitions are hashed with; a new one, if nothing is said.
-///
-/// What comes of it can be seen before it is built:
-/// ```
-/// use twiceshy::RangeFilter;
-/// let builder = RangeFilter::<u64>::builder().false_positive_rate(1.0 / 512.0).capacity(1_000_000);
-/// let plan = builder.clone().plan()?;
-/// assert_eq!((plan.remainder_bits, plan.memento_bits), (10, 5));
-/// assert!(plan.bits_per_key < 19.7);
-/// let plan = builder.expandable().plan()?;
-/// assert_eq!((plan.remainder_bits, plan.memento_bits), (13, 5));
-/// assert!(plan.bits_per_key < 24.6);
-/// # Ok::<(), twiceshy::BuildError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct RangeBuilder<K> {
-    rate: Option<f64>,
-    remainder_bits: Option<u32>,
+/// The words that only a range filter has.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
     longest_range: u64,
-    expandable: bool,
-    load: Option<f64>,
-    capacity: Option<usize>,
-    slots: Option<u64>,
-    pub(super) secret: Option<Secret>,
-    keys: PhantomData<fn(K)>,
+    pub(super) expandable: bool,
 }
 
-impl<K: RangeKey> RangeBuilder<K> {
-    pub(super) fn new() -> Self {
-        Self {
-            rate: None,
-            remainder_bits: None,
-            longest_range: DEFAULT_RANGE,
-            expandable: false,
-            load: None,
-            capacity: None,
-            slots: None,
-            secret: None,
-            keys: PhantomData,
+impl Default for Options {
+    fn default() -> Self {
+        Self { longest_range: DEFAULT_RANGE, expandable: false }
+    }
+}
+
+/// What a plan of a range filter says besides the common numbers.
+///
+/// The capacity is that of members of which each is alone in its partition; of an expandable filter
+/// it is the capacity before it grows. The expected rate is that of empty ranges that touch two
+/// partitions, which is the worst case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlanDetails {
+    /// Bits of a member's place in its partition.
+    pub memento_bits: u32,
+    /// Whether the filter grows.
+    pub expandable: bool,
+}
+
+/// A [`RangeFilter`] or an [`AdaptiveRangeFilter`].
+pub trait OfRanges: HasSlots + Buildable<Options = Options, Details = PlanDetails> {
+    /// The keys of the filter.
+    #[doc(hidden)]
+    type Key: RangeKey;
+
+    /// Returns the slots to keep free for repairs.
+    #[doc(hidden)]
+    fn repair_slots(builder: &Builder<Self>, capacity: usize, slot_bits: u32) -> u64;
+
+    /// Returns the bytes that the filter takes beside its table.
+    #[doc(hidden)]
+    fn bytes_beside_table(slots: u64) -> u64;
+
+    /// Wraps a filter that doesn't adapt.
+    #[doc(hidden)]
+    fn of_plain(filter: RangeFilter<Self::Key>) -> Self;
+}
+
+impl<K: RangeKey> OfRanges for RangeFilter<K> {
+    type Key = K;
+
+    fn repair_slots(_: &Builder<Self>, _: usize, _: u32) -> u64 {
+        0
+    }
+
+    fn bytes_beside_table(_: u64) -> u64 {
+        size_of::<Self>() as u64
+    }
+
+    fn of_plain(filter: Self) -> Self {
+        filter
+    }
+}
+
+impl<K: RangeKey> OfRanges for AdaptiveRangeFilter<K> {
+    type Key = K;
+
+    fn repair_slots(builder: &Builder<Self>, capacity: usize, slot_bits: u32) -> u64 {
+        extension_slots(builder.repairs(capacity), slot_bits)
+    }
+
+    fn bytes_beside_table(slots: u64) -> u64 {
+        size_of::<Self>() as u64 + Versions::bytes_for(slots)
+    }
+
+    fn of_plain(filter: RangeFilter<K>) -> Self {
+        Self::new(filter)
+    }
+}
+
+impl<K> sealed::Sealed for RangeFilter<K> {}
+impl<K> sealed::Sealed for AdaptiveRangeFilter<K> {}
+impl<K: RangeKey> HasSlots for RangeFilter<K> {}
+impl<K: RangeKey> HasSlots for AdaptiveRangeFilter<K> {}
+impl<K: RangeKey> HasRepairs for AdaptiveRangeFilter<K> {}
+
+/// Implements [`Buildable`] for both filters: a blanket implementation would overlap with those of
+/// other filters.
+macro_rules! buildable {
+    ($filter:ident) => {
+        impl<K: RangeKey> Buildable for $filter<K> {
+            type Options = Options;
+            type Details = PlanDetails;
+
+            fn limits(builder: &Builder<Self>) -> Result<Limits, PlanError> {
+                builder.range_limits()
+            }
+
+            fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<PlanDetails>> {
+                builder.plan_range_members(capacity)
+            }
+
+            fn plan_slots(builder: &Builder<Self>, slots: u64) -> Option<Plan<PlanDetails>> {
+                builder.plan_range_slots(slots)
+            }
+
+            fn build_planned(
+                builder: &Builder<Self>,
+                plan: Plan<PlanDetails>,
+            ) -> Result<Self, BuildError> {
+                Ok(Self::of_plain(builder.build_plain(&plan)?))
+            }
         }
-    }
+    };
+}
 
-    /// The probability with which an empty range may be answered "maybe", at worst: if it touches
-    /// two partitions, and the filter holds as many members as it is planned for.
-    #[must_use]
-    pub fn false_positive_rate(mut self, rate: f64) -> Self {
-        self.rate = Some(rate);
-        self
-    }
+buildable!(RangeFilter);
+buildable!(AdaptiveRangeFilter);
 
-    /// The bits of a remainder instead of a rate: one more than log₂(1/rate).
-    #[must_use]
-    pub fn remainder_bits(mut self, bits: u32) -> Self {
-        self.remainder_bits = Some(bits);
-        self
-    }
-
-    /// The keys of the longest range that the rate is to hold for, 1 to 2^20; a power of two, or
-    /// the next one is taken. Each doubling takes a bit of every member.
+impl<F: OfRanges> Builder<F> {
+    /// Sets the keys of the longest range that the rate holds for, 1 to 2^20; 32 by default. A number
+    /// that is not a power of two is rounded up to the next one. Each doubling costs a bit per member.
     ///
-    /// Members that are in one partition share a box, which each insert or removal there writes
-    /// anew: where there are thousands in one, build the filter [at once](Self::build_from), or
-    /// plan for shorter ranges.
+    /// Members in one partition share a box, and each insert or removal there writes the whole box.
+    /// If there are thousands in one partition, build the filter at once, with `build_from`, or plan
+    /// for shorter ranges.
+    ///
+    /// ```
+    /// use twiceshy::RangeFilter;
+    ///
+    /// # fn main() -> Result<(), twiceshy::error::PlanError> {
+    /// let builder = RangeFilter::<u64>::builder().false_positive_rate(1.0 / 512.0);
+    /// let builder = builder.longest_range(32).capacity(1_000_000);
+    /// let plan = builder.plan()?;
+    /// assert_eq!((plan.remainder_bits, plan.details.memento_bits), (10, 5));
+    /// assert!(plan.bits_per_member < 19.7);
+    /// let plan = builder.expandable().plan()?;
+    /// assert_eq!((plan.remainder_bits, plan.details.memento_bits), (13, 5));
+    /// assert!(plan.bits_per_member < 24.6);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn longest_range(mut self, keys: u64) -> Self {
-        self.longest_range = keys;
+        self.options.longest_range = keys;
         self
     }
 
-    /// How many members the filter is planned for.
-    #[must_use]
-    pub fn capacity(mut self, members: usize) -> Self {
-        self.capacity = Some(members);
-        self
-    }
-
-    /// The slots of the filter, any number; plan to use 95 % of them.
-    #[must_use]
-    pub fn slots(mut self, slots: u64) -> Self {
-        self.slots = Some(slots);
-        self
-    }
-
-    /// A filter that grows: it doubles its slots when 95 % of them are used, and its rate holds
-    /// however often it does. That takes a bit more of every member, and remainders that are
-    /// longer by log₂ log₂(1/rate) bits, about.
+    /// Makes the filter grow: it doubles its slots when 95 % of them are used, and keeps its rate
+    /// however often it does. That takes one bit more per member, and remainders that are longer by
+    /// about log₂ log₂(1/rate) bits.
     #[must_use]
     pub fn expandable(mut self) -> Self {
-        self.expandable = true;
+        self.options.expandable = true;
         self
     }
 
-    /// The share of slots that a filter of fixed size is planned to use, 0.5 to 0.99; 0.95, if
-    /// nothing is said. The fuller it is, the smaller, and the slower: above 0.95 most lookups
-    /// need more than a line, and inserts move more and more.
-    #[must_use]
-    pub fn planned_load(mut self, load: f64) -> Self {
-        self.load = Some(load);
-        self
-    }
-
-    /// What partitions are hashed with.
-    #[must_use]
-    pub fn secret(mut self, secret: Secret) -> Self {
-        self.secret = Some(secret);
-        self
-    }
-
-    /// Whether a size was asked for.
-    pub(super) fn is_sized(&self) -> bool {
-        self.capacity.is_some() || self.slots.is_some()
-    }
-
-    /// Whether it may become larger than what was asked for.
-    pub(super) fn is_expandable(&self) -> bool {
-        self.expandable
-    }
-
-    pub(super) fn with_slots(mut self, slots: u64) -> Self {
-        (self.capacity, self.slots) = (None, Some(slots));
-        self
-    }
-
-    /// What the filter will be.
-    ///
-    /// # Errors
-    /// If there can't be such a filter.
-    pub fn plan(&self) -> Result<RangePlan, BuildError> {
-        let memento_bits = self.memento_bits()?;
-        let load = self.load()?;
-        let remainder_bits = self.planned_remainder_bits(memento_bits, load)?;
-        let slots = match (self.capacity, self.slots) {
-            (Some(members), None) => (members as f64 / load).ceil().max(1.0) as u64,
-            (None, Some(slots)) => slots,
-            _ => return Err(BuildError::RangeSize),
-        };
-        if !SLOTS.contains(&slots) {
-            return Err(BuildError::Slots(slots));
+    fn range_limits(&self) -> Result<Limits, PlanError> {
+        let Options { longest_range, expandable } = self.options;
+        if !(1..=1 << MOST_MEMENTO_BITS).contains(&longest_range) {
+            return Err(PlanError::LongestRange(longest_range));
         }
-        let expandable = self.expandable;
-        let width = Spelling::new(slots, remainder_bits, memento_bits, expandable).digits.width;
-        let bytes = QuotientTable::bytes_for(slots, width);
-        let memory = bytes.ok_or(BuildError::Memory { slots, remainder_bits })?;
-        let bits_per_key = 8.0 * memory as f64 / (slots as f64 * load);
-        let capacity = (slots as f64 * load) as u64;
-        Ok(RangePlan {
-            slots,
-            capacity,
-            remainder_bits,
-            memento_bits,
-            expandable,
-            expected_rate: expected_rate(remainder_bits, expandable, load),
-            memory,
-            bits_per_key,
-        })
-    }
-
-    /// Builds a filter that doesn't adapt.
-    ///
-    /// # Errors
-    /// If there can't be such a filter.
-    pub fn build(self) -> Result<RangeFilter<K>, BuildError> {
-        let RangePlan { slots, remainder_bits, memento_bits, expandable, .. } = self.plan()?;
-        let secret = self.secret.map_or_else(Secret::generate, Ok)?;
-        let spelling = Spelling::new(slots, remainder_bits, memento_bits, expandable);
-        let boxes = Boxes::new(spelling).ok_or(BuildError::Memory { slots, remainder_bits })?;
-        Ok(RangeFilter::new(secret, boxes))
-    }
-
-    /// Builds a filter that adapts.
-    ///
-    /// # Errors
-    /// If there can't be such a filter.
-    pub fn build_adaptive(self) -> Result<AdaptiveRangeFilter<K>, BuildError> {
-        Ok(AdaptiveRangeFilter::new(self.build()?))
-    }
-
-    fn load(&self) -> Result<f64, BuildError> {
-        match self.load {
-            None => Ok(PLANNED_LOAD),
-            Some(load) if !self.expandable && (0.5..=0.99).contains(&load) => Ok(load),
-            Some(load) => Err(BuildError::Load(load)),
+        if let Some(load) = self.asked_load().filter(|_| expandable) {
+            return Err(PlanError::Load(load));
         }
+        let most_bits = self.most_bits();
+        Ok(Limits { least_rate: expected_rate(most_bits, expandable, self.load()), most_bits })
     }
 
-    fn memento_bits(&self) -> Result<u32, BuildError> {
-        let keys = self.longest_range;
-        if keys == 0 || keys > 1 << MOST_MEMENTO_BITS {
-            return Err(BuildError::Range(keys));
-        }
+    fn most_bits(&self) -> u32 {
+        WIDTHS.end() - self.memento_bits() - u32::from(self.options.expandable)
+    }
+
+    fn memento_bits(&self) -> u32 {
         // Where all keys are in one partition, there is nothing to hash.
-        Ok(keys.next_power_of_two().ilog2().min(K::BITS - 1))
+        self.options.longest_range.next_power_of_two().ilog2().min(F::Key::BITS - 1)
     }
 
-    /// As few bits as the rate allows.
-    fn planned_remainder_bits(&self, memento_bits: u32, load: f64) -> Result<u32, BuildError> {
-        let most = WIDTHS.end() - memento_bits - u32::from(self.expandable);
-        let bits = match (self.remainder_bits, self.rate) {
-            (Some(_), Some(_)) => return Err(BuildError::RateAndRemainderBits),
-            (Some(bits), None) => bits,
-            (None, rate) => {
-                let rate = rate.unwrap_or(DEFAULT_RATE);
-                if !(rate > 0.0 && rate < 1.0) {
-                    return Err(BuildError::Rate(rate));
-                }
-                let suffices = |bits: &u32| expected_rate(*bits, self.expandable, load) <= rate;
-                (1..=most).find(suffices).ok_or(BuildError::Rate(rate))?
-            }
+    /// Returns the fewest bits that keep the rate.
+    fn planned_bits(&self) -> Option<u32> {
+        let rate = |bits: u32| expected_rate(bits, self.options.expandable, self.load());
+        let suffices = |bits: &u32| self.rate().is_none_or(|most| rate(*bits) <= most);
+        self.widths(self.most_bits()).find(suffices)
+    }
+
+    fn spelling(&self, slots: u64, remainder_bits: u32) -> Spelling {
+        Spelling::new(slots, remainder_bits, self.memento_bits(), self.options.expandable)
+    }
+
+    fn plan_range_members(&self, capacity: usize) -> Option<Plan<PlanDetails>> {
+        let width = self.spelling(1, self.planned_bits()?).digits.width;
+        let repairs = F::repair_slots(self, capacity, width);
+        let slots = (capacity as f64 + repairs as f64) / self.load();
+        self.planned_with(capacity, slots.ceil().max(1.0) as u64)
+    }
+
+    fn plan_range_slots(&self, slots: u64) -> Option<Plan<PlanDetails>> {
+        let planned = (slots as f64 * self.load()) as u64;
+        let width = self.spelling(1, self.planned_bits()?).digits.width;
+        let repairs = F::repair_slots(self, planned as usize * 20 / 21, width);
+        // A few slots may be too few for the default number of repairs, but are still a filter.
+        let capacity = match self.adaptations {
+            Some(_) => planned.checked_sub(repairs)?,
+            None => planned.saturating_sub(repairs),
         };
-        if bits == 0 || bits > most {
-            return Err(BuildError::RemainderBits(bits));
-        }
-        Ok(bits)
+        self.planned_with(capacity as usize, slots)
+    }
+
+    fn planned_with(&self, capacity: usize, slots: u64) -> Option<Plan<PlanDetails>> {
+        let bits = self.planned_bits()?;
+        let expandable = self.options.expandable;
+        let table = QuotientTable::bytes_for(slots, self.spelling(slots, bits).digits.width)?;
+        let rate = expected_rate(bits, expandable, self.load());
+        let details = PlanDetails { memento_bits: self.memento_bits(), expandable };
+        let bytes = table + F::bytes_beside_table(slots);
+        Some(Plan::new(capacity, (slots, bits), rate, bytes, details))
+    }
+
+    pub(super) fn build_plain(
+        &self,
+        plan: &Plan<PlanDetails>,
+    ) -> Result<RangeFilter<F::Key>, BuildError> {
+        let secret = self.secret_or_fresh()?;
+        let boxes = Boxes::new(self.spelling(plan.slots, plan.remainder_bits));
+        let boxes = boxes.ok_or(BuildError::Memory { bytes: plan.bytes })?;
+        Ok(RangeFilter::new(secret, boxes))
     }
 }
 
 /// How often an empty range is a mistake, at worst: if it touches two partitions, and the filter
 /// is as full as planned.
-fn expected_rate(remainder_bits: u32, expandable: bool, load: f64) -> f64 {
+pub(super) fn expected_rate(remainder_bits: u32, expandable: bool, load: f64) -> f64 {
     // A young box is met once in 2^r. Of those of age a there are half as many as of the age
     // before, and each is met twice as often; the last ones have no bits, and there are as many.
     let kinds = if expandable { f64::from(remainder_bits + 2) / 2.0 } else { 1.0 };
     (2.0 * load * kinds / f64::from(remainder_bits).exp2()).min(1.0)
-}
-
-/// What a [`RangeBuilder`] will build.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct RangePlan {
-    /// The slots of its table.
-    pub slots: u64,
-    /// The members that it is planned for, if each is alone in its partition; to begin with, if
-    /// it is expandable.
-    pub capacity: u64,
-    /// Bits of a fingerprint's remainder.
-    pub remainder_bits: u32,
-    /// Bits of a member's place in its partition.
-    pub memento_bits: u32,
-    /// Whether it grows.
-    pub expandable: bool,
-    /// How often an empty range is a mistake, at worst.
-    pub expected_rate: f64,
-    /// Bytes of its table.
-    pub memory: u64,
-    /// Bits that each member takes, if there are as many as planned.
-    pub bits_per_key: f64,
 }

@@ -1,62 +1,75 @@
-//! Many members into an empty filter: sorted, then written in one pass.
+//! Builds a filter from many members: sorts them, and writes the table in one pass.
 
 use super::boxes::{Boxes, Spot};
 use super::grow::BoxWriter;
-use super::keepsake::{Keepsake, Spelling};
-use super::{AdaptiveRangeFilter, RangeBuilder, RangeFilter, RangeKey};
-use crate::bits::machine::{Machine, Operation};
+use super::layout::{RangeBox, Spelling};
+use super::{AdaptiveRangeFilter, OfRanges, RangeFilter, RangeKey};
+use crate::bits::machine::{AnyShape, Machine, Operation};
+use crate::builder::Builder;
 use crate::error::BuildError;
 use crate::sorting::Numbers;
 use crate::table::TableFull;
 
-impl<K: RangeKey> RangeBuilder<K> {
-    /// A filter of these members, in any order; written in one pass, several times as fast as
-    /// inserting them. If nothing was said of its size, or if it is expandable, it is what they
-    /// need.
+impl<K: RangeKey> Builder<RangeFilter<K>> {
+    /// Builds a filter of these members, in any order, in one pass: several times as fast as
+    /// inserting them. If no size was given, or if the filter is expandable, it becomes as large as
+    /// the members need.
     ///
     /// # Errors
-    /// If there can't be such a filter, or if they don't fit a size that was asked for.
-    pub fn build_from(mut self, members: &[K]) -> Result<RangeFilter<K>, BuildError> {
-        let is_fixed = self.is_sized() && !self.is_expandable();
+    /// As [`build`](Self::build), or if the members don't fit a size that was given.
+    pub fn build_from(&self, members: &[K]) -> Result<RangeFilter<K>, BuildError> {
+        self.build_filled(members)
+    }
+}
+
+impl<K: RangeKey> Builder<AdaptiveRangeFilter<K>> {
+    /// Builds a filter of these members, in any order, in one pass: several times as fast as
+    /// inserting them. If no size was given, or if the filter is expandable, it becomes as large as
+    /// the members need.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), or if the members don't fit a size that was given.
+    pub fn build_from(&self, members: &[K]) -> Result<AdaptiveRangeFilter<K>, BuildError> {
+        self.build_filled(members)
+    }
+}
+
+impl<F: OfRanges> Builder<F> {
+    fn build_filled(&self, members: &[F::Key]) -> Result<F, BuildError> {
+        let is_fixed = self.is_sized() && !self.options.expandable;
+        let mut builder = self.clone();
         if !self.is_sized() {
-            self = self.capacity(members.len());
+            builder.capacity = Some(members.len());
         }
         loop {
-            let mut filter = self.clone().build()?;
+            let plan = builder.plan()?;
+            let mut filter = builder.build_plain(&plan)?;
             let RangeFilter { partitions, boxes } = &mut filter;
-            let slots = boxes.table.slots();
             if boxes.fill(members, |&key| partitions.spot(key)) {
-                return Ok(filter);
+                return Ok(F::of_plain(filter));
             }
-            // Boxes that cover several members may take more slots than these are.
+            // A box of several members may take more slots than there are members in it.
+            let slots = plan.slots;
             if is_fixed {
                 return Err(BuildError::Full { slots });
             }
-            let more = if self.is_expandable() { slots } else { slots / 8 + 1 };
-            self = self.with_slots(slots + more);
+            let more = if self.options.expandable { slots } else { slots / 8 + 1 };
+            (builder.capacity, builder.memory, builder.slots) = (None, None, Some(slots + more));
         }
-    }
-
-    /// As [`build_from`](Self::build_from), for a filter that adapts.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn build_adaptive_from(self, members: &[K]) -> Result<AdaptiveRangeFilter<K>, BuildError> {
-        Ok(AdaptiveRangeFilter::new(self.build_from(members)?))
     }
 }
 
 impl Boxes {
-    /// Inserts members into an empty table; whether there is room for them. Otherwise the table
-    /// is none any more.
+    /// Inserts members into an empty table. Returns whether there is room for them; if not, the
+    /// table is invalid afterwards.
     fn fill<K>(&mut self, keys: &[K], spot: impl Fn(&K) -> Spot) -> bool {
         let Spelling { digits, memento_bits, .. } = self.spelling;
-        let level = self.table.level();
+        let target = self.table.target();
         let filled = Numbers::new(digits, memento_bits)
-            .and_then(|numbers| level.run(Fill { boxes: self, numbers, keys, spot: &spot }));
+            .and_then(|numbers| target.run(Fill { boxes: self, numbers, keys, spot: &spot }));
         match filled {
             Some(written) => written.is_ok(),
-            // They don't fit a word, or memory.
+            // The numbers don't fit in a word, or there is not enough memory to sort them.
             None => keys.iter().all(|key| self.insert(spot(key)).is_ok()),
         }
     }
@@ -70,10 +83,12 @@ struct Fill<'a, K, S> {
 }
 
 impl<K, S: Fn(&K) -> Spot> Operation for Fill<'_, K, S> {
+    type Argument = ();
     type Output = Option<Result<(), TableFull>>;
+    type Shapes = AnyShape;
 
     #[inline(always)]
-    fn run<M: Machine>(self, _: M) -> Self::Output {
+    fn run<M: Machine, const SHAPE: u32>(self, _: M, (): ()) -> Self::Output {
         let Self { boxes, numbers, keys, spot } = self;
         let parts = |key: &K| {
             let Spot { partition, memento } = spot(key);
@@ -82,7 +97,7 @@ impl<K, S: Fn(&K) -> Spot> Operation for Fill<'_, K, S> {
         let scattered = numbers.scatter(keys, parts)?;
         let spelling = boxes.spelling;
         let mut writer = BoxWriter::new(boxes);
-        // The box at hand.
+        // The current box.
         let (mut quotient, mut remainder, mut mementos) = (0, 0, Vec::new());
         let write = |writer: &mut BoxWriter<'_>, quotient, remainder, mementos: &mut Vec<u64>| {
             if let [memento] = mementos[..] {
@@ -92,7 +107,7 @@ impl<K, S: Fn(&K) -> Spot> Operation for Fill<'_, K, S> {
             let mut mementos = core::mem::take(mementos);
             mementos.sort_unstable();
             let fingerprint = spelling.digits.spell(quotient, core::iter::once(remainder));
-            writer.push(&Keepsake { fingerprint, age: 0, mementos })
+            writer.push(&RangeBox { fingerprint, age: 0, mementos })
         };
         let mut written = scattered.in_order(|number| {
             let (next_quotient, next_remainder, memento) = numbers.parts(number);

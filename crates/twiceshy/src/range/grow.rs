@@ -1,59 +1,63 @@
-//! Growing: twice the slots, a bit of each remainder for the quotient.
+//! Doubles the slots: one bit of each remainder moves to the quotient.
 //!
-//! What is inserted later has all bits again, so that the rate stays within bounds: of all boxes,
-//! one in two is young, one in four is of age 1, and so on. A box that has no bit left to give
-//! must be spelt anew from its members, which are *listed*: those of its quotient, which are few.
+//! Boxes that are inserted later have all bits again, which limits the false-positive rate: half of
+//! the boxes have age 0, a quarter age 1, and so on. A box without remainder bits must be rebuilt
+//! from its members. For this the members of its quotient, which are few, are *listed*.
 
+use super::RejuvenateError;
 use super::account::Account;
 use super::boxes::{Boxes, Spot};
-use super::builder::PLANNED_LOAD;
-use super::keepsake::{Keepsake, Spelling};
+use super::layout::{RangeBox, Spelling};
 use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
 use crate::bits::word::low_bits;
-use crate::error::{AdaptError, BuildError, GrowError, RejuvenateError};
+use crate::builder::PLANNED_LOAD;
+use crate::error::{AdaptError, BuildError, GrowError, PlanError};
 use crate::hash::Scaled;
-use crate::table::{Kind, SLOTS, Slot, Stored, TableFull, TableWriter};
-use crate::{Fingerprint, Hash};
+use crate::table::{Kind, QuotientTable, SLOTS, Slot, Stored, TableFull, TableWriter};
+use crate::{Hash, fingerprint::Fingerprint};
 use core::convert::Infallible;
 use core::ops::RangeInclusive;
 
-/// Which boxes are spelt anew.
+/// Which boxes are rebuilt from their members.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rejuvenate {
-    /// Those that have run out of bits, and those that share their quotient.
+pub(super) enum Rebuild {
+    /// Boxes without remainder bits, and those with the same quotient.
     Exhausted,
     All,
 }
 
 impl<K: RangeKey> RangeFilter<K> {
-    /// The same filter with twice the slots. No member is needed: what it answers is exactly the
-    /// same, and every repair is kept.
+    /// Returns a filter with twice the slots, exactly the same answers, and all repairs. It needs no
+    /// members.
     ///
-    /// An [expandable](super::RangeBuilder::expandable) filter does so by itself when it is full,
-    /// as long as it can: until the members that were there first have no bit left. From then on
-    /// it takes [`doubled_listing`](Self::doubled_listing).
+    /// An [expandable](crate::builder::Builder::expandable) filter does so by itself when it is full,
+    /// until its oldest members have no remainder bits left. From then on, use
+    /// [`doubled_listing`](Self::doubled_listing).
     ///
     /// # Errors
-    /// A [`GrowError`] if it isn't expandable, if there is no bit left to be moved, or no memory.
+    /// A [`GrowError`] if the filter isn't expandable, if a remainder has no bits left, or if there
+    /// is not enough memory.
     pub fn doubled(&self) -> Result<Self, GrowError> {
-        let nobody = |_| -> Result<Vec<Spot>, _> { Err(GrowError::NoRemainder) };
-        match self.boxes.doubled(Rejuvenate::Exhausted, nobody) {
+        let no_list = |_| -> Result<Vec<Spot>, _> { Err(GrowError::NoRemainder) };
+        match self.boxes.doubled(Rebuild::Exhausted, no_list) {
             Ok(boxes) => Ok(self.with(boxes)),
             Err(RejuvenateError::List(error) | RejuvenateError::Grow(error)) => Err(error),
             Err(RejuvenateError::Members(error)) => unreachable!("{error}"),
         }
     }
 
-    /// As [`doubled`](Self::doubled), but where fingerprints have run out of bits, they are made
-    /// anew: `list` gets intervals of hashes, in order, and lists all members whose
-    /// [partitions' hashes](Self::hash_of) are in one, each as often as it was inserted. These are
-    /// few: about one of 2^r.
+    /// Returns a filter with twice the slots, and rebuilds fingerprints that have no remainder bits
+    /// left.
     ///
-    /// No fingerprint gets shorter by that: every repair is kept.
+    /// `list` gets intervals of hashes, in order. It returns all members whose
+    /// [partition's hash](Self::hash_of) is in the interval, each as often as it was inserted. This
+    /// concerns only about one in 2^r members.
+    ///
+    /// No fingerprint becomes shorter, so every repair is kept.
     ///
     /// # Errors
-    /// A [`RejuvenateError`] if it isn't expandable, if `list` fails, or doesn't list what the
-    /// filter has, or if there is no memory.
+    /// A [`RejuvenateError`] if the filter isn't expandable, if `list` fails, if the listed members
+    /// don't match the filter, or if there is not enough memory.
     pub fn doubled_listing<E>(
         &self,
         mut list: impl FnMut(RangeInclusive<Hash>) -> Result<Vec<K>, E>,
@@ -62,15 +66,15 @@ impl<K: RangeKey> RangeFilter<K> {
             let members = list(cell.hashes())?;
             Ok(members.into_iter().map(|key| self.partitions.spot(key)).collect())
         };
-        Ok(self.with(self.boxes.doubled(Rejuvenate::Exhausted, list)?))
+        Ok(self.with(self.boxes.doubled(Rebuild::Exhausted, list)?))
     }
 
-    /// As [`doubled_listing`](Self::doubled_listing), but all fingerprints are made anew from all
-    /// members, in the order of their [hashes](Self::hash_of): the rate is the lowest that can be.
+    /// Returns a filter with twice the slots, and rebuilds all fingerprints from `members`, which
+    /// is sorted by [hash](Self::hash_of). This gives the lowest false-positive rate.
     ///
     /// # Errors
     /// As [`doubled_listing`](Self::doubled_listing).
-    pub fn rejuvenated(
+    pub fn doubled_with_members(
         &self,
         members: impl IntoIterator<Item = K>,
     ) -> Result<Self, RejuvenateError<Infallible>> {
@@ -80,7 +84,7 @@ impl<K: RangeKey> RangeFilter<K> {
             let in_cell = core::iter::from_fn(|| spots.next_if(|spot| spot.partition <= last));
             Ok(in_cell.collect())
         };
-        let boxes = self.boxes.doubled(Rejuvenate::All, list)?;
+        let boxes = self.boxes.doubled(Rebuild::All, list)?;
         match spots.count() as u64 {
             0 => Ok(self.with(boxes)),
             members => Err(RejuvenateError::Members(AdaptError::Surplus { members })),
@@ -91,7 +95,7 @@ impl<K: RangeKey> RangeFilter<K> {
         Self { partitions: self.partitions.clone(), boxes }
     }
 
-    /// Grows, if it is expandable, as full as it should be, and can.
+    /// Doubles an expandable filter if it is full and needs no members for that.
     pub(super) fn grow_in_time(&mut self) {
         if self.boxes.is_due()
             && let Ok(doubled) = self.doubled()
@@ -102,24 +106,25 @@ impl<K: RangeKey> RangeFilter<K> {
 }
 
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// As [`RangeFilter::doubled`]. Claims that were made before are stale.
+    /// Returns a filter with twice the slots; see [`RangeFilter::doubled`]. Older claims are stale.
     ///
     /// # Errors
-    /// As there.
+    /// As [`RangeFilter::doubled`].
     pub fn doubled(&self) -> Result<Self, GrowError> {
         Ok(self.succeeded_by(self.filter.doubled()?))
     }
 
-    /// As [`RangeFilter::doubled_listing`]. Claims that were made before are stale.
+    /// Returns a filter with twice the slots, and rebuilds fingerprints that have no remainder bits
+    /// left; see [`RangeFilter::doubled_listing`]. Older claims are stale.
     ///
     /// ```
     /// use twiceshy::AdaptiveRangeFilter;
     /// let builder = AdaptiveRangeFilter::<u64>::builder().slots(100).remainder_bits(4);
-    /// let mut filter = builder.expandable().build_adaptive()?;
+    /// let mut filter = builder.expandable().build()?;
     /// let members: Vec<u64> = (0..3000).map(|n| n * n).collect();
     /// for &member in &members {
     ///     if filter.load() > 0.9 {
-    ///         // With a store, this is a range of an index by hash.
+    ///         // A store would read a range of its index by hash.
     ///         let listed = &members[..filter.len()];
     ///         filter = filter.doubled_listing(|hashes| {
     ///             let members = listed.iter().copied();
@@ -133,7 +138,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// As [`RangeFilter::doubled_listing`].
     pub fn doubled_listing<E>(
         &self,
         list: impl FnMut(RangeInclusive<Hash>) -> Result<Vec<K>, E>,
@@ -141,15 +146,16 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         Ok(self.succeeded_by(self.filter.doubled_listing(list)?))
     }
 
-    /// As [`RangeFilter::rejuvenated`]. Claims that were made before are stale.
+    /// Returns a filter with twice the slots and new fingerprints; see
+    /// [`RangeFilter::doubled_with_members`]. Older claims are stale.
     ///
     /// # Errors
-    /// As there.
-    pub fn rejuvenated(
+    /// As [`RangeFilter::doubled_with_members`].
+    pub fn doubled_with_members(
         &self,
         members: impl IntoIterator<Item = K>,
     ) -> Result<Self, RejuvenateError<Infallible>> {
-        Ok(self.succeeded_by(self.filter.rejuvenated(members)?))
+        Ok(self.succeeded_by(self.filter.doubled_with_members(members)?))
     }
 
     pub(super) fn succeeded_by(&self, filter: RangeFilter<K>) -> Self {
@@ -166,20 +172,20 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
 }
 
 impl Boxes {
-    /// Whether it is time to grow, and nobody need be asked.
+    /// Returns whether the table is full and can be doubled without members.
     #[inline]
     fn is_due(&self) -> bool {
         self.oldest < self.spelling.greatest_age() && self.is_full()
     }
 
-    /// Whether it is as full as it should be.
+    /// Returns whether the table has reached its planned load.
     pub(super) fn is_full(&self) -> bool {
         self.load() >= PLANNED_LOAD
     }
 
     pub(super) fn doubled<E>(
         &self,
-        rejuvenate: Rejuvenate,
+        rebuild: Rebuild,
         mut list: impl FnMut(Fingerprint) -> Result<Vec<Spot>, E>,
     ) -> Result<Self, RejuvenateError<E>> {
         if !self.spelling.has_ages {
@@ -188,10 +194,10 @@ impl Boxes {
         let spelling = self.spelling.doubled();
         let slots = spelling.digits.slots;
         if !SLOTS.contains(&slots) {
-            return Err(RejuvenateError::Grow(BuildError::Slots(slots).into()));
+            return Err(RejuvenateError::Grow(PlanError::Slots(slots).into()));
         }
-        let remainder_bits = spelling.digits.remainder;
-        let no_room = || RejuvenateError::Grow(BuildError::Memory { slots, remainder_bits }.into());
+        let bytes = || QuotientTable::bytes_for(slots, spelling.digits.width).unwrap_or(u64::MAX);
+        let no_room = || RejuvenateError::Grow(BuildError::Memory { bytes: bytes() }.into());
         let mut doubled = Self::new(spelling).ok_or_else(no_room)?;
         let mut writer = BoxWriter::new(&mut doubled);
         let mut stored = self.table.stored().peekable();
@@ -202,7 +208,7 @@ impl Boxes {
             let is_exhausted = |stored: &Stored| {
                 self.spelling.age(stored.remainder) == self.spelling.greatest_age()
             };
-            let written = if rejuvenate == Rejuvenate::All || run.iter().any(is_exhausted) {
+            let written = if rebuild == Rebuild::All || run.iter().any(is_exhausted) {
                 let cell =
                     self.cell(Scaled { quotient, fraction: 0 }, self.spelling.greatest_age());
                 let mut members = list(cell).map_err(RejuvenateError::List)?;
@@ -211,7 +217,7 @@ impl Boxes {
                 boxes
                     .map_err(RejuvenateError::Members)?
                     .iter()
-                    .try_for_each(|keepsake| writer.push(keepsake))
+                    .try_for_each(|range_box| writer.push(range_box))
             } else {
                 run.iter().try_for_each(|stored| writer.copy(self, stored))
             };
@@ -221,19 +227,19 @@ impl Boxes {
         Ok(doubled)
     }
 
-    /// New boxes for all members of a run, as spelt in a larger table.
+    /// Computes new boxes for all members of a run, in the layout of a larger table.
     fn settled(
         &self,
         run: &[Stored],
         cell: &Fingerprint,
         members: &[Spot],
         spelling: Spelling,
-    ) -> Result<Vec<Keepsake>, AdaptError> {
+    ) -> Result<Vec<RangeBox>, AdaptError> {
         if let Some(outside) = members.iter().find(|spot| !cell.covers(spot.partition)) {
             return Err(AdaptError::Outside { member: outside.partition });
         }
         let read = |stored: &Stored| self.read(stored.quotient, stored.slots.clone());
-        let boxes: Vec<Keepsake> =
+        let boxes: Vec<RangeBox> =
             run.iter().map(|stored| read(stored).expect("a valid table")).collect();
         let account = Account::new(self.spelling, &boxes, members)?;
         if account.unlisted > 0 {
@@ -244,7 +250,7 @@ impl Boxes {
     }
 }
 
-/// Writes boxes, in order.
+/// Writes boxes in order.
 pub(super) struct BoxWriter<'a> {
     writer: TableWriter<'a>,
     spelling: Spelling,
@@ -253,27 +259,27 @@ pub(super) struct BoxWriter<'a> {
 }
 
 impl<'a> BoxWriter<'a> {
-    /// Into a table that is empty, and is no table until it is [finished](Self::finish).
+    /// Creates a writer to an empty table. The table is invalid until [`finish`](Self::finish).
     pub(super) fn new(boxes: &'a mut Boxes) -> Self {
         let Boxes { table, spelling, len, oldest, .. } = boxes;
-        // Where members are close to each other, runs may be longer than those of uniform hashes.
+        // Members that are close to each other make longer runs than uniform hashes do.
         Self { writer: TableWriter::lengthening(table), spelling: *spelling, len, oldest }
     }
 
-    pub(super) fn push(&mut self, keepsake: &Keepsake) -> Result<(), TableFull> {
-        *self.len += keepsake.mementos.len() as u64;
-        *self.oldest = keepsake.age.max(*self.oldest);
-        self.writer.push(keepsake.fingerprint.quotient(), self.spelling.slots(keepsake))
+    pub(super) fn push(&mut self, range_box: &RangeBox) -> Result<(), TableFull> {
+        *self.len += range_box.mementos.len() as u64;
+        *self.oldest = range_box.age.max(*self.oldest);
+        self.writer.push(range_box.fingerprint.quotient(), self.spelling.slots(range_box))
     }
 
-    /// A box of one member, which was never doubled.
+    /// Writes a box of one slot with one member.
     #[inline(always)]
     pub(super) fn push_single(&mut self, quotient: u64, first: u64) -> Result<(), TableFull> {
         *self.len += 1;
-        self.writer.push_remainders([(quotient, first)].into_iter())
+        self.writer.push_remainders::<0>([(quotient, first)].into_iter())
     }
 
-    /// A box of a table half as large, which has a remainder.
+    /// Copies a box from a table of half the size. The box must have remainder bits left.
     fn copy(&mut self, boxes: &Boxes, stored: &Stored) -> Result<(), TableFull> {
         let Spelling { digits, .. } = self.spelling;
         let (first, memento) = (stored.remainder, self.spelling.memento(stored.remainder));

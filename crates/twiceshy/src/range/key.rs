@@ -1,30 +1,31 @@
-//! The types that have an order, and ranges.
+//! The types of keys in range filters.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::{Bound, RangeBounds, RangeInclusive};
 use core::time::Duration;
 use std::time::SystemTime;
 
-/// A type whose values are numbers in order, so that there are ranges of them.
+/// A type of keys that map to integers in the same order, so that they have ranges.
 ///
-/// The number of a key must grow with the key, and no two keys may share one.
+/// The number of a key must grow with the key, and different keys must have different numbers.
 ///
 /// # How long ranges can be
-/// A filter's rate holds for ranges of up to [`longest_range`](crate::RangeBuilder::longest_range)
-/// *numbers*, at most 2^20. The longer a range is beyond that, the more often it is a mistake, and
-/// soon it is always answered "maybe". So the numbers should be as coarse as your ranges allow:
+/// A filter's rate holds for ranges of up to [`longest_range`](crate::builder::Builder::longest_range)
+/// *numbers*, at most 2^20. For longer ranges the rate of false positives grows with the length,
+/// and soon the answer is always "maybe". So the numbers should be as coarse as your ranges allow:
 ///
-/// - Integers and IP addresses are counted one by one: a range of 2^20 of them works.
-/// - [`Duration`] and [`SystemTime`] are counted in nanoseconds, so the longest range is about a
-///   millisecond. For ranges of minutes, count seconds, as below.
-/// - [`f64`] is counted by its bits. There are 2^52 numbers between 1.0 and 2.0, so hardly any range
-///   works except that of a single value. Scale such keys to integers: cents instead of 9.99, for
-///   example.
+/// - Consecutive integers and IP addresses have consecutive numbers, so ranges of up to 2^20 of
+///   them work.
+/// - [`Duration`] and [`SystemTime`] are numbered in nanoseconds, so the longest range is about a
+///   millisecond. For ranges of minutes, number the keys in seconds, as below.
+/// - [`f64`] is numbered by its bits. There are 2^52 numbers between 1.0 and 2.0, so hardly any
+///   range works except that of a single value. Convert such keys to integers: for example cents
+///   instead of 9.99.
 ///
-/// Your own type is a key by way of such a number:
+/// Implement this trait for your own type by returning such a number:
 ///
 /// ```
-/// use twiceshy::RangeKey;
+/// use twiceshy::range::RangeKey;
 /// #[derive(Clone, Copy)]
 /// struct Seconds(u64);
 /// impl RangeKey for Seconds {
@@ -42,13 +43,13 @@ use std::time::SystemTime;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait RangeKey: Copy {
-    /// All numbers have so many bits, 1 to 128.
+    /// Width of the numbers in bits, 1 to 128.
     const BITS: u32;
 
-    /// Its place among all keys.
+    /// Returns the number of this key.
     fn number(self) -> u128;
 
-    /// The numbers of the keys within bounds; `None` if there can't be any.
+    /// Returns the numbers of the keys in a range, or `None` if the range is empty.
     #[inline]
     fn numbers(range: &impl RangeBounds<Self>) -> Option<RangeInclusive<u128>> {
         let first = match range.start_bound() {
@@ -76,7 +77,7 @@ macro_rules! integers {
             }
         }
 
-        /// Negative numbers come first.
+        /// Negative keys have the smaller numbers.
         impl RangeKey for $signed {
             const BITS: u32 = Self::BITS;
 
@@ -90,9 +91,9 @@ macro_rules! integers {
 
 integers! { u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 }
 
-/// In the order of [`f64::total_cmp`]: -0 is before 0, and NaNs are at both ends.
+/// Numbers are in the order of [`f64::total_cmp`]: -0 is before 0, and NaNs are at both ends.
 ///
-/// For lookups of single values. Ranges contain far too many numbers to be told apart: see
+/// This is for lookups of single values. Ranges contain far too many numbers: see
 /// [`RangeKey`](RangeKey#how-long-ranges-can-be).
 impl RangeKey for f64 {
     const BITS: u32 = 64;
@@ -100,7 +101,7 @@ impl RangeKey for f64 {
     #[inline]
     fn number(self) -> u128 {
         let bits = self.to_bits().cast_signed();
-        // Of negative ones the larger bits are the smaller numbers.
+        // For negative values, larger bits mean smaller numbers.
         let ordered = bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed();
         ordered.number()
     }
@@ -124,8 +125,8 @@ impl RangeKey for Ipv6Addr {
     }
 }
 
-/// Counted in nanoseconds: ranges can be a millisecond long. See
-/// [`RangeKey`](RangeKey#how-long-ranges-can-be) for longer ones.
+/// Numbers are nanoseconds, so ranges can be a millisecond long. See
+/// [`RangeKey`](RangeKey#how-long-ranges-can-be) for longer ranges.
 impl RangeKey for Duration {
     const BITS: u32 = 94;
 
@@ -135,8 +136,8 @@ impl RangeKey for Duration {
     }
 }
 
-/// Counted in nanoseconds since or before 1970: ranges can be a millisecond long. See
-/// [`RangeKey`](RangeKey#how-long-ranges-can-be) for longer ones.
+/// Numbers are nanoseconds since or before 1970, so ranges can be a millisecond long. See
+/// [`RangeKey`](RangeKey#how-long-ranges-can-be) for longer ranges.
 impl RangeKey for SystemTime {
     const BITS: u32 = 96;
 

@@ -1,85 +1,33 @@
-//! Asking boxes, for one range or for many.
+//! Lookups of one range or of many.
 //!
-//! All that leads to an answer goes through tables that hold anything, unlike what changes them: at
-//! worst the answer is wrong.
+//! Unlike changes, lookups are safe in a table with any contents: at worst the answer is wrong.
 
 use super::boxes::{Boxes, Piece};
-use super::keepsake::Spelling;
+use super::layout::Spelling;
 use super::{AdaptiveRangeFilter, MOST_PARTITIONS, RangeFilter, RangeKey};
+use crate::batch::{self, Lookup};
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
-use crate::table::{Budget, Evidence, Kind, Place, Scan, Slot, Wanted, Window, with_range_width};
+use crate::table::{Budget, Evidence, Kind, Place, RangeWidths, Scan, Slot, Wanted, Window};
 use core::ops::RangeBounds;
 
-/// How many ranges are begun at once.
-const GROUP: usize = 16;
-
-/// A group of ranges whose lines were asked for.
-#[derive(Clone, Copy, Default)]
-struct Begun {
-    probes: [[Probe; 2]; GROUP],
-    /// Those that have more than two pieces, or none: one bit for each.
-    others: u32,
-}
-
 impl<K: RangeKey> RangeFilter<K> {
-    /// Answers for many ranges: `maybe` is cleared and then has one answer per range, as of
-    /// [`contains_range`](Self::contains_range). Several times as fast where the filter is larger
-    /// than the cache.
+    /// Answers lookups of many ranges: clears `maybe` and fills it with one answer per range, as
+    /// [`contains_range`](Self::contains_range) gives it. If the filter is larger than the cache,
+    /// this is several times as fast.
     pub fn contains_ranges<R: RangeBounds<K>>(&self, ranges: &[R], maybe: &mut Vec<bool>) {
-        maybe.clear();
-        maybe.resize(ranges.len(), false);
-        self.boxes.table.level().run(ContainsRanges { filter: self, ranges, maybe });
+        batch::fill_answers(maybe, ranges.len(), |maybe| {
+            self.boxes.table.target().run(ContainsRanges { filter: self, ranges, maybe });
+        });
     }
 
-    /// The two pieces of a range that has no more; twice the same, if it has one.
+    /// Returns the two pieces of a range, or the same piece twice if it has one.
     #[inline(always)]
     fn pair(&self, range: &impl RangeBounds<K>) -> Option<[Piece; 2]> {
         self.partitions.pair(self.span(range)?)
     }
 
-    #[inline(always)]
-    fn answer<M: Machine, const WIDTH: u32, R: RangeBounds<K>>(
-        &self,
-        machine: M,
-        ranges: &[R],
-        maybe: &mut [bool],
-    ) {
-        let (groups, rest) = ranges.as_chunks::<GROUP>();
-        let mut begun = [Begun::default(); 2];
-        // Behind the last group there is nothing to begin, and before the first nothing to ask.
-        for number in 0..=groups.len() {
-            let [even, odd] = &mut begun;
-            let (coming, arrived) = if number % 2 == 0 { (even, odd) } else { (odd, even) };
-            if let Some(group) = groups.get(number) {
-                coming.others = 0;
-                for (lane, range) in group.iter().enumerate() {
-                    match self.pair(range) {
-                        Some([one, other]) => {
-                            let probes = &mut coming.probes[lane];
-                            probes[0] = self.boxes.begin::<WIDTH>(one);
-                            probes[1] = self.boxes.begin::<WIDTH>(other);
-                        }
-                        None => coming.others |= 1 << lane,
-                    }
-                }
-            }
-            let Some(before) = number.checked_sub(1) else { continue };
-            for (lane, (range, probes)) in groups[before].iter().zip(&arrived.probes).enumerate() {
-                let answer = self.boxes.ask::<M, WIDTH>(machine, *probes);
-                let is_other = arrived.others >> lane & 1 == 1;
-                maybe[before * GROUP + lane] = match answer {
-                    Some(answer) if !is_other => answer,
-                    _ => self.contains_short_range(range),
-                };
-            }
-        }
-        for (range, maybe) in rest.iter().zip(&mut maybe[groups.len() * GROUP..]) {
-            *maybe = self.contains_short_range(range);
-        }
-    }
-
-    /// As [`contains_range`](Self::contains_range).
+    /// Answers as [`contains_range`](Self::contains_range), partition by partition.
     pub(super) fn contains_range_of_any_length(&self, range: &impl RangeBounds<K>) -> bool {
         let Some(span) = self.span(range) else { return false };
         if self.partitions.borders(span) >= MOST_PARTITIONS {
@@ -91,39 +39,40 @@ impl<K: RangeKey> RangeFilter<K> {
         pieces.any(|piece| boxes.may_have_within(piece, &mut budget))
     }
 
-    /// As [`contains_range`](Self::contains_range), quickly for a short one.
+    /// Answers as [`contains_range`](Self::contains_range), with a fast path for short ranges.
     #[inline]
     pub(super) fn contains_short_range(&self, range: &impl RangeBounds<K>) -> bool {
-        let answer = self.boxes.table.level().run(ContainsRange { filter: self, range });
+        let answer = self.boxes.table.target().run(ContainsRange { filter: self, range });
         answer.unwrap_or_else(|| self.contains_range_of_any_length(range))
     }
 }
 
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// As [`RangeFilter::contains_ranges`].
+    /// Answers lookups of many ranges; see [`RangeFilter::contains_ranges`].
     pub fn contains_ranges<R: RangeBounds<K>>(&self, ranges: &[R], maybe: &mut Vec<bool>) {
         self.filter.contains_ranges(ranges, maybe);
     }
 }
 
-/// Asks for a range of up to two pieces.
+/// Looks up a range of at most two pieces.
 struct ContainsRange<'a, K, R> {
     filter: &'a RangeFilter<K>,
     range: &'a R,
 }
 
 impl<K: RangeKey, R: RangeBounds<K>> Operation for ContainsRange<'_, K, R> {
+    type Argument = ();
     type Output = Option<bool>;
+    type Shapes = RangeWidths;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Option<bool> {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
         let Self { filter, range } = self;
         let boxes = &filter.boxes;
         let pieces = filter.pair(range)?;
         let [one, other] = pieces;
-        let answer = with_range_width!(boxes.table.width(), WIDTH => {
-            boxes.ask::<M, WIDTH>(machine, [boxes.begin::<WIDTH>(one), boxes.begin::<WIDTH>(other)])
-        });
+        let probes = [boxes.begin::<SHAPE>(one), boxes.begin::<SHAPE>(other)];
+        let answer = boxes.ask::<M, SHAPE>(machine, probes);
         answer.or_else(|| Some(boxes.look_closely(pieces)))
     }
 }
@@ -135,19 +84,72 @@ struct ContainsRanges<'a, K, R> {
 }
 
 impl<K: RangeKey, R: RangeBounds<K>> Operation for ContainsRanges<'_, K, R> {
+    type Argument = ();
     type Output = ();
+    type Shapes = RangeWidths;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
         let Self { filter, ranges, maybe } = self;
-        with_range_width!(filter.boxes.table.width(), WIDTH => {
-            filter.answer::<M, WIDTH, R>(machine, ranges, maybe);
-        });
+        batch::answer(&Steps::<_, _, SHAPE> { machine, filter }, ranges, maybe);
     }
 }
 
-/// Where the boxes of a piece are, and what they must have: a remainder that covers its partition,
-/// and a memento within bounds.
+struct Steps<'a, M, K, const SHAPE: u32> {
+    machine: M,
+    filter: &'a RangeFilter<K>,
+}
+
+/// The probes of a range, unless it has more than two pieces, or none.
+#[derive(Clone, Copy, Default)]
+struct Begun {
+    probes: [Probe; 2],
+    is_pair: bool,
+}
+
+impl<K: RangeKey, R: RangeBounds<K>, M: Machine, const SHAPE: u32> Lookup<R>
+    for Steps<'_, M, K, SHAPE>
+{
+    type Begun = Begun;
+
+    #[inline(always)]
+    fn begin(&self, range: &R) -> Begun {
+        let Some([one, other]) = self.filter.pair(range) else { return Begun::default() };
+        let boxes = &self.filter.boxes;
+        let probes = [boxes.begin::<SHAPE>(one), boxes.begin::<SHAPE>(other)];
+        Begun { probes, is_pair: true }
+    }
+
+    #[inline(always)]
+    fn is_candidate(&self, _: &Begun) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn scan(&self, begun: &Begun) -> (bool, bool) {
+        match self.filter.boxes.ask::<M, SHAPE>(self.machine, begun.probes) {
+            Some(answer) if begun.is_pair => (answer, false),
+            _ => (false, true),
+        }
+    }
+
+    /// The lines that follow were prefetched at first.
+    #[inline(always)]
+    fn defer(&self, _: &R) {}
+
+    #[inline(always)]
+    fn resolve(&self, range: &R) -> bool {
+        self.filter.contains_short_range(range)
+    }
+
+    #[inline(always)]
+    fn contains(&self, range: &R) -> bool {
+        self.filter.contains_short_range(range)
+    }
+}
+
+/// A lookup of a piece: the position of its boxes, the remainder of its partition, and the bounds
+/// of mementos.
 #[derive(Clone, Copy, Default)]
 struct Probe {
     place: Place,
@@ -156,7 +158,7 @@ struct Probe {
     most: u64,
 }
 
-/// A probe, for boxes that are written like this.
+/// A probe, and the layout of boxes.
 #[derive(Clone, Copy)]
 struct Wants(Spelling, Probe);
 
@@ -174,71 +176,72 @@ impl Wanted for Wants {
 }
 
 impl Boxes {
-    /// Whether a member may be in a piece.
+    /// Returns whether a piece may contain a member.
     pub(super) fn may_have(&self, piece: Piece) -> bool {
         self.may_have_within(piece, &mut { self.budget })
     }
 
-    /// As [`may_have`](Self::may_have), as far as a budget allows.
+    /// Answers as [`may_have`](Self::may_have), within a budget of lines to read.
     fn may_have_within(&self, piece: Piece, budget: &mut Budget) -> bool {
-        let level = self.table.level();
-        let maybe = level.run(MayHave { boxes: self, piece });
-        maybe.unwrap_or_else(|| level.run(LookClosely { boxes: self, piece, budget }))
+        let target = self.table.target();
+        let maybe = target.run(MayHave { boxes: self, piece });
+        maybe.unwrap_or_else(|| target.run(LookClosely { boxes: self, piece, budget }))
     }
 
-    /// Finds the line of a piece, and asks for it.
+    /// Starts a lookup of a piece: prefetches its lines.
     #[inline(always)]
-    fn begin<const WIDTH: u32>(&self, piece: Piece) -> Probe {
+    fn begin<const SHAPE: u32>(&self, piece: Piece) -> Probe {
         let Piece { partition, least, most } = piece;
         let scaled = self.scale(partition);
-        let place = self.table.home::<WIDTH>(scaled.quotient);
+        let place = self.table.home::<SHAPE>(scaled.quotient);
         self.table.prefetch(place);
-        self.table.prefetch_across::<WIDTH>(place);
+        self.table.prefetch_across::<SHAPE>(place);
         Probe { place, remainder: scaled.leading(self.spelling.digits.remainder), least, most }
     }
 
-    /// Whether a member may be in one of two pieces, by what their lines tell; `None` if these
-    /// don't tell enough.
+    /// Returns whether one of two pieces may contain a member, or `None` if scanning their lines
+    /// is not enough to decide.
     #[inline(always)]
-    fn ask<M: Machine, const WIDTH: u32>(&self, machine: M, probes: [Probe; 2]) -> Option<bool> {
+    fn ask<M: Machine, const SHAPE: u32>(&self, machine: M, probes: [Probe; 2]) -> Option<bool> {
         let Self { table, spelling, .. } = self;
         let [one, other] = probes;
-        let first = table.scan_for::<M, WIDTH>(machine, one.place, Wants(*spelling, one));
-        let second = table.scan_for::<M, WIDTH>(machine, other.place, Wants(*spelling, other));
+        let first = table.scan_for::<M, SHAPE>(machine, one.place, Wants(*spelling, one));
+        let second = table.scan_for::<M, SHAPE>(machine, other.place, Wants(*spelling, other));
         let [(here, unsure), (there, also_unsure)] = [first.flags(), second.flags()];
         if !(unsure | also_unsure) {
             return Some(here | there);
         }
-        match (self.ask_on::<WIDTH>(one, first), self.ask_on::<WIDTH>(other, second)) {
+        match (self.ask_on(one, first), self.ask_on(other, second)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
             (Some(false), Some(false)) => Some(false),
             _ => None,
         }
     }
 
-    /// Goes on asking, if what a line says isn't sure, and the next one may tell more.
+    /// Continues in the next line if the first one was not enough to decide.
     #[inline]
-    fn ask_on<const WIDTH: u32>(&self, probe: Probe, evidence: Evidence) -> Option<bool> {
+    fn ask_on(&self, probe: Probe, evidence: Evidence) -> Option<bool> {
         match evidence.scan() {
             Scan::Absent => Some(false),
             Scan::Present => Some(true),
             Scan::Unsure if evidence.goes_on() => {
-                self.table.level().run(AskAcross::<WIDTH> { boxes: self, probe })
+                self.table.target().run(AskAcross { boxes: self, probe })
             }
             Scan::Unsure => None,
         }
     }
 
-    /// Whether a member may be in one of two pieces, slot by slot.
+    /// Returns whether one of two pieces may contain a member, by looking at each slot.
     #[inline(never)]
     fn look_closely(&self, [one, other]: [Piece; 2]) -> bool {
-        let (level, budget) = (self.table.level(), &mut self.budget.of_many(2));
-        let mut look = |piece| level.run(LookClosely { boxes: self, piece, budget });
+        let (target, budget) = (self.table.target(), &mut self.budget.of_many(2));
+        let mut look = |piece| target.run(LookClosely { boxes: self, piece, budget });
         look(one) || (other.partition != one.partition && look(other))
     }
 
-    /// Whether the box at `start`, whose remainder covers a piece's partition, covers it and has
-    /// one of its mementos; or may, if it isn't written as it should be, or goes on too far.
+    /// Returns whether the box at `start`, whose remainder covers a piece's partition, covers the
+    /// partition with its whole fingerprint and has a memento in the piece. Returns `true` if the
+    /// box is malformed or too long.
     #[inline(always)]
     fn has(
         &self,
@@ -269,20 +272,22 @@ impl Boxes {
     }
 }
 
-/// As [`Boxes::ask`], for one probe whose run may go on in the next line.
-struct AskAcross<'a, const WIDTH: u32> {
+/// Scans for one probe whose run may continue in the next line.
+struct AskAcross<'a> {
     boxes: &'a Boxes,
     probe: Probe,
 }
 
-impl<const WIDTH: u32> Operation for AskAcross<'_, WIDTH> {
+impl Operation for AskAcross<'_> {
+    type Argument = ();
     type Output = Option<bool>;
+    type Shapes = RangeWidths;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Option<bool> {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
         let Self { boxes: Boxes { table, spelling, .. }, probe } = self;
         let wants = Wants(*spelling, probe);
-        match table.scan_across_for::<M, WIDTH>(machine, probe.place, wants).scan() {
+        match table.scan_across_for::<M, SHAPE>(machine, probe.place, wants).scan() {
             Scan::Absent => Some(false),
             Scan::Present => Some(true),
             Scan::Unsure => None,
@@ -290,8 +295,8 @@ impl<const WIDTH: u32> Operation for AskAcross<'_, WIDTH> {
     }
 }
 
-/// Looks through the run of a piece. Where the table is no valid one, and the run is nowhere or
-/// goes on too far, a member may be there.
+/// Searches the run of a piece slot by slot. In an invalid table, where the run is missing or too
+/// long, the answer is `true`.
 struct LookClosely<'a> {
     boxes: &'a Boxes,
     piece: Piece,
@@ -299,26 +304,21 @@ struct LookClosely<'a> {
 }
 
 impl Operation for LookClosely<'_> {
+    type Argument = ();
     type Output = bool;
+    type Shapes = RangeWidths;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> bool {
-        with_range_width!(self.boxes.table.width(), WIDTH => self.look::<M, WIDTH>(machine))
-    }
-}
-
-impl LookClosely<'_> {
-    #[inline(always)]
-    fn look<M: Machine, const WIDTH: u32>(self, machine: M) -> bool {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
         let Self { boxes, piece, budget } = self;
         let Boxes { table, spelling, .. } = boxes;
         let scaled = boxes.scale(piece.partition);
         let remainder = scaled.leading(spelling.digits.remainder);
-        let place = table.home::<WIDTH>(scaled.quotient);
-        if !table.is_occupied_at::<WIDTH>(place) {
+        let place = table.home::<SHAPE>(scaled.quotient);
+        if !table.is_occupied_at::<SHAPE>(place) {
             return false;
         }
-        let Some(mut walk) = table.try_walk::<M, WIDTH>(machine, place, *budget) else {
+        let Some(mut walk) = table.try_walk::<M, SHAPE>(machine, place, *budget) else {
             return true;
         };
         loop {
@@ -342,16 +342,16 @@ struct MayHave<'a> {
 }
 
 impl Operation for MayHave<'_> {
+    type Argument = ();
     type Output = Option<bool>;
+    type Shapes = RangeWidths;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Option<bool> {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
         let Self { boxes, piece } = self;
-        with_range_width!(boxes.table.width(), WIDTH => {
-            let probe = boxes.begin::<WIDTH>(piece);
-            let wants = Wants(boxes.spelling, probe);
-            let evidence = boxes.table.scan_for::<M, WIDTH>(machine, probe.place, wants);
-            boxes.ask_on::<WIDTH>(probe, evidence)
-        })
+        let probe = boxes.begin::<SHAPE>(piece);
+        let wants = Wants(boxes.spelling, probe);
+        let evidence = boxes.table.scan_for::<M, SHAPE>(machine, probe.place, wants);
+        boxes.ask_on(probe, evidence)
     }
 }

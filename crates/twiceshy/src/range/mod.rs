@@ -1,4 +1,4 @@
-//! Filters that are asked for ranges: "is there a key from a to b?"
+//! Range filters: "is there a key from a to b?"
 
 mod account;
 mod adapt;
@@ -6,9 +6,11 @@ mod boxes;
 mod builder;
 mod bulk;
 mod change;
+mod error;
 mod grow;
-mod keepsake;
 mod key;
+mod layout;
+mod listing;
 mod lookup;
 mod parts;
 mod query;
@@ -18,52 +20,57 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use adapt::{RangeAnswer, RangeClaim};
-pub use builder::{RangeBuilder, RangePlan};
+pub use adapt::{Answer, Claim};
+#[doc(hidden)]
+pub use builder::Options;
+pub use builder::{OfRanges, PlanDetails};
+pub use error::RejuvenateError;
 pub use key::RangeKey;
+pub use listing::Listing;
 pub(crate) use parts::RangeShape;
 pub use query::Partitions;
 
+use crate::builder::{Builder, PLANNED_LOAD};
 use crate::claim::Versions;
 use crate::error::{InsertError, RemoveError};
-use crate::{Fingerprint, Hash, Secret};
+use crate::{Hash, Secret, Stats, fingerprint::Fingerprint};
 use boxes::{Boxes, Spot};
 use core::fmt;
 use core::ops::RangeBounds;
-use keepsake::Keepsake;
+use layout::RangeBox;
 use query::Span;
 
-/// Of a range that has more partitions, it is said that there may be a member without looking:
-/// that would take milliseconds.
+/// For a range with more partitions, the answer is "maybe" without a lookup, which would take
+/// milliseconds.
 const MOST_PARTITIONS: u128 = 1 << 16;
 
-/// A range that has more partitions is not repaired: it is wrong in many of them.
+/// A range with more partitions is not repaired, because many of them would need a repair.
 const MOST_REPAIRED: u128 = 1 << 10;
 
-/// A filter that says whether there may be a key in a range: the Memento filter.
+/// A filter that answers whether a range may contain a key: the Memento filter.
 ///
-/// It is built for ranges of up to some length R, and answers these within its rate of false
-/// positives, however close they are to its members. Longer ones are answered right, too, with a
-/// rate in proportion to their length; and with "maybe", if they are more than 2^16 times as long.
+/// It is built for ranges of up to some length R. For these it keeps its false-positive rate,
+/// however close they are to members. For longer ranges the rate grows in proportion to their
+/// length. For a range of more than 2^16 partitions the answer is always "maybe".
 ///
 /// # How it works
-/// The numbers of all keys are cut into *partitions* of R, rounded up to a power of two. The hash
-/// of a partition is kept as a quotient filter keeps that of a key: a quotient says where, and a
-/// remainder is stored there. Beside it stands what is left of the key, its *memento*; members
-/// that share a fingerprint share a *box*, which has all their mementos. A range touches two
-/// partitions at most, so two boxes are looked at, and only a member of another partition with the
-/// same fingerprint can deceive.
+/// The space of keys is split into *partitions* of length R, rounded up to a power of two. The
+/// filter stores the hash of a partition as a quotient filter stores that of a key: the quotient
+/// is a position, and the remainder is stored there. Next to it is the rest of the key, its
+/// *memento*. Members with the same fingerprint share a *box*, which contains all their mementos.
+/// A range of length R touches at most two partitions, so a lookup reads at most two boxes. Only a
+/// member of a different partition with the same fingerprint can cause a false positive.
 ///
 /// # Complexity
 /// A lookup, an insert and a removal each take time in proportion to the members of the key's
-/// partition, because a box is read, and written, as a whole. Where a partition holds thousands of
-/// members (a long R and dense keys), build the filter with
-/// [`build_from`](RangeBuilder::build_from), or choose a shorter R.
+/// partition, because they read or write a whole box. If a partition has thousands of members (a
+/// long R and dense keys), build the filter with [`build_from`](Builder::build_from), or choose a
+/// shorter R.
 ///
 /// # Papers
 /// - Eslami and Dayan, *Memento Filter* (SIGMOD 2025), as the Aeris paper describes it: partitions
-///   and keepsake boxes. Ours differs in the size, which can be any, in how a box is written, and
-///   in that every partition of a longer range is looked at.
+///   and "keepsake boxes". Our filter can have any size, encodes boxes differently, and looks up
+///   every partition of a longer range.
 ///
 /// # Examples
 /// ```
@@ -79,36 +86,37 @@ pub struct RangeFilter<K> {
     boxes: Boxes,
 }
 
-/// A filter for ranges that repairs its mistakes: the Aeris filter.
+/// A range filter that repairs its mistakes: the Aeris filter.
 ///
-/// As a [`RangeFilter`]; but told that a range was empty, and which members are behind the answer,
-/// it splits their boxes, with longer fingerprints, until the range's partitions have none of them.
+/// It is a [`RangeFilter`] that learns from mistakes. Told that a range was empty, and which members
+/// caused the answer, it splits their boxes and gives them longer fingerprints, until none of them
+/// covers the range's partitions.
 ///
 /// # Guarantees
-/// - No false negatives. An operation that can't be done returns an error and changes nothing.
-/// - A repaired mistake stays repaired until a key is inserted whose partition collides with one of
-///   the range's, or the filter is rebuilt without the mistake. (A range that is longer than the longest that was planned
-///   for may become too long to be looked at when the filter gets fuller.)
+/// - No false negatives. An operation that fails returns an error and changes nothing.
+/// - A repaired mistake stays repaired, unless a key is inserted whose partition collides with one
+///   of the range's, or the filter is rebuilt without the mistake. (A range longer than the planned
+///   longest range may become too long for a lookup when the filter gets fuller.)
 ///
 /// # Papers
-/// - Chesetti et al., *Aeris Filter* (SIGMOD 2026). Ours differs in the reverse map, which is any
-///   index by partition hash, and in that an extension is always a whole slot.
+/// - Chesetti et al., *Aeris Filter* (SIGMOD 2026). Our reverse map can be any index by partition
+///   hash, and an extension is always a whole slot.
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveRangeFilter, RangeAnswer};
+/// use twiceshy::{AdaptiveRangeFilter, range::Answer};
 /// let builder = AdaptiveRangeFilter::<u64>::builder().capacity(100).longest_range(16);
-/// let mut filter = builder.remainder_bits(2).build_adaptive()?;
+/// let mut filter = builder.remainder_bits(2).build()?;
 /// let members: Vec<u64> = (0..100).map(|n| n * 1000).collect();
 /// members.iter().try_for_each(|&member| filter.insert(member))?;
 ///
-/// // Somewhere between them is a mistake.
+/// // Find a false positive between the members.
 /// let starts = (0..100_000).filter(|start| start % 1000 > 0 && start % 1000 < 980);
 /// let mistake = starts.map(|start| start..start + 16).find(|range| filter.contains_range(range.clone()));
 /// let mistake = mistake.expect("remainders of 2 bits are poor");
-/// let RangeAnswer::Maybe(claim) = filter.check_range(mistake.clone()) else { panic!() };
+/// let Answer::Maybe(claim) = filter.check_range(mistake.clone()) else { panic!() };
 /// let suspects = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
-/// filter.adapt(&claim, &suspects.collect::<Vec<_>>())?;
+/// filter.adapt(&claim, suspects.collect::<Vec<_>>())?;
 /// assert!(!filter.contains_range(mistake));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -118,20 +126,20 @@ pub struct AdaptiveRangeFilter<K> {
     adaptations: u64,
 }
 
-/// A box: what a filter keeps of the members whose partitions share a fingerprint.
+/// A box: all members whose partitions share a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RangeEntry {
-    /// The first bits of the hashes of their partitions.
+pub struct Entry {
+    /// The first bits of the hashes of the members' partitions.
     pub fingerprint: Fingerprint,
-    /// Their places in their partitions, in order.
+    /// The members' positions in their partitions, in order.
     pub mementos: Vec<u64>,
 }
 
 impl<K: RangeKey> RangeFilter<K> {
-    /// A builder: say how good and how large the filter should be.
-    pub fn builder() -> RangeBuilder<K> {
-        RangeBuilder::new()
+    /// Returns a builder: say how good and how large the filter should be.
+    pub fn builder() -> Builder<Self> {
+        Builder::default()
     }
 
     fn new(secret: Secret, boxes: Boxes) -> Self {
@@ -147,94 +155,111 @@ impl<K: RangeKey> RangeFilter<K> {
         self.boxes.insert(self.partitions.spot(key))
     }
 
-    /// Removes a key that is *known* to be a member: once, if it was inserted more than once. If
-    /// it is none, but can't be told from one, that one is lost.
+    /// Inserts many members, all or none.
     ///
     /// # Errors
-    /// [`RemoveError::Absent`], if it is certainly no member.
-    pub fn remove(&mut self, key: K) -> Result<(), RemoveError> {
+    /// As [`insert`](Self::insert). No member was inserted then, but a filter that grows may have
+    /// grown.
+    pub fn insert_many(&mut self, keys: &[K]) -> Result<(), InsertError> {
+        insert_all(self, keys, Self::insert, Self::remove_trusting)
+    }
+
+    /// Removes a key that the caller *knows* to be a member: once, if it was inserted more than once.
+    /// If it is not a member, a different member that can't be told from it may be lost.
+    ///
+    /// # Errors
+    /// [`RemoveError::Absent`] if it is certainly not a member.
+    pub fn remove_trusting(&mut self, key: K) -> Result<(), RemoveError> {
         self.boxes.remove(self.partitions.spot(key))
     }
 
-    /// Whether a key may be a member. "No" is certain.
+    /// Returns whether a key may be a member. "No" is certain.
     pub fn contains(&self, key: K) -> bool {
         self.contains_range((core::ops::Bound::Included(key), core::ops::Bound::Included(key)))
     }
 
-    /// Whether a member may be in a range. "No" is certain, and is the answer to a range that
-    /// has no keys at all.
+    /// Returns whether a range may contain a member. "No" is certain. For an empty range the answer
+    /// is "no".
     pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
         self.contains_short_range(&range)
     }
 
-    /// The numbers of a range; `None` if it is certainly empty.
+    /// Returns the numbers in a range, or `None` if it can't contain a member.
     fn span(&self, range: &impl RangeBounds<K>) -> Option<Span> {
         Span::of(range).filter(|_| !self.is_empty())
     }
 
-    /// All boxes, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = RangeEntry> {
+    /// Iterates over all boxes, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = Entry> {
         self.boxes
             .iter()
-            .map(|Keepsake { fingerprint, mementos, .. }| RangeEntry { fingerprint, mementos })
+            .map(|RangeBox { fingerprint, mementos, .. }| Entry { fingerprint, mementos })
     }
 
-    /// How many members there are, each counted as often as it was inserted.
+    /// Returns the number of members. Each counts as often as it was inserted.
     pub fn len(&self) -> usize {
         self.boxes.len as usize
     }
 
-    /// Whether there are no members.
+    /// Returns whether the filter has no members.
     pub fn is_empty(&self) -> bool {
         self.boxes.len == 0
     }
 
-    /// Slots in use, as a share of all.
+    /// Returns the share of the slots in use.
     pub fn load(&self) -> f64 {
         self.boxes.load()
     }
 
-    /// How many members fill 95 % of the slots, if each is alone in its partition.
+    /// Returns the number of members that fill 95 % of the slots, if each is alone in its partition.
     pub fn capacity(&self) -> usize {
-        (self.boxes.table.slots() as f64 * builder::PLANNED_LOAD) as usize
+        (self.boxes.table.slots() as f64 * PLANNED_LOAD) as usize
     }
 
-    /// Bytes of memory that the filter takes.
-    pub fn memory_usage(&self) -> u64 {
-        size_of::<Self>() as u64 + self.boxes.table.bytes()
+    /// Returns what the filter holds, and what it takes. The expected rate is that of a range of the
+    /// [longest length](Self::longest_range) that touches two partitions.
+    pub fn stats(&self) -> Stats {
+        let (load, has_ages) = (self.load(), self.boxes.spelling.has_ages);
+        Stats {
+            members: self.len(),
+            memory: size_of::<Self>() as u64 + self.boxes.table.bytes(),
+            load,
+            repairs: 0,
+            expected_rate: builder::expected_rate(self.remainder_bits(), has_ages, load),
+        }
     }
 
-    /// The length of the longest range that the rate of false positives holds for.
+    /// Returns the length of the longest range for which the false-positive rate holds.
     pub fn longest_range(&self) -> u64 {
         self.partitions.longest_range()
     }
 
-    /// Bits of a fingerprint's remainder.
+    /// Returns the number of bits per remainder.
     pub fn remainder_bits(&self) -> u32 {
         self.boxes.spelling.digits.remainder
     }
 
-    /// The hash of a key's partition, by which members are listed.
+    /// Returns the hash of a key's partition. Members are listed by this hash.
     pub fn hash_of(&self, key: K) -> Hash {
         self.partitions.hash_of(key)
     }
 
-    /// How keys are cut into partitions, and these are hashed.
+    /// Returns the mapping from keys to partitions and their hashes.
     pub fn partitions(&self) -> &Partitions<K> {
         &self.partitions
     }
 
-    /// The secret that partitions are hashed with; to be kept where the filter is, or where
-    /// members are listed by their hashes.
+    /// Returns the secret that partitions are hashed with. Store it with the filter, or with the
+    /// list of members by hash.
     pub fn secret(&self) -> &Secret {
         self.partitions.secret()
     }
 }
 
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// A builder: say how good and how large the filter should be.
-    pub fn builder() -> RangeBuilder<K> {
-        RangeBuilder::new()
+    /// Returns a builder: say how good and how large the filter should be.
+    pub fn builder() -> Builder<Self> {
+        Builder::default()
     }
 
     fn new(filter: RangeFilter<K>) -> Self {
@@ -250,11 +275,19 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         self.insert_spot(self.filter.partitions.spot(key))
     }
 
-    /// Removes a key that is *known* to be a member; see [`RangeFilter::remove`].
+    /// Inserts many members, all or none; see [`RangeFilter::insert_many`].
     ///
     /// # Errors
-    /// [`RemoveError::Absent`], if it is certainly no member.
-    pub fn remove(&mut self, key: K) -> Result<(), RemoveError> {
+    /// As there.
+    pub fn insert_many(&mut self, keys: &[K]) -> Result<(), InsertError> {
+        insert_all(self, keys, Self::insert, Self::remove_trusting)
+    }
+
+    /// Removes a key that the caller *knows* to be a member; see [`RangeFilter::remove_trusting`].
+    ///
+    /// # Errors
+    /// [`RemoveError::Absent`] if it is certainly not a member.
+    pub fn remove_trusting(&mut self, key: K) -> Result<(), RemoveError> {
         self.remove_spot(self.filter.partitions.spot(key))
     }
 
@@ -275,59 +308,57 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         self.versions.bump(self.filter.boxes.scale(spot.partition).quotient);
     }
 
-    /// Whether a key may be a member. "No" is certain.
+    /// Returns whether a key may be a member. "No" is certain.
     pub fn contains(&self, key: K) -> bool {
         self.filter.contains(key)
     }
 
-    /// Whether a member may be in a range; see [`RangeFilter::contains_range`].
+    /// Returns whether a range may contain a member; see [`RangeFilter::contains_range`].
     pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
         self.filter.contains_range(range)
     }
 
-    /// All boxes, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = RangeEntry> {
+    /// Iterates over all boxes, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = Entry> {
         self.filter.iter()
     }
 
-    /// How many members there are, each counted as often as it was inserted.
+    /// Returns the number of members. Each counts as often as it was inserted.
     pub fn len(&self) -> usize {
         self.filter.len()
     }
 
-    /// Whether there are no members.
+    /// Returns whether the filter has no members.
     pub fn is_empty(&self) -> bool {
         self.filter.is_empty()
     }
 
-    /// Slots in use, as a share of all.
+    /// Returns the share of the slots in use.
     pub fn load(&self) -> f64 {
         self.filter.load()
     }
 
-    /// How many members fill 95 % of the slots, if each is alone in its partition.
+    /// Returns the number of members that fill 95 % of the slots; see [`RangeFilter::capacity`].
     pub fn capacity(&self) -> usize {
         self.filter.capacity()
     }
 
-    /// Bytes of memory that the filter takes.
-    pub fn memory_usage(&self) -> u64 {
-        self.filter.memory_usage() + self.versions.bytes()
+    /// Returns what the filter holds, and what it takes; see [`RangeFilter::stats`].
+    pub fn stats(&self) -> Stats {
+        let of_filter = self.filter.stats();
+        let apart = size_of::<Self>() - size_of::<RangeFilter<K>>();
+        let memory = of_filter.memory + apart as u64 + self.versions.bytes();
+        Stats { memory, repairs: self.adaptations, ..of_filter }
     }
 
-    /// The length of the longest range that the rate of false positives holds for.
+    /// Returns the length of the longest range for which the false-positive rate holds.
     pub fn longest_range(&self) -> u64 {
         self.filter.longest_range()
     }
 
-    /// Bits of a fingerprint's remainder.
+    /// Returns the number of bits per remainder.
     pub fn remainder_bits(&self) -> u32 {
         self.filter.remainder_bits()
-    }
-
-    /// Mistakes repaired since the filter was built.
-    pub fn adaptations(&self) -> u64 {
-        self.adaptations
     }
 
     /// The hash of a key's partition, by which members are listed.
@@ -344,6 +375,24 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     pub fn secret(&self) -> &Secret {
         self.filter.secret()
     }
+}
+
+/// Inserts keys one by one; if one is refused, removes those before it.
+fn insert_all<F, K: Copy>(
+    filter: &mut F,
+    keys: &[K],
+    insert: impl Fn(&mut F, K) -> Result<(), InsertError>,
+    remove: impl Fn(&mut F, K) -> Result<(), RemoveError>,
+) -> Result<(), InsertError> {
+    for (inserted, &key) in keys.iter().enumerate() {
+        if let Err(error) = insert(filter, key) {
+            for &key in keys[..inserted].iter().rev() {
+                remove(filter, key).expect("it was inserted");
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 impl<K: RangeKey> fmt::Debug for RangeFilter<K> {

@@ -1,32 +1,32 @@
-//! A filter taken apart, and put together again.
+//! The parts of a filter, for snapshots.
 
 use super::boxes::Boxes;
-use super::keepsake::{MOST_MEMENTO_BITS, Spelling};
+use super::layout::{MOST_MEMENTO_BITS, Spelling};
 use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
 use crate::Secret;
 use crate::bits::memory::Lines;
 use crate::table::{Budget, QuotientTable, SLOTS, WIDTHS};
 use core::ops::RangeInclusive;
 
-/// What a filter is, besides the lines of its table and its secret.
+/// All of a filter except its secret and the lines of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RangeShape {
     pub(crate) slots: u64,
     pub(crate) remainder_bits: u32,
     pub(crate) memento_bits: u32,
     pub(crate) has_ages: bool,
-    /// No box is older.
+    /// No box has a higher age.
     pub(crate) oldest: u32,
-    /// Members, each as often as it was inserted.
+    /// Number of members, each counted as often as it was inserted.
     pub(crate) len: u64,
-    /// Used slots.
+    /// Number of used slots.
     pub(crate) used: u64,
     pub(crate) adaptations: u64,
 }
 
 impl RangeShape {
-    /// Whether there can be such a filter of keys that have so many bits. How many members it has
-    /// isn't looked at, nor how often it was repaired.
+    /// Returns whether a filter of keys with `key_bits` bits can have this shape. Doesn't check the
+    /// numbers of members and repairs.
     pub(crate) fn is_possible(&self, key_bits: u32) -> bool {
         let most_memento_bits = MOST_MEMENTO_BITS.min(key_bits.saturating_sub(1));
         SLOTS.contains(&self.slots)
@@ -45,10 +45,10 @@ impl RangeShape {
         Spelling::new(self.slots, self.remainder_bits, self.memento_bits, self.has_ages)
     }
 
-    /// How many lines the table of a [possible](Self::is_possible) filter may have, or `None` if
-    /// there is no such filter on this machine. A tail that was
-    /// [lengthened](QuotientTable::lengthen_tail) holds no more than all slots, and is hardly
-    /// longer than that takes.
+    /// Returns the possible numbers of lines of a [possible](Self::is_possible) filter's table, or
+    /// `None` if this machine can't address them. A
+    /// [lengthened](QuotientTable::lengthen_tail) tail is hardly longer than the space for all
+    /// slots.
     pub(crate) fn lines(&self) -> Option<RangeInclusive<usize>> {
         let least = QuotientTable::blocks_for(self.slots, self.slot_bits())?;
         Some(least..=least.checked_mul(3)?)
@@ -74,8 +74,8 @@ impl<K: RangeKey> RangeFilter<K> {
         self.boxes.table.lines()
     }
 
-    /// A filter of a [possible](RangeShape::is_possible) shape whose table is in `lines`, or
-    /// `None` if they are too few. It must not be used before it is [validated](Self::validate).
+    /// Returns a filter of a [possible](RangeShape::is_possible) shape with the table `lines`, or
+    /// `None` if these are too few. It must be [validated](Self::validate) before use.
     pub(crate) fn from_parts(shape: RangeShape, lines: Lines, secret: Secret) -> Option<Self> {
         let RangeShape { slots, used, len, oldest, .. } = shape;
         let table = QuotientTable::over(lines, slots, shape.slot_bits(), used)?;
@@ -84,7 +84,8 @@ impl<K: RangeKey> RangeFilter<K> {
         Some(Self::new(secret, boxes))
     }
 
-    /// Makes lookups end soon, whatever the lines hold. The filter must never be changed then.
+    /// Limits the number of lines that a lookup reads, whatever the table contains. The filter must
+    /// not be changed afterwards.
     pub(crate) fn limit_lookups(&mut self) {
         self.boxes.budget = Budget::LOOKUP;
     }
@@ -95,12 +96,12 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         RangeShape { adaptations: self.adaptations, ..self.filter.shape() }
     }
 
-    /// The filter that has the boxes.
+    /// Returns the underlying plain filter.
     pub(crate) fn plain(&self) -> &RangeFilter<K> {
         &self.filter
     }
 
-    /// The same filter as one that adapts, and did so often.
+    /// Makes a plain filter adaptive, with this number of repairs.
     pub(crate) fn of(filter: RangeFilter<K>, adaptations: u64) -> Self {
         Self { adaptations, ..Self::new(filter) }
     }

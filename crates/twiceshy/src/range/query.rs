@@ -1,17 +1,17 @@
-//! Ranges of keys, cut into pieces by partition.
+//! Splits ranges of keys by partition.
 
 use super::RangeKey;
 use super::boxes::{Piece, Spot};
 use crate::bits::word::low_bits;
-use crate::{Hash, KeyedHasher, Secret};
+use crate::{Hash, Secret, hash::KeyedHasher};
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::RangeBounds;
 
-/// Which keys share a partition, and the hash of each.
+/// Maps keys to partitions and their hashes.
 ///
-/// It is the same for all filters of one secret and one [longest range](Self::longest_range), so
-/// that what lists members by hash needn't have the filter at hand.
+/// It is the same for all filters with the same secret and the same
+/// [longest range](Self::longest_range), so an index of members by hash doesn't need the filter.
 #[derive(Clone)]
 pub struct Partitions<K> {
     hasher: KeyedHasher,
@@ -20,7 +20,7 @@ pub struct Partitions<K> {
     keys: PhantomData<fn(K)>,
 }
 
-/// All numbers from the first to the last, which isn't less.
+/// A range of numbers that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     first: u128,
@@ -37,12 +37,12 @@ impl<K: RangeKey> Partitions<K> {
         &self.secret
     }
 
-    /// The keys of a partition: the length of the longest range that is planned for.
+    /// Returns the number of keys per partition, which is the length of the longest planned range.
     pub fn longest_range(&self) -> u64 {
         1 << self.memento_bits
     }
 
-    /// The hash of a key's partition.
+    /// Returns the hash of a key's partition.
     #[inline]
     pub fn hash_of(&self, key: K) -> Hash {
         self.hash(self.partition(key.number()))
@@ -68,7 +68,8 @@ impl<K: RangeKey> Partitions<K> {
         number as u64 & low_bits(self.memento_bits)
     }
 
-    /// Different partitions have different hashes: these are permutations.
+    /// Returns the hash of a partition. Different partitions have different hashes, because the
+    /// hasher permutes inputs of these sizes.
     #[inline]
     fn hash(&self, partition: u128) -> Hash {
         if K::BITS <= u64::BITS {
@@ -78,12 +79,12 @@ impl<K: RangeKey> Partitions<K> {
         }
     }
 
-    /// How many partitions a span goes through, less one.
+    /// Returns the number of partitions in a span, minus one.
     pub(super) fn borders(&self, span: Span) -> u128 {
         self.partition(span.last) - self.partition(span.first)
     }
 
-    /// A span, partition by partition.
+    /// Splits a span by partition.
     #[inline]
     pub(super) fn pieces(&self, span: Span) -> impl Iterator<Item = Piece> {
         let (first, last) = (self.partition(span.first), self.partition(span.last));
@@ -98,7 +99,8 @@ impl<K: RangeKey> Partitions<K> {
         })
     }
 
-    /// The two pieces of a span that has no more; twice the same, if it has one.
+    /// Returns the two pieces of a span, or the same piece twice if it has one. Returns `None` if
+    /// it has more than two.
     #[inline(always)]
     pub(super) fn pair(&self, span: Span) -> Option<[Piece; 2]> {
         let (first, last) = (self.partition(span.first), self.partition(span.last));
@@ -115,7 +117,7 @@ impl<K: RangeKey> Partitions<K> {
 }
 
 impl<K> fmt::Debug for Partitions<K> {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Partitions")
             .field("memento_bits", &self.memento_bits)
@@ -124,7 +126,7 @@ impl<K> fmt::Debug for Partitions<K> {
 }
 
 impl Span {
-    /// The keys within bounds; `None` if there can't be any.
+    /// Returns the numbers of the keys in a range, or `None` if the range is empty.
     pub(super) fn of<K: RangeKey>(range: &impl RangeBounds<K>) -> Option<Self> {
         K::numbers(range).map(|numbers| {
             let (first, last) = numbers.into_inner();
@@ -140,19 +142,19 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bounds_are_what_rust_says() {
+    fn spans_match_range_bounds() {
         let of = |first, last| Some(Span { first, last });
         assert_eq!(Span::of(&(3u8..7)), of(3, 6));
         assert_eq!(Span::of(&(3u8..=7)), of(3, 7));
         assert_eq!(Span::of(&(3u8..)), of(3, 255));
         assert_eq!(Span::of(&(..=3u8)), of(0, 3));
         assert_eq!(Span::of::<u128>(&(..)), of(0, u128::MAX));
-        let behind = (Bound::Excluded(3u8), Bound::Unbounded);
-        assert_eq!(Span::of(&behind), of(4, 255));
+        let excluded = (Bound::Excluded(3u8), Bound::Unbounded);
+        assert_eq!(Span::of(&excluded), of(4, 255));
         let nothing = [
             Span::of(&(3u8..3)),
             Span::of(&(..0u8)),
-            #[expect(clippy::reversed_empty_ranges, reason = "that is asked")]
+            #[expect(clippy::reversed_empty_ranges, reason = "it tests such a range")]
             Span::of(&(7u8..=3)),
             Span::of(&(Bound::Excluded(3u8), Bound::Excluded(4))),
             Span::of(&(Bound::Excluded(u128::MAX), Bound::Unbounded)),
@@ -162,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_have_the_keys_of_the_range(
+        fn pieces_contain_exactly_the_keys_of_the_range(
             first in any::<u16>(), length in 0u16..300, key in any::<u16>(), near in any::<bool>(),
             memento_bits in 0u32..=8,
         ) {

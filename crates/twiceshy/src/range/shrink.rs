@@ -1,43 +1,43 @@
-//! Removing a member when all that are near are known: what it needed is given back.
+//! Removes a member and shortens its neighbours' fingerprints, given a list of all members nearby.
 
 use super::account::{self, Account};
-use super::adapt::{RangeClaim, within};
+use super::adapt::Claim;
 use super::boxes::{Boxes, Piece, Shelf, Spot};
 use super::query::Span;
-use super::{AdaptiveRangeFilter, MOST_REPAIRED, RangeKey};
+use super::{AdaptiveRangeFilter, Listing, MOST_REPAIRED, RangeKey};
 use crate::error::{AdaptError, RemoveError};
 use crate::table::TableFull;
-use core::ops::RangeBounds;
 
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// Removes a key, once, if it is one of `members`, which are *all* members that are
-    /// [suspects](RangeClaim::suspects) of a claim that it may be there. What is left there becomes
-    /// as short as `mistakes` allow, which are all repaired ranges that still matter: boxes that
-    /// were split by others are one again, and give their room back.
-    ///
-    /// Without that, [`remove`](Self::remove) does.
+    /// Removes a key, once, if it is one of the listed members: all [suspects](Claim::suspects) of a
+    /// claim that it may be there. What is left there becomes as short as the listed mistakes allow,
+    /// which are all repaired ranges that still matter: boxes that were split because of other
+    /// ranges become one again, and free their room.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveRangeFilter, RangeAnswer};
-    /// let mut filter = AdaptiveRangeFilter::<u64>::builder().slots(100).build_adaptive()?;
+    /// # use twiceshy::{AdaptiveRangeFilter, range::{Answer, Listing}};
+    /// let mut filter = AdaptiveRangeFilter::<u64>::builder().slots(100).build()?;
     /// filter.insert(70)?;
-    /// let RangeAnswer::Maybe(claim) = filter.check_range(70..=70) else { panic!("it is a member") };
-    /// filter.remove_listed(&claim, 70, &[70], &[1000..1010])?;
+    /// let Answer::Maybe(claim) = filter.check_range(70..=70) else { panic!("it is a member") };
+    /// filter.remove(&claim, 70, Listing::new(&[70]).with_mistakes(&[1000..1010]))?;
     /// assert!(!filter.contains(70));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// A [`RemoveError`], and nothing has changed, if the claim is stale, or not the key's, if the
-    /// members are not those of the boxes, if the key is none of them, or if there is one in a
-    /// mistake.
-    pub fn remove_listed<R: RangeBounds<K>>(
+    /// listed members are not those of the boxes, if the key is not one of them, or if one of them is
+    /// in a mistake.
+    pub fn remove<'l>(
         &mut self,
-        claim: &RangeClaim,
+        claim: &Claim,
         key: K,
-        members: &[K],
-        mistakes: &[R],
-    ) -> Result<(), RemoveError> {
+        listing: impl Into<Listing<'l, K>>,
+    ) -> Result<(), RemoveError>
+    where
+        K: 'l,
+    {
+        let Listing { members, mistakes, .. } = listing.into();
         let filter = &mut self.filter;
         let spot = filter.partitions.spot(key);
         let part = claim.parts.iter().find(|part| part.piece.partition == spot.partition);
@@ -59,14 +59,14 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         let pieces: Vec<Piece> =
             pieces.filter(|piece| shelf.cell.covers(piece.partition)).collect();
         let boxes = &mut filter.boxes;
-        boxes.remove_from(&shelf, spot, within(&members, &shelf.cell), &pieces)?;
+        boxes.remove_from(&shelf, spot, &boxes.within(&members, &shelf.cell), &pieces)?;
         self.bump(spot);
         Ok(())
     }
 }
 
 impl Boxes {
-    /// Removes one of all members of a shelf, and spells the others as shortly as the pieces of
+    /// Removes one of the members of a shelf, and makes the other fingerprints as short as the
     /// mistakes allow.
     fn remove_from(
         &mut self,

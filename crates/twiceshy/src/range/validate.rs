@@ -1,4 +1,4 @@
-//! The invariants of a filter, all checked.
+//! Checks every invariant of a filter.
 
 use super::boxes::{Boxes, Label};
 use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
@@ -7,34 +7,34 @@ use crate::table::Kind;
 use core::ops::Range;
 
 impl<K: RangeKey> RangeFilter<K> {
-    /// Checks every invariant of the filter and of its table; for tests and after suspicion.
-    /// Takes time in proportion to the filter's size.
+    /// Checks every invariant of the filter and its table, for tests and for diagnosing suspected
+    /// corruption. Takes time in proportion to the filter's size.
     ///
     /// # Errors
-    /// Says which invariant is broken.
+    /// Names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.boxes.validate()
     }
 }
 
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// As [`RangeFilter::validate`].
+    /// Checks every invariant; see [`RangeFilter::validate`].
     ///
     /// # Errors
-    /// Says which invariant is broken.
+    /// Names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.filter.validate()
     }
 }
 
 impl Boxes {
-    /// In tables that hold anything; boxes are looked at where they are, because who has written
-    /// them may have put more mementos into a slot than memory could hold.
+    /// Works for a table with any contents. Reads boxes in place, because a malicious table may have
+    /// boxes with more mementos than fit in memory.
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         let Self { table, spelling, .. } = self;
         let mut members = 0u64;
-        // No slot is taken for granted: each may be part of a box. But for zeros, which are one,
-        // of a run that has no other.
+        // The table checks every slot, and counts those with value 0 that are alone in their run:
+        // each is a box with one member.
         let blank = table.validate(0, |run| {
             let mut before = None;
             for slots in table.entries(run.slots) {
@@ -42,20 +42,20 @@ impl Boxes {
                 let label = self.label(run.quotient, slots.clone());
                 let count = label.as_ref().and_then(|label| self.count(label, slots.clone()));
                 let (Some(Label { fingerprint, age, .. }), Some(count)) = (label, count) else {
-                    return Err(Invalid(format!("the box at {start} is not well-formed")));
+                    return Err(Invalid(format!("the box at {start} is malformed")));
                 };
                 if !fingerprint.is_of_a_hash() {
-                    return Err(Invalid(format!("{fingerprint:?} is no hash's")));
+                    return Err(Invalid(format!("no hash has the fingerprint {fingerprint:?}")));
                 }
                 if age > self.oldest {
-                    return Err(Invalid(format!("{fingerprint:?} is older than all")));
+                    return Err(Invalid(format!("{fingerprint:?} is older than the oldest box")));
                 }
                 members = members.saturating_add(count);
                 let is = spelling.order(fingerprint, age);
                 if let Some(was) = before.replace(is)
                     && (is <= was || is.0 == was.0 && was.1.covers_all(&is.1))
                 {
-                    return Err(Invalid(format!("{is:?} is behind {was:?}")));
+                    return Err(Invalid(format!("{is:?} must not follow {was:?}")));
                 }
             }
             Ok(())
@@ -70,8 +70,8 @@ impl Boxes {
         Ok(())
     }
 
-    /// How many members a box has; `None` if it isn't written as it should be: each digit of its
-    /// fingerprint, then mementos in order, and not a slot more than they take.
+    /// Returns the number of members in a box, or `None` if it is malformed. A box has each digit of
+    /// its fingerprint, then sorted mementos, and no unused slots.
     fn count(&self, label: &Label, slots: Range<u64>) -> Option<u64> {
         let Self { table, spelling, .. } = self;
         let digits = spelling.digits_at(label.age);

@@ -1,29 +1,29 @@
-//! What each filter says of its snapshots: all that differs from one kind to another.
+//! What differs between the snapshots of different kinds of filters.
 
 use super::SnapshotError;
 use super::kind::Kind;
-use super::sections::{Sections, Telling, header_of, number, put};
+use super::sections::{SecretRecord, Sections, header_of, number, put};
 use crate::bits::memory::{LINE, Lines};
 use crate::error::Invalid;
-use crate::{HashScheme, Secret};
+use crate::{Secret, hash::HashScheme};
 use core::fmt::Display;
 use core::ops::RangeInclusive;
 use std::io::Write;
 
-/// Bytes of a header.
+/// Size of a header in bytes.
 pub(super) const SIZE: usize = 2 * LINE;
 
-/// The most members or repairs that a header tells, so that no count overflows later. No filter
-/// has more members; a filter with more repairs says this many.
-pub(super) const MOST: u64 = 1 << 63;
+/// Highest number of members or repairs in a header, so that counters can't overflow later. No
+/// filter has more members; a filter with more repairs writes this number.
+pub(super) const MAX_COUNT: u64 = 1 << 63;
 
-/// Where the [`Fields`] are in a header; [`Sections`] has the other offsets.
+/// Offsets of the [`Fields`] in a header; [`Sections`] has the other offsets.
 mod offset {
     pub(super) const SIZE: usize = 16;
     pub(super) const BITS: usize = 24;
     pub(super) const HASH: usize = 36;
     pub(super) const COUNTS: usize = 40;
-    pub(super) const LAST: usize = 88;
+    pub(super) const EXTRA: usize = 88;
     pub(super) const RESERVED: usize = 96;
     pub(super) const RESERVED_END: usize = 116;
 }
@@ -35,28 +35,28 @@ pub(crate) trait Describe: Sized {
     /// Flags that only headers of this kind have.
     const FLAGS: u32 = 0;
 
-    /// Bits of [`Fields::last`] that this kind uses.
-    const LAST: u64 = 0;
+    /// Bits of [`Fields::extra`] that this kind uses.
+    const EXTRA_BITS: u64 = 0;
 
-    /// Whether files with the secret are made to be published.
+    /// Whether files that contain the secret are meant for publication.
     const IS_PUBLISHED: bool = false;
 
-    /// What the header says of a filter, besides the sections.
+    /// The part of the header that describes the filter.
     type Header: Clone;
 
     fn header(&self) -> Self::Header;
 
-    /// The lines of the table.
+    /// Returns the lines of the table.
     fn lines(&self) -> &Lines;
 
     fn encode(header: &Self::Header) -> Fields;
 
-    /// Reads what [`encode`](Self::encode) wrote, and checks what can be checked without the
-    /// table; how many lines it has, for example.
+    /// Reads what [`encode`](Self::encode) wrote, and checks all that can be checked without the
+    /// table, for example the number of lines.
     fn decode(fields: &Fields, sections: &Sections) -> Result<Self::Header, SnapshotError>;
 
-    /// Returns the filter of a header that was [read](Self::decode), which must not be changed
-    /// before it is [checked](Self::checked). Filters for keys need the secret.
+    /// Returns the filter of a [decoded](Self::decode) header. Nothing may change it before it is
+    /// [checked](Self::checked). Range filters need the secret.
     fn assemble(
         header: &Self::Header,
         lines: Lines,
@@ -73,7 +73,21 @@ pub(crate) trait Describe: Sized {
     }
 }
 
-/// The numbers of a header that mean something different for each kind.
+/// A filter that can be a shard.
+pub(crate) trait ShardFormat: Describe {
+    /// The kind of a concurrent filter with shards of this type.
+    const SHARDS: Kind;
+
+    /// Checks that a shard's header is compatible with the first shard's.
+    fn check_compatible(
+        _first: &Self::Header,
+        _header: &Self::Header,
+    ) -> Result<(), SnapshotError> {
+        Ok(())
+    }
+}
+
+/// The numbers of a header whose meaning depends on the kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields {
     pub(crate) flags: u32,
@@ -82,19 +96,18 @@ pub(crate) struct Fields {
     pub(crate) bits: [u32; 3],
     pub(crate) hash: HashScheme,
     pub(crate) counts: [u64; 4],
-    pub(crate) last: u64,
+    pub(crate) extra: u64,
 }
 
-/// What the header of a snapshot says.
+/// The contents of a header.
 pub(super) struct Contents<F: Describe> {
     pub(super) header: F::Header,
     pub(super) sections: Sections,
 }
 
 impl<F: Describe> Contents<F> {
-    /// What the header of a snapshot of `filter` will say.
-    pub(super) fn of(header: F::Header, lines: &Lines, telling: Telling<'_>) -> Self {
-        Self { header, sections: Sections::of(lines, telling) }
+    pub(super) fn of(header: F::Header, lines: &Lines, secret: SecretRecord<'_>) -> Self {
+        Self { header, sections: Sections::of(lines, secret) }
     }
 
     pub(super) fn hash(&self) -> HashScheme {
@@ -102,7 +115,7 @@ impl<F: Describe> Contents<F> {
     }
 
     fn to_bytes(&self) -> [u8; SIZE] {
-        let Fields { flags, size, bits, hash, counts, last } = F::encode(&self.header);
+        let Fields { flags, size, bits, hash, counts, extra } = F::encode(&self.header);
         let mut bytes = [0; SIZE];
         put(&mut bytes, offset::SIZE, size.to_le_bytes());
         for (index, number) in bits.into_iter().chain([code_of(hash)]).enumerate() {
@@ -111,13 +124,13 @@ impl<F: Describe> Contents<F> {
         for (index, number) in counts.into_iter().enumerate() {
             put(&mut bytes, offset::COUNTS + 8 * index, number.to_le_bytes());
         }
-        put(&mut bytes, offset::LAST, last.to_le_bytes());
+        put(&mut bytes, offset::EXTRA, extra.to_le_bytes());
         self.sections.seal(F::KIND, flags, &mut bytes);
         bytes
     }
 
-    /// Reads the header of a snapshot that begins with these bytes: as many as there are,
-    /// or [`SIZE`] and any others.
+    /// Reads the header of a snapshot that begins with these bytes. Bytes after the header are
+    /// ignored.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, SnapshotError> {
         let bytes = header_of(F::KIND, bytes)?;
         let long = |at| number(&bytes[at..at + 8]);
@@ -130,46 +143,44 @@ impl<F: Describe> Contents<F> {
             bits: core::array::from_fn(|index| short(offset::BITS + 4 * index)),
             hash,
             counts: core::array::from_fn(|index| long(offset::COUNTS + 8 * index)),
-            last: long(offset::LAST),
+            extra: long(offset::EXTRA),
         };
         let reserved = &bytes[offset::RESERVED..offset::RESERVED_END];
         if flags & !F::FLAGS != 0
-            || fields.last & !F::LAST != 0
+            || fields.extra & !F::EXTRA_BITS != 0
             || reserved.iter().any(|&byte| byte != 0)
         {
-            return Err(impossible("it says what version 1 knows nothing of"));
+            return Err(bad_header("reserved bits are not 0"));
         }
         Ok(Self { header: F::decode(&fields, &sections)?, sections })
     }
 
-    /// Writes a snapshot, and returns the last bytes of its header: different headers seldom
-    /// have the same.
+    /// Writes a snapshot, and returns the checksum of its header.
     pub(super) fn write(
         &self,
         lines: &Lines,
-        telling: Telling<'_>,
+        secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<u32, SnapshotError> {
-        let header = self.to_bytes();
-        writer.write_all(&header)?;
-        Sections::write(lines, telling, writer)?;
+        writer.write_all(&self.to_bytes())?;
+        Sections::write(lines, secret, writer)?;
         Ok(self.checksum())
     }
 
-    /// The last bytes of the header.
+    /// Returns the checksum of the header.
     pub(super) fn checksum(&self) -> u32 {
         number(&self.to_bytes()[SIZE - 4..]) as u32
     }
 
-    /// Returns the filter, with every invariant checked.
+    /// Returns the filter after checking every invariant.
     pub(super) fn checked(&self, lines: Lines, secret: Option<Secret>) -> Result<F, SnapshotError> {
         Ok(F::assemble(&self.header, lines, secret)?.checked()?)
     }
 }
 
 impl Sections {
-    /// Checks that there are as many lines as `what` takes; `None` if there can't be so many on
-    /// this machine.
+    /// Checks that the number of lines is in `expected`, which is `None` if this machine can't
+    /// address them. `what` describes the table in the error.
     pub(super) fn check_lines(
         &self,
         expected: Option<RangeInclusive<usize>>,
@@ -182,14 +193,14 @@ impl Sections {
         }
         let (least, most, found) = (expected.start(), expected.end(), self.lines);
         Err(SnapshotError::Header(if least == most {
-            format!("{what} take {least} lines, not {found}")
+            format!("{what} need {least} lines, not {found}")
         } else {
-            format!("{what} take {least} to {most} lines, not {found}")
+            format!("{what} need {least} to {most} lines, not {found}")
         }))
     }
 }
 
-pub(super) fn impossible(reason: &str) -> SnapshotError {
+pub(super) fn bad_header(reason: &str) -> SnapshotError {
     SnapshotError::Header(reason.into())
 }
 

@@ -1,73 +1,75 @@
-//! What can go wrong with a snapshot.
+//! Errors of snapshots.
 
 use crate::error::Invalid;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of writing or reading a snapshot.
+/// An error when writing or reading a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The file doesn't begin as a snapshot does.
-    #[error("this is no snapshot of a filter; look for another file")]
+    /// The file doesn't begin like a snapshot.
+    #[error("this is not a snapshot of a filter; check the file name")]
     NotASnapshot,
     /// The snapshot is of a different kind of filter.
-    #[error("this is the snapshot of {found}; open it as one")]
+    #[error("this is a snapshot of {found}; open it as that type")]
     OtherKind {
         /// The kind that was found.
         found: &'static str,
     },
-    /// The format has a version that can't be read.
-    #[error("the snapshot is of version {found}, and this program reads version {known}; use one that reads it", known = super::sections::VERSION)]
+    /// The snapshot has an unknown format version.
+    #[error("the snapshot has format version {found}, and this program reads only version {known}; read it with a newer program", known = super::sections::VERSION)]
     Version {
-        /// The version.
+        /// The version of the snapshot.
         found: u32,
     },
     /// The snapshot ends too early.
-    #[error("the snapshot ends after {found} of {expected} bytes; get it again, or rebuild")]
+    #[error(
+        "the snapshot ends after {found} of {expected} bytes; copy it again, or rebuild the filter"
+    )]
     Truncated {
-        /// Bytes that are there.
+        /// Number of bytes found.
         found: u64,
-        /// Bytes that there must be, at least.
+        /// Number of bytes needed, at least.
         expected: u64,
     },
     /// Bytes follow the end of the snapshot.
     #[error(
-        "the snapshot is {expected} bytes long, but more follow; get it again, or cut them off"
+        "the snapshot is {expected} bytes long, but more bytes follow; copy it again, or truncate the file"
     )]
     TooLong {
-        /// Bytes of the snapshot.
+        /// Size of the snapshot in bytes.
         expected: u64,
     },
     /// A section has changed since it was written.
     #[error(
-        "the {section} of the snapshot has changed since it was written; get it again, or rebuild"
+        "the {section} of the snapshot has changed since it was written; copy it again, or rebuild the filter"
     )]
     Checksum {
         /// The section.
         section: &'static str,
     },
-    /// The header is impossible, though its checksum is right.
-    #[error("the snapshot's header is impossible: {0}; get it again, or rebuild")]
+    /// The header is invalid, although its checksum is correct.
+    #[error("the snapshot's header is invalid: {0}; copy it again, or rebuild the filter")]
     Header(String),
-    /// The filter breaks an invariant, though the checksums are right.
-    #[error("the snapshot holds no valid filter: {0}; rebuild it from its members")]
+    /// The filter breaks an invariant, although the checksums are correct.
+    #[error("the filter in the snapshot is invalid: {0}; rebuild it from its members")]
     Invalid(Invalid),
-    /// There is no memory for the filter.
+    /// There is not enough memory for the filter.
     #[error(
-        "there is no memory for the filter's {bytes} bytes; read it in place, as a frozen filter"
+        "not enough memory for the filter's {bytes} bytes; read it in place, as a frozen filter"
     )]
     Memory {
-        /// Bytes of its table.
+        /// Size of the filter's table in bytes.
         bytes: u64,
     },
     /// The list's lines are matched in an unknown way.
     #[cfg(feature = "matching")]
     #[error(
-        "the list matches its lines in a way that this version does not know (number {label}); read it with a newer version"
+        "this version does not know how the list matches its lines (number {label}); read it with a newer version"
     )]
     UnknownMatching {
         /// The list's label, which records how its lines are matched.
@@ -75,20 +77,20 @@ pub enum SnapshotError {
     },
     /// The keys of a range filter have a different width.
     #[error(
-        "the filter's keys have {found} bits, and these have {expected}; open it with the type of its keys"
+        "the filter's keys have {found} bits, not {expected}; open it with the key type that it was saved with"
     )]
     KeyBits {
-        /// Bits of the filter's keys.
+        /// Width of the filter's keys in bits.
         found: u32,
-        /// Bits of the keys that were asked for.
+        /// Width of the requested key type in bits.
         expected: u32,
     },
     /// The snapshot was saved without the secret, and none was given.
-    #[error("the snapshot was saved without the secret; open it with the secret given")]
+    #[error("the snapshot does not contain the secret; pass the secret when you open it")]
     NoSecret,
-    /// The members were hashed with a different secret than the one given.
+    /// The members were hashed with a different secret than the given one.
     #[error(
-        "the filter's keys were hashed with another secret; give the one that it was saved with"
+        "the filter's keys were hashed with a different secret; pass the one that it was saved with"
     )]
     OtherSecret,
     /// An error in a shard of a concurrent filter.
@@ -96,7 +98,7 @@ pub enum SnapshotError {
     Shard {
         /// The shard, counted from 0.
         shard: usize,
-        /// What is wrong with it.
+        /// The error in the shard.
         error: Box<SnapshotError>,
     },
     /// An error in the file at `path`.
@@ -104,13 +106,13 @@ pub enum SnapshotError {
     At {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         error: Box<SnapshotError>,
     },
 }
 
 impl SnapshotError {
-    /// Returns the error without the file or the shard that it is in.
+    /// Returns the error without the path and the shard.
     #[must_use]
     pub fn cause(&self) -> &Self {
         match self {
@@ -118,11 +120,9 @@ impl SnapshotError {
             other => other,
         }
     }
-}
 
-impl SnapshotError {
-    /// Returns the same error, in a part that begins after this many bytes.
-    pub(super) fn behind(self, bytes: u64) -> Self {
+    /// Adds `bytes` to the positions in the error, for a part that begins there.
+    pub(super) fn shifted_by(self, bytes: u64) -> Self {
         match self {
             Self::Truncated { found, expected } => {
                 Self::Truncated { found: bytes + found, expected: bytes + expected }
@@ -138,8 +138,8 @@ impl From<Invalid> for SnapshotError {
     }
 }
 
-/// Does something with a file, and names the file if that fails.
-pub(super) fn at<T>(
+/// Runs `action` and adds the path to its error.
+pub(super) fn with_path<T>(
     path: &Path,
     action: impl FnOnce(&Path) -> Result<T, SnapshotError>,
 ) -> Result<T, SnapshotError> {

@@ -3,40 +3,43 @@
 
 use super::describe::{Contents, Describe, SIZE};
 use super::error::SnapshotError;
-use super::sections::{Need, Telling};
+use super::sections::{SecretRecord, SecretSource};
 use super::stream::{Input, Table};
 use super::verbs::Snapshot;
 use crate::bits::memory::{AlignedBytes, LINE, Source};
+use crate::error::Invalid;
 use crate::{
-    AdaptiveQuotientFilter, Filter, Hash, HashScheme, Key, Keyed, Parameters, Secret, Statistics,
+    Filter, Hash, Keyed, QuotientFilter, Secret, Stats,
+    hash::HashScheme,
+    quotient::{self, Parameters},
 };
-use core::borrow::Borrow;
 use core::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
-/// A read-only filter that answers from the bytes of a [snapshot](crate::snapshot) in place: an
-/// [`AdaptiveQuotientFilter`], a [`YesNoFilter`](crate::YesNoFilter) or a
-/// [`RangeFilter`](crate::RangeFilter). For keys, the first two are wrapped: `Keyed<str, Frozen<_>>`.
+/// A read-only filter that answers directly from the bytes of a [snapshot](crate::snapshot).
 ///
-/// [`from_bytes`](Self::from_bytes) reads only the header, so it takes constant time, however large
-/// the filter is. A [`MappedFile`](crate::MappedFile) is read page by page, as lookups touch it.
-/// [`open`](Snapshot::open) reads a file into memory, without its checksums; the file may be
-/// changed or removed afterwards.
+/// The snapshot can be that of a [`QuotientFilter`], a [`YesNoFilter`](crate::YesNoFilter) or a
+/// [`RangeFilter`](crate::RangeFilter). Wrap the first two to use keys: `Keyed<str, Frozen<_>>`.
+///
+/// [`from_bytes`](Self::from_bytes) reads only the header, so it takes constant time. A
+/// [`MappedFile`](crate::snapshot::MappedFile) is read page by page when lookups need it.
+/// [`open`](Snapshot::open) reads a whole file into memory, but doesn't check its checksums; the
+/// file may change or go afterwards.
 ///
 /// # Guarantees
-/// The bytes are not trusted. If they aren't those of a valid filter, lookups may answer wrongly,
-/// also "no" for members, but nothing else can happen: no panic, no undefined behaviour, and no
-/// lookup reads more than about 2^19 cache lines, plus eight for each partition of a long range.
-/// A lookup that would read more answers "maybe", or any answer in a list. In a valid filter that
-/// happens only in a cluster of more than 2^16 lines. [`validate`](Self::validate) tells whether
-/// the filter is valid.
+/// Lookups don't trust the bytes. If the filter is invalid, lookups may give wrong answers, even
+/// "no" for members. But they never panic or cause undefined behaviour, and never read more than
+/// about 2^19 cache lines, plus eight per partition of a long range. A lookup that would read more
+/// answers "maybe"; in a list, it gives any answer. In a valid filter this happens only in a
+/// cluster of more than 2^16 lines. [`validate`](Self::validate) checks whether the filter is
+/// valid.
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{Frozen, Keyed, KeyedSnapshot, SecretMode, YesNoFilter};
+/// use twiceshy::{Frozen, Keyed, SecretMode, YesNoFilter, snapshot::KeyedSnapshot};
 /// # let path = std::env::temp_dir().join(format!("twiceshy-frozen-{}", std::process::id()));
-/// let list = Keyed::<str, YesNoFilter>::build(&["evil.example"], &["good.example"], 0.01)?;
+/// let list = YesNoFilter::builder().build_keyed::<str, _>(&["evil.example"], &["good.example"])?;
 /// list.save(&path, SecretMode::Include)?;
 ///
 /// let frozen = Keyed::<str, Frozen<YesNoFilter>>::open(&path, None)?;
@@ -45,74 +48,71 @@ use std::sync::Arc;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Frozen<F: InPlace> {
-    /// Over shared lines that nobody has checked: it must never be changed.
+    /// A filter with shared, unchecked lines. It must never be changed.
     filter: F,
     contents: Contents<F>,
     source: Arc<dyn Source>,
 }
 
-/// A filter whose lookups are safe, and end soon, whatever bytes its table has.
+/// A filter whose lookups are safe, and read a bounded number of lines, whatever its table holds.
 pub(crate) trait InPlace: Describe {
-    /// Makes lookups end soon where that takes time; they do by themselves otherwise.
+    /// Turns on the limit of lookups, in filters that don't always have one.
     fn limit_lookups(&mut self) {}
 
-    /// The secret, if the filter carries one.
+    /// Returns the secret, if the filter contains it.
     fn own_secret(&self) -> Option<Secret> {
         None
     }
 
-    /// Bytes of memory, including those of the table.
+    /// Returns the size of the filter in bytes, including its table.
     fn memory(&self) -> u64;
 }
 
 /// A filter of hashes that is read in place.
-pub(crate) trait HashLookup: InPlace + Filter {
-    /// Answers lookups of many keys.
-    fn contains_each<K>(&self, keys: &[K], hash: impl Fn(&K) -> Hash, maybe: &mut Vec<bool>);
-}
+pub(crate) trait HashLookup: InPlace + Filter {}
 
 impl<F: InPlace> Frozen<F> {
-    /// Opens a snapshot in memory; with the secret, if one is needed.
+    /// Opens a snapshot in memory. Also returns the secret, unless it is ignored.
     pub(super) fn of(
         source: Arc<dyn Source>,
-        need: Need,
+        secret: SecretSource,
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
         let contents = Contents::<F>::read(source.bytes())?;
         let lines = contents.sections.lines_in(&source)?;
-        let secret = contents.sections.secret(need, || contents.sections.secret_in(&*source))?;
+        let secret = contents.sections.secret(secret, || contents.sections.secret_in(&*source))?;
         let mut filter = F::assemble(&contents.header, lines, secret.clone())?;
         filter.limit_lookups();
         Ok((Self { filter, contents, source }, secret))
     }
 
-    /// The filter, to be asked only what is safe whatever its table is.
+    /// Returns the unchecked filter. Call only methods that are safe for any table.
     #[inline(always)]
     pub(super) fn unchecked(&self) -> &F {
         &self.filter
     }
 
-    /// Bytes of memory that the filter takes, including the snapshot. Those of a mapped file
-    /// count in full, though the system keeps only the pages that were touched.
+    /// Returns the size of the filter in bytes, including the snapshot. A mapped file counts in
+    /// full, although the system keeps only the pages in memory that were read.
     pub fn memory_usage(&self) -> u64 {
-        let beside = self.filter.memory() - (self.filter.lines().len() * LINE) as u64;
-        beside + size_of::<Contents<F>>() as u64 + self.contents.sections.total_size()
+        let besides_table = self.filter.memory() - (self.filter.lines().len() * LINE) as u64;
+        besides_table + size_of::<Contents<F>>() as u64 + self.contents.sections.total_size()
     }
 
     /// Checks the checksums and every invariant of the filter. Takes time in proportion to
     /// its size.
     ///
     /// # Errors
-    /// What reading the snapshot into memory would find wrong with it.
+    /// The same errors as reading the snapshot into memory.
     pub fn validate(&self) -> Result<(), SnapshotError> {
         self.contents.sections.verify(&*self.source, self.filter.lines())?;
         Ok(self.filter.check_all()?)
     }
 
-    /// Returns a copy in memory that can be changed, [validated](Self::validate). It knows nothing
-    /// of a secret, unless it is a filter for ranges or that of a [keyed one](Keyed::to_filter).
+    /// Returns a [validated](Self::validate) copy in memory that can be changed. Only a range
+    /// filter contains its secret; for keys, use [`Keyed::to_filter`].
     ///
     /// # Errors
-    /// As [`validate`](Self::validate), or if there is no memory for it.
+    /// As [`validate`](Self::validate), or if there is not enough memory.
     pub fn to_filter(&self) -> Result<F, SnapshotError> {
         let lines = self.contents.sections.copied(&*self.source, self.filter.lines())?;
         self.contents.checked(lines, self.filter.own_secret())
@@ -121,73 +121,78 @@ impl<F: InPlace> Frozen<F> {
 
 impl<F: HashLookup> Frozen<F> {
     /// Opens a snapshot in memory: a vector, an `Arc<[u8]>`, a `&'static [u8]`, or a
-    /// [`MappedFile`](crate::MappedFile). Lookups are fastest if its address is a multiple of 64.
+    /// [`MappedFile`](crate::snapshot::MappedFile). Lookups are fastest if the address is a
+    /// multiple of 64.
     ///
     /// # Errors
-    /// If the header is not right, or if there aren't as many bytes as it says.
+    /// If the header is invalid, or if the number of bytes doesn't match it.
     pub fn from_bytes(
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
     ) -> Result<Self, SnapshotError> {
-        Ok(Self::of(Arc::new(bytes), Need::Nothing)?.0)
+        Ok(Self::of(Arc::new(bytes), SecretSource::Ignore)?.0)
     }
 
-    /// Whether a key of this hash may be a member. "No" is certain if the snapshot is valid.
+    /// Returns whether a key with this hash may be a member. "No" is certain if the snapshot is
+    /// valid.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
         self.filter.contains(hash)
     }
 
-    /// Answers many lookups: `maybe` is cleared and then has one answer per hash, as of
-    /// [`contains`](Self::contains). Several times as fast where the filter is larger
-    /// than the cache.
-    pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
-        self.filter.contains_each(hashes, |&hash| hash, maybe);
+    /// Answers many lookups: clears `answers`, and then pushes one answer per hash, as of
+    /// [`contains`](Self::contains). Several times as fast where the filter is larger than the cache.
+    pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
+        self.filter.contains_many(hashes, answers);
     }
 
-    /// Number of members, each counted as often as it was inserted, as the header says.
+    /// Returns what the filter holds, as the header says, and what it takes. A header doesn't tell
+    /// how many fingerprints are tombstones: the expected rate counts them as if they had members.
+    pub fn stats(&self) -> Stats {
+        Stats { memory: self.memory_usage(), ..self.filter.stats() }
+    }
+
+    /// Returns the number of members in the header. Each counts as often as it was inserted.
     pub fn len(&self) -> usize {
         self.filter.len()
     }
 
-    /// Whether there are no members.
+    /// Returns whether the filter has no members.
     pub fn is_empty(&self) -> bool {
         self.filter.is_empty()
     }
 }
 
-impl Frozen<AdaptiveQuotientFilter> {
-    /// What the filter is made of.
+impl Frozen<QuotientFilter> {
+    /// Returns the parameters of the filter.
     pub fn parameters(&self) -> Parameters {
         self.filter.parameters()
     }
 
-    /// Returns what the filter holds, and what adapting has cost, as the header says. The header
-    /// doesn't tell how many fingerprints are tombstones: the expected rate counts them as if
-    /// they had members.
-    pub fn statistics(&self) -> Statistics {
-        Statistics { bytes: self.memory_usage(), ..self.filter.statistics() }
+    /// Returns how the slots are used, as the header says.
+    pub fn details(&self) -> quotient::Details {
+        self.filter.details()
     }
 }
 
 impl<F: HashLookup> Snapshot for Frozen<F> {}
 
-/// Writing copies the table and its checksum as they are, unchecked.
+/// Writing copies the table and its checksum without checking them.
 impl<F: InPlace> Table for Frozen<F> {
     const IS_PUBLISHED: bool = F::IS_PUBLISHED;
 
     fn write_table(
         &self,
-        telling: Telling<'_>,
+        secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
-        let sections = self.contents.sections.telling(telling);
+        let sections = self.contents.sections.with_secret(secret);
         let contents = Contents::<F> { header: self.contents.header.clone(), sections };
-        contents.write(self.filter.lines(), telling, writer).map(drop)
+        contents.write(self.filter.lines(), secret, writer).map(drop)
     }
 
     fn read_table(
         input: &mut Input<impl Read>,
-        need: Need,
+        secret: SecretSource,
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
         let (header, contents) = input.read_header::<F>()?;
         let expected = input.end_of(&contents.sections);
@@ -197,7 +202,7 @@ impl<F: InPlace> Table for Frozen<F> {
         let (start, rest) = bytes.as_mut().split_at_mut(SIZE);
         start.copy_from_slice(&header);
         input.fill(rest, expected)?;
-        Self::of(Arc::new(bytes), need)
+        Self::of(Arc::new(bytes), secret)
     }
 }
 
@@ -207,12 +212,23 @@ impl<F: HashLookup> Filter for Frozen<F> {
         self.contains(hash)
     }
 
+    fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
+        self.contains_many(hashes, answers);
+    }
+
     fn len(&self) -> usize {
         self.len()
     }
 
-    fn memory_usage(&self) -> u64 {
-        self.memory_usage()
+    fn stats(&self) -> Stats {
+        self.stats()
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
+        self.validate().map_err(|error| match error {
+            SnapshotError::Invalid(invalid) => invalid,
+            other => Invalid(other.to_string()),
+        })
     }
 
     fn hash_scheme(&self) -> HashScheme {
@@ -221,33 +237,26 @@ impl<F: HashLookup> Filter for Frozen<F> {
 }
 
 impl<K: ?Sized, F: HashLookup> Keyed<K, Frozen<F>> {
-    /// Opens a snapshot in memory; see [`Frozen::from_bytes`]. Without a `secret`, it must contain
-    /// its own.
+    /// Opens a snapshot in memory; see [`Frozen::from_bytes`]. If `secret` is `None`, the snapshot
+    /// must contain the secret.
     ///
     /// # Errors
-    /// As there, or as [`KeyedSnapshot::open`](super::KeyedSnapshot::open) if the secret is missing
-    /// or wrong.
+    /// As [`Frozen::from_bytes`], or as [`KeyedSnapshot::open`](super::KeyedSnapshot::open) if the
+    /// secret is missing or wrong.
     pub fn from_bytes(
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         secret: Option<Secret>,
     ) -> Result<Self, SnapshotError> {
-        let (filter, secret) = Frozen::of(Arc::new(bytes), Need::from(secret))?;
+        let (filter, secret) = Frozen::of(Arc::new(bytes), secret.into())?;
         Ok(Self::new(filter, secret.ok_or(SnapshotError::NoSecret)?))
     }
 
-    /// Returns a copy in memory that can be changed, for the same keys; see [`Frozen::to_filter`].
+    /// Returns a copy in memory that can be changed, with the same secret.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Frozen::to_filter`].
     pub fn to_filter(&self) -> Result<Keyed<K, F>, SnapshotError> {
         Ok(Keyed::new(self.filter().to_filter()?, self.secret().clone()))
-    }
-}
-
-impl<K: Key + ?Sized, F: HashLookup> Keyed<K, Frozen<F>> {
-    /// Answers many lookups, as of [`contains`](Self::contains); see [`Frozen::contains_many`].
-    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], maybe: &mut Vec<bool>) {
-        self.filter().filter.contains_each(keys, |key| self.hash(key.borrow()), maybe);
     }
 }
 

@@ -2,25 +2,25 @@
 
 use super::SnapshotError;
 
-/// What a snapshot is of.
+/// The kind of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A quotient filter.
     Quotient,
-    /// A concurrent quotient filter.
+    /// A concurrent quotient filter; the other `Shards` are likewise concurrent.
     QuotientShards,
-    /// A filter for ranges.
     Ranges,
-    /// A filter of yes and no lists.
+    /// A yes/no filter.
     Lists,
     Telescoping,
     TelescopingShards,
     Extending,
     ExtendingShards,
+    /// A quotient filter that doesn't adapt.
+    Plain,
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Quotient,
         Self::QuotientShards,
         Self::Ranges,
@@ -29,6 +29,7 @@ impl Kind {
         Self::TelescopingShards,
         Self::Extending,
         Self::ExtendingShards,
+        Self::Plain,
     ];
 
     pub(super) fn magic(self) -> [u8; 8] {
@@ -41,10 +42,11 @@ impl Kind {
             Self::TelescopingShards => *b"\x89TWSHt\r\n",
             Self::Extending => *b"\x89TWSHE\r\n",
             Self::ExtendingShards => *b"\x89TWSHe\r\n",
+            Self::Plain => *b"\x89TWSHP\r\n",
         }
     }
 
-    /// Checks that the first bytes of a snapshot are of this kind.
+    /// Checks that a snapshot with these first bytes is of this kind.
     pub(super) fn check(self, bytes: &[u8]) -> Result<(), SnapshotError> {
         let begins_as = |kind: Self| {
             let magic = kind.magic();
@@ -60,19 +62,20 @@ impl Kind {
         }))
     }
 
-    /// The name of this kind in an error of a reader that expected another one.
+    /// Names this kind in the error of a reader that expected a different one.
     fn name(self, expected: Self) -> &'static str {
         match (self, expected) {
-            (Self::Quotient, Self::QuotientShards) => "a filter that isn't concurrent",
-            (Self::Quotient, Self::Ranges) => "a filter for single keys",
-            (Self::Quotient, _) => "an adaptive quotient filter",
-            (Self::QuotientShards, _) => "a concurrent filter",
-            (Self::Ranges, _) => "a filter for ranges",
-            (Self::Lists, _) => "a filter of yes and no lists",
+            (Self::Quotient, Self::QuotientShards) => "a quotient filter that is not concurrent",
+            (Self::Quotient, Self::Ranges) => "a quotient filter for single keys",
+            (Self::Quotient, _) => "a quotient filter",
+            (Self::QuotientShards, _) => "a concurrent quotient filter",
+            (Self::Ranges, _) => "a range filter",
+            (Self::Lists, _) => "a yes/no filter",
             (Self::Telescoping, _) => "a telescoping filter",
             (Self::TelescopingShards, _) => "a concurrent telescoping filter",
             (Self::Extending, _) => "an extension filter",
             (Self::ExtendingShards, _) => "a concurrent extension filter",
+            (Self::Plain, _) => "a plain quotient filter",
         }
     }
 }

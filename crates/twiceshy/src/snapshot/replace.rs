@@ -1,4 +1,4 @@
-//! Replacing a file at once, or not at all; or writing to what is no file.
+//! Replaces a file atomically, or writes to a device or pipe.
 
 use super::SnapshotError;
 use std::ffi::OsString;
@@ -7,36 +7,35 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who may read the file.
+/// The read permissions of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readers {
-    /// Who could read the one before; who usually can, if there was none.
+    /// The permissions of the file that is replaced, or the default ones for a new file.
     AsBefore,
-    /// Its owner alone, where the system knows that.
+    /// Only the owner may read the file, if the system supports that.
     Owner,
 }
 
-/// Writes a file that then takes the place of the one at `path`, if there is one. Links are
-/// followed. To a device or a pipe it is written: putting a file in its place is not what
-/// anybody means.
+/// Writes a temporary file and moves it to `path`. Follows links. Writes directly to a device or
+/// a pipe instead of replacing it with a file.
 pub(super) fn replace(
     path: &Path,
     readers: Readers,
     write: impl FnOnce(&mut File) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
-    let there = fs::metadata(path).ok();
-    if there.as_ref().is_some_and(|there| !there.is_file() && !there.is_dir()) {
+    let existing = fs::metadata(path).ok();
+    if existing.as_ref().is_some_and(|existing| !existing.is_file() && !existing.is_dir()) {
         return write(&mut OpenOptions::new().write(true).open(path)?);
     }
     let followed = if path.is_symlink() { Some(fs::canonicalize(path)?) } else { None };
     let path = followed.as_deref().unwrap_or(path);
     let before = match readers {
-        Readers::AsBefore => there.filter(fs::Metadata::is_file),
+        Readers::AsBefore => existing.filter(fs::Metadata::is_file),
         Readers::Owner => None,
     };
-    // Nobody else may open it before it is known who may.
-    let at_first = if before.is_some() { Readers::Owner } else { readers };
-    let (mut temporary, mut file) = Temporary::beside(path, at_first)?;
+    // Until the old file's permissions are copied, only the owner may open the new one.
+    let initial = if before.is_some() { Readers::Owner } else { readers };
+    let (mut temporary, mut file) = Temporary::beside(path, initial)?;
     if let Some(before) = before {
         file.set_permissions(before.permissions())?;
     }
@@ -44,12 +43,12 @@ pub(super) fn replace(
     file.sync_all()?;
     drop(file);
     fs::rename(&temporary.path, path)?;
-    temporary.is_gone = true;
+    temporary.is_moved = true;
     sync_folder(path)?;
     Ok(())
 }
 
-/// The folder of a file.
+/// Returns the folder of a file.
 fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -57,21 +56,21 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Has the file's new name kept, where folders can be asked for that.
+/// Makes the rename durable, on systems where folders can be synced.
 fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder(path))?.sync_all() } else { Ok(()) }
 }
 
-/// A file that is removed again, unless it was moved away.
+/// A temporary file that is removed on drop, unless it was moved.
 struct Temporary {
     path: PathBuf,
-    is_gone: bool,
+    is_moved: bool,
 }
 
 impl Temporary {
     fn beside(path: &Path, readers: Readers) -> io::Result<(Self, File)> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "a file name is missing");
+        let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
         let name = path.file_name().ok_or_else(no_name)?;
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -80,8 +79,8 @@ impl Temporary {
             hidden.push(format!(".{}-{number}.tmp", std::process::id()));
             let path = folder(path).join(hidden);
             match options(readers).open(&path) {
-                Ok(file) => return Ok((Self { path, is_gone: false }, file)),
-                // Left by a process that had the same number.
+                Ok(file) => return Ok((Self { path, is_moved: false }, file)),
+                // Left by an earlier process with the same process id.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -91,8 +90,8 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.is_gone {
-            // There is nobody to tell, and it does no harm.
+        if !self.is_moved {
+            // A file that can't be removed is harmless.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A folder of its own for a test.
+    /// Creates an empty folder for one test.
     fn fresh_folder(name: &str) -> PathBuf {
         let folder =
             std::env::temp_dir().join(format!("twiceshy-replace-{name}-{}", std::process::id()));
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_fails_leaves_the_old_file_and_nothing_else() {
+    fn failed_write_leaves_only_the_old_file() {
         let folder = fresh_folder("fails");
         let path = folder.join("filter");
         replace(&path, Readers::AsBefore, |file| Ok(file.write_all(b"old")?)).unwrap();
@@ -148,7 +147,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn readers_stay_as_before_or_are_the_owner_alone() {
+    fn permissions_are_kept_or_restricted_to_the_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = fresh_folder("readers");
         let path = folder.join("filter");
@@ -164,7 +163,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_are_followed_unless_they_lead_nowhere() {
+    fn links_are_followed_and_broken_links_refused() {
         use std::os::unix::fs::symlink;
         let folder = fresh_folder("links");
         let [file, link, chain, broken] =
@@ -184,7 +183,7 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// By a link: if it should ever be replaced, it isn't the device.
+    // Uses a link to the device: if `replace` were wrong, it would replace only the link.
     #[cfg(unix)]
     #[test]
     fn devices_and_pipes_are_written_to() {
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_a_name_is_refused() {
+    fn path_without_file_name_is_refused() {
         assert!(replace(Path::new("/"), Readers::AsBefore, |_| Ok(())).is_err());
     }
 }

@@ -1,8 +1,8 @@
-//! What follows a header, and what headers of all kinds say of it in the same places: the lines of
-//! a table, and perhaps a secret.
+//! The sections that follow a header, a table and an optional secret, and the header fields that
+//! describe them. These fields are the same for all kinds of filters.
 
 use super::SnapshotError;
-use super::describe::{SIZE, impossible};
+use super::describe::{SIZE, bad_header};
 use super::kind::Kind;
 use crate::Secret;
 use crate::bits::memory::{LINE, Lines, Source};
@@ -11,10 +11,10 @@ use std::io::Write;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The version that is written, and the only one that is read.
+/// The format version that is written, and the only one that can be read.
 pub(super) const VERSION: u32 = 1;
 
-/// Bytes of a secret section.
+/// Size of a secret section in bytes.
 pub(super) const SECRET_SIZE: usize = LINE;
 
 mod offset {
@@ -27,90 +27,89 @@ mod offset {
     pub(super) const CHECKSUM: usize = 124;
 }
 
-/// Flags: whether there is a secret section.
+/// Flag of a header with a secret section.
 const SECRET: u32 = 1;
 
-/// What a snapshot tells of the secret.
+/// What a snapshot records about the secret.
 #[derive(Clone, Copy)]
-pub(crate) enum Telling<'a> {
+pub(crate) enum SecretRecord<'a> {
     Nothing,
-    /// A mark, by which a different secret is noticed.
+    /// A mark that reveals whether a reader has a different secret.
     Mark(&'a Secret),
-    /// The secret itself.
-    All(&'a Secret),
+    /// The secret and its mark.
+    Full(&'a Secret),
 }
 
-/// Which secret a reader needs.
-pub(crate) enum Need {
-    /// None: what the snapshot tells of a secret is ignored.
-    Nothing,
-    /// The one in the snapshot.
-    Own,
-    /// This one, unless the snapshot has the mark of a different one.
-    Given(Secret),
+/// Where a reader gets the secret from.
+pub(crate) enum SecretSource {
+    /// The reader needs no secret and ignores the one in the snapshot.
+    Ignore,
+    /// The snapshot must contain the secret.
+    Snapshot,
+    /// The caller passed the secret. The mark in the snapshot must match it.
+    Caller(Secret),
 }
 
-impl From<Option<Secret>> for Need {
+impl From<Option<Secret>> for SecretSource {
     fn from(given: Option<Secret>) -> Self {
-        given.map_or(Self::Own, Self::Given)
+        given.map_or(Self::Snapshot, Self::Caller)
     }
 }
 
-/// What a snapshot says of its sections.
+/// The sizes and checksums of a snapshot's sections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sections {
-    /// Lines of the table, without the one behind them.
+    /// Lines of the table, without the line of zeros that follows them.
     pub(super) lines: usize,
-    /// The mark of the secret; 0 if it isn't known.
+    /// The mark of the secret, or 0 if the secret is unknown.
     pub(super) mark: u64,
     pub(super) table_checksum: u32,
-    /// Of the secret section, if there is one.
+    /// Checksum of the secret section, if there is one.
     pub(super) secret_checksum: Option<u32>,
 }
 
 impl Sections {
-    /// The sections of a table, and of what is told of the secret.
-    pub(super) fn of(lines: &Lines, telling: Telling<'_>) -> Self {
+    pub(super) fn of(lines: &Lines, secret: SecretRecord<'_>) -> Self {
         let (len, table_checksum) = (lines.len(), table_checksum(lines));
-        Self { lines: len, mark: 0, table_checksum, secret_checksum: None }.telling(telling)
+        Self { lines: len, mark: 0, table_checksum, secret_checksum: None }.with_secret(secret)
     }
 
-    /// The same sections, except for what they tell of the secret.
-    pub(super) fn telling(self, telling: Telling<'_>) -> Self {
-        let mark = match telling {
-            Telling::Nothing => 0,
-            Telling::Mark(secret) | Telling::All(secret) => secret.mark(),
+    /// Returns the same sections with this record of the secret.
+    pub(super) fn with_secret(self, secret: SecretRecord<'_>) -> Self {
+        let mark = match secret {
+            SecretRecord::Nothing => 0,
+            SecretRecord::Mark(secret) | SecretRecord::Full(secret) => secret.mark(),
         };
-        let secret_checksum = telling.section().map(|section| crc32fast::hash(&*section));
+        let secret_checksum = secret.section().map(|section| crc32fast::hash(&*section));
         Self { mark, secret_checksum, ..self }
     }
 
-    /// The secret that a reader needs, where `own` is the one in the snapshot.
+    /// Returns the secret from `source`; `stored` reads the one in the snapshot.
     pub(super) fn secret(
         &self,
-        need: Need,
-        own: impl FnOnce() -> Result<Option<Secret>, SnapshotError>,
+        source: SecretSource,
+        stored: impl FnOnce() -> Result<Option<Secret>, SnapshotError>,
     ) -> Result<Option<Secret>, SnapshotError> {
-        match need {
-            Need::Nothing => Ok(None),
-            Need::Own => own()?.ok_or(SnapshotError::NoSecret).map(Some),
-            Need::Given(secret) => check_mark(self.mark, &secret).map(|()| Some(secret)),
+        match source {
+            SecretSource::Ignore => Ok(None),
+            SecretSource::Snapshot => stored()?.ok_or(SnapshotError::NoSecret).map(Some),
+            SecretSource::Caller(secret) => check_mark(self.mark, &secret).map(|()| Some(secret)),
         }
     }
 
-    /// Bytes of the table section.
+    /// Returns the size of the table section in bytes.
     pub(super) fn table_size(&self) -> u64 {
         (self.lines as u64 + 1) * LINE as u64
     }
 
-    /// Bytes of the whole snapshot.
+    /// Returns the size of the whole snapshot in bytes.
     pub(super) fn total_size(&self) -> u64 {
         let secret = if self.secret_checksum.is_some() { SECRET_SIZE } else { 0 };
         (SIZE + secret) as u64 + self.table_size()
     }
 
-    /// Completes a header of this kind, which has those flags of its own: all but what only its
-    /// kind has.
+    /// Completes a header: writes all fields that are the same for every kind. `flags` are the
+    /// flags of its kind.
     pub(super) fn seal(&self, kind: Kind, flags: u32, bytes: &mut [u8; SIZE]) {
         let secret = if self.secret_checksum.is_some() { SECRET } else { 0 };
         bytes[..offset::VERSION].copy_from_slice(&kind.magic());
@@ -124,22 +123,22 @@ impl Sections {
         put(bytes, offset::CHECKSUM, checksum.to_le_bytes());
     }
 
-    /// What a header says of them, and its flags of other things. How many lines there may be is
-    /// for its kind to check.
+    /// Reads the sections from a header, and the flags of its kind. The caller checks the number
+    /// of lines.
     pub(super) fn read(bytes: &[u8; SIZE]) -> Result<(Self, u32), SnapshotError> {
         let long = |at| number(&bytes[at..at + 8]);
         let short = |at| number(&bytes[at..at + 4]) as u32;
         let (flags, secret_checksum) = (short(offset::FLAGS), short(offset::SECRET_CHECKSUM));
         let has_secret = flags & SECRET != 0;
         if !has_secret && secret_checksum != 0 {
-            return Err(impossible("there is a checksum of a secret, but none"));
+            return Err(bad_header("it has a checksum of a secret, but no secret"));
         }
         if has_secret && long(offset::MARK) == 0 {
-            return Err(impossible("there is a secret, but no mark of it"));
+            return Err(bad_header("it has a secret, but no mark of it"));
         }
         let lines = long(offset::LINES);
         let memory = SnapshotError::Memory { bytes: lines.saturating_mul(LINE as u64) };
-        // So that sizes in bytes can be counted.
+        // The limit keeps sizes in bytes from overflowing.
         let lines = usize::try_from(lines).ok().filter(|&lines| lines < usize::MAX / LINE - 4);
         let sections = Self {
             lines: lines.ok_or(memory)?,
@@ -153,18 +152,18 @@ impl Sections {
     /// Writes the sections that follow a header.
     pub(super) fn write(
         lines: &Lines,
-        telling: Telling<'_>,
+        secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
         writer.write_all(table_of(lines))?;
         writer.write_all(&[0; LINE])?;
-        if let Some(secret) = telling.section() {
-            writer.write_all(&*secret)?;
+        if let Some(section) = secret.section() {
+            writer.write_all(&*section)?;
         }
         Ok(())
     }
 
-    /// The lines of the table of a snapshot in memory, which must be as long as it says.
+    /// Returns the table of a snapshot in memory, whose size must match the header.
     pub(super) fn lines_in(&self, source: &Arc<dyn Source>) -> Result<Lines, SnapshotError> {
         let (found, expected) = (source.bytes().len() as u64, self.total_size());
         if found > expected {
@@ -175,18 +174,18 @@ impl Sections {
         lines.ok_or(SnapshotError::Truncated { found, expected })
     }
 
-    /// Checks the sections of a snapshot in memory, whose lines these are.
+    /// Checks the sections of a snapshot in memory; `lines` is its table.
     pub(super) fn verify(&self, source: &dyn Source, lines: &Lines) -> Result<(), SnapshotError> {
         let section = lines.bytes();
         if crc32fast::hash(section) != self.table_checksum {
             return Err(SnapshotError::Checksum { section: "table" });
         }
-        check_behind(&section[section.len() - LINE..])?;
+        check_padding(&section[section.len() - LINE..])?;
         self.secret_in(source).map(drop)
     }
 
-    /// A copy of those lines that can be changed, with the checks of [`verify`](Self::verify). It
-    /// is the copy that is checked: the original could change in between.
+    /// Returns a copy of the table that can be changed, with the checks of
+    /// [`verify`](Self::verify). It checks the copy, because the original may change meanwhile.
     pub(super) fn copied(
         &self,
         source: &dyn Source,
@@ -201,7 +200,7 @@ impl Sections {
         Ok(lines)
     }
 
-    /// The secret in a snapshot in memory, if there is one.
+    /// Returns the secret in a snapshot in memory, if there is one.
     pub(super) fn secret_in(&self, source: &dyn Source) -> Result<Option<Secret>, SnapshotError> {
         let Some(checksum) = self.secret_checksum else { return Ok(None) };
         let section = source.bytes().last_chunk();
@@ -210,23 +209,23 @@ impl Sections {
     }
 }
 
-impl Telling<'_> {
-    /// The secret section, if there is one.
+impl SecretRecord<'_> {
+    /// Returns the secret section, if there is one.
     fn section(self) -> Option<Zeroizing<[u8; SECRET_SIZE]>> {
-        let Self::All(secret) = self else { return None };
+        let Self::Full(secret) = self else { return None };
         let mut section = Zeroizing::new([0; SECRET_SIZE]);
         section[..secret.expose().len()].copy_from_slice(secret.expose());
         Some(section)
     }
 }
 
-/// Puts the bytes of a number where they belong.
+/// Writes the bytes of a number at an offset.
 pub(super) fn put<const COUNT: usize>(bytes: &mut [u8; SIZE], at: usize, number: [u8; COUNT]) {
     bytes[at..at + COUNT].copy_from_slice(&number);
 }
 
-/// The header of a snapshot of this kind, which begins with these bytes: as many as there are, or
-/// [`SIZE`] and any others.
+/// Returns the header of a snapshot of this kind that begins with these bytes, after checking its
+/// checksum. Bytes after the header are ignored.
 pub(super) fn header_of(kind: Kind, bytes: &[u8]) -> Result<&[u8; SIZE], SnapshotError> {
     let header = first_bytes(kind, bytes)?;
     let checksum = number(&header[offset::CHECKSUM..]) as u32;
@@ -236,13 +235,13 @@ pub(super) fn header_of(kind: Kind, bytes: &[u8]) -> Result<&[u8; SIZE], Snapsho
     Ok(header)
 }
 
-/// The first bytes of a snapshot, which must be of this kind and of the version that is read.
+/// Returns the first bytes of a snapshot, after checking its kind and version.
 pub(super) fn first_bytes<const COUNT: usize>(
     kind: Kind,
     bytes: &[u8],
 ) -> Result<&[u8; COUNT], SnapshotError> {
     kind.check(bytes)?;
-    // Before anything else, because another version may have another header.
+    // Check the version first, because a different version may have a different header.
     if let Some(version) = bytes.get(offset::VERSION..offset::FLAGS) {
         match number(version) as u32 {
             VERSION => {}
@@ -253,12 +252,12 @@ pub(super) fn first_bytes<const COUNT: usize>(
     bytes.first_chunk().ok_or(SnapshotError::Truncated { found, expected })
 }
 
-/// A little-endian number of at most 8 bytes.
+/// Reads a little-endian number of at most 8 bytes.
 pub(super) fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// The secret in a section, which has that checksum and that mark.
+/// Returns the secret in a section, after checking its checksum and mark.
 pub(super) fn checked_secret(
     section: &[u8; SECRET_SIZE],
     checksum: u32,
@@ -267,34 +266,34 @@ pub(super) fn checked_secret(
     if crc32fast::hash(section) != checksum {
         return Err(SnapshotError::Checksum { section: "secret" });
     }
-    let (secret, behind) = section.split_first_chunk().expect("more bytes than a secret's");
-    if behind.iter().any(|&byte| byte != 0) {
-        return Err(Invalid("the bytes behind the secret aren't zero".into()).into());
+    let (secret, padding) = section.split_first_chunk().expect("a section is longer than a secret");
+    if padding.iter().any(|&byte| byte != 0) {
+        return Err(Invalid("the bytes after the secret are not 0".into()).into());
     }
     let secret = Secret::from_bytes(*secret);
     check_mark(mark, &secret)?;
     Ok(secret)
 }
 
-/// Whether a secret has that mark; 0 is anyone's.
+/// Checks that a secret has this mark; 0 fits every secret.
 fn check_mark(mark: u64, secret: &Secret) -> Result<(), SnapshotError> {
     if mark == 0 || mark == secret.mark() { Ok(()) } else { Err(SnapshotError::OtherSecret) }
 }
 
-/// Checks the line behind a table.
-pub(super) fn check_behind(line: &[u8]) -> Result<(), SnapshotError> {
+/// Checks the line of zeros after a table.
+pub(super) fn check_padding(line: &[u8]) -> Result<(), SnapshotError> {
     if line.iter().all(|&byte| byte == 0) {
         return Ok(());
     }
-    Err(Invalid("the line behind the table isn't zero".into()).into())
+    Err(Invalid("the line after the table is not 0".into()).into())
 }
 
-/// The lines of a table, without the one behind them.
+/// Returns the bytes of a table, without the line of zeros that follows it.
 fn table_of(lines: &Lines) -> &[u8] {
     &lines.bytes()[..lines.len() * LINE]
 }
 
-/// The checksum of the section of a table: its lines, and one of zeros.
+/// Returns the checksum of a table section: the lines of the table and a line of zeros.
 fn table_checksum(lines: &Lines) -> u32 {
     let mut checksum = crc32fast::Hasher::new();
     checksum.update(table_of(lines));

@@ -1,20 +1,24 @@
-//! Filters of hashes as the bytes of their snapshots.
+//! Serialises filters of hashes as the bytes of their snapshots.
 
 use super::stream::{Input, Stream};
 use super::verbs::Snapshot;
-use crate::{AdaptiveQuotientFilter, CodedFilter, CodedScheme, Concurrent, Shard, YesNoFilter};
+use crate::{
+    Concurrent, QuotientFilter, YesNoFilter,
+    concurrent::Shard,
+    telescoping::{CodedFilter, CodedScheme},
+};
 use core::fmt;
 use core::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The most bytes that are reserved before they come.
-const MOST_RESERVED: usize = 1 << 20;
+/// Maximum number of bytes that a size hint may reserve.
+const MAX_RESERVED: usize = 1 << 20;
 
 macro_rules! serialise {
     ($filter:ty $(, $parameter:ident: $bound:ident)?) => {
-        /// As the bytes of a [snapshot](crate::snapshot), without the secret.
+        /// Serialises the bytes of a [snapshot](crate::snapshot), without the secret.
         impl $(<$parameter: $bound>)? Serialize for $filter {
             fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
                 let mut bytes = Vec::new();
@@ -23,7 +27,7 @@ macro_rules! serialise {
             }
         }
 
-        /// From the bytes of a [snapshot](crate::snapshot), validated.
+        /// Deserialises and validates the bytes of a [snapshot](crate::snapshot).
         impl<'de $(, $parameter: $bound)?> Deserialize<'de> for $filter {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_byte_buf(Bytes(PhantomData))
@@ -32,7 +36,7 @@ macro_rules! serialise {
     };
 }
 
-serialise!(AdaptiveQuotientFilter);
+serialise!(QuotientFilter);
 serialise!(YesNoFilter);
 serialise!(CodedFilter<S>, S: CodedScheme);
 serialise!(Concurrent<F>, F: Shard);
@@ -56,7 +60,7 @@ impl<'de, F: Stream> Visitor<'de> for Bytes<F> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<F, A::Error> {
         let hint = numbers.size_hint().unwrap_or(0);
-        let mut bytes = Vec::with_capacity(hint.min(MOST_RESERVED));
+        let mut bytes = Vec::with_capacity(hint.min(MAX_RESERVED));
         while let Some(byte) = numbers.next_element()? {
             bytes.push(byte);
         }

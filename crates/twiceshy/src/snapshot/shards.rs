@@ -1,15 +1,15 @@
-//! Snapshots of concurrent filters: those of the shards, one after the other.
+//! Snapshots of concurrent filters: a header, the snapshots of all shards, and a footer.
 
 use super::SnapshotError;
-use super::describe::{Contents, Describe, code_of, impossible, scheme_of};
+use super::describe::{Contents, ShardFormat, bad_header, code_of, scheme_of};
 use super::kind::Kind;
-use super::sections::{Telling, VERSION, first_bytes, number};
+use super::sections::{SecretRecord, VERSION, first_bytes, number};
 use super::stream::{Input, Stream};
 use super::verbs::Snapshot;
 use crate::bits::memory::LINE;
 use crate::concurrent::Sharding;
 use crate::error::Invalid;
-use crate::{Concurrent, HashScheme, Shard};
+use crate::{Concurrent, concurrent::Shard, hash::HashScheme};
 use std::io::{Read, Write};
 
 mod offset {
@@ -18,22 +18,11 @@ mod offset {
     pub(super) const SHARDS: usize = 16;
     pub(super) const HASH: usize = 20;
     pub(super) const RESERVED: usize = 24;
-    /// In the first line, and in the last.
+    /// In the header and in the footer.
     pub(super) const CHECKSUM: usize = 60;
 
     pub(super) const LIST_CHECKSUM: usize = 8;
-    pub(super) const RESERVED_AT_END: usize = 12;
-}
-
-/// A filter that can be a shard.
-pub(crate) trait ShardFormat: Describe {
-    /// The kind of a filter of such shards.
-    const SHARDS: Kind;
-
-    /// Checks that a shard belongs to the same filter as the first one.
-    fn check_beside(_first: &Self::Header, _header: &Self::Header) -> Result<(), SnapshotError> {
-        Ok(())
-    }
+    pub(super) const FOOTER_RESERVED: usize = 12;
 }
 
 impl<F: Shard> Snapshot for Concurrent<F> {}
@@ -59,12 +48,12 @@ fn write<F: Shard>(filter: &Concurrent<F>, writer: &mut impl Write) -> Result<()
             let lines = shard.lines().copied().ok_or(SnapshotError::Memory { bytes })?;
             Ok::<_, SnapshotError>((shard.header(), lines))
         })?;
-        let contents = Contents::<F>::of(header, &lines, Telling::Nothing);
-        let checksum = contents.write(&lines, Telling::Nothing, writer)?;
+        let contents = Contents::<F>::of(header, &lines, SecretRecord::Nothing);
+        let checksum = contents.write(&lines, SecretRecord::Nothing, writer)?;
         list.update(&checksum.to_le_bytes());
         size += contents.sections.total_size();
     }
-    Ok(writer.write_all(&end_line(size, list.finalize()))?)
+    Ok(writer.write_all(&footer(size, list.finalize()))?)
 }
 
 fn read<F: Shard>(input: &mut Input<impl Read>) -> Result<Concurrent<F>, SnapshotError> {
@@ -75,11 +64,11 @@ fn read<F: Shard>(input: &mut Input<impl Read>) -> Result<Concurrent<F>, Snapsho
         let read = read_shard(input, shards.first(), header.hash, &mut list);
         shards.push(read.map_err(|error| SnapshotError::Shard { shard, error: error.into() })?);
     }
-    read_end(input, list.finalize())?;
+    check_footer(input, list.finalize())?;
     Ok(Concurrent::of_valid(shards)?)
 }
 
-/// Reads a shard, and checks that it belongs to the same filter as the first one.
+/// Reads a shard, and checks that it fits the first one.
 fn read_shard<F: ShardFormat>(
     input: &mut Input<impl Read>,
     first: Option<&F>,
@@ -89,19 +78,19 @@ fn read_shard<F: ShardFormat>(
     let contents = input.read_header::<F>()?.1;
     list.update(&contents.checksum().to_le_bytes());
     if contents.sections.mark != 0 || contents.sections.secret_checksum.is_some() {
-        return Err(impossible("it tells of a secret, which no shard does"));
+        return Err(bad_header("a shard must not record a secret"));
     }
     if contents.hash() != hash {
-        return Err(impossible("its hashes are of another function than the filter's"));
+        return Err(bad_header("its hash scheme differs from the filter's"));
     }
     if let Some(first) = first {
-        F::check_beside(&first.header(), &contents.header)?;
+        F::check_compatible(&first.header(), &contents.header)?;
     }
     let (lines, _) = input.read_sections(&contents.sections)?;
     contents.checked(lines, None)
 }
 
-/// What the first line says.
+/// The contents of the first line.
 struct Header {
     shards: usize,
     hash: HashScheme,
@@ -130,17 +119,17 @@ impl Header {
         let short = |at| number(&line[at..at + 4]) as u32;
         let reserved = &line[offset::RESERVED..offset::CHECKSUM];
         if short(offset::FLAGS) != 0 || reserved.iter().any(|&byte| byte != 0) {
-            return Err(impossible("it says what version 1 knows nothing of"));
+            return Err(bad_header("reserved bits are not 0"));
         }
         let shards = short(offset::SHARDS) as usize;
         if !Sharding::is_possible(shards) {
-            return Err(SnapshotError::Header(format!("no filter has {shards} shards")));
+            return Err(SnapshotError::Header(format!("a filter can't have {shards} shards")));
         }
         Ok(Self { shards, hash: scheme_of(short(offset::HASH))? })
     }
 }
 
-/// A line, with its checksum.
+/// Adds the checksum to a line.
 fn sealed(mut line: [u8; LINE]) -> [u8; LINE] {
     let checksum = crc32fast::hash(&line[..offset::CHECKSUM]);
     line[offset::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
@@ -157,25 +146,24 @@ fn check(line: &[u8; LINE], section: &'static str) -> Result<(), SnapshotError> 
     }
 }
 
-/// The line at the end.
-fn end_line(size: u64, list_checksum: u32) -> [u8; LINE] {
+fn footer(size: u64, list_checksum: u32) -> [u8; LINE] {
     let mut line = [0; LINE];
     line[..offset::LIST_CHECKSUM].copy_from_slice(&size.to_le_bytes());
-    line[offset::LIST_CHECKSUM..offset::RESERVED_AT_END]
+    line[offset::LIST_CHECKSUM..offset::FOOTER_RESERVED]
         .copy_from_slice(&list_checksum.to_le_bytes());
     sealed(line)
 }
 
-/// Reads the line at the end, and checks that the shards are those that were saved together.
-fn read_end(input: &mut Input<impl Read>, list_checksum: u32) -> Result<(), SnapshotError> {
+/// Reads the footer, and checks that all shards were saved together.
+fn check_footer(input: &mut Input<impl Read>, list_checksum: u32) -> Result<(), SnapshotError> {
     let mut line = [0; LINE];
     let size = input.found + LINE as u64;
     input.fill(&mut line, size)?;
-    check(&line, "end")?;
-    if line[offset::RESERVED_AT_END..offset::CHECKSUM].iter().any(|&byte| byte != 0) {
-        return Err(Invalid("the end says what version 1 knows nothing of".into()).into());
+    check(&line, "footer")?;
+    if line[offset::FOOTER_RESERVED..offset::CHECKSUM].iter().any(|&byte| byte != 0) {
+        return Err(Invalid("reserved bytes of the footer are not 0".into()).into());
     }
-    if line != end_line(size, list_checksum) {
+    if line != footer(size, list_checksum) {
         return Err(SnapshotError::Checksum { section: "list of shards" });
     }
     Ok(())

@@ -1,48 +1,50 @@
-//! Reading and writing snapshots of any kind.
+//! Reads and writes snapshots of any kind.
 
 use super::SnapshotError;
 use super::describe::{Contents, Describe, SIZE};
-use super::sections::{Need, SECRET_SIZE, Sections, Telling, check_behind, checked_secret};
+use super::sections::{
+    SECRET_SIZE, SecretRecord, SecretSource, Sections, check_padding, checked_secret,
+};
 use crate::Secret;
 use crate::bits::memory::{LINE, Lines};
 use std::io::{ErrorKind, Read, Write};
 use zeroize::Zeroizing;
 
-/// How much is read at once: little enough to be in the cache when its checksum is computed.
+/// Bytes per read: few enough to be still in the cache when their checksum is computed.
 const PIECE: usize = 1 << 18;
 
-/// A filter of hashes that is written and read without a secret.
+/// A filter that can be written and read without a secret.
 pub(crate) trait Stream: Sized {
     fn write(&self, writer: &mut impl Write) -> Result<(), SnapshotError>;
 
     fn read(input: &mut Input<impl Read>) -> Result<Self, SnapshotError>;
 }
 
-/// A filter that is written as one header and its sections, which may tell of a secret.
+/// A filter that is written as one header and its sections, which may contain a secret.
 pub(crate) trait Table: Sized {
-    /// Whether files with the secret are made to be published.
+    /// Whether files that contain the secret are meant for publication.
     const IS_PUBLISHED: bool;
 
     fn write_table(
         &self,
-        telling: Telling<'_>,
+        secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError>;
 
-    /// Returns the filter, and the secret if one is needed.
+    /// Returns the filter, and the secret, unless it is ignored.
     fn read_table(
         input: &mut Input<impl Read>,
-        need: Need,
+        secret: SecretSource,
     ) -> Result<(Self, Option<Secret>), SnapshotError>;
 }
 
 impl<F: Table> Stream for F {
     fn write(&self, writer: &mut impl Write) -> Result<(), SnapshotError> {
-        self.write_table(Telling::Nothing, writer)
+        self.write_table(SecretRecord::Nothing, writer)
     }
 
     fn read(input: &mut Input<impl Read>) -> Result<Self, SnapshotError> {
-        Ok(Self::read_table(input, Need::Nothing)?.0)
+        Ok(Self::read_table(input, SecretSource::Ignore)?.0)
     }
 }
 
@@ -51,25 +53,25 @@ impl<F: Describe> Table for F {
 
     fn write_table(
         &self,
-        telling: Telling<'_>,
+        secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
-        let contents = Contents::<F>::of(self.header(), self.lines(), telling);
-        contents.write(self.lines(), telling, writer).map(drop)
+        let contents = Contents::<F>::of(self.header(), self.lines(), secret);
+        contents.write(self.lines(), secret, writer).map(drop)
     }
 
     fn read_table(
         input: &mut Input<impl Read>,
-        need: Need,
+        secret: SecretSource,
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
         let contents = input.read_header::<F>()?.1;
-        let (lines, own) = input.read_sections(&contents.sections)?;
-        let secret = contents.sections.secret(need, || Ok(own))?;
+        let (lines, stored) = input.read_sections(&contents.sections)?;
+        let secret = contents.sections.secret(secret, || Ok(stored))?;
         Ok((contents.checked(lines, secret.clone())?, secret))
     }
 }
 
-/// A reader, and how much was read from it.
+/// A reader, and the number of bytes read from it.
 pub(crate) struct Input<R> {
     reader: R,
     pub(super) found: u64,
@@ -80,7 +82,7 @@ impl<R: Read> Input<R> {
         Self { reader, found: 0 }
     }
 
-    /// Reads one thing that nothing may follow.
+    /// Reads one snapshot, and checks that no bytes follow it.
     pub(super) fn read_whole<T>(
         reader: R,
         read: impl FnOnce(&mut Self) -> Result<T, SnapshotError>,
@@ -94,14 +96,14 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Reads a header: its bytes, and what they say.
+    /// Reads a header, and returns its bytes and its contents.
     pub(super) fn read_header<F: Describe>(
         &mut self,
     ) -> Result<([u8; SIZE], Contents<F>), SnapshotError> {
         let start = self.found;
         let mut bytes = [0; SIZE];
         let found = self.read_some(&mut bytes)?;
-        let contents = Contents::read(&bytes[..found]).map_err(|error| error.behind(start))?;
+        let contents = Contents::read(&bytes[..found]).map_err(|error| error.shifted_by(start))?;
         Ok((bytes, contents))
     }
 
@@ -115,26 +117,26 @@ impl<R: Read> Input<R> {
         Ok((lines, self.read_secret(sections, expected)?))
     }
 
-    /// Where a snapshot ends whose header was just read.
+    /// Returns the position at which the snapshot ends whose header was just read.
     pub(super) fn end_of(&self, sections: &Sections) -> u64 {
         self.found - SIZE as u64 + sections.total_size()
     }
 
-    /// Reads the lines of a table. However large the header says that it is, its memory is touched only as far
-    /// as there are bytes to be written to it.
+    /// Reads the lines of a table. Even if the header claims a huge size, this touches only as
+    /// much memory as there are bytes to read.
     fn read_lines(&mut self, sections: &Sections, expected: u64) -> Result<Lines, SnapshotError> {
         let memory = SnapshotError::Memory { bytes: sections.table_size() };
         let mut lines = Lines::zeroed(sections.lines).ok_or(memory)?;
         let mut checksum = crc32fast::Hasher::new();
-        let mut behind = [0; LINE];
-        for piece in lines.bytes_mut().chunks_mut(PIECE).chain([&mut behind[..]]) {
+        let mut padding = [0; LINE];
+        for piece in lines.bytes_mut().chunks_mut(PIECE).chain([&mut padding[..]]) {
             self.fill(piece, expected)?;
             checksum.update(piece);
         }
         if checksum.finalize() != sections.table_checksum {
             return Err(SnapshotError::Checksum { section: "table" });
         }
-        check_behind(&behind)?;
+        check_padding(&padding)?;
         Ok(lines)
     }
 
@@ -149,7 +151,7 @@ impl<R: Read> Input<R> {
         checked_secret(&section, checksum, sections.mark).map(Some)
     }
 
-    /// Fills a buffer from a snapshot that is as long as `expected`.
+    /// Fills a buffer from a snapshot that ends at position `expected`.
     pub(super) fn fill(&mut self, buffer: &mut [u8], expected: u64) -> Result<(), SnapshotError> {
         if self.read_some(buffer)? < buffer.len() {
             return Err(SnapshotError::Truncated { found: self.found, expected });
@@ -157,7 +159,7 @@ impl<R: Read> Input<R> {
         Ok(())
     }
 
-    /// Reads until the buffer is full or nothing is left, and returns how many bytes it read.
+    /// Reads until the buffer is full or the input ends, and returns the number of bytes read.
     pub(super) fn read_some(&mut self, buffer: &mut [u8]) -> Result<usize, SnapshotError> {
         let mut done = 0;
         while done < buffer.len() {

@@ -1,30 +1,29 @@
-//! The four verbs of every filter: `write_to`, `read_from`, `save` and `open`.
+//! The four snapshot methods of every filter: `write_to`, `read_from`, `save` and `open`.
 #![expect(private_bounds, reason = "only filters of this crate have snapshots")]
 
-use super::error::{SnapshotError, at};
+use super::error::{SnapshotError, with_path};
 use super::replace::{Readers, replace};
-use super::sections::{Need, Telling};
+use super::sections::SecretRecord;
 use super::stream::{Input, Stream, Table};
 use crate::{Filter, Keyed, Secret};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-/// Filters of hashes that are saved to, and read from, files and streams.
+/// Saves a filter of hashes to files and streams, and reads it back.
 ///
 /// Filters that know the secret of their keys have a [`KeyedSnapshot`] instead. A filter of hashes
-/// knows nothing of secrets: reading ignores a secret in the snapshot, or the mark of one, and
-/// writing leaves both out.
+/// has no secret: reading ignores a secret in the snapshot and its mark, and writing omits both.
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveQuotientFilter, Hash, Snapshot};
+/// use twiceshy::{QuotientFilter, Hash, Snapshot};
 /// # let path = std::env::temp_dir().join(format!("twiceshy-doc-{}", std::process::id()));
-/// let mut filter = AdaptiveQuotientFilter::builder().slots(1000).build()?;
+/// let mut filter = QuotientFilter::builder().slots(1000).build()?;
 /// filter.insert(Hash::from_u128(7 << 100))?;
 /// filter.save(&path)?;
 ///
-/// let filter = AdaptiveQuotientFilter::open(&path)?;
+/// let filter = QuotientFilter::open(&path)?;
 /// assert!(filter.contains(Hash::from_u128(7 << 100)));
 /// # std::fs::remove_file(path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -32,22 +31,22 @@ use std::path::Path;
 pub trait Snapshot: Stream {
     /// Writes a [snapshot](crate::snapshot).
     ///
-    /// Other threads may use a concurrent filter at the same time. Each shard is written as it is
-    /// at some moment: the snapshot has every member that was inserted before the call, and may
-    /// or may not have those that come or go during it. Writers of a shard wait while it is
-    /// copied in memory, but never for `writer`.
+    /// Other threads may use a concurrent filter at the same time. Each shard is saved as it is at
+    /// some moment during the call. The snapshot contains every member that was inserted before
+    /// the call; it may or may not contain members that are inserted or removed during it. Threads
+    /// that change a shard wait while it is copied in memory, but never for `writer`.
     ///
     /// # Errors
-    /// If writing fails, or if there is no memory for a copy of a shard.
+    /// If writing fails, or if there is not enough memory for a copy of a shard.
     fn write_to(&self, mut writer: impl Write) -> Result<(), SnapshotError> {
         self.write(&mut writer)?;
         Ok(writer.flush()?)
     }
 
-    /// Reads a [snapshot](crate::snapshot), all of it and not a byte more, and checks its
-    /// checksums and every invariant.
+    /// Reads a [snapshot](crate::snapshot), and checks its checksums and every invariant. Reads no
+    /// bytes after the snapshot.
     ///
-    /// The filter is a new one: claims of the one that was saved are stale.
+    /// The result is a new filter, so claims of the saved filter are stale.
     ///
     /// # Errors
     /// If reading fails, or if this is not a snapshot of a valid filter.
@@ -55,22 +54,22 @@ pub trait Snapshot: Stream {
         Stream::read(&mut Input::new(reader))
     }
 
-    /// Writes a [snapshot](crate::snapshot) to a file: after a crash at any moment, the old file
-    /// or the new one is there, complete.
+    /// Writes a [snapshot](crate::snapshot) to a file atomically: after a crash at any moment,
+    /// either the old or the new file exists and is complete.
     ///
-    /// The snapshot is first written to a temporary file beside it, `.NAME.….tmp`, which a crash
-    /// may leave. Links are followed. If `path` is not a file, but a device such as
-    /// `/dev/stdout`, the snapshot is written to it directly.
+    /// This first writes a temporary file `.NAME.….tmp` in the same folder, which a crash may
+    /// leave behind, and follows links. If `path` is a device such as `/dev/stdout`, it writes to
+    /// the device directly.
     ///
     /// # Errors
-    /// As [`write_to`](Self::write_to), or if the file can't be replaced. The old file is still
-    /// there then, unless only syncing its folder failed.
+    /// As [`write_to`](Self::write_to), or if the file can't be replaced. The old file then still
+    /// exists, unless the last step failed, which syncs the folder.
     fn save(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         save(path.as_ref(), Readers::AsBefore, |file| self.write_to(file))
     }
 
-    /// Reads a [snapshot](crate::snapshot) from a file that holds nothing else, as
-    /// [`read_from`](Self::read_from) does.
+    /// Reads a [snapshot](crate::snapshot) from a file, as [`read_from`](Self::read_from) does.
+    /// The file must contain nothing else.
     ///
     /// # Errors
     /// As [`read_from`](Self::read_from), or if the file can't be opened or is too long.
@@ -82,28 +81,30 @@ pub trait Snapshot: Stream {
 /// Whether a snapshot contains the secret that keys are hashed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretMode {
-    /// The secret is kept elsewhere. The snapshot has only a mark of it, by which
-    /// [`open`](KeyedSnapshot::open) notices a different one.
+    /// The snapshot doesn't contain the secret; the caller stores it in a different place. The
+    /// snapshot contains a mark, so that [`open`](KeyedSnapshot::open) can refuse a different
+    /// secret.
     Omit,
-    /// **The secret is in the snapshot**: readers of the file can test which keys are members,
-    /// and search for false positives offline. Only the file's owner may read it, where the
-    /// system has such permissions; except for a [`YesNoFilter`](crate::YesNoFilter), which is
-    /// made to be published.
+    /// **The snapshot contains the secret**: readers of the file can test which keys are members,
+    /// and search for false positives offline. [`save`](KeyedSnapshot::save) makes the file
+    /// readable only by its owner, if the system supports that. It doesn't do so for a
+    /// [`YesNoFilter`](crate::YesNoFilter), which is meant for publication.
     Include,
 }
 
-/// Filters that know the secret of their keys, saved to, and read from, files and streams.
+/// Saves a filter that knows the secret of its keys to files and streams, and reads it back.
 ///
-/// A snapshot doesn't record the type of the keys, or only their width, in that of a filter for
-/// ranges: open it with the type that it was saved with. Filters for ranges that adapt and those
-/// that don't can open each other's snapshots. They keep the repairs, but not their number.
+/// A snapshot doesn't record the type of the keys; that of a range filter records only their
+/// width. Open it with the type that it was saved with. Plain and adaptive range filters can open
+/// each other's snapshots. They keep the repairs; a plain filter forgets how many there are.
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveQuotientFilter, Keyed, KeyedSnapshot, Secret, SecretMode, SnapshotError};
+/// use twiceshy::{QuotientFilter, Keyed, Secret, SecretMode};
+/// use twiceshy::snapshot::{KeyedSnapshot, SnapshotError};
 /// # let path = std::env::temp_dir().join(format!("twiceshy-keyed-{}", std::process::id()));
-/// type Users = Keyed<str, AdaptiveQuotientFilter>;
-/// let mut users: Users = AdaptiveQuotientFilter::builder().capacity(100).build_keyed()?;
+/// type Users = Keyed<str, QuotientFilter>;
+/// let mut users: Users = QuotientFilter::builder().capacity(100).build_keyed()?;
 /// users.insert("alice")?;
 /// users.save(&path, SecretMode::Omit)?;
 /// let secret = users.secret().clone();    // kept elsewhere
@@ -124,20 +125,21 @@ pub trait KeyedSnapshot: WithSecret {
     /// If writing fails.
     fn write_to(&self, mut writer: impl Write, mode: SecretMode) -> Result<(), SnapshotError> {
         let (table, secret) = self.parts();
-        let telling = match mode {
-            SecretMode::Omit => Telling::Mark(secret),
-            SecretMode::Include => Telling::All(secret),
+        let record = match mode {
+            SecretMode::Omit => SecretRecord::Mark(secret),
+            SecretMode::Include => SecretRecord::Full(secret),
         };
-        table.write_table(telling, &mut writer)?;
+        table.write_table(record, &mut writer)?;
         Ok(writer.flush()?)
     }
 
-    /// Reads a [snapshot](crate::snapshot), as [`Snapshot::read_from`] does. Without a `secret`,
-    /// it must contain its own.
+    /// Reads a [snapshot](crate::snapshot), as [`Snapshot::read_from`] does. If `secret` is
+    /// `None`, the snapshot must contain the secret.
     ///
     /// # Errors
-    /// As there, or [`SnapshotError::NoSecret`], or [`SnapshotError::OtherSecret`]. A snapshot of
-    /// hashes has no mark of a secret: any is accepted, and with a wrong one members are missing.
+    /// As [`Snapshot::read_from`], or [`SnapshotError::NoSecret`], or
+    /// [`SnapshotError::OtherSecret`]. The snapshot of a filter of hashes has no mark, so it
+    /// accepts any secret; a wrong secret makes the filter miss members.
     fn read_from(reader: impl Read, secret: Option<Secret>) -> Result<Self, SnapshotError> {
         read(&mut Input::new(reader), secret)
     }
@@ -145,15 +147,15 @@ pub trait KeyedSnapshot: WithSecret {
     /// Writes a [snapshot](crate::snapshot) to a file, as [`Snapshot::save`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Snapshot::save`].
     fn save(&self, path: impl AsRef<Path>, mode: SecretMode) -> Result<(), SnapshotError> {
         let is_private = mode == SecretMode::Include && !Self::Table::IS_PUBLISHED;
         let readers = if is_private { Readers::Owner } else { Readers::AsBefore };
         save(path.as_ref(), readers, |file| self.write_to(file, mode))
     }
 
-    /// Reads a [snapshot](crate::snapshot) from a file that holds nothing else, as
-    /// [`read_from`](Self::read_from) does.
+    /// Reads a [snapshot](crate::snapshot) from a file, as [`read_from`](Self::read_from) does.
+    /// The file must contain nothing else.
     ///
     /// # Errors
     /// As [`read_from`](Self::read_from), or if the file can't be opened or is too long.
@@ -185,7 +187,7 @@ impl<K: ?Sized, F: Table + Filter> WithSecret for Keyed<K, F> {
     }
 }
 
-/// A filter that has the secret of its keys inside.
+/// A filter that contains the secret of its keys.
 pub(crate) trait CarriesSecret: Table {
     fn carried_secret(&self) -> &Secret;
 }
@@ -206,24 +208,23 @@ fn read<F: WithSecret>(
     input: &mut Input<impl Read>,
     secret: Option<Secret>,
 ) -> Result<F, SnapshotError> {
-    let (table, secret) = F::Table::read_table(input, Need::from(secret))?;
+    let (table, secret) = F::Table::read_table(input, secret.into())?;
     Ok(F::of_parts(table, secret.ok_or(SnapshotError::NoSecret)?))
 }
 
-/// Replaces a file, at once or not at all.
 fn save(
     path: &Path,
     readers: Readers,
     write: impl FnOnce(BufWriter<&mut File>) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
-    // Small shards are many small pieces.
-    at(path, |path| replace(path, readers, |file| write(BufWriter::new(file))))
+    // A buffer, because many small shards mean many small writes.
+    with_path(path, |path| replace(path, readers, |file| write(BufWriter::new(file))))
 }
 
-/// Reads a file that holds one thing.
+/// Reads a file that contains one snapshot.
 fn open<F>(
     path: &Path,
     read: impl FnOnce(&mut Input<BufReader<File>>) -> Result<F, SnapshotError>,
 ) -> Result<F, SnapshotError> {
-    at(path, |path| Input::read_whole(BufReader::new(File::open(path)?), read))
+    with_path(path, |path| Input::read_whole(BufReader::new(File::open(path)?), read))
 }

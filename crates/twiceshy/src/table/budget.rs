@@ -1,20 +1,21 @@
-//! How far a lookup goes, in a table that nobody has validated.
+//! Limits on how far a lookup searches in a table that has not been validated.
 
-/// A cluster of so many blocks is searched through, whatever it holds.
+/// Number of blocks in the largest cluster that a lookup always searches completely.
 const BLOCKS: u64 = 1 << 16;
 
-/// How often a lookup may pass through a cluster: back to where spills are known and on
-/// again, there to the ends of all its runs, to its own run, and through that; and to spare.
+/// Number of times a lookup may pass through a cluster. It goes back to a block whose spill is
+/// known and forward again, to the ends of all runs there, to its own run, and through that run.
+/// The rest is a safety margin.
 const PASSES: u64 = 8;
 
-/// The blocks that may still be looked at.
+/// The number of blocks that a search may still visit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget(u64);
 
 impl Budget {
-    /// For tables that are valid, where every search ends.
+    /// No limit, for valid tables, where every search ends.
     pub(crate) const ENDLESS: Self = Self(u64::MAX);
-    /// For one lookup in any table.
+    /// The limit for one lookup in a table that may be invalid.
     pub(crate) const LOOKUP: Self = Self(BLOCKS * PASSES);
 
     #[cfg(test)]
@@ -22,18 +23,18 @@ impl Budget {
         Self(blocks)
     }
 
-    /// The same for so many lookups, of which few need go far.
+    /// Returns this budget, enlarged for `lookups` lookups of which only a few search far.
     pub(crate) fn of_many(self, lookups: u64) -> Self {
         Self(self.0.saturating_add(lookups.saturating_mul(PASSES)))
     }
 
-    /// Whether nothing more may be looked at.
+    /// Returns whether no block may be visited any more.
     #[inline(always)]
     pub(crate) fn is_spent(self) -> bool {
         self.0 == 0
     }
 
-    /// Looks at one more block, or gives up.
+    /// Spends one block. Returns `None` if the budget is spent.
     #[inline(always)]
     pub(super) fn spend(&mut self) -> Option<()> {
         self.0 = self.0.checked_sub(1)?;

@@ -1,42 +1,41 @@
-//! Tables whose blocks have a code: a number for each block, about all entries whose *home* is
-//! there.
+//! Tables whose blocks have a code: one number per block that describes all entries whose *home* is
+//! in the block.
 //!
-//! An entry of such a table is one slot. A code speaks of the entries by their *ordinals*: the
-//! first of the runs of the block's quotients is number 0, and so on, wherever they are. So an
-//! entry that comes or goes changes the ordinals of its home's entries alone, however far it
-//! pushes others.
+//! Each entry of such a table is one slot. A code refers to entries by their *ordinals*. The
+//! ordinals count the entries of all runs of the block's quotients from 0, in order, even where a
+//! run lies in a later block. So inserting or removing an entry changes only the ordinals of
+//! entries with the same home block, however many slots move.
 
-use super::TableFull;
-use super::layout::{
-    Block, Geometry, Place, Plane, QuotientTable, set_window, stored_spill, window,
-};
-use super::locate::Clusters;
+use super::block::{Block, Geometry, set_window, window};
+use super::place::Place;
+use super::runs::{Located, Runs};
 use super::walk::Spot;
+use super::{QuotientTable, TableFull, Words};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use core::ops::Range;
 
-/// Bits of a code that are read or written at once.
+/// Maximum number of bits of a code that are read or written at once.
 const STEP: u32 = 56;
 
-impl QuotientTable {
-    /// Bits of a block's code.
+impl Words {
+    /// Returns the number of bits of a block's code.
     pub(crate) fn code_bits(&self) -> u32 {
         self.geometry().code_bits()
     }
 
-    /// The same, by way of [`with_shape`](super::with_shape).
+    /// Returns [`code_bits`](Self::code_bits), which is known at compile time if `SHAPE` isn't 0.
     #[inline(always)]
     pub(crate) fn code_bits_of<const SHAPE: u32>(&self) -> u32 {
         self.geometry_of::<SHAPE>().code_bits()
     }
 
-    /// Slots of a block.
+    /// Returns the number of slots per block.
     pub(crate) fn lanes(&self) -> u32 {
         self.geometry().lanes()
     }
 
-    /// The code of the block at a place.
+    /// Returns the code of the block that a place is in.
     #[inline(always)]
     pub(crate) fn code<const SHAPE: u32>(&self, place: Place) -> u128 {
         self.geometry_of::<SHAPE>().code(self.block_of(place))
@@ -56,14 +55,14 @@ impl QuotientTable {
         }
     }
 
-    /// The quotients whose home is the block at a place.
+    /// Returns the quotients whose home is the block that a place is in.
     pub(crate) fn homes(&self, place: Place) -> Range<u64> {
         let first = self.start_of(place.block());
         first..(first + u64::from(self.lanes())).min(self.slots())
     }
 
-    /// The ordinal of the entry at `position`, of a run whose home is the block at `home`; of
-    /// the first that is behind it, if it is the end of such a run.
+    /// Returns the ordinal of the entry at `position`, in a run whose home is the block of `home`.
+    /// If `position` is the end of such a run, returns the ordinal of the next entry.
     #[inline(always)]
     pub(crate) fn ordinal<M: Machine>(&self, machine: M, home: Place, position: u64) -> usize {
         let (block, geometry) = (self.block_of(home), self.geometry());
@@ -73,20 +72,14 @@ impl QuotientTable {
         if spill >= u64::from(geometry.lanes()) {
             return before as usize;
         }
-        let spill = spill as u32;
-        let clusters = Clusters {
-            occupied: geometry.plane(block, Plane::Occupied),
-            ends: geometry.run_ends(block) & !low_bits(spill),
-            extensions: 0,
-            lanes: geometry.lanes(),
-        };
+        let runs = Runs::of(machine, geometry, block);
         let behind = (position - start).min(geometry.lanes().into()) as u32;
-        let unused = clusters.all_unused(machine, spill) & low_bits(behind);
+        let unused = runs.all_unused(machine) & low_bits(behind);
         before as usize - unused.count_ones() as usize
     }
 
-    /// The lanes of the run of the quotient at `home`, and the ordinal of its first entry, if all
-    /// of it is in the home's block.
+    /// Returns the lanes of the run of the quotient at `home`, and the ordinal of the run's first
+    /// entry. Returns `None` unless the whole run is in the home block.
     #[inline(always)]
     pub(crate) fn run_at_home<M: Machine, const SHAPE: u32>(
         &self,
@@ -94,37 +87,19 @@ impl QuotientTable {
         home: Place,
     ) -> Option<(Range<u32>, usize)> {
         let (block, geometry) = (self.block_of(home), self.geometry_of::<SHAPE>());
-        let spill = stored_spill(block) as u32;
-        let occupied = geometry.plane(block, Plane::Occupied);
-        let spilt = machine.low_bits(spill);
-        let ends = geometry.run_ends(block) & !spilt;
-        let rank = machine.lowest(occupied, home.lane()).count_ones();
-        let end = machine.deposit_bit((occupied >> home.lane() & 1) << rank, ends);
-        if end == 0 || spill >= geometry.lanes() {
+        let runs = Runs::of(machine, geometry, block);
+        let Located { start, end } = runs.locate(machine, home.lane(), runs.exists(home.lane()));
+        if end == 0 || runs.spill >= geometry.lanes() {
             return None;
         }
-        let before = ends & (end - 1) | spilt | machine.low_bits(home.lane());
-        let start = u64::BITS - before.leading_zeros();
-        let clusters = Clusters { occupied, ends, extensions: 0, lanes: geometry.lanes() };
-        let unused = clusters.all_unused(machine, spill) & low_bits(start);
-        let ordinal = start - spill - unused.count_ones();
+        let unused = runs.all_unused(machine) & low_bits(start);
+        let ordinal = start - runs.spill - unused.count_ones();
         Some((start..end.trailing_zeros() + 1, ordinal as usize))
     }
+}
 
-    /// The value at a place, by way of [`with_shape`](super::with_shape).
-    #[inline(always)]
-    pub(crate) fn value_at<const SHAPE: u32>(&self, place: Place) -> u64 {
-        self.geometry_of::<SHAPE>().slot(self.block_of(place), place.lane())
-    }
-
-    /// Where the run of `quotient` is; empty, where it would begin, if there is none.
-    pub(crate) fn run<M: Machine>(&self, machine: M, quotient: u64) -> Range<u64> {
-        let start = self.run_start(machine, quotient);
-        let end = if self.is_occupied(quotient) { self.run_end(machine, quotient) } else { start };
-        start..end
-    }
-
-    /// Puts an entry behind the others of the run of the quotient at `home`.
+impl QuotientTable {
+    /// Appends an entry to the run of the quotient at `home`.
     #[inline(always)]
     pub(crate) fn append<M: Machine, const SHAPE: u32>(
         &mut self,
@@ -132,20 +107,11 @@ impl QuotientTable {
         home: Place,
         value: u64,
     ) -> Result<(), TableFull> {
-        let geometry = self.geometry_of::<SHAPE>();
-        let occupied = geometry.plane(self.block_of(home), Plane::Occupied);
-        // The runs of the block up to it: it is behind them, and not before its home.
-        let runs = machine.lowest(occupied, home.lane() + 1).count_ones();
-        let first = self.start_of(home.block()) + self.spill(machine, home.block());
-        let end = match runs {
-            0 => first,
-            _ => self.end_of_nth_run(machine, first, runs),
-        };
-        let at = geometry.place(end).max(home);
+        let at = self.run_end_at::<M, SHAPE>(machine, home);
         self.insert_at::<M, SHAPE>(machine, home, Spot { at, last: true }, at, value)
     }
 
-    /// Takes the entry at `position`, of the run of `quotient`, away. Those behind it in its run
+    /// Removes the entry at `position` from the run of `quotient`. The entries after it in the run
     /// keep their order.
     pub(crate) fn take_entry<M: Machine>(&mut self, machine: M, quotient: u64, position: u64) {
         let run = self.run(machine, quotient);
@@ -154,17 +120,14 @@ impl QuotientTable {
         if run.end - run.start == 1 {
             self.close(machine, quotient, position, true);
         } else if is_last {
-            // The run's end moves down, and takes the value of the one before it along.
-            self.set_value(position, self.value(position - 1));
+            // The run's end must stay set. So move the previous value into the last slot, and close
+            // the slot before it.
+            let before = self.value(position - 1);
+            self.set_value(position, before);
             self.close(machine, quotient, position - 1, false);
         } else {
             self.close(machine, quotient, position, false);
         }
-    }
-
-    /// Changes the value of an entry.
-    pub(crate) fn rewrite_value(&mut self, position: u64, value: u64) {
-        self.set_value(position, value);
     }
 }
 

@@ -1,27 +1,28 @@
 //! Changing the entries of a run.
 
 use super::TableFull;
-use super::layout::{Kind, Place, Plane, QuotientTable, Slot};
-use crate::bits::machine::{Machine, Operation};
+use super::block::Plane;
+use super::{Kind, Place, QuotientTable, Slot};
+use crate::bits::machine::{AnyShape, Machine, Operation};
 use core::ops::Range;
 
 impl QuotientTable {
-    /// As [`replace`](Self::replace), on this machine.
+    /// Calls [`replace`](Self::replace) with the instructions of this machine.
     pub(crate) fn rewrite(
         &mut self,
         quotient: u64,
         range: Range<u64>,
         slots: &[Slot],
     ) -> Result<(), TableFull> {
-        self.level().run(Rewrite { table: self, quotient, range, slots })
+        self.target().run(Rewrite { table: self, quotient, range, slots })
     }
 
-    /// Replaces the slots `range` of the run of `quotient` by `slots`; all or
-    /// nothing.
+    /// Replaces the slots `range` of the run of `quotient` with `slots`. If it fails, the table is
+    /// unchanged.
     ///
-    /// `range` begins and ends with whole entries, and `slots` are whole entries. A
-    /// quotient without a run gets one: then `range` is empty, at
-    /// [`run_start`](Self::run_start). A run that is left without entries is gone.
+    /// `range` and `slots` must consist of whole entries. If the quotient has no run, `range` must
+    /// be empty and lie at [`run_start`](Self::run_start); the quotient then gets a run. A run
+    /// without entries is removed.
     #[inline(always)]
     pub(crate) fn replace<M: Machine>(
         &mut self,
@@ -41,7 +42,8 @@ impl QuotientTable {
         }
         if at_end && new > 0 {
             if exists && range.is_empty() {
-                self.set_run_end(self.entry_before(range.start), false);
+                let before = self.entry_before(range.start);
+                self.set_run_end(before, false);
             }
             self.set_occupied(quotient, true);
         }
@@ -83,12 +85,11 @@ impl QuotientTable {
         Ok(())
     }
 
-    /// Closes the slots `range` of the run of `quotient`. With `was_last` they are the
-    /// run's last entries, so that its end must move to what is before them, or the
-    /// run goes.
+    /// Closes the slots `range` of the run of `quotient`. `was_last` means that they are the run's
+    /// last entries: then the run end moves to the entry before them, or the run is removed.
     ///
-    /// Meanwhile they count as extensions, so that the run's end, which is all that
-    /// closing a slot looks at, is right after each of them.
+    /// Until they are closed, the slots are marked as extensions. So the run's end is correct after
+    /// each step, and that is all that closing a slot relies on.
     fn take_away<M: Machine>(
         &mut self,
         machine: M,
@@ -108,7 +109,8 @@ impl QuotientTable {
             self.write(position, junk);
         }
         if was_last && !vanish {
-            self.set_run_end(self.entry_before(range.start), true);
+            let before = self.entry_before(range.start);
+            self.set_run_end(before, true);
         }
         for position in rest.rev() {
             self.close(machine, quotient, position, false);
@@ -118,17 +120,18 @@ impl QuotientTable {
         }
     }
 
-    /// The remainder of the entry that ends before `position`, within the same run.
+    /// Returns the position of the remainder of the entry that ends before `position`, in the same
+    /// run.
     pub(super) fn entry_before(&self, position: u64) -> u64 {
         self.position(self.entry_before_at::<0>(self.place(position)))
     }
 
-    /// As [`entry_before`](Self::entry_before), by places.
+    /// Returns what [`entry_before`](Self::entry_before) does, as a place.
     #[inline(always)]
-    pub(super) fn entry_before_at<const WIDTH: u32>(&self, place: Place) -> Place {
-        let lanes = self.geometry_of::<WIDTH>().lanes();
+    pub(super) fn entry_before_at<const SHAPE: u32>(&self, place: Place) -> Place {
+        let lanes = self.geometry_of::<SHAPE>().lanes();
         let mut head = place.before(lanes);
-        while self.bit_at::<WIDTH>(head, Plane::Extension) {
+        while self.bit_at::<SHAPE>(head, Plane::Extension) {
             head = head.before(lanes);
         }
         head
@@ -143,10 +146,12 @@ struct Rewrite<'a> {
 }
 
 impl Operation for Rewrite<'_> {
+    type Argument = ();
     type Output = Result<(), TableFull>;
+    type Shapes = AnyShape;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Self::Output {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
         self.table.replace(machine, self.quotient, self.range, self.slots)
     }
 }

@@ -1,55 +1,58 @@
-//! Inserting an entry that is only a remainder, which is most of what happens to a table.
+//! Inserting an entry that is only a remainder, which is the most common change to a table.
 
 use super::TableFull;
-use super::layout::{Geometry, Place, Plane, Planes, QuotientTable, stored_spill, window};
-use super::locate::Clusters;
+use super::block::{Geometry, Plane, Planes, window};
+use super::runs::Runs;
 use super::shift::Moving;
 use super::walk::Spot;
+use super::{Place, QuotientTable};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 
-/// How far an insert came within one block.
+/// The result of an insert that changes at most one block.
 #[derive(Clone, Copy)]
 pub(crate) enum Inserted {
-    /// The entry is in.
+    /// The entry was inserted.
     Done,
-    /// It goes there, but the next unused slot is in another block.
+    /// The entry belongs at this spot, but the next unused slot is in a different block.
     At(Spot),
-    /// The run ends in another block, is too long, has extensions, or has such a
-    /// remainder; or the table is full.
+    /// The spot was not determined. Either the run ends in a different block, is too long, has
+    /// extensions, or already has this remainder; or the table is full.
     Nowhere,
 }
 
 impl QuotientTable {
-    /// Inserts an entry that is only a remainder, above so many other bits, into the run of the
-    /// quotient at `home`, behind all that are smaller, if nothing but `home`'s block has to
-    /// change, and the run has neither extensions nor that remainder.
+    /// Inserts an entry that is only a remainder into the run of the quotient at `home`, after all
+    /// smaller entries. The remainder is the part of `value` above its lowest `other_bits` bits.
     ///
-    /// Finds the run as a [scan](QuotientTable::scan) does.
+    /// Does so only if nothing outside `home`'s block has to change, and if the run has neither
+    /// extensions nor an entry with that remainder. Finds the run as [`scan`](QuotientTable::scan)
+    /// does.
     #[inline(always)]
-    pub(crate) fn insert_here<M: Machine, const WIDTH: u32>(
+    pub(crate) fn insert_here<M: Machine, const SHAPE: u32>(
         &mut self,
         machine: M,
         home: Place,
         value: u64,
         other_bits: u32,
     ) -> Inserted {
-        self.put_here::<M, WIDTH, false>(machine, home, value, other_bits)
+        self.put_here::<M, SHAPE, false>(machine, home, value, other_bits)
     }
 
-    /// As [`insert_here`](Self::insert_here), behind all others of the run, whatever they are.
+    /// Inserts an entry as [`insert_here`](Self::insert_here) does, but as the last of its run. The
+    /// values of the other entries don't matter.
     #[inline(always)]
-    pub(crate) fn append_here<M: Machine, const WIDTH: u32>(
+    pub(crate) fn append_here<M: Machine, const SHAPE: u32>(
         &mut self,
         machine: M,
         home: Place,
         value: u64,
     ) -> Inserted {
-        self.put_here::<M, WIDTH, true>(machine, home, value, 0)
+        self.put_here::<M, SHAPE, true>(machine, home, value, 0)
     }
 
     #[inline(always)]
-    fn put_here<M: Machine, const WIDTH: u32, const LAST: bool>(
+    fn put_here<M: Machine, const SHAPE: u32, const LAST: bool>(
         &mut self,
         machine: M,
         home: Place,
@@ -59,19 +62,13 @@ impl QuotientTable {
         if self.used >= self.limit {
             return Inserted::Nowhere;
         }
-        let geometry = self.geometry_of::<WIDTH>();
+        let geometry = self.geometry_of::<SHAPE>();
         let (block, lane) = (self.block_mut_of(home), home.lane());
         let lanes = low_bits(geometry.lanes());
-        let occupied = geometry.raw_plane(block, Plane::Occupied) & lanes;
-        let extensions = geometry.raw_plane(block, Plane::Extension) & lanes;
-        let run_ends = geometry.raw_plane(block, Plane::RunEnd) & lanes;
-        let spill = stored_spill(block) as u32;
-        let (spilt, before) = (machine.low_bits(spill), machine.low_bits(lane));
-        let ends = run_ends & !extensions & !spilt;
-
-        let clusters = Clusters { occupied, ends, extensions, lanes: geometry.lanes() };
+        let runs = Runs::of(machine, geometry, block);
+        let Runs { extensions, ends, spilt, .. } = runs;
         let foreign = (extensions | spilt) >> lane & 1;
-        let unfinished = clusters.unfinished(machine, lane);
+        let unfinished = runs.unfinished(machine, lane);
         if u64::from(unfinished) | foreign == 0 {
             let flips = Planes { occupied: 1 << lane, run_end: 1 << lane, extension: 0 };
             geometry.flip(block, flips);
@@ -80,15 +77,13 @@ impl QuotientTable {
             return Inserted::Done;
         }
 
-        let here = occupied >> lane & 1;
-        let rank = machine.lowest(occupied, lane).count_ones();
-        if rank + here as u32 > ends.count_ones() || spill >= geometry.lanes() {
+        let exists = runs.exists(lane);
+        let rank = runs.rank(machine, lane);
+        if rank + exists as u32 > ends.count_ones() || runs.spill >= geometry.lanes() {
             return Inserted::Nowhere;
         }
-        let end = machine.select_bit(ends, rank);
-        let start = u64::BITS - (ends & end.wrapping_sub(1) | spilt | before).leading_zeros();
-        let end = end.wrapping_shr(start);
-        let run = (end | end.wrapping_sub(1)) & here.wrapping_neg();
+        let located = runs.locate(machine, lane, 1);
+        let (start, run) = (located.start, located.slots(1) & exists.wrapping_neg());
         let beyond = !low_bits(geometry.slots_per_window());
         let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
         let larger = if LAST {
@@ -109,20 +104,21 @@ impl QuotientTable {
 
         let at = behind - larger.count_ones();
         let last = u64::from(larger == 0);
-        let unused = clusters.unused(machine, lane, unfinished) >> (behind - lane);
+        let unused = runs.unused(machine, lane, unfinished) >> (behind - lane);
         let unused = if unused != 0 {
             behind + unused.trailing_zeros()
-        } else if let Some(unused) = clusters.first_unused(machine, behind.max(lane + 32)) {
+        } else if let Some(unused) = runs.first_unused(machine, behind.max(lane + 32)) {
             unused
         } else {
             return Inserted::At(Spot { at: Place::new(home.block(), at), last: last == 1 });
         };
         let moving = machine.low_bits(unused + 1) & !machine.low_bits(at);
+        let run_ends = geometry.raw_plane(block, Plane::RunEnd);
         let moved = |plane: u64| plane & moving ^ (plane & moving) << 1;
         let flips = Planes {
-            occupied: (1 - here) << lane,
-            // The entry before it isn't the run's last any more.
-            run_end: moved(run_ends) ^ last << at ^ (last & here) << at >> 1,
+            occupied: (1 - exists) << lane,
+            // The previous entry is no longer the run's last.
+            run_end: moved(run_ends) ^ last << at ^ (last & exists) << at >> 1,
             extension: moved(extensions),
         };
         geometry.push_value(machine, block, (at, unused), value, geometry.flips(flips));
@@ -130,10 +126,10 @@ impl QuotientTable {
         Inserted::Done
     }
 
-    /// Inserts an entry that is only a remainder into the run of the quotient at `home`,
-    /// at some spot in it; there is no unused slot between that and `from`.
+    /// Inserts an entry that is only a remainder into the run of the quotient at `home`, at `spot`.
+    /// There must be no unused slot between `spot` and `from`.
     #[inline(always)]
-    pub(crate) fn insert_at<M: Machine, const WIDTH: u32>(
+    pub(crate) fn insert_at<M: Machine, const SHAPE: u32>(
         &mut self,
         machine: M,
         home: Place,
@@ -145,41 +141,42 @@ impl QuotientTable {
         if self.used >= self.limit {
             return Err(TableFull);
         }
-        let unused = self.first_unused::<M, WIDTH>(machine, from).ok_or(TableFull)?;
-        let is_new = !self.is_occupied_at::<WIDTH>(home);
+        let unused = self.first_unused::<M, SHAPE>(machine, from).ok_or(TableFull)?;
+        let is_new = !self.is_occupied_at::<SHAPE>(home);
         let run_end = u64::from(last || is_new);
         let slot = Moving { value, run_end, extension: 0 };
-        self.insert_slot::<M, WIDTH>(machine, home, at, unused, slot);
+        self.insert_slot::<M, SHAPE>(machine, home, at, unused, slot);
         if is_new {
-            self.set_bit_at::<WIDTH>(home, Plane::Occupied, true);
+            self.set_bit_at::<SHAPE>(home, Plane::Occupied, true);
         } else if last {
-            // The entry before it isn't the run's last any more.
-            self.set_bit_at::<WIDTH>(self.entry_before_at::<WIDTH>(at), Plane::RunEnd, false);
+            // The previous entry is no longer the run's last.
+            let before = self.entry_before_at::<SHAPE>(at);
+            self.set_bit_at::<SHAPE>(before, Plane::RunEnd, false);
         }
         Ok(())
     }
 }
 
 impl Geometry {
-    /// Which slots of a window are larger than `value`: one bit for each.
+    /// Returns which slots of a window are larger than `value`, one bit per slot.
     #[inline(always)]
     fn larger<M: Machine>(self, machine: M, slots: u64, value: u64) -> u64 {
         self.less(machine, value.wrapping_mul(self.lowest), slots)
     }
 
-    /// Which of `values`, whole slots of a window, are less than the slots of another: one
-    /// bit for each.
+    /// Compares the whole slots of two windows. Returns which slots of `values` are less than those
+    /// of `slots`, one bit per slot.
     #[inline(always)]
     pub(super) fn less<M: Machine>(self, machine: M, values: u64, slots: u64) -> u64 {
         machine.pack(!self.not_less(values, slots), self.highest)
     }
 
-    /// Which of `values`, whole slots of a window, are not less than the slots of another: the
-    /// highest bit of each. Other bits may be anything.
+    /// Compares the whole slots of two windows. The result has the highest bit of each slot set
+    /// where `values` is not less than `slots`. Its other bits are arbitrary.
     #[inline(always)]
     pub(super) fn not_less(self, values: u64, slots: u64) -> u64 {
-        // Without their highest bits, and one set there to borrow from, the slots don't
-        // interfere; where the highest bits differ, they decide.
+        // Subtract without the highest bits. A highest bit set in the minuend keeps borrows from
+        // reaching the next slot. Where the highest bits differ, they decide.
         let not_less = (values | self.highest).wrapping_sub(slots & !self.highest);
         values & !slots | !(values ^ slots) & not_less
     }

@@ -1,149 +1,198 @@
-//! Where a run is.
-//!
-//! The runs of a block's quotients lie one behind the other from the block's start
-//! plus its spill on. So the run of the block's `k`-th occupied quotient ends at the
-//! `k`-th run end from there: count the occupied bits before the quotient (rank),
-//! find the run end of that number (select).
+//! Locating unused slots, and runs that may lie in later blocks.
 
+use super::block::{Plane, SATURATED};
 use super::budget::Budget;
-use super::layout::{Place, Plane, QuotientTable, SATURATED};
+use super::runs::Runs;
+use super::{Place, Words};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
+use core::ops::Range;
 
-impl QuotientTable {
-    /// One past the last slot of the run of `quotient`, which must have one.
-    #[inline(always)]
-    pub(crate) fn run_end<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
-        debug_assert!(self.is_occupied(quotient));
-        let home = self.place(quotient);
-        let (block, lane) = (home.block(), home.lane());
-        let runs = (self.occupied(block) & low_bits(lane + 1)).count_ones();
-        let first = self.start_of(block) + self.spill(machine, block);
-        self.end_of_nth_run(machine, first, runs)
-    }
+/// The reason why a search can't fail while a table is being changed.
+const VALID: &str = "a valid table";
 
-    /// The first unused slot from a place on, if there is one.
-    ///
-    /// A slot is unused if the runs of the quotients up to it end before it. Where they
-    /// end behind it, that end is the next candidate.
+impl Words {
+    /// Returns the place where the run of the quotient at `home` begins, or would begin.
+    /// Returns `None` if the budget is spent, or the table is not valid.
     #[inline(always)]
-    pub(super) fn first_unused<M: Machine, const WIDTH: u32>(
+    pub(super) fn try_run_start<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
-        from: Place,
+        home: Place,
+        budget: &mut Budget,
     ) -> Option<Place> {
-        let geometry = self.geometry_of::<WIDTH>();
-        let mut from = from;
-        let mut spill = self.spill(machine, from.block());
+        let runs = self.runs_up_to::<SHAPE>(home, home.lane());
+        Some(self.behind_runs::<M, SHAPE>(machine, home.block(), runs, budget)?.max(home))
+    }
+
+    /// Returns the place right after the run of the quotient at `home`. If the quotient has no run,
+    /// returns the place where it would begin.
+    #[inline(always)]
+    pub(super) fn run_end_at<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        home: Place,
+    ) -> Place {
+        let runs = self.runs_up_to::<SHAPE>(home, home.lane() + 1);
+        let mut budget = Budget::ENDLESS;
+        let end = self.behind_runs::<M, SHAPE>(machine, home.block(), runs, &mut budget);
+        end.expect(VALID).max(home)
+    }
+
+    /// Returns the first slot of the run of `quotient`, or the slot where it would begin.
+    pub(crate) fn run_start<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
+        let (home, mut budget) = (self.place(quotient), Budget::ENDLESS);
+        let start = self.try_run_start::<M, 0>(machine, home, &mut budget);
+        self.position(start.expect(VALID))
+    }
+
+    /// Returns the position right after the run of `quotient`, which must have a run.
+    pub(crate) fn run_end<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
+        debug_assert!(self.is_occupied(quotient));
+        self.position(self.run_end_at::<M, 0>(machine, self.place(quotient)))
+    }
+
+    /// Returns the slots of the run of `quotient`. If it has no run, returns an empty range at the
+    /// slot where the run would begin.
+    pub(crate) fn run<M: Machine>(&self, machine: M, quotient: u64) -> Range<u64> {
+        let start = self.run_start(machine, quotient);
+        let end = if self.is_occupied(quotient) { self.run_end(machine, quotient) } else { start };
+        start..end
+    }
+
+    /// Returns the number of runs of the quotients before `lane` in the block of `home`.
+    #[inline(always)]
+    fn runs_up_to<const SHAPE: u32>(&self, home: Place, lane: u32) -> u32 {
+        (self.plane_at::<SHAPE>(home, Plane::Occupied) & low_bits(lane)).count_ones()
+    }
+
+    /// Returns the place right after the first `count` runs of a block's quotients. Returns `None`
+    /// if the budget is spent, or if the table is not valid.
+    #[inline(always)]
+    fn behind_runs<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        block: usize,
+        count: u32,
+        budget: &mut Budget,
+    ) -> Option<Place> {
+        let geometry = self.geometry_of::<SHAPE>();
+        let spill = self.try_spill(machine, block, budget)?;
+        let first = if spill < geometry.lanes().into() {
+            Place::new(block, spill as u32)
+        } else {
+            geometry.place(self.start_of(block) + spill)
+        };
+        self.behind_next_runs::<M, SHAPE>(machine, first, count, budget)
+    }
+
+    /// Returns the place right after the next `count` runs. The first of them begins at or after
+    /// `at`. Returns `None` as [`behind_runs`](Self::behind_runs) does.
+    #[inline(always)]
+    fn behind_next_runs<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        mut at: Place,
+        mut count: u32,
+        budget: &mut Budget,
+    ) -> Option<Place> {
+        let geometry = self.geometry_of::<SHAPE>();
+        while count > 0 {
+            if at.block() >= self.blocks() {
+                return None;
+            }
+            let ends = geometry.run_ends(self.block_of(at)) & (u64::MAX << at.lane());
+            let here = ends.count_ones();
+            if here >= count {
+                at = Place::new(at.block(), machine.select(ends, count - 1) + 1);
+                break;
+            }
+            count -= here;
+            at = at.next_block();
+            budget.spend()?;
+        }
+        self.try_skip_extensions::<SHAPE>(at, budget)
+    }
+
+    /// Returns the first position from `position` on that isn't an extension. There always is one,
+    /// because the last slot of a table is never an extension.
+    #[inline(always)]
+    pub(crate) fn skip_extensions(&self, position: u64) -> u64 {
+        let mut budget = Budget::ENDLESS;
+        let at = self.try_skip_extensions::<0>(self.place(position), &mut budget);
+        self.position(at.expect(VALID))
+    }
+
+    /// Returns the first place from `at` on that isn't an extension. Returns `None` if the budget
+    /// is spent, or the table ends.
+    #[inline(always)]
+    pub(super) fn try_skip_extensions<const SHAPE: u32>(
+        &self,
+        mut at: Place,
+        budget: &mut Budget,
+    ) -> Option<Place> {
+        let geometry = self.geometry_of::<SHAPE>();
+        while at.block() < self.blocks() {
+            if at.lane() < geometry.lanes() {
+                at =
+                    at.up(
+                        (self.plane_at::<SHAPE>(at, Plane::Extension) >> at.lane()).trailing_ones()
+                    );
+                if at.lane() < geometry.lanes() {
+                    return Some(at);
+                }
+            }
+            budget.spend()?;
+            at = at.next_block();
+        }
+        None
+    }
+
+    /// Returns the end of the run that begins at `position`.
+    pub(super) fn end_of_run_from<M: Machine>(&self, machine: M, position: u64) -> u64 {
+        let (at, mut budget) = (self.place(position), Budget::ENDLESS);
+        let end = self.behind_next_runs::<M, 0>(machine, at, 1, &mut budget);
+        self.position(end.expect(VALID))
+    }
+
+    /// Returns the first unused slot at or after a place, if there is one.
+    #[inline(always)]
+    pub(super) fn first_unused<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        mut from: Place,
+    ) -> Option<Place> {
+        let geometry = self.geometry_of::<SHAPE>();
         while from.block() < self.blocks() {
-            let block = self.block_of(from);
-            let spilt = spill.min(geometry.lanes().into()) as u32;
-            let extensions = geometry.plane(block, Plane::Extension);
-            let clusters = Clusters {
-                occupied: geometry.plane(block, Plane::Occupied),
-                ends: geometry.run_ends(block) & !low_bits(spilt),
-                extensions,
-                lanes: geometry.lanes(),
-            };
-            if let Some(lane) = clusters.first_unused(machine, from.lane().max(spilt)) {
+            let runs = Runs::of(machine, geometry, self.block_of(from));
+            if let Some(lane) = runs.first_unused(machine, from.lane().max(runs.spill)) {
                 let unused = Place::new(from.block(), lane);
                 return (self.position(unused) < self.end()).then_some(unused);
             }
-            let before = from.block();
             from = from.next_block();
-            if from.block() < self.blocks() {
-                // A saturated one is computed from the last, not from the beginning again.
-                spill = match self.stored_spill(from.block()) {
-                    SATURATED => self.spill_after(machine, before, spill),
-                    exact => exact,
-                };
-            }
         }
         None
     }
 
-    /// The first position from `position` on that isn't an extension; the table's last
-    /// slot never is one.
-    #[inline(always)]
-    pub(crate) fn skip_extensions(&self, position: u64) -> u64 {
-        self.try_skip_extensions(position, &mut { Budget::ENDLESS }).expect(VALID)
-    }
-
-    /// As [`skip_extensions`](Self::skip_extensions), of any table.
-    #[inline(always)]
-    fn try_skip_extensions(&self, mut position: u64, budget: &mut Budget) -> Option<u64> {
-        loop {
-            let place = self.place(position);
-            let (block, lane) = (place.block(), place.lane());
-            if block >= self.blocks() {
-                return None;
-            }
-            let run = (!self.extensions(block) >> lane).trailing_zeros();
-            if lane + run < self.geometry().lanes() {
-                return Some(position + u64::from(run));
-            }
-            budget.spend()?;
-            position = self.start_of(block + 1);
-        }
-    }
-
-    /// The end of the `count`-th run that begins at `position` or later; `count` is
-    /// at least 1. `position` is where one of the runs begins.
-    #[inline(always)]
-    pub(super) fn end_of_nth_run<M: Machine>(&self, machine: M, position: u64, count: u32) -> u64 {
-        let mut budget = Budget::ENDLESS;
-        self.try_end_of_nth_run(machine, position, count, &mut budget).expect(VALID)
-    }
-
-    /// As [`end_of_nth_run`](Self::end_of_nth_run), of any table.
-    #[inline(always)]
-    fn try_end_of_nth_run<M: Machine>(
-        &self,
-        machine: M,
-        position: u64,
-        count: u32,
-        budget: &mut Budget,
-    ) -> Option<u64> {
-        let place = self.place(position);
-        let (mut block, mut passed) = (place.block(), low_bits(place.lane()));
-        let mut rank = count - 1;
-        while block < self.blocks() {
-            let ends = self.run_ends(block) & !passed;
-            let here = ends.count_ones();
-            if rank < here {
-                let last = self.start_of(block) + u64::from(machine.select(ends, rank));
-                return self.try_skip_extensions(last + 1, budget);
-            }
-            budget.spend()?;
-            rank -= here;
-            block += 1;
-            passed = 0;
-        }
-        None
-    }
-
-    /// How many slots from the block's start on belong to runs of earlier blocks.
+    /// Returns the number of slots, from the start of a block on, that belong to runs of earlier
+    /// blocks. The number may exceed the number of slots in the block.
     #[inline(always)]
     pub(super) fn spill<M: Machine>(&self, machine: M, block: usize) -> u64 {
         self.try_spill(machine, block, &mut { Budget::ENDLESS }).expect(VALID)
     }
 
-    /// As [`spill`](Self::spill), of any table.
+    /// Returns the [spill](Self::spill) of a block. Returns `None` if the budget is spent, or the
+    /// table is not valid.
     #[inline(always)]
-    pub(super) fn try_spill<M: Machine>(
-        &self,
-        machine: M,
-        block: usize,
-        budget: &mut Budget,
-    ) -> Option<u64> {
+    fn try_spill<M: Machine>(&self, machine: M, block: usize, budget: &mut Budget) -> Option<u64> {
         match self.stored_spill(block) {
             SATURATED => self.spill_from_before(machine, block, budget),
             exact => Some(exact),
         }
     }
 
-    /// The spill of a block whose byte is saturated: from the nearest block before it
-    /// whose isn't, block by block. (Block 0 has no spill.)
+    /// Computes the spill of a block whose byte is saturated. Starts at the nearest earlier block
+    /// whose byte isn't saturated, and goes on block by block. (Block 0 has no spill.)
     #[cold]
     #[inline(never)]
     fn spill_from_before<M: Machine>(
@@ -163,13 +212,14 @@ impl QuotientTable {
         })
     }
 
-    /// The spill of the block after `block`, whose own is `spill`.
+    /// Returns the spill of the block after `block`. `spill` is the spill of `block`.
     pub(super) fn spill_after<M: Machine>(&self, machine: M, block: usize, spill: u64) -> u64 {
         let mut budget = Budget::ENDLESS;
         self.try_spill_after(machine, block, spill, &mut budget).expect(VALID)
     }
 
-    /// As [`spill_after`](Self::spill_after), of any table.
+    /// Returns what [`spill_after`](Self::spill_after) does. Returns `None` if the budget is spent,
+    /// or if the table is not valid.
     fn try_spill_after<M: Machine>(
         &self,
         machine: M,
@@ -180,66 +230,11 @@ impl QuotientTable {
         let first = self.start_of(block) + spill;
         let end = match self.occupied(block).count_ones() {
             0 => first,
-            count => self.try_end_of_nth_run(machine, first, count, budget)?,
+            count => {
+                let at = self.place(first);
+                self.position(self.behind_next_runs::<M, 0>(machine, at, count, budget)?)
+            }
         };
         Some(end.saturating_sub(self.start_of(block + 1)))
-    }
-}
-
-/// What is expected of a table that is changed.
-const VALID: &str = "a valid table";
-
-/// What of a block tells which slots are used.
-#[derive(Clone, Copy)]
-pub(super) struct Clusters {
-    pub(super) occupied: u64,
-    /// The ends of the runs of the block's own quotients.
-    pub(super) ends: u64,
-    pub(super) extensions: u64,
-    pub(super) lanes: u32,
-}
-
-impl Clusters {
-    /// How many runs of the quotients up to a lane don't end before it. If that is none,
-    /// the lane is unused, unless it is spilt or an extension.
-    #[inline(always)]
-    pub(super) fn unfinished<M: Machine>(self, machine: M, lane: u32) -> u32 {
-        machine.lowest(self.occupied, lane + 1).count_ones()
-            - machine.lowest(self.ends, lane).count_ones()
-    }
-
-    /// Which of 32 lanes from `lane` on are unused, if so many runs are
-    /// [unfinished](Self::unfinished) there. None of them may be spilt.
-    #[inline(always)]
-    pub(super) fn unused<M: Machine>(self, machine: M, lane: u32, unfinished: u32) -> u64 {
-        // The lane's own quotient has been counted; an end counts from the next lane on.
-        let begins = (self.occupied >> lane) as u32 & !1;
-        let ends = ((self.ends >> lane) as u32) << 1;
-        let possible = (low_bits(self.lanes) & !self.extensions) >> lane;
-        u64::from(machine.balanced(begins, ends, unfinished)) & possible
-    }
-
-    /// Which lanes from `lane` on, which aren't spilt, are unused.
-    #[inline(always)]
-    pub(super) fn all_unused<M: Machine>(self, machine: M, mut lane: u32) -> u64 {
-        let mut unused = 0;
-        while lane < self.lanes {
-            unused |= self.unused(machine, lane, self.unfinished(machine, lane)) << lane;
-            lane += 32;
-        }
-        unused
-    }
-
-    /// The first unused lane from `lane` on, which isn't spilt; it may be behind the last.
-    #[inline(always)]
-    pub(super) fn first_unused<M: Machine>(self, machine: M, mut lane: u32) -> Option<u32> {
-        while lane < self.lanes {
-            let unused = self.unused(machine, lane, self.unfinished(machine, lane));
-            if unused != 0 {
-                return Some(lane + unused.trailing_zeros());
-            }
-            lane += 32;
-        }
-        None
     }
 }

@@ -1,56 +1,63 @@
 //! The quotient table: runs of packed slots, located by rank and select.
 //!
-//! A table has `slots` *home slots* and holds, for each quotient `0..slots`, a
-//! *run* of entries. An *entry* is a slot of kind [`Kind::Remainder`] and any number
-//! of [`Kind::Extension`] and [`Kind::Counter`] slots behind it. What the values
-//! mean, and in which order a run keeps its entries, is up to the filter above.
+//! A table has `slots` *home slots*. For each quotient in `0..slots` it holds a *run* of entries.
+//! An *entry* is a slot of kind [`Kind::Remainder`], followed by any number of [`Kind::Extension`]
+//! and [`Kind::Counter`] slots. The filter that uses the table decides what the values mean and how
+//! a run orders its entries.
 //!
 //! # Invariants
 //! [`QuotientTable::validate`] checks all of them.
 //!
-//! 1. Runs lie in the order of their quotients, each in one piece, none before its
-//!    home slot, none further from it than the runs before it force it to be:
+//! 1. Runs lie in the order of their quotients, and each run is contiguous. No run starts before
+//!    its home slot. A run starts after its home slot only if earlier runs push it there:
 //!    `start(q) = max(q, end of the last run before q)`.
 //! 2. `occupied[q]` is set exactly if quotient `q` has a run.
-//! 3. Every run begins with a remainder. Exactly one remainder of it has its
-//!    `runend` bit set: the last. (The slots of that entry's extension follow it, so
-//!    a run's end is the first slot behind its run end that isn't an extension.)
-//! 4. The pair of bits (runend, extension) of a used slot tells its kind: (·, 0)
-//!    remainder, (0, 1) extension, (1, 1) counter. So a run end is a set `runend` bit
-//!    *whose `extension` bit is clear*, everywhere and always.
-//! 5. `spill[b]` is the number of slots from the start of block `b` on that belong
-//!    to runs of earlier blocks, or 255 if there are more than 254; then it is
-//!    computed anew from the blocks before ([`locate`]).
-//! 6. Unused slots, and their bits in both planes, are zero, as are the bits of a line
-//!    behind its slots. The very last slot is never used.
+//! 3. Every run begins with a remainder. Exactly one remainder per run has its `runend` bit set:
+//!    the last one. (The extension slots of that entry follow it. So a run ends before the first
+//!    slot after its run end that isn't an extension.)
+//! 4. The two bits (runend, extension) of a used slot give its kind: (·, 0) is a remainder, (0, 1)
+//!    an extension, (1, 1) a counter. So a run end is always a set `runend` bit *whose `extension`
+//!    bit is clear*.
+//! 5. `spill[b]` is the number of slots, from the start of block `b` on, that belong to runs of
+//!    earlier blocks. It is 255 if there are more than 254; then [`locate`] computes the number
+//!    from the blocks before `b`.
+//! 6. Unused slots and their bits in both planes are zero. So are the bits of a line after its
+//!    slots. The very last slot is never used.
 //! 7. `used` is the number of used slots, at most `slots`.
 //!
-//! All operations rely on them, but for lookups: these go through lines that hold anything,
-//! and at worst answer wrongly ([`budget`]).
+//! All operations rely on these invariants, except lookups. A lookup accepts lines with any
+//! content; if they are not a valid table, its answer may be wrong, but it ends ([`budget`]).
 //!
 //! # Spill-over tail
-//! Runs that are pushed past the last home slot go on in a tail; nothing wraps. With
-//! uniform hashes a full table needs about √slots of it; 4·√slots + 64 are there
-//! (a chance of e^-32 that they don't suffice). Where hashes are not uniform an
-//! insert that finds no room is refused.
+//! Runs that are pushed past the last home slot continue in a tail; nothing wraps around. With
+//! uniform hashes, a full table needs a tail of about √slots. The tail has 4·√slots + 64 slots,
+//! which are too few with a probability of e^-32. If the hashes are not uniform, the tail can fill
+//! up; then an insert that finds no unused slot is refused.
 //!
 //! # Files
-//! [`layout`]: where the bits are. [`code`]: blocks that have one. [`locate`]: where a run is. [`scan`]: what one line
-//! tells of a run, quickly. [`walk`]: through a run. [`budget`]: how far. [`shift`]: making
-//! and closing gaps. [`insert`] and [`edit`]: changing entries. [`read`] and [`write`](mod@write):
-//! reading and filling a table in order. [`validate`]: the invariants.
+//! - Layout: [`shape`], [`place`], [`block`] (the bits of one block), [`words`] (header and words).
+//! - Finding: [`runs`] (the runs of one block), [`locate`] (runs across blocks), [`scan`] (compares
+//!   a run with a value, without a loop), [`walk`] (visits the entries of a run), [`budget`]
+//!   (limits a search).
+//! - Changing: [`insert`] and [`edit`] (entries), [`shift`] (opens and closes gaps), [`code`]
+//!   (blocks with a code).
+//! - Whole tables: [`read`] and [`write`](mod@write) (in order), [`validate`] (the invariants).
 
+mod block;
 mod budget;
 mod code;
 mod edit;
 mod insert;
-mod layout;
 mod locate;
+mod place;
 mod read;
+mod runs;
 mod scan;
+mod shape;
 mod shift;
 mod validate;
 mod walk;
+mod words;
 mod write;
 
 #[cfg(test)]
@@ -58,15 +65,119 @@ mod tests;
 
 pub(crate) use budget::Budget;
 pub(crate) use insert::Inserted;
-pub(crate) use layout::{
-    Kind, MOST_CODE_BITS, Place, QuotientTable, SLOTS, Shape, Slot, USUAL_CODE_BITS, WIDTHS,
-    with_range_width, with_shape, with_width,
-};
+pub(crate) use place::Place;
 pub(crate) use read::{BlockReader, First, Reader, Stored};
 pub(crate) use scan::{Evidence, Scan, Wanted, Window};
+pub(crate) use shape::{
+    BareShapes, CodedShapes, MOST_CODE_BITS, RangeWidths, SLOTS, Shape, USUAL_CODE_BITS, WIDTHS,
+    Widths,
+};
 pub(crate) use walk::Spot;
+pub(crate) use words::{Kind, Slot, Words};
 pub(crate) use write::TableWriter;
 
-/// There are not enough unused slots where they are needed.
+use crate::bits::machine::Level;
+use crate::bits::memory::{LINE, Lines};
+use block::Geometry;
+use core::ops::{Deref, DerefMut};
+use words::Header;
+
+/// Error: there are not enough unused slots where they are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableFull;
+
+/// A table of runs; see the [module](self).
+///
+/// It consists of the header and the words, which lookups read, and of counts that only a writer
+/// needs.
+#[derive(Clone)]
+pub(crate) struct QuotientTable {
+    words: Words,
+    used: u64,
+    /// Maximum number of slots that may be used. It is at most the number of home slots.
+    limit: u64,
+}
+
+impl Deref for QuotientTable {
+    type Target = Words;
+
+    #[inline(always)]
+    fn deref(&self) -> &Words {
+        &self.words
+    }
+}
+
+impl DerefMut for QuotientTable {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Words {
+        &mut self.words
+    }
+}
+
+impl QuotientTable {
+    /// Returns an empty table. Returns `None` if there is not enough memory, or if the parameters
+    /// are invalid: `slots` must be in [`SLOTS`], and the width in [`WIDTHS`].
+    pub(crate) fn new(slots: u64, shape: impl Into<Shape>) -> Option<Self> {
+        Self::for_machine(slots, shape, Level::detect())
+    }
+
+    pub(crate) fn for_machine(slots: u64, shape: impl Into<Shape>, level: Level) -> Option<Self> {
+        let shape = shape.into();
+        let lines = Lines::zeroed(Self::blocks_for(slots, shape)?)?;
+        let header = Header { slots, geometry: Geometry::of(shape), level };
+        Some(Self { words: Words { header, lines }, used: 0, limit: slots })
+    }
+
+    /// Returns a table of the given shape that uses `lines` as its memory. Returns `None` if the
+    /// table needs more lines. The content is not checked, so it may be invalid; call
+    /// [`validate`](Self::validate) to check it.
+    pub(crate) fn over(
+        lines: Lines,
+        slots: u64,
+        shape: impl Into<Shape>,
+        used: u64,
+    ) -> Option<Self> {
+        let shape = shape.into();
+        let fits = Self::blocks_for(slots, shape)? <= lines.len();
+        let header = Header { slots, geometry: Geometry::of(shape), level: Level::detect() };
+        fits.then_some(Self { words: Words { header, lines }, used, limit: slots })
+    }
+
+    /// Returns the number of lines of a table of this shape, or `None` if the parameters are
+    /// invalid.
+    pub(crate) fn blocks_for(slots: u64, shape: impl Into<Shape>) -> Option<usize> {
+        let shape = shape.into();
+        let possible = SLOTS.contains(&slots) && WIDTHS.contains(&shape.width);
+        let lanes = possible.then(|| u64::from(Geometry::of(shape).lanes()))?;
+        usize::try_from((slots + 4 * slots.isqrt() + 64).div_ceil(lanes)).ok()
+    }
+
+    /// Returns the number of bytes of a table of this shape, or `None` if the parameters are
+    /// invalid.
+    pub(crate) fn bytes_for(slots: u64, shape: impl Into<Shape>) -> Option<u64> {
+        Some(Self::blocks_for(slots, shape)? as u64 * LINE as u64)
+    }
+
+    /// Lengthens the tail by 1 % of the table, for hashes that are not uniform and so make longer
+    /// runs. Returns whether there was enough memory.
+    pub(crate) fn lengthen_tail(&mut self) -> bool {
+        let lengthened = self.words.lines.extended(self.blocks() / 100 + 1);
+        lengthened.map(|lines| self.words.lines = lines).is_some()
+    }
+
+    /// Removes all runs.
+    pub(crate) fn clear(&mut self) {
+        self.words.lines.clear();
+        self.used = 0;
+    }
+
+    /// Returns the number of used slots.
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Sets the maximum number of slots that may be used. Returns the previous limit.
+    pub(crate) fn set_limit(&mut self, limit: u64) -> u64 {
+        core::mem::replace(&mut self.limit, limit)
+    }
+}

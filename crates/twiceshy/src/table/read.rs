@@ -1,8 +1,9 @@
 //! Reading a table in order, block by block.
 
+use super::block::Plane;
 use super::budget::Budget;
-use super::layout::{Plane, QuotientTable, Slot, stored_spill, with_width};
-use super::locate::Clusters;
+use super::runs::Runs;
+use super::{Slot, Widths, Words};
 use crate::bits::machine::{Machine, Operation};
 use crate::bits::word::low_bits;
 use core::ops::Range;
@@ -12,7 +13,7 @@ use core::ops::Range;
 pub(crate) struct Stored {
     pub(crate) quotient: u64,
     pub(crate) remainder: u64,
-    /// Its slots; more than one, if there is more of it than a remainder.
+    /// The slots of the entry. There is more than one if the entry is more than a remainder.
     pub(crate) slots: Range<u64>,
 }
 
@@ -22,7 +23,7 @@ pub(crate) struct First {
     pub(crate) quotient: u64,
     pub(crate) remainder: u64,
     pub(crate) position: u64,
-    /// Whether there is more of the entry.
+    /// Whether the entry has more slots.
     pub(crate) more: bool,
 }
 
@@ -33,13 +34,13 @@ pub(crate) struct Run {
     pub(crate) slots: Range<u64>,
 }
 
-impl QuotientTable {
-    /// All entries, in order.
+impl Words {
+    /// Returns an iterator over all entries, in order.
     pub(crate) fn stored(&self) -> Reader<'_> {
         Reader { blocks: BlockReader::new(self), firsts: Vec::new(), at: 0 }
     }
 
-    /// The entry that begins with a slot.
+    /// Returns the entry whose first slot is `first`.
     #[inline]
     pub(crate) fn stored_from(&self, first: First) -> Stored {
         let First { quotient, remainder, position, more } = first;
@@ -47,15 +48,16 @@ impl QuotientTable {
         Stored { quotient, remainder, slots: position..end }
     }
 
-    /// The slot at `position`, if an entry goes on there; in any table, and behind it.
+    /// Returns the slot at `position` if it continues an entry, else `None`. The table may be
+    /// invalid, and `position` may lie past its end.
     #[inline(always)]
     pub(crate) fn continuation(&self, position: u64) -> Option<Slot> {
         let goes_on = position <= self.end() && self.is_extension(position);
         goes_on.then(|| Slot { value: self.value(position), kind: self.kind(position) })
     }
 
-    /// The slots from `position` on where an entry goes on; in any table, as far as a budget
-    /// allows.
+    /// Returns an iterator over the slots from `position` on that continue an entry. The table may
+    /// be invalid; the iterator stops when the budget is spent.
     #[inline(always)]
     pub(crate) fn continuations(
         &self,
@@ -70,7 +72,8 @@ impl QuotientTable {
         })
     }
 
-    /// The entries in `slots`, which are whole ones: each one's slots.
+    /// Returns an iterator over the entries in `slots`, as the range of slots of each. `slots` must
+    /// consist of whole entries.
     pub(crate) fn entries(&self, slots: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let mut start = slots.start;
         core::iter::from_fn(move || {
@@ -89,7 +92,7 @@ impl QuotientTable {
 /// Reads the entries of a table, in order.
 pub(crate) struct Reader<'a> {
     blocks: BlockReader<'a>,
-    /// The entries of a block, and how many of them are passed.
+    /// The entries of the current block, and how many of them have been returned.
     firsts: Vec<First>,
     at: usize,
 }
@@ -101,7 +104,7 @@ impl Iterator for Reader<'_> {
     fn next(&mut self) -> Option<Stored> {
         let table = self.blocks.table;
         if self.at == self.firsts.len() {
-            table.level().run(ReadBlock(self));
+            table.target().run(ReadBlock(self));
         }
         let first = *self.firsts.get(self.at)?;
         self.at += 1;
@@ -111,14 +114,14 @@ impl Iterator for Reader<'_> {
 
 /// Reads the blocks of a table, in order.
 pub(crate) struct BlockReader<'a> {
-    table: &'a QuotientTable,
-    /// The block to be read next.
+    table: &'a Words,
+    /// The block to read next.
     next: usize,
     home: Home,
 }
 
-/// The block of the quotient at hand, its first position, and its quotients that have runs,
-/// from that one on.
+/// The block of the current quotient, and its first position. `occupied` has the block's quotients
+/// with runs, from the current quotient on.
 #[derive(Clone, Copy)]
 struct Home {
     block: usize,
@@ -127,26 +130,25 @@ struct Home {
 }
 
 impl<'a> BlockReader<'a> {
-    pub(crate) fn new(table: &'a QuotientTable) -> Self {
+    pub(crate) fn new(table: &'a Words) -> Self {
         let home = Home { block: 0, first: 0, occupied: table.occupied(0) };
         Self { table, next: 0, home }
     }
 
-    /// Calls `each` with the entries that begin in the next block that has any: fewer than
-    /// 64, and none if there is no such block.
+    /// Calls `each` with the entries that begin in the next block that has any. There are fewer
+    /// than 64 of them, and none if there is no such block.
     ///
-    /// Whether an entry ends its run can't be foreseen, so there is no branch on it.
+    /// Whether an entry ends its run is unpredictable, so the code doesn't branch on it.
     #[inline(always)]
-    pub(crate) fn read<M: Machine>(&mut self, machine: M, each: impl FnMut(First)) {
-        with_width!(self.table.shape().constant(), WIDTH => self.read_with::<M, WIDTH>(machine, each));
-    }
-
-    #[inline(always)]
-    fn read_with<M: Machine, const WIDTH: u32>(&mut self, machine: M, mut each: impl FnMut(First)) {
-        let (table, geometry) = (self.table, self.table.geometry_of::<WIDTH>());
+    pub(crate) fn read<M: Machine, const SHAPE: u32>(
+        &mut self,
+        machine: M,
+        mut each: impl FnMut(First),
+    ) {
+        let (table, geometry) = (self.table, self.table.geometry_of::<SHAPE>());
         let mut entries = 0;
         while entries == 0 && self.next < table.blocks() {
-            entries = table.entries_of::<M, WIDTH>(machine, self.next);
+            entries = table.entries_of::<M, SHAPE>(machine, self.next);
             self.next += 1;
         }
         if entries == 0 {
@@ -171,7 +173,7 @@ impl<'a> BlockReader<'a> {
                 position: start + u64::from(lane),
                 more: extensions >> (lane + 1) & 1 == 1,
             });
-            // The lowest bit goes, if the run ends here.
+            // Clear the lowest bit if the run ends here.
             home.occupied &= home.occupied.wrapping_sub(run_ends >> lane & 1);
         }
         self.home = home;
@@ -179,43 +181,38 @@ impl<'a> BlockReader<'a> {
 }
 
 impl Home {
-    /// The next one; of a valid table, there is one as long as there are entries.
+    /// Returns the next block with occupied quotients. A valid table has one as long as entries are
+    /// left.
     #[cold]
     #[inline(never)]
-    fn next(self, table: &QuotientTable) -> Self {
+    fn next(self, table: &Words) -> Self {
         let found = (self.block + 1..table.blocks()).find(|&block| table.occupied(block) != 0);
         let block = found.expect("a valid table");
         Self { block, first: table.start_of(block), occupied: table.occupied(block) }
     }
 }
 
-impl QuotientTable {
-    /// The lanes of a block where entries begin.
+impl Words {
+    /// Returns the lanes of a block where entries begin.
     #[inline(always)]
-    fn entries_of<M: Machine, const WIDTH: u32>(&self, machine: M, block: usize) -> u64 {
-        let (geometry, block) = (self.geometry_of::<WIDTH>(), self.block(block));
-        let extensions = geometry.plane(block, Plane::Extension);
-        // A saturated spill is all of the block, too.
-        let spill = geometry.lanes().min(stored_spill(block) as u32);
-        let clusters = Clusters {
-            occupied: geometry.plane(block, Plane::Occupied),
-            ends: geometry.run_ends(block) & !low_bits(spill),
-            extensions,
-            lanes: geometry.lanes(),
-        };
-        low_bits(geometry.lanes()) & !extensions & !clusters.all_unused(machine, spill)
+    fn entries_of<M: Machine, const SHAPE: u32>(&self, machine: M, block: usize) -> u64 {
+        let (geometry, block) = (self.geometry_of::<SHAPE>(), self.block(block));
+        let runs = Runs::of(machine, geometry, block);
+        low_bits(geometry.lanes()) & !runs.extensions & !runs.all_unused(machine)
     }
 }
 
 struct ReadBlock<'r, 'a>(&'r mut Reader<'a>);
 
 impl Operation for ReadBlock<'_, '_> {
+    type Argument = ();
     type Output = ();
+    type Shapes = Widths;
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
         let Reader { blocks, firsts, at } = self.0;
         firsts.clear();
-        blocks.read(machine, |first| firsts.push(first));
+        blocks.read::<M, SHAPE>(machine, |first| firsts.push(first));
         *at = 0;
     }
 }

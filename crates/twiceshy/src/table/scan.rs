@@ -1,34 +1,37 @@
-//! What one line tells of a run, without a loop and almost without a branch.
+//! Compares a run with a value within one line, without a loop and almost without a branch.
 //!
-//! Most lookups can be decided within the block of their quotient: with 9-bit slots at
-//! 90 % load, 93 of 100 for absent keys, and 85 for members. There, the
-//! run's slots are compared with the wanted value all at once: a window of the packed
-//! slots, xor the value in each of them, has a slot of zeros exactly where they are
-//! equal. Branches that depend on what is in the line are costly: one that is guessed
-//! wrong throws away the lookups behind it, which the machine has already begun.
+//! The block of the quotient decides most lookups. With 9-bit slots at 90 % load, it decides 93 %
+//! of the lookups of absent keys and 85 % of those of members. All of the run's slots are compared
+//! with the wanted value at once: XOR a window of packed slots with a copy of the value per slot,
+//! and a slot of the result is zero exactly where they are equal. Branches that depend on the
+//! line's content are expensive, because a mispredicted branch discards the later lookups that the
+//! processor has already begun.
 
-use super::layout::{Geometry, Place, Plane, QuotientTable, stored_spill, window};
+use super::block::{Geometry, Plane, window};
+use super::runs::{Located, Runs};
+use super::{Place, Words};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use core::ops::RangeInclusive;
 
-/// What a block tells of a run.
+/// The answer of one block about a value in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scan {
-    /// No entry of the run has that remainder.
+    /// No entry of the run has the wanted remainder.
     Absent,
-    /// An entry that is only a remainder, the wanted one, is in the run.
+    /// The run has an entry that consists of only the wanted remainder.
     Present,
-    /// The run leaves the block, is too long, or has extensions: look closely.
+    /// The block can't tell: the run leaves the block, is too long, or has extensions. Walk through
+    /// it.
     Unsure,
 }
 
-/// What a block tells of a run, before anything is decided.
+/// The facts from which a [`Scan`] is decided.
 #[derive(Clone, Copy)]
 pub(crate) struct Evidence {
-    /// Not zero if the remainder is in the run, or may be.
+    /// Nonzero if the remainder is in the run, or may be.
     maybe: u64,
-    /// Not zero if what `maybe` says is not certain.
+    /// Nonzero if a nonzero `maybe` is not certain.
     doubts: u64,
 }
 
@@ -42,7 +45,8 @@ impl Evidence {
         }
     }
 
-    /// Whether it is [`Scan::Present`], and whether [`Scan::Unsure`], without a branch.
+    /// Returns whether this is [`Scan::Present`], and whether it is [`Scan::Unsure`], without a
+    /// branch.
     #[expect(clippy::needless_bitwise_bool, reason = "that is a branch")]
     #[inline(always)]
     pub(crate) fn flags(self) -> (bool, bool) {
@@ -50,91 +54,94 @@ impl Evidence {
         (maybe & !doubts, maybe & doubts)
     }
 
-    /// The same, but what it says is not certain if there `is` a reason to doubt it.
+    /// Returns the evidence, but marks a positive answer as uncertain if `is` is true.
     #[inline(always)]
     pub(crate) fn doubted(self, is: bool) -> Self {
         Self { doubts: self.doubts | u64::from(is), ..self }
     }
 
-    /// The same, but nothing is ruled out unless `it_is`.
+    /// Returns the evidence, but keeps a negative answer only if `it_is` is true.
     #[inline(always)]
     pub(crate) fn ruled_out_only_if(self, it_is: bool) -> Self {
         Self { maybe: self.maybe | u64::from(!it_is), ..self }
     }
 
-    /// Whether the run's end isn't in view.
+    /// Returns whether the end of the run is out of view.
     #[inline(always)]
     pub(crate) fn goes_on(self) -> bool {
         self.doubts >> (u64::BITS - 1) == 1
     }
 }
 
-/// A run as one block shows it.
+/// The part of a run that is in one block.
 struct Here {
-    /// Its first slots.
+    /// The first slots of the run.
     slots: u64,
-    /// A bit for each of its slots: none without a run, all if its end isn't here.
+    /// One bit per slot of the run. No bit is set without a run; all are set if it ends in another
+    /// block.
     run: u64,
-    /// Those of these slots, and of the one behind them, that aren't the first of an entry; if
-    /// there is no run, anything.
+    /// One bit per slot of the run, and one for the slot after it. A bit is set if the slot is not
+    /// the first of an entry. Arbitrary if there is no run.
     extended: u64,
 }
 
-/// A run as two blocks show it.
+/// The part of a run that is in two blocks.
 struct Across {
     here: Here,
     next: Here,
-    /// Not zero if that is not all of it.
+    /// Nonzero if these parts may be wrong or incomplete.
     crowded: u64,
 }
 
-impl QuotientTable {
-    /// Asks for the next block, if a run of the quotient at `place` is likely to be there:
-    /// if it is one of the last third.
+impl Words {
+    /// Prefetches the next block if the quotient at `place` is in the last third of its block,
+    /// because its run is then likely to be in the next block. Otherwise prefetches the block of
+    /// `place`.
     #[inline(always)]
-    pub(crate) fn prefetch_across<const WIDTH: u32>(&self, place: Place) {
-        let late = place.lane() > self.geometry_of::<WIDTH>().lanes() * 2 / 3;
+    pub(crate) fn prefetch_across<const SHAPE: u32>(&self, place: Place) {
+        let late = place.lane() > self.geometry_of::<SHAPE>().lanes() * 2 / 3;
         self.prefetch(if late { place.next_block() } else { place });
     }
 
     /// Looks for `remainder` in the run of the quotient at `place`.
     #[inline(always)]
-    pub(crate) fn scan<M: Machine, const WIDTH: u32>(
+    pub(crate) fn scan<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
         remainder: u64,
     ) -> Evidence {
-        let geometry = self.geometry_of::<WIDTH>();
-        let Here { slots, run, extended } = self.run_here::<M, WIDTH>(machine, place);
+        let geometry = self.geometry_of::<SHAPE>();
+        let Here { slots, run, extended } = self.run_here::<M, SHAPE>(machine, place);
         let equal = geometry.equal(machine, slots, remainder);
         let beyond = !low_bits(geometry.slots_per_window());
         Evidence { maybe: (equal | beyond) & run, doubts: run & beyond | extended }
     }
 
-    /// Looks for an entry whose first slot is wanted in the run of the quotient at `place`. What
-    /// is in the other slots of an entry isn't known: then it is unsure.
+    /// Looks for an entry whose first slot is wanted, in the run of the quotient at `place`. The
+    /// result is unsure if an entry has more slots, because their content isn't compared.
     #[inline(always)]
-    pub(crate) fn scan_for<M: Machine, const WIDTH: u32>(
+    pub(crate) fn scan_for<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
         wanted: impl Wanted,
     ) -> Evidence {
-        let geometry = self.geometry_of::<WIDTH>();
-        self.run_here::<M, WIDTH>(machine, place).evidence(machine, geometry, wanted)
+        let geometry = self.geometry_of::<SHAPE>();
+        self.run_here::<M, SHAPE>(machine, place).evidence(machine, geometry, wanted)
     }
 
-    /// As [`scan_for`](Self::scan_for), for a run that may go on in the next block.
+    /// Looks for an entry as [`scan_for`](Self::scan_for) does, but also where the run continues in
+    /// the next block.
     #[inline(always)]
-    pub(crate) fn scan_across_for<M: Machine, const WIDTH: u32>(
+    pub(crate) fn scan_across_for<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
         wanted: impl Wanted,
     ) -> Evidence {
-        let geometry = self.geometry_of::<WIDTH>();
-        let Across { here, next, crowded } = self.run_across::<M, WIDTH>(machine, place);
+        let geometry = self.geometry_of::<SHAPE>();
+        let Across { here, next, crowded } = self.run_across::<M, SHAPE>(machine, place);
         let here = here.evidence(machine, geometry, wanted);
         let next = next.evidence(machine, geometry, wanted);
         Evidence {
@@ -143,76 +150,64 @@ impl QuotientTable {
         }
     }
 
-    /// What the block of the quotient at `place` tells of its run.
+    /// Returns the part of the run of the quotient at `place` that is in its block.
     #[inline(always)]
-    fn run_here<M: Machine, const WIDTH: u32>(&self, machine: M, place: Place) -> Here {
-        let geometry = self.geometry_of::<WIDTH>();
+    fn run_here<M: Machine, const SHAPE: u32>(&self, machine: M, place: Place) -> Here {
+        let geometry = self.geometry_of::<SHAPE>();
         let (block, lane) = (self.block_of(place), place.lane());
-        let occupied = geometry.raw_plane(block, Plane::Occupied);
-        let extensions = geometry.raw_plane(block, Plane::Extension);
-        let spilt = machine.low_bits(stored_spill(block) as u32);
-        let before = machine.low_bits(lane);
-        let lanes = low_bits(geometry.lanes());
-        let ends = geometry.raw_plane(block, Plane::RunEnd) & lanes & !extensions & !spilt;
-        // Zero if the quotient has no run, or one that ends in another block.
-        let here = occupied >> lane & 1;
-        let end = machine.deposit_bit(here << machine.lowest(occupied, lane).count_ones(), ends);
-        // Behind the run before it and the spill, and not before the quotient.
-        let start = u64::BITS - (ends & end.wrapping_sub(1) | spilt | before).leading_zeros();
-        let end = end.wrapping_shr(start);
-        let run = end | end.wrapping_sub(here);
+        let runs = Runs::of(machine, geometry, block);
+        let exists = runs.exists(lane);
+        let located = runs.locate(machine, lane, exists);
+        let (start, run) = (located.start, located.slots(exists));
+        let unseen = geometry.unseen(low_bits(geometry.lanes()));
         Here {
             slots: window(block, geometry.slot_at(start)),
             run,
-            // The slot behind the run counts, too; if it isn't here, it may be an extension.
-            extended: (extensions | geometry.unseen(lanes)).wrapping_shr(start) & (run << 1 | 1),
+            // Include the slot after the run. If it is in another block, it may be an extension.
+            extended: (runs.extensions | unseen).wrapping_shr(start) & (run << 1 | 1),
         }
     }
 
-    /// Where the first entry with `remainder` is in the run of the quotient at `place`, and the
-    /// last entry of that run, if all of it is in the block and in view. For a run that
-    /// [`scan`](Self::scan) isn't sure of: some entry in it is longer than its remainder.
+    /// Returns the position of the first entry with `remainder` in the run of the quotient at
+    /// `place`, and the position of the run's last entry. Returns `None` unless the whole run is in
+    /// the block and in view. Used when [`scan`](Self::scan) is unsure because some entry has more
+    /// slots.
     #[inline(always)]
-    pub(crate) fn first_equal<M: Machine, const WIDTH: u32>(
+    pub(crate) fn first_equal<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
         remainder: u64,
     ) -> Option<(u64, u64)> {
-        let geometry = self.geometry_of::<WIDTH>();
+        let geometry = self.geometry_of::<SHAPE>();
         let (block, lane) = (self.block_of(place), place.lane());
-        let occupied = geometry.raw_plane(block, Plane::Occupied);
-        let extensions = geometry.raw_plane(block, Plane::Extension);
-        let spilt = machine.low_bits(stored_spill(block) as u32);
-        let lanes = low_bits(geometry.lanes());
-        let ends = geometry.raw_plane(block, Plane::RunEnd) & lanes & !extensions & !spilt;
-        let here = occupied >> lane & 1;
-        let end = machine.deposit_bit(here << machine.lowest(occupied, lane).count_ones(), ends);
-        let before = ends & end.wrapping_sub(1) | spilt | machine.low_bits(lane);
-        let start = u64::BITS - before.leading_zeros();
+        let runs = Runs::of(machine, geometry, block);
+        let Located { start, end } = runs.locate(machine, lane, runs.exists(lane));
         if end == 0 || end.trailing_zeros() < start {
             return None;
         }
         let last = end.trailing_zeros();
         let equal = geometry.equal(machine, window(block, geometry.slot_at(start)), remainder);
         let first = start + equal.trailing_zeros();
-        // What looks equal may be a digit of a longer one, and what is out of view, anything.
-        let is_entry = first <= last && extensions >> first & 1 == 0;
+        // A slot that looks equal may be a digit of a longer entry. Slots out of view may be
+        // anything.
+        let is_entry = first <= last && runs.extensions >> first & 1 == 0;
         let in_view = last - start < geometry.slots_per_window() && last + 1 < geometry.lanes();
         let at = self.start_of(place.block());
         (is_entry && in_view).then_some((at + u64::from(first), at + u64::from(last)))
     }
 
-    /// As [`scan`](Self::scan), for a run that may go on in the next block.
+    /// Looks for `remainder` as [`scan`](Self::scan) does, but also where the run continues in the
+    /// next block.
     #[inline(always)]
-    pub(crate) fn scan_across<M: Machine, const WIDTH: u32>(
+    pub(crate) fn scan_across<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
         remainder: u64,
     ) -> Evidence {
-        let geometry = self.geometry_of::<WIDTH>();
-        let Across { here, next, crowded } = self.run_across::<M, WIDTH>(machine, place);
+        let geometry = self.geometry_of::<SHAPE>();
+        let Across { here, next, crowded } = self.run_across::<M, SHAPE>(machine, place);
         let beyond = !low_bits(geometry.slots_per_window());
         Evidence {
             maybe: (geometry.equal(machine, here.slots, remainder) | beyond) & here.run
@@ -222,28 +217,25 @@ impl QuotientTable {
         }
     }
 
-    /// What the block of the quotient at `place` and the next one tell of its run.
+    /// Returns the parts of the run of the quotient at `place` that are in its block and in the
+    /// next one.
     #[inline(always)]
-    fn run_across<M: Machine, const WIDTH: u32>(&self, machine: M, place: Place) -> Across {
-        let geometry = self.geometry_of::<WIDTH>();
+    fn run_across<M: Machine, const SHAPE: u32>(&self, machine: M, place: Place) -> Across {
+        let geometry = self.geometry_of::<SHAPE>();
         let (block, next) = (self.block_of(place), self.block_of(place.next_block()));
         let (lanes, lane) = (low_bits(geometry.lanes()), place.lane());
-        let occupied = geometry.raw_plane(block, Plane::Occupied);
-        let extensions = geometry.plane(block, Plane::Extension);
+        let runs = Runs::of(machine, geometry, block);
+        let extensions = runs.extensions & lanes;
         let next_extensions = geometry.plane(next, Plane::Extension);
-        let spill = stored_spill(block) as u32;
-        let (spilt, before) = (machine.low_bits(spill), machine.low_bits(lane));
-        let ends = geometry.raw_plane(block, Plane::RunEnd) & lanes & !extensions & !spilt;
         let next_ends = geometry.raw_plane(next, Plane::RunEnd) & lanes & !next_extensions;
 
-        let here = occupied >> lane & 1;
-        let (rank, count) = (machine.lowest(occupied, lane).count_ones(), ends.count_ones());
-        let across = here & u64::from(rank >= count);
-        let end = machine.deposit_bit(here << rank, ends);
-        let start = u64::BITS - (ends & end.wrapping_sub(1) | spilt | before).leading_zeros();
-        let end = end.wrapping_shr(start);
-        let whole = end | end.wrapping_sub(here);
-        // What goes on in the next block begins here, unless another does, too.
+        let exists = runs.exists(lane);
+        let (rank, count) = (runs.rank(machine, lane), runs.ends.count_ones());
+        let across = exists & u64::from(rank >= count);
+        let located = runs.locate(machine, lane, exists);
+        let (start, whole) = (located.start, located.slots(exists));
+        // A run that ends in the next block begins in this one, unless an earlier run also ends
+        // in the next block.
         let part = if rank == count { lanes.wrapping_shr(start) } else { 0 };
         let run = if across == 0 { whole } else { part };
 
@@ -263,15 +255,16 @@ impl QuotientTable {
                 run: next_run,
                 extended: next_extended,
             },
-            // Runs of earlier blocks may end in the next one, too: that is not looked at here.
-            crowded: here & u64::from(spill > geometry.lanes()),
+            // Runs of earlier blocks may also end in the next block. The code above ignores them.
+            crowded: exists & u64::from(runs.spill > geometry.lanes()),
         }
     }
 }
 
-/// Says which slots are wanted. No closure: that isn't compiled for the machine.
+/// Selects the wanted slots. This is a trait because closures aren't compiled for the machine
+/// level.
 pub(crate) trait Wanted: Copy {
-    /// Of a window, one bit for each slot.
+    /// Returns the wanted slots of a window, one bit per slot.
     fn of<M: Machine>(self, machine: M, window: Window) -> u64;
 }
 
@@ -283,13 +276,14 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Those that are equal to `value`, and maybe some behind one that is.
+    /// Returns the slots that are equal to `value`. Slots above the first equal one may be wrong.
     #[inline(always)]
     pub(crate) fn equal<M: Machine>(self, machine: M, value: u64) -> u64 {
         self.geometry.equal(machine, self.slots, value)
     }
 
-    /// Those that are equal to one of the values, and maybe some behind one that is.
+    /// Returns the slots that are equal to one of `values`. Slots above the first equal one may be
+    /// wrong.
     #[inline(always)]
     pub(crate) fn equal_any<M: Machine, const VALUES: usize>(
         self,
@@ -304,7 +298,7 @@ impl Window {
         machine.pack(equal, geometry.highest)
     }
 
-    /// Those within bounds.
+    /// Returns the slots whose values are within `bounds`.
     #[inline(always)]
     pub(crate) fn between<M: Machine>(self, machine: M, bounds: RangeInclusive<u64>) -> u64 {
         let Self { geometry, slots } = self;
@@ -314,7 +308,7 @@ impl Window {
         machine.pack(within, geometry.highest)
     }
 
-    /// Those of which that is true.
+    /// Returns the slots for which `is_such` returns true.
     #[inline(always)]
     pub(crate) fn such_as(self, is_such: impl Fn(u64) -> bool) -> u64 {
         let Self { geometry, slots } = self;
@@ -332,7 +326,7 @@ impl Here {
     fn evidence<M: Machine>(self, machine: M, geometry: Geometry, wanted: impl Wanted) -> Evidence {
         let Self { slots, run, extended } = self;
         let beyond = !low_bits(geometry.slots_per_window());
-        // Not if there is no run.
+        // Ignore `extended` if there is no run.
         let doubts = run & beyond | extended & (run << 1 | run);
         let wanted = wanted.of(machine, Window { geometry, slots });
         Evidence { maybe: wanted & run | doubts, doubts }
@@ -340,24 +334,26 @@ impl Here {
 }
 
 impl Geometry {
-    /// Lanes that may be extensions for all that a block with these lanes tells.
+    /// Returns the bits above `lanes`: slots after the block, which may be extensions. Returns 0 if
+    /// the table has no extensions.
     #[inline(always)]
     fn unseen(self, lanes: u64) -> u64 {
         if self.has_extensions() { !lanes } else { 0 }
     }
 
-    /// Which slots of a window are equal to `value`: one bit for each. Above the lowest
-    /// one that is, some may be wrong.
+    /// Returns which slots of a window are equal to `value`, one bit per slot. Bits above the
+    /// lowest set one may be wrong.
     #[inline(always)]
     pub(super) fn equal<M: Machine>(self, machine: M, slots: u64, value: u64) -> u64 {
         machine.pack(self.unpacked_equal(slots, value), self.highest)
     }
 
-    /// The same, as the highest bit of each slot. Other bits may be anything.
+    /// Returns what [`equal`](Self::equal) does, in the highest bit of each slot. Other bits are
+    /// arbitrary.
     #[inline(always)]
     fn unpacked_equal(self, slots: u64, value: u64) -> u64 {
         let differs = slots ^ value.wrapping_mul(self.lowest);
-        // The lowest slot that is zero borrows through all its bits.
+        // Subtracting 1 from the lowest slot that is zero borrows through all bits of that slot.
         differs.wrapping_sub(self.lowest) & !differs
     }
 }

@@ -1,13 +1,11 @@
-//! Making and closing gaps, a word at a time.
+//! Opening and closing gaps, a word at a time.
 
-use super::layout::{
-    Block, Geometry, Place, Plane, Planes, QuotientTable, SATURATED, set_spill, stored_spill,
-    window,
-};
+use super::block::{Block, Geometry, Plane, Planes, SATURATED, set_spill, stored_spill, window};
+use super::{Place, QuotientTable};
 use crate::bits::machine::Machine;
 use crate::bits::word::{bit_range, low_bits};
 
-/// A slot on its way: its value, and its bits in the planes that move with it.
+/// A slot that is being moved: its value, and its bits in the planes that move with it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moving {
     pub(super) value: u64,
@@ -16,22 +14,20 @@ pub(super) struct Moving {
 }
 
 impl QuotientTable {
-    /// Makes a gap at `at` for the run of `quotient`: moves the slots `at..unused` up
-    /// by one. All of them are used, `unused` is not. The gap is blank and counts as
-    /// used.
+    /// Opens a gap at `at` for the run of `quotient`, by moving the slots `at..unused` up by one.
+    /// All of these must be used, and `unused` must not. The gap is blank and counts as used.
     pub(super) fn open<M: Machine>(&mut self, machine: M, quotient: u64, at: u64, unused: u64) {
         let (first, last) = (self.place(at), self.place(unused));
         let slot = Moving::default();
         self.insert_slot::<M, 0>(machine, self.place(quotient), first, last, slot);
     }
 
-    /// Moves the slots from `first` up to `unused` up by one, and puts `slot` before them.
+    /// Moves the slots from `first` to `unused` up by one, and puts `slot` before them.
     ///
-    /// The end of every run from the one of the quotient at `home` up to the gap moves by
-    /// one, so each block after `home`'s, up to where the gap was, has one more slot spilt
-    /// into it.
+    /// The ends of all runs from that of the quotient at `home` up to `unused` move by one. So the
+    /// spill of each block after `home`'s, up to the block of `unused`, grows by one.
     #[inline(always)]
-    pub(super) fn insert_slot<M: Machine, const WIDTH: u32>(
+    pub(super) fn insert_slot<M: Machine, const SHAPE: u32>(
         &mut self,
         machine: M,
         home: Place,
@@ -39,7 +35,7 @@ impl QuotientTable {
         unused: Place,
         mut slot: Moving,
     ) {
-        let geometry = self.geometry_of::<WIDTH>();
+        let geometry = self.geometry_of::<SHAPE>();
         let top = geometry.lanes() - 1;
         let mut spilt = home.next_block();
         while spilt.block() < first.block() {
@@ -58,9 +54,9 @@ impl QuotientTable {
         self.used += 1;
     }
 
-    /// Closes the slot at `at`, which belongs to the run of `quotient`: moves the slots
-    /// behind it down by one, up to the first that may not move. If the run `vanish`es
-    /// with it, its quotient isn't occupied any more.
+    /// Closes the slot at `at`, which belongs to the run of `quotient`. Moves the slots after it
+    /// down by one, up to the first slot that must not move. With `vanish`, the run becomes empty,
+    /// so its quotient is no longer occupied.
     pub(super) fn close<M: Machine>(&mut self, machine: M, quotient: u64, at: u64, vanish: bool) {
         let end = self.end_of_movable(machine, quotient);
         if vanish {
@@ -101,19 +97,19 @@ impl QuotientTable {
         self.used -= 1;
     }
 
-    /// The first slot behind the run of `quotient` that can't move down: an unused
-    /// one, or the beginning of a run that is at home.
+    /// Returns the first slot after the run of `quotient` that can't move down: an unused slot, or
+    /// the first slot of a run that starts at its home slot.
     fn end_of_movable<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
         let mut end = self.run_end(machine, quotient);
         let mut from = quotient + 1;
         while let Some(next) = self.first_occupied(from, end) {
-            end = self.end_of_nth_run(machine, end, 1);
+            end = self.end_of_run_from(machine, end);
             from = next + 1;
         }
         end
     }
 
-    /// The first quotient in `from..to` that has a run.
+    /// Returns the first quotient in `from..to` that has a run.
     pub(super) fn first_occupied(&self, from: u64, to: u64) -> Option<u64> {
         let place = self.place(from);
         let (mut block, lane) = (place.block(), place.lane());
@@ -129,20 +125,20 @@ impl QuotientTable {
         (found < to).then_some(found)
     }
 
-    /// Copies a slot across a block's border, with its bits in both planes.
+    /// Copies a slot to a neighbouring block, with its bits in both planes.
     fn copy_slot(&mut self, from: u64, to: u64) {
         let value = self.value(from);
         self.set_value(to, value);
         for &plane in self.geometry().moving() {
-            self.set_bit(to, plane, self.bit(from, plane));
+            let bit = self.bit(from, plane);
+            self.set_bit(to, plane, bit);
         }
     }
 }
 
 impl Geometry {
-    /// Moves the slots `first..=last` of a block up by one, and puts `slot` before them.
-    /// Returns the one that has no place any more. With `spilt` the block has one more slot
-    /// spilt into it.
+    /// Moves the slots `first..=last` of a block up by one, and puts `slot` before them. Returns
+    /// the slot that was pushed out. With `spilt`, also increases the block's spill by one.
     #[inline(always)]
     fn push<M: Machine>(
         self,
@@ -162,14 +158,15 @@ impl Geometry {
         let (extension, pushed_extension) =
             pushed(self.plane(block, Plane::Extension), slot.extension);
         let mut flips = self.flips(Planes { occupied: 0, run_end, extension });
-        // One more at most: a saturated spill stays saturated.
+        // The spill grows by at most one, and a saturated spill stays saturated.
         let spill = stored_spill(block);
         flips[0] ^= spill ^ (spill + u64::from(spilt)).min(SATURATED);
         self.push_value(machine, block, (first, last), slot.value, flips);
         Moving { value, run_end: pushed_run_end, extension: pushed_extension }
     }
 
-    /// As [`push`](Self::push), the value alone; and flips bits of the first words.
+    /// Moves values as [`push`](Self::push) does, but not planes. Also flips bits of the first
+    /// words.
     #[inline(always)]
     pub(super) fn push_value<M: Machine>(
         self,
@@ -185,8 +182,8 @@ impl Geometry {
     }
 }
 
-/// Moves the bits `first..=last` down by `by`, less than 64, within themselves: what
-/// leaves at the bottom is gone, what comes in is zero.
+/// Moves the bits `first..=last` down by `by`, which must be less than 64. The lowest `by` bits
+/// are dropped, and zeros come in at the top. Bits outside the range don't change.
 #[inline(always)]
 fn shift_down(words: &mut [u64; 8], first: u32, last: u32, by: u32) {
     for index in first / 64..=last / 64 {
@@ -202,7 +199,7 @@ fn shift_down(words: &mut [u64; 8], first: u32, last: u32, by: u32) {
     }
 }
 
-/// The bits of word `index` of a bit string that lie in `first..=last`.
+/// Returns the bits of word `index` that lie in bits `first..=last` of the whole line.
 #[inline(always)]
 fn mask_within(index: u32, first: u32, last: u32) -> u64 {
     let start = index * 64;

@@ -1,9 +1,9 @@
-//! The table against an exact model: lists of entries by quotient.
+//! Tests of the table against an exact model: lists of entries by quotient.
 
-use super::layout::{Plane, SATURATED, SLOTS};
+use super::block::{Plane, SATURATED};
 use super::read::{Run, Stored};
-use super::{Kind, QuotientTable, Slot, TableFull, TableWriter};
-use crate::bits::machine::{Level, Machine, Operation};
+use super::{Kind, QuotientTable, SLOTS, Slot, TableFull, TableWriter};
+use crate::bits::machine::{AnyShape, Level, Machine, Operation, Target};
 use crate::bits::word::low_bits;
 use proptest::prelude::*;
 
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 impl QuotientTable {
-    /// Checks all invariants of a table, whatever its entries are.
+    /// Checks all invariants of a table, but not the values of its entries.
     fn check(&self) -> Result<(), crate::error::Invalid> {
         self.validate(self.width(), |_| Ok(())).map(|_| ())
     }
 
-    /// All runs, in order.
+    /// Returns all runs, in order.
     fn runs(&self) -> impl Iterator<Item = Run> {
         let stored: Vec<Stored> = self.stored().collect();
         let runs: Vec<Run> = stored
@@ -30,12 +30,12 @@ impl QuotientTable {
     }
 }
 
-/// Slots of a block of 9-bit slots, more or less.
+/// Approximate number of slots per block. It is exact for 9-bit slots.
 const LANES: u64 = 42;
 
 type Entry = Vec<Slot>;
 
-/// What a table must hold.
+/// The expected content of a table.
 #[derive(Clone, Default)]
 struct Model(BTreeMap<u64, Vec<Entry>>);
 
@@ -44,7 +44,7 @@ impl Model {
         self.0.values().flatten().map(|entry| entry.len() as u64).sum()
     }
 
-    /// Where each run must be.
+    /// Returns the expected position of each run.
     fn layout(&self) -> Vec<(u64, Range<u64>)> {
         let mut end = 0;
         self.0
@@ -74,8 +74,8 @@ impl Model {
         table.check().unwrap();
         let runs: Vec<_> = table.runs().map(|run| (run.quotient, run.slots)).collect();
         assert_eq!(runs, self.layout());
-        table.level().run(Locate { table, runs: &runs });
-        Level::Portable.run(Locate { table, runs: &runs });
+        table.target().run(Locate { table, runs: &runs });
+        PORTABLE.run(Locate { table, runs: &runs });
         for (quotient, slots) in runs {
             let entries: Vec<Entry> = table
                 .entries(slots)
@@ -100,15 +100,19 @@ impl Model {
     }
 }
 
-/// Finds the runs and spills of a table, and compares them with where they are.
+const PORTABLE: Target = Target { level: Level::Portable, shape: 0 };
+
+/// Locates the runs and spills of a table, and compares them with the expected ones.
 struct Locate<'a> {
     table: &'a QuotientTable,
     runs: &'a [(u64, Range<u64>)],
 }
 
 impl Operation for Locate<'_> {
+    type Argument = ();
     type Output = ();
-    fn run<M: Machine>(self, machine: M) {
+    type Shapes = AnyShape;
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
         let Locate { table, runs } = self;
         for (quotient, slots) in runs {
             assert_eq!(table.run_start(machine, *quotient), slots.start);
@@ -123,7 +127,7 @@ impl Operation for Locate<'_> {
     }
 }
 
-/// Replaces entries `range` of a run of `table`.
+/// Replaces the entries `range` of a run of `table`.
 struct Replace<'a> {
     table: &'a mut QuotientTable,
     quotient: u64,
@@ -132,8 +136,10 @@ struct Replace<'a> {
 }
 
 impl Operation for Replace<'_> {
+    type Argument = ();
     type Output = Result<(), TableFull>;
-    fn run<M: Machine>(self, machine: M) -> Self::Output {
+    type Shapes = AnyShape;
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
         let Replace { table, quotient, range, slots } = self;
         let start = table.run_start(machine, quotient);
         let mut borders = vec![start];
@@ -171,7 +177,7 @@ struct Edit {
     entries: Vec<(u64, Vec<(u64, bool)>)>,
 }
 
-/// Quotients uniform, in one narrow spot, or at the end of the table.
+/// Generates quotients that are uniform, at the start of the table, or at its end.
 fn quotients() -> impl Strategy<Value = u64> {
     prop_oneof![
         3 => any::<u64>(),
@@ -195,7 +201,7 @@ fn edits(most: usize) -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 0..most)
 }
 
-/// Drives a table on this machine and a portable one by the same edits.
+/// Applies the same edits to a table for this machine and to a portable one.
 fn drive(slots: u64, width: u32, edits: Vec<Edit>) {
     let mut table = QuotientTable::new(slots, width).unwrap();
     let mut portable = QuotientTable::for_machine(slots, width, Level::Portable).unwrap();
@@ -227,9 +233,9 @@ fn drive(slots: u64, width: u32, edits: Vec<Edit>) {
         let fits = expected.fits(&table);
         let slots: Vec<Slot> = entries.concat();
         for table in [&mut table, &mut portable] {
-            let level = table.level();
+            let target = table.target();
             let operation = Replace { table, quotient, range: range.clone(), slots: &slots };
-            assert_eq!(level.run(operation).is_ok(), fits);
+            assert_eq!(target.run(operation).is_ok(), fits);
         }
         if fits {
             model = expected;
@@ -249,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn full_tables_refuse_and_keep(slots in 1u64..40, width in 1u32..=56, edits in edits(200)) {
+    fn full_tables_stay_unchanged(slots in 1u64..40, width in 1u32..=56, edits in edits(200)) {
         drive(slots, width, edits);
     }
 }
@@ -262,8 +268,10 @@ fn remainder(value: u64) -> Slot {
 fn append(table: &mut QuotientTable, quotient: u64, slots: &[Slot]) -> Result<(), TableFull> {
     struct Append<'a>(&'a mut QuotientTable, u64, &'a [Slot]);
     impl Operation for Append<'_> {
+        type Argument = ();
         type Output = Result<(), TableFull>;
-        fn run<M: Machine>(self, machine: M) -> Self::Output {
+        type Shapes = AnyShape;
+        fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
             let Append(table, quotient, slots) = self;
             let end = if table.is_occupied(quotient) {
                 table.run_end(machine, quotient)
@@ -273,11 +281,11 @@ fn append(table: &mut QuotientTable, quotient: u64, slots: &[Slot]) -> Result<()
             table.replace(machine, quotient, end..end, slots)
         }
     }
-    table.level().run(Append(table, quotient, slots))
+    table.target().run(Append(table, quotient, slots))
 }
 
 #[test]
-fn impossible_tables_are_refused() {
+fn invalid_parameters_return_none() {
     assert!(QuotientTable::new(0, 8).is_none());
     assert!(QuotientTable::new(*SLOTS.end() + 1, 8).is_none());
     assert!(QuotientTable::new(*SLOTS.end(), 56).is_none(), "no machine has 2 petabytes");
@@ -287,7 +295,7 @@ fn impossible_tables_are_refused() {
 }
 
 #[test]
-fn bytes_are_foreseen() {
+fn bytes_for_equals_actual_bytes() {
     for (slots, width) in [(1, 1), (63, 5), (64, 9), (1000, 13), (1 << 20, 9), (12345, 56)] {
         let table = QuotientTable::new(slots, width).unwrap();
         assert_eq!(QuotientTable::bytes_for(slots, width), Some(table.bytes()));
@@ -295,16 +303,16 @@ fn bytes_are_foreseen() {
 }
 
 #[test]
-fn memory_starts_zeroed() {
+fn new_tables_are_zeroed() {
     let dirty: Vec<u64> = vec![u64::MAX; 20_000];
     drop(dirty);
     QuotientTable::new(8_000, 9).unwrap().check().unwrap();
 }
 
-/// A trap of the published prototype: in a cluster over several blocks, counters and
-/// extensions whose bits look like run ends.
+/// Guards against a trap of the published prototype: in a cluster over several blocks, bits of
+/// counters and extensions look like run ends.
 #[test]
-fn counters_and_extensions_are_no_run_ends() {
+fn counters_and_extensions_are_not_run_ends() {
     let mut table = QuotientTable::new(4 * LANES, 9).unwrap();
     let mut model = Model::default();
     for quotient in 0..LANES {
@@ -318,8 +326,8 @@ fn counters_and_extensions_are_no_run_ends() {
     }
 }
 
-/// Another: an offset of one byte that is taken at its word. Here one run is longer
-/// than the byte can say, by far, and shrinks again.
+/// Guards against another trap of the prototype: trusting an offset of one byte. Here one run is
+/// much longer than the byte can express, and then shrinks again.
 #[test]
 fn spills_beyond_a_byte_are_exact() {
     let slots = 40 * LANES;
@@ -341,15 +349,16 @@ fn spills_beyond_a_byte_are_exact() {
     while let Some(length) = model.0.get(&5).map(Vec::len) {
         let range = length.saturating_sub(37)..length;
         model.replace(5, range.clone(), &[]);
-        let level = table.level();
-        level.run(Replace { table: &mut table, quotient: 5, range, slots: &[] }).unwrap();
+        let target = table.target();
+        target.run(Replace { table: &mut table, quotient: 5, range, slots: &[] }).unwrap();
         model.check(&table);
     }
 }
 
-/// Another: runs that end in the tail. All at the last quotient, until it is full.
+/// Guards against another trap of the prototype: runs that end in the tail. All entries belong to
+/// the last quotient, until the tail is full.
 #[test]
-fn the_tail_holds_what_it_can_and_then_refuses() {
+fn full_tail_refuses_inserts() {
     let slots = 1000;
     let mut table = QuotientTable::new(slots, 3).unwrap();
     let mut model = Model::default();
@@ -368,20 +377,22 @@ fn the_tail_holds_what_it_can_and_then_refuses() {
     assert!(model.written(table).is_ok());
 }
 
-/// Whether a lookup finds the run of `quotient`, and where.
+/// Returns the position where a lookup finds the run of `quotient`, or `None` if it gives up.
 struct Walk<'a>(&'a QuotientTable, u64);
 
 impl Operation for Walk<'_> {
+    type Argument = ();
     type Output = Option<u64>;
-    fn run<M: Machine>(self, machine: M) -> Self::Output {
+    type Shapes = AnyShape;
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
         let Walk(table, quotient) = self;
         table.cautious_walk::<M, 0>(machine, table.place(quotient)).map(|walk| walk.position())
     }
 }
 
-/// One run through almost all of 2^16 blocks, and one of each block behind it.
+/// One run fills almost all of 2^16 blocks. The runs of one quotient per block follow it.
 #[test]
-fn large_clusters_are_searched_through() {
+fn lookup_finds_runs_in_large_clusters() {
     let slots = (1 << 16) * LANES;
     let mut table = QuotientTable::new(slots, 9).unwrap();
     let mut writer = TableWriter::new(&mut table);
@@ -396,30 +407,30 @@ fn large_clusters_are_searched_through() {
     writer.finish().unwrap();
     table.check().unwrap();
     for run in table.runs().step_by(997).chain(table.runs().last()) {
-        for level in [table.level(), Level::Portable] {
-            assert_eq!(level.run(Walk(&table, run.quotient)), Some(run.slots.start));
+        for target in [table.target(), PORTABLE] {
+            assert_eq!(target.run(Walk(&table, run.quotient)), Some(run.slots.start));
         }
     }
 }
 
 #[test]
-fn lookups_give_up_in_tables_without_end() {
+fn lookup_gives_up_in_invalid_tables() {
     let slots = (9 << 16) * LANES;
     let mut table = QuotientTable::new(slots, 9).unwrap();
     for block in 1..table.blocks() {
         table.set_spill(block, SATURATED);
     }
-    let level = table.level();
-    assert!(level.run(Walk(&table, slots / 10)).is_some());
-    assert_eq!(level.run(Walk(&table, slots - 1)), None);
-    // Block 0 says that it knows its spill no better than the others.
+    let target = table.target();
+    assert!(target.run(Walk(&table, slots / 10)).is_some());
+    assert_eq!(target.run(Walk(&table, slots - 1)), None);
+    // Now the spill of block 0 is unknown, too.
     table.set_spill(0, SATURATED);
-    assert_eq!(level.run(Walk(&table, 50)), None);
+    assert_eq!(target.run(Walk(&table, 50)), None);
     assert!(table.check().is_err());
 }
 
 #[test]
-fn broken_invariants_are_found() {
+fn check_finds_broken_invariants() {
     let mut table = QuotientTable::new(200, 9).unwrap();
     for quotient in 0..150 {
         append(
@@ -433,10 +444,10 @@ fn broken_invariants_are_found() {
     let breakers: [fn(&mut QuotientTable); 7] = [
         |table| table.set_occupied(100, true),
         |table| table.set_occupied(3, false),
-        |table| table.set_occupied(table.slots() + 1, true),
+        |table| table.words.set_occupied(table.words.slots() + 1, true),
         |table| table.set_spill(1, 7),
         |table| table.used += 1,
-        |table| table.set_value(table.end() - 1, 1),
+        |table| table.words.set_value(table.words.end() - 1, 1),
         |table| table.write(14, remainder(0)),
     ];
     for (index, breaker) in breakers.into_iter().enumerate() {
@@ -447,15 +458,15 @@ fn broken_invariants_are_found() {
 }
 
 #[test]
-fn bits_behind_the_slots_of_a_line_are_zero() {
-    // 50 slots of 7 bits leave 4 bits.
+fn check_finds_nonzero_bits_after_the_slots() {
+    // Blocks with 50 slots of 7 bits have 4 unused bits.
     let mut table = QuotientTable::new(200, 7).unwrap();
     table.change_words(1, |words| words[7] |= 1 << 60);
     assert!(table.check().is_err());
 }
 
 #[test]
-fn a_writer_leaves_the_last_slot_alone() {
+fn writer_never_uses_the_last_slot() {
     for slots in [1, 41, 42, 43, 1000] {
         let mut table = QuotientTable::new(slots, 9).unwrap();
         let room = (table.end() - (slots - 1)).min(slots);
@@ -471,9 +482,10 @@ fn a_writer_leaves_the_last_slot_alone() {
         assert_eq!(pushed.and_then(|()| writer.finish()), Err(TableFull));
     }
 }
-/// The last entry of a run ends the next block, and goes on behind it.
+/// The remainder of a run's last entry is the last slot of the next block. Its counter is in the
+/// block after that.
 #[test]
-fn a_counter_behind_the_next_block_is_seen() {
+fn check_accepts_a_counter_after_the_next_block() {
     let mut table = QuotientTable::new(113, 24).unwrap();
     let lanes = 504 / 27;
     let mut writer = TableWriter::new(&mut table);

@@ -1,48 +1,52 @@
-//! The invariants of a table, all checked, in one pass over any bytes.
+//! Checks all invariants of a table, in one pass. The table may hold any bytes.
 
-use super::layout::{Block, Geometry, Plane, QuotientTable, SATURATED, window, with_width};
-use super::locate::Clusters;
+use super::block::{Block, Geometry, Plane, SATURATED, window};
 use super::read::Run;
+use super::runs::Runs;
+use super::{QuotientTable, Widths};
 use crate::bits::machine::{Machine, Operation};
 use crate::bits::memory::LINE;
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
 
 impl QuotientTable {
-    /// Checks every invariant of the [module](super). Where blocks hold nothing but remainders,
-    /// also checks that a run's are in order, all different, and of at most `remainder_bits`
-    /// bits. Returns the number of these remainders. All other runs go to `check`, in order.
+    /// Checks every invariant of the [module](super). In blocks with only remainders, also checks
+    /// that the remainders of each run are in order, are all different, and have at most
+    /// `remainder_bits` bits. Returns the number of these remainders. Passes all other runs to
+    /// `check`, in order.
     pub(crate) fn validate(
         &self,
         remainder_bits: u32,
         check: impl FnMut(Run) -> Result<(), Invalid>,
     ) -> Result<u64, Invalid> {
-        self.level().run(Validate { table: self, remainder_bits, check })
+        self.target().run(Validate { table: self, remainder_bits, check })
     }
 
     #[inline(always)]
-    fn validate_on<M: Machine, const WIDTH: u32>(
+    fn validate_on<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         remainder_bits: u32,
         mut check: impl FnMut(Run) -> Result<(), Invalid>,
     ) -> Result<u64, Invalid> {
-        // Whatever the other slots are, a search for what isn't an extension ends there.
+        // This slot ends every search for a slot that isn't an extension, whatever the other slots
+        // hold.
         self.check_blank(self.end(), self.end() + 1)?;
         let (mut end, mut used, mut plain) = (0, 0, 0);
-        // If the last block was plain: where its runs begin, and how many slots they have.
+        // If the last block was plain: the end of the runs before it, and the number of slots of
+        // its runs.
         let mut last_plain = None;
         for block in 0..self.blocks() {
-            self.check_border::<WIDTH>(block, end)?;
-            if let Some(checked) = self.check_plain::<M, WIDTH>(machine, block, end, remainder_bits)
+            self.check_border::<SHAPE>(block, end)?;
+            if let Some(checked) = self.check_plain::<M, SHAPE>(machine, block, end, remainder_bits)
             {
                 last_plain = Some((end, checked.slots));
                 end = checked.end;
                 plain += checked.slots;
                 continue;
             }
-            // The slots that a plain block's runs have in the next one are checked with that
-            // one, if it is plain, too. This one isn't, so those runs are checked here.
+            // Slots of a plain block's runs that lie in the next block are checked with that block
+            // if it is plain, too. This block isn't, so check those runs here.
             if let Some((start, slots)) = last_plain.take()
                 && end > self.start_of(block)
             {
@@ -62,7 +66,7 @@ impl QuotientTable {
         Ok(plain)
     }
 
-    /// Checks the runs of a block's quotients one by one, if the runs before them end at `end`.
+    /// Checks the runs of a block's quotients one by one. The previous runs must end at `end`.
     fn check_runs(
         &self,
         block: usize,
@@ -82,21 +86,21 @@ impl QuotientTable {
             used += end - start;
             check(Run { quotient, slots: start..end })?;
         }
-        // What is left of the block; the next one may be plain.
+        // Check the rest of the block, because the next one may be plain.
         self.check_blank(end.max(self.start_of(block)), self.start_of(block + 1))?;
         Ok(Checked { end, slots: used })
     }
 
-    /// Checks the spill of a block, if the runs of those before it end at `end`, and what is
-    /// before and behind its slots.
+    /// Checks the spill of a block, and the bits before and after its slots. The runs of earlier
+    /// blocks must end at `end`.
     #[inline(always)]
-    fn check_border<const WIDTH: u32>(&self, block: usize, end: u64) -> Result<(), Invalid> {
+    fn check_border<const SHAPE: u32>(&self, block: usize, end: u64) -> Result<(), Invalid> {
         let spill = u64::saturating_sub(end, self.start_of(block));
         let stored = self.stored_spill(block);
         if stored != spill.min(SATURATED) {
             return Err(Invalid(format!("block {block} has spill {stored}, not {spill}")));
         }
-        let geometry = self.geometry_of::<WIDTH>();
+        let geometry = self.geometry_of::<SHAPE>();
         let gap = geometry.gap();
         if !is_zero(self.block(block), geometry.slot_at(geometry.lanes()), 8 * LINE as u32)
             || !is_zero(self.block(block), gap.start, gap.end)
@@ -106,19 +110,18 @@ impl QuotientTable {
         Ok(())
     }
 
-    /// Checks a plain block, and the runs of its quotients, all at once: it has nothing but
-    /// remainders, and no run goes further than into the next block. Of the slots in the next
-    /// block, only their number is checked. Returns `None` if the block isn't plain, or if
-    /// anything is wrong.
+    /// Checks a plain block and the runs of its quotients all at once. A plain block has only
+    /// remainders, and its runs end in it or in the next block. For slots in the next block, checks
+    /// only their number. Returns `None` if the block isn't plain, or if anything is wrong.
     #[inline(always)]
-    fn check_plain<M: Machine, const WIDTH: u32>(
+    fn check_plain<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         block: usize,
         end: u64,
         remainder_bits: u32,
     ) -> Option<Checked> {
-        let (geometry, start) = (self.geometry_of::<WIDTH>(), self.start_of(block));
+        let (geometry, start) = (self.geometry_of::<SHAPE>(), self.start_of(block));
         let lanes = low_bits(geometry.lanes());
         let spill = u64::saturating_sub(end, start) as u32;
         if spill >= geometry.lanes() || block + 1 >= self.blocks() {
@@ -132,13 +135,13 @@ impl QuotientTable {
             return None;
         }
         let run_ends = geometry.plane(view, Plane::RunEnd);
-        let (spilt, ends) = (low_bits(spill), run_ends & !low_bits(spill));
-        let clusters = Clusters { occupied, ends, extensions: 0, lanes: geometry.lanes() };
+        let runs = Runs::of(machine, geometry, view);
+        let Runs { ends, spilt, .. } = runs;
         let (mut unused, mut lane) = (0, 0);
         while lane < geometry.lanes() {
-            let unfinished = clusters.unfinished(machine, lane);
-            unused |= clusters.unused(machine, lane, unfinished) << lane & !spilt;
-            // No run ends where none goes on: so there are never more ends than runs.
+            let unfinished = runs.unfinished(machine, lane);
+            unused |= runs.unused(machine, lane, unfinished) << lane & !spilt;
+            // A run can end only where a run is unfinished. So there are never more ends than runs.
             if ends & unused != 0 {
                 return None;
             }
@@ -157,7 +160,7 @@ impl QuotientTable {
         let next_ends = geometry.plane(next, Plane::RunEnd);
         let next_end = machine.deposit_bit(1 << unfinished >> 1, next_ends);
         let further = u64::BITS - next_end.leading_zeros();
-        // There may be more of the last entry, here or behind the next block.
+        // The last entry may have more slots, in the next block or after it.
         let extended = geometry.plane(next, Plane::Extension) & low_bits(further + 1);
         if extended != 0 || further == geometry.lanes() || unfinished > 0 && next_end == 0 {
             return None;
@@ -171,7 +174,7 @@ impl QuotientTable {
         Some(Checked { end, slots: slots.into() })
     }
 
-    /// Finds the end of a run.
+    /// Checks a run, and returns its end.
     fn check_run(&self, quotient: u64, start: u64) -> Result<u64, Invalid> {
         if start >= self.end() || self.is_extension(start) {
             return Err(Invalid(format!("the run of {quotient} doesn't begin with a remainder")));
@@ -182,7 +185,7 @@ impl QuotientTable {
         }
     }
 
-    /// The first run end from a position on.
+    /// Returns the first run end at or after a position.
     fn first_run_end(&self, from: u64) -> Option<u64> {
         let place = self.place(from);
         let mut passed = low_bits(place.lane());
@@ -192,7 +195,7 @@ impl QuotientTable {
         })
     }
 
-    /// Checks that the slots `from..to` are zero, in both planes, too.
+    /// Checks that the slots `from..to` are zero, and so are their bits in both planes.
     fn check_blank(&self, from: u64, to: u64) -> Result<(), Invalid> {
         let mut at = from;
         while at < to {
@@ -208,7 +211,7 @@ impl QuotientTable {
         Ok(())
     }
 
-    /// Whether the slots `from..to`, all in one block, are zero.
+    /// Returns whether the slots `from..to`, which must be in one block, are zero.
     fn are_blank(&self, from: u64, to: u64) -> bool {
         let (geometry, place) = (self.geometry(), self.place(from));
         let (block, first) = (self.block_of(place), place.lane());
@@ -219,21 +222,21 @@ impl QuotientTable {
     }
 }
 
-/// Where the runs of a block end, and how many slots they have.
+/// The end of a block's runs, and the number of their slots.
 struct Checked {
     end: u64,
     slots: u64,
 }
 
-/// What the slots of a block, but the last, are: one bit for each.
+/// Properties of all slots of a block except the last: one bit per slot.
 struct Order {
-    /// Less than the next one.
+    /// The slot is less than the next one.
     rising: u64,
     nonzero: u64,
 }
 
 impl Order {
-    /// `None` if one of all has more bits than a remainder.
+    /// Returns `None` if any slot has more bits than a remainder.
     #[inline(always)]
     fn of<M: Machine>(
         machine: M,
@@ -251,7 +254,7 @@ impl Order {
             order.nonzero |= geometry.less(machine, 0, slots) << lane;
             high |= slots & too_high;
         }
-        // The last window reaches behind the slots.
+        // The last window may extend past the slots.
         let but_last = low_bits(geometry.lanes() - 1);
         order.rising &= but_last;
         order.nonzero &= but_last;
@@ -267,17 +270,17 @@ struct Validate<'a, C> {
 }
 
 impl<C: FnMut(Run) -> Result<(), Invalid>> Operation for Validate<'_, C> {
+    type Argument = ();
     type Output = Result<u64, Invalid>;
+    type Shapes = Widths;
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Self::Output {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
         let Self { table, remainder_bits, check } = self;
-        with_width!(table.shape().constant(), WIDTH => {
-            table.validate_on::<M, WIDTH>(machine, remainder_bits, check)
-        })
+        table.validate_on::<M, SHAPE>(machine, remainder_bits, check)
     }
 }
 
-/// Whether the bits `from..to` of a block are all zero.
+/// Returns whether the bits `from..to` of a block are all zero.
 #[inline(always)]
 fn is_zero(block: &Block, from: u32, to: u32) -> bool {
     const STEP: u32 = 56;

@@ -1,19 +1,14 @@
-//! Walking through a run, entry by entry, block by block.
+//! Walking through a run, entry by entry.
 
 use super::budget::Budget;
-use super::layout::{Geometry, Place, Plane, QuotientTable, window};
+use super::{Place, Words};
 use crate::bits::machine::Machine;
-use crate::bits::word::low_bits;
 use core::ops::Range;
 
-impl QuotientTable {
-    /// The first slot of the run of `quotient`, or where it would begin.
-    pub(crate) fn run_start<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
-        self.walk::<M, 0>(machine, self.place(quotient)).position()
-    }
-
-    /// The slots of the entries of `quotient` that have this remainder, above so many other bits;
-    /// if there are none, an empty range where they would be.
+impl Words {
+    /// Returns the slots of the entries of `quotient` with this remainder. The remainder is the
+    /// part of a slot above its lowest `other_bits` bits. If there is no such entry, returns an
+    /// empty range where it would be.
     #[inline(always)]
     pub(crate) fn minirun<M: Machine>(
         &self,
@@ -38,73 +33,48 @@ impl QuotientTable {
         }
     }
 
-    /// Walks through the run of the quotient at `place`, entry by entry; a quotient that
-    /// has none is walked to where its run would begin.
+    /// Starts a walk at the first entry of the run of the quotient at `place`. If there is no run,
+    /// the walk starts where the run would begin.
     #[inline(always)]
-    pub(crate) fn walk<M: Machine, const WIDTH: u32>(&self, machine: M, place: Place) -> Walk<'_> {
-        self.try_walk::<M, WIDTH>(machine, place, Budget::ENDLESS).expect("a valid table")
-    }
-
-    /// As [`walk`](Self::walk), of any table: `None` if the run can't be found, or is too
-    /// far away.
-    #[inline(always)]
-    pub(crate) fn cautious_walk<M: Machine, const WIDTH: u32>(
+    pub(crate) fn walk<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
-    ) -> Option<Walk<'_>> {
-        self.try_walk::<M, WIDTH>(machine, place, Budget::LOOKUP)
+    ) -> Walk<'_, SHAPE> {
+        self.try_walk::<M, SHAPE>(machine, place, Budget::ENDLESS).expect("a valid table")
     }
 
-    /// As [`cautious_walk`](Self::cautious_walk), as far as a budget allows.
+    /// Starts a walk as [`walk`](Self::walk) does, in a table that may be invalid. Returns `None`
+    /// if the run can't be found, or is too far away.
     #[inline(always)]
-    pub(crate) fn try_walk<M: Machine, const WIDTH: u32>(
+    pub(crate) fn cautious_walk<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        place: Place,
+    ) -> Option<Walk<'_, SHAPE>> {
+        self.try_walk::<M, SHAPE>(machine, place, Budget::LOOKUP)
+    }
+
+    /// Starts a walk as [`cautious_walk`](Self::cautious_walk) does, with a given budget.
+    #[inline(always)]
+    pub(crate) fn try_walk<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
         mut budget: Budget,
-    ) -> Option<Walk<'_>> {
-        let geometry = self.geometry_of::<WIDTH>();
-        let lanes = geometry.lanes();
-        let (block, lane) = (place.block(), place.lane());
-        let mut runs_before = (self.occupied(block) & ((1 << lane) - 1)).count_ones();
-        let spill = self.try_spill(machine, block, &mut budget)?;
-        let mut at = if spill < u64::from(lanes) {
-            Place::new(block, spill as u32)
-        } else {
-            geometry.place(self.start_of(block) + spill)
-        };
-        while runs_before > 0 {
-            if at.block() >= self.blocks() {
-                return None;
-            }
-            let view = self.block_of(at);
-            let ends = geometry.run_ends(view) & (u64::MAX << at.lane());
-            let here = ends.count_ones();
-            if here < runs_before {
-                runs_before -= here;
-                at = at.next_block();
-                budget.spend()?;
-                continue;
-            }
-            at = Place::new(at.block(), machine.select(ends, runs_before - 1) + 1);
-            runs_before = 0;
-        }
-        let mut walk = Walk { table: self, geometry, at, last: false, lost: false, budget };
-        walk.skip_extensions();
-        walk.at = walk.at.max(place);
-        (!walk.lost).then_some(walk)
+    ) -> Option<Walk<'_, SHAPE>> {
+        let at = self.try_run_start::<M, SHAPE>(machine, place, &mut budget)?;
+        Some(Walk { table: self, at, last: false, lost: false, budget })
     }
 }
 
-/// A place in a run.
-pub(crate) struct Walk<'a> {
-    table: &'a QuotientTable,
-    geometry: Geometry,
+/// A walk through a run, which is at one of its entries.
+pub(crate) struct Walk<'a, const SHAPE: u32> {
+    table: &'a Words,
     at: Place,
-    /// Whether the last entry was passed.
+    /// Whether the walk has passed the last entry.
     last: bool,
-    /// Whether the walk left the table or came too far, so that it is nowhere.
+    /// Whether the walk left the table or spent its budget. Its place is then meaningless.
     lost: bool,
     budget: Budget,
 }
@@ -117,67 +87,47 @@ pub(crate) struct Spot {
     pub(super) last: bool,
 }
 
-impl Walk<'_> {
-    /// Where the walk is.
+impl<const SHAPE: u32> Walk<'_, SHAPE> {
+    /// Returns the current spot of the walk.
     #[inline(always)]
     pub(crate) fn spot(&self) -> Spot {
         Spot { at: self.at, last: self.last }
     }
 
-    /// The first slot of the entry that the walk is at.
+    /// Returns the position of the first slot of the current entry.
     #[inline(always)]
     pub(crate) fn position(&self) -> u64 {
         self.table.position(self.at)
     }
 
-    /// The remainder of the entry that the walk is at.
+    /// Returns the remainder of the current entry.
     #[inline(always)]
     pub(crate) fn remainder(&self) -> u64 {
-        let at = self.geometry.slot_at(self.at.lane());
-        window(self.table.block_of(self.at), at) & low_bits(self.geometry.width())
+        self.table.geometry_of::<SHAPE>().slot(self.table.block_of(self.at), self.at.lane())
     }
 
-    /// Goes on to the next entry, or behind the last; whether there is one.
+    /// Advances to the next entry, or past the last one. Returns whether there is a next entry.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> bool {
-        self.last = self.geometry.run_ends(self.table.block_of(self.at)) >> self.at.lane() & 1 == 1;
-        self.at = self.at.up(1);
-        self.skip_extensions();
+        let geometry = self.table.geometry_of::<SHAPE>();
+        self.last = geometry.run_ends(self.table.block_of(self.at)) >> self.at.lane() & 1 == 1;
+        match self.table.try_skip_extensions::<SHAPE>(self.at.up(1), &mut self.budget) {
+            Some(next) => self.at = next,
+            None => self.lost = true,
+        }
         !self.last && !self.lost
     }
 
-    /// Whether the walk ended before the run did; never in a valid table, unless a
-    /// [cautious](QuotientTable::cautious_walk) one had to go very far.
+    /// Returns whether the walk ended before the run did. In a valid table, that happens only to a
+    /// [cautious](Words::cautious_walk) walk that went very far.
     #[inline(always)]
     pub(crate) fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// How far the walk may still go.
+    /// Returns the remaining budget of the walk.
     #[inline(always)]
     pub(crate) fn budget(&mut self) -> &mut Budget {
         &mut self.budget
-    }
-
-    /// Goes on to the first slot that isn't an extension, from one block to the next if
-    /// need be.
-    #[inline(always)]
-    fn skip_extensions(&mut self) {
-        while self.at.block() < self.table.blocks() {
-            if self.at.lane() < self.geometry.lanes() {
-                let extensions =
-                    self.geometry.plane(self.table.block_of(self.at), Plane::Extension);
-                let run = (extensions >> self.at.lane()).trailing_ones();
-                self.at = self.at.up(run);
-                if self.at.lane() < self.geometry.lanes() {
-                    return;
-                }
-            }
-            if self.budget.spend().is_none() {
-                break;
-            }
-            self.at = self.at.next_block();
-        }
-        self.lost = true;
     }
 }

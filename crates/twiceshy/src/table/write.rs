@@ -1,56 +1,55 @@
 //! Filling a table in order, in one pass.
 //!
-//! What is known of a block is gathered at hand, and goes to the table once, when it is
-//! complete. Whether an entry begins a run, and whether it follows the last one without a
-//! gap, can't be foreseen, so there is no branch on either.
+//! The writer collects the slots of the current block, and writes the block to the table once, when
+//! it is complete. Whether an entry begins a run, and whether it follows the previous entry without
+//! a gap, is unpredictable, so the code branches on neither.
 
 use super::TableFull;
-use super::layout::{
-    Geometry, Kind, Place, Plane, Planes, QuotientTable, Slot, set_word, with_width, word,
-};
+use super::block::{Geometry, Plane, Planes, set_word, word};
+use super::{Kind, Place, QuotientTable, Slot};
 use crate::bits::word::low_bits;
 
-/// Appends entries to a table in the order of their quotients, without ever moving
-/// one.
+/// Appends entries to a table in the order of their quotients. It never moves an entry.
 pub(crate) struct TableWriter<'a> {
     table: &'a mut QuotientTable,
     hand: Hand,
-    /// The slots of the block at hand.
+    /// The slots of the current block.
     slots: [u64; 9],
-    /// Where the last remainder is, if there is more of its entry in a later block.
+    /// The place of the last remainder, if its entry continues in a later block.
     last_before: Option<Place>,
-    /// Whether a tail that is too short gets longer.
+    /// Whether to lengthen the tail when it is too short.
     lengthens: bool,
 }
 
-/// What is known of the block at hand, and of the block of the quotient at hand.
+/// The state of the current block, and of the home block of the current quotient.
 #[derive(Clone, Copy, Default)]
 struct Hand {
     block: usize,
-    /// The block's first position, the first lane that isn't written yet, and how many may
-    /// be.
+    /// The first position of the current block, its first unwritten lane, and the number of its
+    /// usable lanes.
     first: u64,
     lane: u32,
     room: u32,
     run_ends: u64,
     extensions: u64,
-    /// The quotient of the last entry, and the lane of its remainder, or [`BEFORE`].
+    /// The quotient of the last entry, and the lane of its remainder. The lane is [`BEFORE`] if the
+    /// remainder is in an earlier block, or if there is no entry yet.
     quotient: u64,
     last: u32,
-    /// The quotient's block, its first position, and its occupied bits.
+    /// The quotient's home block, the block's first position, and its occupied bits.
     home_block: usize,
     first_home: u64,
     occupied: u64,
-    /// Slots written, or about to be, in all.
+    /// Total number of slots written or about to be written.
     used: u64,
 }
 
-/// Not one of a block's lanes, but of a word: whether a run ends before the block is noted
-/// there.
+/// Bit 63 of a word, which is not a lane of any block. It records that a run ends before the block.
 const BEFORE: u32 = 63;
 
 impl Hand {
-    /// The lane where the run of a quotient goes on, or begins; there may be none.
+    /// Returns the lane where the run of a quotient continues or begins. The block may not have
+    /// that lane.
     #[inline(always)]
     fn lane_of(self, quotient: u64) -> u64 {
         quotient.saturating_sub(self.first).max(self.lane.into())
@@ -58,21 +57,22 @@ impl Hand {
 }
 
 impl<'a> TableWriter<'a> {
-    /// Writes into `table`, which must be empty, and is no table until it is
-    /// [finished](Self::finish).
+    /// Returns a writer to `table`, which must be empty. The table is invalid until
+    /// [`finish`](Self::finish) is called.
     pub(crate) fn new(table: &'a mut QuotientTable) -> Self {
         debug_assert_eq!(table.used(), 0);
         let hand = Hand { room: table.room(0), last: BEFORE, ..Hand::default() };
         Self { table, hand, slots: [0; 9], last_before: None, lengthens: false }
     }
 
-    /// As [`new`](Self::new), for runs that may be longer than those of uniform hashes.
+    /// Returns a writer as [`new`](Self::new) does, but one that lengthens the tail as needed. Use
+    /// it for hashes that are not uniform, which make longer runs.
     pub(crate) fn lengthening(table: &'a mut QuotientTable) -> Self {
         Self { lengthens: true, ..Self::new(table) }
     }
 
-    /// Appends an entry to the run of `quotient`, which must not be less than the one
-    /// before.
+    /// Appends an entry to the run of `quotient`, which must not be less than the previous
+    /// quotient.
     pub(crate) fn push(
         &mut self,
         quotient: u64,
@@ -80,7 +80,7 @@ impl<'a> TableWriter<'a> {
     ) -> Result<(), TableFull> {
         for (index, Slot { value, kind }) in entry.into_iter().enumerate() {
             if index == 0 {
-                self.push_remainders([(quotient, value)].into_iter())?;
+                self.push_remainders::<0>([(quotient, value)].into_iter())?;
             } else {
                 self.push_more(value, kind)?;
             }
@@ -88,21 +88,13 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    /// Appends entries that are only remainders: a quotient and a value each.
+    /// Appends entries that are only remainders, given as pairs of a quotient and a value.
     #[inline(always)]
-    pub(crate) fn push_remainders(
+    pub(crate) fn push_remainders<const SHAPE: u32>(
         &mut self,
         entries: impl ExactSizeIterator<Item = (u64, u64)>,
     ) -> Result<(), TableFull> {
-        with_width!(self.table.shape().constant(), WIDTH => self.push_with::<WIDTH>(entries))
-    }
-
-    #[inline(always)]
-    fn push_with<const WIDTH: u32>(
-        &mut self,
-        entries: impl ExactSizeIterator<Item = (u64, u64)>,
-    ) -> Result<(), TableFull> {
-        let geometry = self.table.geometry_of::<WIDTH>();
+        let geometry = self.table.geometry_of::<SHAPE>();
         self.hand.used += entries.len() as u64;
         let mut hand = self.hand;
         for (quotient, value) in entries {
@@ -145,7 +137,8 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    /// Goes on to the block of `quotient`, and to where its run is to be written.
+    /// Makes the block of `quotient` the home block, and enters the block where its run is to be
+    /// written.
     #[cold]
     #[inline(never)]
     fn go_to(&mut self, quotient: u64) -> Result<(), TableFull> {
@@ -161,8 +154,8 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    /// Whether the block at hand is full. The last block of a table has one slot more as soon as
-    /// it isn't the last any more.
+    /// Returns whether the current block is full. Lengthens the tail if it may. The last block of a
+    /// table gains one usable slot when another block is added after it.
     fn is_out_of_room(&mut self) -> bool {
         let Hand { block, lane, room, .. } = self.hand;
         let is_last = block + 1 == self.table.blocks();
@@ -172,9 +165,9 @@ impl<'a> TableWriter<'a> {
         lane >= self.hand.room
     }
 
-    /// Writes the occupied bits of the block of the quotient at hand, and the spills from
-    /// there up to the block `next`; where there is none they are zero already, and memory
-    /// that nothing is written to costs nothing.
+    /// Writes the occupied bits of the home block, and the spills of the blocks after it, up to
+    /// block `next`. Spills of zero are not written: they are zero already, and untouched memory
+    /// costs nothing.
     fn end_homes(&mut self, next: usize) {
         let Hand { home_block, occupied, first, lane, .. } = self.hand;
         let flips = Planes { occupied, ..Planes::default() };
@@ -192,7 +185,7 @@ impl<'a> TableWriter<'a> {
         self.hand.first_home = self.table.start_of(next);
     }
 
-    /// Writes the block at hand.
+    /// Writes the current block to the table.
     fn write_block(&mut self) {
         let Hand { block, run_ends, extensions, .. } = self.hand;
         if let Some(last) = self.last_before.take_if(|_| run_ends >> BEFORE == 1) {
@@ -210,7 +203,7 @@ impl<'a> TableWriter<'a> {
         (self.hand.run_ends, self.hand.extensions) = (0, 0);
     }
 
-    /// Takes the beginning of a block to hand.
+    /// Makes a block the current one.
     fn enter(&mut self, block: usize) -> Result<(), TableFull> {
         if block >= self.table.blocks() || self.hand.used > self.table.limit {
             return Err(TableFull);
@@ -222,7 +215,7 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    /// Writes what is still at hand.
+    /// Writes the current block and the remaining spills.
     pub(crate) fn finish(mut self) -> Result<(), TableFull> {
         self.hand.run_ends |= 1 << self.hand.last;
         self.end_homes(self.table.blocks() - 1);
@@ -233,18 +226,18 @@ impl<'a> TableWriter<'a> {
 }
 
 impl QuotientTable {
-    /// How many of a block's slots may be used.
+    /// Returns the number of usable slots of a block.
     fn room(&self, block: usize) -> u32 {
         u64::from(self.geometry().lanes()).min(self.end() - self.start_of(block)) as u32
     }
 }
 
-/// Puts the value of a slot behind all others.
+/// Appends the value of a slot to those of the current block.
 #[inline(always)]
 fn put(geometry: Geometry, slots: &mut [u64; 9], lane: u32, value: u64) {
     let at = geometry.slot_at(lane);
     let (word, bit) = (at as usize / 64 % 8, at % 64);
     slots[word] |= value << bit;
-    // There is nothing yet.
+    // The next word holds nothing yet, so it needs no OR.
     slots[word + 1] = value >> 1 >> (63 - bit);
 }

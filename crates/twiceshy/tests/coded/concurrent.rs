@@ -1,19 +1,22 @@
-//! Filters with codes for many threads.
+//! Concurrent telescoping and extension filters.
 
 use super::random;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use twiceshy::Listing;
 use twiceshy::{
-    AdaptError, Answer, BuildError, CodedFilter, CodedScheme, Concurrent, Extensions, Hash,
-    InsertError, RemoveError, Selectors, Snapshot, SnapshotError,
+    Answer, Concurrent, Hash, Snapshot,
+    error::{AdaptError, BuildError, InsertError, PlanError, RemoveError},
+    snapshot::SnapshotError,
+    telescoping::{self, CodedFilter, Extensions, Selectors},
 };
 use twiceshy_deadline::Deadline;
 use twiceshy_model::snapshot::{seal_shards, shards_in};
 
-/// A filter, and its members behind a lock, as a store would have them.
-struct Guarded<S: CodedScheme> {
+/// A filter, and its members in a mutex, as a store would have them.
+struct Guarded<S: telescoping::CodedScheme> {
     filter: Concurrent<CodedFilter<S>>,
     members: Mutex<BTreeSet<Hash>>,
 }
@@ -22,7 +25,7 @@ fn listed(members: &BTreeSet<Hash>, interval: RangeInclusive<Hash>) -> Vec<Hash>
     members.range(interval).copied().collect()
 }
 
-impl<S: CodedScheme> Guarded<S> {
+impl<S: telescoping::CodedScheme> Guarded<S> {
     fn new(slots: u64, shards: usize) -> Self {
         let builder = CodedFilter::<S>::builder().slots(slots).remainder_bits(7).code_bits(8);
         let filter = builder.shards(shards).build_concurrent().unwrap();
@@ -33,8 +36,7 @@ impl<S: CodedScheme> Guarded<S> {
     fn insert(&self, hash: Hash) {
         let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
         match self.filter.insert(hash) {
-            Err(InsertError::Crowded) => {
-                let claim = self.filter.claim_to_insert(hash);
+            Err(InsertError::NeedsMembers(claim)) => {
                 let list = listed(&members, claim.suspects());
                 self.filter.insert_listed(&claim, &list).unwrap();
             }
@@ -45,11 +47,11 @@ impl<S: CodedScheme> Guarded<S> {
 
     fn remove(&self, hash: Hash) {
         let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.filter.remove(hash) {
+        match self.filter.remove_trusting(hash) {
             Err(RemoveError::Ambiguous) => {
                 let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("lost") };
                 let list = listed(&members, claim.suspects());
-                self.filter.remove_listed(&claim, &list, None).unwrap();
+                self.filter.remove(&claim, &list).unwrap();
             }
             removed => removed.unwrap(),
         }
@@ -67,12 +69,12 @@ impl<S: CodedScheme> Guarded<S> {
     fn ask_alone(&self, query: Hash, members: &BTreeSet<Hash>) {
         let Answer::Maybe(claim) = self.filter.check(query) else { return };
         assert!(claim.suspects().contains(&query));
-        // All that an insert may concern, which is the whole block.
+        // All members that an insert may affect: those of the whole block.
         let most = self.filter.suspects(query);
         assert!(most.contains(claim.suspects().start()) && most.contains(claim.suspects().end()));
         let shard = self.filter.shard_hashes(self.filter.shard_of(query));
         assert!(shard.contains(claim.suspects().start()) && shard.contains(claim.suspects().end()));
-        match self.filter.adapt(&claim, &listed(members, claim.suspects())) {
+        match self.filter.adapt(&claim, listed(members, claim.suspects())) {
             Ok(_) => assert!(!self.filter.contains(query)),
             Err(AdaptError::Crowded) if claim.suspects() != most => {
                 let Answer::Maybe(next) = self.filter.check(query) else { panic!("repaired") };
@@ -97,8 +99,8 @@ impl<S: CodedScheme> Guarded<S> {
     }
 }
 
-/// Threads that insert, remove and ask, each its own keys.
-fn check_threads<S: CodedScheme>() {
+/// Runs threads that insert, remove and look up their own keys.
+fn check_threads<S: telescoping::CodedScheme>() {
     let _deadline = Deadline::new();
     let guarded = Guarded::<S>::new(4000, 8);
     std::thread::scope(|scope| {
@@ -130,15 +132,15 @@ fn threads_lose_no_member() {
     check_threads::<Extensions>();
 }
 
-fn worn<S: CodedScheme>() -> Guarded<S> {
-    let guarded = Guarded::<S>::new(400, 4);
+fn worn<S: telescoping::CodedScheme>() -> Guarded<S> {
+    let guarded = Guarded::<S>::new(560, 4);
     (0..360).for_each(|number| guarded.insert(random(1)(number)));
     (0..4000).for_each(|number| guarded.ask(random(2)(number)));
     guarded.check();
     guarded
 }
 
-fn check_snapshot<S: CodedScheme>() {
+fn check_snapshot<S: telescoping::CodedScheme>() {
     let Guarded { filter, members } = worn::<S>();
     let mut bytes = Vec::new();
     filter.write_to(&mut bytes).unwrap();
@@ -162,13 +164,13 @@ fn check_snapshot<S: CodedScheme>() {
 }
 
 #[test]
-fn what_is_saved_comes_back() {
+fn saved_shards_are_restored() {
     check_snapshot::<Selectors>();
     check_snapshot::<Extensions>();
 }
 
-/// If the file is missing, it is written, to be looked at and kept.
-fn check_fixture<S: CodedScheme>(name: &str) {
+/// If the file is missing, writes it for review.
+fn check_fixture<S: telescoping::CodedScheme>(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     let Ok(kept) = std::fs::read(&path) else {
         let guarded = Guarded::<S>::new(100, 4);
@@ -186,12 +188,12 @@ fn check_fixture<S: CodedScheme>(name: &str) {
 }
 
 #[test]
-fn version_1_of_shards_is_read_and_written_for_ever() {
+fn version_1_of_shards_is_read_and_written_unchanged() {
     check_fixture::<Selectors>("v1-concurrent-telescoping.twiceshy");
     check_fixture::<Extensions>("v1-concurrent-extensions.twiceshy");
 }
 
-fn check_rebuilding<S: CodedScheme>() {
+fn check_rebuilding<S: telescoping::CodedScheme>() {
     let guarded = worn::<S>();
     let filter = &guarded.filter;
     for shard in 0..filter.shards() {
@@ -200,11 +202,11 @@ fn check_rebuilding<S: CodedScheme>() {
         let mut mistakes: Vec<Hash> =
             (0..400).map(random(2)).filter(|mistake| hashes.contains(mistake)).collect();
         mistakes.sort_unstable();
-        let claim = filter.claim_to_insert(list[0]);
+        let claim = filter.claim_near(list[0]);
         let capacity = 3 * filter.shard_parameters(shard).slots as usize;
         filter.rebuild_shard(shard, Some(capacity), &list, &mistakes).unwrap();
         assert!(filter.shard_parameters(shard).slots as usize > capacity);
-        // Claims of the one before are stale, whatever their intervals are now.
+        // Claims of the old shard are stale, whatever their intervals are now.
         let listed = listed(&guarded.members.lock().unwrap(), claim.suspects());
         assert_eq!(filter.insert_listed(&claim, &listed), Err(InsertError::Mismatch));
         let elsewhere = filter.rebuild_shard((shard + 1) % filter.shards(), None, &list, &[]);
@@ -228,23 +230,29 @@ fn lists_of_other_shards_are_refused() {
     let list = [&listed(&members, claim.suspects())[..], &[last]].concat();
     let outside = AdaptError::Outside { member: last };
     assert_eq!(guarded.filter.adapt(&claim, &list), Err(outside.clone()));
-    assert_eq!(guarded.filter.adapt_dropping_ghosts(&claim, &list), Err(outside));
-    let removed = guarded.filter.remove_listed(&claim, &list, None);
+    assert_eq!(guarded.filter.adapt(&claim, Listing::new(&list).dropping_ghosts()), Err(outside));
+    let removed = guarded.filter.remove(&claim, &list);
     assert_eq!(removed, Err(RemoveError::Outside { member: last }));
-    // Claims of filters that are cut in another way, too.
+    // Also claims of filters with a different number of shards.
     for shards in [1, 2, 64] {
-        let other = Guarded::<Selectors>::new(100_000, shards).filter.claim_to_insert(last);
+        let other = Guarded::<Selectors>::new(100_000, shards).filter.claim_near(last);
         let nobody: [Hash; 0] = [];
         let inserted = guarded.filter.insert_listed(&other, &nobody);
         assert_eq!(inserted, Err(InsertError::Mismatch));
-        assert_eq!(guarded.filter.remove_listed(&other, &nobody, None), Err(RemoveError::Stale));
+        assert_eq!(guarded.filter.remove(&other, &nobody), Err(RemoveError::Stale));
     }
     let builder = || CodedFilter::<Selectors>::builder().slots(100);
-    assert!(matches!(builder().shards(0).build_concurrent(), Err(BuildError::Shards(0))));
-    assert!(matches!(builder().shards(4097).build_concurrent(), Err(BuildError::Shards(4097))));
+    assert!(matches!(
+        builder().shards(0).build_concurrent(),
+        Err(BuildError::Plan(PlanError::Shards(0)))
+    ));
+    assert!(matches!(
+        builder().shards(4097).build_concurrent(),
+        Err(BuildError::Plan(PlanError::Shards(4097)))
+    ));
 }
 
-/// Whatever another filter's claim names, nothing is changed by it.
+/// A claim of a different filter never changes anything.
 #[test]
 fn claims_of_other_filters_are_refused() {
     let filter = |slots, shards| {
@@ -258,7 +266,7 @@ fn claims_of_other_filters_are_refused() {
     for (at, one) in filters.iter().enumerate() {
         for (_, other) in filters.iter().enumerate().filter(|&(number, _)| number != at) {
             for hash in [0, 1 << 77, u128::MAX / 3, u128::MAX].map(Hash::from_u128) {
-                let claim = one.claim_to_insert(hash);
+                let claim = one.claim_near(hash);
                 assert!(other.insert_listed(&claim, &[] as &[Hash]).is_err());
                 assert_eq!(other.len(), 0);
             }

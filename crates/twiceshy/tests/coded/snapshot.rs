@@ -1,13 +1,16 @@
-//! Snapshots of filters with codes: what is saved comes back, and what was changed is noticed or
-//! harmless.
+//! Snapshots of telescoping and extension filters: saved filters are restored exactly, and damaged
+//! ones are refused or harmless.
 
 use super::{Set, random};
 use arbitrary::Unstructured;
 use proptest::prelude::*;
 use std::path::Path;
+use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
-    AdaptiveQuotientFilter, CodedFilter, CodedScheme, ExtensionFilter, Extensions, Keyed,
-    KeyedSnapshot, Secret, SecretMode, Selectors, Snapshot, SnapshotError, TelescopingFilter,
+    ExtensionFilter, Keyed, PlainQuotientFilter, QuotientFilter, Secret, SecretMode, Snapshot,
+    TelescopingFilter,
+    snapshot::SnapshotError,
+    telescoping::{self, CodedFilter, Extensions, Selectors},
 };
 use twiceshy_model::coded_snapshot::{drive, read};
 use twiceshy_model::snapshot::{HEADER, seal};
@@ -23,36 +26,34 @@ const REPAIRS_AT: usize = 64;
 const LINES_AT: usize = 72;
 const RESERVED_AT: usize = 88;
 
-/// A filter that was asked so much that it has forgotten some.
-fn worn<S: CodedScheme>(slots: u64, remainder_bits: u32) -> CodedFilter<S> {
+/// Returns a filter with so many repairs that it has forgotten some.
+fn worn<S: telescoping::CodedScheme>(slots: u64, remainder_bits: u32) -> CodedFilter<S> {
     let builder =
         CodedFilter::<S>::builder().slots(slots).remainder_bits(remainder_bits).code_bits(8);
-    let mut set = Set::new(builder);
+    let mut set = Set::new(&builder);
     (0..slots * 9 / 10).for_each(|number| set.insert(random(1)(number)));
     for number in 0..20 * slots {
         set.ask(random(2)(number));
     }
     set.check();
-    let statistics = set.filter.statistics();
-    assert!(statistics.adaptations > 0);
+    assert!(set.filter.stats().repairs > 0);
     // Blocks of shorter remainders have more room for codes than was asked for.
-    assert!(statistics.forgotten > 0 || remainder_bits < 7);
+    assert!(set.filter.details().forgotten > 0 || remainder_bits < 7);
     set.filter
 }
 
-fn saved<S: CodedScheme>(filter: &CodedFilter<S>) -> Vec<u8> {
+fn saved<S: telescoping::CodedScheme>(filter: &CodedFilter<S>) -> Vec<u8> {
     let mut bytes = Vec::new();
     filter.write_to(&mut bytes).unwrap();
     bytes
 }
 
-/// A crafted file with remainders so long that no level is left: a code could never be read to its
-/// end.
+/// A crafted file with remainders so long that there are no levels. Decoding a code would never end.
 #[test]
 fn filters_without_levels_are_refused() {
     let builder = TelescopingFilter::builder().slots(65_536).remainder_bits(56);
     let mut bytes = saved(&builder.build().unwrap());
-    // One more slot than a hash has bits for, which takes another line.
+    // One more slot than a hash has bits for, which takes one more line.
     bytes[SLOTS_AT..SLOTS_AT + 8].copy_from_slice(&65_537u64.to_le_bytes());
     let lines = u64::from_le_bytes(bytes[LINES_AT..LINES_AT + 8].try_into().unwrap());
     bytes[LINES_AT..LINES_AT + 8].copy_from_slice(&(lines + 1).to_le_bytes());
@@ -62,11 +63,11 @@ fn filters_without_levels_are_refused() {
         let mut changed = bytes.clone();
         seal(&mut changed);
         let error = TelescopingFilter::read_from(&changed[..]).unwrap_err().to_string();
-        assert!(error.contains("repairs nothing"), "{error}");
+        assert!(error.contains("counts of repairs"), "{error}");
     }
 }
 
-/// What is said to a snapshot that was changed, and sealed again.
+/// Changes a snapshot, corrects its checksums, and returns the error.
 fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
     let mut changed = bytes.to_vec();
     change(&mut changed);
@@ -75,13 +76,13 @@ fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
     TelescopingFilter::read_from(&changed[..]).unwrap_err().to_string()
 }
 
-fn check_round_trip<S: CodedScheme>(slots: u64, remainder_bits: u32) {
+fn check_round_trip<S: telescoping::CodedScheme>(slots: u64, remainder_bits: u32) {
     let filter = worn::<S>(slots, remainder_bits);
     let bytes = saved(&filter);
     read(&bytes);
     let back = CodedFilter::<S>::read_from(&bytes[..]).unwrap();
     assert_eq!(back.parameters(), filter.parameters());
-    assert_eq!(back.statistics(), filter.statistics());
+    assert_eq!(back.stats(), filter.stats());
     assert!(back.iter().eq(filter.iter()));
     assert_eq!(saved(&back), bytes);
 }
@@ -99,11 +100,11 @@ fn greatest_repair_count_survives_one_more_repair() {
         (0..1_000_000).map(random(3)).find(|&query| set.ask(query) && !set.filter.contains(query));
     assert!(mistake.is_some());
     let again = TelescopingFilter::read_from(&saved(&set.filter)[..]).unwrap();
-    assert_eq!(again.statistics().adaptations, 1 << 63);
+    assert_eq!(again.stats().repairs, 1 << 63);
 }
 
 #[test]
-fn what_is_saved_comes_back() {
+fn saved_filters_are_restored() {
     for (slots, remainder_bits) in [(40, 1), (300, 3), (1000, 7)] {
         check_round_trip::<Selectors>(slots, remainder_bits);
         check_round_trip::<Extensions>(slots, remainder_bits);
@@ -121,23 +122,18 @@ fn other_kinds_are_refused() {
     assert!(error.contains("a telescoping filter"), "{error}");
     let error = TelescopingFilter::read_from(&extending[..]).unwrap_err().to_string();
     assert!(error.contains("an extension filter"), "{error}");
-    let error = AdaptiveQuotientFilter::read_from(&extending[..]).unwrap_err().to_string();
+    let error = QuotientFilter::read_from(&extending[..]).unwrap_err().to_string();
     assert!(error.contains("an extension filter"), "{error}");
     let mut of_quotients = Vec::new();
-    AdaptiveQuotientFilter::builder()
-        .slots(9)
-        .build()
-        .unwrap()
-        .write_to(&mut of_quotients)
-        .unwrap();
+    QuotientFilter::builder().slots(9).build().unwrap().write_to(&mut of_quotients).unwrap();
     let error = TelescopingFilter::read_from(&of_quotients[..]).unwrap_err().to_string();
-    assert!(error.contains("an adaptive quotient filter"), "{error}");
+    assert!(error.contains("a quotient filter"), "{error}");
     let nothing = TelescopingFilter::read_from(&b"GIF89a"[..]).unwrap_err();
     assert!(matches!(nothing, SnapshotError::NotASnapshot));
 }
 
 #[test]
-fn every_change_and_every_cut_is_noticed() {
+fn changed_and_truncated_snapshots_are_refused() {
     let keyed = Keyed::<str, _>::new(worn::<Selectors>(60, 4), Secret::from_bytes([9; 16]));
     let mut bytes = Vec::new();
     keyed.write_to(&mut bytes, SecretMode::Include).unwrap();
@@ -152,7 +148,7 @@ fn every_change_and_every_cut_is_noticed() {
 }
 
 #[test]
-fn headers_that_say_what_cannot_be_are_refused() {
+fn impossible_headers_are_refused() {
     let bytes = saved(&worn::<Selectors>(100, 4));
     let put = |at: usize, number: u64| {
         move |bytes: &mut [u8]| bytes[at..at + 8].copy_from_slice(&number.to_le_bytes())
@@ -164,7 +160,7 @@ fn headers_that_say_what_cannot_be_are_refused() {
     assert!(refused(&bytes, put(LINES_AT, lines - 1)).contains("lines"));
     assert!(refused(&bytes, put(LINES_AT, lines + 1)).contains("lines"));
     refused(&bytes, put(LINES_AT, u64::MAX));
-    // A large filter, of which nothing comes.
+    // The header claims a large filter, but the table is missing.
     assert!(refused(&bytes, put(SLOTS_AT, 1 << 40)).contains("lines"));
     assert!(refused(&bytes, put(SLOTS_AT, 0)).contains("0 slots"));
     assert!(refused(&bytes, put(SLOTS_AT, u64::MAX)).contains("slots"));
@@ -172,18 +168,18 @@ fn headers_that_say_what_cannot_be_are_refused() {
     assert!(refused(&bytes, put_short(CODE_BITS_AT, 7)).contains("7 bits"));
     assert!(refused(&bytes, put_short(ODDS_AT, (1 << 15) - 1)).contains("odds"));
     assert!(refused(&bytes, put_short(ODDS_AT, 1 << 16)).contains("odds"));
-    // Codes mean something else then, or nothing.
+    // With different odds, codes decode differently or not at all.
     assert!(refused(&bytes, put_short(ODDS_AT, (1 << 16) - 1)).contains("code"));
     assert!(refused(&bytes, put(LEN_AT, 89)).contains("slots are used"));
-    assert!(refused(&bytes, put(LEN_AT, 101)).contains("slots are used"));
-    assert!(refused(&bytes, put(REPAIRS_AT, u64::MAX)).contains("counted"));
-    assert!(refused(&bytes, |bytes| bytes[FLAGS_AT] ^= 2).contains("knows nothing"));
-    assert!(refused(&bytes, |bytes| bytes[RESERVED_AT] = 1).contains("knows nothing"));
+    assert!(refused(&bytes, put(LEN_AT, 101)).contains("used slots"));
+    assert!(refused(&bytes, put(REPAIRS_AT, u64::MAX)).contains("too many repairs"));
+    assert!(refused(&bytes, |bytes| bytes[FLAGS_AT] ^= 2).contains("reserved"));
+    assert!(refused(&bytes, |bytes| bytes[RESERVED_AT] = 1).contains("reserved"));
 }
 
-/// Every slot ends a run, or none, and codes are anything.
+/// Every slot ends a run, or none does, and codes are random.
 #[test]
-fn tables_of_nonsense_are_refused() {
+fn invalid_tables_are_refused() {
     let bytes = saved(&worn::<Selectors>(400, 5));
     for byte in [0x55, 0xaa, 0x0f, 0x80, 0xff] {
         let end = bytes.len() - LINE;
@@ -195,14 +191,18 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2500)) {
+fn random_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..2500)) {
         drive(&bytes);
     }
 
-    /// Codes alone are changed: what is no code is refused, and the rest is another filter's.
+/// Changes only codes: invalid codes are refused, and valid ones give a different filter.
     #[test]
-    fn any_codes(seed in prop::collection::vec(any::<u8>(), 1500), at in 0usize..1000, bits: u8) {
-        let filter = twiceshy_model::coded_snapshot::worn::<Selectors>(&mut Unstructured::new(&seed));
+    fn random_codes_are_refused_or_valid(
+        seed in prop::collection::vec(any::<u8>(), 1500),
+        at in 0usize..1000,
+        bits: u8,
+    ) {
+        let filter = twiceshy_model::coded_snapshot::with_repairs::<Selectors>(&mut Unstructured::new(&seed));
         let mut bytes = saved(&filter.unwrap());
         let end = bytes.len() - LINE;
         bytes[HEADER + at % (end - HEADER)] ^= bits;
@@ -223,7 +223,7 @@ fn files_are_replaced_and_restored() {
     filter.save(&path).unwrap();
     let back = ExtensionFilter::open(&path).unwrap();
     assert_eq!(saved(&back), saved(&filter));
-    // It doesn't know its secret yet.
+    // This filter has no secret yet.
     let keyed = KeyedExtensions::open(&path, Some(secret.clone())).unwrap();
     keyed.save(&path, SecretMode::Omit).unwrap();
     assert!(KeyedExtensions::open(&path, Some(secret.clone())).is_ok());
@@ -243,10 +243,10 @@ fn files_are_replaced_and_restored() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// If a file is missing, it is written, to be looked at and kept.
-fn check_fixture<S: CodedScheme>(name: &str) {
+/// If a file is missing, writes it for review.
+fn check_fixture<S: telescoping::CodedScheme>(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-    // Built in one go, so that it doesn't depend on what is forgotten when.
+    // Built in one step, so that it doesn't depend on the order of forgetting.
     let members = (0..50).map(random(1)).collect();
     let mistakes = (0..300).map(random(2)).collect();
     let builder = CodedFilter::<S>::builder().slots(60).remainder_bits(4);
@@ -262,7 +262,23 @@ fn check_fixture<S: CodedScheme>(name: &str) {
 }
 
 #[test]
-fn version_1_is_read_and_written_for_ever() {
+fn version_1_is_read_and_written_unchanged() {
     check_fixture::<Selectors>("v1-telescoping.twiceshy");
     check_fixture::<Extensions>("v1-extensions.twiceshy");
+}
+
+#[test]
+fn version_1_of_a_plain_filter_is_read_and_written_unchanged() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1-plain.twiceshy");
+    let mut filter = PlainQuotientFilter::builder().slots(60).remainder_bits(4).build().unwrap();
+    (0..50).for_each(|number| filter.insert(random(1)(number)).unwrap());
+    let mut bytes = Vec::new();
+    filter.write_to(&mut bytes).unwrap();
+    let Ok(kept) = std::fs::read(&path) else {
+        std::fs::write(&path, &bytes).unwrap();
+        panic!("the file was missing, and is written now");
+    };
+    let restored = PlainQuotientFilter::read_from(&kept[..]).unwrap();
+    (0..50).for_each(|number| assert!(restored.contains(random(1)(number))));
+    assert_eq!(kept, bytes);
 }

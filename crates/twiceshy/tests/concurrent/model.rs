@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use twiceshy::Hash;
 use twiceshy_model::concurrent::{Operation, SHIFTS, near_border};
 
-/// Hashes near the borders of eight shards, many with common prefixes.
+/// Generates hashes close to the borders of eight shards, many with common prefixes.
 fn hash() -> impl Strategy<Value = Hash> {
     let shifts = prop::sample::select(&SHIFTS[..]);
     (0u128..8, 0u128..16, shifts, any::<bool>())
@@ -28,7 +28,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// A simple source of hashes that look random.
+/// A pseudo-random number generator.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {

@@ -1,25 +1,29 @@
-//! Shards that are built anew, one by one.
+//! Rebuilds of single shards.
 
 use crate::model::Numbers;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use twiceshy::{AdaptError, AdaptiveQuotientFilter, Answer, BuildError, Builder, Hash, Member};
+use twiceshy::{
+    Answer, Hash, Member, QuotientFilter,
+    builder::Builder,
+    error::{AdaptError, BuildError, PlanError},
+};
 use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, entries_of, list};
 
-fn builder() -> Builder {
-    AdaptiveQuotientFilter::builder()
+fn builder() -> Builder<QuotientFilter> {
+    QuotientFilter::builder()
 }
 
-/// So many members in all, each once, in order.
+/// Returns this many different members, sorted.
 fn members(count: usize, seed: u64) -> Members {
     let mut numbers = Numbers(seed);
     (0..count).map(|_| (numbers.hash(), 1)).collect()
 }
 
-/// No members, and no mistakes.
+/// An empty list.
 const NONE: [Hash; 0] = [];
 
 #[test]
@@ -46,19 +50,19 @@ fn every_hash_is_in_the_interval_of_its_shard() {
 
 #[test]
 #[should_panic(expected = "no shard 4 of 4")]
-fn there_is_no_shard_behind_the_last() {
+fn shard_number_must_exist() {
     let filter = builder().slots(100).shards(4).build_concurrent().unwrap();
     let _ = filter.shard_hashes(4);
 }
 
 #[test]
-fn an_empty_filter_is_filled_shard_by_shard() {
+fn empty_filter_is_filled_shard_by_shard() {
     let all = members(20_000, 2);
-    // Near members, so that they would be mistakes.
+    // Close to members, so that they would be mistakes.
     let mistakes = all.keys().step_by(7).map(|hash| Hash::from_u128(hash.as_u128() ^ 1 << 101));
     let mistakes: BTreeSet<Hash> = mistakes.collect();
     for shards in [1, 4, 64] {
-        // Planned for all of them, for fewer, and for no more than its slots.
+        // Plans for all members, for fewer, and for just the existing slots.
         for shape in [builder().capacity(20_000), builder().capacity(100), builder().slots(300)] {
             for with_hint in [true, false] {
                 let shape = shape.clone().remainder_bits(9).shards(shards);
@@ -79,9 +83,9 @@ fn an_empty_filter_is_filled_shard_by_shard() {
     }
 }
 
-/// Growing costs bits of the remainders; the members give them back.
+/// Growing takes bits of the remainders. Rebuilding from the members restores them.
 #[test]
-fn a_shard_that_has_grown_gets_its_bits_back_and_still_grows() {
+fn rebuilt_shard_regains_bits_and_still_grows() {
     let filter = builder().capacity(500).shards(2).remainder_bits(12).build_concurrent().unwrap();
     let all = members(8_000, 3);
     filter.insert_each(&all.keys().copied().collect::<Vec<_>>()).unwrap();
@@ -90,8 +94,8 @@ fn a_shard_that_has_grown_gets_its_bits_back_and_still_grows() {
     let adaptations = {
         let query = Hash::from_u128(all.keys().next().unwrap().as_u128() ^ 1);
         let Answer::Maybe(claim) = filter.check(query) else { panic!("it is near a member") };
-        filter.adapt(&claim, &list(&all, claim.suspects())).unwrap();
-        filter.statistics().adaptations
+        filter.adapt(&claim, list(&all, claim.suspects())).unwrap();
+        filter.stats().repairs
     };
     for (shard, hint) in [(0, None), (1, Some(6_000))] {
         let listed = list(&all, filter.shard_hashes(shard));
@@ -101,7 +105,7 @@ fn a_shard_that_has_grown_gets_its_bits_back_and_still_grows() {
     assert!(rebuilt.iter().all(|shard| shard.remainder_bits == 12 && shard.slot_bits == 12));
     assert_eq!(rebuilt[0].slots, grown[0].slots, "as many as before");
     assert!((6_300..8_000).contains(&rebuilt[1].slots), "planned for the hint: {rebuilt:?}");
-    assert_eq!(filter.statistics().adaptations, adaptations);
+    assert_eq!(filter.stats().repairs, adaptations);
     check_entries(&filter, &all);
     let mut more = all.clone();
     for (hash, count) in members(30_000, 4) {
@@ -110,7 +114,7 @@ fn a_shard_that_has_grown_gets_its_bits_back_and_still_grows() {
     }
     assert!(filter.parameters().iter().all(|shard| shard.remainder_bits < 12));
     check_entries(&filter, &more);
-    // And it is made small again.
+    // Rebuilding can also make it smaller.
     for shard in 0..2 {
         filter.rebuild_shard(shard, Some(10), &NONE, &NONE).unwrap();
         assert!(filter.parameters()[shard].slots < 20);
@@ -120,9 +124,9 @@ fn a_shard_that_has_grown_gets_its_bits_back_and_still_grows() {
     filter.validate().unwrap();
 }
 
-/// Where the next insert would double the shard and cost a bit, it is enlarged instead.
+/// If the next insert would double the shard and cost a bit, the rebuild makes it larger instead.
 #[test]
-fn a_rebuilt_shard_is_not_fuller_than_it_grows_at() {
+fn rebuilt_shard_is_below_its_growth_load() {
     for load in [0.1, 0.5, 0.95, 1.0] {
         let shape = builder().slots(64).remainder_bits(10).shards(4).grow_at(load);
         let filter = shape.build_concurrent().unwrap();
@@ -133,7 +137,7 @@ fn a_rebuilt_shard_is_not_fuller_than_it_grows_at() {
         }
         assert!(filter.load() <= load, "{} at {load}", filter.load());
         assert!(filter.parameters().iter().all(|shard| shard.remainder_bits == 10));
-        // Not equally large, so that they don't double at once.
+        // Shards have different sizes, so that they don't all double at the same time.
         let slots: Vec<u64> = filter.parameters().iter().map(|shard| shard.slots).collect();
         assert!(slots[3] > slots[1] + slots[1] / 20, "{slots:?}");
         check_entries(&filter, &all);
@@ -141,7 +145,7 @@ fn a_rebuilt_shard_is_not_fuller_than_it_grows_at() {
 }
 
 #[test]
-fn what_can_not_be_built_changes_nothing() {
+fn failed_rebuild_changes_nothing() {
     let filter = builder().slots(400).remainder_bits(6).shards(4).build_concurrent().unwrap();
     let all = members(200, 6);
     filter.insert_each(&all.keys().copied().collect::<Vec<_>>()).unwrap();
@@ -150,7 +154,7 @@ fn what_can_not_be_built_changes_nothing() {
     let [first, last] = [*filter.shard_hashes(2).start(), *filter.shard_hashes(2).end()];
     let [too_low, too_high] = [first.as_u128() - 1, last.as_u128() + 1].map(Hash::from_u128);
 
-    // A hash of another shard, at either end or in the middle, of a member or a mistake.
+    // A hash of a different shard, at either end or in the middle, in members or mistakes.
     for outside in [too_low, too_high, Hash::MIN, Hash::MAX] {
         let with = |at: usize| {
             let mut members = listed.clone();
@@ -182,15 +186,15 @@ fn what_can_not_be_built_changes_nothing() {
     assert!(matches!(error, BuildError::Uncountable), "{error}");
     for absurd in [1 << 50, usize::MAX] {
         let error = filter.rebuild_shard(2, Some(absurd), &listed, &NONE).unwrap_err();
-        assert!(matches!(error, BuildError::Slots(_)), "{error}");
+        assert!(matches!(error, BuildError::Plan(PlanError::Slots(_))), "{error}");
     }
     assert_eq!(before, (entries_of(&filter), filter.parameters()));
     check_entries(&filter, &all);
 }
 
-/// Hashes that no size spreads make an error in the end, not an endless loop.
+/// Hashes that no size can spread give an error, not an endless loop.
 #[test]
-fn hashes_that_lie_unevenly_are_given_room_or_refused() {
+fn uneven_hashes_get_more_slots_or_are_refused() {
     let filter = builder().slots(40).remainder_bits(6).shards(2).build_concurrent().unwrap();
     let last = filter.shard_hashes(1).end().as_u128();
     let hash = |number: u128| Hash::from_u128(last - number);
@@ -204,7 +208,7 @@ fn hashes_that_lie_unevenly_are_given_room_or_refused() {
     }
 }
 
-/// A member before which something else happens when it is read.
+/// A member that runs a function when it is read.
 #[derive(Clone, Copy)]
 struct Late<'a> {
     member: Member,
@@ -223,7 +227,7 @@ fn late<'a>(members: &[Member], meanwhile: &'a dyn Fn()) -> Vec<Late<'a>> {
 }
 
 #[test]
-fn a_shard_that_others_change_meanwhile_is_not_replaced() {
+fn shard_changed_during_rebuild_is_not_replaced() {
     let filter = builder().slots(400).remainder_bits(6).shards(4).build_concurrent().unwrap();
     let mut all = members(200, 9);
     filter.insert_each(&all.keys().copied().collect::<Vec<_>>()).unwrap();
@@ -237,19 +241,19 @@ fn a_shard_that_others_change_meanwhile_is_not_replaced() {
         assert!(matches!(error, BuildError::Stale), "{error}");
     };
     stale(&|| filter.insert(first).unwrap());
-    stale(&|| filter.remove(first).unwrap());
-    stale(&|| filter.bury(listed[0].hash).unwrap());
+    stale(&|| filter.remove_trusting(first).unwrap());
+    stale(&|| filter.remove_trusting_keeping_repairs(listed[0].hash).unwrap());
     stale(&|| filter.insert_each(&[listed[0].hash]).unwrap());
     let query = Hash::from_u128(listed[0].hash.as_u128() ^ 1);
     stale(&|| {
         let Answer::Maybe(claim) = filter.check(query) else { panic!("it is near a member") };
-        filter.adapt(&claim, &list(&all, claim.suspects())).unwrap();
+        filter.adapt(&claim, list(&all, claim.suspects())).unwrap();
     });
     assert!(!filter.contains(query), "what was repaired meanwhile stays so");
     stale(&|| filter.rebuild_shard(1, None, &listed, &NONE).unwrap());
     check_entries(&filter, &all);
 
-    // What others do in other shards doesn't matter, nor do lookups.
+    // Changes in other shards don't matter, nor do lookups.
     let old = filter.check(listed[0].hash);
     let is_done = Cell::new(false);
     let meanwhile = || {
@@ -267,8 +271,8 @@ fn a_shard_that_others_change_meanwhile_is_not_replaced() {
     assert_eq!(filter.adapt(&claim, &suspects), Err(AdaptError::Stale));
 }
 
-/// One thread rebuilds shard after shard, others insert between the rebuilds, and all the time
-/// others ask for members.
+/// One thread rebuilds shard after shard, others insert between the rebuilds, and others look up
+/// members all the time.
 #[test]
 fn members_are_never_absent_while_shards_are_rebuilt() {
     const READERS: usize = 3;
@@ -304,7 +308,7 @@ fn members_are_never_absent_while_shards_are_rebuilt() {
             .collect();
         let writer = scope.spawn(move || {
             for (hash, count) in members(3_000, 11) {
-                // No rebuild is between its list and its end.
+                // The lock excludes a rebuild that has listed, but not finished.
                 let mut store = store.write().unwrap();
                 filter.insert(hash).unwrap();
                 store.insert(hash, count);

@@ -1,24 +1,27 @@
-//! Threads that insert, remove, repair and ask, while the filter grows under them.
+//! Threads that insert, remove, repair and look up, while the filter grows.
 
 use crate::model::Numbers;
 use std::collections::BTreeMap;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use twiceshy::{AdaptError, AdaptiveQuotientFilter, Answer, Concurrent, Hash, RemoveError};
+use twiceshy::{
+    Answer, Concurrent, Hash, QuotientFilter,
+    error::{AdaptError, RemoveError},
+};
 use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, forget, list};
 
 const THREADS: usize = 8;
 const STEPS: usize = 4_000;
 
-/// A filter, and a store that lists its members: never one that isn't in the filter.
+/// A filter and a store that lists its members. Every member in the store is in the filter.
 struct Shared {
-    filter: Concurrent<AdaptiveQuotientFilter>,
+    filter: Concurrent<QuotientFilter>,
     store: RwLock<Members>,
     repaired: AtomicUsize,
 }
 
-/// A thread, and the members that only it inserts and removes.
+/// A thread, and the members that only this thread inserts and removes.
 struct Worker<'a> {
     shared: &'a Shared,
     number: usize,
@@ -28,10 +31,10 @@ struct Worker<'a> {
 }
 
 #[test]
-fn no_member_is_lost_whatever_threads_do_at_once() {
+fn concurrent_operations_lose_no_member() {
     let _deadline = Deadline::new();
     for seed in 0..6 {
-        let filter = AdaptiveQuotientFilter::builder()
+        let filter = QuotientFilter::builder()
             .remainder_bits(9)
             .slots(2_000)
             .grow_at(0.9)
@@ -57,7 +60,7 @@ fn no_member_is_lost_whatever_threads_do_at_once() {
     }
 }
 
-fn slots(filter: &Concurrent<AdaptiveQuotientFilter>) -> u64 {
+fn slots(filter: &Concurrent<QuotientFilter>) -> u64 {
     filter.parameters().iter().map(|shard| shard.slots).sum()
 }
 
@@ -67,7 +70,7 @@ impl<'a> Worker<'a> {
         Self { shared, number, numbers, own: Vec::new(), counts: BTreeMap::new() }
     }
 
-    /// Does the work, and returns the members that are left.
+    /// Runs the thread, and returns its remaining members.
     fn work(mut self) -> Members {
         for _ in 0..STEPS {
             match self.numbers.below(20) {
@@ -84,8 +87,8 @@ impl<'a> Worker<'a> {
         self.counts
     }
 
-    /// A hash of its own for each owner: the last bits are the owner's number. Some crowd in
-    /// a few cells, where threads meet.
+    /// Returns a hash whose last bits are the owner's number. Some hashes are in a few cells, where
+    /// threads meet.
     fn hash(&mut self, owner: usize) -> Hash {
         let hash = self.numbers.hash().as_u128();
         let crowded = self.numbers.below(8) == 0;
@@ -104,7 +107,7 @@ impl<'a> Worker<'a> {
         assert!(filter.count(member) >= self.counts[&member]);
     }
 
-    /// After the filter has it.
+    /// Adds a member to the store, after inserting it into the filter.
     fn store(&mut self, member: Hash, times: u64) {
         *self.shared.store.write().unwrap().entry(member).or_default() += times;
         let count = self.counts.entry(member).or_default();
@@ -115,7 +118,7 @@ impl<'a> Worker<'a> {
         self.must_hold(member);
     }
 
-    /// Before the filter forgets it.
+    /// Removes a member from the store, before removing it from the filter.
     fn forget(&mut self, member: Hash) {
         forget(&mut self.shared.store.write().unwrap(), member);
         forget(&mut self.counts, member);
@@ -149,8 +152,8 @@ impl<'a> Worker<'a> {
         let Some(member) = self.pick() else { return };
         self.forget(member);
         match self.numbers.below(2) {
-            0 => self.shared.filter.remove(member).unwrap(),
-            _ => self.shared.filter.bury(member).unwrap(),
+            0 => self.shared.filter.remove_trusting(member).unwrap(),
+            _ => self.shared.filter.remove_trusting_keeping_repairs(member).unwrap(),
         }
     }
 
@@ -162,15 +165,15 @@ impl<'a> Worker<'a> {
                 panic!("{member:?} is lost");
             };
             let mut listed = list(&self.shared.store.read().unwrap(), claim.suspects());
-            // The store has forgotten it already, once.
+            // The store has already removed it once.
             listed.push(member.into());
-            match self.shared.filter.remove_listed(&claim, &listed, None) {
+            match self.shared.filter.remove(&claim, &listed) {
                 Ok(()) => return,
                 Err(RemoveError::Stale) => {}
-                // Another thread is between the store and the filter, and may be waiting for
-                // this one; but the store knew that it is a member.
+                // Another thread has changed the store, but not yet the filter, and may wait for this
+                // one. But the store knew that this is a member.
                 Err(RemoveError::Unlisted { .. }) => {
-                    return self.shared.filter.remove(member).unwrap();
+                    return self.shared.filter.remove_trusting(member).unwrap();
                 }
                 Err(error) => panic!("{error}"),
             }
@@ -178,7 +181,7 @@ impl<'a> Worker<'a> {
     }
 
     fn repair(&mut self) {
-        // Near a member, or else it is seldom a mistake.
+        // Close to a member, otherwise it is seldom a mistake.
         let owner = THREADS + self.number;
         let query = match self.pick() {
             Some(member) => {
@@ -189,11 +192,11 @@ impl<'a> Worker<'a> {
         };
         let Answer::Maybe(claim) = self.shared.filter.check(query) else { return };
         let listed = list(&self.shared.store.read().unwrap(), claim.suspects());
-        // Time for others to make the claim stale.
+        // Gives other threads time to make the claim stale.
         std::thread::yield_now();
         match self.shared.filter.adapt(&claim, &listed) {
             Ok(_) => self.shared.repaired.fetch_add(1, Ordering::Relaxed),
-            // Another thread was here, or is between the filter and the store.
+            // Another thread has changed the filter here, or has not yet changed the store.
             Err(AdaptError::Stale | AdaptError::Unlisted { .. }) => return,
             Err(error) => panic!("{error}"),
         };

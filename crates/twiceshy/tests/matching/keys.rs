@@ -1,11 +1,11 @@
-//! The keys that lines become.
+//! The keys of lines.
 
 use proptest::prelude::*;
-use twiceshy::{Matching, UnknownMatching};
+use twiceshy::{Matching, list::UnknownMatching};
 
 const ALL: [Matching; 3] = [Matching::Line, Matching::Host, Matching::Url];
 
-/// Number of places at which a path is cut.
+/// Maximum number of places at which a path is cut.
 const MOST_CUTS: usize = 16;
 
 fn listed(matching: Matching, line: &str) -> Option<String> {
@@ -125,7 +125,7 @@ fn invalid_names_keep_their_invalid_labels() {
 }
 
 #[test]
-fn addresses_stand_for_themselves_in_any_notation() {
+fn addresses_match_themselves_in_any_notation() {
     for line in ["192.0.2.1", "192.0.2.1:80", "http://0xc0.0.2.1/", "3221225985", "１９２.0.2.1"]
     {
         assert_host(line, "192.0.2.1");
@@ -197,7 +197,7 @@ fn equal_paths_have_one_form() {
 }
 
 #[test]
-fn a_listed_line_is_found_as_it_is_written() {
+fn listed_line_is_found_as_written() {
     for line in [
         "a.b",
         "http://a.b/",
@@ -230,7 +230,7 @@ proptest! {
 }
 
 #[test]
-fn names_and_labels_are_read_back() {
+fn names_and_labels_survive_a_round_trip() {
     for (label, matching) in (0..).zip(ALL) {
         assert_eq!(matching.label(), label);
         assert_eq!(Matching::from_label(label), Some(matching));

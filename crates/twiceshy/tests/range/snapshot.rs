@@ -1,12 +1,15 @@
-//! Snapshots of filters for ranges: what is saved comes back, and what was changed is noticed or
+//! Snapshots of range filters: saved filters are restored exactly, and damaged ones are refused or
 //! harmless.
 
 use super::number;
 use proptest::prelude::*;
 use std::path::Path;
+use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
-    AdaptiveQuotientFilter, AdaptiveRangeFilter, Concurrent, Frozen, KeyedSnapshot, RangeAnswer,
-    RangeFilter, RangeKey, Secret, SecretMode, Snapshot, SnapshotError,
+    AdaptiveRangeFilter, Concurrent, Frozen, QuotientFilter, RangeFilter, Secret, SecretMode,
+    Snapshot,
+    range::{self, RangeKey},
+    snapshot::SnapshotError,
 };
 use twiceshy_model::range_snapshot::{drive, read, secret};
 use twiceshy_model::snapshot::{HEADER, seal};
@@ -22,29 +25,29 @@ const REPAIRS_AT: usize = 64;
 const LINES_AT: usize = 72;
 const RESERVED_AT: usize = 88;
 
-/// A filter of members that are near each other or not, grown and repaired.
+/// Returns a filter that has grown and was repaired. Some members are close to each other.
 fn worn(slots: u64, remainder_bits: u32, expandable: bool) -> AdaptiveRangeFilter<u64> {
     let builder = AdaptiveRangeFilter::builder().slots(slots).remainder_bits(remainder_bits);
     let builder = builder.longest_range(16).secret(secret());
     let builder = if expandable { builder.expandable() } else { builder };
-    let mut filter: AdaptiveRangeFilter<u64> = builder.build_adaptive().unwrap();
+    let mut filter: AdaptiveRangeFilter<u64> = builder.build().unwrap();
     let members: Vec<u64> =
         (0..slots / 2).map(|n| if n % 3 == 0 { 5 * n } else { number(n) }).collect();
     for (index, &member) in members.iter().enumerate() {
         filter.insert(member).unwrap();
         for stranger in (0..4).map(|n| number(4 * index as u64 + n + 1_000_000)) {
             let range = stranger..=stranger.saturating_add(15);
-            if let RangeAnswer::Maybe(claim) = filter.check_range(range) {
+            if let range::Answer::Maybe(claim) = filter.check_range(range) {
                 let known = members[..=index].iter().copied();
                 let suspects = known.filter(|&key| claim.is_suspect(filter.hash_of(key)));
-                filter.adapt(&claim, &suspects.collect::<Vec<_>>()).unwrap();
+                filter.adapt(&claim, suspects.collect::<Vec<_>>()).unwrap();
             }
         }
         if expandable && index == slots as usize / 4 {
             filter = filter.doubled().unwrap();
         }
     }
-    assert!(filter.adaptations() > 0);
+    assert!(filter.stats().repairs > 0);
     filter.validate().unwrap();
     filter
 }
@@ -65,7 +68,7 @@ fn restored(bytes: &[u8]) -> Result<AdaptiveRangeFilter<u64>, SnapshotError> {
     AdaptiveRangeFilter::read_from(bytes, Some(secret()))
 }
 
-/// What is said to a snapshot that was changed, and sealed again.
+/// Changes a snapshot, corrects its checksums, and returns the error.
 fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
     let mut changed = bytes.to_vec();
     change(&mut changed);
@@ -78,7 +81,7 @@ fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
 fn greatest_repair_count_survives_one_more_repair() {
     let members: Vec<u64> = (0..100).map(number).collect();
     let builder = AdaptiveRangeFilter::builder().slots(200).remainder_bits(3).secret(secret());
-    let mut filter: AdaptiveRangeFilter<u64> = builder.build_adaptive().unwrap();
+    let mut filter: AdaptiveRangeFilter<u64> = builder.build().unwrap();
     for &member in &members {
         filter.insert(member).unwrap();
     }
@@ -87,30 +90,30 @@ fn greatest_repair_count_survives_one_more_repair() {
     seal(&mut bytes);
     let mut filter = restored(&bytes).unwrap();
     let mistake = (1000..).map(number).find_map(|key| match filter.check_range(key..=key) {
-        RangeAnswer::Maybe(claim) => Some(claim),
-        RangeAnswer::Empty => None,
+        range::Answer::Maybe(claim) => Some(claim),
+        range::Answer::Empty => None,
     });
     let claim = mistake.expect("a filter of 3 bits makes mistakes");
     let suspects = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
-    filter.adapt(&claim, &suspects.collect::<Vec<_>>()).unwrap();
-    assert_eq!(restored(&saved(&filter)).unwrap().adaptations(), 1 << 63);
+    filter.adapt(&claim, suspects.collect::<Vec<_>>()).unwrap();
+    assert_eq!(restored(&saved(&filter)).unwrap().stats().repairs, 1 << 63);
 }
 
 #[test]
-fn what_is_saved_comes_back() {
+fn saved_filters_are_restored() {
     for (slots, remainder_bits, expandable) in
         [(1, 1, false), (60, 3, true), (500, 3, false), (500, 7, true), (3000, 20, true)]
     {
         let filter = if slots == 1 {
             let builder = AdaptiveRangeFilter::builder().slots(1).remainder_bits(1);
-            builder.secret(secret()).build_adaptive().unwrap()
+            builder.secret(secret()).build().unwrap()
         } else {
             worn(slots, remainder_bits.min(8), expandable)
         };
         let bytes = saved(&filter);
         read::<u64>(&bytes);
         let back = restored(&bytes).unwrap();
-        assert_eq!((back.len(), back.adaptations()), (filter.len(), filter.adaptations()));
+        assert_eq!((back.len(), back.stats().repairs), (filter.len(), filter.stats().repairs));
         assert!(back.iter().eq(filter.iter()));
         assert_eq!(saved(&back), bytes);
         let plain = RangeFilter::<u64>::read_from(&bytes[..], Some(secret())).unwrap();
@@ -125,15 +128,15 @@ fn what_is_saved_comes_back() {
     }
 }
 
-/// Boxes that are longer than tails are for.
+/// Some boxes are longer than the tail.
 #[test]
-fn a_table_whose_tail_was_lengthened_comes_back() {
+fn table_with_lengthened_tail_is_restored() {
     let builder = RangeFilter::<u64>::builder().slots(2000).remainder_bits(8).longest_range(1);
     let lengthened = (0..200).find_map(|key| {
         let mut filter = builder.clone().secret(secret()).build().unwrap();
-        let before = filter.memory_usage();
+        let before = filter.stats().memory;
         (0..9000).for_each(|_| filter.insert(key).unwrap());
-        (filter.memory_usage() > before).then_some(filter)
+        (filter.stats().memory > before).then_some(filter)
     });
     let lengthened = lengthened.expect("a key near the end of the table");
     let bytes = saved_plain(&lengthened);
@@ -147,7 +150,7 @@ fn a_table_whose_tail_was_lengthened_comes_back() {
 }
 
 #[test]
-fn another_secret_width_or_kind_is_refused() {
+fn different_secret_width_or_kind_is_refused() {
     let filter = worn(100, 4, false);
     let bytes = saved(&filter);
     let other = Secret::from_bytes([1; 16]);
@@ -160,23 +163,23 @@ fn another_secret_width_or_kind_is_refused() {
     assert!(Frozen::<RangeFilter<u128>>::from_bytes(bytes.clone(), Some(secret())).is_err());
     assert!(RangeFilter::<f64>::read_from(&bytes[..], Some(secret())).is_ok());
 
-    let error = AdaptiveQuotientFilter::read_from(&bytes[..]).unwrap_err();
-    assert!(error.to_string().contains("filter for ranges"), "{error}");
-    let error = Concurrent::<AdaptiveQuotientFilter>::read_from(&bytes[..]).unwrap_err();
-    assert!(error.to_string().contains("filter for ranges"), "{error}");
+    let error = QuotientFilter::read_from(&bytes[..]).unwrap_err();
+    assert!(error.to_string().contains("range filter"), "{error}");
+    let error = Concurrent::<QuotientFilter>::read_from(&bytes[..]).unwrap_err();
+    assert!(error.to_string().contains("range filter"), "{error}");
     let mut of_keys = Vec::new();
-    AdaptiveQuotientFilter::builder().slots(9).build().unwrap().write_to(&mut of_keys).unwrap();
+    QuotientFilter::builder().slots(9).build().unwrap().write_to(&mut of_keys).unwrap();
     let error = restored(&of_keys).unwrap_err();
     assert!(error.to_string().contains("single keys"), "{error}");
     let mut of_shards = Vec::new();
-    let concurrent = AdaptiveQuotientFilter::builder().slots(9).build_concurrent().unwrap();
+    let concurrent = QuotientFilter::builder().slots(9).build_concurrent().unwrap();
     concurrent.write_to(&mut of_shards).unwrap();
     assert!(restored(&of_shards).unwrap_err().to_string().contains("concurrent"));
     assert!(matches!(restored(b"GIF89a").unwrap_err(), SnapshotError::NotASnapshot));
 }
 
 #[test]
-fn every_change_and_every_cut_is_noticed() {
+fn changed_and_truncated_snapshots_are_refused() {
     let mut bytes = Vec::new();
     worn(60, 4, true).write_to(&mut bytes, SecretMode::Include).unwrap();
     for at in 0..bytes.len() {
@@ -197,13 +200,13 @@ fn every_change_and_every_cut_is_noticed() {
 }
 
 #[test]
-fn headers_that_say_what_cannot_be_are_refused() {
+fn impossible_headers_are_refused() {
     let bytes = saved(&worn(100, 4, true));
     let put = |at: usize, number: u64| {
         move |bytes: &mut [u8]| bytes[at..at + 8].copy_from_slice(&number.to_le_bytes())
     };
     let lines = u64::from_le_bytes(bytes[LINES_AT..LINES_AT + 8].try_into().unwrap());
-    // As many lines as a tail can have are taken, if they are there.
+    // A tail may have this many lines, if the bytes exist.
     let longer = |more: u64| {
         let mut longer = bytes.clone();
         longer.resize(longer.len() + LINE * more as usize, 0);
@@ -217,7 +220,7 @@ fn headers_that_say_what_cannot_be_are_refused() {
     assert!(refused(&bytes, put(LINES_AT, lines - 1)).contains("lines"));
     assert!(refused(&bytes, put(LINES_AT, lines + 1)).contains("of"));
     refused(&bytes, put(LINES_AT, u64::MAX));
-    // A large filter, of which nothing comes.
+    // The header claims a large filter, but the table is missing.
     assert!(refused(&bytes, put(SLOTS_AT, 1 << 40)).contains("lines"));
     refused(&bytes, |bytes| {
         put(SLOTS_AT, 1 << 28)(bytes);
@@ -230,26 +233,26 @@ fn headers_that_say_what_cannot_be_are_refused() {
             let size = if at == SLOTS_AT { 8 } else { 4 };
             bytes[at..at + size].copy_from_slice(&wrong.to_le_bytes()[..size]);
         });
-        assert!(message.contains("such sizes"), "{message}");
+        assert!(message.contains("sizes are impossible"), "{message}");
     }
-    assert!(refused(&bytes, |bytes| bytes[OLDEST_AT] = 5).contains("such sizes"));
+    assert!(refused(&bytes, |bytes| bytes[OLDEST_AT] = 5).contains("sizes are impossible"));
     assert!(refused(&bytes, |bytes| bytes[OLDEST_AT] = 0).contains("older"));
-    assert!(refused(&bytes, |bytes| bytes[SLOTS_AT + 8] ^= 1).contains("wide"));
-    assert!(refused(&bytes, |bytes| bytes[FLAGS_AT] ^= 4).contains("knows nothing"));
-    assert!(refused(&bytes, |bytes| bytes[RESERVED_AT] = 1).contains("knows nothing"));
+    assert!(refused(&bytes, |bytes| bytes[SLOTS_AT + 8] ^= 1).contains("width"));
+    assert!(refused(&bytes, |bytes| bytes[FLAGS_AT] ^= 4).contains("reserved"));
+    assert!(refused(&bytes, |bytes| bytes[RESERVED_AT] = 1).contains("reserved"));
     assert!(refused(&bytes, |bytes| bytes[LEN_AT] ^= 1).contains("members"));
-    assert!(refused(&bytes, put(LEN_AT, u64::MAX)).contains("counted"));
+    assert!(refused(&bytes, put(LEN_AT, u64::MAX)).contains("too many members"));
 }
 
-/// A slot of zeros is a box, but not where boxes have ages.
+/// A slot of zeros is a box, unless boxes have ages.
 #[test]
 fn boxes_without_age_are_refused() {
     for expandable in [false, true] {
         let builder = AdaptiveRangeFilter::<u64>::builder().slots(30).remainder_bits(5);
         let builder = if expandable { builder.expandable() } else { builder };
-        let filter = builder.longest_range(1).secret(secret()).build_adaptive().unwrap();
+        let filter = builder.longest_range(1).secret(secret()).build().unwrap();
         let mut bytes = saved(&filter);
-        // The run of the first quotient, of one slot: the first bits of two planes of 56 lanes.
+        // A run of one slot for the first quotient: the first bits of two planes of 56 lanes.
         bytes[HEADER + 1] |= 1;
         bytes[HEADER + 8] |= 1;
         bytes[LEN_AT] = 1;
@@ -260,9 +263,9 @@ fn boxes_without_age_are_refused() {
     }
 }
 
-/// Every slot of the table goes on, or ends a run, or both.
+/// Every slot of the table is a continuation, or the end of a run, or both.
 #[test]
-fn tables_of_nonsense_are_asked() {
+fn lookups_in_invalid_tables_end() {
     for expandable in [false, true] {
         let bytes = saved(&worn(400, 5, expandable));
         for byte in [0x55, 0xaa, 0x0f, 0x80, 0xff] {
@@ -282,7 +285,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
 
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..4000)) {
+fn random_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..4000)) {
         drive(&bytes);
     }
 }
@@ -296,7 +299,7 @@ fn files_are_replaced_opened_and_restored() {
     old.save(&path, SecretMode::Omit).unwrap();
     let opened = Frozen::<RangeFilter<u64>>::open(&path, Some(secret())).unwrap();
     new.save(&path, SecretMode::Include).unwrap();
-    // What was opened before stays as it was.
+    // An opened filter doesn't change with the file.
     assert_eq!(
         saved_plain(&opened.to_filter().unwrap()),
         saved_plain(&RangeFilter::read_from(&saved(&old)[..], Some(secret())).unwrap())
@@ -321,9 +324,9 @@ fn files_are_replaced_opened_and_restored() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// If the file is missing, it is written, to be looked at and kept.
+/// If the file is missing, writes it for review.
 #[test]
-fn version_1_is_read_and_written_for_ever() {
+fn version_1_is_read_and_written_unchanged() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1-ranges.twiceshy");
     let bytes = saved(&worn(60, 4, true));
     let Ok(kept) = std::fs::read(&path) else {
@@ -336,7 +339,7 @@ fn version_1_is_read_and_written_for_ever() {
 
 /// A mapped file that is truncated would kill the process.
 #[test]
-fn truncating_an_opened_file_changes_no_answer() {
+fn truncating_an_opened_file_changes_no_answers() {
     let folder =
         std::env::temp_dir().join(format!("twiceshy-truncated-ranges-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,15 +1,14 @@
-//! Snapshots with bits flipped and their checksums recomputed: each is refused, or is a valid
-//! filter.
+//! Flips bits of snapshots and recomputes their checksums. Each is refused or a valid filter.
 
 use super::{Numbers, build, restored, saved, worn};
 use proptest::prelude::*;
-use twiceshy::{AdaptiveQuotientFilter, Answer, Hash};
+use twiceshy::{Answer, Hash, QuotientFilter};
 use twiceshy_model::snapshot::{HEADER, read, seal};
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
-    /// Long runs, with plain blocks beside blocks that have counters and extensions.
+/// Long runs, with plain blocks next to blocks that have counters and extensions.
     #[test]
     fn flipped_snapshot_is_refused_or_valid(
         slots in 50u64..500, remainder_bits in prop_oneof![4 => 2u32..=14, 1 => 1u32..=56],
@@ -34,15 +33,15 @@ proptest! {
     }
 }
 
-/// A run goes on in a block that has a counter, and so isn't checked as a whole: its order counts
-/// there, too.
+/// A run continues in a block with a counter, which isn't checked as a whole. The order of the run
+/// must be checked there, too.
 #[test]
 fn run_out_of_order_in_next_block_is_refused() {
     let mut filter = build(200, 9, 0);
     let hash = |quotient: u128, remainder: u128| {
         Hash::from_u128(u128::MAX / 200 * quotient + (remainder << 112))
     };
-    // Quotient 40 is the last but one of the first block's 42.
+    // Quotient 40 is the second to last of the first block's 42.
     for remainder in 1..9 {
         filter.insert(hash(40, remainder)).unwrap();
     }
@@ -56,7 +55,7 @@ fn run_out_of_order_in_next_block_is_refused() {
     }
 }
 
-/// The count of repairs is 8 bytes in the header.
+/// The number of repairs takes 8 bytes in the header.
 #[test]
 fn greatest_repair_count_is_restored_after_one_more_repair() {
     let mut filter = build(100, 8, 0);
@@ -73,9 +72,9 @@ fn greatest_repair_count_is_restored_after_one_more_repair() {
         let Answer::Maybe(claim) = filter.check(query) else { panic!("they share 40 bits") };
         filter.adapt(&claim, &[member]).unwrap();
         let again = restored(&saved(&filter)).unwrap();
-        assert!(again.statistics().adaptations >= greatest);
-        let merged = AdaptiveQuotientFilter::merged(&[&again, &again, &again]).unwrap();
-        assert!(restored(&saved(&merged)).unwrap().statistics().adaptations >= greatest);
+        assert!(again.stats().repairs >= greatest);
+        let merged = QuotientFilter::merged(&[&again, &again, &again]).unwrap();
+        assert!(restored(&saved(&merged)).unwrap().stats().repairs >= greatest);
     }
     assert!(greatest > 1 << 60);
 }

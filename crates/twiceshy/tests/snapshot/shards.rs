@@ -4,31 +4,32 @@ use crate::{Folder, FrozenFilter, LINE, Numbers, build, saved as saved_plain, wo
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, Builder, Concurrent, Hash, Keyed, KeyedSnapshot, Secret,
-    SecretMode, Snapshot, SnapshotError,
+    Answer, Concurrent, Hash, Keyed, QuotientFilter, Secret, SecretMode, Snapshot,
+    builder::Builder, snapshot::SnapshotError,
 };
 use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, entries_of, forget, list};
 use twiceshy_model::snapshot::{HEADER, read_shards, seal_shards, shards_in};
 
-fn builder() -> Builder {
-    AdaptiveQuotientFilter::builder()
+fn builder() -> Builder<QuotientFilter> {
+    QuotientFilter::builder()
 }
 
-fn saved(filter: &Concurrent<AdaptiveQuotientFilter>) -> Vec<u8> {
+fn saved(filter: &Concurrent<QuotientFilter>) -> Vec<u8> {
     let mut bytes = Vec::new();
     filter.write_to(&mut bytes).unwrap();
     bytes
 }
 
-fn restored(bytes: &[u8]) -> Result<Concurrent<AdaptiveQuotientFilter>, SnapshotError> {
-    Concurrent::<AdaptiveQuotientFilter>::read_from(bytes)
+fn restored(bytes: &[u8]) -> Result<Concurrent<QuotientFilter>, SnapshotError> {
+    Concurrent::<QuotientFilter>::read_from(bytes)
 }
 
-/// Inserts, counts, values, removals and repairs.
+/// Applies random inserts, counts, values, removals and repairs to a filter.
 fn wear(
-    filter: &Concurrent<AdaptiveQuotientFilter>,
+    filter: &Concurrent<QuotientFilter>,
     members: &mut Members,
     operations: u64,
     numbers: &mut Numbers,
@@ -40,14 +41,14 @@ fn wear(
             (0, Some(known)) if filter.insert_times(known, 300).is_ok() => {
                 *members.get_mut(&known).unwrap() += 300;
             }
-            (1, Some(known)) if filter.remove(known).is_ok() => forget(members, known),
+            (1, Some(known)) if filter.remove_trusting(known).is_ok() => forget(members, known),
             (2, Some(known)) => {
                 let _ = filter.set_value(known, 1);
             }
             (3, Some(known)) => {
                 let near = Hash::from_u128(known.as_u128() ^ 1 << numbers.below(100));
                 if let Answer::Maybe(claim) = filter.check(near) {
-                    let _ = filter.adapt(&claim, &list(members, claim.suspects()));
+                    let _ = filter.adapt(&claim, list(members, claim.suspects()));
                 }
             }
             _ if filter.insert(hash).is_ok() => *members.entry(hash).or_default() += 1,
@@ -56,8 +57,8 @@ fn wear(
     }
 }
 
-fn assert_same(a: &Concurrent<AdaptiveQuotientFilter>, b: &Concurrent<AdaptiveQuotientFilter>) {
-    assert_eq!((a.parameters(), a.statistics()), (b.parameters(), b.statistics()));
+fn assert_same(a: &Concurrent<QuotientFilter>, b: &Concurrent<QuotientFilter>) {
+    assert_eq!((a.parameters(), a.stats()), (b.parameters(), b.stats()));
     assert_eq!(entries_of(a), entries_of(b));
     b.validate().unwrap();
     assert_eq!(saved(a), saved(b));
@@ -67,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
     #[test]
-    fn worn_shards_come_back_and_go_on_as_before(
+fn used_shards_are_restored_and_continue_as_before(
         shards in prop::sample::select(vec![1usize, 2, 8, 32]), slots in 1u64..900,
         remainder_bits in 1u32..=30, value_bits in 0u32..=4, grows: bool,
         operations in 0u64..1200, seed: u64,
@@ -88,7 +89,7 @@ proptest! {
             let query = Hash::from_u128(numbers.next());
             prop_assert_eq!(filter.contains(query), back.contains(query));
         }
-        // Both go on in the same way, and grow in the same way.
+// Both behave and grow the same afterwards.
         let mut of_back = members.clone();
         let (mut one, mut other) = (Numbers::new(!seed), Numbers::new(!seed));
         wear(&filter, &mut members, 600, &mut one);
@@ -98,7 +99,7 @@ proptest! {
     }
 }
 
-/// Two shards, few lines.
+/// Returns a snapshot of two shards with few lines.
 fn small() -> Vec<u8> {
     let filter = builder().slots(20).remainder_bits(5).shards(2).build_concurrent().unwrap();
     let (mut numbers, mut members) = (Numbers::new(3), Members::new());
@@ -108,7 +109,7 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn every_truncation_is_noticed() {
+fn truncated_snapshots_are_refused() {
     let bytes = small();
     for length in 0..bytes.len() {
         let error = restored(&bytes[..length]).unwrap_err();
@@ -118,15 +119,15 @@ fn every_truncation_is_noticed() {
         assert_eq!(found, length as u64);
         assert!(expected > found && expected <= bytes.len() as u64, "{error}");
     }
-    // A reader is read to the end of the snapshot, and no further.
+    // Reading stops at the end of the snapshot.
     let longer = [&bytes[..], b"more"].concat();
     let mut rest = &longer[..];
-    Concurrent::<AdaptiveQuotientFilter>::read_from(&mut rest).unwrap();
+    Concurrent::<QuotientFilter>::read_from(&mut rest).unwrap();
     assert_eq!(rest, b"more");
 }
 
 #[test]
-fn every_changed_bit_is_noticed() {
+fn flipped_bits_are_noticed() {
     let bytes = small();
     let of_shards = shards_in(&bytes).into_iter().map(|shard| shard.start);
     let starts: Vec<usize> = [0].into_iter().chain(of_shards).collect();
@@ -146,26 +147,26 @@ fn every_changed_bit_is_noticed() {
 }
 
 #[test]
-fn other_versions_and_kinds_are_named() {
+fn other_versions_and_kinds_are_refused_by_name() {
     let mut bytes = small();
     bytes[8] = 9;
     let error = restored(&bytes).unwrap_err();
     assert!(matches!(error, SnapshotError::Version { found: 9 }), "{error}");
     let plain = saved_plain(&build(20, 5, 0));
     let error = restored(&plain).unwrap_err();
-    assert!(error.to_string().contains("isn't concurrent"), "{error}");
+    assert!(error.to_string().contains("not concurrent"), "{error}");
     for error in [
-        AdaptiveQuotientFilter::read_from(&small()[..]).unwrap_err(),
+        QuotientFilter::read_from(&small()[..]).unwrap_err(),
         FrozenFilter::from_bytes(small()).unwrap_err(),
     ] {
-        assert!(error.to_string().contains("of a concurrent filter"), "{error}");
+        assert!(error.to_string().contains("of a concurrent quotient filter"), "{error}");
     }
     let error = restored(b"a letter, not a snapshot").unwrap_err();
     assert!(matches!(error, SnapshotError::NotASnapshot), "{error}");
 }
 
 #[test]
-fn impossible_lines_are_refused() {
+fn impossible_headers_and_footers_are_refused() {
     let refused = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut crafted = small();
         change(&mut crafted);
@@ -178,21 +179,21 @@ fn impossible_lines_are_refused() {
         assert!(error.contains(&format!("{shards} shards")), "{error}");
     }
     for byte in [12, 15, 24, 40, 59] {
-        assert!(refused(&|bytes| bytes[byte] = 1).contains("knows nothing of"));
+        assert!(refused(&|bytes| bytes[byte] = 1).contains("reserved"));
     }
     assert!(refused(&|bytes| bytes[20] = 2).contains("hash scheme 2"));
     let size = small().len();
     for behind in [12, 30, 59] {
         let error = refused(&|bytes| bytes[size - LINE + behind] = 1);
-        assert!(error.contains("knows nothing of"), "{error}");
+        assert!(error.contains("reserved"), "{error}");
     }
-    // More shards than there are, and fewer.
+    // The header claims more shards than there are, and fewer.
     let error = refused(&|bytes| bytes[16] = 4);
     assert!(error.starts_with("shard 2: "), "{error}");
     assert!(refused(&|bytes| bytes[16] = 1).contains("has changed"));
 }
 
-/// The snapshot of shards that were saved as plain filters.
+/// Combines snapshots of plain filters into one of shards.
 fn together(shards: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = small()[..LINE].to_vec();
     bytes[16] = shards.len() as u8;
@@ -204,8 +205,8 @@ fn together(shards: &[Vec<u8>]) -> Vec<u8> {
 
 #[test]
 fn shards_that_do_not_belong_together_are_refused() {
-    let of = |builder: Builder| saved_plain(&builder.build().unwrap());
-    let plain = || AdaptiveQuotientFilter::builder().slots(30).remainder_bits(5);
+    let of = |builder: Builder<QuotientFilter>| saved_plain(&builder.build().unwrap());
+    let plain = || QuotientFilter::builder().slots(30).remainder_bits(5);
     let shard = of(plain());
     let valid = restored(&together(&[shard.clone(), shard.clone()])).unwrap();
     assert_eq!(valid.shards(), 2);
@@ -216,23 +217,23 @@ fn shards_that_do_not_belong_together_are_refused() {
         error.to_string()
     };
     assert!(refused(&[of(plain().value_bits(3))]).contains("values"));
-    assert!(refused(&[of(plain().grow_at(0.9))]).contains("grows at another load"));
-    // Sizes may differ, and remainders, and so may slots, if they were planned so.
-    let other = of(AdaptiveQuotientFilter::builder().slots(99).remainder_bits(9));
+    assert!(refused(&[of(plain().grow_at(0.9))]).contains("grows at a different load"));
+    // Sizes, remainders and widths of slots may differ.
+    let other = of(QuotientFilter::builder().slots(99).remainder_bits(9));
     restored(&together(&[shard.clone(), other])).unwrap();
-    // Shards know no secret.
+    // Shards have no secret.
     let keyed = Keyed::<u64, _>::new(plain().build().unwrap(), Secret::from_bytes([7; 16]));
     let (mut marked, mut with) = (Vec::new(), Vec::new());
     keyed.write_to(&mut marked, SecretMode::Omit).unwrap();
     keyed.write_to(&mut with, SecretMode::Include).unwrap();
     assert!(refused(&[marked]).contains("secret"));
     assert!(refused(&[with]).contains("secret"));
-    // Something else in the place of a shard.
+    // Something else instead of a shard.
     let error = refused(&[small()]);
     assert!(error.contains("concurrent"), "{error}");
 
-    // The right shards in the wrong order, and one of another snapshot, all checksums of shards
-    // being right.
+    // The right shards in the wrong order, and one of a different snapshot. The checksums of all
+    // shards are correct.
     let bytes = small();
     let parts = shards_in(&bytes);
     let (first, second) = (bytes[parts[0].clone()].to_vec(), bytes[parts[1].clone()].to_vec());
@@ -244,9 +245,9 @@ fn shards_that_do_not_belong_together_are_refused() {
     }
 }
 
-/// A shard's hashes end in zeros: a fingerprint of other hashes is no hash's in the whole.
+/// The hashes of a shard end in zeros. Fingerprints of other hashes are invalid.
 #[test]
-fn fingerprints_that_are_no_hashes_of_the_whole_are_refused() {
+fn fingerprints_of_hashes_outside_the_shard_are_refused() {
     let mut filter = build(30, 5, 0);
     let [member, mistake] = [7, 6].map(Hash::from_u128);
     filter.insert(member).unwrap();
@@ -260,9 +261,9 @@ fn fingerprints_that_are_no_hashes_of_the_whole_are_refused() {
     assert!(error.to_string().contains("in shard 1"), "{error}");
 }
 
-/// However large a shard says that it is, what is not there is not waited for.
+/// A shard may claim any size, but reading ends with the input.
 #[test]
-fn absurd_sizes_end_with_the_snapshot() {
+fn reading_a_huge_size_ends_with_the_snapshot() {
     for log2 in [20, 30, 40, 48] {
         let slots = 1u64 << log2;
         let mut bytes = small();
@@ -291,14 +292,14 @@ fn files_of_shards_are_replaced_and_restored() {
     wear(&filter, &mut members, 800, &mut numbers);
     filter.save(&path).unwrap();
     assert_eq!(folder.names(), ["filter"]);
-    assert_same(&filter, &Concurrent::<AdaptiveQuotientFilter>::open(&path).unwrap());
+    assert_same(&filter, &Concurrent::<QuotientFilter>::open(&path).unwrap());
     std::fs::write(&path, [&saved(&filter)[..], &[0]].concat()).unwrap();
-    let error = Concurrent::<AdaptiveQuotientFilter>::open(&path).unwrap_err();
+    let error = Concurrent::<QuotientFilter>::open(&path).unwrap_err();
     assert!(matches!(error.cause(), SnapshotError::TooLong { .. }), "{error}");
     let missing = folder.0.join("no-such-folder").join("filter");
     for error in [
         filter.save(&missing).unwrap_err(),
-        Concurrent::<AdaptiveQuotientFilter>::open(&missing).unwrap_err(),
+        Concurrent::<QuotientFilter>::open(&missing).unwrap_err(),
     ] {
         assert!(error.to_string().contains("no-such-folder"), "{error}");
     }
@@ -306,8 +307,8 @@ fn files_of_shards_are_replaced_and_restored() {
     assert!(matches!(filter.write_to(&mut room[..]), Err(SnapshotError::Io(_))));
 }
 
-/// A writer that uses the filter that is saved to it.
-struct Using<'a>(&'a Concurrent<AdaptiveQuotientFilter>, usize);
+/// A writer that uses the filter while it is saved.
+struct Using<'a>(&'a Concurrent<QuotientFilter>, usize);
 
 impl std::io::Write for Using<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -322,7 +323,7 @@ impl std::io::Write for Using<'_> {
 }
 
 #[test]
-fn others_go_on_while_a_filter_is_saved() {
+fn filter_can_be_used_while_it_is_saved() {
     let _deadline = Deadline::new();
     let filter = builder().capacity(300).shards(4).build_concurrent().unwrap();
     let mut numbers = Numbers::new(5);
@@ -342,19 +343,19 @@ fn others_go_on_while_a_filter_is_saved() {
             assert!(back.len() >= before);
         }
     });
-    // No lock is held while it is written: this would wait for itself.
+    // Saving holds no lock while it writes; otherwise the writer would deadlock.
     filter.write_to(Using(&filter, 0)).unwrap();
     assert!(filter.len() > hashes.len());
 }
 
-/// If the file is missing, it is written, to be looked at and kept.
+/// If the file is missing, writes it for review.
 #[test]
-fn version_1_of_shards_is_read_and_written_for_ever() {
+fn version_1_of_shards_is_read_and_written_unchanged() {
     let shape = builder().slots(120).remainder_bits(9).value_bits(1).shards(4).grow_at(0.9);
     let filter = shape.build_concurrent().unwrap();
     let (mut numbers, mut members) = (Numbers::new(6), Members::new());
     wear(&filter, &mut members, 200, &mut numbers);
-    assert!(filter.statistics().adaptations > 0);
+    assert!(filter.stats().repairs > 0);
     assert!(filter.parameters().iter().any(|shard| shard.remainder_bits < shard.slot_bits));
     let bytes = saved(&filter);
     let name = "v1-concurrent.twiceshy";
@@ -369,9 +370,9 @@ fn version_1_of_shards_is_read_and_written_for_ever() {
     assert!(kept == bytes, "{name} would be written differently today");
 }
 
-/// The plain filters of `worn` are shards like any others.
+/// A plain filter of `worn` is a valid shard.
 #[test]
-fn worn_plain_filters_make_one_shard() {
+fn plain_filter_is_a_valid_single_shard() {
     let plain = worn(build(200, 9, 3), 260, 7);
     let filter = restored(&together(&[saved_plain(&plain)])).unwrap();
     assert_eq!(entries_of(&filter), plain.iter().collect::<Vec<_>>());

@@ -1,22 +1,23 @@
 use super::{Collector, CollectorConfig, Judge, Tally, Victim, Whittling};
 use crate::Invalid;
-use crate::invalid::some;
+use crate::invalid::at_least_one;
 
-/// The attack on adaptive cuckoo filters (Reviriego et al., in §2.5 of the adaptive quotient
-/// filter's paper): a sequence of queries, each of them a mistake, after which the filter is in
-/// the state in which it was before. It can be replayed forever.
+/// An attack on adaptive cuckoo filters (Reviriego et al., in §2.5 of the adaptive quotient
+/// filter's paper).
 ///
-/// There is such a sequence wherever a fingerprint has few states and is taken to the next one by
-/// every mistake: queries that collide with it in one state bring back the state in which others
-/// do. How it is found without knowing the filter:
+/// It finds a sequence of queries in which every query is a mistake and which leaves the filter in
+/// the state it started in. The sequence can be replayed forever.
 ///
-/// 1. Collect keys that have been mistakes.
-/// 2. Ask for all of them, several times over, and drop those that weren't mistakes any more.
-///    What is left takes turns.
-/// 3. Ask for them in order, once more and again, dropping what was no mistake. A right answer
-///    doesn't change the filter, so nothing is lost with it; and a fingerprint whose state doesn't
-///    fit the first of its queries joins in where it does. So after a few times only circles are
-///    left.
+/// Such a sequence exists if a fingerprint has few states and every mistake moves it to the next
+/// state: the queries that collide in one state bring back the state in which others collide. The
+/// search needs no knowledge of the filter:
+///
+/// 1. Collect keys that were mistakes.
+/// 2. Query all of them several times, and drop those that are no longer mistakes. The remaining
+///    keys take turns.
+/// 3. Query them in order, repeatedly, and drop those that are not mistakes. Dropping is safe
+///    because a correct answer doesn't change the filter. A fingerprint whose state doesn't match
+///    the first of its queries joins at a later one. After a few passes, only cycles remain.
 #[derive(Clone, Debug)]
 pub struct AdaptationLoop {
     sequence: Vec<u64>,
@@ -24,18 +25,19 @@ pub struct AdaptationLoop {
     spent: Tally,
 }
 
-/// How hard an [`AdaptationLoop`] is searched for.
+/// Limits of the search for an [`AdaptationLoop`].
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptationLoopConfig {
-    /// How many random keys are asked for at most.
+    /// Maximum number of random keys to query.
     pub search: u64,
-    /// How many mistakes are collected at most. Loops need several for the same fingerprint, so
-    /// it should be several times the number of members times that of a fingerprint's states.
+    /// Maximum number of mistakes to collect. A loop needs several mistakes per fingerprint, so
+    /// this should be several times the number of members times the number of states per
+    /// fingerprint.
     pub pool: u64,
-    /// How often all are asked for before those that aren't mistakes any more are dropped; at
-    /// least as often as a fingerprint has states.
+    /// How many times to query all keys before dropping those that are no longer mistakes; at least
+    /// the number of states per fingerprint.
     pub passes: u32,
-    /// How often the sequence is played and trimmed at most.
+    /// Maximum number of times to play and trim the sequence.
     pub trims: u32,
 }
 
@@ -46,17 +48,17 @@ impl Default for AdaptationLoopConfig {
 }
 
 impl AdaptationLoop {
-    /// Searches for a loop; the sequence is empty if there is none to be found.
+    /// Searches for a loop; the sequence is empty if none is found.
     ///
     /// # Errors
     ///
-    /// If there is to be no pool or no pass.
+    /// If the pool or the number of passes is 0.
     pub fn find(
         victim: &mut impl Victim,
         config: AdaptationLoopConfig,
         seed: u64,
     ) -> Result<Self, Invalid> {
-        some("the number of passes", config.passes.into())?;
+        at_least_one("the number of passes", config.passes.into())?;
         let collection = CollectorConfig { warm_up: config.search, capacity: config.pool };
         let collector = Collector::collect(victim, collection, seed)?;
         let (judge, mut spent) = (collector.judge, collector.spent());
@@ -73,18 +75,18 @@ impl AdaptationLoop {
         Ok(Self { sequence, judge, spent })
     }
 
-    /// The loop.
+    /// Returns the keys of the loop, in order.
     pub fn sequence(&self) -> &[u64] {
         &self.sequence
     }
 
-    /// What the search took.
+    /// Returns what the search cost.
     pub fn spent(&self) -> Tally {
         self.spent
     }
 
-    /// Plays the loop once more. As long as nobody else's queries come between, all of it should
-    /// be mistakes.
+    /// Plays the loop once. Every query should be a mistake, unless other clients' queries
+    /// intervene.
     pub fn replay(&self, victim: &mut impl Victim) -> Tally {
         let mut tally = Tally::default();
         self.judge.mistakes(victim, &self.sequence, &mut tally);

@@ -3,41 +3,42 @@ use rand::RngExt;
 use super::memory::Memory;
 use super::{Judge, Tally, Victim};
 use crate::Invalid;
-use crate::invalid::{share, some};
+use crate::invalid::{at_least_one, share};
 use crate::random::{Random, random};
 
-/// An attacker that climbs: it tries several [`Move`]s, does more often what has cost its victim
-/// most per query, and keeps *sequences* of queries that go on to cost when they are repeated.
+/// An attacker that learns which of several [`Move`]s costs its victim most per query, repeats
+/// those moves, and keeps *sequences* of queries that stay expensive when repeated.
 ///
-/// It has two memories: of keys that have been mistakes lately, from which it makes new
-/// sequences and whose neighbours it tries, and of its best sequences. A sequence is worth what
-/// its last play cost per query, and is cut down to its mistakes if they aren't almost all. So
-/// against a filter that doesn't learn it ends as a collector, against one with few states as
-/// the finder of a loop, against one with a hash function that keeps neighbours together as a
-/// crawler; and it needn't be told which it is up against. Against a filter that is adaptive
-/// none of its moves is worth more than random queries.
+/// It remembers keys that were mistakes recently, and its best sequences. It builds new sequences
+/// from the remembered keys and tries their neighbours. The worth of a sequence is the cost per
+/// query of its last play. A sequence is cut down to its mistakes unless almost all of it were
+/// mistakes.
+///
+/// It adjusts to the filter without knowing it: it becomes a collector if the filter doesn't learn,
+/// a loop finder if fingerprints have few states, and a crawler if the hash function keeps
+/// neighbours together. Against an adaptive filter, no move is worth more than random queries.
 #[derive(Clone, Debug)]
 pub struct Climber {
     config: ClimberConfig,
     judge: Judge,
     mistakes: Memory,
     sequences: Vec<Sequence>,
-    /// What each move has been worth lately, in cost per query, if it was tried.
+    /// Recent cost per query of each move; `None` if never tried.
     worth: [Option<f64>; Move::ALL.len()],
     spent: Tally,
-    /// How many queries were owed to curiosity.
+    /// Number of queries spent on randomly chosen moves.
     curious: u64,
     random: Random,
 }
 
-/// What a [`Climber`] can do next.
+/// A move of a [`Climber`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// Ask for random keys.
+    /// Query random keys.
     Explore,
-    /// Ask for neighbours of a key that was a mistake.
+    /// Query neighbours of a key that was a mistake.
     Crawl,
-    /// Make a sequence of keys that were mistakes.
+    /// Build a sequence from keys that were mistakes.
     Gather,
     /// Join two good sequences.
     Splice,
@@ -46,23 +47,23 @@ pub enum Move {
 }
 
 impl Move {
-    /// All of them.
+    /// All moves.
     pub const ALL: [Self; 5] =
         [Self::Explore, Self::Crawl, Self::Gather, Self::Splice, Self::Exploit];
 }
 
-/// How a [`Climber`] climbs.
+/// Settings of a [`Climber`].
 #[derive(Clone, Copy, Debug)]
 pub struct ClimberConfig {
-    /// How many mistakes are remembered.
+    /// Number of mistakes to remember.
     pub mistakes: usize,
-    /// How many sequences are kept.
+    /// Number of sequences to keep.
     pub sequences: usize,
-    /// The queries of a move that asks for single keys, and the fewest that are tried together.
+    /// Queries per move that queries single keys, and the length of the shortest new sequences.
     pub batch: usize,
-    /// The most queries of a sequence.
+    /// Maximum number of queries per sequence.
     pub longest: usize,
-    /// The share of the queries whose move is chosen blindly; for the others it is the best.
+    /// Share of the queries whose move is chosen at random; the others use the best move.
     pub curiosity: f64,
 }
 
@@ -78,27 +79,27 @@ struct Sequence {
     worth: f64,
 }
 
-/// The share of mistakes from which on a sequence is left as it is.
+/// A sequence with at least this share of mistakes is kept unchanged.
 const GOOD: f64 = 0.9;
 
-/// How fast what a move was worth is forgotten.
+/// Weight of the newest sample in the moving average of a move's worth.
 const FORGETTING: f64 = 0.1;
 
 impl Climber {
-    /// Learns what is slow, and nothing else yet.
+    /// Creates a climber and calibrates what counts as slow.
     ///
     /// # Errors
     ///
-    /// If it is to remember nothing or ask for nothing, or the curiosity isn't from 0 to 1.
+    /// If a size is 0, or the curiosity isn't from 0 to 1.
     pub fn new(
         victim: &mut impl Victim,
         config: ClimberConfig,
         seed: u64,
     ) -> Result<Self, Invalid> {
-        some("the number of mistakes", config.mistakes as u64)?;
-        some("the number of sequences", config.sequences as u64)?;
-        some("the batch", config.batch as u64)?;
-        some("the longest sequence", config.longest as u64)?;
+        at_least_one("the number of mistakes", config.mistakes as u64)?;
+        at_least_one("the number of sequences", config.sequences as u64)?;
+        at_least_one("the batch", config.batch as u64)?;
+        at_least_one("the longest sequence", config.longest as u64)?;
         share("the curiosity", config.curiosity)?;
         let mut random = random(seed, "climber");
         let judge = Judge::calibrate(victim, &mut random);
@@ -114,19 +115,19 @@ impl Climber {
         })
     }
 
-    /// Attacks with at least so many queries.
+    /// Attacks with at least `queries` queries.
     pub fn climb(&mut self, victim: &mut impl Victim, queries: u64) -> Tally {
         let mut tally = Tally::default();
         while tally.queries < queries {
-            let is_curious =
+            let is_random =
                 self.curious as f64 <= self.config.curiosity * self.spent.queries as f64;
-            let chosen = if is_curious {
+            let chosen = if is_random {
                 self.random.random_range(0..Move::ALL.len())
             } else {
                 self.best_move()
             };
             let gain = self.make(Move::ALL[chosen], victim);
-            if is_curious {
+            if is_random {
                 self.curious += gain.queries;
             }
             let now = gain.mean_cost();
@@ -138,29 +139,29 @@ impl Climber {
         tally
     }
 
-    /// What each move has been worth lately, in cost per query; nothing if it was never tried.
+    /// Returns the recent cost per query of each move; 0 if never tried.
     pub fn worth(&self) -> impl Iterator<Item = (Move, f64)> {
         Move::ALL.into_iter().zip(self.worth.map(Option::unwrap_or_default))
     }
 
-    /// The sequence that costs most, if any does.
+    /// Returns the most expensive sequence, if there is one.
     pub fn best(&self) -> Option<&[u64]> {
         self.sequences.first().map(|sequence| &sequence.keys[..])
     }
 
-    /// What it has asked in all.
+    /// Returns the total of all queries.
     pub fn spent(&self) -> Tally {
         self.spent
     }
 
-    /// The move that was worth most lately, or one that was never tried.
+    /// Returns the index of the best recent move, or of one that was never tried.
     fn best_move(&self) -> usize {
         let worth = self.worth.iter().map(|worth| worth.unwrap_or(f64::INFINITY));
         let best = worth.enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
         best.map_or(0, |(index, _)| index)
     }
 
-    /// Makes a move; what it needs and hasn't got yet, it goes for first.
+    /// Makes a move, or a simpler one if there are no mistakes or sequences to work with yet.
     fn make(&mut self, choice: Move, victim: &mut impl Victim) -> Tally {
         match choice {
             Move::Explore => {
@@ -169,7 +170,7 @@ impl Climber {
                 self.probe(victim, &keys)
             }
             Move::Crawl => {
-                let Some(key) = self.mistakes.some(&mut self.random) else {
+                let Some(key) = self.mistakes.sample(&mut self.random) else {
                     return self.make(Move::Explore, victim);
                 };
                 let batch = 0..self.config.batch;
@@ -177,9 +178,10 @@ impl Climber {
                 self.probe(victim, &keys)
             }
             Move::Gather => {
-                // Many take longer to try, but it takes many to find some that belong together.
+                // Long sequences take longer to try, but are more likely to contain keys that
+                // belong together.
                 let many = self.config.batch << self.random.random_range(0..8);
-                let keys = self.mistakes.several(many, &mut self.random);
+                let keys = self.mistakes.samples(many, &mut self.random);
                 if keys.is_empty() {
                     return self.make(Move::Explore, victim);
                 }
@@ -202,7 +204,7 @@ impl Climber {
         self.sequences[self.random.random_range(0..self.sequences.len())].keys.clone()
     }
 
-    /// Asks for single keys, and remembers those that were mistakes.
+    /// Queries single keys, and remembers the mistakes.
     fn probe(&mut self, victim: &mut impl Victim, keys: &[u64]) -> Tally {
         let mut tally = Tally::default();
         for key in self.judge.mistakes(victim, keys, &mut tally) {
@@ -211,7 +213,7 @@ impl Climber {
         tally
     }
 
-    /// Plays a new sequence twice: what is a mistake the first time is so by its past.
+    /// Plays a new sequence twice: the first play puts the filter into the sequence's own state.
     fn rehearse(&mut self, victim: &mut impl Victim, mut sequence: Vec<u64>) -> Tally {
         sequence.truncate(self.config.longest);
         let mut tally = Tally::default();
@@ -220,8 +222,8 @@ impl Climber {
         tally
     }
 
-    /// Plays a sequence, and keeps it if it is among the best. If too little of it were mistakes,
-    /// only those are kept; a few may be somebody else's doing, and come back.
+    /// Plays a sequence, and keeps it if it is among the best. Keeps only its mistakes if their
+    /// share is low. A few correct answers are tolerated: other clients may have caused them.
     fn play(&mut self, victim: &mut impl Victim, sequence: Vec<u64>) -> Tally {
         let mut tally = Tally::default();
         let mistakes = self.judge.mistakes(victim, &sequence, &mut tally);
@@ -236,8 +238,8 @@ impl Climber {
     }
 }
 
-/// A key that differs in one bit, or in the last few: close by any measure that a poor hash
-/// function could preserve.
+/// Returns a key that differs from `key` in one bit, or by at most 16: close by any measure that a
+/// poor hash function could preserve.
 fn neighbour(key: u64, random: &mut Random) -> u64 {
     if random.random() {
         key ^ 1 << random.random_range(0..u64::BITS)

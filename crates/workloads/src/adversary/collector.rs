@@ -2,15 +2,13 @@ use rand::RngExt;
 
 use super::{Judge, Tally, Victim};
 use crate::Invalid;
-use crate::invalid::{share, some};
+use crate::invalid::{at_least_one, share};
 use crate::random::{Random, random};
 
-/// The replaying attacker of the adaptive quotient filter's evaluation (§6.4): it asks random
-/// keys, notes which went to the disk, and asks for those again and again, among the queries of
-/// others.
+/// The replaying attacker of the adaptive quotient filter's evaluation (§6.4): it queries random
+/// keys, notes which ones went to the disk, and repeats those among other clients' queries.
 ///
-/// It goes through them in turn, so that a cache of the store is of no use if it is smaller than
-/// the collection.
+/// It replays them in turn, so a cache doesn't help the store unless it holds the whole collection.
 #[derive(Clone, Debug)]
 pub struct Collector {
     pub(super) collected: Vec<u64>,
@@ -18,12 +16,12 @@ pub struct Collector {
     spent: Tally,
 }
 
-/// How much a [`Collector`] collects.
+/// Limits of a [`Collector`].
 #[derive(Clone, Copy, Debug)]
 pub struct CollectorConfig {
-    /// How many random keys it asks for at most.
+    /// Maximum number of random keys to query.
     pub warm_up: u64,
-    /// How many mistakes it needs at most.
+    /// Maximum number of mistakes to collect.
     pub capacity: u64,
 }
 
@@ -38,13 +36,13 @@ impl Collector {
     ///
     /// # Errors
     ///
-    /// If it is to collect nothing.
+    /// If the capacity is 0.
     pub fn collect(
         victim: &mut impl Victim,
         config: CollectorConfig,
         seed: u64,
     ) -> Result<Self, Invalid> {
-        some("the capacity", config.capacity)?;
+        at_least_one("the capacity", config.capacity)?;
         let mut random = random(seed, "collector");
         let judge = Judge::calibrate(victim, &mut random);
         let mut collector = Self { collected: Vec::new(), judge, spent: Tally::default() };
@@ -59,18 +57,18 @@ impl Collector {
         Ok(collector)
     }
 
-    /// The keys that were mistakes.
+    /// Returns the keys that were mistakes.
     pub fn collected(&self) -> &[u64] {
         &self.collected
     }
 
-    /// What it took to collect them, without the queries by which it learnt what is slow.
+    /// Returns what collecting them cost, without the calibration queries.
     pub fn spent(&self) -> Tally {
         self.spent
     }
 
-    /// The queries of others, with a `hostile` share of replayed mistakes among them. If none
-    /// were collected, there are only the others'.
+    /// Mixes a share of `hostile` replayed mistakes into the queries of `others`. If nothing was
+    /// collected, all queries are the others'.
     ///
     /// # Errors
     ///
@@ -91,13 +89,13 @@ impl Collector {
 /// A query of mixed traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The key that is asked for.
+    /// The queried key.
     pub key: u64,
-    /// Whether it is the attacker who asks.
+    /// Whether the attacker sent it.
     pub is_hostile: bool,
 }
 
-/// Traffic with an attacker in it, from [`Collector::traffic`].
+/// Mixed traffic of the attacker and other clients, from [`Collector::traffic`].
 #[derive(Clone, Debug)]
 pub struct Traffic<B> {
     collected: Vec<u64>,

@@ -2,7 +2,7 @@ use rand::RngExt;
 
 use crate::random::Random;
 
-/// Keys that have been mistakes, so many at most: when it is full, a random one is forgotten.
+/// A bounded set of keys that were mistakes; when full, a new key replaces a random one.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     keys: Vec<u64>,
@@ -23,16 +23,16 @@ impl Memory {
         }
     }
 
-    pub(super) fn some(&self, random: &mut Random) -> Option<u64> {
+    pub(super) fn sample(&self, random: &mut Random) -> Option<u64> {
         (!self.keys.is_empty()).then(|| self.keys[random.random_range(0..self.keys.len())])
     }
 
-    /// So many different ones, or all.
-    pub(super) fn several(&self, count: usize, random: &mut Random) -> Vec<u64> {
+    /// Returns `count` different keys, or all if there are fewer.
+    pub(super) fn samples(&self, count: usize, random: &mut Random) -> Vec<u64> {
         if self.keys.is_empty() {
             return Vec::new();
         }
-        // They are in no order, so neighbours are as good as any.
+        // The keys are in random order, so any consecutive ones will do.
         let start = random.random_range(0..self.keys.len());
         self.keys.iter().cycle().skip(start).take(count.min(self.keys.len())).copied().collect()
     }

@@ -1,15 +1,15 @@
-//! Attackers who choose their queries by the answers to earlier ones.
+//! Attackers that choose queries by the answers to earlier ones.
 //!
-//! All of them are black boxes' enemies: they know neither members nor secrets, only what a
-//! client of a store can know, whether a key was found and what it took, see [`Reply`]. Of a query
-//! that finds nothing but takes long, the filter was mistaken.
+//! They treat the store as a black box. They know neither members nor secrets, only what a client
+//! of a store can see: whether a key was found, and what the query cost (see [`Reply`]). If a query
+//! finds nothing but takes long, the filter made a mistake.
 //!
-//! | attacker | what it does | whom it beats |
+//! | attacker | what it does | which filters it beats |
 //! | --- | --- | --- |
-//! | [`Collector`] | notes mistakes, and replays them among others' queries | filters that don't learn |
-//! | [`Whittling`] | drops, round by round, what was no mistake | filters that can learn only so much |
-//! | [`AdaptationLoop`] | finds a sequence that leads the filter back to where it was | filters with few states per fingerprint |
-//! | [`Climber`] | tries all of that and neighbouring keys, and does more of what pays | filters with poor hash functions, and all of the above |
+//! | [`Collector`] | collects mistakes, and replays them among other clients' queries | filters that don't learn |
+//! | [`Whittling`] | drops, round by round, the queries that were not mistakes | filters that can only learn a limited amount |
+//! | [`AdaptationLoop`] | finds a sequence that returns the filter to its initial state | filters with few states per fingerprint |
+//! | [`Climber`] | tries all of these and neighbouring keys, and repeats what pays | filters with poor hash functions, and all of the above |
 
 mod adaptation_loop;
 mod climber;

@@ -4,18 +4,18 @@ use rand::RngExt;
 
 use crate::random::Random;
 
-/// What an attacker sees of a query.
+/// The answer to a query, as an attacker sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// Whether the key was there.
+    /// Whether the key was found.
     pub is_found: bool,
-    /// What it took: nanoseconds of a real store, or visits to the disk of a simulated one.
+    /// The cost: nanoseconds for a real store, disk reads for a simulated one.
     pub cost: u64,
 }
 
-/// Whoever can be asked, with a filter of any kind in front of the data.
+/// A store with any kind of filter in front of its data.
 pub trait Victim {
-    /// Looks a key up. A filter that learns from its mistakes does so before the reply.
+    /// Looks up a key. A filter that learns from its mistakes does so before the reply.
     fn ask(&mut self, key: u64) -> Reply;
 }
 
@@ -25,24 +25,24 @@ impl<F: FnMut(u64) -> Reply> Victim for F {
     }
 }
 
-/// What queries have come to.
+/// Totals over a number of queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many there were.
+    /// Number of queries.
     pub queries: u64,
-    /// How many of them were mistakes.
+    /// Number of mistakes among them.
     pub mistakes: u64,
-    /// What they took in all.
+    /// Their total cost.
     pub cost: u64,
 }
 
 impl Tally {
-    /// Mistakes per query.
+    /// Returns the mistakes per query.
     pub fn rate(&self) -> f64 {
         self.mistakes as f64 / self.queries.max(1) as f64
     }
 
-    /// Cost per query.
+    /// Returns the cost per query.
     pub fn mean_cost(&self) -> f64 {
         self.cost as f64 / self.queries.max(1) as f64
     }
@@ -56,35 +56,35 @@ impl AddAssign for Tally {
     }
 }
 
-/// Tells mistakes from right answers by what they took.
+/// Tells mistakes from correct answers by their cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge {
     slow: u64,
 }
 
-/// Whatever takes longer than so many times the usual went to the disk.
+/// A query that costs more than this many times the median went to the disk.
 const FACTOR: u64 = 4;
 
 impl Judge {
-    /// Costs above `slow` are a mistake's.
+    /// Creates a judge that takes costs above `slow` for a mistake.
     pub const fn new(slow: u64) -> Self {
         Self { slow }
     }
 
-    /// Finds out what is slow from the median of some random queries: a filter that is of any
-    /// use answers more than half of them itself.
+    /// Learns what is slow from the median cost of random queries: any useful filter answers more
+    /// than half of them without the disk.
     pub fn calibrate(victim: &mut impl Victim, random: &mut Random) -> Self {
         let mut costs = [(); 255].map(|()| victim.ask(random.random()).cost);
         costs.sort_unstable();
         Self::new(costs[costs.len() / 2].saturating_mul(FACTOR))
     }
 
-    /// Whether a reply was a mistake of the filter.
+    /// Returns whether a reply shows a mistake of the filter.
     pub fn is_mistake(self, reply: Reply) -> bool {
         !reply.is_found && reply.cost > self.slow
     }
 
-    /// Asks, judges and keeps the tally.
+    /// Queries a key, adds the result to the tally, and returns whether it was a mistake.
     pub(super) fn ask(self, victim: &mut impl Victim, key: u64, tally: &mut Tally) -> bool {
         let reply = victim.ask(key);
         let is_mistake = self.is_mistake(reply);
@@ -92,7 +92,7 @@ impl Judge {
         is_mistake
     }
 
-    /// Asks for all keys, and gives those that were mistakes, in order.
+    /// Queries all keys, and returns those that were mistakes, in order.
     pub(super) fn mistakes(
         self,
         victim: &mut impl Victim,
@@ -109,7 +109,7 @@ mod tests {
     use crate::random::random;
 
     #[test]
-    fn what_takes_long_and_finds_nothing_was_a_mistake() {
+    fn slow_miss_is_a_mistake() {
         // Some noise, and a disk that takes fifty times as long.
         let mut victim = |key: u64| Reply {
             is_found: false,

@@ -1,12 +1,12 @@
 use super::{Judge, Tally, Victim};
 
-/// The attacker in rounds, of the telescoping filter's evaluation (§6.1), after the game in
-/// which Bender et al. define adaptivity.
+/// The attacker that plays in rounds, from the telescoping filter's evaluation (§6.1) and the game
+/// in which Bender et al. define adaptivity.
 ///
-/// It begins with a set of queries, and asks for each of them several times a round. Those that
-/// were never a mistake in a round are dropped. Against a filter that repairs its mistakes for
-/// good, the set is empty soon; against one that can't, or that forgets, what is left are queries
-/// that it can't get right all at once.
+/// It starts with a set of queries, and repeats each of them several times per round. Queries that
+/// were never a mistake during a round are dropped. If the filter repairs its mistakes for good,
+/// the set is soon empty. Otherwise the remaining queries are ones that the filter can't answer
+/// correctly all at once.
 #[derive(Clone, Debug)]
 pub struct Whittling {
     queries: Vec<u64>,
@@ -17,29 +17,29 @@ pub struct Whittling {
 /// One round of a [`Whittling`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// How many queries were left at its beginning.
+    /// Number of queries at its beginning.
     pub candidates: usize,
-    /// How many of them were a mistake at least once.
+    /// Number of queries that were a mistake at least once.
     pub survivors: usize,
-    /// All that was asked.
+    /// Totals of the round.
     pub tally: Tally,
 }
 
 impl Round {
-    /// The share of the queries that were a mistake at least once.
+    /// Returns the share of the queries that were a mistake at least once.
     pub fn survival(&self) -> f64 {
         self.survivors as f64 / self.candidates.max(1) as f64
     }
 }
 
 impl Whittling {
-    /// Begins with any queries; the papers take random ones, ten to fifty times as many as there
-    /// are members, and ten subrounds.
+    /// Starts with the given queries. The papers use random ones, ten to fifty times as many as
+    /// there are members, and ten subrounds.
     pub fn new(queries: Vec<u64>, subrounds: u32, judge: Judge) -> Self {
         Self { queries, subrounds, judge }
     }
 
-    /// What is left.
+    /// Returns the remaining queries.
     pub fn queries(&self) -> &[u64] {
         &self.queries
     }
@@ -64,7 +64,7 @@ impl Whittling {
         Round { candidates, survivors: self.queries.len(), tally }
     }
 
-    /// Plays until nothing is left, or `rounds` are over.
+    /// Plays until no query is left, but at most `rounds` rounds.
     pub fn run(&mut self, victim: &mut impl Victim, rounds: usize) -> Vec<Round> {
         let mut played = Vec::new();
         while played.len() < rounds && !self.queries.is_empty() {

@@ -1,67 +1,67 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why something couldn't be loaded.
+/// An error while loading a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A file can't be opened, or a directory not be listed.
+    /// A file can't be opened, or a directory can't be listed.
     #[error("{} can't be opened", path.display())]
     Open {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Reading failed, or what is compressed is damaged.
+    /// Reading failed, or the compressed data is damaged.
     #[error("reading failed")]
     Read(#[from] io::Error),
-    /// A line is longer than any key could be.
+    /// A line is longer than any key can be.
     #[error("line {line} is longer than {limit} bytes; is this a text file?")]
     LongLine {
-        /// Which, from 1.
+        /// The line's number, from 1.
         line: u64,
-        /// What is allowed.
+        /// The maximum length.
         limit: usize,
     },
-    /// A table's first line doesn't name a column that is needed.
-    #[error("there is no column {column:?} in the first line")]
+    /// The first line doesn't name a required column.
+    #[error("the first line has no column {column:?}")]
     NoColumn {
-        /// Which.
+        /// The column's name.
         column: &'static str,
     },
-    /// A field of a table is missing or isn't a number.
+    /// A field is missing or isn't a number.
     #[error("line {line} has no number in its column {column:?}")]
     NoNumber {
-        /// Which line, from 1.
+        /// The line's number, from 1.
         line: u64,
-        /// Which column.
+        /// The column's name.
         column: &'static str,
     },
-    /// The first bytes aren't those of captured packets.
-    #[error("this is no pcap file: it begins with {magic:02x?}")]
+    /// The file isn't a pcap file.
+    #[error("this is not a pcap file: it begins with {magic:02x?}")]
     NotPcap {
         /// The first bytes.
         magic: [u8; 4],
     },
-    /// Packets are wrapped in a way that isn't known here.
-    #[error("packets of link type {link_type} aren't understood; Ethernet and raw IP are")]
+    /// The link type isn't supported.
+    #[error("link type {link_type} is not supported; only Ethernet and raw IP are")]
     LinkType {
-        /// The type's number.
+        /// The link type's number.
         link_type: u32,
     },
-    /// The file ends within a packet.
+    /// The file ends inside a packet.
     #[error("the file ends in the middle of packet {packet}")]
     CutOff {
-        /// Which, from 1.
+        /// The packet's number, from 1.
         packet: u64,
     },
-    /// A packet claims to be longer than any can be.
+    /// A packet's length field is larger than any packet can be.
     #[error("packet {packet} claims to have {length} bytes; the file is damaged")]
     LongPacket {
-        /// Which, from 1.
+        /// The packet's number, from 1.
         packet: u64,
-        /// What it claims.
+        /// The length field.
         length: u32,
     },
 }

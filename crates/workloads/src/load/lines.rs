@@ -3,17 +3,17 @@ use std::path::Path;
 
 use super::{LoadError, Source, open};
 
-/// The lines of a text, without their ends and without empty ones: a file of keys.
+/// The non-empty lines of a text, without line endings: a file of keys.
 ///
-/// Keys are bytes; nobody knows whether they are UTF-8. Both kinds of line ends are understood.
+/// Keys are bytes and needn't be UTF-8. Line endings are LF or CRLF.
 #[derive(Debug)]
 pub struct Lines<R> {
-    /// Nothing after an error.
+    /// `None` after an error.
     reader: Option<R>,
     line: u64,
 }
 
-/// The longest line; what is longer is no text.
+/// Maximum length of a line.
 const LIMIT: usize = 1 << 20;
 
 impl Lines<Source> {
@@ -21,24 +21,24 @@ impl Lines<Source> {
     ///
     /// # Errors
     ///
-    /// As [`open`].
+    /// Returns the errors of [`open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         Ok(Self::new(open(path)?))
     }
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The lines of whatever can be read.
+    /// Reads lines from `reader`.
     pub fn new(reader: R) -> Self {
         Self { reader: Some(reader), line: 0 }
     }
 
-    /// The number of the last line, from 1, empty ones included.
+    /// Returns the number of the last line read, from 1, counting empty lines.
     pub(super) fn line(&self) -> u64 {
         self.line
     }
 
-    /// The next line, also an empty one, or nothing at the end.
+    /// Returns the next line, which may be empty, or `None` at the end.
     fn read(&mut self) -> Result<Option<Vec<u8>>, LoadError> {
         let Some(reader) = &mut self.reader else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_lines_are_no_part_of_keys() {
+    fn line_endings_are_not_part_of_keys() {
         assert_eq!(lines(b"one\ntwo\r\n\n\r\nthree"), [&b"one"[..], b"two", b"three"]);
-        assert_eq!(lines(b"\xFF \n\r"), [&b"\xFF "[..], b"\r"], "a key can be anything");
+        assert_eq!(lines(b"\xFF \n\r"), [&b"\xFF "[..], b"\r"], "a key can be any bytes");
         assert!(lines(b"").is_empty());
     }
 
     #[test]
-    fn what_has_no_lines_is_refused() {
+    fn overlong_line_is_an_error() {
         let bytes = vec![b'x'; 2 * LIMIT];
         let text = [b"a\n", &bytes[..]].concat();
         let mut lines = Lines::new(&text[..]);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_packed_too() {
+    fn compressed_file_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("keys.zst");
         std::fs::write(&path, zstd::encode_all(&b"one\ntwo\n"[..], 1).unwrap()).unwrap();

@@ -1,15 +1,14 @@
-//! What users have, read as streams: whatever their size, little of them is in memory at a time.
+//! Loaders for real data. They stream, so files of any size need little memory.
 //!
 //! | loader | format |
 //! | --- | --- |
-//! | [`Lines`] | a key a line |
-//! | [`Urls`] | lists of domains and URLs by category, as Shalla's: a file or a tree of them |
+//! | [`Lines`] | one key per line |
+//! | [`Urls`] | lists of domains and URLs by category, such as Shalla's: a file or a directory tree |
 //! | [`Trace`] | accesses to the blocks of a disk, as CSV |
-//! | [`Packets`] | captured packets (pcap), as those of CAIDA, each by its [`Flow`] |
+//! | [`Packets`] | captured packets (pcap), such as CAIDA's, each with its [`Flow`] |
 //!
-//! All of them read plain files and those compressed by gzip or Zstandard; the first bytes tell.
-//! Bytes that make no sense are an error that says where, never a panic; after an error, a
-//! loader's iteration is over.
+//! All loaders detect gzip and Zstandard compression by the first bytes. Invalid data is an error
+//! that says where it is, never a panic; the iteration ends after an error.
 
 mod error;
 mod lines;

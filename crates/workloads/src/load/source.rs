@@ -6,7 +6,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::LoadError;
 
-/// Bytes, unpacked.
+/// A reader of decompressed bytes.
 pub type Source = Box<dyn BufRead + Send>;
 
 const GZIP: [u8; 2] = [0x1F, 0x8B];
@@ -16,7 +16,7 @@ const ZSTANDARD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 ///
 /// # Errors
 ///
-/// If it can't be opened, or its beginning not be read.
+/// If it can't be opened, or its first bytes can't be read.
 pub fn open(path: impl AsRef<Path>) -> Result<Source, LoadError> {
     let path = path.as_ref();
     let file =
@@ -24,11 +24,11 @@ pub fn open(path: impl AsRef<Path>) -> Result<Source, LoadError> {
     unpack(file)
 }
 
-/// Unpacks what is compressed by gzip or Zstandard, and leaves everything else as it is.
+/// Decompresses gzip and Zstandard, and passes everything else through.
 ///
 /// # Errors
 ///
-/// If the beginning can't be read.
+/// If the first bytes can't be read.
 pub fn unpack(mut reader: impl Read + Send + 'static) -> Result<Source, LoadError> {
     let mut start = Vec::new();
     reader.by_ref().take(ZSTANDARD.len() as u64).read_to_end(&mut start)?;
@@ -69,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packed_or_not_it_is_the_same(bytes: Vec<u8>) {
+        fn compressed_and_plain_bytes_read_the_same(bytes: Vec<u8>) {
             prop_assume!(!bytes.starts_with(&[0x1F, 0x8B]) && !bytes.starts_with(&[0x28, 0xB5]));
             prop_assert_eq!(&read(gzip(&bytes)).unwrap(), &bytes);
             prop_assert_eq!(&read(zstd::encode_all(&bytes[..], 1).unwrap()).unwrap(), &bytes);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_were_packed_one_by_one_are_all_read() {
+    fn concatenated_compressed_parts_are_all_read() {
         let packed = [gzip(b"one "), gzip(b"two")].concat();
         assert_eq!(read(packed).unwrap(), b"one two");
         let packed = [b"one ", b"two "].map(|part| zstd::encode_all(&part[..], 1).unwrap());
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error() {
+    fn damaged_data_is_an_error() {
         let mut packed = gzip(&[7; 10_000]);
         packed.truncate(packed.len() - 9);
         assert!(matches!(read(packed), Err(LoadError::Read(_))));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_file() {
+    fn open_error_names_the_file() {
         let error = open("no/such/file").err().unwrap();
         assert_eq!(error.to_string(), "no/such/file can't be opened");
     }

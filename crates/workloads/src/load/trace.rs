@@ -6,25 +6,25 @@ use super::{Lines, LoadError, Source, open};
 /// One access to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// When, in whatever unit the trace has.
+    /// Time, in the trace's own unit.
     pub time: u64,
-    /// Which operation: the SCSI command, 0x28 reads and 0x2A writes.
+    /// The SCSI command: 0x28 reads, 0x2A writes.
     pub operation: u8,
-    /// Of how many bytes.
+    /// Number of bytes.
     pub size: u64,
-    /// From which block on.
+    /// The first block.
     pub block: u64,
 }
 
-/// A trace of accesses to the blocks of a disk, as CSV: skewed, local and repeated, like all that
-/// real programs do.
+/// A trace of accesses to the blocks of a disk, as CSV. Like most real workloads, it is skewed,
+/// local and repetitive.
 ///
-/// The first line names the columns; `time`, `op` (two hexadecimal digits), `size` and `lbn` are
-/// read, wherever they are, and others aren't. No field has a comma in it.
+/// The first line names the columns. Reads the columns `time`, `op` (two hexadecimal digits),
+/// `size` and `lbn`, in any order, and ignores others. Fields must not contain commas.
 #[derive(Debug)]
 pub struct Trace<R> {
     lines: Lines<R>,
-    /// Where the columns are, in the order of [`COLUMNS`].
+    /// Indices of the columns, in the order of [`COLUMNS`].
     places: [usize; 4],
     is_over: bool,
 }
@@ -36,18 +36,18 @@ impl Trace<Source> {
     ///
     /// # Errors
     ///
-    /// As [`open`] and [`Trace::new`].
+    /// Returns the errors of [`open`] and [`Trace::new`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         Self::new(open(path)?)
     }
 }
 
 impl<R: BufRead> Trace<R> {
-    /// The trace in whatever can be read.
+    /// Reads a trace from `reader`.
     ///
     /// # Errors
     ///
-    /// If the first line can't be read, or a column isn't there.
+    /// If the first line can't be read, or lacks a column.
     pub fn new(reader: R) -> Result<Self, LoadError> {
         let mut lines = Lines::new(reader);
         let header = lines.next().transpose()?.unwrap_or_default();
@@ -108,9 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where() {
+    fn error_names_column_and_line() {
         let no_column = Trace::new(&b"time,op,size\n"[..]).unwrap_err();
-        assert_eq!(no_column.to_string(), r#"there is no column "lbn" in the first line"#);
+        assert_eq!(no_column.to_string(), r#"the first line has no column "lbn""#);
         assert!(Trace::new(&b""[..]).is_err());
         for bad in ["1,28,512,x", "1,28,512", "1,128,512,3", "-1,28,512,3", "1,28,\u{fffd},3"] {
             let text = format!("time,op,size,lbn\n1,28,512,3\n{bad}\n1,28,512,3\n");
@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes: Vec<u8>) {
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
             let text = [b"time,op,size,lbn\n", &bytes[..]].concat();
             for access in Trace::new(&text[..]).unwrap() {
                 let _ = access;

@@ -3,47 +3,47 @@ use std::path::{Path, PathBuf};
 
 use super::{Lines, LoadError, Source};
 
-/// The entries of a list of domains and URLs by category, as Shalla's.
+/// The entries of a list of domains and URLs by category, such as Shalla's.
 ///
-/// Such a list is a directory for each category, which may have others in it, with a file
-/// `domains`, a domain a line, and a file `urls`, a URL without its scheme a line; they may be
-/// compressed, and then end in `.gz` or `.zst`. Files of other names are no part of it.
+/// Such a list is a tree with one directory per category. A directory may contain other categories,
+/// a file `domains` with one domain per line, and a file `urls` with one URL per line, without its
+/// scheme. Compressed files end in `.gz` or `.zst`. Other files are ignored.
 ///
-/// The order is that of the paths, so it is always the same.
+/// Entries are in the order of their paths, which is always the same.
 pub struct Urls {
     files: VecDeque<(PathBuf, String, Kind)>,
     current: Option<(Lines<Source>, String, Kind)>,
 }
 
-/// What an [`Entry`] is.
+/// The kind of an [`Entry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A domain with all that is on it.
+    /// A domain, with everything on it.
     Domain,
-    /// A URL, or its beginning.
+    /// A URL, or a prefix of one.
     Url,
 }
 
 /// A line of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The directories that the file was in, with a `/` between them.
+    /// The directories that contain the file, separated by `/`.
     pub category: String,
-    /// Which of the two files it was in.
+    /// Which of the two files contains it.
     pub kind: Kind,
     /// The line.
     pub text: Vec<u8>,
 }
 
 impl Urls {
-    /// Opens a single file, whatever its name, or a whole tree.
+    /// Opens a single file of any name, or a whole tree.
     ///
-    /// A single file that isn't called `domains` is one of URLs, and its category is the name of
-    /// the directory that it is in.
+    /// A single file contains URLs unless it is called `domains`; its category is the name of its
+    /// directory.
     ///
     /// # Errors
     ///
-    /// If there is no such file or directory, or it can't be listed.
+    /// If the path doesn't exist, or can't be listed.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         let mut files = Vec::new();
@@ -66,7 +66,7 @@ impl Urls {
     }
 }
 
-/// What a file of this name has in it, if it is one of the list.
+/// Returns the kind of a file by its name, if it belongs to the list.
 fn kind(path: &Path) -> Option<Kind> {
     let name = path.file_name()?.to_str()?;
     let stem = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(name);
@@ -77,8 +77,8 @@ fn kind(path: &Path) -> Option<Kind> {
     }
 }
 
-/// Appends the list's files in a directory and all below it. Links to directories aren't
-/// followed: they could lead back.
+/// Appends the list's files in a directory and below it. Symbolic links to directories aren't
+/// followed, since they could form a cycle.
 fn list(
     directory: &Path,
     category: &str,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_and_the_end() {
+    fn iteration_ends_after_an_error() {
         let directory = tempfile::tempdir().unwrap();
         write(directory.path().join("domains"), [0x1F, 0x8B, 0, 0, 0]).unwrap();
         write(directory.path().join("urls"), "a.example/b\n").unwrap();

@@ -3,39 +3,39 @@ use std::ops::Range;
 use rand::RngExt;
 
 use crate::Invalid;
-use crate::invalid::{share, some};
+use crate::invalid::{at_least_one, share};
 use crate::random::{Random, random};
 
-/// Members are the numbers from here on, so that queries with smaller ones ask for none.
+/// The smallest member; queries for smaller numbers never hit a member.
 pub const FIRST_MEMBER: u64 = 1 << 63;
 
 /// One step of a workload that changes the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It becomes a member, and hasn't been one before.
+    /// Insert a key that was never a member before.
     Insert(u64),
-    /// It is a member, and ceases to be.
+    /// Remove a member.
     Remove(u64),
-    /// It is asked for.
+    /// Query a key.
     Ask(u64),
 }
 
 /// The shape of a [`Churn`].
 #[derive(Clone, Copy, Debug)]
 pub struct ChurnConfig {
-    /// How many members there are, always.
+    /// Number of members, constant over time.
     pub members: u64,
-    /// How many queries there are.
+    /// Number of queries.
     pub queries: u64,
-    /// The share of the queries after which members are replaced.
+    /// Share of the queries after which members are replaced.
     pub every: f64,
-    /// The share of the members that are replaced then.
+    /// Share of the members replaced each time.
     pub replaced: f64,
-    /// The share of the queries that ask for a member.
+    /// Share of the queries that ask for a member.
     pub hits: f64,
 }
 
-/// As in the evaluation of the adaptive quotient filter (§6.6): 20 % of the members are replaced
+/// The setup of the adaptive quotient filter's evaluation (§6.6): 20 % of the members are replaced
 /// after each 10 % of the work, and no query asks for a member.
 impl Default for ChurnConfig {
     fn default() -> Self {
@@ -43,8 +43,8 @@ impl Default for ChurnConfig {
     }
 }
 
-/// Queries, interrupted by the replacement of many members at once: newcomers collide with what
-/// is asked for often, and what the filter has learnt of the members who left is worth nothing.
+/// Queries, interrupted by replacing many members at once. New members collide with frequent
+/// queries, and what the filter learnt about the removed members is lost.
 #[derive(Clone, Debug)]
 pub struct Churn<Q> {
     config: ChurnConfig,
@@ -52,27 +52,26 @@ pub struct Churn<Q> {
     members: Vec<u64>,
     newest: u64,
     asked: u64,
-    /// How often members have been replaced.
+    /// Number of replacements so far.
     churns: u64,
-    /// The next query before which they are.
+    /// Number of queries after which members are replaced next.
     due: u64,
     burst: Range<usize>,
-    /// The newcomer at a place whose old member has just been removed.
+    /// The new member to insert next: its predecessor has just been removed.
     arriving: Option<u64>,
     random: Random,
 }
 
 impl<Q: Iterator<Item = u64>> Churn<Q> {
-    /// Begins with [`members`](Self::members), who are there before the first event. The
-    /// `queries` that don't ask for members are taken from any stream of numbers below
-    /// [`FIRST_MEMBER`].
+    /// Starts with [`members`](Self::members), which are present before the first event. Queries
+    /// for non-members are taken from `queries`, any stream of numbers below [`FIRST_MEMBER`].
     ///
     /// # Errors
     ///
-    /// If there are no members, or a share isn't from 0 to 1, or so small that members would be
-    /// replaced before every query.
+    /// If there are no members, a share isn't from 0 to 1, or `every` is so small that members
+    /// would be replaced before every query.
     pub fn new(config: ChurnConfig, queries: Q, seed: u64) -> Result<Self, Invalid> {
-        some("the number of members", config.members)?;
+        at_least_one("the number of members", config.members)?;
         share("the share of the work", config.every)?;
         share("the share that is replaced", config.replaced)?;
         share("the share of hits", config.hits)?;
@@ -89,12 +88,12 @@ impl<Q: Iterator<Item = u64>> Churn<Q> {
             arriving: None,
             random: random(seed, "churn"),
         };
-        some("the number of queries between churns", churn.interval() as u64)?;
+        at_least_one("the number of queries between churns", churn.interval() as u64)?;
         churn.due = churn.next_due();
         Ok(churn)
     }
 
-    /// The members, as of now.
+    /// Returns the current members.
     pub fn members(&self) -> &[u64] {
         &self.members
     }
@@ -103,14 +102,15 @@ impl<Q: Iterator<Item = u64>> Churn<Q> {
         self.config.queries as f64 * self.config.every
     }
 
-    /// Rounded from the whole, not summed up, so that churns are as many as they should be.
+    /// Returns when members are replaced next. Computed from the total rather than summed up, so
+    /// that rounding doesn't change the number of replacements.
     fn next_due(&self) -> u64 {
         (self.interval() * (self.churns + 1) as f64).round() as u64
     }
 
-    /// Removes a random member that isn't new, and lets another one arrive.
+    /// Removes a random member that isn't new, and makes a new one the next to insert.
     fn replace(&mut self, at: usize) -> Event {
-        // Newcomers are in front: each place is drawn from those behind it, as in a shuffle.
+        // New members are at the front; each place is drawn from those after it, as in a shuffle.
         let other = self.random.random_range(at..self.members.len());
         self.members.swap(at, other);
         self.arriving = Some(self.newest);
@@ -133,8 +133,8 @@ impl<Q: Iterator<Item = u64>> Iterator for Churn<Q> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        if let Some(newcomer) = self.arriving.take() {
-            return Some(Event::Insert(newcomer));
+        if let Some(new_member) = self.arriving.take() {
+            return Some(Event::Insert(new_member));
         }
         if let Some(at) = self.burst.next() {
             return Some(self.replace(at));
@@ -164,7 +164,7 @@ mod tests {
         ChurnConfig { members: 1000, queries: 10_000, every: 0.1, replaced: 0.2, hits: 0.25 };
 
     #[test]
-    fn a_fifth_is_replaced_after_each_tenth() {
+    fn a_fifth_is_replaced_after_each_tenth_of_the_queries() {
         let events: Vec<Event> = Churn::new(SMALL, 0.., 1).unwrap().collect();
         let asks = |events: &[Event]| events.iter().filter(|e| matches!(e, Event::Ask(_))).count();
         assert_eq!(asks(&events), 10_000);
@@ -179,30 +179,30 @@ mod tests {
     }
 
     #[test]
-    fn churns_are_spread_evenly_where_the_work_has_no_tenths() {
+    fn replacements_are_even_if_queries_are_not_divisible_by_ten() {
         let config = ChurnConfig { members: 1, queries: 15, replaced: 1.0, ..SMALL };
         let events = Churn::new(config, 0.., 1).unwrap();
         assert_eq!(events.filter(|event| matches!(event, Event::Remove(_))).count(), 9);
     }
 
     #[test]
-    fn members_leave_at_random() {
+    fn removed_members_are_random() {
         let mut churn = Churn::new(SMALL, 0.., 2).unwrap();
         churn.by_ref().for_each(drop);
-        // Of the first members, 0.8^9 are left.
+        // A share of 0.8^9 of the initial members is left.
         let left = churn.members().iter().filter(|m| **m < FIRST_MEMBER + 1000).count();
         assert!((100..170).contains(&left), "{left}");
     }
 
     #[test]
-    fn hits_are_as_many_as_asked_for() {
+    fn share_of_hits_is_as_configured() {
         let events = Churn::new(SMALL, 0.., 3).unwrap();
         let hits = events.filter(|e| matches!(e, Event::Ask(n) if *n >= FIRST_MEMBER)).count();
         assert!((2350..2650).contains(&hits), "{hits}");
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_config_is_an_error() {
         for config in [
             ChurnConfig { members: 0, ..SMALL },
             ChurnConfig { every: 0.0, ..SMALL },
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_make_sense_one_after_the_other(
+        fn events_are_consistent_with_the_members(
             members in 1_u64..50,
             queries in 10_u64..200,
             every in 0.1..1.0,

@@ -1,4 +1,4 @@
-//! Workloads that know the members.
+//! Workloads that depend on the members.
 
 mod churn;
 mod ranges;

@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::distr::Distribution;
 
 use crate::Invalid;
-use crate::invalid::{share, some};
+use crate::invalid::{at_least_one, share};
 use crate::key::scatter;
 use crate::random::{Random, random};
 use crate::stream::Zipf;
@@ -13,52 +13,55 @@ use crate::stream::Zipf;
 /// Where ranges begin.
 #[derive(Clone, Copy, Debug)]
 pub enum Endpoints {
-    /// Close behind a member, which is drawn by Zipf's law: not farther than `2^(30·(1 - degree))`.
+    /// Shortly after a member, which is drawn by Zipf's law.
+    ///
+    /// The distance is at most `2^(30·(1 - degree))`.
     Correlated {
-        /// From 0, anywhere in 2^30, to 1, right there.
+        /// From 0 (within 2^30) to 1 (right after the member).
         degree: f64,
     },
-    /// Anywhere, with no regard to members: one of `universe` points, drawn by Zipf's law.
+    /// Anywhere, independent of the members: one of `universe` points, drawn by Zipf's law.
     Uncorrelated {
-        /// How many points there are.
+        /// Number of points.
         universe: u64,
     },
 }
 
 impl Endpoints {
-    /// The evaluation's CORRELATED: up to 64 behind a member.
+    /// The evaluation's CORRELATED: at most 64 after a member.
     pub const CORRELATED: Self = Self::Correlated { degree: 0.8 };
-    /// The evaluation's UNCORRELATED, over a universe of which it says nothing.
+    /// The evaluation's UNCORRELATED; it doesn't state the universe.
     pub const UNCORRELATED: Self = Self::Uncorrelated { universe: 1_000_000_000 };
 }
 
-/// Ranges without a member, as in the evaluation of the Aeris filter (§5.2): all of one length,
-/// some far more frequent than others, near to members or not.
+/// Ranges that contain no member, as in the evaluation of the Aeris filter (§5.2): all of one
+/// length, some far more frequent than others, near to members or not.
 ///
-/// A range filter that tells keys apart by their first bits is lost if ranges are near to
-/// members; one that can't learn is lost if a frequent range is a mistake.
+/// If ranges are near to members, a range filter that only looks at the first bits of keys fails.
+/// If a frequent range is a mistake, a filter that can't learn fails.
 #[derive(Clone, Debug)]
 pub struct Ranges<'a> {
     members: &'a [u64],
     endpoints: Endpoints,
     length: u64,
     law: Zipf,
-    /// Which point is at which rank.
+    /// Determines which rank gets which point.
     salt: u64,
     random: Random,
 }
 
-/// So often a range may have a member in it before we give up.
+/// Number of draws that may hit a member before the iteration ends.
 const TRIES: u32 = 100_000;
 
 impl<'a> Ranges<'a> {
-    /// Ranges of `length` numbers (the evaluation has 1, 32 and 1024) with none of the `members`,
-    /// which must be in order. The `exponent` is Zipf's (the evaluation's is 1.5).
+    /// Generates ranges of `length` numbers (1, 32 and 1024 in the evaluation) that contain none of
+    /// the `members`, which must be sorted. `exponent` is that of Zipf's law (1.5 in the
+    /// evaluation).
     ///
     /// # Errors
     ///
-    /// If a range has no length, members aren't in order, there are none although ranges are
-    /// to be near them, the universe is empty, or the degree or the exponent is none.
+    /// If the length is 0, the members aren't sorted, there are none although ranges should be near
+    /// them, the universe is empty, or the degree or the exponent is invalid.
     pub fn new(
         members: &'a [u64],
         endpoints: Endpoints,
@@ -66,7 +69,7 @@ impl<'a> Ranges<'a> {
         exponent: f64,
         seed: u64,
     ) -> Result<Self, Invalid> {
-        some("the length of the ranges", length)?;
+        at_least_one("the length of the ranges", length)?;
         let disorder = members.array_windows().filter(|[a, b]| a > b).count();
         if disorder > 0 {
             let parameter = "the number of members that are out of order";
@@ -86,8 +89,8 @@ impl<'a> Ranges<'a> {
 
     fn first(&mut self) -> u64 {
         let rank = self.law.sample(&mut self.random);
-        // A hash throws ranks at points, so that frequent ones aren't neighbours. Two ranks may
-        // get the same member; it is then as frequent as both.
+        // Ranks are hashed to points, so that frequent points aren't neighbours. Two ranks may
+        // share a member, whose frequency is then the sum of both.
         let point = scatter(rank ^ self.salt);
         match self.endpoints {
             Endpoints::Uncorrelated { .. } => point,
@@ -100,7 +103,7 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// Goes on forever, unless members are so dense that there seems to be no range between them.
+/// Never ends, unless the members are so dense that no range seems to fit between them.
 impl Iterator for Ranges<'_> {
     type Item = RangeInclusive<u64>;
 
@@ -108,8 +111,8 @@ impl Iterator for Ranges<'_> {
         for _ in 0..TRIES {
             let first = self.first();
             let Some(last) = first.checked_add(self.length - 1) else { continue };
-            let behind = self.members.partition_point(|member| *member < first);
-            if self.members.get(behind).is_none_or(|member| *member > last) {
+            let next = self.members.partition_point(|member| *member < first);
+            if self.members.get(next).is_none_or(|member| *member > last) {
                 return Some(first..=last);
             }
         }
@@ -132,10 +135,10 @@ mod tests {
         members
     }
 
-    /// The distance to the member before it.
+    /// Returns the distance to the last member that is not above `first`.
     fn distance(members: &[u64], first: u64) -> u64 {
-        let behind = members.partition_point(|member| *member <= first);
-        if behind == 0 { u64::MAX } else { first - members[behind - 1] }
+        let count = members.partition_point(|member| *member <= first);
+        if count == 0 { u64::MAX } else { first - members[count - 1] }
     }
 
     #[test]
@@ -160,14 +163,14 @@ mod tests {
         assert_eq!(near, 0);
     }
 
-    /// Of Zipf's law with the exponent 1.5, the first has 1/ζ(1.5) = 38.3 %.
+    /// By Zipf's law with exponent 1.5, the first rank has a share of 1/ζ(1.5) = 38.3 %.
     #[test]
-    fn some_are_far_more_frequent_than_others() {
+    fn most_frequent_range_has_its_zipfian_share() {
         let members = members();
         for endpoints in [Endpoints::Correlated { degree: 1.0 }, Endpoints::UNCORRELATED] {
             let mut counts: HashMap<u64, u32> = HashMap::new();
             for range in Ranges::new(&members, endpoints, 1, 1.5, 4).unwrap().take(100_000) {
-                // With the degree 1, a range begins at the member or right behind it.
+                // With degree 1, a range begins at the member or right after it.
                 *counts.entry(range.start() >> 1 << 1).or_default() += 1;
             }
             let most = counts.values().max().unwrap();
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_and_density_is_the_end() {
+    fn invalid_config_is_an_error_and_dense_members_end_the_iteration() {
         let refused = |members: &[u64], endpoints, length| {
             Ranges::new(members, endpoints, length, 1.5, 1).is_err()
         };
@@ -193,7 +196,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_range_has_a_member(
+        fn no_range_contains_a_member(
             mut members in proptest::collection::vec(0_u64..100_000, 1..100),
             length in 1_u64..100,
             is_near: bool,

@@ -4,19 +4,19 @@ use rand::distr::Distribution;
 
 use super::Zipf;
 use crate::Invalid;
-use crate::invalid::{share, some};
+use crate::invalid::{at_least_one, share};
 use crate::random::{Random, random};
 
-/// Packets as a link of a network sees them, each the number of its flow.
+/// Packets on a network link, each as the number of its flow.
 ///
-/// What measurements of networks agree on, and what a filter notices of it:
+/// It reproduces the properties that network measurements agree on and that matter to a filter:
 ///
-/// - most flows are of a few packets, most packets of a few flows: sizes follow a Pareto law
-///   with a tail so heavy that its variance has no bound;
-/// - packets come in trains: who sent the last one often sends the next;
-/// - a flow's packets are close together in time, among those of other flows that are open;
-/// - some pairs of hosts meet again and again, others once: the numbers below
-///   [`known`](FlowsConfig::known) come back, by a Zipfian law, the others are new.
+/// - most flows have few packets, and few flows have most packets: sizes follow a Pareto law whose
+///   variance is infinite;
+/// - packets come in trains: the next packet is often of the same flow;
+/// - a flow's packets are close together in time, among those of other open flows;
+/// - some pairs of hosts return, others appear once: numbers below [`known`](FlowsConfig::known)
+///   return by a Zipfian law, the others are new.
 #[derive(Clone, Debug)]
 pub struct Flows {
     config: FlowsConfig,
@@ -30,19 +30,19 @@ pub struct Flows {
 /// The shape of a stream of [`Flows`].
 #[derive(Clone, Copy, Debug)]
 pub struct FlowsConfig {
-    /// How many flows are open at a time.
+    /// Number of flows open at a time.
     pub open: u32,
-    /// The exponent of the law of sizes, `P(packets >= x) = x^-tail`; smaller is heavier.
+    /// The exponent of the law of sizes, `P(packets >= x) = x^-tail`; smaller means a heavier tail.
     pub tail: f64,
-    /// The most packets of a flow: without a limit, the mean of a sample would mean nothing.
+    /// Maximum number of packets per flow; without a limit, a sample's mean would be meaningless.
     pub most: u64,
-    /// The probability that the next packet is of the same flow, if that isn't over.
+    /// The probability that the next packet is of the same flow, unless the flow has ended.
     pub train: f64,
-    /// The probability that a flow is between hosts that are known.
+    /// The probability that a flow is between known hosts.
     pub returning: f64,
-    /// How many pairs of hosts are known.
+    /// Number of known pairs of hosts.
     pub known: u64,
-    /// How uneven the known ones are: the exponent of their Zipfian law.
+    /// The exponent of the Zipfian law of known pairs.
     pub skew: f64,
 }
 
@@ -67,16 +67,16 @@ struct Flow {
 }
 
 impl Flows {
-    /// The stream of a shape and a seed.
+    /// Creates the stream.
     ///
     /// # Errors
     ///
-    /// If a number of things is 0, a probability isn't one, or an exponent isn't above 0.
+    /// If a number is 0, a probability isn't from 0 to 1, or an exponent isn't above 0.
     pub fn new(config: FlowsConfig, seed: u64) -> Result<Self, Invalid> {
-        some("the number of open flows", config.open.into())?;
-        some("the most packets of a flow", config.most)?;
+        at_least_one("the number of open flows", config.open.into())?;
+        at_least_one("the most packets of a flow", config.most)?;
         share("the probability of a train", config.train)?;
-        share("the probability to return", config.returning)?;
+        share("the probability of returning", config.returning)?;
         if !(config.tail.is_finite() && config.tail > 0.0) {
             let wanted = "finite and above 0";
             return Err(Invalid { parameter: "the tail", given: config.tail, wanted });
@@ -100,7 +100,7 @@ impl Flows {
             self.newest += 1;
             self.newest - 1
         };
-        // 1 - u is above 0, and its power is the size that a share of u stays below.
+        // Inverse transform sampling; 1 - u is above 0.
         let size = pow(1.0 - self.random.random::<f64>(), -1.0 / self.config.tail);
         Flow { number, packets: (size as u64).min(self.config.most) }
     }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn few_flows_have_most_packets_and_most_flows_few() {
+    fn few_flows_have_most_packets() {
         let sizes = sizes(&packets(FlowsConfig::default(), 1));
         let top: u64 = sizes[..sizes.len() / 100].iter().sum();
         assert!(top > 700_000, "1 % of the flows have {top} packets of 2,000,000");
@@ -155,9 +155,9 @@ mod tests {
         assert!(small > 0.5, "{small} of the flows are small");
     }
 
-    /// Hill's estimator over flows that don't return and are over.
+    /// Hill's estimator over complete flows of new hosts.
     #[test]
-    fn the_tail_is_as_heavy_as_asked_for() {
+    fn tail_exponent_is_as_configured() {
         for tail in [0.9, 1.2, 1.6] {
             let config = FlowsConfig {
                 tail,
@@ -186,13 +186,13 @@ mod tests {
             let config = FlowsConfig { train, tail: 0.5, ..FlowsConfig::default() };
             let packets = packets(config, 3);
             let same = packets.array_windows().filter(|[a, b]| a == b).count() as f64 / 2e6;
-            // Flows that end cut trains short, flows that are drawn again prolong them.
+            // Ending flows shorten trains; drawing the same flow again lengthens them.
             assert!((same - train).abs() < 0.05, "{same} instead of {train}");
         }
     }
 
     #[test]
-    fn what_was_seen_lately_is_seen_again() {
+    fn flows_have_temporal_locality() {
         let recently = |packets: &[u64]| {
             let mut last: HashMap<u64, usize> = HashMap::new();
             let again = |(now, packet): (usize, &u64)| {
@@ -204,11 +204,11 @@ mod tests {
         let ordered = recently(&packets);
         packets.shuffle(&mut random(4, "shuffle"));
         let shuffled = recently(&packets);
-        assert!(ordered > 2 * shuffled, "{ordered} in order, {shuffled} out of it");
+        assert!(ordered > 2 * shuffled, "{ordered} in order, {shuffled} shuffled");
     }
 
     #[test]
-    fn known_hosts_return_as_often_as_asked_for() {
+    fn known_hosts_return_as_often_as_configured() {
         let config = FlowsConfig { most: 1, ..FlowsConfig::default() };
         let packets = packets(config, 5);
         let known = packets.iter().filter(|packet| **packet < config.known).count() as f64 / 2e6;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_config_is_an_error() {
         let fine = FlowsConfig::default();
         for config in [
             FlowsConfig { open: 0, ..fine },

@@ -4,8 +4,7 @@ use rand::distr::Uniform;
 use crate::Invalid;
 use crate::random::random;
 
-/// Each of the numbers `0..universe` equally often, independently of the others: what every
-/// filter is good at.
+/// Draws the numbers `0..universe` uniformly and independently.
 ///
 /// # Errors
 ///
@@ -25,20 +24,20 @@ mod tests {
     use crate::testing::{assert_fits, histogram};
 
     #[test]
-    fn all_numbers_are_as_frequent() {
+    fn all_numbers_are_equally_frequent() {
         let counts = histogram(1000, uniform(1000, 1).unwrap().take(1_000_000));
         assert_fits(&counts, &[0.001; 1000]);
     }
 
     #[test]
-    fn one_number_says_nothing_about_the_next() {
+    fn consecutive_numbers_are_independent() {
         let numbers: Vec<u64> = uniform(10, 2).unwrap().take(1_000_000).collect();
         let pairs = numbers.array_windows().map(|[a, b]| a * 10 + b);
         assert_fits(&histogram(100, pairs), &[0.01; 100]);
     }
 
     #[test]
-    fn the_universe_can_be_everything_and_not_nothing() {
+    fn universe_can_be_maximal_but_not_empty() {
         assert!(uniform(u64::MAX, 3).unwrap().take(100).any(|number| number > u64::MAX / 2));
         assert_eq!(uniform(1, 3).unwrap().take(3).max(), Some(0));
         assert!(uniform(0, 3).is_err());

@@ -3,50 +3,50 @@ use rand::distr::Distribution;
 use rand::{Rng, RngExt};
 
 use crate::Invalid;
-use crate::invalid::some;
+use crate::invalid::at_least_one;
 use crate::random::random;
 
-/// Zipf's law: of the numbers `0..universe`, `n` has a probability in proportion to
+/// Zipf's law over the numbers `0..universe`: `n` has a probability proportional to
 /// `1/(n+1)^exponent`.
 ///
-/// Rejection-inversion (Hörmann and Derflinger 1996): a point under a curve that is everywhere
-/// above the histogram is drawn by inverting the curve's integral, and rejected if it is not in
-/// the histogram, which is rare. So it takes constant memory and time, whatever the universe,
-/// and there is no table that would have to be cut off. The integral is written so that nothing
-/// cancels out near the exponent 1.
+/// Uses rejection-inversion (Hörmann and Derflinger 1996): it draws a point under a curve above the
+/// histogram by inverting the curve's integral, and rejects the point in the rare case that it
+/// isn't in the histogram. So it takes constant memory and time for any universe, and needs no
+/// truncated table. The formula of the integral avoids cancellation near the exponent 1.
 ///
-/// Floats have 53 bits. Far out they can't tell the curve from the histogram any more, but there
-/// the two differ by less than one part in 2^40, so nothing is rejected. Where two floats are more
-/// than one number apart, the lowest bits are filled in evenly, which is right but for one part in
-/// 2^31. With exponents up to about 1.3, every number of a universe of 2^64 can occur so. With greater
-/// ones, floats are too far apart even for that, for the exponent 1.5 from about 2^42 on: out there,
-/// some numbers never occur, but the probability to get that far is below 2^-20.
-// `rand_distr` has this law, too, but in floats, which miss numbers above 2^53, and with the platform's
-// powers and logarithms as soon as any crate turns on `num-traits/std`: results would differ by platform.
+/// Floats have 53 bits. For large numbers they can't distinguish the curve from the histogram, but
+/// there the two differ by less than one part in 2^40, so nothing is rejected. Where neighbouring
+/// floats are more than 1 apart, the lowest bits are filled in uniformly, with an error below one
+/// part in 2^31. So with exponents up to about 1.3, every number of a universe of 2^64 can occur.
+/// With larger exponents the floats are too far apart, for 1.5 from about 2^42: above that, some
+/// numbers never occur, but the probability of getting there is below 2^-20.
+// `rand_distr` has this law too, but in floats, which miss numbers above 2^53. It also uses the
+// platform's powers and logarithms if any crate enables `num-traits/std`, so results would differ
+// by platform.
 #[derive(Clone, Copy, Debug)]
 pub struct Zipf {
     universe: u64,
     exponent: f64,
-    /// The integral up to the left end of rank 1's share, and to the right end of the last's.
+    /// The integral up to the left end of the first rank, and to the right end of the last.
     from: f64,
     to: f64,
-    /// A point this close below its rank is always in the histogram.
+    /// A point at most this far below its rank is always in the histogram.
     safe: f64,
 }
 
-/// From this rank on nothing is rejected.
+/// Points at or above this rank are never rejected.
 const FAR: u64 = 1 << 20;
-/// Of longer ranks, only so many bits are drawn by the law.
+/// Number of bits drawn by the law; the lower bits of longer ranks are uniform.
 const FINE_BITS: u32 = 32;
 
 impl Zipf {
-    /// The law over a universe of any size with any exponent; 0 is uniform.
+    /// Creates the law for a universe of any size and any exponent; exponent 0 is uniform.
     ///
     /// # Errors
     ///
-    /// If the universe is empty, or the exponent negative or no finite number.
+    /// If the universe is empty, or the exponent is negative or not finite.
     pub fn new(universe: u64, exponent: f64) -> Result<Self, Invalid> {
-        some("the universe", universe)?;
+        at_least_one("the universe", universe)?;
         if !(exponent.is_finite() && exponent >= 0.0) {
             let wanted = "finite and at least 0";
             return Err(Invalid { parameter: "the exponent", given: exponent, wanted });
@@ -58,30 +58,31 @@ impl Zipf {
         Ok(zipf)
     }
 
-    /// The law's numbers, without end.
+    /// Returns an endless stream of numbers.
     pub fn stream(self, seed: u64) -> impl Iterator<Item = u64> {
         random(seed, "zipf").sample_iter(self)
     }
 
-    /// `x^-exponent`.
+    /// Returns `x^-exponent`.
     fn height(&self, x: f64) -> f64 {
         exp(-self.exponent * log(x))
     }
 
-    /// The integral of the height from 1 to x.
+    /// Returns the integral of the height from 1 to x.
     fn integral(&self, x: f64) -> f64 {
         let log_x = log(x);
         log_x * expm1_over((1.0 - self.exponent) * log_x)
     }
 
-    /// The x up to which the integral is `area`.
+    /// Returns the x up to which the integral is `area`.
     fn inverse(&self, area: f64) -> f64 {
-        // Rounding must not take it to where there is no logarithm.
+        // Rounding must not leave the logarithm's domain.
         let t = (area * (1.0 - self.exponent)).max(-1.0);
         exp(area * log1p_over(t))
     }
 
-    /// A rank that floats are fine enough for, or some close to it.
+    /// Returns the rank itself if floats are precise enough for it, otherwise a random one with the
+    /// same upper bits.
     fn spread<R: Rng + ?Sized>(&self, rank: u64, random: &mut R) -> u64 {
         let coarse = (u64::BITS - rank.leading_zeros()).saturating_sub(FINE_BITS);
         if coarse == 0 {
@@ -102,7 +103,7 @@ impl Distribution<u64> for Zipf {
         loop {
             let area = self.to + random.random::<f64>() * (self.from - self.to);
             let x = self.inverse(area);
-            // From a float beyond its range, a cast takes the nearest integer.
+            // The cast saturates.
             let rank = ((x + 0.5) as u64).clamp(1, self.universe);
             let center = rank as f64;
             if rank >= FAR
@@ -139,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn it_is_exact_in_small_universes() {
+    fn frequencies_are_exact_in_small_universes() {
         for exponent in [0.0, 0.5, 0.99, 1.0, 1.0 + 1e-9, 1.01, 1.5, 2.0, 3.0] {
             for universe in [1, 2, 10, 100] {
                 let zipf = Zipf::new(u64::from(universe), exponent).unwrap();
                 let counts = histogram(universe as usize, zipf.stream(7).take(1_000_000));
                 let mut probabilities = probabilities(universe, exponent);
-                // The rare ones together.
+                // Rare numbers are counted together.
                 let common = probabilities.iter().take_while(|p| **p > 1e-5).count();
                 let rare = probabilities.drain(common..).sum::<f64>();
                 let mut counts = counts;
@@ -161,9 +162,10 @@ mod tests {
         }
     }
 
-    /// The share of each power of two, by the integral, which is as good as the sum out there.
+    /// Compares the share of each power of two with the integral, which is as good as the sum for
+    /// large numbers.
     #[test]
-    fn it_is_right_in_huge_universes() {
+    fn frequencies_are_right_in_huge_universes() {
         for exponent in [0.5, 1.0, 1.2] {
             let zipf = Zipf::new(u64::MAX, exponent).unwrap();
             let octaves = histogram(
@@ -176,7 +178,7 @@ mod tests {
             let shares: Vec<f64> =
                 (20..64).map(|octave| 2.0_f64.powf(f64::from(octave) * (1.0 - exponent))).collect();
             let sum: f64 = shares.iter().sum();
-            // Octaves too rare for the statistic, at either end, are left out of it.
+            // Octaves at either end that are too rare for the statistic are left out.
             let kept = |share: &f64| share / sum > 1e-5;
             let counts: Vec<u64> = octaves[20..]
                 .iter()
@@ -191,15 +193,15 @@ mod tests {
     }
 
     #[test]
-    fn huge_numbers_have_all_kinds_of_low_bits() {
+    fn low_bits_of_huge_numbers_are_uniform() {
         let zipf = Zipf::new(u64::MAX, 0.5).unwrap();
         let huge = zipf.stream(9).filter(|number| *number > 1 << 60).take(100_000);
         assert_fits(&histogram(256, huge.map(|number| number % 256)), &[1.0 / 256.0; 256]);
     }
 
-    /// A change of these is a change of every recorded experiment.
+    /// If these numbers change, every recorded experiment changes.
     #[test]
-    fn the_stream_is_what_it_always_was() {
+    fn stream_never_changes() {
         let stream = |universe, exponent| -> Vec<u64> {
             Zipf::new(universe, exponent).unwrap().stream(42).take(5).collect()
         };
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_parameters_are_errors() {
         assert!(Zipf::new(0, 1.0).is_err());
         for exponent in [-0.1, f64::NAN, f64::INFINITY] {
             let refusal = Zipf::new(10, exponent).unwrap_err();

@@ -1,13 +1,13 @@
-//! Filters too simple to be of use, in front of a set of members: what attackers are tried on.
+//! Minimal filters in front of a set of members, as victims for the attackers.
 
 use std::collections::{HashMap, HashSet};
 
 use twiceshy_workloads::adversary::{Reply, Victim};
 use twiceshy_workloads::key::scatter;
 
-/// The members of all victims. They are asked for by their number.
+/// Number of members of all victims.
 pub(crate) const MEMBERS: u64 = 512;
-/// What a random query is a mistake with: each of the members with a probability of 2^-14.
+/// The probability that a random query is a mistake: 2^-14 per member.
 pub(crate) const RATE: f64 = 1.0 / 32.0;
 const FINGERPRINT_BITS: u32 = 14;
 
@@ -20,7 +20,7 @@ fn answer(is_found: bool, is_positive: bool) -> Reply {
     Reply { is_found, cost: if is_positive { 1000 } else { 10 } }
 }
 
-/// Never learns.
+/// A filter that never learns.
 pub(crate) struct Fixed {
     fingerprints: HashSet<u64>,
     members: HashSet<u64>,
@@ -44,7 +44,7 @@ impl Victim for Fixed {
     }
 }
 
-/// Repairs each mistake, for good.
+/// Repairs each mistake for good.
 pub(crate) struct Repaired<V> {
     filter: V,
     mistakes: HashSet<u64>,
@@ -69,7 +69,7 @@ impl<V: Victim> Victim for Repaired<V> {
     }
 }
 
-/// Its hash function doesn't look at some bits of the key.
+/// A filter whose hash function ignores some bits of the key.
 pub(crate) struct Poor {
     filter: Fixed,
     ignored: u64,
@@ -87,10 +87,11 @@ impl Victim for Poor {
     }
 }
 
-/// The cyclic adaptive cuckoo filter in small: a fingerprint is one of four, and each mistake
-/// takes it to the next.
+/// A small cyclic adaptive cuckoo filter: a member has four fingerprints, and each mistake moves it
+/// to the next.
 pub(crate) struct Cyclic {
-    /// In 64 buckets, eight bits from the key and a selector; so many as to have the same rate.
+    /// 64 buckets of members with their selectors. Fingerprints have eight bits, which gives
+    /// [`RATE`].
     buckets: HashMap<u64, Vec<(u64, u8)>>,
 }
 

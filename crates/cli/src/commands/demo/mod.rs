@@ -1,7 +1,7 @@
-//! `twiceshy demo`: what adapting is worth, seen on this machine.
+//! `twiceshy demo`: measures what adapting is worth on this machine.
 //!
-//! [`traffic`] says what is asked for, [`subject`] is a store that is asked, [`run`] asks two of
-//! them in turns; [`results`] is what came of it, and [`page`] shows that.
+//! [`traffic`] generates queries, [`subject`] is a measured store, and [`run`] queries two of them in
+//! turns. [`results`] has the measurements, and [`page`] shows them.
 
 mod page;
 mod results;
@@ -26,44 +26,43 @@ Examples:
   twiceshy demo --keys 100000 --queries 100000 --out small.html
   twiceshy demo --seed 2 --json | jq .traffic
 
-What is done:
-  Two stores on the disk get the same keys, secret and queries, in turns. One of them repairs the
-  mistakes of its filter, the other doesn't. Three kinds of queries follow each other, so many of
-  each as --queries says:
+What the demo does:
+  The demo creates two stores with the same keys and the same secret. One store repairs the mistakes
+  of its filter, the other does not. Both answer the same queries, in turns. There are three kinds of
+  traffic, with --queries queries each:
 
-  skewed   popular keys are asked for more often than others (Zipf's law with exponent 1.5), and
-           one query in ten is for a key that is there
-  probing  an adversary asks for random keys, and notes which of them cost a visit to the disk
-  hostile  as skewed, but one query in ten is the adversary's, who asks for these again
+  skewed   popular keys are queried more often than others (Zipf's law with exponent 1.5), and one
+           query in ten is for a present key
+  probing  an attacker queries random keys, and notes which of them cost a disk read
+  hostile  as skewed, but one query in ten comes from the attacker, who repeats the noted keys
 
-What is counted:
-  A visit is a look at the disk for a key that isn't there, though the engine or the operating
-  system may still have that part of it in memory. It is repeated if the same key has cost one
-  before. With the same seed, counts are the same; times aren't.
+What the demo counts:
+  A disk read is counted when the filter mistakes an absent key for a member, even if the engine or
+  the operating system has that part of the disk in memory. It is repeated if the same key has cost a
+  disk read before. The counts depend only on the options; the times vary.
 
-  How many skewed queries cost one is luck, and so depends on the seed: a key that is taken for
-  one that is there may be popular or not.
+  The skewed row varies with the seed, because a mistaken key can be popular or rare.
 
-The stores are removed afterwards; meanwhile they take half a kilobyte of the disk for each key.";
+The stores take half a kilobyte of disk space per key, and are removed at the end.";
 
 #[derive(Args)]
-#[command(after_long_help = HELP, after_help = "Try `twiceshy demo --help` for what is done.")]
+#[command(after_long_help = HELP, after_help = "Try `twiceshy demo --help` for an explanation.")]
 pub(crate) struct Demo {
-    /// How many keys each store has
+    /// Keys per store
     #[arg(long, default_value_t = 500_000, value_parser = value_parser!(u64).range(1000..=1 << 32))]
     #[arg(allow_negative_numbers = true)]
     keys: u64,
-    /// How many queries of each kind there are
+    /// Queries per kind of traffic
     #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1000..=1 << 40))]
     #[arg(allow_negative_numbers = true)]
     queries: u64,
-    /// What keys, secret and queries follow from
+    /// The seed of the keys, the secret and the queries
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    /// Where to write the page; a file that is there is replaced
+    /// Where to write the page; replaces an existing file
     #[arg(long, value_name = "PAGE", default_value = "twiceshy-demo.html")]
     out: PathBuf,
-    /// Where to put the stores: the system's directory for temporary files if nothing is said
+    /// Where to create the stores [default: the system's temporary directory]
     #[arg(long)]
     directory: Option<PathBuf>,
 }
@@ -78,18 +77,18 @@ impl Demo {
             run::run(self, &directory, session).with_context(|| directory.display().to_string())?;
         drop(removal);
         target.write(page::page(&results).to_html())?;
-        self.tell(&results, &target, session)
+        self.print(&results, &target, session)
     }
 
-    fn tell(&self, results: &Results, target: &Target, session: &mut Session) -> Result<Answer> {
+    fn print(&self, results: &Results, target: &Target, session: &mut Session) -> Result<Answer> {
         let output = &mut session.output;
         if target.is_special() {
-            // The page may have gone to where this would go.
+            // The page may have gone to the standard output, too.
         } else if output.is_json() {
-            output.json(&results.told(&self.out))?;
+            output.json(&results.json(&self.out))?;
         } else {
             let table = page::table(results).to_text(WIDTH);
-            let page = format!("The curves are in {}", self.out.display());
+            let page = format!("The page with the curves is {}", self.out.display());
             for text in [&table, "", &wrapped(&results.sentence()), "", &page] {
                 output.line(&[text.trim_end().as_bytes()])?;
             }
@@ -98,7 +97,7 @@ impl Demo {
     }
 }
 
-/// A directory that is removed again.
+/// Creates a directory that is removed at the end.
 fn temporary_in(parent: &Path) -> io::Result<(PathBuf, Undo)> {
     let mut held = interrupt::hold();
     let directory = tempfile::Builder::new().prefix("twiceshy-demo-").tempdir_in(parent)?.keep();
@@ -106,10 +105,10 @@ fn temporary_in(parent: &Path) -> io::Result<(PathBuf, Undo)> {
     Ok((directory, held.undo(move || interrupt::remove(&removed))))
 }
 
-/// Letters in a line of a terminal.
+/// Characters per line of a terminal.
 const WIDTH: usize = 80;
 
-/// Text in lines that are not too long.
+/// Breaks text into lines of at most [`WIDTH`] characters.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -127,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_as_long_as_may_be() {
+    fn wrapped_lines_are_as_long_as_possible() {
         let text = "seven letters ".repeat(100);
         let lines = wrapped(&text);
         assert!(lines.lines().all(|line| line.len() <= WIDTH));

@@ -1,17 +1,17 @@
-//! The results as a table and as a page.
+//! Shows the results as a table and as a page.
 
 use super::results::{Results, Tally, Traffic};
 use super::traffic::{EXPONENT, HOSTILE, PRESENT};
 use crate::output::{grouped, sized};
 use twiceshy_report::{Axis, Cell, Column, Format, Page, Plot, Section, Series, Table};
 
-/// What a person sees at a glance.
+/// Returns the table that is printed.
 pub(super) fn table(results: &Results) -> Table {
     let mut table = Table::new("").columns([
         Column::text("traffic"),
         Column::text("adapting"),
         Column::decimals("queries", "", 0),
-        Column::decimals("disk visits", "", 0),
+        Column::decimals("disk reads", "", 0),
         Column::decimals("repeated", "", 0),
         Column::decimals("queries/s", "", 0),
         Column::number("fewer", "times", Format::Significant(2)),
@@ -24,7 +24,7 @@ pub(super) fn table(results: &Results) -> Table {
         table.rows.push(row(traffic.name(), "off", off, [Cell::Empty, Cell::Empty]));
         table.rows.push(row("", "on", on, [fewer.into(), faster.into()]));
     }
-    table.note("Visits are for absent keys; a key costs its first one either way, see probing.")
+    table.note("Disk reads are those for absent keys; a repaired key costs no more of them.")
 }
 
 fn row(traffic: &str, adaptation: &str, tally: Tally, ratios: [Cell; 2]) -> Vec<Cell> {
@@ -42,10 +42,10 @@ fn row(traffic: &str, adaptation: &str, tally: Tally, ratios: [Cell; 2]) -> Vec<
 
 pub(super) fn page(results: &Results) -> Page {
     let mut numbers = table(results);
-    // A phone hasn't got room for all, and the facts say how many queries there are.
+    // A phone is too narrow for all columns, and the facts have the number of queries.
     numbers.columns.remove(QUERIES);
     numbers.rows.iter_mut().for_each(|row| drop(row.remove(QUERIES)));
-    // In the rows of the store that adapts.
+    // Highlight the rows of the store that adapts.
     numbers.highlights = (1..numbers.rows.len()).step_by(2).map(|row| (row, REPEATED)).collect();
     let Results { keys, queries, seed, .. } = *results;
     Page::new("Once bitten, twice shy")
@@ -53,18 +53,18 @@ pub(super) fn page(results: &Results) -> Page {
         .fact("Keys in each store", grouped(keys))
         .fact("Queries of each kind", grouped(queries))
         .fact("Data in each store", sized(results.data))
-        .fact("Cache of the engine", sized(results.cache))
+        .fact("Engine cache", sized(results.cache))
         .fact("Filter, in memory", sized(results.filter))
         .fact("Seed", seed.to_string())
         .section(
-            Section::new("visits", "Visits to the disk")
-                .question("How often does a store look at its disk for keys that aren't there?")
+            Section::new("visits", "Disk reads")
+                .question("How often does a store read its disk for absent keys?")
                 .block(visits(results))
                 .block(kinds()),
         )
         .section(
-            Section::new("speed", "Queries a second")
-                .question("What does that do to everybody's queries?")
+            Section::new("speed", "Queries per second")
+                .question("How do these disk reads affect all queries?")
                 .block(speed(results)),
         )
         .section(
@@ -74,35 +74,34 @@ pub(super) fn page(results: &Results) -> Page {
         )
 }
 
-/// The columns of queries, and, when they are gone, of repeated visits.
+/// The column of queries, and the column of repeated disk reads once that one is removed.
 const QUERIES: usize = 2;
 const REPEATED: usize = 3;
 
 const WHAT: &str = "\
-Two stores on a disk have the same keys, and a filter each, in memory, that knows most absent keys \
-to be absent. For the others the disk is looked at, in vain. One store tells its filter of such \
-mistakes, which adapts; the other doesn't. Both were asked the same, in turns.";
+Two stores on a disk have the same keys. Each has a filter in memory that recognises most absent \
+keys. For the others, the store reads the disk in vain. One store repairs its filter after such a \
+mistake, the other does not. Both stores answered the same queries, in turns.";
 
-/// What is asked for.
+/// Returns a table that explains the kinds of traffic.
 fn kinds() -> Table {
     let skewed = format!(
-        "Popular keys are asked for more often than others (Zipf's law with exponent {EXPONENT}); \
-         one query in {PRESENT} is for a key that is there."
+        "Popular keys are queried more often than others (Zipf's law with exponent {EXPONENT}); \
+         one query in {PRESENT} is for a present key."
     );
     let hostile = format!(
-        "As skewed, but {:.0} % of the queries are the adversary's, who asks for these keys again \
-         and again.",
+        "As skewed, but {:.0} % of the queries come from the attacker, who repeats the noted keys.",
         HOSTILE * 100.0
     );
-    let probing = "An adversary asks for random keys, and notes which cost a visit to the disk.";
+    let probing = "An attacker queries random keys, and notes which of them cost a disk read.";
     Table::new("")
-        .columns([Column::text("traffic"), Column::text("what is asked for")])
+        .columns([Column::text("traffic"), Column::text("queries")])
         .row([Traffic::Skewed.name().into(), skewed.into()])
         .row([Traffic::Probing.name().into(), probing.into()])
         .row([Traffic::Hostile.name().into(), hostile.into()])
 }
 
-/// The name of a curve.
+/// Returns an empty curve with its name.
 fn curve(adaptation: &str) -> Series {
     Series::new(format!("adapting {adaptation}"))
 }
@@ -111,7 +110,7 @@ fn queries() -> Axis {
     Axis::linear("queries so far", "").si().from_zero()
 }
 
-/// Says when which traffic began.
+/// Marks where each kind of traffic begins.
 fn with_phases(plot: Plot, results: &Results) -> Plot {
     Traffic::ALL.into_iter().fold(plot, |plot, traffic| {
         plot.phase(traffic.name(), (traffic as u64 * results.queries) as f64)
@@ -119,8 +118,8 @@ fn with_phases(plot: Plot, results: &Results) -> Plot {
 }
 
 fn visits(results: &Results) -> Plot {
-    let visits = Axis::linear("visits so far", "").si().from_zero();
-    let plot = Plot::lines("Visits to the disk for absent keys", queries(), visits);
+    let visits = Axis::linear("disk reads so far", "").si().from_zero();
+    let plot = Plot::lines("Disk reads for absent keys", queries(), visits);
     let curves = results.runs().map(|(name, run)| {
         let mut so_far = Tally::default();
         let points = run.slices().map(|slice| {
@@ -132,12 +131,12 @@ fn visits(results: &Results) -> Plot {
     with_phases(curves.into_iter().fold(plot, Plot::series), results)
 }
 
-/// How many slices make a point: single ones are too short to tell.
+/// Slices per point. A single slice is too short for a reliable speed.
 const SLICES: usize = 5;
 
 fn speed(results: &Results) -> Plot {
-    let speed = Axis::linear("queries a second", "").si().from_zero();
-    let plot = Plot::lines("Queries answered in a second", queries(), speed);
+    let speed = Axis::linear("queries per second", "").si().from_zero();
+    let plot = Plot::lines("Queries answered per second", queries(), speed);
     let curves = results.runs().map(|(name, run)| {
         let mut so_far = 0.0;
         let turns =
@@ -151,7 +150,7 @@ fn speed(results: &Results) -> Plot {
         curve(name).points(points.collect::<Vec<_>>())
     });
     with_phases(curves.into_iter().fold(plot, Plot::series), results).note(
-        "Probing is fast because nothing that it asks for is there. Otherwise, what bends both \
-         curves alike is what else the machine had to do: both are asked in turns.",
+        "Probing is fast because all of its keys are absent. The stores take turns, so other work \
+         of the machine bends both curves alike.",
     )
 }

@@ -1,25 +1,25 @@
-//! What came of it.
+//! The measurements.
 
 use crate::output::grouped;
 use serde::Serialize;
 use std::iter::Sum;
 use std::path::Path;
 
-/// What queries have come to.
+/// Counts and time of some queries.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Tally {
     pub(super) queries: u64,
-    /// Keys that were there.
+    /// Queries for present keys.
     pub(super) found: u64,
-    /// Looks at the disk for keys that weren't.
+    /// Disk reads for absent keys.
     pub(super) visits: u64,
-    /// Of these, those for a key that had cost one before.
+    /// Disk reads for absent keys that had cost one before.
     pub(super) repeated: u64,
     pub(super) seconds: f64,
 }
 
 impl Tally {
-    /// Queries a second.
+    /// Returns the queries per second.
     pub(super) fn throughput(&self) -> f64 {
         self.queries as f64 / self.seconds
     }
@@ -37,7 +37,7 @@ impl Sum for Tally {
     }
 }
 
-/// Kinds of queries, in their order.
+/// The kinds of traffic, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
     Skewed,
@@ -57,9 +57,9 @@ impl Traffic {
     }
 }
 
-/// What one store was measured to do, a slice of the queries at a time.
+/// The measurements of one store, per slice of the queries.
 pub(super) struct Run {
-    /// Queries of a slice, or more by less than a turn.
+    /// The fewest queries per slice. A slice has less than a turn more.
     slice: u64,
     slices: [Vec<Tally>; Traffic::ALL.len()],
 }
@@ -69,7 +69,7 @@ impl Run {
         Self { slice, slices: Default::default() }
     }
 
-    /// A turn, which is a slice or a part of one.
+    /// Adds a turn, which is a slice or a part of one.
     pub(super) fn push(&mut self, traffic: Traffic, turn: Tally) {
         let slices = &mut self.slices[traffic as usize];
         match slices.last_mut() {
@@ -78,7 +78,7 @@ impl Run {
         }
     }
 
-    /// All slices, in order.
+    /// Iterates over all slices in order.
     pub(super) fn slices(&self) -> impl Iterator<Item = Tally> {
         self.slices.iter().flatten().copied()
     }
@@ -96,44 +96,44 @@ impl Run {
     }
 }
 
-/// What both stores were measured to do.
+/// The measurements of both stores.
 pub(super) struct Results {
     pub(super) keys: u64,
     pub(super) queries: u64,
     pub(super) seed: u64,
-    /// Bytes of each.
+    /// Bytes per store.
     pub(super) data: u64,
     pub(super) cache: u64,
     pub(super) filter: u64,
-    /// The store that doesn't adapt.
+    /// The store that does not adapt.
     pub(super) off: Run,
-    /// The one that does.
+    /// The store that adapts.
     pub(super) on: Run,
 }
 
 impl Results {
-    /// The runs by what they are called.
+    /// Returns the names and the measurements of both stores.
     pub(super) fn runs(&self) -> [(&'static str, &Run); 2] {
         [("off", &self.off), ("on", &self.on)]
     }
 
-    /// What was seen, in a sentence or two.
+    /// Summarises the results in a sentence or two.
     pub(super) fn sentence(&self) -> String {
         let (off, on) = (self.off.total(), self.on.total());
         if off.visits == 0 {
-            return "No absent key was looked for on the disk, so there was nothing to learn; \
-                    try more keys and queries."
+            return "No absent key cost a disk read, so there was nothing to repair; try more keys and \
+                    queries."
                 .into();
         }
         let again = match on.repeated {
-            0 => "and no key did twice".into(),
-            again => format!("{} of them for a key that had done so before", grouped(again)),
+            0 => "and no key cost two".into(),
+            again => format!("{} of them for keys that had cost one before", grouped(again)),
         };
         let [slow, fast] = [&self.off, &self.on].map(|run| run.of(Traffic::Hostile).throughput());
         format!(
-            "Without adaptation, {} lookups of absent keys went to the disk, {} of them for a key \
-             that had done so before. With adaptation, {} did, {again}; hostile traffic was \
-             answered {:.1} times as fast.",
+            "Without adapting, absent keys cost {} disk reads, {} of them for keys that had cost one \
+             before. With adapting, they cost {}, {again}; hostile traffic was answered {:.1} times as \
+             fast.",
             grouped(off.visits),
             grouped(off.repeated),
             grouped(on.visits),
@@ -141,8 +141,8 @@ impl Results {
         )
     }
 
-    /// All of it, for programs.
-    pub(super) fn told(&self, page: &Path) -> Told {
+    /// Returns the results as JSON.
+    pub(super) fn json(&self, page: &Path) -> Json {
         let traffic = Traffic::ALL.into_iter().flat_map(|traffic| {
             let measured = |(name, run): (_, &Run)| Measured {
                 traffic: traffic.name(),
@@ -152,7 +152,7 @@ impl Results {
             };
             self.runs().map(measured)
         });
-        Told {
+        Json {
             keys: self.keys,
             seed: self.seed,
             bytes_of_data: self.data,
@@ -164,9 +164,9 @@ impl Results {
     }
 }
 
-/// The results as JSON.
+/// The JSON form of the results.
 #[derive(Serialize)]
-pub(super) struct Told {
+pub(super) struct Json {
     keys: u64,
     seed: u64,
     bytes_of_data: u64,

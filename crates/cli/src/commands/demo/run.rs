@@ -1,6 +1,6 @@
-//! Two stores, one of which adapts, asked in turns.
+//! Queries two stores in turns, one of which adapts.
 //!
-//! Turns are short, so that whatever else the machine does hits both alike.
+//! Turns are short, so that other work of the machine affects both stores alike.
 
 use super::Demo;
 use super::results::{Results, Run, Tally, Traffic};
@@ -17,20 +17,20 @@ use std::thread::{self, Builder};
 use std::time::Instant;
 use twiceshy_workloads::adversary::{Collector, CollectorConfig, Query, Reply, Victim};
 
-/// What is measured of each store, for each kind of traffic, is in so many slices.
+/// Slices per store and kind of traffic.
 const SLICES: u64 = 50;
 
-/// The longest turn of a store: its queries are in memory, however many there are in a slice.
+/// The longest turn, in queries. The queries of a turn are kept in memory.
 const LONGEST_TURN: u64 = 1 << 16;
 
-/// How many queries an adversary has before it can tell what is slow.
+/// Queries that an attacker needs to learn which answers are slow.
 const CALIBRATION: u64 = 255;
 
 pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Results> {
     let setting = Setting { keys: demo.keys, seed: demo.seed };
     let progress = session.progress("filling two stores", Total::Items(2 * demo.keys));
     let bar = progress.bar();
-    // Opening would make what was removed a moment ago.
+    // Without the lock, opening could create files that a signal has just removed.
     let held = interrupt::hold();
     let off = Subject::new(&directory.join("off"), setting, false)?;
     let on = Subject::new(&directory.join("on"), setting, true)?;
@@ -57,7 +57,7 @@ pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Re
     })
 }
 
-/// Both at once, because that takes longest.
+/// Fills both stores at the same time, because filling takes longest.
 fn fill(subjects: [&Subject; 2], bar: &ProgressBar) -> Result<()> {
     let [one, other] = subjects;
     let fill = |subject: &Subject| subject.fill(|| bar.inc(1));
@@ -71,7 +71,7 @@ fn fill(subjects: [&Subject; 2], bar: &ProgressBar) -> Result<()> {
 struct Contest {
     off: (Subject, Run),
     on: (Subject, Run),
-    /// Queries of a turn.
+    /// Queries per turn.
     turn: usize,
     bar: ProgressBar,
     filter: u64,
@@ -84,7 +84,7 @@ impl Contest {
         self.begin("skewed traffic", queries);
         self.ask(Traffic::Skewed, others.by_ref().take(queries as usize))?;
 
-        self.begin("an adversary learns", queries);
+        self.begin("probing by an attacker", queries);
         let adversary = self.probe(queries, seed)?;
 
         self.begin("hostile traffic", queries);
@@ -97,7 +97,7 @@ impl Contest {
         self.bar.set_position(0);
     }
 
-    /// Asks both stores the same.
+    /// Sends the same queries to both stores, and measures them.
     fn ask(&mut self, traffic: Traffic, mut numbers: impl Iterator<Item = u64>) -> Result<()> {
         let mut is_even = true;
         loop {
@@ -105,7 +105,7 @@ impl Contest {
             if turn.is_empty() {
                 return Ok(());
             }
-            // Nobody always comes behind the other.
+            // Change the order in every turn.
             let (first, second) =
                 if is_even { (&mut self.off, &mut self.on) } else { (&mut self.on, &mut self.off) };
             for (subject, run) in [first, second] {
@@ -116,11 +116,11 @@ impl Contest {
         }
     }
 
-    /// Has an adversary learn which keys cost a visit to the disk.
+    /// Lets an attacker learn which keys cost a disk read.
     ///
-    /// It learns from the store that doesn't adapt. The other one is asked the same, and makes
-    /// the same mistakes, but for those that earlier repairs have prevented: so what the
-    /// adversary learns is as much as could be learnt there.
+    /// The attacker learns from the store that does not adapt. The other store gets the same queries,
+    /// and makes the same mistakes except those that earlier repairs prevent. So the attacker learns
+    /// at least as much as it could learn from the adapting store.
     fn probe(&mut self, queries: u64, seed: u64) -> Result<Collector> {
         let warm_up = queries - CALIBRATION;
         let config = CollectorConfig { warm_up, capacity: queries };
@@ -138,11 +138,11 @@ impl Contest {
     }
 }
 
-/// What an adversary asks. It chooses each key by the answers before, so the adapting store is
-/// asked for the same keys when the other one's turn is over.
+/// The attacker's queries. Each key depends on earlier answers, so the adapting store gets the same
+/// keys after the other store's turn.
 struct Probe<'a> {
     contest: &'a mut Contest,
-    /// In this turn.
+    /// The queries of this turn.
     asked: Vec<u64>,
     tally: Tally,
     start: Instant,
@@ -177,7 +177,7 @@ impl Probe<'_> {
 }
 
 impl Victim for Probe<'_> {
-    /// Once something has failed, nothing is asked any more.
+    /// Sends no more queries after an error.
     fn ask(&mut self, number: u64) -> Reply {
         let asked = if self.done.is_ok() { self.ask(number) } else { Ok(false) };
         let is_mistake = asked.unwrap_or_else(|error| {

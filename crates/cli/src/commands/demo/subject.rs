@@ -1,4 +1,4 @@
-//! A store that is asked, and what that costs it.
+//! A store whose disk reads are counted.
 
 use super::results::Tally;
 use anyhow::{Result, ensure};
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use twiceshy::Secret;
 use twiceshy_store::backend::Observed;
-use twiceshy_store::{FjallBackend, FjallOptions, GuardedStore, Options};
+use twiceshy_store::{FjallBackend, FjallOptions, OpenOptions, Store};
 use twiceshy_workloads::key::key;
 
 const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;
 
-/// The engine's block cache has a part of the data in so many.
+/// The engine's block cache has the size of the data divided by this.
 const CACHE_PART: u64 = 32;
 
-/// What both stores have in common.
+/// The parameters of both stores.
 #[derive(Clone, Copy)]
 pub(super) struct Setting {
     pub(super) keys: u64,
@@ -34,7 +34,7 @@ impl Setting {
         self.data_bytes() / CACHE_PART
     }
 
-    /// Without the engine's own filters: ours is there instead.
+    /// Returns the engine's options. The engine has no filters, because ours replaces them.
     fn engine(self) -> FjallOptions {
         let mut options = FjallOptions::default();
         options.cache_bytes = self.cache_bytes();
@@ -42,17 +42,17 @@ impl Setting {
         options
     }
 
-    fn store(self) -> Options {
+    fn store(self) -> OpenOptions {
         let secret = Secret::from_bytes(key(self.seed));
-        Options::new().capacity(self.keys as usize).secret(secret)
+        OpenOptions::new().capacity(self.keys as usize).secret(secret)
     }
 }
 
-/// A store, and the absent keys that it has looked for on the disk.
+/// A store, and the absent keys that have cost it a disk read.
 pub(super) struct Subject {
     setting: Setting,
-    store: GuardedStore<Observed<FjallBackend>>,
-    /// How often the backend was asked for a key.
+    store: Store<Observed<FjallBackend>>,
+    /// The number of lookups in the backend.
     gets: Arc<AtomicU64>,
     mistaken: HashSet<u64>,
 }
@@ -66,12 +66,12 @@ impl Subject {
             counter.fetch_add(1, Ordering::Relaxed);
         });
         let options = setting.store().repairs(repairs);
-        let mut store: GuardedStore<_> = options.open_with(backend, None)?;
+        let mut store: Store<_> = options.open_with(backend, None)?;
         store.wait_until_ready()?;
         Ok(Self { setting, store, gets, mistaken: HashSet::new() })
     }
 
-    /// Puts all keys, and leaves the engine nothing to tidy up while it is measured.
+    /// Inserts all keys, and compacts the engine, so that no compaction disturbs the measurement.
     pub(super) fn fill(&self, tell: impl Fn()) -> Result<()> {
         let numbers = (0..self.setting.keys).inspect(|_| tell());
         self.store.import(numbers.map(|number| {
@@ -81,12 +81,12 @@ impl Subject {
         Ok(self.store.compact()?)
     }
 
-    /// Asks for a key, and counts what came of it; whether it was looked for in vain.
+    /// Looks up a key, and adds to the counts. Returns whether an absent key cost a disk read.
     pub(super) fn ask(&mut self, number: u64, tally: &mut Tally) -> Result<bool> {
         let before = self.gets.load(Ordering::Relaxed);
         let is_found = self.store.contains(&key::<KEY_BYTES>(number))?;
         let is_visited = self.gets.load(Ordering::Relaxed) > before;
-        ensure!(is_found == (number < self.setting.keys), "a wrong answer, for key {number}");
+        ensure!(is_found == (number < self.setting.keys), "wrong answer for key {number}");
         let is_mistake = is_visited && !is_found;
         tally.queries += 1;
         tally.found += u64::from(is_found);
@@ -95,7 +95,7 @@ impl Subject {
         Ok(is_mistake)
     }
 
-    /// Asks for all of them, and takes the time.
+    /// Looks up all keys, and measures the time.
     pub(super) fn ask_all(&mut self, numbers: &[u64]) -> Result<Tally> {
         let mut tally = Tally::default();
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What is asked for, as numbers: those below the number of keys are there.
+//! Generates queries as numbers. Numbers below the number of keys are present keys.
 
 use anyhow::Result;
 use twiceshy_workloads::key::scatter;
@@ -6,24 +6,24 @@ use twiceshy_workloads::stream::Zipf;
 
 pub(super) const EXPONENT: f64 = 1.5;
 
-/// Of so many queries, one is for a key that is there.
+/// One query in this many is for a present key.
 pub(super) const PRESENT: u64 = 10;
 
-/// The share of the hostile traffic that is the adversary's.
+/// The attacker's share of the hostile traffic.
 pub(super) const HOSTILE: f64 = 0.1;
 
-/// From here on, numbers are of keys that aren't there; popular ones first.
+/// Numbers from here on are absent keys, in order of popularity.
 const ABSENT: u64 = 1 << 63;
 
-/// How many absent keys anybody ever asks for.
+/// The number of absent keys that can be queried.
 const UNIVERSE: u64 = 1 << 40;
 
-/// Popular and less popular keys, some of them there, without end.
+/// Returns an endless stream of popular and less popular keys, some of them present.
 pub(super) fn skewed(keys: u64, seed: u64) -> Result<impl Iterator<Item = u64>> {
     let ranks = Zipf::new(UNIVERSE, EXPONENT)?.stream(seed);
     let coins = (0..).map(move |at: u64| scatter(scatter(seed) ^ at).is_multiple_of(PRESENT));
     Ok(ranks.zip(coins).map(move |(rank, is_present)| {
-        // Any key can be the most popular of those that are there.
+        // Scatter the popular keys among the present ones.
         if is_present { scatter(rank) % keys } else { ABSENT | rank }
     }))
 }
@@ -33,12 +33,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_are_there_and_some_are_popular() {
+    fn skewed_traffic_has_present_and_popular_keys() {
         let numbers: Vec<u64> = skewed(1000, 7).unwrap().take(100_000).collect();
         let present = numbers.iter().filter(|&&number| number < 1000).count();
         assert!((9_500..10_500).contains(&present), "{present}");
         assert!(numbers.iter().all(|number| !(1000..ABSENT).contains(number)));
-        // 0.9/ζ(1.5) of all.
+        // The expected share is 0.9/ζ(1.5).
         let first = numbers.iter().filter(|&&number| number == ABSENT).count();
         assert!((33_500..35_500).contains(&first), "{first}");
     }

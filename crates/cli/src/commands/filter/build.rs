@@ -12,46 +12,47 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use std::path::PathBuf;
 use twiceshy::{
-    AdaptiveQuotientFilter, BuildError, Builder, Keyed, KeyedHasher, Parameters, Secret,
+    Keyed, QuotientFilter, Secret, builder::Builder, error::BuildError, hash::KeyedHasher,
+    quotient::Parameters,
 };
 
 const HELP: &str = "\
 Examples:
   twiceshy filter build blocked.txt -o blocked.filter
   zcat logs/*.gz | cut -d' ' -f1 | twiceshy filter build --rate 0.0001 -o seen.filter
-  twiceshy filter build tuesday.txt --like monday.filter -o tuesday.filter   # can be merged
+  twiceshy filter build tuesday.txt --like monday.filter -o tuesday.filter   # for `merge`
 
 The secret:
-  Keys are hashed with a secret, so that nobody can look for false positives beforehand. It is
-  saved in the filter, which only its owner may read then: who has it can test keys, and so
-  list likely ones, at home. To hand out a filter that tells nothing of its keys, give
-  --secret-file: the secret is read from that file, or written to it if there is none, and the
-  filter is of no use without it.
+  Keys are hashed with a random secret, so that nobody can compute false positives in advance. By
+  default, the secret is saved in the filter, and only the owner may read the file: anyone who has
+  it can test which keys are in the filter. To publish a filter that reveals nothing about its keys,
+  use --secret-file. The secret is then read from that file, or written to it if the file does not
+  exist, and checking keys needs both files.
 
-A key that comes twice counts once. Takes 16 to 32 bytes of memory for each line.";
+A key that occurs several times counts once. Building takes 16 to 32 bytes of memory per line.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
 Try `twiceshy filter build --help` for examples.")]
 pub(crate) struct Build {
-    /// Files of keys, one a line
+    /// Files of keys, one per line
     #[arg(default_value = "-", value_name = "KEYS")]
     keys: Vec<PathBuf>,
-    /// Where to write the filter; a file that is there is replaced
+    /// Where to write the filter; replaces an existing file
     #[arg(short, long, value_name = "FILTER")]
     output: PathBuf,
-    /// How often an absent key may be answered "maybe": 0.001 if nothing is said
+    /// How often an absent key is answered "maybe" [default: 0.001]
     #[arg(long, conflicts_with = "like", allow_negative_numbers = true)]
     rate: Option<f64>,
-    /// Room for so many keys, if there are less now
+    /// Size the filter for at least this many keys
     #[arg(long, value_name = "KEYS", conflicts_with = "like", allow_negative_numbers = true)]
     capacity: Option<usize>,
-    /// Take secret and size from this filter, so that both can be merged
+    /// Use the secret and the size of this filter, so that both can be merged
     #[arg(long, value_name = "FILTER")]
     like: Option<PathBuf>,
     #[command(flatten)]
     secret: SecretArgs,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
 }
@@ -68,7 +69,7 @@ impl Build {
             Size::Planned(_) => self.secret.read_or_plan()?,
         };
         let secret = match (&size, &planned) {
-            (Size::Like { secret, .. }, _) | (_, Planned::There(secret)) => secret.clone(),
+            (Size::Like { secret, .. }, _) | (_, Planned::Existing(secret)) => secret.clone(),
             _ => Secret::generate()?,
         };
         let hasher = KeyedHasher::new(&secret);
@@ -83,24 +84,24 @@ impl Build {
         drop(held);
         drop(progress);
 
-        let statistics = filter.filter().statistics();
+        let statistics = filter.filter().stats();
         let report = Report::new()
             .count("lines", members.keys)
             .count("members", statistics.members as u64)
-            .bytes("bytes of memory", statistics.bytes)
+            .bytes("bytes of memory", statistics.memory)
             .share("false-positive rate", statistics.expected_rate);
         target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)
     }
 
-    /// Refuses what is impossible before anything is read.
+    /// Checks the options before anything is read.
     fn size(&self) -> Result<Size> {
         if let Some(like) = &self.like {
             let filter = load(like, &self.secret)?;
             let (parameters, secret) = (filter.filter().parameters(), filter.secret().clone());
             return Ok(Size::Like { parameters, secret });
         }
-        let builder = AdaptiveQuotientFilter::builder().capacity(self.capacity.unwrap_or(1));
+        let builder = QuotientFilter::builder().capacity(self.capacity.unwrap_or(1));
         let builder = match self.rate {
             Some(rate) => builder.false_positive_rate(rate),
             None => builder,
@@ -110,16 +111,16 @@ impl Build {
     }
 }
 
-/// How large the filter will be.
+/// The size of the filter.
 enum Size {
-    /// As planned, or larger, if there are more keys.
-    Planned(Builder),
-    /// As large as another, or twice, four times… as large: such filters can be merged.
+    /// As planned, or larger if there are more keys.
+    Planned(Builder<QuotientFilter>),
+    /// The size of another filter times a power of two, so that both can be merged.
     Like { parameters: Parameters, secret: Secret },
 }
 
 impl Size {
-    fn build(&self, members: &Members) -> Result<AdaptiveQuotientFilter> {
+    fn build(&self, members: &Members) -> Result<QuotientFilter> {
         match self {
             Self::Planned(builder) => {
                 let capacity = builder.plan()?.capacity.max(members.len());
@@ -127,7 +128,7 @@ impl Size {
                 Ok(builder.build_sorted(|| members.iter(), std::iter::empty)?)
             }
             Self::Like { parameters, .. } => {
-                // Each doubling has taken a bit from the remainders, and left the slots as wide.
+                // Each doubling took a bit from the remainders, and kept the width of the slots.
                 let bits = parameters.slot_bits;
                 let mut slots = parameters.slots >> (bits - parameters.remainder_bits);
                 loop {
@@ -139,21 +140,21 @@ impl Size {
                     if !is_crowded {
                         return Ok(built?);
                     }
-                    slots = slots.checked_mul(2).context("there can't be so many slots")?;
+                    slots = slots.checked_mul(2).context("too many keys for a filter")?;
                 }
             }
         }
     }
 }
 
-/// The load up to which a filter is as fast as it was planned.
+/// The load up to which a filter keeps its planned speed.
 const MOST_LOAD: f64 = 0.95;
 
 fn exactly(
     slots: u64,
     remainder_bits: u32,
     members: &Members,
-) -> Result<AdaptiveQuotientFilter, BuildError> {
-    let builder = AdaptiveQuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
+) -> Result<QuotientFilter, BuildError> {
+    let builder = QuotientFilter::builder().slots(slots).remainder_bits(remainder_bits);
     builder.build_sorted(|| members.iter(), std::iter::empty)
 }

@@ -17,8 +17,8 @@ Examples:
   twiceshy filter check blocked.filter requests.txt.gz --count --json
   echo mallory | twiceshy filter check blocked.filter - && echo 'perhaps blocked'
 
-Writes \"maybe\" or \"absent\", a tab and the key for each line; \"absent\" is certain.
-The exit code is 0 if all are \"maybe\", and 1 if one is absent.";
+For each line, writes \"maybe\" or \"absent\", a tab, and the key. The answer \"absent\" is always right.
+The exit code is 0 if all answers are \"maybe\", otherwise 1.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -26,18 +26,18 @@ Try `twiceshy filter check --help` for examples.")]
 pub(crate) struct Check {
     /// The filter
     filter: PathBuf,
-    /// A file of keys, one a line
+    /// A file of keys, one per line
     #[arg(default_value = "-")]
     keys: PathBuf,
-    /// Write only keys with this answer, and nothing but the keys
+    /// Write only the keys with this answer, without the answer
     #[arg(long, value_name = "ANSWER")]
     only: Option<Only>,
-    /// Write only how many there are of each
+    /// Write only the number of keys per answer
     #[arg(long, conflicts_with = "only")]
     count: bool,
     #[command(flatten)]
     secret: SecretArgs,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Check {
 enum Only {
     /// Keys that may be members
     Maybe,
-    /// Keys that are certainly none
+    /// Keys that are not members
     Absent,
 }
 

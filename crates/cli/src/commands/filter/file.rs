@@ -1,37 +1,38 @@
-//! Filter files.
+//! Reads and writes filter files.
 
 use super::secret::SecretArgs;
 use crate::output::Target;
 use anyhow::{Result, anyhow};
 use std::path::Path;
-use twiceshy::{AdaptiveQuotientFilter, Keyed, KeyedSnapshot, SecretMode, Snapshot, SnapshotError};
+use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::{Keyed, QuotientFilter, SecretMode, Snapshot, snapshot::SnapshotError};
 
-/// A filter of lines.
-pub(super) type LineFilter = Keyed<[u8], AdaptiveQuotientFilter>;
+/// A filter whose keys are lines.
+pub(super) type LineFilter = Keyed<[u8], QuotientFilter>;
 
-/// Reads a filter, with the secret that is in it, or with the one that was given.
+/// Reads a filter, with the secret in the file or the one from `--secret-file`.
 pub(super) fn load(path: &Path, secret: &SecretArgs) -> Result<LineFilter> {
     LineFilter::open(path, secret.read()?).map_err(|error| match error.cause() {
         SnapshotError::NoSecret => {
-            anyhow!("{}: the secret isn't in the filter; give --secret-file", path.display())
+            anyhow!("{}: the secret is not in this file; use --secret-file", path.display())
         }
         _ => error.into(),
     })
 }
 
-/// Reads a filter of which nothing will be asked, so that no secret is needed; whether one is in
-/// it.
-pub(super) fn load_unasked(path: &Path) -> Result<(AdaptiveQuotientFilter, bool)> {
+/// Reads a filter without its secret, for commands that look up no keys. Returns whether the secret
+/// is in the file.
+pub(super) fn load_unasked(path: &Path) -> Result<(QuotientFilter, bool)> {
     match LineFilter::open(path, None) {
         Ok(filter) => Ok((filter.filter().clone(), true)),
         Err(error) if matches!(error.cause(), SnapshotError::NoSecret) => {
-            Ok((AdaptiveQuotientFilter::open(path)?, false))
+            Ok((QuotientFilter::open(path)?, false))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Writes a filter, whole or not at all.
+/// Writes a filter. If this fails, an existing file is unchanged.
 pub(super) fn save(filter: &LineFilter, target: &Target, with_secret: bool) -> Result<()> {
     let mode = if with_secret { SecretMode::Include } else { SecretMode::Omit };
     Ok(filter.save(target.path(), mode)?)

@@ -15,7 +15,7 @@ Examples:
   twiceshy filter info blocked.filter
   twiceshy filter info blocked.filter --json | jq .members
 
-All of the file is read, so what is told is true. No secret is needed.")]
+Reads and validates the whole file. Needs no secret.")]
 pub(crate) struct Info {
     /// The filter
     filter: PathBuf,
@@ -26,20 +26,20 @@ impl Info {
         let (filter, has_secret) = load_unasked(&self.filter)?;
         let metadata = fs::metadata(&self.filter);
         let bytes = metadata.with_context(|| self.filter.display().to_string())?.len();
-        let (parameters, statistics) = (filter.parameters(), filter.statistics());
+        let (parameters, statistics) = (filter.parameters(), filter.stats());
         let members = statistics.members as u64;
         let per_member = if members == 0 { 0.0 } else { bytes as f64 * 8.0 / members as f64 };
         let report = Report::new()
             .count("members", members)
             .share("false-positive rate", statistics.expected_rate)
-            .count("repairs", statistics.adaptations)
+            .count("repairs", statistics.repairs)
             .bytes("bytes", bytes)
             .bits("bits per member", per_member)
             .count("slots", parameters.slots)
             .share("load", statistics.load)
             .count("remainder bits", parameters.remainder_bits.into())
             .count("slot bits", parameters.slot_bits.into())
-            .word("secret", if has_secret { "in the file" } else { "kept apart" });
+            .word("secret", if has_secret { "in the file" } else { "not in the file" });
         session.output.report(&report)?;
         Ok(Answer::Yes)
     }

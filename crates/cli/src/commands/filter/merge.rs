@@ -16,18 +16,18 @@ Examples:
   twiceshy filter build tuesday.txt --like monday.filter -o tuesday.filter
   twiceshy filter merge monday.filter tuesday.filter -o both.filter
 
-Filters can be merged if they have the same secret, equally wide slots, and sizes that differ by
-a power of two, as those have that were built --like another. A key of two filters counts
-twice. What is merged is \"maybe\" exactly where one of them is.";
+Filters can be merged if they have the same secret, the same slot width, and sizes that differ by a
+power of two. Filters that were built with --like meet these conditions. A key that is in two filters
+counts twice. The merged filter answers \"maybe\" for a key if one of the filters does.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
 Try `twiceshy filter merge --help` for examples.")]
 pub(crate) struct Merge {
-    /// The filters
+    /// The filters to merge
     #[arg(required = true, num_args = 2.., value_name = "FILTER")]
     filters: Vec<PathBuf>,
-    /// Where to write the merged filter; a file that is there is replaced
+    /// Where to write the merged filter; replaces an existing file
     #[arg(short, long, value_name = "FILTER")]
     output: PathBuf,
     #[command(flatten)]
@@ -43,17 +43,17 @@ impl Merge {
         let filters = self.filters.iter().map(|path| load(path, &self.secret));
         let filters = filters.collect::<Result<Vec<_>>>()?;
         let merged = LineFilter::merged(&filters.iter().collect::<Vec<_>>());
-        let merged = merged.context("these filters can't be merged")?;
+        let merged = merged.context("cannot merge these filters")?;
         let held = target.hold();
         save(&merged, &target, !self.secret.is_apart())?;
         drop(held);
         drop(progress);
 
-        let statistics = merged.filter().statistics();
+        let statistics = merged.filter().stats();
         let report = Report::new()
             .count("filters", filters.len() as u64)
             .count("members", statistics.members as u64)
-            .bytes("bytes of memory", statistics.bytes)
+            .bytes("bytes of memory", statistics.memory)
             .share("false-positive rate", statistics.expected_rate);
         target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)

@@ -1,6 +1,6 @@
-//! `twiceshy filter`: filters as files.
+//! `twiceshy filter`: filter files.
 //!
-//! [`file`] reads and writes them, with their [`secret`].
+//! [`file`] reads and writes them, and [`secret`] their secrets.
 
 mod build;
 mod check;
@@ -17,15 +17,15 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum FilterCommand {
-    /// Build a filter from keys, one a line
+    /// Build a filter from keys
     Build(build::Build),
-    /// Ask a filter for keys, one a line
+    /// Check keys against a filter
     Check(check::Check),
-    /// Show what a filter is made of
+    /// Show the size and the parameters of a filter
     Info(info::Info),
     /// Merge filters that have the same secret
     Merge(merge::Merge),
-    /// Check that a filter is whole, and has all of its keys
+    /// Check that a filter is undamaged, and has all of its keys
     Verify(verify::Verify),
 }
 

@@ -1,4 +1,4 @@
-//! Secrets in files of their own.
+//! Reads and writes files with secrets.
 
 use crate::output::Target;
 use anyhow::{Context as _, Result, anyhow};
@@ -9,26 +9,28 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use twiceshy::Secret;
 
-/// Where the secret is that keys are hashed with.
+/// The option for the file with the secret that keys are hashed with.
 #[derive(Args)]
 pub(super) struct SecretArgs {
-    /// The file with the secret, if it isn't in the filter
+    /// The file with the secret, if it is not in the filter
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }
 
 impl SecretArgs {
-    /// Whether the secret is kept apart from the filter.
+    /// Returns whether the secret has a file of its own.
     pub(super) fn is_apart(&self) -> bool {
         self.secret_file.is_some()
     }
 
-    /// Refuses to write a filter where the secret is or will be.
+    /// Returns an error if the filter would replace the file with the secret.
     pub(super) fn keep_off(&self, target: &Target) -> Result<()> {
-        self.secret_file.iter().try_for_each(|path| target.keep_off(path, "the secret's file"))
+        self.secret_file
+            .iter()
+            .try_for_each(|path| target.keep_off(path, "the file with the secret"))
     }
 
-    /// The secret in the file, if one was named.
+    /// Reads the secret from the file, if the option was given.
     pub(super) fn read(&self) -> Result<Option<Secret>> {
         self.secret_file
             .as_deref()
@@ -36,11 +38,11 @@ impl SecretArgs {
             .transpose()
     }
 
-    /// The secret in the file, or the one that is to be written to it.
+    /// Reads the secret from the file, if the file exists. Writes nothing.
     pub(super) fn read_or_plan(&self) -> Result<Planned<'_>> {
         let Some(path) = self.secret_file.as_deref() else { return Ok(Planned::InFilter) };
         match read(path)? {
-            Some(secret) => Ok(Planned::There(secret)),
+            Some(secret) => Ok(Planned::Existing(secret)),
             None => Ok(Planned::New(path)),
         }
     }
@@ -48,38 +50,43 @@ impl SecretArgs {
 
 /// Where a new filter's secret comes from and goes to.
 pub(super) enum Planned<'a> {
-    /// It is saved with the filter.
+    /// The secret is saved in the filter.
     InFilter,
-    /// It is in a file already.
-    There(Secret),
-    /// It is to be written to a file.
+    /// The secret was read from its file.
+    Existing(Secret),
+    /// A new secret will be written to this file.
     New(&'a Path),
 }
 
 impl Planned<'_> {
-    /// Writes a new secret, and then does what relies on it; if that fails, it is removed again.
+    /// Writes a new secret, and calls `then`. If that fails, removes the secret's file again.
     pub(super) fn keep(&self, secret: &Secret, then: impl FnOnce() -> Result<()>) -> Result<()> {
         let Self::New(path) = self else { return then() };
         let name = || path.display().to_string();
-        // If it is there by now, it is somebody else's, and stays.
+        // Never replace a file that another process has created meanwhile.
         let mut file = create(path).with_context(name)?;
         let written = write(&mut file, secret).with_context(name);
         written.and_then(|()| then()).inspect_err(|_| {
-            // What went wrong is told; a file that can't be removed tells nothing more.
+            // Report the first error only.
             let _ = fs::remove_file(path);
         })
     }
 }
 
 fn missing(path: &Path) -> String {
-    format!("{}: there is no such file", path.display())
+    format!("{}: this file does not exist", path.display())
 }
 
-/// The secret in a file, if there is the file.
+/// Reads the secret from a file, if the file exists.
 fn read(path: &Path) -> Result<Option<Secret>> {
     match fs::read_to_string(path) {
         Ok(text) => {
-            let wrong = || anyhow!("{}: a secret is 32 hexadecimal digits", path.display());
+            let wrong = || {
+                anyhow!(
+                    "{}: this file must contain a secret of 32 hexadecimal digits",
+                    path.display()
+                )
+            };
             parsed(text.trim()).map(Some).ok_or_else(wrong)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -93,7 +100,7 @@ fn parsed(text: &str) -> Option<Secret> {
     Some(Secret::from_bytes(number.to_be_bytes()))
 }
 
-/// A new file that only its owner can read.
+/// Creates a file that only its owner can read.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);

@@ -16,9 +16,9 @@ Examples:
   twiceshy filter verify blocked.filter
   twiceshy filter verify blocked.filter --keys blocked.txt
 
-Reads all of the filter, and checks the checksums and every invariant: a filter that isn't as it
-was written is an error, with exit code 2. With --keys, each of them must be \"maybe\"; if one is
-absent, the exit code is 1.";
+Reads the whole filter, and checks its checksums and every invariant. If the filter is damaged, the
+exit code is 2. With --keys, checks that each key is answered \"maybe\"; if one is answered \"absent\",
+the exit code is 1.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -26,12 +26,12 @@ Try `twiceshy filter verify --help` for examples.")]
 pub(crate) struct Verify {
     /// The filter
     filter: PathBuf,
-    /// A file of keys that it must have, one a line
+    /// A file of keys that must be in the filter, one per line
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     #[command(flatten)]
     secret: SecretArgs,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
 }

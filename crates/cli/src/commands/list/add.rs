@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;
-use twiceshy_store::{List, ListOptions};
+use twiceshy_store::{List, OpenOptions};
 
 const HELP: &str = "\
 Examples:
@@ -17,11 +17,10 @@ Examples:
   echo evil.example | twiceshy list add blocked.lists --yes -
   twiceshy list build --from blocked.lists -o blocked.list
 
-The directory is created if there is none. If the command then fails or is interrupted, the new
-directory is removed. Keys that were added to existing lists by then stay.
+If the directory does not exist, it is created, and removed again if the command fails or is
+interrupted. If the lists exist, keys that were added before a failure stay.
 
-A key is a line as it is. A key that is already on the other list is an error, which names the key;
-remove it from the other list first.";
+Each line is a key. Adding a key that is on the other list is an error; remove it from there first.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -29,16 +28,16 @@ Try `twiceshy list add --help` for examples.")]
 pub(crate) struct Add {
     /// The directory of the lists
     lists: PathBuf,
-    /// A file of keys to be answered yes, one a line; may be given several times
+    /// A file of keys to add to the yes list, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     yes: Vec<PathBuf>,
-    /// A file of keys to be answered no, one a line; may be given several times
+    /// A file of keys to add to the no list, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     no: Vec<PathBuf>,
-    /// How often a key that is on neither list may be answered yes: 0.001 of new lists
+    /// How often a key on neither list is wrongly answered yes [default for new lists: 0.001]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
 }
@@ -46,16 +45,16 @@ pub(crate) struct Add {
 impl Add {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         if self.yes.is_empty() && self.no.is_empty() {
-            bail!("there is nothing to add; give --yes or --no");
+            bail!("there are no keys to add; use --yes or --no");
         }
         check_stdin_once(&[&self.yes[..], &self.no].concat())?;
-        // Before there is a directory; only `-` can't be checked.
+        // Check the files before the directory is created.
         for path in self.yes.iter().chain(&self.no).filter(|path| !is_stdin(path)) {
             fs::metadata(path).with_context(|| path.display().to_string())?;
         }
         let options = match self.rate {
-            Some(rate) => ListOptions::new().false_positive_rate(rate),
-            None => ListOptions::new(),
+            Some(rate) => OpenOptions::new().false_positive_rate(rate),
+            None => OpenOptions::new(),
         };
         let report = in_new_or_existing(&self.lists, &options, |lists| self.add(lists, session))?;
         session.output.report(&report)?;

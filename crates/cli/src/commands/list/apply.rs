@@ -8,15 +8,16 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;
-use twiceshy::{Delta, KeyedSnapshot, MatchingFilter, SecretMode};
+use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::{MatchingFilter, SecretMode, list::Delta};
 
 const HELP: &str = "\
 Examples:
   twiceshy list apply monday.list tuesday.delta -o tuesday.list
   twiceshy list apply blocked.list update.delta -o blocked.list
 
-What comes out is, byte for byte, the list that the delta was made from. A delta for another list
-is refused.";
+The result is byte for byte the newer list that the delta was made from. A delta that was made for a
+different list is refused.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -24,9 +25,9 @@ Try `twiceshy list apply --help` for examples.")]
 pub(crate) struct Apply {
     /// The older list
     list: PathBuf,
-    /// What has changed since
+    /// The delta, made by `twiceshy list diff`
     delta: PathBuf,
-    /// Where to write the newer list; a file that is there is replaced, also the older list
+    /// Where to write the newer list; can be the same file as the older list
     #[arg(short, long, value_name = "LIST")]
     output: PathBuf,
 }

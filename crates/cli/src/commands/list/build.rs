@@ -11,10 +11,12 @@ use crate::session::Session;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
-    BuildError, Hash, Keyed, KeyedHasher, KeyedSnapshot, Matching, MatchingFilter, Secret,
-    SecretMode, YesNoFilter,
+    Hash, Keyed, Matching, MatchingFilter, Secret, SecretMode, YesNoFilter, hash::KeyedHasher,
+    list::ListError,
 };
 
 const HELP: &str = "\
@@ -25,80 +27,79 @@ Examples:
   twiceshy list build --from blocked.lists -o blocked.list    # see `twiceshy list add`
 
 Matching:
-  line  A key is a line as it is.
-  host  A line is a host, or a URL, of which only the host counts: what is before `://`, what is
-        before `@`, a port, a path, what follows `#`, brackets, a `*.` in front and a dot at the end
-        are left out. Letters become lower case, internationalised names become their ASCII form
-        (`bücher.com` becomes `xn--bcher-kva.com`), and addresses their usual notation. Names that
-        have no such form are kept as they are. Lines without a host, such as empty lines and those
-        that begin with `#` or `/`, are skipped. A host on the yes list is answered yes, and so are
-        all hosts below it: `example.com` stands for `www.example.com`, but not for
-        `badexample.com`. Addresses, and names of more than 253 bytes, stand only for themselves.
-  url   As host, but the path counts, too, with what follows `?`; what follows `#` doesn't, nor do
-        slashes at the end. `.` and `..` are resolved, and characters are percent-encoded as in
-        browsers. `example.com/a` stands for itself, for `example.com/a/b` and `example.com/a?b`,
-        and for the same below `www.example.com`, but not for `example.com/ab`. A key with more than
-        15 slashes stands only for itself.
-  Where several keys stand for what is asked, each is asked for, and one that is wrongly answered
-  yes is enough: so --rate is for each of them. A key of the no list is answered no only if nothing
-  that stands for it is on the yes list.
+  line  The whole line is the key.
+  host  The key is the host name. A line can be a host or a URL; everything else in a URL is ignored,
+        and so are a leading `*.`, brackets and a trailing dot. Names become lower case and ASCII
+        (`bücher.com` becomes `xn--bcher-kva.com`), and addresses get their usual notation. Names
+        without an ASCII form are not changed. Lines without a host, such as empty lines and lines
+        that begin with `#` or `/`, are skipped. A host on the yes list matches itself and all of its
+        subdomains: `example.com` matches `www.example.com`, but not `badexample.com`. Addresses, and
+        names of more than 253 bytes, match only themselves.
+  url   The key is the host name with the path and the query (`?…`), without the fragment (`#…`) and
+        without trailing slashes. `.` and `..` are resolved, and characters are percent-encoded, as
+        in browsers. `example.com/a` matches itself, `example.com/a/b`, `example.com/a?b`, and the
+        same paths below `www.example.com`, but not `example.com/ab`. A key with more than 15 slashes
+        matches only itself.
+  For hosts and URLs, a check looks up every key that would match, and answers yes if one of them is
+  found. --rate is the false-positive rate of each of these lookups. A key of the no list is answered
+  no unless the yes list has a key that matches it.
 
 Updates:
-  --like takes secret, rate and shape of another list, as far as they still do; then `twiceshy list
-  diff` is small. --room leaves room for lists that grow.
+  --like takes the secret, the rate and the shape of an older list, if they still fit. Then `twiceshy
+  list diff` makes a small delta. --room leaves room for lists that grow.
 
-The secret that keys are hashed with is in the list. Who has it can test any key, and look for
-keys that are wrongly answered yes. Takes 48 bytes of memory for each key.";
+The secret that keys are hashed with is in the list. Anyone who has the list can test any key, and
+search for keys that are wrongly answered yes. Building takes 48 bytes of memory per key.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
 Try `twiceshy list build --help` for examples, and for how keys are matched.")]
 pub(crate) struct Build {
-    /// A file of keys to be answered yes, one a line; may be given several times
+    /// A file of keys for the yes list, one per line; can be given several times
     #[arg(long, value_name = "FILE", required_unless_present = "from")]
     yes: Vec<PathBuf>,
-    /// A file of keys to be answered no, one a line; may be given several times
+    /// A file of keys for the no list, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     no: Vec<PathBuf>,
-    /// A directory with both lists, instead of files
+    /// A directory with both lists, made by `twiceshy list add`
     #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "no", "matching", "prefer"])]
     from: Option<PathBuf>,
-    /// Where to write the list; a file that is there is replaced
+    /// Where to write the list; replaces an existing file
     #[arg(short, long, value_name = "LIST")]
     output: PathBuf,
-    /// How often a key that is on neither list may be answered yes: 0.001 if nothing is said
+    /// How often a key on neither list is wrongly answered yes [default: 0.001]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
-    /// How keys are matched; as lines, if nothing is said
+    /// How to match keys [default: line]
     #[arg(long = "match", value_name = "HOW", conflicts_with = "like", value_parser = matching())]
     matching: Option<Matching>,
-    /// What to answer of keys that are on both lists, which is an error otherwise
+    /// Which list wins for keys that are on both [default: an error]
     #[arg(long, value_name = "ANSWER")]
     prefer: Option<Prefer>,
-    /// A list to be like, so that the difference is small
+    /// An older list; makes the delta from it small
     #[arg(long, value_name = "LIST")]
     like: Option<PathBuf>,
-    /// Room for lists to grow by this share
+    /// Leave room for the lists to grow by this share, such as 0.1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     room: f64,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
 }
 
-/// Reads how keys are matched.
+/// Parses `--match`.
 fn matching() -> impl TypedValueParser<Value = Matching> {
     let value =
         |matching: Matching, help: &'static str| PossibleValue::new(matching.name()).help(help);
     let values = PossibleValuesParser::new([
-        value(Matching::Line, "A key is a line as it is"),
-        value(Matching::Host, "A key is a host, and stands for all hosts below it"),
-        value(Matching::Url, "A key is a host and a path, and stands for all below either"),
+        value(Matching::Line, "Match whole lines"),
+        value(Matching::Host, "Match hosts and their subdomains"),
+        value(Matching::Url, "Match hosts with paths, and everything below them"),
     ]);
     values.try_map(|name| name.parse())
 }
 
-/// Makes a line of the yes list one key.
+/// Turns a line of the yes list into its key.
 #[derive(Clone, Copy)]
 struct Listed(Matching);
 
@@ -111,7 +112,7 @@ impl KeysOfLine for Listed {
     }
 }
 
-/// Makes a line of the no list all keys that would match it.
+/// Turns a line of the no list into all keys that would match it.
 #[derive(Clone, Copy)]
 struct Asked(Matching);
 
@@ -124,14 +125,14 @@ impl KeysOfLine for Asked {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Prefer {
-    /// Take them off the no list
+    /// Answer yes
     Yes,
-    /// Take them off the yes list
+    /// Answer no
     No,
 }
 
-/// The rate, if nothing is said.
-const RATE: f64 = 0.001;
+/// The share by which lists can be planned to grow.
+const ROOM: RangeInclusive<f64> = 0.0..=10.0;
 
 impl Build {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
@@ -145,17 +146,20 @@ impl Build {
             Some(list) => list.matching(),
             None => self.matching.unwrap_or(Matching::Line),
         };
-        let builder = YesNoFilter::builder().room(self.room).label(matching.label());
-        let builder = match (self.rate, &like) {
-            (None, Some(_)) => builder,
-            (rate, _) => builder.false_positive_rate(rate.unwrap_or(RATE)),
+        if !ROOM.contains(&self.room) {
+            bail!("room for {} times as many keys more is impossible; choose 0 to 10", self.room);
+        }
+        let builder = YesNoFilter::builder().label(matching.label());
+        let builder = match self.rate {
+            None => builder,
+            Some(rate) => builder.false_positive_rate(rate),
         };
         let builder = match &like {
             Some(list) => builder.like(list.keyed().filter()),
             None => builder,
         };
-        // What is impossible is refused before anything is read.
-        builder.clone().build(&[], &[])?;
+        // Check the parameters before reading anything.
+        builder.build(&[], &[])?;
         let secret = like.as_ref().map(|list| list.keyed().secret().clone());
         let (mut lists, secret) = if let Some(directory) = &self.from {
             Lists::kept(directory, secret.as_ref())?
@@ -165,10 +169,13 @@ impl Build {
         };
         let progress = session.progress("building", Total::Unknown);
         let on_both = self.prefer.map(|prefer| lists.tell_apart(prefer));
+        let [yes, no] = [&lists.yes, &lists.no]
+            .map(|list| (list.len() as f64 * (1.0 + self.room)).ceil() as usize);
+        let builder = builder.capacity(yes).no_capacity(no);
         let built = builder.build(&lists.yes, &lists.no);
         drop(progress);
         let filter: Keyed<[u8], YesNoFilter> = match built {
-            Err(BuildError::OnBothLists { hash, .. }) => {
+            Err(ListError::OnBothLists { hash, .. }) => {
                 let hasher = KeyedHasher::new(&secret);
                 return Err(self.on_both(hash, matching, &hasher, session)?);
             }
@@ -185,7 +192,7 @@ impl Build {
             report = report.count("on both lists", on_both);
         }
         let report = report
-            .bytes("bytes of memory", filter.memory_usage())
+            .bytes("bytes of memory", filter.stats().memory)
             .share("false-positive rate", filter.false_positive_rate());
         target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)
@@ -209,11 +216,11 @@ impl Build {
         let yes = self.find(&self.yes, Listed(matching), hash, hasher, session)?;
         let no = self.find(&self.no, Asked(matching), hash, hasher, session)?;
         Ok(anyhow!(
-            "{yes} and {no}: the key is on both lists; take it off one, or say which with --prefer"
+            "{yes} and {no}: this key is on both lists; remove it from one of them, or use --prefer"
         ))
     }
 
-    /// The first line that has a key of this hash, and where it is.
+    /// Returns the first line that has a key with this hash, with its file and line number.
     fn find(
         &self,
         paths: &[PathBuf],
@@ -222,7 +229,7 @@ impl Build {
         hasher: &KeyedHasher,
         session: &Session,
     ) -> Result<String> {
-        // What is no file can't be read again.
+        // Pipes cannot be read again.
         for path in paths.iter().filter(|path| path.is_file()) {
             let mut lines = Lines::open(path, Encoding::from_option(self.bytes), session)?;
             while let Some(block) = lines.next_block()? {
@@ -237,7 +244,7 @@ impl Build {
                 }
             }
         }
-        Ok("a line that can't be read again".into())
+        Ok("a line of the standard input or a pipe".into())
     }
 }
 
@@ -248,15 +255,15 @@ struct Lists {
 }
 
 impl Lists {
-    /// Those that are kept in a directory, and the secret that they are hashed with, which must be
-    /// this one, if one is expected.
+    /// Returns the lists in a directory, and the secret that they are hashed with. Returns an error if
+    /// a different secret is expected.
     fn kept(directory: &Path, expected: Option<&Secret>) -> Result<(Self, Secret)> {
         let lists = existing(directory)?;
         let export = lists.export().with_context(|| directory.display().to_string())?;
         closed(directory, lists.close())?;
         if expected.is_some_and(|expected| expected.expose() != export.secret.expose()) {
             bail!(
-                "the list to be like has another secret than {}; build it from there",
+                "--like: the list was not built from {}, which has a different secret",
                 directory.display()
             );
         }
@@ -264,7 +271,7 @@ impl Lists {
         Ok((lists, export.secret))
     }
 
-    /// Takes keys that are on both off one; how many.
+    /// Removes keys that are on both lists from one of them. Returns how many.
     fn tell_apart(&mut self, prefer: Prefer) -> u64 {
         let (kept, cut) = match prefer {
             Prefer::Yes => (&self.yes, &mut self.no),

@@ -16,8 +16,8 @@ Examples:
   twiceshy list check blocked.list requests.txt.gz --count --json
   echo evil.example | twiceshy list check blocked.list - && echo blocked
 
-Writes \"yes\" or \"no\", a tab and the line for each line. Lines are matched as the list was built
-for; see `twiceshy list build --help`. The exit code is 0 if all answers are yes, and 1 if one is no.";
+For each line, writes \"yes\" or \"no\", a tab, and the line. Lines are matched as chosen when the list
+was built; see `twiceshy list build --help`. The exit code is 0 if all answers are yes, otherwise 1.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -25,16 +25,16 @@ Try `twiceshy list check --help` for examples.")]
 pub(crate) struct Check {
     /// The list
     list: PathBuf,
-    /// A file of keys, one a line
+    /// A file of keys, one per line
     #[arg(default_value = "-")]
     keys: PathBuf,
-    /// Write only lines with this answer, and nothing but the lines
+    /// Write only the lines with this answer, without the answer
     #[arg(long, value_name = "ANSWER")]
     only: Option<Only>,
-    /// Write only how many there are of each
+    /// Write only the number of lines per answer
     #[arg(long, conflicts_with = "only")]
     count: bool,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
 }

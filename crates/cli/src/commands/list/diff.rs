@@ -14,9 +14,9 @@ Examples:
   twiceshy list build --yes tuesday.txt --no popular.txt --like monday.list -o tuesday.list
   twiceshy list diff monday.list tuesday.list -o tuesday.delta
 
-Whoever has the older list makes the newer one of it with `twiceshy list apply`; no key is in the
-delta. It is small if the newer list was built --like the older one. If keys have become so many
-that the older list's shape wouldn't do, all of the newer list is in it.";
+`twiceshy list apply` updates the older list with the delta. The delta contains no keys. It is small if
+the newer list was built with --like from the older one. If the newer list has too many keys for the
+shape of the older one, the delta contains the whole newer list.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -26,7 +26,7 @@ pub(crate) struct Diff {
     old: PathBuf,
     /// The newer list
     new: PathBuf,
-    /// Where to write the delta; a file that is there is replaced
+    /// Where to write the delta; replaces an existing file
     #[arg(short, long, value_name = "DELTA")]
     output: PathBuf,
 }
@@ -41,7 +41,9 @@ impl Diff {
         let new = MatchingFilter::open(&self.new)?;
         let (one, other) = (old.matching(), new.matching());
         if one != other {
-            bail!("the lists match keys as {one} and {other}; build them alike");
+            bail!(
+                "the lists match keys differently ({one} and {other}); build both with the same --match"
+            );
         }
         let delta = old.keyed().delta_to(new.keyed())?;
         let bytes = delta.to_bytes();
@@ -50,7 +52,10 @@ impl Diff {
         let report = Report::new()
             .count("yes-keys", delta.yes_keys())
             .bytes("bytes", bytes.len() as u64)
-            .word("holds", if delta.is_whole() { "all of the newer list" } else { "what changed" });
+            .word(
+                "contains",
+                if delta.is_whole() { "the whole newer list" } else { "changes only" },
+            );
         target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)
     }

@@ -1,4 +1,4 @@
-//! Lists that change, in directories.
+//! Directories with lists that change.
 
 use crate::commands::closing::closed;
 use crate::commands::making::{Making, remove_abandoned};
@@ -7,36 +7,38 @@ use crate::interrupt;
 use crate::session::Session;
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
-use twiceshy_store::{FjallBackend, ListOptions, ListStore, StoreError};
+use twiceshy_store::{FjallBackend, ListStore, OpenOptions, StoreError};
 
 pub(super) type KeptLists = ListStore<FjallBackend>;
 
-/// Opens lists that are there.
+/// Opens existing lists.
 pub(super) fn existing(directory: &Path) -> Result<KeptLists> {
-    match ListOptions::new().create(false).open(directory) {
+    match OpenOptions::new().create(false).open_lists(directory) {
         Err(StoreError::Missing) => {
-            bail!("{}: there are no lists; `twiceshy list add` makes them", directory.display())
+            bail!(
+                "{}: there are no lists here; create them with `twiceshy list add`",
+                directory.display()
+            )
         }
         opened => opened.with_context(|| directory.display().to_string()),
     }
 }
 
-/// Does some work with lists, and closes them; creates them first, if there are none. If the work
-/// fails, new lists are removed again.
+/// Opens or creates lists, calls `work`, and closes them. If the work fails, removes new lists again.
 pub(super) fn in_new_or_existing<T>(
     directory: &Path,
-    options: &ListOptions,
+    options: &OpenOptions,
     work: impl FnOnce(&KeptLists) -> Result<T>,
 ) -> Result<T> {
     let name = || directory.display().to_string();
     remove_abandoned(directory);
-    // The lists are dropped before their directory is removed.
-    let (making, lists) = match options.clone().create(false).open(directory) {
+    // In this order, the lists are dropped before their directory is removed.
+    let (making, lists) = match options.clone().create(false).open_lists(directory) {
         Err(StoreError::Missing) => {
             let making = Making::begin(directory, "a directory of lists")?;
-            // Opening would create again what a signal has just removed.
+            // Without the lock, opening could create files that a signal has just removed.
             let _held = interrupt::hold();
-            let lists = options.open(making.path()).with_context(name)?;
+            let lists = options.open_lists(making.path()).with_context(name)?;
             (Some(making), lists)
         }
         opened => (None, opened.with_context(name)?),
@@ -47,7 +49,7 @@ pub(super) fn in_new_or_existing<T>(
     Ok(done)
 }
 
-/// Calls `each` with the lines of files, block by block.
+/// Calls `each` with the lines of each block of these files.
 pub(super) fn each_block(
     paths: &[PathBuf],
     encoding: Encoding,

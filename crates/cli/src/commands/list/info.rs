@@ -15,7 +15,7 @@ Examples:
   twiceshy list info blocked.list
   twiceshy list info blocked.list --json | jq .yes_keys
 
-All of the file is read, so what is told is true.")]
+Reads and validates the whole file.")]
 pub(crate) struct Info {
     /// The list
     list: PathBuf,

@@ -1,7 +1,7 @@
 //! `twiceshy list`: files that are right about every key of two lists.
 //!
-//! How lines are matched is the library's part: [`twiceshy::Matching`]. Lists that change are kept in
-//! a [`directory`].
+//! The library matches lines: see [`twiceshy::Matching`]. Lists that change are kept in a
+//! [`directory`].
 
 mod add;
 mod apply;
@@ -20,21 +20,21 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum ListCommand {
-    /// Build a list from keys to answer yes and keys to answer no
+    /// Build a list from the keys of a yes list and of a no list
     Build(build::Build),
-    /// Ask a list for keys, one a line
+    /// Check keys against a list
     Check(check::Check),
-    /// Add keys to lists in a directory
+    /// Add keys to the lists in a directory
     Add(add::Add),
-    /// Remove keys from lists in a directory
+    /// Remove keys from the lists in a directory
     Remove(remove::Remove),
-    /// Write what makes a newer list of an older one
+    /// Write a delta that updates an older list to a newer one
     Diff(diff::Diff),
-    /// Make a newer list of an older one
+    /// Update a list with a delta
     Apply(apply::Apply),
-    /// Show what a list is made of
+    /// Show the size and the parameters of a list
     Info(info::Info),
-    /// Check that a list is whole, and right about every key
+    /// Check that a list is undamaged, and right about every key
     Verify(verify::Verify),
 }
 

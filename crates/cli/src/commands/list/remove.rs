@@ -16,7 +16,7 @@ Examples:
   twiceshy list remove blocked.lists --yes pardoned.txt
   echo good.example | twiceshy list remove blocked.lists --no -
 
-The exit code is 1 if one of the keys wasn't on the list.";
+Keys that are not on the list are counted as missing; then the exit code is 1.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -24,13 +24,13 @@ Try `twiceshy list remove --help` for examples.")]
 pub(crate) struct Remove {
     /// The directory of the lists
     lists: PathBuf,
-    /// A file of keys to be taken off the yes list, one a line; may be given several times
+    /// A file of keys to remove from the yes list, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     yes: Vec<PathBuf>,
-    /// A file of keys to be taken off the no list, one a line; may be given several times
+    /// A file of keys to remove from the no list, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     no: Vec<PathBuf>,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Remove {
 impl Remove {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         if self.yes.is_empty() && self.no.is_empty() {
-            bail!("there is nothing to remove; give --yes or --no");
+            bail!("there are no keys to remove; use --yes or --no");
         }
         check_stdin_once(&[&self.yes[..], &self.no].concat())?;
         let name = || self.lists.display().to_string();

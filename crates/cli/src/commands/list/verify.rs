@@ -15,10 +15,9 @@ Examples:
   twiceshy list verify blocked.list
   twiceshy list verify blocked.list --yes blocked.txt --no popular.txt
 
-Reads all of the list, and checks the checksums and every invariant: a list that isn't as it was
-written is an error, with exit code 2. With --yes and --no, each line must be answered so; if one
-isn't, the exit code is 1. Lines that are no key, as comments are where hosts are matched, don't
-count.";
+Reads the whole list, and checks its checksums and every invariant. If the list is damaged, the exit
+code is 2. With --yes and --no, checks that each key is answered yes or no; if an answer is wrong, the
+exit code is 1. Lines without a key, such as comments among hosts, are skipped.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -26,13 +25,13 @@ Try `twiceshy list verify --help` for examples.")]
 pub(crate) struct Verify {
     /// The list
     list: PathBuf,
-    /// A file of keys that must be answered yes, one a line; may be given several times
+    /// A file of keys that must be answered yes, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     yes: Vec<PathBuf>,
-    /// A file of keys that must be answered no, one a line; may be given several times
+    /// A file of keys that must be answered no, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     no: Vec<PathBuf>,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
 }
@@ -85,7 +84,7 @@ impl Verify {
     }
 }
 
-/// Lines of a list, and how many of them were answered otherwise.
+/// The number of lines with a key, and the number of wrong answers.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     checked: u64,

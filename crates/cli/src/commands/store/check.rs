@@ -15,9 +15,9 @@ Examples:
   twiceshy store check users.store logins.txt --missing > unknown.txt
   twiceshy store check users.store logins.txt.gz --json
 
-Tells how many keys are there, how many absent ones the filter knew, and how many it took for
-members by mistake, and went to the disk for; a second time, it won't. The exit code is 0 if all
-keys are there, and 1 if one is missing.";
+Prints how many keys are present and missing, how many lookups the filter answered without the disk,
+and how many absent keys it mistook for members, which cost a disk read each. The exit code is 0 if all
+keys are present, otherwise 1.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -25,21 +25,21 @@ Try `twiceshy store check --help` for examples.")]
 pub(crate) struct Check {
     /// The directory of the store
     store: PathBuf,
-    /// A file of keys, one a line
+    /// A file of keys, one per line
     #[arg(default_value = "-")]
     keys: PathBuf,
-    /// Write the keys that are missing, and nothing else
+    /// Write only the missing keys
     #[arg(long, conflicts_with = "present")]
     missing: bool,
-    /// Write the keys that are there, and nothing else
+    /// Write only the present keys
     #[arg(long)]
     present: bool,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
 }
 
-/// Keys that are asked for at once: there must be room for their values.
+/// Keys per batch. Their values must fit into memory.
 const BATCH: usize = 1 << 8;
 
 impl Check {
@@ -70,12 +70,12 @@ impl Check {
                 .count("present", present)
                 .count("missing", checked - present)
                 .count(
-                    "known by the filter",
+                    "answered by filter",
                     stats.answered_from_memory - before.answered_from_memory,
                 )
                 .count("mistakes", stats.false_positives - before.false_positives)
                 .count("repairs", stats.repairs - before.repairs)
-                .count("reads of the disk", stats.backend_gets - before.backend_gets);
+                .count("disk reads", stats.backend_gets - before.backend_gets);
             session.output.report(&report)?;
         }
         close(store, &self.store, session)?;

@@ -15,11 +15,11 @@ Examples:
   twiceshy store delete users.store alice
   twiceshy store delete users.store alice bob --json
 
-If one of the keys wasn't there, the others are removed all the same, and the exit code is 1.")]
+If a key is missing, the other keys are still deleted, and the exit code is 1.")]
 pub(crate) struct Delete {
     /// The directory of the store
     store: PathBuf,
-    /// The keys
+    /// The keys to delete
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<OsString>,
 }
@@ -31,7 +31,7 @@ impl Delete {
         let keys = || self.keys.iter().map(|key| key.as_encoded_bytes());
         let done =
             keys().try_for_each(|key| store.delete(key).map(|was_there| deleted.push(was_there)));
-        // Nobody may want to read all of it, but all keys are to be deleted.
+        // Delete all keys before writing, because the reader of the output may stop reading.
         for (key, &deleted) in keys().zip(&deleted) {
             let report = Report::new().key("key", key).yes("deleted", deleted);
             session.output.report_if_json(&report)?;

@@ -16,8 +16,7 @@ Examples:
   twiceshy store get users.store alice > alice.bin
   twiceshy store get users.store alice --json
 
-The value is written as it is, without a line ending. If the key is absent, nothing is written,
-and the exit code is 1.")]
+Writes the value without a line ending. If the key is absent, writes nothing, and the exit code is 1.")]
 pub(crate) struct Get {
     /// The directory of the store
     store: PathBuf,
@@ -28,8 +27,8 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let key = self.key.as_encoded_bytes();
-        // After a crash, the answer doesn't wait until the filter is built again.
-        let store = existing(&self.store, Filter::Behind, session)?;
+        // After a crash, answer before the filter is built again.
+        let store = existing(&self.store, Filter::Later, session)?;
         let value = store.get(key).with_context(|| self.store.display().to_string())?;
         if session.output.is_json() {
             let report = Report::new().key("key", key);
@@ -40,7 +39,7 @@ impl Get {
         } else if let Some(value) = &value {
             session.output.bytes(value)?;
         }
-        // Closing may take long: it waits until a filter that is being built can be saved.
+        // Closing can take long, because it waits for a filter that is being built.
         session.output.flush()?;
         close(store, &self.store, session)?;
         Ok(Answer::of(value.is_some()))

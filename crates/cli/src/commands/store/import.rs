@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};
-use twiceshy_store::{Layout, Options};
+use twiceshy_store::{Layout, OpenOptions};
 
 const HELP: &str = "\
 Examples:
@@ -19,17 +19,16 @@ Examples:
   zstdcat users.csv.zst | twiceshy store import users.store - --separator ,
   twiceshy store import seen.store urls.txt.gz --keys-only --capacity 50000000
 
-A line is a key, a tab and a value; further tabs belong to the value. Of a key that comes twice,
-the last value counts.
+A line is a key, a tab, and a value; the value may contain more tabs. If a key occurs several times,
+its last value wins.
 
-The store is created if there is none, with --capacity, --rate and --layout. If the import then
-fails or is interrupted, the new store is removed. An existing store keeps its layout; `twiceshy
-store rebuild` changes its filter. If the import is interrupted, what it has written to an existing
-store stays.
+If the store does not exist, it is created with --capacity, --rate and --layout, and removed again if
+the import fails or is interrupted. An existing store keeps its layout; `twiceshy store rebuild` changes
+its filter. If an import into an existing store is interrupted, the pairs written so far stay.
 
-Files are read twice. The first reading finds lines without a separator and keys that are too long
-before anything is written. The standard input can be read only once: if it has a bad line, the
-lines before it are imported into an existing store.";
+Files are read twice: the first time to find bad lines, such as lines without a separator, before
+anything is written. The standard input can be read only once: if it has a bad line, the pairs before
+it are imported into an existing store.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -37,30 +36,30 @@ Try `twiceshy store import --help` for examples.")]
 pub(crate) struct Import {
     /// The directory of the store
     store: PathBuf,
-    /// Files of lines, each a key, a separator and a value
+    /// Files with one pair per line: a key, a separator and a value
     #[arg(default_value = "-", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What is between a key and its value: a tab if nothing is said
+    /// The separator between a key and its value [default: a tab]
     #[arg(long, value_name = "TEXT", conflicts_with = "keys_only")]
     separator: Option<String>,
-    /// Lines are keys, and values are empty
+    /// Take whole lines as keys, with empty values
     #[arg(long)]
     keys_only: bool,
-    /// Take lines as they are, not only UTF-8
+    /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
     #[command(flatten)]
     shape: ShapeArgs,
-    /// How pairs are laid out
+    /// How to store pairs [default: merged]
     #[arg(long)]
     layout: Option<LayoutArg>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LayoutArg {
-    /// In the order of hashes: a put writes once
+    /// In hash order, which needs one write per put
     Merged,
-    /// In the order of keys, and the hashes beside them
+    /// In key order, with a separate index of hashes
     Split,
 }
 
@@ -69,9 +68,7 @@ impl Import {
         let options = self.options()?;
         if self.shape.is_given() && is_there(&self.store) {
             let name = self.store.display();
-            bail!(
-                "{name}: --capacity and --rate are for new stores; `store rebuild` changes others"
-            );
+            bail!("{name}: --capacity and --rate are for new stores; use `twiceshy store rebuild`");
         }
         let form = self.form()?;
         check_stdin_once(&self.files)?;
@@ -87,7 +84,7 @@ impl Import {
         Ok(Answer::Yes)
     }
 
-    fn options(&self) -> Result<Options> {
+    fn options(&self) -> Result<OpenOptions> {
         let options = self.shape.options()?;
         Ok(match self.layout {
             Some(LayoutArg::Merged) => options.layout(Layout::Merged),
@@ -99,7 +96,9 @@ impl Import {
     fn form(&self) -> Result<Form> {
         match self.separator.as_deref() {
             _ if self.keys_only => Ok(Form::KeyOnly),
-            Some("") => bail!("an empty separator is nowhere; --keys-only takes lines as keys"),
+            Some("") => {
+                bail!("--separator must not be empty; use --keys-only for keys without values")
+            }
             separator => Ok(Form::Separated(separator.unwrap_or("\t").into())),
         }
     }
@@ -108,7 +107,8 @@ impl Import {
         Lines::open(file, Encoding::from_option(self.bytes), session)
     }
 
-    /// Checks all lines of a file. An input that can be read only once must exist.
+    /// Checks all lines of a file. For other inputs, which can be read only once, checks that they
+    /// exist.
     fn check(&self, file: &Path, form: &Form, session: &Session) -> Result<()> {
         if is_stdin(file) {
             return Ok(());
@@ -134,7 +134,9 @@ impl Import {
         match pairs.error.take() {
             None => Ok(imported),
             Some(error) if origin == Origin::New => Err(error),
-            Some(error) => Err(error.context(format!("{imported} pairs were imported, but then"))),
+            Some(error) => {
+                Err(error.context(format!("imported {imported} pairs before this error")))
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `twiceshy store`: guarded stores in directories.
+//! `twiceshy store`: key-value stores in directories.
 //!
-//! [`open`] finds, creates and opens them, [`pairs`] reads pairs from lines, [`shape`] says what
-//! filter they get.
+//! [`open`] creates and opens stores, [`pairs`] reads pairs from lines, and [`shape`] has the options of
+//! their filters.
 
 mod check;
 mod delete;
@@ -22,21 +22,21 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Put many pairs, from lines of keys and values
+    /// Import many pairs from lines of keys and values
     Import(import::Import),
-    /// Write the value of a key
+    /// Print the value of a key
     Get(get::Get),
-    /// Give a key a value
+    /// Set the value of a key
     Put(put::Put),
-    /// Remove keys and their values
+    /// Delete keys and their values
     Delete(delete::Delete),
-    /// Look for many keys, one a line
+    /// Look up many keys
     Check(check::Check),
-    /// Show what a store and its filter are like
+    /// Show statistics of a store and its filter
     Stats(stats::Stats),
-    /// Check that all that is in a store can be found
+    /// Check that every pair in a store can be found
     Verify(verify::Verify),
-    /// Build the filter again from what is in the store
+    /// Build the filter again from the keys in the store
     Rebuild(rebuild::Rebuild),
 }
 

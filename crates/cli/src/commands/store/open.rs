@@ -1,4 +1,4 @@
-//! Finding, making and opening stores.
+//! Creates, opens and closes stores.
 
 use crate::commands::closing::closed;
 use crate::commands::making::{DATA, Making, remove_abandoned};
@@ -8,59 +8,61 @@ use crate::session::Session;
 use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::Path;
-use twiceshy_store::{FjallBackend, FjallOptions, GuardedStore, Options, StoreError};
+use twiceshy_store::{FjallBackend, FjallOptions, OpenOptions, StoreError};
 
-pub(super) type Store = GuardedStore<FjallBackend>;
+pub(super) type Store = twiceshy_store::Store<FjallBackend>;
 
-/// When a store may be used.
+/// When an opened store is returned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
-    /// At once: after a crash, without a filter at first.
-    Behind,
-    /// When all of the filter answers.
+    /// At once. After a crash, the filter is built while the store is in use.
+    Later,
+    /// When the filter is complete.
     Ready,
 }
 
-/// Whether there is a store, or what is left of one.
+/// Returns whether a directory has a store, even a damaged one.
 pub(super) fn is_there(directory: &Path) -> bool {
     directory.join(DATA).exists()
 }
 
-/// Opens a store that is there.
+/// Opens an existing store.
 pub(super) fn existing(directory: &Path, filter: Filter, session: &Session) -> Result<Store> {
-    let options = Options::new().create(false);
+    let options = OpenOptions::new().create(false);
     found(directory, open(directory, &options, filter, session))
 }
 
-/// Opens a store that is there with a filter that is built again.
-pub(super) fn rebuilt(directory: &Path, options: &Options, session: &Session) -> Result<Store> {
+/// Opens an existing store, and builds its filter again.
+pub(super) fn rebuilt(directory: &Path, options: &OpenOptions, session: &Session) -> Result<Store> {
     found(directory, forget_filter(directory))?;
     found(directory, open(directory, options, Filter::Ready, session))
 }
 
-/// Has a store know no saved filter any more: opened without a place for one, it forgets it. What
-/// it begins to build then is given up at once.
+/// Discards the saved filter, by opening the store without a place for one. Closing it at once stops
+/// the new filter from being built.
 fn forget_filter(directory: &Path) -> twiceshy_store::Result<()> {
-    let backend = FjallBackend::open_existing(directory.join(DATA), FjallOptions::default())?;
-    let store: Store = Options::new().create(false).open_with(backend, None)?;
+    let mut options = FjallOptions::default();
+    options.create = false;
+    let backend = FjallBackend::open(directory.join(DATA), options)?;
+    let store: Store = OpenOptions::new().create(false).open_with(backend, None)?;
     store.close()
 }
 
-/// Says of which store something is wrong, and if there is none, what is there instead.
+/// Adds the store's name to an error, and says what is there if it is not a store.
 fn found<T>(directory: &Path, opened: twiceshy_store::Result<T>) -> Result<T> {
     let name = || directory.display().to_string();
     if !matches!(opened, Err(StoreError::Missing)) {
         return opened.with_context(name);
     }
     if !fs::metadata(directory).with_context(name)?.is_dir() {
-        bail!("{}: this is no directory, so it is no store", name());
+        bail!("{}: this is not a directory, so it is not a store", name());
     }
-    bail!("{}: this is no store; `twiceshy store import` makes one", name());
+    bail!("{}: this is not a store; create one with `twiceshy store import`", name());
 }
 
 fn open(
     directory: &Path,
-    options: &Options,
+    options: &OpenOptions,
     filter: Filter,
     session: &Session,
 ) -> twiceshy_store::Result<Store> {
@@ -77,11 +79,10 @@ fn open(
     Ok(store)
 }
 
-/// Does some work with a store, and closes it; creates the store first, if there is none. If the
-/// work fails, a new store is removed again.
+/// Opens or creates a store, calls `work`, and closes it. If the work fails, removes a new store again.
 pub(super) fn in_new_or_existing<T>(
     directory: &Path,
-    options: &Options,
+    options: &OpenOptions,
     session: &Session,
     work: impl FnOnce(&Store, Origin) -> Result<T>,
 ) -> Result<T> {
@@ -90,7 +91,7 @@ pub(super) fn in_new_or_existing<T>(
     match open(directory, &existing, Filter::Ready, session) {
         Err(StoreError::Missing) => {
             let making = Making::begin(directory, "a store")?;
-            // Opening would create again what a signal has just removed.
+            // Without the lock, opening could create files that a signal has just removed.
             let held = interrupt::hold();
             let store = found(directory, open(making.path(), options, Filter::Ready, session))?;
             drop(held);
@@ -108,7 +109,7 @@ pub(super) fn in_new_or_existing<T>(
     }
 }
 
-/// Whether a store was there before.
+/// Whether a store existed before this command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     New,

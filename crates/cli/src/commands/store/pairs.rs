@@ -1,14 +1,14 @@
-//! Pairs from lines.
+//! Reads pairs from lines.
 
 use super::open::Store;
 use crate::input::{Block, Lines};
 use anyhow::{Context as _, Error, Result, anyhow};
 
-/// How a line is a pair.
+/// How a line becomes a pair.
 pub(super) enum Form {
-    /// The key, this, and the value.
+    /// The key, this separator, and the value.
     Separated(Vec<u8>),
-    /// All of it is the key, and the value is empty.
+    /// The whole line is the key, and the value is empty.
     KeyOnly,
 }
 
@@ -25,7 +25,7 @@ impl Form {
         }
     }
 
-    /// Returns the pairs of a block, and an error for each line that a store can't take.
+    /// Returns the pairs of a block, with an error for each line that a store cannot take.
     fn pairs(&self, block: &Block, name: &str) -> impl Iterator<Item = Result<Pair>> {
         block.numbered().map(move |(number, line)| {
             let (key, value) = self.split(line).ok_or_else(|| {
@@ -59,7 +59,7 @@ impl<'a> Pairs<'a> {
         Self { lines, form, block: Vec::new().into_iter(), error: None }
     }
 
-    /// The pairs of the next block, or of its beginning, if an error follows.
+    /// Returns the pairs of the next block, up to the first error.
     fn next_pairs(&mut self) -> Result<Option<Vec<Pair>>> {
         let Some(block) = self.lines.next_block()? else { return Ok(None) };
         let pairs = self.form.pairs(&block, self.lines.name());

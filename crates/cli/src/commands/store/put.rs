@@ -10,7 +10,7 @@ use clap::Args;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::PathBuf;
-use twiceshy_store::Options;
+use twiceshy_store::OpenOptions;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -19,7 +19,7 @@ Examples:
   twiceshy store put users.store alice --from alice.bin
   date | twiceshy store put users.store today --from -
 
-The store is made if there is none. For many pairs, `twiceshy store import` is much faster.")]
+If the store does not exist, it is created. `twiceshy store import` is much faster for many pairs.")]
 pub(crate) struct Put {
     /// The directory of the store
     store: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct Put {
     /// The value
     #[arg(required_unless_present = "from")]
     value: Option<OsString>,
-    /// Take the value from this file, all of it and as it is
+    /// Read the value from this file
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     from: Option<PathBuf>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Put {
 impl Put {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let (key, value) = (self.key.as_encoded_bytes(), self.value()?);
-        in_new_or_existing(&self.store, &Options::new(), session, |store, _| {
+        in_new_or_existing(&self.store, &OpenOptions::new(), session, |store, _| {
             store.put(key, &value).with_context(|| self.store.display().to_string())
         })?;
         let report = Report::new().key("key", key).count("bytes", value.len() as u64);

@@ -1,29 +1,29 @@
-//! How good and how large a store's filter should be.
+//! The options for the precision and the size of a store's filter.
 
 use anyhow::Result;
 use clap::Args;
-use twiceshy::AdaptiveQuotientFilter;
-use twiceshy_store::Options;
+use twiceshy::QuotientFilter;
+use twiceshy_store::OpenOptions;
 
 #[derive(Args)]
 pub(super) struct ShapeArgs {
-    /// How many keys to plan the filter for: a million if nothing is said; it grows by itself
+    /// Size the filter for this many keys; it can grow later [default: 1000000]
     #[arg(long, value_name = "KEYS", allow_negative_numbers = true)]
     capacity: Option<usize>,
-    /// How often an absent key is looked for on the disk, the first time: 0.002 if nothing is said
+    /// How often the first lookup of an absent key reads the disk [default: 0.001]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
 }
 
 impl ShapeArgs {
-    /// Whether anything was said.
+    /// Returns whether one of these options was given.
     pub(super) fn is_given(&self) -> bool {
         self.capacity.is_some() || self.rate.is_some()
     }
 
-    /// Refuses what is impossible before anything is on the disk.
-    pub(super) fn options(&self) -> Result<Options> {
-        let (mut options, mut builder) = (Options::new(), AdaptiveQuotientFilter::builder());
+    /// Returns the options, or an error if no filter is possible with them.
+    pub(super) fn options(&self) -> Result<OpenOptions> {
+        let (mut options, mut builder) = (OpenOptions::new(), QuotientFilter::builder());
         if let Some(rate) = self.rate {
             options = options.false_positive_rate(rate);
             builder = builder.false_positive_rate(rate);

@@ -15,7 +15,7 @@ Examples:
   twiceshy store stats users.store
   twiceshy store stats users.store --json | jq .members
 
-Mistakes are the absent keys that the filter once took for members, and remembers not to.")]
+`mistakes` counts the absent keys that the filter once mistook for members and that the store remembers.")]
 pub(crate) struct Stats {
     /// The directory of the store
     store: PathBuf,

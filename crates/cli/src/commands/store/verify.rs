@@ -16,19 +16,18 @@ Examples:
   twiceshy store verify users.store
   twiceshy store verify users.store --json
 
-Reads every pair, and asks the store for its key, as everybody does, through the filter: it must
-be found, with this value. If one isn't, the exit code is 1; `twiceshy store rebuild` makes the
-filter right. Ghosts are members of the filter that the store hasn't: harmless, but for a
-visit to the disk.")]
+Reads every pair, and looks up its key through the filter. If a lookup does not find the value, the
+exit code is 1; `twiceshy store rebuild` repairs the filter. Ghosts are members of the filter that are
+not in the store. They are harmless, except that looking them up reads the disk.")]
 pub(crate) struct Verify {
     /// The directory of the store
     store: PathBuf,
 }
 
-/// Pairs that are asked for at once.
+/// Pairs per batch.
 const BATCH: usize = 1 << 12;
 
-/// Bytes of values that are asked for at once, about.
+/// The size of the values at which a batch ends, in bytes.
 const BATCH_BYTES: usize = 16 << 20;
 
 impl Verify {
@@ -50,7 +49,7 @@ impl Verify {
     }
 }
 
-/// How many pairs there are, and of how many the value isn't found.
+/// Returns the number of pairs, and the number of pairs that a lookup does not find.
 fn found(store: &Store, progress: impl Fn(u64)) -> twiceshy_store::Result<(u64, u64)> {
     let (mut pairs, mut lost) = (0, 0);
     let mut all = store.iter();

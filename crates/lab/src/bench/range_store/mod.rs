@@ -1,9 +1,8 @@
-//! `twiceshy-lab bench range-store`: what an adaptive filter for ranges is worth before a store
-//! on a disk.
+//! `twiceshy-lab bench range-store`: stores on disk behind different range filters.
 //!
-//! The stores are as in `bench store`: all have the same memory, are compacted before they are
-//! asked, and take turns, a slice at a time. The store that adapts has a reverse map on its disk,
-//! and writes down its mistakes; what that takes is in its figures.
+//! As in `bench store`, all stores have the same memory, are compacted before the queries, and take
+//! turns. The adaptive store keeps a reverse map on its disk and records its mistakes; its figures
+//! include the cost.
 
 mod run;
 mod setup;
@@ -19,59 +18,60 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use twiceshy_report::{Column, Table};
 
-/// What to measure.
+/// Options of `bench range-store`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Pairs of 512 bytes, 8 of them key.
+    /// Number of pairs of 512 bytes, 8 of which are the key.
     #[arg(long, default_value_t = 1 << 18, value_parser = positive)]
     pairs: usize,
-    /// Keys of each range.
+    /// Number of keys per range.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     range: u64,
-    /// Queries with each share of hostile ones, and before, to learn from.
+    /// Number of queries per share of hostile ones, and of queries that the adversary learns from.
     #[arg(long, default_value_t = 1 << 19, value_parser = positive)]
     queries: usize,
-    /// Bytes of the engine's block cache, beside our filter.
+    /// Size of the engine's block cache in bytes, in addition to our filter.
     #[arg(long, default_value_t = 1 << 20)]
     cache_bytes: u64,
-    /// The false-positive rate that all filters are planned for, as a power of one half.
+    /// Planned false-positive rate of all filters: 2 to the minus this number.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=16))]
     rate_bits: u32,
-    /// Where to put the stores; they are removed afterwards.
+    /// Directory for the stores, which are removed afterwards [default: the system's temporary
+    /// directory].
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// One JSON object a line instead of a table.
+    /// Print one JSON object per line instead of a table.
     #[arg(long)]
     json: bool,
 }
 
-/// The throughput that is to be left when 10 % of the queries are hostile.
+/// The share of the throughput that should remain if 10 % of the queries are hostile.
 const AT_LEAST: f64 = 0.95;
 
-/// Turns that each contestant has.
+/// Number of turns per setup.
 const TURNS: usize = 64;
 
-/// One line of the result.
+/// One row of the result.
 #[derive(Serialize)]
 struct Row {
     setup: &'static str,
     range: u64,
     hostile_percent: f64,
-    /// Thousands a second, on the clock, in the median turn.
+    /// Thousands per second by the wall clock, in the median turn.
     kops: f64,
-    /// Beside the same setup without hostile queries.
+    /// Ratio to the same setup without hostile queries.
     kept: f64,
-    /// Ranges that the disk was asked for, of 1000.
+    /// Disk visits per 1000 queries.
     visits: f64,
-    /// Intervals of the reverse map that were read, for 1000 queries.
+    /// Intervals of the reverse map read per 1000 queries.
     listed: f64,
     repeated_mistakes: u64,
     traffic: Traffic,
     filter_bytes: u64,
-    /// Of the filter and of the block cache.
+    /// Bytes of the filter and the block cache.
     memory_bytes: u64,
     disk_bytes: u64,
-    /// Of our filter, behind the last query.
+    /// Load of our filter after the last query.
     load: Option<f64>,
 }
 
@@ -84,8 +84,8 @@ impl Seen {
             hostile_percent: share as f64 / 10.0,
             kops: tally.kops(),
             kept: tally.kops() / calm,
-            visits: tally.of_1000(tally.visits),
-            listed: tally.of_1000(tally.listed),
+            visits: tally.per_1000(tally.visits),
+            listed: tally.per_1000(tally.listed),
             repeated_mistakes: tally.repeated,
             traffic: tally.traffic,
             filter_bytes: self.filter_bytes,
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     let kept = adaptive.next_back().map_or(0.0, |row| row.kept);
     let verdict = if kept >= AT_LEAST { "reached" } else { "missed" };
     print(format_args!(
-        "\nadaptive: 10 % hostile queries / none hostile, at least {AT_LEAST:.2}, seen {kept:.2}: {verdict}"
+        "\nadaptive: 10 % hostile queries / none hostile, goal {AT_LEAST:.2}, measured {kept:.2}: {verdict}"
     ))
 }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_adapts_repeats_nothing_and_all_have_the_same_memory() {
+    fn adaptive_store_repeats_no_mistake_and_memory_is_equal() {
         for range in [1, 32] {
             let rows = rows(&options(range));
             assert_eq!(rows.len(), Kind::ALL.len() * SHARES.len());
@@ -173,20 +173,20 @@ mod tests {
                 let is_adaptive = row.setup == Kind::Adaptive.name();
                 let is_hostile = row.hostile_percent > 0.0;
                 assert_eq!(row.repeated_mistakes > 0, is_hostile && !is_adaptive, "{}", row.setup);
-                // The others let all that is hostile through.
+                // The other filters let all hostile queries through.
                 let least = if is_adaptive { 0.0 } else { row.hostile_percent * 8.0 };
                 assert!(row.visits > least, "{}: {}", row.setup, row.visits);
                 assert_eq!(row.listed > 0.0, is_adaptive, "{}", row.setup);
                 assert_eq!(row.memory_bytes, rows[0].memory_bytes, "{}", row.setup);
             }
-            // Its reverse map.
+            // The adaptive store also has a reverse map.
             assert!(rows[0].disk_bytes > rows[SHARES.len()].disk_bytes);
         }
     }
 
-    /// Before anybody learns, they are the same filter.
+    /// Before any repair, they are the same filter.
     #[test]
-    fn the_store_makes_the_mistakes_of_its_filter_without_repairs() {
+    fn unrepaired_store_makes_the_mistakes_of_its_filter() {
         let shape = RangeShape::new(2000, 32, 6, 1);
         let work = Work { warm_up: 4000, queries: 1, turns: 1 };
         let seen = play(&Size { shape, cache_bytes: 1 << 20 }, &work, None);

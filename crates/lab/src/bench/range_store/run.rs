@@ -1,5 +1,5 @@
-//! The paper's game: an adversary notes which empty ranges went to the disk, and mixes them into
-//! everybody's queries.
+//! The paper's attack: an adversary notes which empty ranges went to the disk, and mixes them into
+//! other clients' queries.
 
 use super::setup::{Asked, Kind, Setup, Size};
 use crate::bench::measure::{self, Traffic};
@@ -11,29 +11,29 @@ use std::time::Instant;
 use tempfile::TempDir;
 use twiceshy_workloads::key::scatter;
 
-/// How many of 1000 queries are the adversary's.
+/// Shares of the adversary's queries, per 1000.
 pub(crate) const SHARES: [u64; 4] = [0, 10, 50, 100];
 
-/// How much is asked.
+/// Numbers of queries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// Queries from which the adversary learns.
+    /// Queries that the adversary learns from.
     pub(crate) warm_up: usize,
-    /// Queries of each turn.
+    /// Queries per turn.
     pub(crate) queries: usize,
-    /// Turns that each setup has with each share of hostile queries.
+    /// Turns per setup and share of hostile queries.
     pub(crate) turns: usize,
 }
 
-/// What came of queries, in several turns.
+/// Totals over several turns.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) queries: u64,
-    /// Thousands a second, of each turn.
+    /// Thousands per second, by turn.
     kops: Vec<f64>,
-    /// Ranges that the disk was asked for.
+    /// Disk visits.
     pub(crate) visits: u64,
-    /// Of these, those that it had been asked for before.
+    /// Repeated disk visits.
     pub(crate) repeated: u64,
     /// Intervals of the reverse map that were read.
     pub(crate) listed: u64,
@@ -41,24 +41,24 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Thousands a second, in the median turn: whatever interrupts one doesn't matter.
+    /// Returns thousands per second in the median turn, which interruptions hardly affect.
     pub(crate) fn kops(&self) -> f64 {
         median(self.kops.clone())
     }
 
-    /// Of 1000 queries.
-    pub(crate) fn of_1000(&self, count: u64) -> f64 {
+    /// Converts a count to one per 1000 queries.
+    pub(crate) fn per_1000(&self, count: u64) -> f64 {
         count as f64 * 1e3 / self.queries as f64
     }
 }
 
-/// What was seen of a setup.
+/// The measurements of a setup.
 pub(crate) struct Seen {
     pub(crate) kind: Kind,
     pub(crate) warm_up: Tally,
-    /// By share of hostile queries.
+    /// Totals by share of hostile queries.
     pub(crate) shares: [Tally; SHARES.len()],
-    /// Of our filter, before the first query and behind the last.
+    /// Load of our filter before the first query and after the last.
     pub(crate) load: Option<[f64; 2]>,
     /// Mistakes kept in memory.
     pub(crate) mistakes: u64,
@@ -67,11 +67,11 @@ pub(crate) struct Seen {
     pub(crate) disk_bytes: u64,
 }
 
-/// A setup in a directory of its own, which is asked.
+/// A setup in its own directory.
 struct Run {
     setup: Setup,
     length: u64,
-    /// All mistakes so far, by their first keys.
+    /// The first keys of all mistakes so far.
     mistakes: HashSet<u64>,
     _directory: TempDir,
 }
@@ -85,12 +85,15 @@ impl Run {
         Self { setup, length, mistakes: HashSet::new(), _directory: directory }
     }
 
-    /// Asks for empty ranges, by their first keys; which went to the disk.
+    /// Queries empty ranges, given by their first keys; returns those that went to the disk.
     fn ask(&mut self, firsts: &[u64], tally: &mut Tally) -> Vec<u64> {
         let before = Traffic::so_far();
         let start = Instant::now();
         for &first in firsts {
-            assert!(self.setup.is_empty(&(first..=first + (self.length - 1))), "nobody put it");
+            assert!(
+                self.setup.is_empty(&(first..=first + (self.length - 1))),
+                "the range is empty"
+            );
         }
         tally.kops.push(thousands(firsts.len(), start.elapsed()));
         tally.traffic += Traffic::so_far().since(before);
@@ -103,9 +106,9 @@ impl Run {
         ranges
     }
 
-    /// The adversary asks like everybody, and notes which ranges went to the disk.
+    /// Lets the adversary query like everybody, and returns the ranges that went to the disk.
     fn learn(&mut self, mut strangers: impl Iterator<Item = u64>, tally: &mut Tally) -> Vec<u64> {
-        /// Ranges at a time, so that they needn't all be in memory.
+        /// Ranges per batch, to bound the memory.
         const CHUNK: usize = 1 << 20;
         let mut learnt = Vec::new();
         loop {
@@ -118,7 +121,7 @@ impl Run {
     }
 }
 
-/// The first keys of ranges that have no key of these.
+/// Iterates over the first keys of empty ranges.
 fn strangers(size: &Size, sorted: &[u64]) -> impl Iterator<Item = u64> {
     let length = size.shape.longest_range;
     let numbers = (1 << 40..).map(move |number| scatter(size.shape.seed.wrapping_add(number)));
@@ -126,7 +129,7 @@ fn strangers(size: &Size, sorted: &[u64]) -> impl Iterator<Item = u64> {
     firsts.filter(move |&first| !has_member(sorted, &(first..=first + (length - 1))))
 }
 
-/// All setups in turns, with all shares of hostile queries.
+/// Runs all setups in turns, with all shares of hostile queries.
 pub(crate) fn play(size: &Size, work: &Work, parent: Option<&Path>) -> Vec<Seen> {
     let sorted = size.shape.sorted_members();
     let mut runs = Kind::ALL.map(|kind| Run::new(kind, size, &sorted, parent));

@@ -1,52 +1,56 @@
-//! The contestants: a store whose keys are in order, behind filters for ranges.
+//! The setups: an ordered store behind different range filters.
 
 use crate::contestant::range::{Keys, RangeContestant, RangeKind, RangeShape};
+use std::ops::Bound::Included;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use twiceshy::Secret;
-use twiceshy_store::backend::{Bounds, Included, Observed};
+use twiceshy::{AdaptiveRangeFilter, Secret};
+use twiceshy_store::backend::{Bounds, Observed};
 use twiceshy_store::{
-    Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace, MemoryBackend, RangeOptions,
+    Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace, MemoryBackend, OpenOptions,
     RangeStore,
 };
 use twiceshy_workloads::key;
 
-/// Bytes of a value, as in the paper.
+/// Size of a value in bytes, as in the paper.
 const VALUE_BYTES: usize = 504;
 
-/// How large a store is.
+/// The size of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Of the filters; the bits of a remainder are those of the rate that all are planned for.
+    /// Shape of the filters; the remainder bits follow from the planned rate.
     pub(crate) shape: RangeShape,
-    /// Bytes of the engine's block cache, beside our filter.
+    /// Size of the engine's block cache in bytes, in addition to our filter.
     pub(crate) cache_bytes: u64,
 }
 
 impl Size {
-    /// Bytes of a pair: key and value.
+    /// Size of a key and its value in bytes.
     pub(crate) const PAIR_BYTES: u64 = 8 + VALUE_BYTES as u64;
 
-    /// An empty store that adapts.
+    /// Opens an empty adaptive store.
     fn store<B: Backend>(&self, backend: B) -> RangeStore<u64, B> {
         let RangeShape { slots, longest_range, remainder_bits, seed, .. } = self.shape;
-        RangeOptions::new()
-            // It plans to use 95 % of the slots.
-            .capacity((slots as f64 * 0.95) as usize)
-            .false_positive_rate(f64::from(remainder_bits).exp2().recip())
+        let rate = f64::from(remainder_bits).exp2().recip();
+        // The members for which a store plans a filter of this many slots.
+        let filter = AdaptiveRangeFilter::<u64>::builder().longest_range(longest_range);
+        let plan = filter.false_positive_rate(rate).slots(slots).plan().expect("a possible filter");
+        OpenOptions::new()
+            .capacity(plan.capacity)
+            .false_positive_rate(rate)
             .longest_range(longest_range)
             .secret(Secret::from_bytes(u128::from(seed).to_le_bytes()))
-            .open_with(backend, None)
+            .open_ranges_with(backend, None)
             .expect("a new store")
     }
 }
 
-/// What is before the keys on the disk.
+/// The filter in front of the keys on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Our store: the Aeris filter, and a reverse map beside the keys.
+    /// Our store: the Aeris filter, with a reverse map on disk.
     Adaptive,
-    /// The same filter without repairs, so without a reverse map.
+    /// The same filter without repairs and reverse map.
     Memento,
     Grafite,
     /// Truncated keys, with the memory of `Memento`.
@@ -57,7 +61,7 @@ impl Kind {
     pub(crate) const ALL: [Self; 4] =
         [Self::Adaptive, Self::Memento, Self::Grafite, Self::Truncated];
 
-    /// As it is typed.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Adaptive => "adaptive",
@@ -67,9 +71,9 @@ impl Kind {
         }
     }
 
-    /// A filter that doesn't adapt.
+    /// Builds the filter, unless it is the adaptive store's.
     fn filter(self, size: &Size, sorted: &[u64]) -> Option<Box<dyn RangeContestant>> {
-        // A range touches two partitions, so that ours need one bit more than the rate has.
+        // A range touches two partitions, so ours needs one bit more for the same rate.
         let remainder_bits = size.shape.remainder_bits + 1;
         let ours = RangeShape { remainder_bits, ..size.shape };
         let (kind, shape) = match self {
@@ -96,18 +100,18 @@ enum Guard {
     Filter { filter: Box<dyn RangeContestant>, disk: Box<Disk> },
 }
 
-/// What the disk was asked for.
+/// Queries that reached the disk.
 #[derive(Default)]
 pub(crate) struct Asked {
-    /// The first keys of ranges that a filter said "maybe" to.
+    /// First keys of the ranges that a filter answered "maybe".
     pub(crate) ranges: Vec<u64>,
-    /// Intervals of the reverse map.
+    /// Number of intervals of the reverse map.
     pub(crate) listed: u64,
 }
 
 impl Setup {
-    /// In a directory, with keys, which are in order. All have the same memory: what a filter takes
-    /// less than our store's is cache.
+    /// Creates the store in a directory and fills it with sorted keys. All setups have the same
+    /// memory: what a filter needs less than our store's goes to the cache.
     pub(crate) fn new(kind: Kind, directory: &Path, size: &Size, sorted: &[u64]) -> Self {
         let filter = kind.filter(size, sorted);
         let ours = size.store(MemoryBackend::new()).stats().filter_bytes;
@@ -125,7 +129,7 @@ impl Setup {
         setup
     }
 
-    /// Leaves the engine nothing to tidy up.
+    /// Inserts the keys and compacts, so that no background work is left.
     fn fill(&self, sorted: &[u64]) {
         let done = match &self.guard {
             Guard::Store(store) => {
@@ -146,7 +150,7 @@ impl Setup {
         done.expect("room on the disk");
     }
 
-    /// Whether there is no key in a range.
+    /// Returns whether a range is empty.
     pub(crate) fn is_empty(&self, range: &Keys) -> bool {
         match &self.guard {
             Guard::Store(store) => {
@@ -156,12 +160,12 @@ impl Setup {
         }
     }
 
-    /// What the disk was asked for since this was last asked.
+    /// Returns and resets what reached the disk.
     pub(crate) fn asked(&self) -> Asked {
         std::mem::take(&mut *self.asked.lock().expect("no panic"))
     }
 
-    /// Slots of our filter in use, as a share of all.
+    /// Returns the load of our filter.
     pub(crate) fn load(&self) -> Option<f64> {
         match &self.guard {
             Guard::Store(store) => Some(store.stats().load),
@@ -169,7 +173,7 @@ impl Setup {
         }
     }
 
-    /// Mistakes that are kept in memory, for when the filter is built again.
+    /// Returns the number of mistakes kept in memory for rebuilding the filter.
     pub(crate) fn mistakes(&self) -> u64 {
         match &self.guard {
             Guard::Store(store) => store.stats().mistakes,
@@ -184,7 +188,7 @@ impl Setup {
         }
     }
 
-    /// Bytes of the filter and of the block cache.
+    /// Returns the bytes of the filter and the block cache.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.filter_bytes() + self.cache_bytes
     }
@@ -205,7 +209,7 @@ fn engine(directory: &Path, cache_bytes: u64) -> FjallBackend {
     let mut options = FjallOptions::default();
     options.cache_bytes = cache_bytes;
     options.memtable_bytes = 4 << 20;
-    // As little as may be of what is on the disk twice.
+    // A small journal keeps little data on the disk twice.
     options.journal_bytes = 64 << 20;
     FjallBackend::open(directory, options).expect("a directory of its own")
 }

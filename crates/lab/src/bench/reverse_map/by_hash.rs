@@ -1,14 +1,14 @@
-//! Our own: members in hash order. An insert is a write that needs to know nothing, a mistake
-//! one short scan.
+//! Our reverse map: members in hash order. An insert is a blind write, and a mistake is one short
+//! scan.
 
 use super::pages::{PagedMap, Traffic};
 use super::{KEY_BYTES, Key, Mapped};
-use twiceshy::{AdaptiveQuotientFilter, Answer, Hash, KeyedHasher};
+use twiceshy::{Answer, Hash, QuotientFilter, hash::KeyedHasher};
 
 pub(super) struct ByHash {
     hasher: KeyedHasher,
-    filter: AdaptiveQuotientFilter,
-    /// By the first half of the hash, and the key; as the store has it.
+    filter: QuotientFilter,
+    /// Ordered by the first half of the hash and by the key, as in the store.
     map: PagedMap<(u64, Key), ()>,
     traffic: Traffic,
 }
@@ -19,7 +19,7 @@ fn first_half(hash: Hash) -> u64 {
 
 impl ByHash {
     pub(super) fn new(hasher: KeyedHasher, log2_slots: u32, remainder_bits: u32) -> Self {
-        let filter = AdaptiveQuotientFilter::builder()
+        let filter = QuotientFilter::builder()
             .slots(1 << log2_slots)
             .remainder_bits(remainder_bits)
             .build()
@@ -48,12 +48,12 @@ impl Mapped for ByHash {
         let hashes = listed.iter().map(|((_, key), ())| self.hasher.hash(key));
         let members: Vec<Hash> = hashes.filter(|hash| suspects.contains(hash)).collect();
         self.filter.adapt(&claim, &members).expect("all members listed, and room");
-        assert!(!self.filter.contains(query), "it was repaired");
+        assert!(!self.filter.contains(query), "not repaired");
         true
     }
 
     fn delete(&mut self, member: Key) {
-        self.filter.remove(self.hasher.hash(&member)).expect("a member");
+        self.filter.remove_trusting(self.hasher.hash(&member)).expect("a member");
         assert!(self.map.remove(self.at(member), &mut self.traffic), "a member");
     }
 
@@ -62,14 +62,16 @@ impl Mapped for ByHash {
     }
 
     fn verified(&self) -> Vec<Key> {
+        let mut left =
+            self.map.iter().map(|((_, key), ())| self.hasher.hash(&key)).collect::<Vec<_>>();
+        left.sort_unstable();
+        let mut left = left.into_iter().peekable();
         for entry in self.filter.iter() {
-            let hashes = entry.fingerprint.hashes();
-            let ends = (first_half(*hashes.start()), 0)..=(first_half(*hashes.end()), Key::MAX);
-            let listed = self.map.range(&ends, &mut Traffic::default());
-            let has_it = |key: &Key| entry.fingerprint.covers(self.hasher.hash(key));
-            let count = listed.iter().filter(|((_, key), ())| has_it(key)).count();
+            let its = |hash: &Hash| entry.fingerprint.covers(*hash);
+            let count = std::iter::from_fn(|| left.next_if(its)).count();
             assert_eq!(count as u64, entry.count, "members of one fingerprint");
         }
+        assert_eq!(left.next(), None, "a member without a fingerprint");
         self.map.iter().map(|((_, key), ())| key).collect()
     }
 }

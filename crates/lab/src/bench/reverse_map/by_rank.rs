@@ -1,13 +1,13 @@
-//! The `AdaptiveQF` paper's: by minirun and rank.
+//! The reverse map of the `AdaptiveQF` paper: by minirun and rank.
 //!
-//! The filter knows the rank of a newcomer, which goes to the back of its minirun, so an insert
-//! is a blind write, too. What needs more is to take one out: which of those that share its
-//! fingerprint it is, only the map can tell, and those behind it get other ranks.
+//! A new member goes to the end of its minirun, so the filter knows its rank and an insert is a
+//! blind write here too. A removal needs more: only the map knows which of the members with the
+//! same fingerprint to remove, and the ranks of those after it change.
 
 use super::pages::{PagedMap, Traffic};
 use super::quotient::QuotientModel;
 use super::{KEY_BYTES, Key, Mapped};
-use twiceshy::KeyedHasher;
+use twiceshy::hash::KeyedHasher;
 
 pub(super) struct ByRank {
     hasher: KeyedHasher,
@@ -19,7 +19,7 @@ pub(super) struct ByRank {
 impl ByRank {
     pub(super) fn new(hasher: KeyedHasher, log2_slots: u32, remainder_bits: u32) -> Self {
         let filter = QuotientModel::new(log2_slots, remainder_bits);
-        // Minirun and rank go into 8 bytes.
+        // Minirun and rank fit in 8 bytes.
         let map = PagedMap::new((0, 0), size_of::<u64>() + KEY_BYTES);
         Self { hasher, filter, map, traffic: Traffic::default() }
     }
@@ -36,7 +36,7 @@ impl Mapped for ByRank {
         let mut is_mistake = false;
         while let Some(place) = { self.filter.matches(query).next() } {
             let member = self.map.get((place.minirun, place.rank), &mut self.traffic);
-            let member = self.hasher.hash(&member.expect("as many as in the filter"));
+            let member = self.hasher.hash(&member.expect("one entry per fingerprint"));
             self.filter.lengthen(place.slot, member, query);
             is_mistake = true;
         }
@@ -52,7 +52,7 @@ impl Mapped for ByRank {
         drop(places);
         let len = filter.minirun_len(place.minirun);
         for rank in place.rank + 1..len {
-            let key = map.get((place.minirun, rank), traffic).expect("as many as in the filter");
+            let key = map.get((place.minirun, rank), traffic).expect("one entry per fingerprint");
             map.insert((place.minirun, rank - 1), key, traffic);
             traffic.moved += 1;
         }
@@ -66,7 +66,7 @@ impl Mapped for ByRank {
 
     fn verified(&self) -> Vec<Key> {
         let entries: Vec<_> = self.map.iter().collect();
-        // Both are in order of miniruns, and of ranks within.
+        // Both are ordered by minirun, and by rank within.
         let mut last = None;
         let mut rank = 0;
         let fingerprints: Vec<_> = self.filter.iter().flatten().collect();

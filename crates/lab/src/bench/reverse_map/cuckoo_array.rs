@@ -1,33 +1,33 @@
-//! An array in lock-step with an adaptive cuckoo filter (Mitzenmacher et al.).
+//! An array parallel to an adaptive cuckoo filter (Mitzenmacher et al.).
 //!
-//! Where a key may go, and which fingerprint it has there, can't be told from the fingerprint
-//! alone, once that was changed to repair a mistake. So each kick reads the key that it moves.
+//! Once a fingerprint was changed to repair a mistake, it no longer tells where its key may go, or
+//! which fingerprint it has there. So each kick reads the key that it moves.
 //!
-//! How often there are kicks depends on where a new key is looked a place for. The `AdaptiveQF`'s
-//! authors count 0.62 an insert (table 1) with code that kicks as soon as the first bucket is full:
-//! [`Haste::Hasty`]. Who looks into the second one before, as cuckoo filters do, has little more
-//! than half as many.
+//! The number of kicks depends on where a place for a new key is searched. The `AdaptiveQF`'s
+//! authors count 0.62 per insert (table 1) with code that kicks as soon as the first bucket is
+//! full: [`Haste::Hasty`]. Looking into the second bucket first, as cuckoo filters do, needs little
+//! more than half as many.
 
 use super::super::random::Random;
 use super::pages::{PAGE_BYTES, Traffic};
 use super::{KEY_BYTES, Key, Mapped};
-use twiceshy::{Hash, KeyedHasher};
+use twiceshy::{Hash, hash::KeyedHasher};
 
-/// Slots of a bucket.
+/// Slots per bucket.
 const WAYS: usize = 4;
 
-/// Fingerprints that a key can have, one after the other.
+/// Number of fingerprints that a key cycles through.
 const SELECTORS: u32 = 4;
 
-/// Kicks before a filter counts as full.
+/// Maximum number of kicks per insert.
 const KICKS: usize = 500;
 
-/// When a new key kicks another.
+/// When a new key kicks out another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Haste {
-    /// When both its buckets are full.
+    /// If both its buckets are full.
     Patient,
-    /// When the first is.
+    /// If the first bucket is full.
     Hasty,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct CuckooArray {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Fingerprint {
-    /// Which of the key's fingerprints it is.
+    /// The index among the key's fingerprints.
     selector: u32,
     bits: u32,
 }
@@ -69,7 +69,7 @@ impl CuckooArray {
         }
     }
 
-    /// The buckets of a hash: from its first and from its last bits.
+    /// Returns the buckets of a hash, taken from its first and its last bits.
     fn buckets(&self, hash: Hash) -> [usize; 2] {
         let hash = hash.as_u128();
         let last = hash & ((1 << self.log2_buckets) - 1);
@@ -82,13 +82,13 @@ impl CuckooArray {
         slots(one).chain(slots(other).filter(move |_| one != other))
     }
 
-    /// A fingerprint of a hash: from bits that name no bucket.
+    /// Returns a fingerprint of a hash, taken from bits that aren't used for buckets.
     fn fingerprint(&self, hash: Hash, selector: u32) -> Fingerprint {
         let middle = hash.as_u128() << (self.log2_buckets + selector * self.fingerprint_bits);
         Fingerprint { selector, bits: (middle >> (128 - self.fingerprint_bits)) as u32 }
     }
 
-    /// The slots that have a fingerprint of that hash.
+    /// Iterates over the slots that have a fingerprint of this hash.
     fn matches(&self, hash: Hash) -> impl Iterator<Item = usize> {
         let is_one = move |slot: &usize| {
             self.filter[*slot].is_some_and(|fingerprint| {
@@ -105,7 +105,7 @@ impl CuckooArray {
     fn read(keys: &[Option<Key>], traffic: &mut Traffic, slot: usize) -> Key {
         traffic.reads += 1;
         Self::touch(traffic, slot);
-        keys[slot].expect("in step with the filter")
+        keys[slot].expect("the array matches the filter")
     }
 
     fn write(&mut self, slot: usize, key: Option<Key>) {
@@ -124,7 +124,7 @@ impl Mapped for CuckooArray {
         for _ in 0..KICKS {
             let hash = self.hasher.hash(&key);
             let [one, other] = self.buckets(hash);
-            // Whoever was kicked goes to its other bucket.
+            // A kicked key goes to its other bucket.
             let is_first = match (bucket, self.haste) {
                 (Some(from), _) => from == other,
                 (None, Haste::Hasty) => true,
@@ -149,7 +149,7 @@ impl Mapped for CuckooArray {
     fn ask(&mut self, stranger: Key) -> bool {
         let query = self.hasher.hash(&stranger);
         let mut is_mistake = false;
-        // A change can bring the mistake back, but hardly so often.
+        // A change can bring the mistake back, but not this often.
         for _ in 0..KICKS {
             let Some(slot) = ({ self.matches(query).next() }) else { return is_mistake };
             let member = Self::read(&self.keys, &mut self.traffic, slot);
@@ -180,7 +180,7 @@ impl Mapped for CuckooArray {
             if let Some((fingerprint, key)) = fingerprint.zip(*key) {
                 let hash = self.hasher.hash(&key);
                 assert!(fingerprint == self.fingerprint(hash, fingerprint.selector));
-                assert!(self.slots(hash).any(|one| one == slot), "it is where it is looked for");
+                assert!(self.slots(hash).any(|one| one == slot), "the key is in one of its slots");
             }
         }
         self.keys.iter().copied().flatten().collect()

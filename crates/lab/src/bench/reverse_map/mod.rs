@@ -1,25 +1,25 @@
-//! `twiceshy-lab bench reverse-map`: what it takes to keep a reverse map, ours and the papers'.
+//! `twiceshy-lab bench reverse-map`: the cost of maintaining a reverse map, ours and the papers'.
 //!
-//! | map | how a fingerprint's key is found | of |
+//! | map | how a fingerprint's key is found | used by |
 //! | --- | --- | --- |
-//! | `hash` | all members whose hash lies in an interval | us |
+//! | `hash` | all members whose hash lies in an interval | Twiceshy |
 //! | `rank` | by minirun, and rank within it | the `AdaptiveQF` |
 //! | `quotient_array` | an array, shifted whenever the filter's slots are | telescoping and extension quotient filters |
-//! | `cuckoo_array` | an array, in which an entry moves with each kick | the adaptive cuckoo filter |
+//! | `cuckoo_array` | an array in which an entry moves with each kick | the adaptive cuckoo filter |
 //! | `hasty_cuckoo_array` | the same, but a key kicks before it looks into its second bucket | the same, as the `AdaptiveQF`'s authors measured it |
 //!
-//! Each map is real, and after each phase it is checked against its filter: every fingerprint
-//! leads to a key of which it is one, and the keys are the members. What is counted is what
-//! would be asked of a disk, so a filter, which is in memory, costs nothing here. The first two
-//! are ordered maps in pages of 4 KiB with their inner nodes in memory; a log-structured tree
-//! would put off the page of a write that reads nothing.
+//! Each map is real, and checked against its filter after each phase: every fingerprint leads to a
+//! key that has it, and the keys are the members. Only accesses to the map are counted, which would
+//! go to a disk; the filter is in memory and costs nothing here. The first two are ordered maps in
+//! pages of 4 KiB with their inner nodes in memory. A log-structured tree would defer the page
+//! access of a blind write.
 //!
-//! The filter of the first map is our own. It doesn't tell which slots it moves, and keeps no
-//! ranks; so those of the next two are a [model](quotient::QuotientModel) of where a quotient
-//! filter has its entries.
+//! The first map has our own filter. It doesn't report which slots it moves, and has no ranks. So
+//! the next two use a [model](quotient::QuotientModel) of where a quotient filter stores its
+//! entries.
 //!
-//! The papers' telescoping and cuckoo filters delete nothing. Their maps could, so it is
-//! counted all the same.
+//! The papers' telescoping and cuckoo filters don't delete. Their maps could, so deletes are
+//! counted for them too.
 
 mod by_hash;
 mod by_rank;
@@ -38,50 +38,50 @@ use pages::Traffic;
 use quotient_array::QuotientArray;
 use serde::Serialize;
 use std::process::ExitCode;
-use twiceshy::{KeyedHasher, Secret};
+use twiceshy::{Secret, hash::KeyedHasher};
 use twiceshy_report::{Column, Table};
 
-/// What to count.
+/// Options of `bench reverse-map`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Slots of the filters, as a power of two.
+    /// Binary logarithm of the number of slots of the filters.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(10..=28))]
     pub(crate) log2_slots: u32,
-    /// Bits of a remainder; a cuckoo filter has three more in a fingerprint, for about as many
-    /// mistakes.
+    /// Bits per remainder; a cuckoo filter's fingerprints have three more, for about the same
+    /// false-positive rate.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(6..=16))]
     pub(crate) remainder_bits: u32,
-    /// Members as a share of the slots.
+    /// Number of members as a share of the slots.
     #[arg(long, default_value_t = 0.9, value_parser = measure::load)]
     pub(crate) load: f64,
-    /// What the keys begin with.
+    /// Seed of the keys.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// One JSON object a line instead of a table.
+    /// Print one JSON object per line instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// One line of the result; numbers are per operation.
+/// One row of the result; numbers are per operation.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) map: &'static str,
     pub(crate) op: &'static str,
-    /// How many operations there were.
+    /// Number of operations.
     pub(crate) count: u64,
     /// Entries read.
     pub(crate) reads: f64,
-    /// Entries written or removed, the moved ones among them.
+    /// Entries written or removed, including the moved ones.
     pub(crate) writes: f64,
-    /// Entries that were there before, and got another address.
+    /// Existing entries whose address changed.
     pub(crate) moved: f64,
-    /// Different pages of 4 KiB.
+    /// Different pages of 4 KiB that were accessed.
     pub(crate) pages: f64,
     log2_slots: u32,
     load: f64,
 }
 
-/// As long as the keys of `bench store`.
+/// As long as a key in `bench store`.
 type Key = u128;
 
 const KEY_BYTES: usize = size_of::<Key>();
@@ -90,23 +90,22 @@ const KEY_BYTES: usize = size_of::<Key>();
 trait Mapped {
     fn insert(&mut self, member: Key);
 
-    /// Asks for a key that is no member. If the answer is "maybe", repairs the mistake, and
-    /// says so.
+    /// Queries a non-member. If the answer is "maybe", repairs the mistake and returns `true`.
     fn ask(&mut self, stranger: Key) -> bool;
 
     fn delete(&mut self, member: Key);
 
-    /// What the map was asked for.
+    /// Returns the accesses to the map.
     fn traffic(&mut self) -> &mut Traffic;
 
     /// Checks that each fingerprint leads to a key that has it, and returns all keys.
     fn verified(&self) -> Vec<Key>;
 }
 
-/// One in so many members is deleted.
+/// One in this many members is deleted.
 const DELETED: usize = 8;
 
-/// Keys that are all different, members and others.
+/// Returns members and non-members, all different.
 fn keys(options: &Options) -> (Vec<Key>, Vec<Key>) {
     let count = ((1u64 << options.log2_slots) as f64 * options.load) as u64;
     let mut random = Random(options.seed);
@@ -115,7 +114,7 @@ fn keys(options: &Options) -> (Vec<Key>, Vec<Key>) {
     (members, (count..2 * count).map(key).collect())
 }
 
-/// Runs all through one scheme.
+/// Runs all operations on one map.
 fn count(name: &'static str, options: &Options, scheme: &mut dyn Mapped) -> [Row; 3] {
     let (mut members, strangers) = keys(options);
     let row = |op, count: u64, traffic: &mut Traffic| {
@@ -158,7 +157,7 @@ fn count(name: &'static str, options: &Options, scheme: &mut dyn Mapped) -> [Row
     [inserts, adaptations, deletes]
 }
 
-/// Counts are worth nothing if the map is wrong.
+/// Checks the map, since counts of a wrong map would be worthless.
 fn check(name: &str, scheme: &dyn Mapped, members: &[Key]) {
     let (mut found, mut members) = (scheme.verified(), members.to_vec());
     found.sort_unstable();
@@ -166,7 +165,7 @@ fn check(name: &str, scheme: &dyn Mapped, members: &[Key]) {
     assert!(found == members, "{name}: the keys of the map aren't the members");
 }
 
-/// Inserts, adaptations and deletes of each map.
+/// Returns the counts of inserts, repairs and deletes of each map.
 pub(crate) fn rows(options: &Options) -> Vec<Row> {
     let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
     let &Options { log2_slots, remainder_bits, .. } = options;
@@ -221,7 +220,7 @@ mod tests {
 
     /// `rows` checks the maps; short remainders make long miniruns.
     #[test]
-    fn maps_lead_to_the_members_in_all_phases() {
+    fn maps_are_correct_in_all_phases() {
         for (log2_slots, remainder_bits) in [(10, 4), (11, 6), (14, 9)] {
             for row in rows(&options(log2_slots, remainder_bits)) {
                 assert!(row.writes >= 1.0 || row.op == "adapt", "{row:?}");
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn only_arrays_move_entries_when_members_come() {
+    fn only_arrays_move_entries_on_insert() {
         for row in rows(&options(12, 6)).iter().filter(|row| row.op == "insert") {
             let is_array = row.map.ends_with("array");
             assert_eq!(row.reads > 0.0, is_array, "{row:?}");
@@ -243,7 +242,7 @@ mod tests {
 
     /// Table 1 of the `AdaptiveQF`'s paper: 584 829 kicks for 943 718 inserts.
     #[test]
-    fn a_hasty_cuckoo_filter_kicks_as_often_as_the_paper_s() {
+    fn hasty_cuckoo_filter_kicks_as_often_as_in_the_paper() {
         let rows = rows(&options(16, 9));
         let moved =
             |map| rows.iter().find(|row| row.map == map && row.op == "insert").unwrap().moved;
@@ -251,10 +250,9 @@ mod tests {
         assert!((0.31..0.38).contains(&moved("cuckoo_array")));
     }
 
-    /// A map that a filter has run away from is noticed.
     #[test]
     #[should_panic(expected = "the keys of the map aren't the members")]
-    fn a_missing_member_is_noticed() {
+    fn check_detects_a_missing_member() {
         let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
         let mut scheme = QuotientArray::new(hasher, 8, 6);
         scheme.insert(7);

@@ -1,19 +1,19 @@
-//! Pages, and what is asked of them.
+//! Pages, and counts of accesses to them.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// What was asked of a map.
+/// Counts of accesses to a map.
 #[derive(Default)]
 pub(super) struct Traffic {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) moved: u64,
-    /// Different pages, each counted once per operation.
+    /// Accessed pages, each counted once per operation.
     pub(super) pages: u64,
-    /// Those of the current operation.
+    /// Pages of the current operation.
     touched: Vec<usize>,
 }
 
@@ -30,28 +30,28 @@ impl Traffic {
     }
 }
 
-/// An ordered map in the leaves of a tree, a page each.
+/// An ordered map in the leaves of a tree, one page per leaf.
 pub(super) struct PagedMap<K, V> {
-    /// By the least key that may be in them.
+    /// Leaves by the smallest key that they may contain.
     leaves: BTreeMap<K, Leaf<K, V>>,
     entries_per_page: usize,
 }
 
 struct Leaf<K, V> {
     page: usize,
-    /// In order.
+    /// Sorted by key.
     entries: Vec<(K, V)>,
 }
 
 impl<K: Copy + Ord, V: Copy> PagedMap<K, V> {
-    /// An empty map of entries of that size.
+    /// Creates an empty map with entries of this size.
     pub(super) fn new(least: K, entry_bytes: usize) -> Self {
         let leaf = Leaf { page: 0, entries: Vec::new() };
         Self { leaves: BTreeMap::from([(least, leaf)]), entries_per_page: PAGE_BYTES / entry_bytes }
     }
 
     fn leaf(&mut self, key: K) -> &mut Leaf<K, V> {
-        self.leaves.range_mut(..=key).next_back().expect("the first is for the least key").1
+        self.leaves.range_mut(..=key).next_back().expect("the first leaf has the smallest key").1
     }
 
     pub(super) fn insert(&mut self, key: K, value: V, traffic: &mut Traffic) {
@@ -78,7 +78,7 @@ impl<K: Copy + Ord, V: Copy> PagedMap<K, V> {
         Some(entries[index].1)
     }
 
-    /// Removes an entry; whether it was there.
+    /// Removes an entry; returns whether it existed.
     pub(super) fn remove(&mut self, key: K, traffic: &mut Traffic) -> bool {
         let Leaf { page, entries } = self.leaf(key);
         traffic.writes += 1;
@@ -87,7 +87,7 @@ impl<K: Copy + Ord, V: Copy> PagedMap<K, V> {
         index.map(|index| entries.remove(index)).is_ok()
     }
 
-    /// The entries of an interval, in order.
+    /// Returns the entries in an interval, in order.
     pub(super) fn range(&self, keys: &RangeInclusive<K>, traffic: &mut Traffic) -> Vec<(K, V)> {
         let first = self.leaves.range(..=keys.start()).next_back();
         let first = first.map_or(*keys.start(), |(&least, _)| least);
@@ -102,7 +102,7 @@ impl<K: Copy + Ord, V: Copy> PagedMap<K, V> {
         found
     }
 
-    /// All entries, in order.
+    /// Iterates over all entries, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (K, V)> {
         self.leaves.values().flat_map(|leaf| leaf.entries.iter().copied())
     }
@@ -112,9 +112,9 @@ impl<K: Copy + Ord, V: Copy> PagedMap<K, V> {
 mod tests {
     use super::*;
 
-    /// Pages of four entries, beside a map of the library.
+    /// Compares pages of four entries with a `BTreeMap`.
     #[test]
-    fn it_is_an_ordered_map() {
+    fn paged_map_matches_btree_map() {
         let (mut map, mut oracle) = (PagedMap::new(0, PAGE_BYTES / 4), BTreeMap::new());
         let mut traffic = Traffic::default();
         for step in 0..2000u64 {
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn pages_count_once_an_operation() {
+    fn pages_are_counted_once_per_operation() {
         let (mut map, mut traffic) = (PagedMap::new(0, PAGE_BYTES / 4), Traffic::default());
         for key in 0..4 {
             map.insert(key, (), &mut traffic);
         }
         traffic.end_of_operation();
         assert_eq!((traffic.writes, traffic.pages), (4, 1));
-        map.insert(4, (), &mut traffic); // a page is split
+        map.insert(4, (), &mut traffic); // splits a page
         traffic.end_of_operation();
         assert_eq!(traffic.pages, 3);
         assert_eq!(map.range(&(1..=3), &mut traffic).len(), 3);

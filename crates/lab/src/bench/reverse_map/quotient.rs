@@ -1,18 +1,16 @@
-//! A model of a quotient filter, which says where its entries are.
+//! A model of the entries' positions in a quotient filter.
 
 use twiceshy::Hash;
 
-/// The slots of a quotient filter: fingerprints in order, each as close behind its home slot as
-/// those before it let it be (Robin Hood hashing), without the metadata by which a filter finds
-/// them.
+/// The slots of a quotient filter: sorted fingerprints, each as close after its home slot as the
+/// preceding ones allow (Robin Hood hashing), without the metadata that a filter uses to find them.
 ///
-/// Within a minirun fingerprints are in the order in which they came, as in the `AdaptiveQF`.
-/// Extensions are kept beside the slots, as extension quotient filters have them, so a repair
-/// moves nothing.
+/// Within a minirun, fingerprints are in insertion order, as in the `AdaptiveQF`. Extensions are
+/// stored outside the slots, as in extension quotient filters, so a repair moves nothing.
 pub(super) struct QuotientModel {
     log2_slots: u32,
     remainder_bits: u32,
-    /// With a tail for what is pushed past the last home slot, as long as it has to be.
+    /// Includes a tail, as long as necessary, for entries pushed past the last home slot.
     slots: Vec<Option<Fingerprint>>,
 }
 
@@ -20,17 +18,17 @@ pub(super) struct QuotientModel {
 pub(super) struct Fingerprint {
     /// Quotient and remainder: the minirun.
     pub(super) minirun: u64,
-    /// The digits that follow, and how many they are.
+    /// The digits after the remainder, and their number.
     extension: u128,
     digits: u32,
 }
 
-/// Where a fingerprint is.
+/// The position of a fingerprint.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) slot: usize,
     pub(super) minirun: u64,
-    /// How many of its minirun are before it.
+    /// Number of fingerprints before it in its minirun.
     pub(super) rank: u32,
 }
 
@@ -47,21 +45,21 @@ impl QuotientModel {
         (minirun >> self.remainder_bits) as usize
     }
 
-    /// So many digits behind the remainder.
+    /// Returns this many digits after the remainder.
     fn extension(&self, hash: Hash, digits: u32) -> u128 {
         let bits = digits * self.remainder_bits;
         let rest = hash.as_u128() << (self.log2_slots + self.remainder_bits);
         if bits == 0 { 0 } else { rest >> (128 - bits) }
     }
 
-    /// Whether a fingerprint is one of that hash.
+    /// Returns whether a fingerprint matches this hash.
     pub(super) fn covers(&self, fingerprint: &Fingerprint, hash: Hash) -> bool {
         fingerprint.minirun == self.minirun(hash)
             && fingerprint.extension == self.extension(hash, fingerprint.digits)
     }
 
-    /// The first slot, from a minirun's home on, that is empty or has a fingerprint of which
-    /// this is true.
+    /// Returns the first slot, from a minirun's home on, that is empty or has a fingerprint for
+    /// which `is_it` is true.
     fn first(&self, minirun: u64, is_it: impl Fn(&Fingerprint) -> bool) -> usize {
         let home = self.home(minirun);
         let slots = self.slots[home..].iter();
@@ -69,8 +67,8 @@ impl QuotientModel {
         home + found.count()
     }
 
-    /// Inserts a member behind its minirun. Returns where, and the slot that was empty before;
-    /// all from there on moved by one.
+    /// Inserts a member at the end of its minirun. Returns its place, and the slot that was empty
+    /// before; all entries between them moved by one.
     pub(super) fn insert(&mut self, hash: Hash) -> (Place, usize) {
         let minirun = self.minirun(hash);
         let start = self.first(minirun, |other| other.minirun >= minirun);
@@ -84,7 +82,7 @@ impl QuotientModel {
         (Place { slot, minirun, rank: (slot - start) as u32 }, empty)
     }
 
-    /// Where fingerprints of that hash are.
+    /// Iterates over the places of fingerprints that match this hash.
     pub(super) fn matches(&self, hash: Hash) -> impl Iterator<Item = Place> {
         let minirun = self.minirun(hash);
         let start = self.first(minirun, |other| other.minirun >= minirun);
@@ -94,16 +92,16 @@ impl QuotientModel {
         covering.map(move |(rank, _)| Place { slot: start + rank, minirun, rank: rank as u32 })
     }
 
-    /// How many fingerprints a minirun has.
+    /// Returns the number of fingerprints in a minirun.
     pub(super) fn minirun_len(&self, minirun: u64) -> u32 {
         let start = self.first(minirun, |other| other.minirun >= minirun);
         (self.first(minirun, |other| other.minirun > minirun) - start) as u32
     }
 
-    /// Lengthens a member's fingerprint until it isn't the mistake's any more.
+    /// Lengthens a member's fingerprint until it no longer matches the mistake.
     pub(super) fn lengthen(&mut self, slot: usize, member: Hash, mistake: Hash) {
         let mut fingerprint = self.slots[slot].expect("a member's slot");
-        assert!(self.covers(&fingerprint, member), "the map led to another key");
+        assert!(self.covers(&fingerprint, member), "the map led to a different key");
         while self.covers(&fingerprint, mistake) {
             fingerprint.digits += 1;
             fingerprint.extension = self.extension(member, fingerprint.digits);
@@ -111,20 +109,19 @@ impl QuotientModel {
         self.slots[slot] = Some(fingerprint);
     }
 
-    /// Removes what is in a slot. Returns the slot that is empty then; all up to there moved by
-    /// one.
+    /// Clears a slot. Returns the slot that is empty afterwards; all entries up to it moved by one.
     pub(super) fn remove(&mut self, slot: usize) -> usize {
         let is_away = |(index, fingerprint): &(usize, Fingerprint)| {
             self.home(fingerprint.minirun) < slot + 1 + index
         };
-        let behind = self.slots[slot + 1..].iter().map_while(|slot| *slot).enumerate();
-        let last = slot + behind.take_while(is_away).count();
+        let following = self.slots[slot + 1..].iter().map_while(|slot| *slot).enumerate();
+        let last = slot + following.take_while(is_away).count();
         self.slots.copy_within(slot + 1..=last, slot);
         self.slots[last] = None;
         last
     }
 
-    /// All slots, in order.
+    /// Iterates over all slots, in order.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Option<&Fingerprint>> {
         self.slots.iter().map(Option::as_ref)
     }
@@ -135,7 +132,8 @@ mod tests {
     use super::super::super::random::Random;
     use super::*;
 
-    /// In order, none before its home, and no gap between a home and what belongs there.
+    /// Checks that fingerprints are sorted, none is before its home, and there is no gap between a
+    /// home and its fingerprints.
     fn validate(slots: &QuotientModel) {
         let mut last = None;
         let mut gap = 0;
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_in_order_and_close_to_home() {
+    fn slots_are_sorted_and_close_to_home() {
         let mut random = Random(1);
         let mut slots = QuotientModel::new(8, 4);
         let mut hash = || Hash::from_u128(u128::from(random.next()) << 64 | 1);
@@ -172,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lengthened_fingerprint_is_still_the_members() {
+    fn lengthened_fingerprint_still_matches_its_member() {
         let mut slots = QuotientModel::new(8, 4);
         let [member, mistake] = [0x1234_5670, 0x1234_5671].map(|top| Hash::from_u128(top << 96));
         let (place, _) = slots.insert(member);

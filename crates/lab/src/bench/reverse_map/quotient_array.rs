@@ -1,11 +1,10 @@
-//! An array in lock-step with a quotient filter: whatever moves a slot of the filter moves an
-//! entry.
+//! An array parallel to a quotient filter: an entry moves whenever its slot does.
 
 use super::pages::{PAGE_BYTES, Traffic};
 use super::quotient::QuotientModel;
 use super::{KEY_BYTES, Key, Mapped};
 use std::ops::RangeInclusive;
-use twiceshy::KeyedHasher;
+use twiceshy::hash::KeyedHasher;
 
 pub(super) struct QuotientArray {
     hasher: KeyedHasher,
@@ -29,10 +28,10 @@ impl QuotientArray {
     fn read(keys: &[Option<Key>], traffic: &mut Traffic, slot: usize) -> Key {
         traffic.reads += 1;
         Self::touch(traffic, slot..=slot);
-        keys[slot].expect("in step with the filter")
+        keys[slot].expect("the array matches the filter")
     }
 
-    /// Counts entries that move within these slots, and the one that is written beside them.
+    /// Counts the entries that move within these slots, and the one that is written.
     fn count_moves(&mut self, slots: RangeInclusive<usize>) {
         let moved = (slots.end() - slots.start()) as u64;
         self.traffic.reads += moved;

@@ -1,22 +1,22 @@
-//! `twiceshy-lab bench store`: what an adaptive filter is worth before a store on a disk.
+//! `twiceshy-lab bench store`: stores on disk with and without an adaptive filter.
 //!
-//! The adversary is the paper's: it first asks for keys that aren't there and notes which
-//! made the store go to its disk, then mixes them into everybody's queries. Of the engine's own
-//! filter it can't see that, so it takes the slowest answers.
+//! The adversary is the paper's. It first queries absent keys and notes which ones made the store
+//! read its disk, then mixes them into other clients' queries. For the engine's own filter it can't
+//! see that, so it takes the slowest answers.
 //!
-//! What is compared is done in turns, a slice at a time, so that whatever else the machine does
-//! hits all alike: the setups when they insert, and the shares of hostile queries. Between two
-//! setups' turns the engine's threads may finish, so that nobody pays for another's compaction.
+//! Setups that insert, and shares of hostile queries, are measured in turns, so that other load on
+//! the machine affects all of them alike. The engine's threads may finish between two turns, so
+//! that no setup pays for another's compaction.
 //!
-//! All setups have the same memory: the engine without our filter has the filter's bytes as
-//! block cache, on top of what all have. (The mistakes that an adaptive store remembers aren't
-//! counted, about 60 bytes each.) The engine's own filter is read through that cache, so it must
-//! stay there: with the smaller cache alone it wouldn't. Nor does it while tables are on their
-//! way down, when the filter of a table is one block, which can be longer than the cache takes;
-//! at the bottom it is in parts of 4 KiB. So all setups are compacted before they are asked.
+//! All setups have the same memory: an engine without our filter gets the filter's bytes as
+//! additional block cache. (The mistakes that an adaptive store remembers aren't counted, about 60
+//! bytes each.) The engine's own filter is read through that cache, so it must stay there; with the
+//! smaller cache it wouldn't. It doesn't stay either while tables move down the levels: the filter
+//! of such a table is one block, which can be larger than the cache accepts. At the bottom level it
+//! is in parts of 4 KiB. So all setups are compacted before the queries.
 //!
-//! Building the filter again is compared with reading what it is built from, each time by an
-//! engine that was just opened on the same compacted tables.
+//! Rebuilding the filter is compared with reading the data it is built from, each time with a
+//! freshly opened engine on the same compacted tables.
 
 mod report;
 mod run;
@@ -35,25 +35,26 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// What to measure.
+/// Options of `bench store`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Pairs of 32 bytes, half of them key.
+    /// Number of pairs of 32 bytes, half of which are the key.
     #[arg(long, default_value_t = 1 << 20, value_parser = positive)]
     pairs: usize,
-    /// Queries of each operation.
+    /// Number of queries per operation.
     #[arg(long, default_value_t = 1 << 19, value_parser = positive)]
     queries: usize,
-    /// Bytes of the engine's block cache, beside our filter.
+    /// Size of the engine's block cache in bytes, in addition to our filter.
     #[arg(long, default_value_t = 1 << 20)]
     cache_bytes: u64,
-    /// Rounds, each with new stores; best and median of them are shown.
+    /// Number of rounds, each with new stores; the best and the median are printed.
     #[arg(long, default_value_t = 3, value_parser = positive)]
     rounds: usize,
-    /// Where to put the stores; they are removed afterwards.
+    /// Directory for the stores, which are removed afterwards [default: the system's temporary
+    /// directory].
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// One JSON object a line instead of a table.
+    /// Print one JSON object per line instead of a table.
     #[arg(long)]
     json: bool,
 }
@@ -64,10 +65,10 @@ impl Options {
     }
 }
 
-/// How many of 100 queries are the adversary's.
+/// Shares of the adversary's queries, in percent.
 const HOSTILE: [u32; 5] = [0, 1, 3, 5, 10];
 
-/// Turns that each contestant has.
+/// Number of turns per setup or share.
 const TURNS: usize = 64;
 
 impl Run {
@@ -87,8 +88,9 @@ impl Run {
         }
     }
 
-    /// The median turn counts: whatever interrupts one of them doesn't matter.
-    fn asked(&self, op: &'static str, hostile_percent: u32, tally: Tally) -> Row {
+    /// Returns the row of a query operation, with the median turn, which interruptions hardly
+    /// affect.
+    fn query_row(&self, op: &'static str, hostile_percent: u32, tally: Tally) -> Row {
         Row {
             op,
             hostile_percent,
@@ -101,7 +103,7 @@ impl Run {
         }
     }
 
-    /// All that is asked for.
+    /// Runs all queries.
     fn ask_all(&mut self, options: &Options) -> Vec<Row> {
         let mut random = Random(7);
         let mut fresh = (0u64..).map(|number| key(number, false));
@@ -111,7 +113,7 @@ impl Run {
         for (op, keys) in [("negative", strangers()), ("zipf", ranks.collect())] {
             let mut tally = Tally::default();
             self.ask(&keys, &mut tally);
-            rows.push(self.asked(op, 0, tally));
+            rows.push(self.query_row(op, 0, tally));
         }
 
         let learnt = self.learn(&strangers());
@@ -130,11 +132,11 @@ impl Run {
             self.ask(turns[index][turn], &mut tallies[index]);
         }
         let hostile = HOSTILE.into_iter().zip(tallies);
-        rows.extend(hostile.map(|(percent, tally)| self.asked("hostile", percent, tally)));
+        rows.extend(hostile.map(|(percent, tally)| self.query_row("hostile", percent, tally)));
         rows
     }
 
-    /// Reads all pairs, as building the filter again has to, and builds it, if there is one.
+    /// Reads all pairs, as rebuilding the filter has to; and rebuilds it, if there is one.
     fn read_all(self, round: usize, options: &Options) -> Vec<Row> {
         let Self { kind, ref directory, .. } = self;
         let (row, has_filter) = (self.row(), self.setup.members().is_some());
@@ -151,16 +153,16 @@ impl Run {
             let start = Instant::now();
             let found = scan(&backend, kind.scanned());
             let kops = thousands(found, start.elapsed());
-            assert_eq!(found, options.pairs, "all that was put");
+            assert_eq!(found, options.pairs, "all pairs");
             Row { op: "scan", kops, ..row.clone() }
         };
         let rebuild = || {
             let backend = open();
             let start = Instant::now();
-            // Nothing was saved: there is no directory for it.
+            // There is no directory for a saved filter, so it is rebuilt.
             let setup = Setup::over(backend, kind, &options.size());
             let kops = thousands(options.pairs, start.elapsed());
-            assert_eq!(setup.members(), Some(options.pairs as u64), "all that was put");
+            assert_eq!(setup.members(), Some(options.pairs as u64), "all pairs");
             Row { op: "rebuild", kops, ..row.clone() }
         };
         match (has_filter, round % 2) {
@@ -174,7 +176,7 @@ impl Run {
     }
 }
 
-/// All setups insert all members, in turns.
+/// Inserts all members into all setups, in turns.
 fn insert_all(runs: &[Run], members: &[Key]) -> Vec<Row> {
     let spent = insert_in_turns(runs, members, TURNS);
     let row = |(run, turns): (&Run, Vec<Spent>)| {
@@ -193,7 +195,7 @@ fn insert_all(runs: &[Run], members: &[Key]) -> Vec<Row> {
     rows
 }
 
-/// All rows of a round, by setups.
+/// Returns the rows of a round, by setup.
 fn one_round(round: usize, options: &Options) -> Vec<Row> {
     let members: Vec<Key> = (0..options.pairs as u64).map(|number| key(number, true)).collect();
     let runs = Kind::ALL.map(|kind| Run::new(kind, &options.size(), options.directory.as_deref()));
@@ -231,13 +233,13 @@ mod tests {
     };
 
     #[test]
-    fn all_begin_with_the_same_memory() {
+    fn all_setups_have_the_same_memory() {
         let memory = Kind::ALL.map(|kind| Run::new(kind, &SMALL.size(), None).setup.memory_bytes());
         assert!(memory[0] > SMALL.cache_bytes && memory.iter().all(|&bytes| bytes == memory[0]));
     }
 
     #[test]
-    fn each_setup_does_everything_and_who_adapts_repeats_no_mistake() {
+    fn setups_run_everything_and_adaptive_ones_repeat_no_mistake() {
         let rows = one_round(1, &SMALL);
         let of = |kind: Kind| rows.iter().filter(move |row| row.setup == kind.name());
         for kind in Kind::ALL {

@@ -1,4 +1,4 @@
-//! What is printed.
+//! The printed results.
 
 use super::setup::Kind;
 use crate::output::{print, print_rows};
@@ -6,30 +6,30 @@ use serde::Serialize;
 use std::process::ExitCode;
 use twiceshy_report::{Column, Table};
 
-/// One line of the result.
+/// One row of the result.
 #[derive(Clone, Serialize)]
 pub(super) struct Row {
     pub(super) setup: &'static str,
     pub(super) op: &'static str,
     pub(super) hostile_percent: u32,
-    /// Thousands a second, on the clock, in the best round.
+    /// Thousands per second by the wall clock, in the best round.
     pub(super) kops: f64,
-    /// The same, in the median round.
+    /// Thousands per second in the median round.
     pub(super) median_kops: f64,
-    /// Microseconds of all threads' CPU time for each, of inserts: the engine's own threads
-    /// work on when the clock has stopped.
+    /// CPU time of all threads per insert, in microseconds: the engine's threads continue after the
+    /// clock has stopped.
     pub(super) cpu_us: Option<f64>,
     /// Bytes of the filter and of the block cache.
     pub(super) memory_bytes: u64,
     pub(super) backend_gets: u64,
     pub(super) backend_scans: u64,
-    /// Keys that weren't there, but looked for in the backend, for the first time and again;
-    /// unknown of the engine's own filter, and nobody's without one.
+    /// Absent keys that were looked up in the backend, for the first time and again. Unknown for
+    /// the engine's own filter, and undefined without a filter.
     pub(super) distinct_mistakes: Option<u64>,
     pub(super) repeated_mistakes: Option<u64>,
 }
 
-/// The rounds, each of the same rows, as one: speeds of the best and the median, the rest of the
+/// Summarises rounds with the same rows: speeds of the best and the median round, the rest from the
 /// last.
 pub(super) fn summary(rounds: &[Vec<Row>]) -> Vec<Row> {
     let Some(last) = rounds.last() else { return Vec::new() };
@@ -48,22 +48,22 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values[(values.len() - 1) / 2]
 }
 
-/// A ratio of two speeds that is to be reached, or else a speed.
+/// A goal for the ratio of two speeds, or alternatively for a speed.
 struct Goal {
     what: &'static str,
     of: Measured,
     to: Measured,
     at_least: f64,
-    /// Thousands a second that will do, too.
+    /// A sufficient speed, in thousands per second.
     or_kops: Option<f64>,
 }
 
 /// Setup, operation and hostile percentage of a row.
 type Measured = (Kind, &'static str, u32);
 
-/// 0.48 of the inserts is what the `AdaptiveQF` paper has left in its split setup; a filter should
-/// be built as fast as one thread reads its members, or 2 M of them a second; the rest should
-/// hardly be felt.
+/// The `AdaptiveQF` paper's split setup keeps 0.48 of the insert speed. Building a filter should be
+/// as fast as one thread reads its members, or 2 M members per second. The other costs should
+/// hardly be noticeable.
 const GOALS: [Goal; 5] = [
     Goal {
         what: "adaptive: 10 % hostile queries / none hostile",
@@ -87,14 +87,14 @@ const GOALS: [Goal; 5] = [
         or_kops: None,
     },
     Goal {
-        what: "adaptive: filter built again / members scanned",
+        what: "adaptive: filter rebuilt / members scanned",
         of: (Kind::Adaptive, "rebuild", 0),
         to: (Kind::Adaptive, "scan", 0),
         at_least: 1.0,
         or_kops: Some(2000.0),
     },
     Goal {
-        what: "split: filter built again / members scanned",
+        what: "split: filter rebuilt / members scanned",
         of: (Kind::Split, "rebuild", 0),
         to: (Kind::Split, "scan", 0),
         at_least: 1.0,
@@ -103,22 +103,24 @@ const GOALS: [Goal; 5] = [
 ];
 
 impl Goal {
-    /// Both were measured side by side in each round, so each has a ratio of its own.
-    fn seen(&self, rounds: &[Vec<Row>]) -> f64 {
+    /// Returns the median ratio. Both speeds were measured side by side, so each round has its own
+    /// ratio.
+    fn measured(&self, rounds: &[Vec<Row>]) -> f64 {
         let ratio = |rows: &Vec<Row>| speed(rows, self.of) / speed(rows, self.to);
         median(rounds.iter().map(ratio).collect())
     }
 
     fn line(&self, rounds: &[Vec<Row>]) -> String {
         let Self { what, at_least, .. } = self;
-        let seen = self.seen(rounds);
+        let measured = self.measured(rounds);
         let kops = median(rounds.iter().map(|rows| speed(rows, self.of)).collect());
         let (or, and) = self.or_kops.map_or_else(Default::default, |or_kops| {
             (format!(" or {or_kops:.0} k/s"), format!(" and {kops:.0} k/s"))
         });
-        let is_reached = seen >= *at_least || self.or_kops.is_some_and(|or_kops| kops >= or_kops);
+        let is_reached =
+            measured >= *at_least || self.or_kops.is_some_and(|or_kops| kops >= or_kops);
         let verdict = if is_reached { "reached" } else { "missed" };
-        format!("{what:<48} at least {at_least:.2}{or}, seen {seen:.2}{and}: {verdict}")
+        format!("{what:<48} goal {at_least:.2}{or}, measured {measured:.2}{and}: {verdict}")
     }
 }
 
@@ -187,28 +189,28 @@ mod tests {
         }
     }
 
-    /// A round in which all was slow spoils speeds, but not ratios.
+    /// A slow round spoils speeds, but not ratios.
     #[test]
-    fn ratios_are_those_within_rounds() {
+    fn ratios_are_taken_within_rounds() {
         let round = |speed| {
             vec![row(Kind::Nothing, "insert", speed), row(Kind::Split, "insert", speed / 2.0)]
         };
         let rounds = [round(100.0), round(10.0), round(40.0)];
         let rows = summary(&rounds);
-        let seen = [rows[0].kops, rows[0].median_kops, rows[1].kops, GOALS[2].seen(&rounds)];
+        let found = [rows[0].kops, rows[0].median_kops, rows[1].kops, GOALS[2].measured(&rounds)];
         let wanted = [100.0, 40.0, 50.0, 0.5];
-        assert!(seen.iter().zip(wanted).all(|(seen, wanted)| (seen - wanted).abs() < 1e-9));
-        assert!(GOALS[2].line(&rounds).ends_with("at least 0.48, seen 0.50: reached"));
+        assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-9));
+        assert!(GOALS[2].line(&rounds).ends_with("goal 0.48, measured 0.50: reached"));
     }
 
     #[test]
-    fn speed_may_do_where_the_ratio_does_not() {
+    fn sufficient_speed_reaches_the_goal() {
         let rebuilt = |speed| {
             let rows = [row(Kind::Split, "scan", 4000.0), row(Kind::Split, "rebuild", speed)];
             GOALS[4].line(&[rows.into()])
         };
-        let told = "at least 1.00 or 2000 k/s, seen 0.50 and 2000 k/s: reached";
-        assert!(rebuilt(2000.0).ends_with(told), "{}", rebuilt(2000.0));
+        let expected = "goal 1.00 or 2000 k/s, measured 0.50 and 2000 k/s: reached";
+        assert!(rebuilt(2000.0).ends_with(expected), "{}", rebuilt(2000.0));
         assert!(rebuilt(1999.0).ends_with("missed") && rebuilt(4000.0).ends_with("reached"));
     }
 }

@@ -1,4 +1,4 @@
-//! A setup on its way through the operations, and the turns in which that is timed.
+//! Runs a setup through the operations, in timed turns.
 
 use super::super::measure;
 use super::setup::{Key, Kind, Setup, Size};
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use twiceshy_store::FjallBackend;
 use twiceshy_workloads::key::scatter;
 
-/// Where the engine's files are, in the directory of a run.
+/// Directory of the engine's files within a run's directory.
 pub(crate) const DATA: &str = "data";
 
-/// One setup, in a directory of its own.
+/// One setup in its own directory.
 pub(crate) struct Run {
     pub(crate) kind: Kind,
     pub(super) directory: TempDir,
@@ -22,31 +22,32 @@ pub(crate) struct Run {
     mistakes: HashSet<Key>,
 }
 
-/// What came of queries, in several turns.
+/// Totals over several turns of queries.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// Thousands a second, of each turn.
+    /// Thousands per second, by turn.
     pub(crate) kops: Vec<f64>,
     pub(crate) gets: u64,
     pub(crate) scans: u64,
-    /// Mistakes that weren't made before, if that is known.
+    /// Mistakes that were not made before, if known.
     pub(crate) distinct: Option<u64>,
 }
 
-/// What a turn of inserts took.
+/// The cost of a turn of inserts.
 #[derive(Clone, Copy)]
 pub(crate) struct Spent {
     pub(crate) count: usize,
-    /// On the clock.
+    /// Wall-clock time.
     pub(crate) time: Duration,
-    /// Nanoseconds of all threads' CPU time: the engine's own work on when the clock has stopped.
+    /// CPU time of all threads in nanoseconds: the engine's threads continue after the clock has
+    /// stopped.
     pub(crate) cpu: f64,
-    /// The load of our filter then, if there is one.
+    /// Load of our filter afterwards, if there is one.
     pub(crate) load: Option<f64>,
 }
 
 impl Run {
-    /// An empty store, in a temporary directory in `parent` or where such things are.
+    /// Creates an empty store in a temporary directory, in `parent` if given.
     pub(crate) fn new(kind: Kind, size: &Size, parent: Option<&Path>) -> Self {
         let directory = match parent {
             Some(parent) => tempfile::tempdir_in(parent),
@@ -57,13 +58,12 @@ impl Run {
         Self::over(engine, directory, kind, size)
     }
 
-    /// The store of an engine that is open, in this directory.
+    /// Creates a store on an open engine in this directory.
     pub(crate) fn over(engine: FjallBackend, directory: TempDir, kind: Kind, size: &Size) -> Self {
         Self { kind, directory, setup: Setup::over(engine, kind, size), mistakes: HashSet::new() }
     }
 
-    /// A copy of the files as they are while the store is open: what is left when the process is
-    /// killed now.
+    /// Copies the files while the store is open: what would be left if the process were killed now.
     pub(crate) fn crash_image(&self) -> TempDir {
         measure::settle();
         let image = tempfile::tempdir().expect("room for a directory");
@@ -71,12 +71,12 @@ impl Run {
         image
     }
 
-    /// Asks for keys that aren't there.
+    /// Queries absent keys.
     pub(crate) fn ask(&mut self, keys: &[Key], tally: &mut Tally) {
         let scans = self.setup.scans();
         let start = Instant::now();
         for key in keys {
-            assert!(!self.setup.contains(key), "nobody put it");
+            assert!(!self.setup.contains(key), "the key is absent");
         }
         tally.kops.push(thousands(keys.len(), start.elapsed()));
         tally.scans += self.setup.scans() - scans;
@@ -88,11 +88,10 @@ impl Run {
         });
     }
 
-    /// What the adversary learns from asking: the keys that went to the disk, or seem to have.
+    /// Lets the adversary query, and returns the keys that went to the disk, or seem to have.
     ///
-    /// It is no `Collector` of the workloads: where visits can't be seen, that one takes what costs
-    /// several times the usual, however many these are, and this one the slowest, so many of each
-    /// 1000.
+    /// This differs from the workloads' `Collector`. If disk visits can't be seen, that one takes
+    /// all keys that cost several times the median; this one takes a fixed share of the slowest.
     pub(crate) fn learn(&mut self, keys: &[Key]) -> Vec<Key> {
         let mut times: Vec<(Duration, Key)> = Vec::with_capacity(keys.len());
         for key in keys {
@@ -122,7 +121,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// All setups insert all members, in so many turns; what each turn of each setup took.
+/// Inserts all members into all setups, in turns; returns the cost of each turn of each setup.
 pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Vec<Vec<Spent>> {
     let mut spent = vec![Vec::new(); runs.len()];
     measure::settle();
@@ -144,14 +143,15 @@ pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Ve
     spent
 }
 
-/// Contestants and their turns, one after the other; nobody always comes behind the same one.
+/// Iterates over contestants and their turns; the order rotates, so that none always follows the
+/// same one.
 pub(crate) fn in_turns(contestants: usize, turns: usize) -> impl Iterator<Item = (usize, usize)> {
     let of_turn = move |turn| (0..contestants).map(move |one| ((one + turn) % contestants, turn));
     (0..turns).flat_map(of_turn)
 }
 
-/// The next queries: strangers, some of them replaced by what the adversary has learnt, which
-/// it asks for in turn; so many of 1000.
+/// Returns the next queries: non-members, of which `share` per 1000 are replaced by the keys that
+/// the adversary has learnt, in turn.
 pub(crate) fn mixed<T>(
     strangers: &mut impl Iterator<Item = T>,
     learnt: &mut impl Iterator<Item = T>,
@@ -162,13 +162,13 @@ pub(crate) fn mixed<T>(
     let is_hostile = |number: usize| scatter((turn * count + number) as u64) % 1000 < share;
     let next = |number| {
         let known = if is_hostile(number) { learnt.next() } else { None };
-        // Whoever has learnt nothing asks like everybody.
-        known.or_else(|| strangers.next()).expect("there is no end of strangers")
+        // An adversary that has learnt nothing queries like everybody else.
+        known.or_else(|| strangers.next()).expect("an endless iterator")
     };
     (0..count).map(next).collect()
 }
 
-/// Slices of the same size, at most as many as there are turns.
+/// Splits keys into slices of the same size, at most one per turn.
 pub(crate) fn slices(keys: &[Key], turns: usize) -> Vec<&[Key]> {
     keys.chunks(keys.len().div_ceil(turns)).collect()
 }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_has_every_turn() {
+    fn every_contestant_has_every_turn() {
         let mut seen: Vec<_> = in_turns(3, 4).collect();
         assert_eq!(seen[3..6], [(1, 1), (2, 1), (0, 1)]);
         seen.sort_unstable();

@@ -1,19 +1,20 @@
-//! The contestants: the engine alone, and behind our filter.
+//! The setups: the engine alone, and behind our filter.
 
 use super::super::random::Random;
 use std::ops::Bound::Included;
+use std::ops::Bound::Unbounded;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use twiceshy::Secret;
-use twiceshy_store::backend::{Bounds, Observed, Unbounded};
+use twiceshy_store::backend::{Bounds, Observed};
 use twiceshy_store::{
-    Backend, Batch, Durability, FjallBackend, FjallOptions, GuardedStore, Keyspace, Layout,
-    MemoryBackend, Options, StoreError,
+    Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace, Layout, MemoryBackend,
+    OpenOptions, Store, StoreError,
 };
 
 pub(crate) type Key = [u8; 16];
 
-/// A key, scattered; those of members and of others differ.
+/// Returns a scattered key; members' keys differ from all others.
 pub(crate) fn key(number: u64, is_member: bool) -> Key {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&Random(number).next().to_be_bytes());
@@ -21,39 +22,39 @@ pub(crate) fn key(number: u64, is_member: bool) -> Key {
     key
 }
 
-/// How large a store is.
+/// The size of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Pairs that the filter is planned for.
+    /// Planned number of pairs.
     pub(crate) pairs: usize,
-    /// Bytes of the engine's block cache, beside our filter.
+    /// Size of the engine's block cache in bytes, in addition to our filter.
     pub(crate) cache_bytes: u64,
-    /// What keys are hashed with, so that the same mistakes come again; otherwise at random.
+    /// Seed of the hash, to reproduce the same mistakes; random if `None`.
     pub(crate) seed: Option<u64>,
 }
 
 impl Size {
-    /// Bytes of a pair: key and value.
+    /// Size of a key and its value in bytes.
     pub(crate) const PAIR_BYTES: u64 = 32;
 }
 
-/// What is before the engine's tables.
+/// The filter in front of the engine's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Nothing,
     /// The engine's own Bloom filters.
     Engine,
-    /// Our filter, which isn't told of its mistakes.
+    /// Our filter, never repaired.
     Plain,
     Adaptive,
-    /// As `Adaptive`, but the pairs are in key order, and the reverse map is apart.
+    /// Like `Adaptive`, but the pairs are in key order, with a separate reverse map.
     Split,
-    /// As `Adaptive`, but only the filter knows the mistakes: hardly any is kept beside it.
+    /// Like `Adaptive`, but hardly any mistakes are remembered outside the filter.
     Forgetful,
 }
 
 impl Kind {
-    /// Those that the benchmark compares.
+    /// The setups that the benchmark compares.
     pub(crate) const ALL: [Self; 5] =
         [Self::Nothing, Self::Engine, Self::Plain, Self::Adaptive, Self::Split];
 
@@ -72,10 +73,10 @@ impl Kind {
         !matches!(self, Self::Nothing | Self::Engine)
     }
 
-    fn store(self, size: &Size) -> Options {
+    fn store(self, size: &Size) -> OpenOptions {
         let layout = if self == Self::Split { Layout::Split } else { Layout::Merged };
         let mut options =
-            Options::new().capacity(size.pairs).repairs(self != Self::Plain).layout(layout);
+            OpenOptions::new().capacity(size.pairs).repairs(self != Self::Plain).layout(layout);
         if self == Self::Forgetful {
             options = options.mistakes_kept(1);
         }
@@ -83,17 +84,18 @@ impl Kind {
         secret.map_or(options.clone(), |secret| options.secret(secret))
     }
 
-    /// Bytes of the engine's block cache: who has no filter of ours has its memory as cache.
+    /// Returns the size of the engine's block cache: a setup without our filter gets its memory as
+    /// cache.
     fn cache_bytes(self, size: &Size) -> u64 {
         if self.is_guarded() {
             return size.cache_bytes;
         }
-        let store: GuardedStore<MemoryBackend> =
+        let store: Store<MemoryBackend> =
             Self::Plain.store(size).open_with(MemoryBackend::new(), None).expect("memory");
         size.cache_bytes + store.stats().filter_bytes
     }
 
-    /// The engine in a directory, which remembers nothing of what it was asked before.
+    /// Opens the engine in a directory, with an empty cache.
     pub(crate) fn engine(self, directory: &Path, size: &Size) -> FjallBackend {
         let mut engine = FjallOptions::default();
         engine.cache_bytes = self.cache_bytes(size);
@@ -102,34 +104,34 @@ impl Kind {
         FjallBackend::open(directory, engine).expect("a directory of its own")
     }
 
-    /// The keyspace that the filter is built from, or what the engine alone has.
+    /// Returns the keyspace that the filter is built from, or the only one of the engine alone.
     pub(crate) fn scanned(self) -> Keyspace {
         if self.is_guarded() { Keyspace::Members } else { Keyspace::Keys }
     }
 }
 
-/// How many pairs a keyspace has, all read.
+/// Reads all pairs of a keyspace, and returns their number.
 pub(crate) fn scan(backend: &FjallBackend, space: Keyspace) -> usize {
     let pairs = backend.range(space, (Unbounded, Unbounded));
     pairs.inspect(|pair| assert!(pair.is_ok(), "a disk that can be read")).count()
 }
 
-/// A store, with or without our filter before it.
+/// A store with or without our filter.
 pub(crate) enum Setup {
     Bare {
         backend: FjallBackend,
         cache_bytes: u64,
     },
     Guarded {
-        store: Box<GuardedStore<Observed<FjallBackend>>>,
-        /// What the backend was asked for.
+        store: Box<Store<Observed<FjallBackend>>>,
+        /// Keys that were looked up in the backend.
         asked: Arc<Mutex<Vec<Key>>>,
         cache_bytes: u64,
     },
 }
 
 impl Setup {
-    /// Opens it; if there is a filter of ours, it is built from what the engine has.
+    /// Opens a store; our filter, if any, is built from the engine's data.
     pub(crate) fn over(backend: FjallBackend, kind: Kind, size: &Size) -> Self {
         let cache_bytes = kind.cache_bytes(size);
         if !kind.is_guarded() {
@@ -138,13 +140,13 @@ impl Setup {
         let asked = Arc::new(Mutex::default());
         let noted: Arc<Mutex<Vec<Key>>> = Arc::clone(&asked);
         let backend = Observed::new(backend, move |_, key| {
-            // In the merged layout, a part of the hash is before the key.
+            // In the merged layout, a part of the hash precedes the key.
             if let Some(&key) = key.last_chunk() {
                 noted.lock().expect("no panic").push(key);
             }
         });
         let store = kind.store(size).open_with(backend, None);
-        let mut store: GuardedStore<_> = store.expect("a store");
+        let mut store: Store<_> = store.expect("a store");
         store.wait_until_ready().expect("a backend that can be read");
         Setup::Guarded { store: Box::new(store), asked, cache_bytes }
     }
@@ -169,8 +171,8 @@ impl Setup {
         }
     }
 
-    /// How many pairs there are from a key on, all read, but at most so many; nothing if the
-    /// setup has no order of keys.
+    /// Reads at most `most` pairs from a key on, and returns their number; `None` if the setup has
+    /// no key order.
     pub(crate) fn count_from(&self, start: &Key, most: usize) -> Option<usize> {
         let bounds: Bounds<'_> = (Included(start), Unbounded);
         match self {
@@ -188,7 +190,7 @@ impl Setup {
         }
     }
 
-    /// Slots of the filter in use, as a share of all, if there is one of ours.
+    /// Returns the load of our filter, if there is one.
     pub(crate) fn load(&self) -> Option<f64> {
         match self {
             Setup::Bare { .. } => None,
@@ -203,7 +205,7 @@ impl Setup {
         }
     }
 
-    /// How many members the filter has, if there is one of ours.
+    /// Returns the number of members of our filter, if there is one.
     pub(crate) fn members(&self) -> Option<u64> {
         match self {
             Setup::Bare { .. } => None,
@@ -211,8 +213,8 @@ impl Setup {
         }
     }
 
-    /// Bytes of the filter and of the block cache; of the engine's own filters, those that it
-    /// pins to memory, of its latest tables, come on top.
+    /// Returns the bytes of the filter and the block cache. The engine's own filters need more: it
+    /// pins those of its latest tables to memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self {
             Setup::Bare { cache_bytes, .. } => *cache_bytes,
@@ -220,7 +222,7 @@ impl Setup {
         }
     }
 
-    /// What the backend was asked for since this was last asked, if that is known.
+    /// Returns and resets the keys that were looked up in the backend, if known.
     pub(crate) fn asked(&self) -> Option<Vec<Key>> {
         match self {
             Setup::Bare { .. } => None,
@@ -230,7 +232,7 @@ impl Setup {
         }
     }
 
-    /// Leaves the engine nothing to tidy up.
+    /// Compacts, so that no background work is left.
     pub(crate) fn compact(&self) {
         match self {
             Setup::Bare { backend, .. } => backend.compact().expect("room on the disk"),

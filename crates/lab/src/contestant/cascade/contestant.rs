@@ -1,10 +1,10 @@
-//! The cascade in experiments, with the reverse map that it needs.
+//! The cascade as a contestant, with its reverse map.
 
 use super::QuotientCascade;
 use crate::contestant::aqf::hasher;
 use crate::contestant::{Contestant, Shape};
 use std::collections::BTreeSet;
-use twiceshy::{Answer, Claim, Hash, KeyedHasher};
+use twiceshy::{Answer, Claim, Hash, hash::KeyedHasher};
 
 pub(crate) struct Cascade {
     filter: QuotientCascade,
@@ -50,10 +50,6 @@ impl Contestant for Cascade {
 
     fn contains(&self, key: u64) -> bool {
         self.filter.contains(self.hasher.hash(&key))
-    }
-
-    fn count(&self, keys: &[u64]) -> usize {
-        keys.iter().filter(|&&key| self.contains(key)).count()
     }
 
     fn repair(&mut self, mistake: u64) {

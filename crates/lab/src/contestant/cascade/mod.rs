@@ -1,18 +1,18 @@
-//! The cascade over quotient filters.
+//! A cascade of quotient filters.
 //!
 //! As in the [adaptive Bloom filter](twiceshy::AdaptiveBloomFilter), each level answers for the
-//! mistakes of those above, and a cell of the first one that dies is an interval of hashes: here a
-//! quotient and a remainder. It needs no list of dead cells: the depth of a cell is the value of its
-//! fingerprint, which all members of the cell share.
+//! mistakes of those above. A cell of the first level that dies is an interval of hashes: a
+//! quotient and a remainder. No list of dead cells is needed: the depth of a cell is the value of
+//! its fingerprint, which all members of the cell share.
 //!
 //! # Invariants
-//! 1. The first level holds all members, and lengthens no fingerprint: so a cell has one entry at
-//!    most, with the number of its members and its depth, 0 if it is alive.
-//! 2. All members of a cell are in the level of its depth, under [another hash](rehash).
-//! 3. The last level holds hashes of cells of its depth only.
+//! 1. The first level holds all members, and never lengthens a fingerprint. So a cell has at most
+//!    one entry, with the number of its members and its depth; depth 0 means alive.
+//! 2. All members of a cell are in the level of its depth, under a [different hash](rehash).
+//! 3. The last level only holds hashes of cells of its depth.
 //!
-//! A lookup says "absent" if the first level has no such cell, or if the level of its depth doesn't
-//! hold the hash: by the first two, never of a member.
+//! A lookup answers "absent" if the first level doesn't have the cell, or if the level of the
+//! cell's depth doesn't hold the hash. By invariants 1 and 2, it never does so for a member.
 
 mod contestant;
 mod repair;
@@ -24,45 +24,47 @@ mod validate;
 pub(super) use contestant::Cascade;
 
 use twiceshy::{
-    AdaptiveQuotientFilter, Answer, BuildError, Hash, InsertError, Member, OrderedHashes,
+    Answer, Hash, Member, QuotientFilter,
+    error::{BuildError, InsertError, PlanError},
+    members::OrderedHashes,
 };
 
 /// Bits of a depth.
 const DEPTH_BITS: u32 = 2;
 
-/// The most levels between the first and the last: the schedule has no more at rates up to 1/4.
+/// Maximum number of levels between the first and the last: the schedule has no more at rates up to
+/// 1/4.
 const MOST_DEEPER: usize = 2;
 
-/// Rates below this one aren't worth a filter: whole hashes are no larger.
+/// At lower rates, whole hashes are no larger than a filter.
 const LEAST_RATE: f64 = 1.0 / (1u64 << 48) as f64;
 
 /// The load at which a deeper level doubles.
 const GROWTH_LOAD: f64 = 0.95;
 
-/// Plain quotient filters that learn from their mistakes together.
+/// Plain quotient filters that together learn from their mistakes.
 ///
-/// This is the construction of Bender et al.'s theorem 20, for comparison: an
-/// [`AdaptiveQuotientFilter`] lengthens fingerprints where they are, in less space and without
-/// another lookup, and is what to take. A cascade makes any filter adaptive whose cells are
-/// intervals, and has no more than log* n levels: rates ε, then ε^(1/√ε), then ε^(1/ε₁), so that at
-/// ε = 1/4 they are 1/4, 1/16 and 2⁻³², and below 1/16 or so the second is the last one already,
-/// which holds whole hashes.
+/// This is the construction of Bender et al.'s theorem 20, for comparison. Prefer a
+/// [`QuotientFilter`]: it lengthens fingerprints in place, in less space and without further
+/// lookups. A cascade makes any filter adaptive whose cells are intervals. It has at most log* n
+/// levels with the rates ε, ε^(1/√ε), ε^(1/ε₁), …. At ε = 1/4 they are 1/4, 1/16 and 2⁻³². Below
+/// about 1/16, the second level is already the last one, which holds whole hashes.
 ///
 /// # Guarantees
-/// As those of an [`AdaptiveBloomFilter`](twiceshy::AdaptiveBloomFilter) between two rebuilds, except
-/// that the filter knows how many members a cell has, and refuses a list that misses one. If the
-/// cell was repaired before, it also refuses a list with hashes that the level below doesn't hold.
-/// Otherwise it can't notice a list of the right length with wrong hashes, and loses the members
-/// that are missing there.
+/// The same as those of an [`AdaptiveBloomFilter`](twiceshy::AdaptiveBloomFilter) between two
+/// rebuilds, except that the filter knows how many members a cell has, and refuses a list that
+/// lacks one. If the cell was repaired before, it also refuses a list with hashes that the level
+/// below doesn't hold. Otherwise it can't detect a list of the right length with wrong hashes, and
+/// loses the members that are missing from it.
 struct QuotientCascade {
-    first: AdaptiveQuotientFilter,
-    /// The levels below it, but for the last.
-    deeper: Vec<AdaptiveQuotientFilter>,
+    first: QuotientFilter,
+    /// The levels below the first, except for the last.
+    deeper: Vec<QuotientFilter>,
     last: OrderedHashes,
 }
 
-/// Another hash for level `number`, without anything that hashes of one cell have in common.
-/// Different hashes stay different.
+/// Returns a different hash for level `number` that removes what the hashes of a cell have in
+/// common. Different hashes stay different.
 fn rehash(hash: Hash, number: u32) -> Hash {
     let odd = 0x2d99_787e_fda9_9e3c_9e37_79b9_7f4a_7c15_u128;
     let mut value = hash.as_u128().wrapping_add(u128::from(number));
@@ -72,7 +74,7 @@ fn rehash(hash: Hash, number: u32) -> Hash {
     Hash::from_u128(value ^ value >> 65)
 }
 
-/// The rates of the levels between the first and the last.
+/// Returns the rates of the levels between the first and the last.
 fn schedule(rate: f64) -> impl Iterator<Item = f64> {
     let second = rate.powf(rate.sqrt().recip());
     let rates = std::iter::successors(Some(second), move |above| Some(rate.powf(above.recip())));
@@ -80,25 +82,25 @@ fn schedule(rate: f64) -> impl Iterator<Item = f64> {
 }
 
 impl QuotientCascade {
-    /// Builds an empty filter of that rate with room for `capacity` members, and for the repairs of
+    /// Builds an empty filter of this rate with room for `capacity` members, and for the repairs of
     /// that many queries. Deeper levels grow if there are more.
     ///
-    /// The levels have as many bits as the schedule says, no more: at rates above 1/64 that saves
-    /// nothing, as a block of the table has no more slots for it.
+    /// The levels have exactly as many bits as the schedule says. At rates above 1/64 that saves
+    /// nothing, since the table's blocks don't hold more slots then.
     ///
     /// # Errors
-    /// If no such filter is possible, or if there is no memory for it.
+    /// If no such filter is possible, or if there is not enough memory.
     fn new(rate: f64, capacity: usize) -> Result<Self, BuildError> {
         if !(LEAST_RATE..1.0).contains(&rate) {
-            return Err(BuildError::Rate(rate));
+            return Err(PlanError::Rate { rate, least: LEAST_RATE }.into());
         }
         let level = |rate: f64, members: f64| {
             let bits = rate.recip().log2().ceil().max(1.0) as u32;
-            let builder = AdaptiveQuotientFilter::builder().remainder_bits(bits);
+            let builder = QuotientFilter::builder().remainder_bits(bits);
             builder.capacity(members as usize)
         };
         let repairs = (rate * capacity as f64).ceil();
-        // A depth takes a slot or two beside the fingerprint.
+        // A depth takes one or two slots beside the fingerprint.
         let first = level(rate, capacity as f64).adaptations((2.0 * repairs) as usize);
         let first = first.value_bits(DEPTH_BITS).build()?;
         let (mut deeper, mut above) = (Vec::new(), rate);
@@ -114,12 +116,12 @@ impl QuotientCascade {
         self.deeper.len() as u32 + 1
     }
 
-    /// The level that answers for a hash, which is in the first.
+    /// Returns the level that answers for a hash, which must be in the first level.
     fn depth(&self, hash: Hash) -> u32 {
         self.first.value(hash).unwrap_or(0) as u32
     }
 
-    /// Whether a key of this hash may be a member. "No" is certain.
+    /// Returns whether a key with this hash may be a member. "No" is certain.
     fn contains(&self, hash: Hash) -> bool {
         self.first.contains(hash)
             && match self.depth(hash) {
@@ -133,26 +135,25 @@ impl QuotientCascade {
         level.map_or_else(|| self.last.contains(hash), |level| level.contains(rehash(hash, depth)))
     }
 
-    /// As [`contains`](Self::contains), but "maybe" carries a claim, which can be used
-    /// to repair the filter if it was a mistake.
+    /// Like [`contains`](Self::contains), but "maybe" carries a claim to repair a mistake with.
     fn check(&self, hash: Hash) -> Answer {
         if self.contains(hash) { self.first.check(hash) } else { Answer::Absent }
     }
 
-    /// Inserts a member; one that is in a dead cell into the level that answers for it, too.
+    /// Inserts a member; if its cell is dead, also into the level that answers for the cell.
     ///
     /// # Errors
-    /// [`InsertError::Full`], and nothing has changed, if no slot is left.
+    /// [`InsertError::Full`] if no slot is left; the filter is unchanged.
     ///
     /// # Panics
-    /// Never: what is taken back was inserted just before.
+    /// Never: it only undoes an insert that succeeded.
     fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         self.first.insert(hash)?;
         let depth = self.depth(hash);
         if depth > 0
             && let Err(error) = self.insert_below(depth, hash.into())
         {
-            self.first.remove(hash).expect("it was inserted just now");
+            self.first.remove_trusting(hash).expect("it was inserted just now");
             return Err(error);
         }
         Ok(())
@@ -166,24 +167,26 @@ impl QuotientCascade {
         Ok(())
     }
 
-    /// How many members the levels below the first have; the last is the one of whole hashes.
+    /// Returns the number of members in each level below the first; the last one holds whole
+    /// hashes.
     #[cfg(test)]
     fn members_below(&self) -> impl Iterator<Item = usize> {
-        let deeper = self.deeper.iter().map(AdaptiveQuotientFilter::len);
+        let deeper = self.deeper.iter().map(QuotientFilter::len);
         deeper.chain(std::iter::once(self.last.len()))
     }
 
-    /// Bytes of memory that the filter takes.
+    /// Returns the memory usage in bytes.
     fn memory_usage(&self) -> u64 {
         let levels = std::iter::once(&self.first).chain(&self.deeper);
         let beside = size_of::<Self>() - size_of_val(&self.first) - size_of_val(&self.last);
-        let levels: u64 = levels.map(AdaptiveQuotientFilter::memory_usage).sum();
+        let levels: u64 = levels.map(|level| level.stats().memory).sum();
         levels + self.last.memory_usage() + beside as u64
     }
-    /// Bytes of memory that members and repairs need now.
+
+    /// Returns the bytes that members and repairs currently need.
     fn used_bytes(&self) -> f64 {
         let levels = std::iter::once(&self.first).chain(&self.deeper);
-        let used = levels.map(|level| level.memory_usage() as f64 * level.load());
+        let used = levels.map(|level| level.stats().memory as f64 * level.load());
         used.sum::<f64>() + self.last.memory_usage() as f64
     }
 }

@@ -1,9 +1,12 @@
-//! Repairing a mistake, and removing a member: what takes a list.
+//! Repairs and removals with a list of members.
 
 use super::{QuotientCascade, rehash};
-use twiceshy::{AdaptError, Answer, Claim, Hash, Member, RemoveError};
+use twiceshy::{
+    Answer, Claim, Hash, Member,
+    error::{AdaptError, RemoveError},
+};
 
-/// Why a list is refused.
+/// The reason to refuse a list.
 enum Mismatch {
     Stale,
     Outside { member: Hash },
@@ -27,22 +30,22 @@ impl From<Mismatch> for RemoveError {
     }
 }
 
-/// A list of the members of a cell.
+/// A checked list of the members of a cell.
 struct Listed {
-    /// In hash order, each once.
+    /// In hash order, without duplicates.
     members: Vec<Member>,
     unlisted: u64,
     surplus: u64,
 }
 
 impl QuotientCascade {
-    /// Looks at the list that comes with a claim.
+    /// Checks the list that comes with a claim.
     fn list<L>(&self, claim: &Claim, members: &[L]) -> Result<Listed, Mismatch>
     where
         L: Copy + Into<Member>,
     {
         let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        // A claim holds as long as the first level would make the same.
+        // A claim is valid as long as the first level would make the same one.
         match self.first.check(claim.query()) {
             Answer::Maybe(current) if current == *claim => {}
             _ => return Err(Mismatch::Stale),
@@ -51,7 +54,8 @@ impl QuotientCascade {
         if let Some(outside) = members.iter().find(|member| !suspects.contains(&member.hash)) {
             return Err(Mismatch::Outside { member: outside.hash });
         }
-        let members = merged(members);
+        let mut members = merged(members);
+        members.retain(|member| self.first.may_confuse(member.hash, claim.query()));
         let listed = sum(members.iter().map(|member| member.count));
         let stored = self.first.count(claim.query());
         let unlisted = stored.saturating_sub(listed);
@@ -59,7 +63,8 @@ impl QuotientCascade {
         Ok(Listed { members, unlisted, surplus })
     }
 
-    /// How many of the listed members can't be in the level that answers for a claim's cell.
+    /// Returns how many of the listed members can't be in the level that answers for the claim's
+    /// cell.
     fn surplus_below(&self, claim: &Claim, members: &[Member]) -> u64 {
         let depth = self.depth(claim.query());
         if depth == 0 {
@@ -68,41 +73,42 @@ impl QuotientCascade {
         let Some(level) = self.deeper.get(depth as usize - 1) else {
             return self.surplus_in_last(claim, members);
         };
-        // Members that share a fingerprint there are counted together.
+        // Members that share a fingerprint in that level are counted together.
         let below = members.iter().map(|member| {
             let hash = rehash(member.hash, depth);
-            (*level.suspects(hash).start(), hash, member.count)
+            (hash, member.count)
         });
-        let mut below: Vec<(Hash, Hash, u64)> = below.collect();
+        let mut below: Vec<(Hash, u64)> = below.collect();
         below.sort_unstable();
-        let cells = below.chunk_by(|one, other| one.0 == other.0);
+        let cells = below.chunk_by(|one, other| level.may_confuse(one.0, other.0));
         sum(cells.map(|cell| {
-            let listed = sum(cell.iter().map(|&(.., count)| count));
-            listed.saturating_sub(level.count(cell[0].1))
+            let listed = sum(cell.iter().map(|&(_, count)| count));
+            listed.saturating_sub(level.count(cell[0].0))
         }))
     }
 
-    /// As [`surplus_below`](Self::surplus_below), in the last level. It holds each hash once, so
-    /// those that aren't listed leave room for that many fewer listed ones.
+    /// Does the same as [`surplus_below`](Self::surplus_below) for the last level. It holds each
+    /// hash once, so each unlisted hash leaves room for one listed hash less.
     fn surplus_in_last(&self, claim: &Claim, members: &[Member]) -> u64 {
         let absent = members.iter().filter(|member| !self.last.contains(member.hash));
         let absent = sum(absent.map(|member| member.count));
         let is_listed = |hash: &Hash| members.binary_search_by_key(hash, |m| m.hash).is_ok();
         let stored = self.last.range(claim.suspects());
+        let stored = stored.filter(|&hash| self.first.may_confuse(hash, claim.query()));
         let unlisted = stored.filter(|hash| !is_listed(hash)).count() as u64;
         let listed = sum(members.iter().map(|member| member.count));
         let all = listed.saturating_add(unlisted);
         absent.max(all.saturating_sub(self.first.count(claim.query())))
     }
 
-    /// Repairs a mistake: the claim's query is no member, and `members` are *all* members
-    /// in [`claim.suspects()`](Claim::suspects), in any order, with their counts. Another level
-    /// answers for their cell from now on: the first below that doesn't confuse them with the
-    /// query. Afterwards the filter answers "absent" to it.
+    /// Repairs a mistake. The claim's query must not be a member, and `members` must be *all*
+    /// members in [`claim.suspects()`](Claim::suspects), in any order, with their counts. From now
+    /// on, a different level answers for their cell: the first one below that distinguishes them
+    /// from the query. Afterwards the filter answers "absent" for the query.
     ///
     /// # Errors
-    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if `members`
-    /// are not those of the cell, if the query is one of them, or if there is no room.
+    /// An [`AdaptError`] if the claim is stale, if `members` are not those of the cell, if the
+    /// query is one of them, or if there is no room. The filter is unchanged then.
     pub(super) fn adapt<L>(&mut self, claim: &Claim, members: &[L]) -> Result<(), AdaptError>
     where
         L: Copy + Into<Member>,
@@ -115,7 +121,7 @@ impl QuotientCascade {
         self.move_down(claim, &listed.members)
     }
 
-    /// Lets another level answer for the cell of a claim, unless the query is absent already.
+    /// Makes a deeper level answer for the cell of a claim, unless the query is already absent.
     fn move_down(&mut self, claim: &Claim, members: &[Member]) -> Result<(), AdaptError> {
         let query = claim.query();
         if !self.contains(query) {
@@ -124,9 +130,8 @@ impl QuotientCascade {
         let above = self.depth(query);
         let is_apart = |depth: &u32| {
             let (level, query) = (&self.deeper[*depth as usize - 1], rehash(query, *depth));
-            let cell = level.suspects(query);
             let mut hashes = members.iter().map(|member| rehash(member.hash, *depth));
-            !level.contains(query) && !hashes.any(|hash| cell.contains(&hash))
+            !level.contains(query) && !hashes.any(|hash| level.may_confuse(hash, query))
         };
         let below = (above + 1..self.last_depth()).find(is_apart);
         let mut depth = below.unwrap_or(self.last_depth());
@@ -134,7 +139,7 @@ impl QuotientCascade {
             self.remove_all(depth, &members[..inserted]);
             depth = self.last_depth();
             let inserted = self.insert_all(depth, members);
-            inserted.expect("the last level takes whom it is given");
+            inserted.expect("the last level is never full");
         }
         if self.first.set_value(query, depth.into()).is_err() {
             self.remove_all(depth, members);
@@ -144,7 +149,7 @@ impl QuotientCascade {
         Ok(())
     }
 
-    /// Inserts members into a level; if it has no room for one, tells how many it had.
+    /// Inserts members into a level; if it is full, returns how many it took.
     fn insert_all(&mut self, depth: u32, members: &[Member]) -> Result<(), usize> {
         for (index, &member) in members.iter().enumerate() {
             self.insert_below(depth, member).map_err(|_| index)?;
@@ -152,19 +157,19 @@ impl QuotientCascade {
         Ok(())
     }
 
-    /// Removes members from a level that has them, but never from the first.
+    /// Removes members from their level, but never from the first.
     fn remove_all(&mut self, depth: u32, members: &[Member]) {
         for member in members.iter().filter(|_| depth > 0) {
             self.remove_below(depth, member.hash, member.count, true);
         }
     }
 
-    /// Removes a member from the level of its depth, so many times; `is_last` if it is gone then.
+    /// Removes `times` copies of a member from the level of its depth; `is_last` if none is left.
     fn remove_below(&mut self, depth: u32, hash: Hash, times: u64, is_last: bool) {
         match self.deeper.get_mut(depth as usize - 1) {
             Some(level) => {
                 for _ in 0..times {
-                    level.remove(rehash(hash, depth)).expect("a member of that level");
+                    level.remove_trusting(rehash(hash, depth)).expect("a member of that level");
                 }
             }
             None if is_last => {
@@ -174,12 +179,12 @@ impl QuotientCascade {
         }
     }
 
-    /// Removes the member that was queried, once: `members` are *all* members in
-    /// [`claim.suspects()`](Claim::suspects), the one to be removed among them. Nothing of it stays.
+    /// Removes one copy of the member that was queried. `members` must be *all* members in
+    /// [`claim.suspects()`](Claim::suspects), including the one to remove. Nothing of it is kept.
     ///
     /// # Errors
-    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the members are
-    /// not those of the cell, or if the query is none of them.
+    /// A [`RemoveError`] if the claim is stale, if the members are not those of the cell, or if the
+    /// query is not one of them. The filter is unchanged then.
     pub(super) fn remove_listed<L>(
         &mut self,
         claim: &Claim,
@@ -201,11 +206,11 @@ impl QuotientCascade {
         if depth > 0 {
             self.remove_below(depth, removed.hash, 1, removed.count == 1);
         }
-        self.first.remove(removed.hash)
+        self.first.remove_trusting(removed.hash)
     }
 }
 
-/// Members in hash order, each once, with all its counts.
+/// Sorts members by hash, and adds up the counts of duplicates.
 fn merged(mut members: Vec<Member>) -> Vec<Member> {
     members.retain(|member| member.count > 0);
     members.sort_unstable_by_key(|member| member.hash);
@@ -219,12 +224,12 @@ fn merged(mut members: Vec<Member>) -> Vec<Member> {
     members
 }
 
-/// A sum of counts, or the greatest number if it is more.
+/// Returns the sum of counts, saturating.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// What speaks against any repair.
+/// Checks what any repair requires.
 fn check(claim: &Claim, listed: &Listed) -> Result<(), AdaptError> {
     if listed.members.iter().any(|member| member.hash == claim.query()) {
         return Err(AdaptError::IsMember);

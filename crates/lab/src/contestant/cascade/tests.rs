@@ -1,14 +1,16 @@
-//! The cascade of quotient filters: random operations against an exact set, and the adversary at
-//! ε = 1/4, where it has the most levels.
+//! Tests the cascade with random operations against an exact set, and against the adversary at ε =
+//! 1/4, where it has the most levels.
 
 use super::QuotientCascade;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use twiceshy::{
-    AdaptError, Answer, Claim, Hash, InsertError, KeyedHasher, Member, RemoveError, Secret,
+    Answer, Claim, Hash, Member, Secret,
+    error::{AdaptError, InsertError, RemoveError},
+    hash::KeyedHasher,
 };
 
-/// One step of a script, on a hash out of a few, or next to one of them.
+/// One step of a script, on one of a few hashes or next to it.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Insert,
@@ -52,12 +54,15 @@ fn ask(filter: &mut QuotientCascade, model: &Model, query: Hash) {
         assert_eq!(filter.adapt(&claim, &listed), Err(AdaptError::IsMember));
         return;
     }
-    if let Some((_, short)) = listed.split_first() {
-        let refused = filter.adapt(&claim, short);
+    let near = |member: &Member| filter.first.may_confuse(member.hash, query);
+    if let Some(at) = listed.iter().position(near) {
+        let mut short = listed.clone();
+        short.remove(at);
+        let refused = filter.adapt(&claim, &short);
         assert!(matches!(refused, Err(AdaptError::Unlisted { .. })), "{refused:?}");
     }
     match filter.adapt(&claim, &listed) {
-        Ok(()) => assert!(!filter.contains(query), "a mistake that is repaired"),
+        Ok(()) => assert!(!filter.contains(query), "a mistake was not repaired"),
         Err(AdaptError::Full { .. }) => {}
         Err(error) => panic!("{error}"),
     }
@@ -111,7 +116,7 @@ proptest! {
     }
 }
 
-/// A filter whose one member is in a dead cell, and the claim of a mistake that it makes there.
+/// Returns a filter whose only member is in a dead cell, and the claim of a mistake in that cell.
 fn dead_cell_with_a_mistake() -> (QuotientCascade, Hash, Claim) {
     let mut filter = QuotientCascade::new(0.25, 1000).unwrap();
     let member = Hash::from_u128(0x1234_5678 << 96);
@@ -156,11 +161,11 @@ fn remove_refuses_a_wrong_list_of_the_right_length() {
     filter.validate().unwrap();
 }
 
-/// The last level holds whole hashes, so it knows whom a list misses, whatever the counts are.
+/// The last level holds whole hashes, so it detects missing members even if the counts are right.
 #[test]
 fn last_level_refuses_a_list_that_counts_one_member_for_another() {
     let mut filter = QuotientCascade::new(0.01, 1000).unwrap();
-    assert_eq!(filter.members_below().count(), 1, "nothing but whole hashes");
+    assert_eq!(filter.members_below().count(), 1, "only whole hashes");
     let [member, other, query] =
         [0u128, 1, 2].map(|number| Hash::from_u128((0x1234_5678 << 96) + number));
     filter.insert(member).unwrap();
@@ -176,15 +181,15 @@ fn last_level_refuses_a_list_that_counts_one_member_for_another() {
 }
 
 #[test]
-fn capacity_that_no_filter_has_is_refused() {
+fn impossible_capacity_is_refused() {
     for rate in [0.9, 0.25, 0.001] {
         assert!(QuotientCascade::new(rate, usize::MAX).is_err());
     }
 }
 
-/// Fresh keys, and old mistakes again and again, each repaired at once.
+/// Queries new keys and old mistakes, each repaired at once.
 #[test]
-fn the_adversary_gets_no_more_than_a_quarter() {
+fn adversary_gets_at_most_a_quarter_of_mistakes() {
     const CAPACITY: u64 = 20_000;
     const RATE: f64 = 0.25;
     let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
@@ -214,14 +219,14 @@ fn the_adversary_gets_no_more_than_a_quarter() {
     }
     let most = |rate: f64| (rate * CAPACITY as f64) + 5.0 * (rate * CAPACITY as f64).sqrt();
     assert!(f64::from(first) <= most(RATE), "{first} mistakes");
-    assert!(first > 2000, "{first} mistakes are few");
+    assert!(first > 2000, "only {first} mistakes");
     // Level 1 has a rate of 1/16 when it is full.
     assert!(again as f64 <= most(RATE / 16.0), "{again} old mistakes");
     let below: Vec<usize> = filter.members_below().collect();
     assert_eq!(below.len(), 3, "levels of 1/16 and 2^-32, and whole hashes");
     assert!(below[0] > 10 * below[1] && below[2] < 10, "{below:?}");
     println!(
-        "{:.2} bits a member, {:.2} without repairs; {below:?} below",
+        "{:.2} bits per member, {:.2} without repairs; {below:?} below",
         filter.memory_usage() as f64 * 8.0 / CAPACITY as f64,
         empty as f64 * 8.0 / CAPACITY as f64,
     );

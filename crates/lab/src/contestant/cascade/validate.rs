@@ -1,9 +1,9 @@
-//! The invariants of a cascade, all checked.
+//! Checks the invariants of a cascade.
 
 use super::QuotientCascade;
 
 impl QuotientCascade {
-    /// Checks every invariant of the filter, and says which one is broken.
+    /// Checks every invariant, and returns a description of a violated one.
     pub(super) fn validate(&self) -> Result<(), String> {
         for level in std::iter::once(&self.first).chain(&self.deeper) {
             level.validate().map_err(|invalid| invalid.to_string())?;
@@ -11,7 +11,7 @@ impl QuotientCascade {
         let bits = self.first.parameters().remainder_bits;
         for entry in self.first.iter() {
             if entry.fingerprint.bits() != bits || entry.count == 0 {
-                return Err(format!("{entry:?} is no cell with members"));
+                return Err(format!("{entry:?} is not a cell with members"));
             }
             if entry.value > self.last_depth().into() {
                 return Err(format!("no level answers for {entry:?}"));

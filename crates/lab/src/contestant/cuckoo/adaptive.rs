@@ -1,67 +1,68 @@
-//! What the adaptive cuckoo filters have in common.
+//! The common part of the adaptive cuckoo filters.
 //!
 //! # Layout
 //!
-//! Slots of a few bits, and beside them, in lock-step, the keys whose fingerprints they hold: the
-//! *remote representation* of the papers, which isn't counted as the filter's memory, and is read
-//! only when something is moved or repaired.
+//! Slots of a few bits, and in a parallel array the keys whose fingerprints they hold: the *remote
+//! representation* of the papers. It isn't counted as the filter's memory, and is read only to move
+//! or repair.
 //!
 //! # Invariants
 //!
 //! - A slot's word is 0 if and only if it is empty.
-//! - A key's slot is one of its places, and its word is what the [`Scheme`] stores of the key there.
-//! - A key is in one slot.
+//! - A key's slot is one of its places, and its word is what the [`Scheme`] stores for the key
+//!   there.
+//! - A key is in exactly one slot.
 //!
-//! So no member is ever absent: a lookup computes just these words for just these places. What
-//! moves a key writes the word of its new place; what can't be finished is undone.
+//! So no member is ever absent: a lookup computes the same words for the same places. Moving a key
+//! writes the word of its new place; a move that can't be completed is undone.
 
 use super::functions::Functions;
 use super::{Cuckoo, Full, KICKS, Size};
 use crate::bench::Random;
 use crate::contestant::aqf::hasher;
 use crate::contestant::packed::Packed;
-use twiceshy::KeyedHasher;
+use twiceshy::hash::KeyedHasher;
 
 /// One of a key's places.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) slot: usize,
-    /// Which of the key's bins it is in.
+    /// The index of the key's bin.
     pub(super) number: u32,
 }
 
-/// Where keys may be, what is stored of them there, and what is done about a mistake.
+/// Defines the places of keys, what is stored there, and how mistakes are repaired.
 pub(super) trait Scheme: Sized {
-    /// Bins of a key, each by a hash function of its own.
+    /// Bins per key, each given by its own hash function.
     const BINS: u32;
-    /// Slots of a bin; who is kicked out of one goes to another.
+    /// Slots per bin; a key kicked out of a bin goes to a different one.
     const BIN: usize;
 
-    /// The word of a key in one of its places, if what can be chosen there is chosen as in `like`,
-    /// the slot's word of now, or 0 for a key that is new there.
+    /// Returns the word of a key in one of its places. Free choices are made as in `like`: the
+    /// slot's current word, or 0 for a key that is new there.
     fn word(&self, key: Functions, place: Place, like: u64) -> u64;
 
-    /// Changes an occupied slot, and others if need be, so that a mistake that it collides with
-    /// doesn't, most likely.
+    /// Changes an occupied slot, and others if necessary, so that a mistake that collides with it
+    /// most likely no longer does.
     fn change(filter: &mut Adaptive<Self>, slot: usize);
 }
 
 pub(super) struct Adaptive<S> {
     pub(super) scheme: S,
     words: Packed,
-    /// By slot; of empty slots, anything.
+    /// Keys by slot; undefined for empty slots.
     keys: Vec<u64>,
     len: usize,
     hasher: KeyedHasher,
     pub(super) random: Random,
 }
 
-/// How often colliding slots are changed before a mistake is given up: so often that the cyclic
-/// filters come back to where they were.
+/// How many times colliding slots are changed before a repair is given up: often enough for the
+/// cyclic filters to return to their initial state.
 const PASSES: u32 = 8;
 
 impl<S: Scheme> Adaptive<S> {
-    /// An empty filter.
+    /// Creates an empty filter.
     pub(super) fn new(scheme: S, size: Size) -> Self {
         let slots = size.slots.next_multiple_of(S::BIN);
         Self {
@@ -86,37 +87,37 @@ impl<S: Scheme> Adaptive<S> {
         })
     }
 
-    /// Whether a slot holds what would be stored of that key.
+    /// Returns whether a slot holds what would be stored for this key.
     fn collides(&self, key: Functions, place: Place) -> bool {
         let word = self.words.get(place.slot);
         word != 0 && self.scheme.word(key, place, word) == word
     }
 
-    /// The key in a slot, and its word.
+    /// Returns the key in a slot and its word.
     pub(super) fn stored(&self, slot: usize) -> Option<(u64, u64)> {
         let word = self.words.get(slot);
         (word != 0).then(|| (self.keys[slot], word))
     }
 
-    /// Writes what is to be in a slot, whatever was there.
+    /// Overwrites a slot.
     pub(super) fn store(&mut self, slot: usize, stored: Option<(u64, u64)>) {
         let (key, word) = stored.unwrap_or_default();
         self.keys[slot] = key;
         self.words.set(slot, word);
     }
 
-    /// Writes the word of the key in a slot anew, chosen as in `like`.
+    /// Recomputes the word of the key in a slot, with choices as in `like`.
     pub(super) fn rewrite(&mut self, slot: usize, key: u64, like: u64) {
         let of = self.functions(key);
         let place = self.places(of).find(|place| place.slot == slot).expect("a place of the key");
         self.store(slot, Some((key, self.scheme.word(of, place, like))));
     }
 
-    /// Finds a slot for a key that has none, outside the bin that it comes from, and for whoever
-    /// is in the way, by a random walk.
+    /// Finds a slot for a key outside the bin that it comes from, moving other keys by a random
+    /// walk.
     ///
     /// # Errors
-    /// [`Full`] if the walk is too long, and nothing has changed.
+    /// [`Full`] if the walk gets too long; the filter is unchanged.
     pub(super) fn settle(&mut self, mut key: u64, mut from: Option<usize>) -> Result<(), Full> {
         let mut walk = Vec::new();
         for _ in 0..=KICKS {
@@ -124,7 +125,7 @@ impl<S: Scheme> Adaptive<S> {
             let is_apart = |place: &Place| from.is_none_or(|from| place.slot / S::BIN != from);
             let mut places: Vec<Place> = self.places(of).filter(is_apart).collect();
             if places.is_empty() {
-                // All its places are in one bin.
+                // All its places are in the same bin.
                 places = self.places(of).collect();
             }
             let free = places.iter().find(|place| self.words.get(place.slot) == 0);
@@ -164,8 +165,8 @@ impl<S: Scheme> Cuckoo for Adaptive<S> {
         self.places(key).any(|place| self.collides(key, place))
     }
 
-    /// The papers change what collides once. It can happen that it still collides, or something
-    /// else does now, with about the probability of a mistake; then it is done again.
+    /// The papers change colliding slots once. With about the probability of a mistake, a slot
+    /// still collides or a different one now does; then this repeats.
     fn repair(&mut self, mistake: u64) -> bool {
         let of = self.functions(mistake);
         for _ in 0..PASSES {
@@ -197,10 +198,10 @@ impl<S: Scheme> Cuckoo for Adaptive<S> {
             let of = self.functions(key);
             let is_right =
                 |place: Place| place.slot == slot && self.scheme.word(of, place, word) == word;
-            assert!(self.places(of).any(is_right), "slot {slot} has not a word of its key");
+            assert!(self.places(of).any(is_right), "slot {slot} doesn't have a word of its key");
             assert!(keys.insert(key), "key {key} is in two slots");
         }
         assert_eq!(keys.len(), self.len, "the number of members");
-        assert!(keys == *members, "other keys than the members");
+        assert!(keys == *members, "the keys are not the members");
     }
 }

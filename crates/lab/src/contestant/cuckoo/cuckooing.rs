@@ -1,11 +1,12 @@
 //! The cuckooing adaptive cuckoo filter (Kopelowitz et al. 2021).
 //!
-//! Four bins of one slot, and all bits of a slot are fingerprint: in its first place a key
-//! has another fingerprint than in its second, and so on. Nothing says which place of its key a
-//! slot is: a lookup compares the fingerprint of each place with the slot there.
+//! Four bins of one slot. All bits of a slot are fingerprint, and a key has a different fingerprint
+//! in each of its places. A slot doesn't record which of its key's places it is: a lookup compares
+//! the fingerprint for each place with the slot there.
 //!
-//! A mistake has the key that it collides with go to another of its places, and whoever is there
-//! to another of theirs, as if it were inserted anew. Where there is no room for that, it stays.
+//! A mistake makes the key that it collides with move to another of its places, and the key there
+//! to another of its own, as if it were inserted again. If there is no room for that, the key
+//! stays.
 
 use super::Size;
 use super::adaptive::{Adaptive, Place, Scheme};

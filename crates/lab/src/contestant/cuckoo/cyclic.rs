@@ -1,15 +1,15 @@
 //! The cyclic adaptive cuckoo filter (Mitzenmacher et al. 2018).
 //!
-//! Four bins of one slot. A slot says which of 2^s fingerprint functions it uses:
+//! Four bins of one slot. A slot records which of 2^s fingerprint functions it uses:
 //!
 //! ```text
 //! bit  0                  f         f + s
 //!      | fingerprint, not 0 | selector |
 //! ```
 //!
-//! A mistake takes the selector of the slot that it collides with to the next, and after the last
-//! to the first: who collides with all 2^s fingerprints of a key is never repaired. A key that is
-//! kicked begins with the first function again.
+//! A mistake advances the selector of the slot that it collides with, cyclically. A query that
+//! collides with all 2^s fingerprints of a key is never repaired. A kicked key starts with the
+//! first function again.
 
 use super::Size;
 use super::adaptive::{Adaptive, Place, Scheme};

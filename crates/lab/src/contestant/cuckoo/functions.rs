@@ -3,9 +3,9 @@
 use twiceshy::Hash;
 use twiceshy_workloads::key::scatter;
 
-/// As many hash functions of one key as are needed, all from its one keyed hash.
+/// Any number of hash functions of one key, all derived from its keyed hash.
 ///
-/// Functions of different numbers are independent, as far as the keyed hash is random: two keys
+/// Functions with different numbers are independent as far as the keyed hash is random: two keys
 /// that agree in one are no more likely to agree in another.
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
@@ -13,7 +13,7 @@ pub(super) struct Functions {
     high: u64,
 }
 
-/// The number of the first function that gives fingerprints; those before give places.
+/// The number of the first fingerprint function; lower ones give places.
 const FINGERPRINTS: u64 = 1 << 32;
 
 impl Functions {
@@ -25,18 +25,18 @@ impl Functions {
         scatter(self.low ^ scatter(self.high ^ number))
     }
 
-    /// A place below `bound`.
+    /// Returns a place below `bound`.
     pub(super) fn place(self, number: u32, bound: usize) -> usize {
         reduce(self.number(number.into()), bound)
     }
 
-    /// A fingerprint of so many bits; never 0, which is an empty slot.
+    /// Returns a fingerprint of this many bits; never 0, which marks an empty slot.
     pub(super) fn fingerprint(self, number: u32, bits: u32) -> u64 {
         1 + reduce(self.number(FINGERPRINTS + u64::from(number)), (1 << bits) - 1) as u64
     }
 }
 
-/// From all 64-bit numbers to those below `bound`.
+/// Maps a 64-bit number to one below `bound`.
 pub(super) fn reduce(number: u64, bound: usize) -> usize {
     ((u128::from(number) * bound as u128) >> 64) as usize
 }

@@ -1,5 +1,4 @@
-//! Cuckoo filters that the papers compare with, each as it is described, and none as fast as it
-//! could be.
+//! The cuckoo filters that the papers compare with, implemented as described and not optimised.
 //!
 //! | filter | bins | file | a mistake is repaired by |
 //! | --- | --- | --- | --- |
@@ -9,9 +8,9 @@
 //! | swapping | 2 of 4 | [`mod@swapping`] | another slot of the bin |
 //! | cuckooing | 4 of 1 | [`mod@cuckooing`] | another bin |
 //!
-//! All have the same space, the telescoping filter's (§6 of its paper): a slot has three bits more
-//! than a remainder, which that filter has for metadata and adaptivity. With the three adaptive
-//! ones goes an array of their keys, [`adaptive`], which isn't counted.
+//! All use the same space as the telescoping filter (§6 of its paper): a slot has three bits more
+//! than a remainder, which that filter uses for metadata and adaptivity. The three adaptive ones
+//! also have an array of their keys, see [`adaptive`], which isn't counted.
 
 mod adaptive;
 mod cuckooing;
@@ -30,18 +29,18 @@ use cyclic::Cyclic;
 use partial_key::PartialKey;
 use swapping::Swapping;
 
-/// What a filter is made of.
+/// The size of a filter.
 #[derive(Clone, Copy)]
 struct Size {
-    /// At least so many; a few more where they must make whole bins or ranges.
+    /// Minimum number of slots, rounded up to whole bins or ranges.
     slots: usize,
     slot_bits: u32,
-    /// What keys are hashed with, and walks are random by.
+    /// Seed of the hash and of the random walks.
     seed: u64,
 }
 
 impl Size {
-    /// Bits of a slot beyond a remainder's.
+    /// Bits per slot beyond those of a remainder.
     const MORE_BITS: u32 = 3;
 
     fn of(shape: &Shape) -> Self {
@@ -50,10 +49,10 @@ impl Size {
     }
 }
 
-/// Kicks before a filter counts as full; a tenth of them isn't enough for a load of 0.95.
+/// Maximum number of kicks per insert; a tenth of it isn't enough for a load of 0.95.
 const KICKS: usize = 2000;
 
-/// There is no room for a key, and nothing has changed.
+/// There is no room for a key; the filter is unchanged.
 #[derive(Debug)]
 struct Full {
     members: usize,
@@ -63,40 +62,40 @@ struct Full {
 impl std::fmt::Display for Full {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { members, slots } = self;
-        write!(f, "{members} members in {slots} slots: no room found by {KICKS} kicks")
+        write!(f, "no room after {KICKS} kicks, with {members} members in {slots} slots")
     }
 }
 
 impl std::error::Error for Full {}
 
-/// What all of them can.
+/// The operations that all of them have.
 trait Cuckoo {
-    /// Inserts a key that is no member.
+    /// Inserts a key that is not a member.
     ///
     /// # Errors
-    /// [`Full`], and nothing has changed.
+    /// [`Full`]; the filter is unchanged.
     fn insert(&mut self, key: u64) -> Result<(), Full>;
 
-    /// Removes a member; whether there was one.
+    /// Removes a member; returns whether there was one.
     fn remove(&mut self, key: u64) -> bool;
 
     fn contains(&self, key: u64) -> bool;
 
-    /// Is told of a mistake; whether it is absent now.
+    /// Repairs a mistake; returns whether it is absent now.
     fn repair(&mut self, mistake: u64) -> bool;
 
-    /// Members.
+    /// Returns the number of members.
     fn len(&self) -> usize;
 
-    /// The slots.
+    /// Returns the slots.
     fn words(&self) -> &Packed;
 
-    /// Panics if anything isn't as it should be with just these members.
+    /// Panics unless all invariants hold and the members are exactly these.
     #[cfg(test)]
     fn validate(&self, members: &std::collections::HashSet<u64>);
 }
 
-/// One of them, as experiments know it.
+/// A cuckoo filter as a contestant.
 struct Baseline<F>(F);
 
 impl<F: Cuckoo> Contestant for Baseline<F> {
@@ -112,10 +111,6 @@ impl<F: Cuckoo> Contestant for Baseline<F> {
 
     fn contains(&self, key: u64) -> bool {
         self.0.contains(key)
-    }
-
-    fn count(&self, keys: &[u64]) -> usize {
-        keys.iter().filter(|&&key| self.0.contains(key)).count()
     }
 
     fn repair(&mut self, mistake: u64) {

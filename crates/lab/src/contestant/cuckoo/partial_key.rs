@@ -3,20 +3,20 @@
 //!
 //! # Layout
 //!
-//! Bins of four slots, each of them one fingerprint. A key has one bin by its hash; from it and
-//! the fingerprint follows the other, and from that the first:
+//! Bins of four slots with one fingerprint each. The hash gives the key's first bin. The other bin
+//! follows from the first one and the fingerprint, and vice versa:
 //!
 //! ```text
 //! other bin = bin xor d(fingerprint),  0 < d(fingerprint) < range
 //! ```
 //!
-//! So both are in one aligned range of bins, whose number is a power of two. The cuckoo filter has
-//! one range, which is all of it; the vacuum filter has shorter ones, see [`ranges`].
+//! So both are in one aligned range of bins whose size is a power of two. The cuckoo filter has one
+//! range: the whole table. The vacuum filter has shorter ones, see [`ranges`].
 //!
 //! # Invariants
 //!
 //! - A slot's word is 0 if and only if it is empty.
-//! - Each fingerprint is in one of the two bins of its key, as often as there are such keys.
+//! - Each fingerprint is in one of the two bins of its key, once per key that has it.
 //! - The number of bins is a multiple of every range.
 
 use super::functions::{Functions, reduce};
@@ -25,7 +25,7 @@ use super::{Cuckoo, Full, KICKS, Size};
 use crate::bench::Random;
 use crate::contestant::aqf::hasher;
 use crate::contestant::packed::Packed;
-use twiceshy::KeyedHasher;
+use twiceshy::hash::KeyedHasher;
 use twiceshy_workloads::key::scatter;
 
 /// Slots of a bin.
@@ -41,13 +41,13 @@ pub(super) struct PartialKey {
 }
 
 impl PartialKey {
-    /// A cuckoo filter; its number of bins is a power of two.
+    /// Creates a cuckoo filter, whose number of bins is a power of two.
     pub(super) fn cuckoo(size: Size) -> Self {
         let bins = size.slots.div_ceil(BIN).next_power_of_two();
         Self::new(bins, [bins; 4], size)
     }
 
-    /// A vacuum filter; its number of bins is a multiple of its longest range.
+    /// Creates a vacuum filter, whose number of bins is a multiple of its longest range.
     pub(super) fn vacuum(size: Size) -> Self {
         let bins = size.slots.div_ceil(BIN);
         let ranges = ranges::choose(bins);
@@ -66,14 +66,14 @@ impl PartialKey {
         }
     }
 
-    /// A key's fingerprint, and its first bin.
+    /// Returns a key's fingerprint and first bin.
     fn start(&self, key: u64) -> (u64, usize) {
         let functions = Functions::new(self.hasher.hash(&key));
         let bins = self.words.len() / BIN;
         (functions.fingerprint(0, self.fingerprint_bits), functions.place(0, bins))
     }
 
-    /// The other bin of a fingerprint, but for a range of a single bin.
+    /// Returns the other bin of a fingerprint; the same one if the range is a single bin.
     fn other(&self, bin: usize, fingerprint: u64) -> usize {
         match range_of(&self.ranges, fingerprint) {
             1 => bin,
@@ -81,12 +81,12 @@ impl PartialKey {
         }
     }
 
-    /// A slot of the bin with that word; 0 finds an empty one.
+    /// Finds a slot of the bin with this word; 0 finds an empty slot.
     fn find(&self, bin: usize, word: u64) -> Option<usize> {
         (bin * BIN..(bin + 1) * BIN).find(|&slot| self.words.get(slot) == word)
     }
 
-    /// A slot with that word in one of both bins of a fingerprint.
+    /// Finds a slot with this word in either bin of a fingerprint.
     fn find_in_both(&self, bin: usize, fingerprint: u64, word: u64) -> Option<usize> {
         self.find(bin, word).or_else(|| self.find(self.other(bin, fingerprint), word))
     }
@@ -142,13 +142,13 @@ impl Cuckoo for PartialKey {
 
     #[cfg(test)]
     fn validate(&self, members: &std::collections::HashSet<u64>) {
-        // A fingerprint may be in either bin, so it is known by the lower one.
+        // A fingerprint may be in either bin; it is identified by the lower one.
         let known = |bin: usize, fingerprint: u64| {
             let other = self.other(bin, fingerprint);
             let range = range_of(&self.ranges, fingerprint);
-            assert_eq!(self.other(other, fingerprint), bin, "there and back");
+            assert_eq!(self.other(other, fingerprint), bin, "the other bin's other bin");
             assert_eq!(other / range, bin / range, "both bins are in one range");
-            assert!(other < self.words.len() / BIN, "both bins are there");
+            assert!(other < self.words.len() / BIN, "both bins exist");
             (bin.min(other), fingerprint)
         };
         let slots = (0..self.words.len()).map(|slot| (slot / BIN, self.words.get(slot)));
@@ -159,6 +159,6 @@ impl Cuckoo for PartialKey {
         stored.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(stored.len(), self.len, "the number of members");
-        assert!(stored == wanted, "other fingerprints than the members'");
+        assert!(stored == wanted, "the fingerprints are not the members'");
     }
 }

@@ -1,11 +1,11 @@
-//! All of them, against a set of members.
+//! Tests all cuckoo filters against a set of members.
 
 use super::*;
 use functions::Functions;
 use proptest::prelude::*;
 use std::collections::HashSet;
 
-/// Strangers begin here; members are below.
+/// The first non-member; members are below.
 const STRANGERS: u64 = 1 << 40;
 
 fn build(kind: usize, size: Size) -> (&'static str, Box<dyn Cuckoo>) {
@@ -21,7 +21,7 @@ fn build(kind: usize, size: Size) -> (&'static str, Box<dyn Cuckoo>) {
 }
 
 const KINDS: usize = 7;
-/// From here on they adapt.
+/// The first adaptive kind.
 const ADAPTIVE: usize = 2;
 
 fn filled(kind: usize, size: Size, members: u64) -> (&'static str, Box<dyn Cuckoo>) {
@@ -36,7 +36,7 @@ fn words(filter: &dyn Cuckoo) -> Vec<u64> {
     (0..filter.words().len()).map(|slot| filter.words().get(slot)).collect()
 }
 
-/// 2^12 slots, as many bits as beside remainders of 8.
+/// 2^12 slots, with the bits for remainders of 8.
 const SIZE: Size = Size { slots: 1 << 12, slot_bits: 11, seed: 1 };
 
 /// 95 % of the slots.
@@ -63,7 +63,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// With few bits, so that there are many mistakes, and few slots, so that they fill up.
+    /// Few bits cause many mistakes, and few slots fill up.
     #[test]
     fn members_are_never_lost(
         kind in 0..KINDS,
@@ -102,7 +102,7 @@ proptest! {
 }
 
 #[test]
-fn a_load_of_95_percent_is_reached() {
+fn load_of_95_percent_is_reached() {
     for kind in 0..KINDS {
         for seed in 1..=5 {
             let size = Size { seed, ..SIZE };
@@ -113,9 +113,9 @@ fn a_load_of_95_percent_is_reached() {
     }
 }
 
-/// Three times a power of two, and ranges that are much shorter than the table.
+/// Uses three times a power of two bins, and ranges much shorter than the table.
 #[test]
-fn a_vacuum_filter_needs_no_power_of_two() {
+fn vacuum_filter_size_need_not_be_a_power_of_two() {
     let size = Size { slots: 3 << 18, ..SIZE };
     let (_, filter) = filled(1, size, members(size));
     assert_eq!(filter.words().len(), size.slots);
@@ -124,9 +124,9 @@ fn a_vacuum_filter_needs_no_power_of_two() {
     assert_eq!(filter.words().len(), 1 << 20);
 }
 
-/// There are more slots than kicks, and many that fail, so that what isn't undone is seen.
+/// Uses more slots than kicks and many failing inserts, so that a move that isn't undone shows.
 #[test]
-fn who_is_full_says_so_and_stays_as_it_was() {
+fn insert_into_full_filter_changes_nothing() {
     for kind in 0..KINDS {
         let (name, mut filter) = build(kind, SIZE);
         let (mut inside, mut failed) = (HashSet::new(), 0);
@@ -137,7 +137,7 @@ fn who_is_full_says_so_and_stays_as_it_was() {
                 Err(full) => {
                     assert!(full.members as u64 > members(SIZE), "{name}: {full}");
                     assert!(words(filter.as_ref()) == before, "{name}: not undone");
-                    assert!(kind < ADAPTIVE || !filter.remove(key), "{name}: it is inside");
+                    assert!(kind < ADAPTIVE || !filter.remove(key), "{name}: the key was inserted");
                     failed += 1;
                 }
             }
@@ -150,9 +150,9 @@ fn who_is_full_says_so_and_stays_as_it_was() {
 }
 
 #[test]
-fn mistakes_are_as_frequent_as_they_should_be() {
+fn false_positive_rate_is_as_expected() {
     const ASKED: u64 = 1_000_000;
-    // How many slots are looked at, and what is left of their bits for a fingerprint.
+    // Number of slots read per lookup, and fingerprint bits.
     let looks = [(8, 11), (8, 11), (4, 10), (4, 9), (4, 8), (8, 11), (4, 11)];
     for (kind, (looked_at, bits)) in looks.into_iter().enumerate() {
         let (name, filter) = filled(kind, SIZE, members(SIZE));
@@ -165,7 +165,7 @@ fn mistakes_are_as_frequent_as_they_should_be() {
 }
 
 #[test]
-fn a_repaired_mistake_is_absent_right_after() {
+fn repaired_mistake_is_absent() {
     for kind in 0..KINDS {
         let (name, mut filter) = filled(kind, SIZE, members(SIZE));
         let mut mistakes = 0;
@@ -181,9 +181,9 @@ fn a_repaired_mistake_is_absent_right_after() {
     }
 }
 
-/// In a filter of one slot, all that counts are the fingerprints.
+/// With a single slot, only the fingerprints matter.
 #[test]
-fn a_cyclic_filter_repairs_all_but_who_collides_with_every_fingerprint() {
+fn cyclic_filter_repairs_unless_all_fingerprints_collide() {
     const BITS: u32 = 2;
     for selector_bits in 1..=3 {
         let size = Size { slots: 1, slot_bits: BITS + selector_bits, seed: 1 };

@@ -1,8 +1,9 @@
-//! A cascade of Bloom filters, as `CRLite` had it first.
+//! A cascade of Bloom filters, the original design of `CRLite`.
 //!
-//! The first filter has the yes list; the next the no-keys that the first takes for members; the
-//! next the yes-keys that the second takes for members; and so on, until none is left. Who asks goes
-//! down as long as filters say "maybe"; which one is the first that doesn't is the answer.
+//! The first filter holds the yes list, the second one the no-keys that are false positives of the
+//! first, the third one the yes-keys that are false positives of the second, and so on until none
+//! is left. A lookup descends as long as filters answer "maybe". The parity of the level that
+//! doesn't is the answer.
 
 use super::ListFilter;
 use std::f64::consts::LN_2;
@@ -12,13 +13,13 @@ pub(super) struct Cascade {
     levels: Vec<Bloom>,
 }
 
-/// So few mistakes of the first level may be none.
+/// If fewer mistakes of the first level are expected, there may be none.
 const FEW: f64 = 10.0;
 
 impl Cascade {
     pub(super) fn new(yes: &[Hash], no: &[Hash], rate: f64) -> Self {
         let (first, others) = best_rates(yes.len() as f64, no.len() as f64, rate);
-        // Where there may be no second level, the first must do alone.
+        // Without a second level, the first one must have the rate.
         let first = if first * (no.len() as f64) < FEW { first.min(rate) } else { first };
         let (mut inside, mut outside) = (yes.to_vec(), no.to_vec());
         let mut levels: Vec<Bloom> = Vec::new();
@@ -44,12 +45,12 @@ impl ListFilter for Cascade {
     }
 }
 
-/// The rates of the first level, and of all others, with which a cascade is expected to be smallest,
-/// if others than the listed keys are answered yes with a chance of `rate` at most.
+/// Returns the rates of the first level and of all others that make the cascade smallest, if
+/// unlisted keys are answered yes with a probability of at most `rate`.
 fn best_rates(yes: f64, no: f64, rate: f64) -> (f64, f64) {
     let candidates = (1..40).flat_map(|step| {
         let others = f64::from(step) / 50.0;
-        // An odd number of levels is passed: p(1 - q) + pq²(1 - q) + …
+        // The probability that an odd number of levels is passed: p(1 - q) + pq²(1 - q) + …
         let most = (rate * (1.0 + others)).min(0.9);
         (0..60).map(move |less| (most * 0.9f64.powi(less), others))
     });
@@ -71,14 +72,14 @@ fn expected_bits(yes: f64, no: f64, first: f64, others: f64) -> f64 {
 struct Bloom {
     words: Vec<u64>,
     functions: u32,
-    /// Different for each level.
+    /// Different per level.
     seed: u64,
 }
 
 impl Bloom {
     fn new(members: &[Hash], rate: f64, seed: u64) -> Self {
         let functions = (-rate.log2()).round().max(1.0);
-        // What so many functions need, which is a little more than what the best number would.
+        // The size for this number of functions, slightly more than for the optimal one.
         let load = (1.0 - rate.powf(functions.recip())).ln();
         let bits = (-functions * members.len() as f64 / load).ceil();
         let mut bloom = Self {

@@ -1,18 +1,18 @@
-//! The `clubcard` crate, which `CRLite` has now: a ribbon that is approximate, and one that is exact
-//! for what it lets through. It promises nothing of keys that aren't listed, but a wider first
-//! ribbon than it would choose makes them rare, too.
+//! The `clubcard` crate, the current design of `CRLite`: an approximate ribbon filter, and an exact
+//! one for what passes the first. It promises nothing for unlisted keys, but a wider first ribbon
+//! than its default makes their mistakes rare, too.
 
 use super::ListFilter;
 use clubcard::builder::{ApproximateRibbon, ClubcardBuilder, ExactRibbon};
 use clubcard::{ApproximateSizeOf as _, AsQuery, Clubcard, Equation, Filterable, Queryable};
 use twiceshy::Hash;
 
-/// Words of an equation, as `CRLite` has them.
+/// Words per equation, as in `CRLite`.
 const WORDS: usize = 4;
 
 pub(super) struct Card(Clubcard<WORDS, (), ()>);
 
-/// A key, and whether it is on the yes list.
+/// A key and whether it is on the yes list.
 #[derive(Clone)]
 struct Item {
     hash: [u8; 16],
@@ -29,7 +29,7 @@ impl AsQuery<WORDS> for Item {
     fn as_query(&self, m: usize) -> Equation<WORDS> {
         let hash = u128::from_le_bytes(self.hash);
         let (mut state, high) = (hash as u64, (hash >> 64) as u64);
-        // By the number of columns, so that both ribbons have equations of their own.
+        // Depends on the number of columns, so that both ribbons have different equations.
         let place = (u128::from(high.rotate_left(m as u32 % 64) ^ m as u64) * m as u128) >> 64;
         let coefficients = std::array::from_fn(|_| {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ m as u64;
@@ -67,7 +67,7 @@ impl Card {
     pub(super) fn new(yes: &[Hash], no: &[Hash], rate: f64) -> Self {
         let mut builder = ClubcardBuilder::new();
         let mut approximate = builder.new_approx_builder(&[]);
-        // It takes log(others / members) bits; the exact one lets half of the others through.
+        // It uses log(others / members) bits; the exact ribbon passes half of the others.
         let others = (yes.len() as f64 / (2.0 * rate)).ceil() as usize;
         approximate.set_universe_size(yes.len() + others.max(no.len()) + 1);
         for &hash in yes {

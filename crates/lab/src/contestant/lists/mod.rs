@@ -1,4 +1,4 @@
-//! Filters of a yes list and a no list.
+//! Filters for a yes list and a no list.
 
 mod cascade;
 mod clubcard;
@@ -7,29 +7,29 @@ use cascade::Cascade;
 use clubcard::Card;
 use twiceshy::{Hash, YesNoFilter, YesNoList};
 
-/// A filter that is right about all keys of two lists.
+/// A filter that answers all keys of two lists correctly.
 pub(crate) trait ListFilter {
     fn contains(&self, hash: Hash) -> bool;
 
-    /// How many of these are answered yes.
+    /// Counts the hashes that are answered yes.
     fn count(&self, hashes: &[Hash]) -> usize {
         hashes.iter().filter(|&&hash| self.contains(hash)).count()
     }
 
-    /// Bits of all that is needed to answer.
+    /// Returns the size in bits of everything needed to answer.
     fn bits(&self) -> u64;
 }
 
-/// Who takes part.
+/// The filters to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind {
-    /// Ours, to ship.
+    /// Ours, immutable, for distribution.
     Fixed,
-    /// Ours, as one that changes: the adaptive quotient filter. Its lists are kept elsewhere.
+    /// Ours, mutable: the adaptive quotient filter. Its lists are stored elsewhere.
     Changing,
-    /// `CRLite`'s: Bloom filters of mistakes of Bloom filters.
+    /// `CRLite`'s first design: Bloom filters of the mistakes of Bloom filters.
     Cascade,
-    /// `CRLite`'s later one: two ribbons.
+    /// `CRLite`'s later design: two ribbon filters.
     Clubcard,
 }
 
@@ -45,7 +45,7 @@ impl ListKind {
         }
     }
 
-    /// The name for commands.
+    /// Returns the name on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -55,14 +55,17 @@ impl ListKind {
         }
     }
 
-    /// Whether keys can be added and removed.
+    /// Returns whether keys can be added and removed.
     pub(crate) fn changes(self) -> bool {
         self == Self::Changing
     }
 
     pub(crate) fn build(self, yes: &[Hash], no: &[Hash], rate: f64) -> Box<dyn ListFilter> {
         match self {
-            Self::Fixed => Box::new(YesNoFilter::build(yes, no, rate).expect("two lists")),
+            Self::Fixed => {
+                let builder = YesNoFilter::builder().false_positive_rate(rate);
+                Box::new(builder.build(yes, no).expect("two lists"))
+            }
             Self::Changing => {
                 let builder = YesNoList::builder().false_positive_rate(rate);
                 let list = builder.build_from(yes.iter().copied(), no.iter().copied());
@@ -86,7 +89,7 @@ impl ListFilter for YesNoFilter {
     }
 
     fn bits(&self) -> u64 {
-        8 * self.memory_usage()
+        8 * self.stats().memory
     }
 }
 
@@ -102,17 +105,17 @@ impl ListFilter for YesNoList {
     }
 
     fn bits(&self) -> u64 {
-        8 * self.statistics().filter_bytes
+        8 * self.details().filter_bytes
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twiceshy::{KeyedHasher, Secret};
+    use twiceshy::{Secret, hash::KeyedHasher};
 
     #[test]
-    fn all_are_right_about_both_lists_and_keep_the_rate() {
+    fn listed_keys_are_answered_correctly_and_others_at_the_rate() {
         let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
         let hashes = |range: std::ops::Range<u64>| -> Vec<Hash> {
             range.map(|number| hasher.hash(&number)).collect()
@@ -125,8 +128,8 @@ mod tests {
                 assert_eq!(filter.count(&yes), yes.len(), "{kind:?}");
                 assert_eq!(filter.count(&no), 0, "{kind:?}");
                 let wrong = filter.count(&others) as f64 / others.len() as f64;
-                // Clubcard promises nothing of others; with hardly a no-key, its second ribbon
-                // lets all through.
+                // Clubcard promises nothing for others; if there are few no-keys, its second ribbon
+                // passes everything.
                 let most = if kind == ListKind::Clubcard { 2.2 } else { 1.1 };
                 assert!(wrong < most / 64.0, "{kind:?}: {wrong}");
                 assert!(filter.bits() as f64 > 6.0 * yes.len() as f64, "{kind:?}");

@@ -1,24 +1,24 @@
-//! The filter of the crate `grafite`.
+//! The range filter of the crate `grafite`.
 
 use super::{Keys, RangeContestant, RangeShape};
 use grafite::{PairwiseIndependentHasher, RangeFilter};
 
-/// It is built of all members at once; before, there is none.
+/// `filter` is `None` until it is built from all members at once.
 pub(super) struct Grafite {
     hasher: PairwiseIndependentHasher,
     filter: Option<RangeFilter>,
 }
 
 impl Grafite {
-    /// Of the rate that our remainders are for.
+    /// Creates one with the rate of our remainders.
     pub(super) fn new(shape: &RangeShape) -> Result<Self, String> {
         let rate = f64::from(shape.remainder_bits).exp2().recip();
         let hasher =
             PairwiseIndependentHasher::new(shape.members as usize, rate, shape.longest_range);
         let hasher = hasher.map_err(|_| {
             format!(
-                "Grafite has no room for {} members and ranges of {} keys at a rate of {rate:.1e}; \
-                 choose less of something",
+                "Grafite can't hold {} members with ranges of {} keys at a rate of {rate:.1e}; \
+                 choose fewer members, shorter ranges or a higher rate",
                 shape.members, shape.longest_range
             )
         })?;

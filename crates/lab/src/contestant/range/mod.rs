@@ -1,5 +1,4 @@
-//! Filters that are asked for ranges, in benchmarks and experiments. To add one is to write one
-//! adapter, and to list it here.
+//! The range filters in benchmarks and experiments. To add one, write an adapter and list it here.
 
 mod grafite;
 mod ours;
@@ -11,61 +10,63 @@ use std::ops::RangeInclusive;
 use truncated::Truncated;
 use twiceshy_workloads::key::scatter;
 
-/// What is asked: is there a member from the first to the last?
+/// A query: is there a member from the first to the last key?
 pub(crate) type Keys = RangeInclusive<u64>;
 
-/// A filter of `u64` keys that is asked for ranges.
+/// A range filter for `u64` keys.
 pub(crate) trait RangeContestant {
-    /// Inserts members one by one, as if they came so; all are different.
+    /// Inserts members one by one, as if they arrived that way; they are all different.
     fn insert_each(&mut self, keys: &[u64]);
 
-    /// Is built anew of all its members, in order; all are different.
+    /// Rebuilds the filter from all its members, sorted and all different.
     fn bulk(&mut self, sorted: &[u64]);
 
     fn contains(&self, range: &Keys) -> bool;
 
-    /// How many of these may have a member; nothing is dispatched for each range.
-    fn count(&self, ranges: &[Keys]) -> usize;
+    /// Counts the ranges that may contain a member, without dynamic dispatch per range.
+    fn count(&self, ranges: &[Keys]) -> usize {
+        ranges.iter().filter(|range| self.contains(range)).count()
+    }
 
-    /// As [`count`](Self::count), in one call of the filter; who [can't](RangeKind::can) counts
-    /// one by one.
+    /// Like [`count`](Self::count), but in one call of the filter; filters that
+    /// [can't](RangeKind::can) count one by one.
     fn count_many(&self, ranges: &[Keys], _maybe: &mut Vec<bool>) -> usize {
         self.count(ranges)
     }
 
-    /// Asks for ranges without a member, and repairs what is a mistake; how many were.
+    /// Queries empty ranges, and repairs the mistakes; returns how many there were.
     fn ask(&mut self, empty: &[Keys]) -> usize {
         self.count(empty)
     }
 
-    /// Is told that a range has no member. Those that don't adapt do nothing.
+    /// Repairs a mistake: the range contains no member. Filters that don't adapt do nothing.
     fn repair(&mut self, _mistake: &Keys) {}
 
-    /// Bits of memory.
+    /// Returns the memory usage in bits.
     fn bits(&self) -> u64;
 }
 
-/// How large and how good a filter is to be.
+/// The size and the rate of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RangeShape {
     /// Slots of our filters.
     pub(crate) slots: u64,
     pub(crate) members: u64,
-    /// The keys of a range, at most.
+    /// Maximum number of keys per range.
     pub(crate) longest_range: u64,
-    /// Bits of a remainder; others have the rate of this, or the memory.
+    /// Bits per remainder; other filters have the same rate, or the same memory.
     pub(crate) remainder_bits: u32,
-    /// What keys are hashed with.
+    /// Seed of the hash.
     pub(crate) seed: u64,
 }
 
 impl RangeShape {
-    /// Filled to the papers' load.
+    /// Creates a shape with the load of the papers.
     pub(crate) fn new(slots: u64, longest_range: u64, remainder_bits: u32, seed: u64) -> Self {
         Self { slots, members: slots * 9 / 10, longest_range, remainder_bits, seed }
     }
 
-    /// The members, uniform and in order; with another seed, they are others.
+    /// Returns the members, uniform and sorted; they depend on the seed.
     pub(crate) fn sorted_members(&self) -> Vec<u64> {
         let first = scatter(self.seed);
         let members = (0..self.members).map(|number| scatter(first.wrapping_add(number)));
@@ -75,22 +76,22 @@ impl RangeShape {
     }
 }
 
-/// Whether one of the members, which are in order, is in a range.
+/// Returns whether any of the sorted members is in a range.
 pub(crate) fn has_member(sorted: &[u64], range: &Keys) -> bool {
     let at = sorted.partition_point(|member| member < range.start());
     sorted.get(at).is_some_and(|member| member <= range.end())
 }
 
-/// What can be measured.
+/// The operations to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RangeOp {
-    /// Members one by one.
+    /// Insert members one by one.
     Insert,
-    /// All members at once, in order.
+    /// Build from all members at once, sorted.
     Bulk,
-    /// Ranges without a member, one by one.
+    /// Query empty ranges one by one.
     Negative,
-    /// The same, in one call.
+    /// Query empty ranges in one call.
     NegativeMany,
 }
 
@@ -108,18 +109,18 @@ impl RangeOp {
     }
 }
 
-/// Who takes part.
+/// The filters to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RangeKind {
-    /// The filter that doesn't adapt.
+    /// The range filter that doesn't adapt.
     Memento,
-    /// The filter that adapts, with its reverse map.
+    /// The adaptive range filter, with its reverse map.
     Aeris,
-    /// The same without a reverse map, so that it can't be told of its mistakes.
-    AerisUntold,
-    /// The crate `grafite`. Its hash function is random, and has no seed.
+    /// The adaptive range filter without a reverse map, so that it can't be repaired.
+    AerisNotAdapting,
+    /// The crate `grafite`. Its hash function is random and can't be seeded.
     Grafite,
-    /// A set of the keys' first bits, of the crate `fst`, in place of `SuRF`.
+    /// A set of the keys' first bits from the crate `fst`, as a substitute for `SuRF`.
     FstTruncated,
 }
 
@@ -128,34 +129,35 @@ impl RangeKind {
         match self {
             Self::Memento => "Memento",
             Self::Aeris => "Aeris",
-            Self::AerisUntold => "Aeris, not adapting",
+            Self::AerisNotAdapting => "Aeris, not adapting",
             Self::Grafite => "Grafite",
             Self::FstTruncated => "truncated keys (fst)",
         }
     }
 
-    /// What it has. Who is told of its mistakes is told one by one.
+    /// Returns whether the filter has an operation. A filter that is repaired is queried one by
+    /// one.
     pub(crate) fn can(self, op: RangeOp) -> bool {
         match op {
             RangeOp::Insert => !matches!(self, Self::Grafite | Self::FstTruncated),
             RangeOp::Bulk | RangeOp::Negative => true,
-            RangeOp::NegativeMany => matches!(self, Self::Memento | Self::AerisUntold),
+            RangeOp::NegativeMany => matches!(self, Self::Memento | Self::AerisNotAdapting),
         }
     }
 
-    /// An empty filter, or why there can't be one.
+    /// Builds an empty filter, or returns why it is impossible.
     pub(crate) fn empty(self, shape: &RangeShape) -> Result<Box<dyn RangeContestant>, String> {
         Ok(match self {
             Self::Memento => Box::new(Memento::new(shape)?),
             Self::Aeris => Box::new(Aeris::new(shape, true)?),
-            Self::AerisUntold => Box::new(Aeris::new(shape, false)?),
+            Self::AerisNotAdapting => Box::new(Aeris::new(shape, false)?),
             Self::Grafite => Box::new(Grafite::new(shape)?),
-            // The memory of ours is what it may take.
+            // It may use as much memory as ours.
             Self::FstTruncated => Box::new(Truncated::new(Memento::new(shape)?.bits())),
         })
     }
 
-    /// A filter with members, which are in order.
+    /// Builds a filter from sorted members.
     pub(crate) fn filled(
         self,
         shape: &RangeShape,
@@ -174,7 +176,7 @@ mod tests {
     const ALL: [RangeKind; 5] = [
         RangeKind::Memento,
         RangeKind::Aeris,
-        RangeKind::AerisUntold,
+        RangeKind::AerisNotAdapting,
         RangeKind::Grafite,
         RangeKind::FstTruncated,
     ];
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_seen_from_both_ends_of_a_range() {
+    fn range_includes_both_ends() {
         let members = [10, 20, 30];
         for range in [10..=10, 5..=10, 30..=40, 11..=20, 0..=u64::MAX] {
             assert!(has_member(&members, &range));
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn no_contestant_loses_a_member_and_all_have_their_rate_and_space() {
+    fn contestants_keep_all_members_and_the_rate_and_space() {
         for length in [1, 32, 1024] {
             let shape = RangeShape::new(1 << 13, length, 9, 1);
             let members = shape.sorted_members();
@@ -228,9 +230,9 @@ mod tests {
         }
     }
 
-    /// Who asks again for what was a mistake gets nothing out of it, if the filter learns.
+    /// Repeats the mistakes of each filter.
     #[test]
-    fn only_who_learns_repeats_nothing() {
+    fn only_the_adaptive_filter_repeats_no_mistake() {
         let shape = RangeShape::new(1 << 12, 32, 6, 1);
         let members = shape.sorted_members();
         let strangers = strangers(&members, 32, 10_000);
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn impossible_shape_is_an_error() {
         let shape = RangeShape::new(1 << 12, 1 << 21, 9, 1);
         assert!(RangeKind::Memento.empty(&shape).err().unwrap().contains("2^20"));
         let shape = RangeShape::new(1 << 40, 1 << 20, 9, 1);

@@ -1,35 +1,38 @@
-//! The Memento and the Aeris filter, the latter with the reverse map that it needs.
+//! The Memento filter, and the Aeris filter with its reverse map.
 
 use super::{Keys, RangeContestant, RangeShape};
 use std::collections::BTreeSet;
 use twiceshy::{
-    AdaptError, AdaptiveRangeFilter, Hash, RangeAnswer, RangeBuilder, RangeFilter, Secret,
+    AdaptiveRangeFilter, Hash, RangeFilter, Secret,
+    builder::Builder,
+    error::AdaptError,
+    range::{self, OfRanges},
 };
 
-fn builder(shape: &RangeShape) -> RangeBuilder<u64> {
+fn builder<F: OfRanges>(shape: &RangeShape) -> Builder<F> {
     let mut secret = [0; 16];
     secret[..8].copy_from_slice(&shape.seed.to_le_bytes());
-    RangeFilter::builder()
+    Builder::default()
         .slots(shape.slots)
         .longest_range(shape.longest_range)
         .remainder_bits(shape.remainder_bits)
         .secret(Secret::from_bytes(secret))
 }
 
-/// How many ranges of a batch may have a member.
+/// Counts the ranges of a batch that may contain a member.
 fn count_true(maybe: &[bool]) -> usize {
     maybe.iter().filter(|&&maybe| maybe).count()
 }
 
 pub(super) struct Memento {
-    builder: RangeBuilder<u64>,
+    builder: Builder<RangeFilter<u64>>,
     filter: RangeFilter<u64>,
 }
 
 impl Memento {
     pub(super) fn new(shape: &RangeShape) -> Result<Self, String> {
-        let builder = builder(shape);
-        let filter = builder.clone().build().map_err(|error| error.to_string())?;
+        let builder = builder::<RangeFilter<u64>>(shape);
+        let filter = builder.build().map_err(|error| error.to_string())?;
         Ok(Self { builder, filter })
     }
 }
@@ -42,15 +45,11 @@ impl RangeContestant for Memento {
     }
 
     fn bulk(&mut self, sorted: &[u64]) {
-        self.filter = self.builder.clone().build_from(sorted).expect("room");
+        self.filter = self.builder.build_from(sorted).expect("room");
     }
 
     fn contains(&self, range: &Keys) -> bool {
         self.filter.contains_range(range.clone())
-    }
-
-    fn count(&self, ranges: &[Keys]) -> usize {
-        ranges.iter().filter(|range| self.contains(range)).count()
     }
 
     fn count_many(&self, ranges: &[Keys], maybe: &mut Vec<bool>) -> usize {
@@ -59,21 +58,22 @@ impl RangeContestant for Memento {
     }
 
     fn bits(&self) -> u64 {
-        self.filter.memory_usage() * 8
+        self.filter.stats().memory * 8
     }
 }
 
 pub(super) struct Aeris {
-    builder: RangeBuilder<u64>,
+    builder: Builder<AdaptiveRangeFilter<u64>>,
     filter: AdaptiveRangeFilter<u64>,
-    /// The members, by partition hash: the reverse map. Who isn't told of mistakes has none.
+    /// The members by partition hash: the reverse map. `None` if the filter isn't told of its
+    /// mistakes.
     members: Option<BTreeSet<(Hash, u64)>>,
 }
 
 impl Aeris {
     pub(super) fn new(shape: &RangeShape, adapts: bool) -> Result<Self, String> {
-        let builder = builder(shape);
-        let filter = builder.clone().build_adaptive().map_err(|error| error.to_string())?;
+        let builder = builder::<AdaptiveRangeFilter<u64>>(shape);
+        let filter = builder.build().map_err(|error| error.to_string())?;
         Ok(Self { builder, filter, members: adapts.then(BTreeSet::new) })
     }
 }
@@ -89,7 +89,7 @@ impl RangeContestant for Aeris {
     }
 
     fn bulk(&mut self, sorted: &[u64]) {
-        self.filter = self.builder.clone().build_adaptive_from(sorted).expect("room");
+        self.filter = self.builder.build_from(sorted).expect("room");
         if let Some(members) = &mut self.members {
             *members = sorted.iter().map(|&key| (self.filter.hash_of(key), key)).collect();
         }
@@ -97,10 +97,6 @@ impl RangeContestant for Aeris {
 
     fn contains(&self, range: &Keys) -> bool {
         self.filter.contains_range(range.clone())
-    }
-
-    fn count(&self, ranges: &[Keys]) -> usize {
-        ranges.iter().filter(|range| self.contains(range)).count()
     }
 
     fn count_many(&self, ranges: &[Keys], maybe: &mut Vec<bool>) -> usize {
@@ -121,13 +117,13 @@ impl RangeContestant for Aeris {
 
     fn repair(&mut self, mistake: &Keys) {
         let Some(members) = &self.members else { return };
-        let RangeAnswer::Maybe(claim) = self.filter.check_range(mistake.clone()) else { return };
+        let range::Answer::Maybe(claim) = self.filter.check_range(mistake.clone()) else { return };
         let mut suspects: Vec<(Hash, u64)> = Vec::new();
         for hashes in claim.suspects() {
             let hashes = (*hashes.start(), 0)..=(*hashes.end(), u64::MAX);
             suspects.extend(members.range(hashes));
         }
-        // A range's partitions may have the same fingerprint.
+        // Partitions of a range may have the same fingerprint.
         suspects.sort_unstable();
         suspects.dedup();
         let suspects: Vec<u64> = suspects.into_iter().map(|(_, member)| member).collect();
@@ -139,6 +135,6 @@ impl RangeContestant for Aeris {
     }
 
     fn bits(&self) -> u64 {
-        self.filter.memory_usage() * 8
+        self.filter.stats().memory * 8
     }
 }

@@ -1,17 +1,17 @@
-//! The first bits of each key, in a set of the crate `fst`: a trie whose equal ends are shared.
+//! The first bits of each key in a set of the crate `fst`: a trie that shares equal suffixes.
 //!
-//! It stands for `SuRF`, of which there is no crate: as that, it knows where keys begin, and not
-//! where they end. It isn't succinct, though, and pays more for each bit.
+//! It is a substitute for `SuRF`, which has no crate. Like `SuRF`, it only knows how keys begin. It
+//! isn't succinct, though, and needs more space per bit.
 
 use super::{Keys, RangeContestant};
 use fst::{IntoStreamer, Set, SetBuilder, Streamer};
 
-/// Bits of a letter of the trie: with more, nodes are large; with less, there are many.
+/// Bits per letter of the trie: with more, nodes are large; with fewer, there are many.
 const LETTER_BITS: u32 = 4;
 const LETTERS: usize = (u64::BITS / LETTER_BITS) as usize;
 
 pub(super) struct Truncated {
-    /// What it may take.
+    /// Maximum size in bits.
     most_bits: u64,
     prefix_bits: Option<u32>,
     set: Set<Vec<u8>>,
@@ -25,7 +25,7 @@ struct Word {
 }
 
 impl Word {
-    /// The last letter is a whole one, the first may have fewer bits: so the space grows evenly
+    /// The last letter is complete, the first one may have fewer bits. So the space grows evenly
     /// with the bits.
     fn new(key: u64, prefix_bits: u32) -> Self {
         let prefix = key >> (u64::BITS - prefix_bits);
@@ -47,8 +47,8 @@ impl Truncated {
         Self { most_bits, prefix_bits: None, set: Set::default() }
     }
 
-    /// The longest prefixes that there is room for. Those that hardly tell members apart always
-    /// have it.
+    /// Returns the length of the longest prefixes that fit, or of ones that barely separate the
+    /// members.
     fn fitting(&self, sorted: &[u64]) -> u32 {
         let fits =
             |bits: &u32| set(sorted, *bits).as_fst().as_bytes().len() as u64 * 8 <= self.most_bits;
@@ -60,7 +60,7 @@ impl Truncated {
 fn set(sorted: &[u64], prefix_bits: u32) -> Set<Vec<u8>> {
     let mut builder = SetBuilder::memory();
     for &key in sorted {
-        // A word again is no error, and changes nothing.
+        // Inserting a word twice is not an error, and changes nothing.
         builder.insert(Word::new(key, prefix_bits).letters()).expect("words in order");
     }
     builder.into_set()
@@ -71,7 +71,7 @@ impl RangeContestant for Truncated {
         unreachable!("a static filter");
     }
 
-    /// How long prefixes can be is found out the first time.
+    /// Determines the length of the prefixes on the first call.
     fn bulk(&mut self, sorted: &[u64]) {
         let prefix_bits = self.prefix_bits.unwrap_or_else(|| self.fitting(sorted));
         self.prefix_bits = Some(prefix_bits);
@@ -85,10 +85,6 @@ impl RangeContestant for Truncated {
         words.into_stream().next().is_some()
     }
 
-    fn count(&self, ranges: &[Keys]) -> usize {
-        ranges.iter().filter(|range| self.contains(range)).count()
-    }
-
     fn bits(&self) -> u64 {
         self.set.as_fst().as_bytes().len() as u64 * 8
     }
@@ -100,7 +96,7 @@ mod tests {
     use twiceshy_workloads::key::scatter;
 
     #[test]
-    fn words_are_in_the_order_of_keys_and_have_their_first_bits() {
+    fn words_have_the_first_bits_and_the_order_of_keys() {
         assert_eq!(Word::new(0xabcd << 48, 16).letters(), [0xa, 0xb, 0xc, 0xd]);
         assert_eq!(Word::new(0xabcd << 48, 13).letters(), [0x1, 0x5, 0x7, 0x9]);
         assert_eq!(Word::new(u64::MAX, 64).letters(), [0xf; 16]);
@@ -108,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_are_as_long_as_there_is_room_for() {
+    fn longest_fitting_prefixes_are_chosen() {
         let mut members: Vec<u64> = (0..1000).map(scatter).collect();
         members.sort_unstable();
         let mut roomy = Truncated::new(u64::MAX);

@@ -1,21 +1,22 @@
-//! The store that growing filters read their members from: on a disk, the keys in order with
-//! their values, and the reverse map in the order of the partitions' hashes.
+//! The store that growing filters read their members from: on disk, the keys in order with their
+//! values, and the reverse map ordered by the partitions' hashes.
 
+use std::ops::Bound::{Included, Unbounded};
 use std::ops::RangeInclusive;
 use tempfile::TempDir;
-use twiceshy::{Hash, Partitions};
-use twiceshy_store::backend::{Bounds, Included, Unbounded};
+use twiceshy::{Hash, range::Partitions};
+use twiceshy_store::backend::Bounds;
 use twiceshy_store::{
     Backend, BackendError, Batch, Durability, FjallBackend, FjallOptions, Keyspace,
 };
 use twiceshy_workloads::key;
 
-/// Bytes of a value, as in the paper.
+/// Size of a value in bytes, as in the paper.
 const VALUE_BYTES: usize = 504;
 const KEY_BYTES: usize = 8;
 const HASH_BYTES: usize = 16;
 
-/// The engine's block cache, as a share of the data.
+/// Size of the data divided by that of the engine's block cache.
 const CACHE_SHARE: u64 = 100;
 
 pub(super) struct Disk {
@@ -24,13 +25,13 @@ pub(super) struct Disk {
     cache_bytes: u64,
 }
 
-/// An engine that was just opened, and remembers nothing of what it was asked before.
+/// A freshly opened engine with an empty cache.
 pub(super) struct Opened {
     engine: FjallBackend,
 }
 
 impl Disk {
-    /// Room for so many keys.
+    /// Creates an empty store for this many keys.
     pub(super) fn new(keys: usize, partitions: Partitions<u64>) -> Self {
         let directory = tempfile::tempdir().expect("room for a directory");
         let bytes = (keys * (KEY_BYTES + VALUE_BYTES)) as u64;
@@ -46,7 +47,7 @@ impl Disk {
         Opened { engine: engine.expect("a directory of its own") }
     }
 
-    /// Writes more keys, and leaves the engine nothing to tidy up.
+    /// Writes more keys and compacts, so that no background work is left.
     pub(super) fn write(&self, keys: &[u64]) {
         let Opened { engine } = self.open();
         for keys in keys.chunks(1024) {
@@ -64,17 +65,17 @@ impl Disk {
 }
 
 impl Opened {
-    /// All keys, which are read with their values.
+    /// Returns all keys; their values are read too.
     pub(super) fn keys(&self) -> Vec<u64> {
         self.scan(Keyspace::Keys, (Unbounded, Unbounded)).collect()
     }
 
-    /// All members, in the order of their hashes, from the reverse map.
+    /// Iterates over all members in hash order, from the reverse map.
     pub(super) fn members(&self) -> impl Iterator<Item = u64> {
         self.scan(Keyspace::Members, (Unbounded, Unbounded))
     }
 
-    /// The members with these hashes, from the reverse map.
+    /// Returns the members with these hashes, from the reverse map.
     pub(super) fn listed(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<u64>, BackendError> {
         let first = hash_bytes(*hashes.start());
         let last = [hash_bytes(*hashes.end()), vec![u8::MAX; KEY_BYTES]].concat();
@@ -93,7 +94,7 @@ fn hash_bytes(hash: Hash) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// What both maps have at the end.
+/// Returns the key at the end of a stored key of either map.
 fn key_of(stored: &[u8]) -> u64 {
     u64::from_be_bytes(*stored.last_chunk().expect("keys of 8 bytes"))
 }
@@ -105,7 +106,7 @@ mod tests {
     use twiceshy_workloads::key::scatter;
 
     #[test]
-    fn all_is_read_again_in_both_orders() {
+    fn keys_are_read_back_in_both_orders() {
         let filter = RangeFilter::<u64>::builder().slots(1000).secret(Secret::from_bytes([3; 16]));
         let partitions = filter.build().unwrap().partitions().clone();
         let keys: Vec<u64> = (0..3000).map(scatter).collect();

@@ -1,24 +1,27 @@
-//! Filters that double, each in its own way.
+//! Filters that double in different ways.
 
 use super::disk::Opened;
 use crate::contestant::range::Keys;
-use twiceshy::{AdaptiveRangeFilter, GrowError, RangeBuilder, RangeFilter, Secret};
+use twiceshy::{
+    AdaptiveRangeFilter, RangeFilter, Secret, builder::Builder, error::GrowError, range::OfRanges,
+};
 
-/// Keys of the longest range.
+/// Number of keys of the longest range.
 pub(super) const LENGTH: u64 = 32;
 
 /// How a filter doubles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The Aeris filter: what has run out of bits is made anew from the reverse map.
+    /// The Aeris filter: only fingerprints that have run out of bits are rebuilt from the reverse
+    /// map.
     Selective,
-    /// The same, but all is made anew from the reverse map: the paper's "full".
+    /// The Aeris filter, all rebuilt from the reverse map: the paper's "full".
     Full,
-    /// The Memento filter: in memory as long as it can, and otherwise built of all keys.
+    /// The Memento filter: doubles in memory as long as it can, otherwise rebuilt from all keys.
     Memento,
-    /// The same, built of all keys every time.
+    /// The Memento filter, rebuilt from all keys every time.
     EveryTime,
-    /// The same, in memory as long as it can, and no further.
+    /// The Memento filter, only doubled in memory as long as it can.
     Alone,
 }
 
@@ -29,8 +32,8 @@ impl Way {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Selective => "Aeris",
-            Self::Full => "Aeris, all made anew",
-            Self::Memento => "Memento, reads all at need",
+            Self::Full => "Aeris, all rebuilt",
+            Self::Memento => "Memento, reads all if needed",
             Self::EveryTime => "Memento, reads all each time",
             Self::Alone => "Memento, reads nothing",
         }
@@ -41,12 +44,12 @@ impl Way {
     }
 }
 
-/// How good filters are to be.
+/// The planned rate and the bits of the filters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
-    /// The rate is one half to this power.
+    /// The planned rate is 2 to the minus this.
     pub(super) rate_bits: u32,
-    /// Bits of the remainders of Aeris and Memento, if not as many as we take for the rate.
+    /// Remainder bits of Aeris and Memento, if not derived from the rate.
     pub(super) remainder_bits: Option<[u32; 2]>,
 }
 
@@ -61,36 +64,44 @@ impl Setting {
     }
 }
 
-/// What holds members.
+/// A filter of either kind.
 pub(super) enum Filter {
     Aeris(AdaptiveRangeFilter<u64>),
     Memento(RangeFilter<u64>),
 }
 
-/// A filter on its way.
+/// Returns the builder of a growing filter, with these remainder bits or the setting's rate.
+fn builder<F: OfRanges>(setting: &Setting, remainder_bits: Option<u32>, seed: u64) -> Builder<F> {
+    let secret = Secret::from_bytes(u128::from(seed).to_le_bytes());
+    let builder = Builder::default().longest_range(LENGTH).expandable().secret(secret);
+    match remainder_bits {
+        Some(bits) => builder.remainder_bits(bits),
+        None => builder.false_positive_rate(setting.rate()),
+    }
+}
+
+/// A growing filter.
 pub(super) struct Growing {
     pub(super) way: Way,
-    builder: RangeBuilder<u64>,
-    /// None, if it couldn't double any more.
+    /// Builds a Memento filter of all keys.
+    builder: Builder<RangeFilter<u64>>,
+    /// `None` if it couldn't double any further.
     filter: Option<Filter>,
 }
 
 impl Growing {
     pub(super) fn new(way: Way, setting: &Setting, slots: u64, seed: u64) -> Self {
-        let builder = RangeFilter::builder()
-            .longest_range(LENGTH)
-            .expandable()
-            .secret(Secret::from_bytes(u128::from(seed).to_le_bytes()));
-        let builder = match setting.remainder_bits {
-            Some([aeris, _]) if way.adapts() => builder.remainder_bits(aeris),
-            Some([_, memento]) => builder.remainder_bits(memento),
-            None => builder.false_positive_rate(setting.rate()),
+        let [aeris, memento] = match setting.remainder_bits {
+            Some(bits) => bits.map(Some),
+            None => [None; 2],
         };
-        let empty = builder.clone().slots(slots);
+        let builder = builder(setting, memento, seed);
         let filter = if way.adapts() {
-            Filter::Aeris(empty.build_adaptive().expect("memory for a filter"))
+            let empty = self::builder(setting, aeris, seed).slots(slots).build();
+            Filter::Aeris(empty.expect("memory for a filter"))
         } else {
-            Filter::Memento(empty.build().expect("memory for a filter"))
+            let empty = builder.clone().slots(slots).build();
+            Filter::Memento(empty.expect("memory for a filter"))
         };
         Self { way, builder, filter: Some(filter) }
     }
@@ -106,7 +117,7 @@ impl Growing {
         }
     }
 
-    /// The filter with so many slots, twice as many as it has; `None`, if that can't be.
+    /// Returns the filter with `slots` slots, twice as many as now; `None` if it can't double.
     pub(super) fn doubled(&self, slots: u64, disk: &Opened) -> Option<Filter> {
         let of_all_keys = || {
             let filter = self.builder.clone().slots(slots).build_from(&disk.keys());
@@ -114,7 +125,7 @@ impl Growing {
         };
         match (self.filter.as_ref()?, self.way) {
             (Filter::Aeris(filter), Way::Full) => {
-                let doubled = filter.rejuvenated(disk.members());
+                let doubled = filter.doubled_with_members(disk.members());
                 Some(Filter::Aeris(doubled.expect("the disk has what the filter has")))
             }
             (Filter::Aeris(filter), _) => {
@@ -135,7 +146,7 @@ impl Growing {
         self.filter = filter;
     }
 
-    /// Of ranges without a member, the share that may have one.
+    /// Returns the share of the empty ranges that are mistakes.
     pub(super) fn rate(&self, empty: &[Keys]) -> Option<f64> {
         let mistakes = match self.filter.as_ref()? {
             Filter::Aeris(filter) => count(empty, |range| filter.contains_range(range)),
@@ -144,11 +155,11 @@ impl Growing {
         Some(mistakes as f64 / empty.len() as f64)
     }
 
-    /// Of memory, for each member.
+    /// Returns the memory per member in bits.
     pub(super) fn bits_per_key(&self) -> Option<f64> {
         let (bytes, members) = match self.filter.as_ref()? {
-            Filter::Aeris(filter) => (filter.memory_usage(), filter.len()),
-            Filter::Memento(filter) => (filter.memory_usage(), filter.len()),
+            Filter::Aeris(filter) => (filter.stats().memory, filter.len()),
+            Filter::Memento(filter) => (filter.stats().memory, filter.len()),
         };
         Some(bytes as f64 * 8.0 / members as f64)
     }

@@ -1,4 +1,4 @@
-//! Aeris, figure 8: a filter that doubles eight times, and where it reads its members.
+//! Aeris, figure 8: a filter that doubles eight times, reading its members from different places.
 
 mod disk;
 mod growing;
@@ -21,21 +21,23 @@ use twiceshy_workloads::key::scatter;
 pub(super) const RANGE_EXPANSION: Experiment = Experiment {
     name: "range-expansion",
     title: "Ranges: growing",
-    question: "A filter doubles 8 times while keys come: how long does that take, by where it reads \
-               what it has forgotten, and does its rate of false positives hold?",
-    paper: "Aeris, §5.1 and figure 8: the Aeris filter, which makes anew only what has run out of \
-            bits, takes 3 times less for all doublings than Memento, which then reads all keys with \
-            their values; making all anew from the reverse map takes 1.47 times as long as Memento, \
-            and has the lowest rate. All stay below 2^-3, with remainders of 5 and 4 bits.",
+    question: "A filter doubles 8 times while keys are inserted. How long does that take, \
+               depending on where it reads its members, and does it keep its false-positive \
+               rate?",
+    paper: "Aeris, §5.1 and figure 8: the Aeris filter rebuilds only fingerprints that have run \
+            out of bits, and takes 3 times less for all doublings than Memento, which reads all \
+            keys with their values. Rebuilding everything from the reverse map takes 1.47 times as \
+            long as Memento, and has the lowest rate. All stay below 2^-3, with remainders of 5 \
+            and 4 bits.",
     run,
 };
 
 const DOUBLINGS: usize = 8;
 
-/// It doubles itself when 95 % are used, which nobody would time.
+/// Below 95 %, at which the filter would double by itself, untimed.
 const LOAD: f64 = 0.9;
 
-/// The first is the paper's.
+/// The first setting is the paper's.
 const SETTINGS: [Setting; 4] = [
     Setting { rate_bits: 3, remainder_bits: Some([5, 4]) },
     Setting { rate_bits: 3, remainder_bits: None },
@@ -43,9 +45,9 @@ const SETTINGS: [Setting; 4] = [
     Setting { rate_bits: 9, remainder_bits: None },
 ];
 const PAPER: usize = 0;
-/// The same rate, with our bits.
+/// The paper's rate, with our bits.
 const OURS: usize = 1;
-/// From here on, the rate is to hold.
+/// The first setting whose rate should hold.
 const HELD: usize = 2;
 
 const WAYS: usize = Way::ALL.len();
@@ -55,21 +57,20 @@ const MEMENTO: usize = 2;
 const EVERY_TIME: usize = 3;
 
 const READING: &str = "\
-    Each doubling is timed several times, all filters in turns, by an engine that was just opened on \
-    compacted tables, with a block cache for 1 % of the data. The files are in the operating \
-    system's cache, as far as there is room: reading all keys is cheaper here than from a disk, and \
-    so is looking for single ones. What was read is counted for that reason.";
-
-/// What was seen of a filter.
+    Each doubling is timed several times, all filters in turns, with a freshly opened engine on \
+    compacted tables and a block cache for 1 % of the data. The files are in the operating \
+    system's cache as far as they fit, so reading all keys, or looking up single ones, is cheaper \
+    here than from a disk. Therefore the bytes read are counted too.";
+/// The measurements of a filter.
 #[derive(Default)]
 struct Seen {
-    /// Seconds of each doubling, as far as it could.
+    /// Seconds per doubling, as far as it could double.
     seconds: Vec<f64>,
-    /// Bytes that they read.
+    /// Bytes read by the doublings.
     read: u64,
-    /// When it was full, at first and after each doubling.
+    /// False-positive rates of the full filter, initially and after each doubling.
     rates: Vec<f64>,
-    /// Bits of memory a member, then.
+    /// Bits per member of the full filter.
     bits: Vec<f64>,
 }
 
@@ -83,15 +84,15 @@ impl Seen {
     }
 }
 
-/// The filters of all settings, and the disk behind them.
+/// The filters of all settings, and their disk.
 struct Course {
     first_slots: u64,
     keys: Vec<u64>,
     disk: Disk,
-    /// By setting, and way.
+    /// Filters by setting and way.
     growing: Vec<Growing>,
     seen: Vec<Seen>,
-    /// Without a key.
+    /// Empty ranges.
     ranges: Vec<Keys>,
 }
 
@@ -108,7 +109,7 @@ impl Course {
         let of_setting =
             |setting| Way::ALL.map(|way| Growing::new(way, setting, first_slots, seed)).into_iter();
         let growing: Vec<Growing> = SETTINGS.iter().flat_map(of_setting).collect();
-        // All have the same, whatever their bits.
+        // The partitions don't depend on the number of bits.
         let secret = Secret::from_bytes(u128::from(seed).to_le_bytes());
         let like = RangeFilter::builder().slots(1).longest_range(LENGTH).secret(secret).build();
         let disk = Disk::new(members, like.expect("a small filter").partitions().clone());
@@ -116,7 +117,7 @@ impl Course {
         Self { first_slots, keys, disk, growing, seen, ranges }
     }
 
-    /// Inserts what is there before and after so many doublings, and looks.
+    /// Inserts the members up to the load after `doublings` doublings, and measures.
     fn fill(&mut self, doublings: usize) {
         let before =
             doublings.checked_sub(1).map_or(0, |before| filled(self.first_slots << before));
@@ -129,14 +130,14 @@ impl Course {
         }
     }
 
-    /// Doubles all, in turns.
+    /// Doubles all filters, in turns.
     fn double(&mut self, doublings: usize, turns: usize) {
         let slots = self.first_slots << (doublings + 1);
         let mut doubled: Vec<Option<Filter>> = self.growing.iter().map(|_| None).collect();
         let mut times = vec![Vec::new(); self.growing.len()];
         let mut disk = self.disk.open();
         for (at, turn) in in_turns(self.growing.len(), turns) {
-            // For a first look, once will do.
+            // The smallest scale opens the engine once.
             if turns > 1 {
                 drop(disk);
                 disk = self.disk.open();
@@ -169,7 +170,7 @@ impl Course {
     }
 }
 
-/// The members of so many slots.
+/// Returns the number of members for this many slots.
 fn filled(slots: u64) -> usize {
     (slots as f64 * LOAD) as usize
 }
@@ -192,13 +193,14 @@ fn run(context: &Context) -> Outcome {
     let rises = of(PAPER, WAYS - 1);
     Outcome {
         seen: format!(
-            "With the paper's bits, Memento takes {:.2} times as long for all doublings as Aeris, \
-             reading all keys every time {:.1} times, and making all anew from the reverse map {:.1} \
-             times; Aeris reads {:.1} MB, Memento {:.1} MB. The worst rate of Aeris is then {:.2} times \
-             the planned 2^-3, and Memento's {:.2} times. With our bits, both are at most {:.2} times \
-             the planned, Memento takes {:.2} times as long as Aeris, and reads {:.1} times as many \
-             bytes. At 2^-6 and 2^-9, the worst rate of Aeris is at most {worst:.2} times the planned. A Memento filter that reads nothing goes from {:.1} to {:.1} % in {} \
-             doublings, and can do no more.",
+            "With the paper's bits, all doublings take Memento {:.2} times as long as Aeris, {:.1} \
+             times if it reads all keys every time, and {:.1} times if Aeris rebuilds everything \
+             from the reverse map; Aeris reads {:.1} MB, and Memento {:.1} MB. The worst rate is \
+             {:.2} times the planned 2^-3 for Aeris, and {:.2} times for Memento. With our bits, \
+             both are at most {:.2} times the planned rate; Memento takes {:.2} times as long as \
+             Aeris, and reads {:.1} times as many bytes. At 2^-6 and 2^-9, the worst rate of Aeris \
+             is at most {worst:.2} times the planned one. A Memento filter that reads nothing goes \
+             from {:.1} to {:.1} % in {} doublings, and then can't double again.",
             slower(PAPER, MEMENTO),
             slower(PAPER, EVERY_TIME),
             slower(PAPER, FULL),
@@ -240,10 +242,10 @@ fn run(context: &Context) -> Outcome {
 mod tests {
     use super::*;
 
-    /// Nobody loses a member; who reads goes all the way, and who reads nothing as far as its
-    /// bits.
+    /// No filter loses a member. Filters that read double all the way; one that reads nothing
+    /// doubles until its bits run out.
     #[test]
-    fn all_ways_lead_to_a_filter_of_all_members() {
+    fn every_way_keeps_all_members() {
         let mut course = Course::new(8, 1000, 1);
         for doublings in 0..DOUBLINGS {
             course.fill(doublings);
@@ -258,10 +260,10 @@ mod tests {
         for setting in 0..SETTINGS.len() {
             assert!((0..WAYS - 1).all(|way| doublings(setting, way) == DOUBLINGS));
         }
-        // As many as the bits of its remainders.
+        // As many as its remainders have bits.
         assert_eq!(doublings(PAPER, WAYS - 1), 4);
         assert_eq!(doublings(SETTINGS.len() - 1, WAYS - 1), DOUBLINGS);
-        // Who has bits left needs no disk.
+        // A filter with bits left reads nothing.
         let [young, old] = [SETTINGS.len() - 1, PAPER].map(|at| course.seen[at * WAYS].read);
         assert!(old > 2 * young, "{old} and {young}");
     }

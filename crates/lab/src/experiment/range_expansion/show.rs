@@ -1,4 +1,4 @@
-//! What was seen, as plots and a table.
+//! Plots and a table of the measurements.
 
 use super::growing::{LENGTH, Setting, Way};
 use super::{DOUBLINGS, SETTINGS, Seen, WAYS};
@@ -27,8 +27,8 @@ pub(super) fn rate_plot(setting: &Setting, seen: &[Seen]) -> Plot {
     )
     .reference("planned", setting.rate())
     .note(format!(
-        "Ranges of {LENGTH} anywhere, whenever the filter is full again: no moment is worse. Who \
-         reads nothing ends when the first members have no bit left."
+        "Ranges of {LENGTH} keys anywhere, measured whenever the filter is full, which is the \
+         worst time. A filter that reads nothing ends when the first members have no bits left."
     ));
     for (way, seen) in Way::ALL.iter().zip(seen) {
         let points = seen.rates.iter().enumerate().map(|(at, &rate)| Point::new(at as f64, rate));
@@ -40,17 +40,17 @@ pub(super) fn rate_plot(setting: &Setting, seen: &[Seen]) -> Plot {
 pub(super) fn table(seen: &[Seen]) -> Table {
     let mut table = Table::new(format!("{DOUBLINGS} doublings"))
         .columns([
-            Column::text("rate planned, bits"),
+            Column::text("planned rate, bits"),
             Column::text("filter"),
             Column::decimals("doublings", "", 0),
-            Column::decimals("in all", "ms", 2),
+            Column::decimals("total", "ms", 2),
             Column::decimals("slowest", "ms", 2),
             Column::decimals("read", "MB", 2),
             Column::decimals("worst rate", "%", 3),
-            Column::decimals("of the planned", "times", 2),
+            Column::decimals("ratio to planned", "", 2),
             Column::decimals("space", "bits/member", 2),
         ])
-        .note("The rate and the space are those of full filters.");
+        .note("Rate and space are those of full filters.");
     for (setting, seen) in SETTINGS.iter().zip(seen.chunks(WAYS)) {
         for (way, seen) in Way::ALL.iter().zip(seen) {
             table = table.row([

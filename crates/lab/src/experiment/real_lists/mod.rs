@@ -1,4 +1,4 @@
-//! Figure 7 again, on lists and traces that somebody else has made.
+//! Figure 7 again, with real lists and traces.
 
 use super::summary::{around, judge, mean};
 use super::{Context, Experiment, Outcome, progress};
@@ -11,30 +11,30 @@ mod sample;
 pub(super) const REAL_LISTS: Experiment = Experiment {
     name: "real-lists",
     title: "Real lists and traces",
-    question: "How fast do false positives go down when members and queries are real: a list of \
-               blocked domains asked for popular ones, and the blocks that a disk is asked for?",
-    paper: "AdaptiveQF, §6.5 and figure 7, on other data (CAIDA, Shalla): the rate drops at once, \
-            since frequent queries are repaired first, for a negligible space.",
+    question: "How fast does the false-positive rate fall with real members and queries: a list of \
+               blocked domains queried for popular ones, and the blocks accessed on a disk?",
+    paper: "AdaptiveQF, §6.5 and figure 7, on different data (CAIDA, Shalla): the rate falls at \
+            once, since frequent queries are repaired first, for negligible space.",
     run,
 };
 
 const STEPS: usize = 25;
-/// The step from which on the most frequent queries should have been repaired.
+/// The step from which the most frequent queries should have been repaired.
 const LATE: usize = STEPS - STEPS / 5;
-/// What repairs may take and still be called negligible, in bits a member.
+/// The space for repairs that counts as negligible, in bits per member.
 const NEGLIGIBLE: f64 = 0.1;
 
-/// What one filter does with a sample.
+/// The measurements of one filter with a sample.
 struct Run {
-    /// The share of mistakes among the queries of each step.
+    /// Share of mistakes among the queries of each step.
     rates: Vec<f64>,
-    /// Bits a member that repairs have added, after each step.
+    /// Bits per member added by repairs, after each step.
     added: Vec<f64>,
 }
 
 fn observe(kind: Kind, sample: &Sample, seed: u64) -> Run {
     let members = sample.members.len() as u64;
-    // So many that the load is the papers'.
+    // Gives the papers' load.
     let shape = Shape { slots: members * 10 / 9 + 1, remainder_bits: 9, seed };
     let mut filter = kind.build(&shape);
     filter.insert(&sample.members);
@@ -51,37 +51,42 @@ fn observe(kind: Kind, sample: &Sample, seed: u64) -> Run {
 
 fn run(context: &Context) -> Outcome {
     let skipped = |why: String| Outcome {
-        seen: "Nothing: this was skipped, for want of data.".into(),
+        seen: "Nothing: skipped, because there is no data.".into(),
         verdict: Verdict::Open,
         blocks: vec![Block::Text(why)],
     };
     let Some(directory) = &context.data else {
         return skipped(format!(
-            "Skipped: there is no data. Name a directory by `--data DIR`, or in the environment as \
-             `TWICESHY_DATA`, with these files in it: {}.",
+            "Skipped, because there is no data. Give a directory with `--data DIR` or the \
+             environment variable `TWICESHY_DATA`. It must contain these files: {}.",
             sample::FILES
         ));
     };
     let queries = context.pick(200_000, 3_000_000, 3_000_000);
     let samples = match sample::load(directory, queries, context.seed) {
         Ok(samples) => samples,
-        Err(why) => return skipped(format!("Skipped: {why}. Wanted are {}.", sample::FILES)),
+        Err(why) => {
+            return skipped(format!(
+                "Skipped: {why}. The directory must contain {}.",
+                sample::FILES
+            ));
+        }
     };
     let seeds = context.pick(5, 20, 100);
-    let kinds = [Kind::AqfUntold, Kind::Aqf];
+    let kinds = [Kind::AqfNotAdapting, Kind::Aqf];
     let bar = progress("seeds", samples.len() * kinds.len() * seeds);
     let mut blocks = Vec::new();
-    let mut table = Table::new("Over all queries, mean of seeds")
+    let mut table = Table::new("All queries, mean over seeds")
         .columns([
             Column::text("data"),
             Column::decimals("members", "", 0),
             Column::decimals("queries", "", 0),
-            Column::decimals("different", "", 0),
+            Column::decimals("different queries", "", 0),
             Column::percent("rate, not adapting", 4),
-            Column::percent("rate, adapting", 4),
+            Column::percent("rate, adaptive", 4),
             Column::decimals("added", "bits/member", 4),
         ])
-        .note("To do it again, name the directory of the data by `--data DIR`.");
+        .note("To reproduce this, give the directory of the data with `--data DIR`.");
     let (mut seen, mut holds) = (Vec::new(), Vec::new());
     for sample in &samples {
         let runs = kinds.map(|kind| {
@@ -111,7 +116,7 @@ fn run(context: &Context) -> Outcome {
         ]);
         seen.push(format!(
             "{}: with repairs, there are {:.1} times fewer mistakes over all queries, and {:.1} \
-             times fewer over the last fifth, for {space:.4} bits a member.",
+             times fewer over the last fifth, for {space:.4} bits per member.",
             sample.name,
             untold / told,
             late_untold / late_told
@@ -134,18 +139,15 @@ fn plots(sample: &Sample, kinds: [Kind; 2], runs: &[Vec<Run>; 2]) -> [Plot; 2] {
     };
     let queries = || Axis::linear("queries", "").si();
     let title = |what: &str| format!("{}: {what}", sample.name);
-    let note = format!("Means of {} secrets; bands are the least and the greatest.", runs[0].len());
-    let mut rates = Plot::lines(
-        title("mistakes of each step's queries"),
-        queries(),
-        Axis::log10("mistakes per query", ""),
-    )
-    .note(note);
+    let note = format!("Means over {} secrets; bands show minimum and maximum.", runs[0].len());
+    let mut rates =
+        Plot::lines(title("mistakes per step"), queries(), Axis::log10("mistakes per query", ""))
+            .note(note);
     for (kind, runs) in kinds.into_iter().zip(runs) {
         rates = rates.series(curve(kind, runs, |run| &run.rates));
     }
     let added = Plot::lines(
-        title("space that repairs have added"),
+        title("space added by repairs"),
         queries(),
         Axis::linear("added", "bits/member").from_zero(),
     )
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_lists_and_traces_is_an_experiment() {
+    fn directory_of_lists_and_traces_is_measured() {
         let directory = tempfile::tempdir().unwrap();
         let lines = |format: fn(u64) -> String| (0..2000).map(format).collect::<String>();
         let path = |name: &str| directory.path().join(name);
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn without_data_it_is_skipped_and_says_how_to_name_some() {
+    fn experiment_without_data_is_skipped_and_says_how_to_give_some() {
         let outcome = run(&context(None));
         assert_eq!(outcome.verdict, Verdict::Open);
         assert!(matches!(&outcome.blocks[..], [Block::Text(why)] if why.contains("--data")));

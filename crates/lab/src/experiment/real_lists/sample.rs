@@ -1,23 +1,23 @@
-//! Members and queries from files.
+//! Loads members and queries from files.
 
 use super::super::why;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use twiceshy::{KeyedHasher, Secret};
+use twiceshy::{Secret, hash::KeyedHasher};
 use twiceshy_workloads::key::scatter;
 use twiceshy_workloads::load::{Lines, LoadError, Trace};
 use twiceshy_workloads::stream::Zipf;
 
-/// What is looked for in the directory.
-pub(super) const FILES: &str = "`blocked-domains.txt`, a domain a line; `popular-origins.txt`, \
-                                an origin a line, popular ones first; and `block-io-trace.csv`, \
-                                with the columns `time`, `op`, `size` and `lbn`. Each may be \
-                                compressed, and then ends in `.gz` or `.zst`";
+/// The files in the directory.
+pub(super) const FILES: &str = "\
+    `blocked-domains.txt`, with one domain per line; `popular-origins.txt`, with one origin per \
+    line, most popular first; and `block-io-trace.csv`, with the columns `time`, `op`, `size` and \
+    `lbn`. Compressed files end in `.gz` or `.zst`";
 
-/// How popular the origin of a rank is: what is usual on the web.
+/// Exponent of the popularity of origins, typical for the web.
 const EXPONENT: f64 = 1.0;
 
-/// Members, and queries none of which is one.
+/// Members, and queries for non-members.
 pub(super) struct Sample {
     pub(super) name: &'static str,
     pub(super) members: Vec<u64>,
@@ -25,18 +25,18 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// How many different queries there are.
+    /// Returns the number of different queries.
     pub(super) fn different(&self) -> u64 {
         self.queries.iter().collect::<HashSet<_>>().len() as u64
     }
 }
 
-/// Loads all samples of a directory; of queries that are drawn, so many.
+/// Loads all samples of a directory; draws `queries` queries where they are drawn.
 pub(super) fn load(directory: &Path, queries: usize, seed: u64) -> Result<[Sample; 2], String> {
     Ok([domains(directory, queries, seed)?, blocks(directory)?])
 }
 
-/// A file of this name, compressed or not, and what reading it gives.
+/// Reads a file of this name, compressed or not.
 fn read<T>(
     directory: &Path,
     name: &str,
@@ -44,13 +44,13 @@ fn read<T>(
 ) -> Result<T, String> {
     let paths = ["", ".gz", ".zst"].map(|end| directory.join(format!("{name}{end}")));
     let path: Option<&PathBuf> = paths.iter().find(|path| path.exists());
-    let path = path.ok_or_else(|| format!("there is no file `{name}`"))?;
+    let path = path.ok_or_else(|| format!("the file `{name}` is missing"))?;
     read(path).map_err(|error| format!("`{name}`: {}", why(&error)))
 }
 
-/// The keys of a file's lines, without what some of them begin with, each once.
+/// Returns the keys of a file's lines without the prefix `without`, each once.
 fn keys(path: &Path, without: &str) -> Result<Vec<u64>, LoadError> {
-    // No filter's own secret, or keys would be in its order.
+    // Not a filter's secret; otherwise keys would be in its order.
     let hasher = KeyedHasher::new(&Secret::from_bytes([3; 16]));
     let mut seen = HashSet::new();
     let mut keys = Vec::new();
@@ -65,7 +65,7 @@ fn keys(path: &Path, without: &str) -> Result<Vec<u64>, LoadError> {
     Ok(keys)
 }
 
-/// Blocked domains, asked for popular ones that aren't blocked.
+/// Loads blocked domains as members, and popular domains that aren't blocked as queries.
 fn domains(directory: &Path, queries: usize, seed: u64) -> Result<Sample, String> {
     let members = read(directory, "blocked-domains.txt", |path| keys(path, ""))?;
     let mut popular = read(directory, "popular-origins.txt", |path| keys(path, "https://"))?;
@@ -77,7 +77,8 @@ fn domains(directory: &Path, queries: usize, seed: u64) -> Result<Sample, String
     Ok(Sample { name: "Blocked domains", members, queries })
 }
 
-/// A random half of a disk's blocks, asked for the others in the order of the trace.
+/// Takes a random half of a disk's blocks as members, and the others as queries, in the order of
+/// the trace.
 fn blocks(directory: &Path) -> Result<Sample, String> {
     let accesses = read(directory, "block-io-trace.csv", |path| {
         Trace::open(path)?.map(|access| Ok(scatter(access?.block))).collect::<Result<Vec<_>, _>>()

@@ -254,7 +254,7 @@ fn a_guard_needs_a_secret_or_a_new_database() {
     let without = GuardBuilder::new().capacity(16);
     assert!(matches!(without.build(Map::default()), Err(GuardError::NoSecret)));
     assert!(matches!(
-        without.build_unready::<_, AdaptiveQuotientFilter>(Map::default()),
+        without.build_unready::<_, QuotientFilter>(Map::default()),
         Err(GuardError::NoSecret)
     ));
     assert!(without.clone().new_database().build(Map::default()).is_ok());

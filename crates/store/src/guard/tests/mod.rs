@@ -79,7 +79,7 @@ fn hasher() -> KeyedHasher {
     KeyedHasher::new(&secret())
 }
 
-/// So bad a filter that most absent keys are mistakes at first.
+/// Returns options of a bad filter: most absent keys are mistakes at first.
 fn builder() -> GuardBuilder {
     GuardBuilder::new().capacity(16).false_positive_rate(0.2).shards(4).secret(secret())
 }
@@ -110,7 +110,7 @@ fn columns_are_in_the_order_of_hashes() {
 }
 
 #[test]
-fn what_is_in_the_database_is_there_from_the_start() {
+fn keys_in_the_database_are_found_from_the_start() {
     let map = Map::default();
     for key in 0..1000u16 {
         map.insert(hasher().hash(&key), key, key.into());
@@ -193,7 +193,7 @@ fn a_mistake_that_is_a_member_hinders_no_neighbour() {
 }
 
 #[test]
-fn no_more_mistakes_are_kept_than_asked_for() {
+fn no_more_mistakes_are_kept_than_the_limit() {
     let guard = builder().mistakes_kept(10).build(Map::default()).unwrap();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     assert!((100..1000).all(|key| guard.get(&key) == Ok(None)));

@@ -1,51 +1,51 @@
-//! The bits of a block: a few hundred quotients, their remainders and seeds.
+//! The layout of a block: 512 quotients, their remainders and seeds.
 //!
 //! ```text
 //!  16 bits   groups·low_bits   512 + keys         keys·remainder_bits    groups + ones
 //! ┌────────┬─────────────────┬──────────────────┬──────────────────────┬───────────────┬┄┄┄┐
-//! │ keys   │ lows of seeds   │ heads            │ remainders           │ highs of seeds│ 0 │
+//! │ keys   │ low seed bits   │ heads            │ remainders           │ high seed bits│ 0 │
 //! └────────┴─────────────────┴──────────────────┴──────────────────────┴───────────────┴┄┄┄┘
-//!            to a whole byte   a 1 for each key    in order, of each      as many ones
-//!                              of a quotient,      quotient               as it is,
-//!                              then a 0                                   then a 0
+//!            padded to a       per quotient: a    sorted within each     per group: the
+//!            whole byte        1 for each key,    quotient               number in unary
+//!                              then a 0                                  (ones, then a 0)
 //! ```
 //!
-//! Bits are counted from the lowest of the first byte, and blocks begin at multiples of 8 bytes.
-//! Where heads begin doesn't depend on the keys; all else follows from how many there are.
+//! Bit 0 is the lowest bit of the first byte. Blocks begin at multiples of 8 bytes. The position of
+//! the heads doesn't depend on the keys; later positions depend only on the number of keys.
 
-use super::build::MOST_TRIED;
+use super::build::MAX_SEEDS;
 use super::shape::Shape;
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
 use core::ops::Range;
 
-/// Quotients of a block.
+/// Number of quotients per block.
 pub(crate) const BLOCK: usize = 512;
 
-/// Bits that a block takes beside those of its keys and seeds: its entry in the index, its
-/// number of keys, and what is left of its last word, on the average.
+/// Average overhead of a block in bits: its entry in the index, its number of keys, and the unused
+/// part of its last word.
 pub(super) const HEAD_BITS: f64 = 32.0 + 16.0 + 32.0;
 
-/// Bits of the number of keys.
+/// Width of the number of keys.
 const COUNT_BITS: usize = 16;
 
-/// The most keys that a block can have.
+/// Maximum number of keys per block.
 pub(super) const MOST_KEYS: usize = (1 << COUNT_BITS) - 1;
 
-/// The most bits of seeds that a lookup reads: no block can be built that has more.
-const MOST_SEED_BITS: usize = 1 << 28;
+/// Maximum number of seed bits that a lookup reads. No block that can be built has more.
+const MAX_SEED_BITS: usize = 1 << 28;
 
-/// What is in a group of a block.
+/// The contents of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct Group {
     pub(super) seed: u64,
-    /// Of each fingerprint: the quotient within the group, and the remainder, as one number; in
-    /// order, and none twice.
+    /// Each fingerprint is one number: the quotient within the group, then the remainder. They are
+    /// sorted and different.
     pub(super) fingerprints: Vec<u64>,
 }
 
-/// Bits behind each other.
+/// Appends bits to a vector of words.
 #[derive(Default)]
 pub(super) struct BitWriter {
     pub(super) words: Vec<u64>,
@@ -63,7 +63,7 @@ impl BitWriter {
         if used == 0 {
             self.words.push(value);
         } else {
-            *self.words.last_mut().expect("a word that is not full") |= value << used;
+            *self.words.last_mut().expect("there is a partly filled word") |= value << used;
             if used + count > 64 {
                 self.words.push(value >> (64 - used));
             }
@@ -71,7 +71,7 @@ impl BitWriter {
         self.bits += count as usize;
     }
 
-    /// Appends so many ones, and a 0.
+    /// Appends `count` ones and a zero.
     pub(super) fn push_ones(&mut self, mut count: u64) {
         while count >= 63 {
             self.push(low_bits(63), 63);
@@ -87,7 +87,7 @@ impl BitWriter {
     }
 }
 
-/// Writes a block, from its groups.
+/// Writes the groups of a block.
 pub(super) fn write(shape: &Shape, groups: &[Group], writer: &mut BitWriter) {
     let keys: usize = groups.iter().map(|group| group.fingerprints.len()).sum();
     writer.push(keys as u64, COUNT_BITS as u32);
@@ -114,16 +114,16 @@ pub(super) fn write(shape: &Shape, groups: &[Group], writer: &mut BitWriter) {
     writer.align(64);
 }
 
-/// A block, to be read.
+/// Reads a block.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a> {
     pub(super) shape: &'a Shape,
-    /// From its first byte on; 16 bytes or more behind its last one can be read.
+    /// The bytes from the start of the block, including at least 16 bytes after its end.
     pub(super) bytes: &'a [u8],
 }
 
 impl Block<'_> {
-    /// The 57 bits or more from one on; 0 where there are none.
+    /// Returns at least 57 bits from bit `at` on. Bits past the end are 0.
     #[inline(always)]
     fn window(&self, at: usize) -> u64 {
         let bytes = self.bytes.get(at / 8..).and_then(|rest| rest.first_chunk());
@@ -150,8 +150,7 @@ impl Block<'_> {
         self.remainders() + self.keys() * self.shape.remainder_bits as usize
     }
 
-    /// How far from its beginning that of a quotient probably is, in bytes: of its head, and of
-    /// its remainders.
+    /// Guesses the offsets of a quotient's head and remainders in bytes, for prefetching.
     #[inline(always)]
     pub(super) fn guess(shape: &Shape, quotient: usize) -> [usize; 2] {
         let heads = COUNT_BITS + shape.groups() * shape.low_bits as usize;
@@ -159,13 +158,13 @@ impl Block<'_> {
         [(heads + 2 * quotient) / 8, remainders / 8]
     }
 
-    /// The bit behind the zero number `rank` from one on, which there is unless there are more
-    /// than `most` bits before.
+    /// Returns the position after zero number `rank` from bit `from` on, or `from + most` if it is
+    /// not among the first `most` bits.
     #[inline(always)]
-    fn behind_zero<M: Machine>(&self, machine: M, from: usize, rank: usize, most: usize) -> usize {
+    fn after_zero<M: Machine>(&self, machine: M, from: usize, rank: usize, most: usize) -> usize {
         let (mut at, mut left) = (from, rank);
         while at < from + most {
-            // Whole bytes, so that the next window begins where this ends.
+            // Steps of whole bytes keep the position within a byte the same.
             let zeros = !self.window(at) & low_bits(56);
             let count = zeros.count_ones() as usize;
             if count > left {
@@ -177,7 +176,7 @@ impl Block<'_> {
         from + most
     }
 
-    /// How many ones there are from a bit on, before the next zero.
+    /// Counts the ones from bit `from` up to the next zero.
     #[inline(always)]
     fn ones(&self, from: usize, most: usize) -> usize {
         let mut at = from;
@@ -190,24 +189,24 @@ impl Block<'_> {
         }
     }
 
-    /// The numbers of a quotient's remainders.
+    /// Returns the indices of a quotient's remainders.
     #[inline(always)]
     fn run<M: Machine>(&self, machine: M, quotient: usize) -> Range<usize> {
         let (heads, most) = (self.heads(), BLOCK + self.keys());
         let start = match quotient.checked_sub(1) {
-            Some(before) => self.behind_zero(machine, heads, before, most),
+            Some(before) => self.after_zero(machine, heads, before, most),
             None => heads,
         };
         let first = (start - heads).saturating_sub(quotient);
         first..first + self.ones(start, most)
     }
 
-    /// The seed of a group.
+    /// Returns the seed of a group.
     #[inline(always)]
     pub(super) fn seed<M: Machine>(&self, machine: M, group: usize) -> u64 {
-        let (highs, most) = (self.highs(), (8 * self.bytes.len()).min(MOST_SEED_BITS));
+        let (highs, most) = (self.highs(), (8 * self.bytes.len()).min(MAX_SEED_BITS));
         let start = match group.checked_sub(1) {
-            Some(before) => self.behind_zero(machine, highs, before, most),
+            Some(before) => self.after_zero(machine, highs, before, most),
             None => highs,
         };
         let low_bits_at = COUNT_BITS + group * self.shape.low_bits as usize;
@@ -215,7 +214,7 @@ impl Block<'_> {
         (self.ones(start, most) as u64) << self.shape.low_bits | low
     }
 
-    /// Whether a quotient has a remainder that only its group's seed can tell.
+    /// Returns whether a quotient has a remainder; `remainder` computes it from the group's seed.
     #[inline(always)]
     pub(super) fn contains<M: Machine>(
         &self,
@@ -230,7 +229,7 @@ impl Block<'_> {
         let wanted = remainder(self.seed(machine, quotient >> self.shape.group_bits));
         let bits = self.shape.remainder_bits;
         let at = self.remainders();
-        // All of them: where it is, if at all, can't be foreseen.
+        // Compares all of them: an early exit would be mispredicted.
         let equal = run.map(|number| {
             let remainder = self.window(at + number * bits as usize) & low_bits(bits);
             u32::from(remainder == wanted)
@@ -238,7 +237,7 @@ impl Block<'_> {
         equal.sum::<u32>() > 0
     }
 
-    /// What is in it, if it is a block that takes `bytes` bytes, written as it should be.
+    /// Reads all groups of a block of `bytes` bytes, and checks that it is well-formed.
     pub(super) fn groups(&self, bytes: usize) -> Result<Vec<Group>, Invalid> {
         let shape = self.shape;
         let invalid = |what: &str| Err(Invalid(what.into()));
@@ -272,21 +271,21 @@ impl Block<'_> {
             }
             let low = self.window(COUNT_BITS + group * shape.low_bits as usize);
             let seed = (ones as u64) << shape.low_bits | low & low_bits(shape.low_bits);
-            // A longer one would make every lookup of the group walk over it.
-            if seed >= MOST_TRIED {
-                return invalid("no group has such a seed");
+            // The builder tries no larger seeds, and they would make lookups slow.
+            if seed >= MAX_SEEDS {
+                return invalid("a seed is too large");
             }
             groups.push(Group { seed, fingerprints });
         }
         if number != self.keys() {
             return invalid("a block has fewer heads than keys");
         }
-        // Nothing else is in it: what was read is written the same.
+        // Writing the groups again must give the same bytes.
         let mut writer = BitWriter::default();
         write(shape, &groups, &mut writer);
         let written = writer.words.iter().flat_map(|word| word.to_le_bytes());
         if !written.eq(self.bytes[..bytes].iter().copied()) {
-            return invalid("a block isn't what it is written as");
+            return invalid("a block is not in canonical form");
         }
         Ok(groups)
     }

@@ -1,4 +1,4 @@
-//! Building a filter from two lists.
+//! Builds a filter from two lists.
 
 use super::block::{self, BLOCK, BitWriter, Group, MOST_KEYS};
 use super::lookup::quotient;
@@ -6,70 +6,76 @@ use super::seed::Mix;
 use super::shape::{BLOCK_BITS, Shape};
 use super::{Tally, YesNoFilter, index_bytes};
 use crate::bits::memory::{LINE, Lines};
-use crate::{BuildError, Hash, Key, Keyed, KeyedHasher, Secret};
+use crate::builder::DEFAULT_RATE;
+use crate::error::{BuildError, EntropyError, PlanError};
+use crate::list::ListError;
+use crate::{Hash, Key, Keyed, Secret, hash::KeyedHasher};
 use core::borrow::Borrow;
 use core::ops::Range;
 
-/// Builds a [`YesNoFilter`].
-#[derive(Clone, Debug)]
-pub struct YesNoFilterBuilder {
+/// Builds a [`YesNoFilter`], with the words of the common [`Builder`](crate::builder::Builder) where
+/// they make sense: the size follows from the two lists.
+#[derive(Clone, Debug, Default)]
+pub struct FilterBuilder {
     rate: Option<f64>,
-    room: f64,
+    /// Yes-keys and no-keys to plan for, at least.
+    capacities: [u64; 2],
     secret: Option<Secret>,
     base: Option<(Shape, f64)>,
     label: u32,
 }
 
-/// Bits of a remainder, at least, where there are no-keys: with one bit, a quotient of two yes-keys
-/// has no seed as a rule.
+/// Minimum width of a remainder if there are no keys. With one bit, a quotient with two yes keys
+/// and a no key usually has no seed.
 const LEAST_BITS: u32 = 2;
 
-/// The rate, if nothing is said.
-const DEFAULT_RATE: f64 = 0.01;
+/// The lowest rate: that of the other filters.
+const LEAST_RATE: f64 = 1.0 / (1u64 << 56) as f64;
 
-/// Seeds that are tried before it is looked whether a key is on both lists: then none is found.
-const TRIED: u64 = 1 << 9;
+/// After this many seeds, check whether a key is on both lists; then no seed works.
+const SEEDS_BEFORE_CHECK: u64 = 1 << 9;
 
-/// Seeds that are tried at all. If none does, there is another try with longer remainders: it takes
-/// short ones, of three bits or less, and large lists.
-pub(super) const MOST_TRIED: u64 = 1 << 16;
+/// Maximum number of seeds to try. If none works, the filter is planned again with longer
+/// remainders. This happens only with remainders of three bits or less, and large lists.
+pub(super) const MAX_SEEDS: u64 = 1 << 16;
 
-/// How many seeds a group should have to try at most, when longer remainders are chosen for it.
+/// Number of seeds that a group should need at most, when longer remainders are chosen for it.
 const FEW_TRIES: f64 = 64.0;
 
-/// How many hashes may be computed for each key, and for a filter, to find seeds. Lists of random
-/// hashes need fewer than [`Shape::plan`] allows, on the average. An attacker who knows the secret can choose
-/// keys that share a quotient, for which no seed would ever be found.
+/// Limit of the hashes that are computed to find seeds, per key and per filter. Lists of random
+/// hashes stay below it, because [`Shape::plan`] limits the tries. But an attacker who knows the
+/// secret can choose keys that share a quotient, and no seed would ever separate them.
 const HASHES_PER_KEY: f64 = 512.0;
 const HASHES: f64 = (1 << 22) as f64;
 
-impl Default for YesNoFilterBuilder {
-    fn default() -> Self {
-        Self { rate: None, room: 0.0, secret: None, base: None, label: 0 }
-    }
-}
-
-impl YesNoFilterBuilder {
-    /// How often a key that is on neither list is answered yes, at most: 0.01, if nothing is said,
-    /// or that of the filter that this one is to be [like](Self::like).
+impl FilterBuilder {
+    /// Sets the highest probability that a key on neither list is answered yes; 0.001 by default, or
+    /// the rate of the filter that this one is to be [like](Self::like).
     #[must_use]
     pub fn false_positive_rate(mut self, rate: f64) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// Leaves room for lists to grow by that share, so that filters of later lists can be
+    /// Plans the filter for at least this many yes-keys, so that filters of later, longer lists can be
     /// [like](Self::like) this one.
     #[must_use]
-    pub fn room(mut self, share: f64) -> Self {
-        self.room = share;
+    pub fn capacity(mut self, keys: usize) -> Self {
+        self.capacities[0] = keys as u64;
         self
     }
 
-    /// The secret to hash keys with, instead of a fresh one.
+    /// Plans the filter for at least this many no-keys; see [`capacity`](Self::capacity).
+    #[must_use]
+    pub fn no_capacity(mut self, keys: usize) -> Self {
+        self.capacities[1] = keys as u64;
+        self
+    }
+
+    /// Sets the secret that hashes keys; a fresh one by default.
     ///
-    /// A filter that is shipped contains its secret. An attacker who reads it can choose keys that collide,
-    /// and if these get on the lists, the next filter with the same secret is larger. So use the
+    /// A filter that is shipped contains its secret. An attacker who reads it can choose keys that
+    /// collide. If these get on the lists, the next filter with the same secret is larger. So use the
     /// secret of an older filter only to build one that is [like](Self::like) it.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
@@ -77,7 +83,7 @@ impl YesNoFilterBuilder {
         self
     }
 
-    /// To be of the same shape as another filter, as long as that serves: then the
+    /// Gives the filter the same shape as another, as long as that serves: then the
     /// [delta](YesNoFilter::delta_to) between them is small. Keys must be hashed with the same
     /// [secret](Self::secret).
     #[must_use]
@@ -86,47 +92,44 @@ impl YesNoFilterBuilder {
         self
     }
 
-    /// A number of your own, which the filter keeps: it may say how keys were made of what is asked
-    /// for, so that nobody asks otherwise.
+    /// Sets a number of your own, which the filter keeps: for example, how keys are made from what is
+    /// asked for.
     #[must_use]
     pub fn label(mut self, label: u32) -> Self {
         self.label = label;
         self
     }
 
-    /// As [`build`](Self::build), of keys.
+    /// Builds a filter of two lists of keys, in any order.
     ///
     /// # Errors
-    /// As there, or if the system gives no secret.
+    /// As [`build`](Self::build), or if there is no entropy for a fresh secret.
     pub fn build_keyed<K: Key + ?Sized, Q: Borrow<K>>(
-        mut self,
+        &self,
         yes: &[Q],
         no: &[Q],
-    ) -> Result<Keyed<K, YesNoFilter>, BuildError> {
-        let secret = self.take_secret()?;
+    ) -> Result<Keyed<K, YesNoFilter>, ListError> {
+        let secret = self.secret_or_fresh()?;
         let hasher = KeyedHasher::new(&secret);
         let hashes = |keys: &[Q]| keys.iter().map(|key| hasher.hash(key.borrow())).collect();
         let (yes, no): (Vec<Hash>, Vec<Hash>) = (hashes(yes), hashes(no));
         Ok(Keyed::new(self.build(&yes, &no)?, secret))
     }
 
-    /// Takes the secret to hash keys with, or a fresh one.
-    pub(crate) fn take_secret(&mut self) -> Result<Secret, BuildError> {
-        Ok(self.secret.take().map_or_else(Secret::generate, Ok)?)
+    pub(crate) fn secret_or_fresh(&self) -> Result<Secret, EntropyError> {
+        self.secret.clone().map_or_else(Secret::generate, Ok)
     }
 
-    /// Builds a filter of two lists of hashes, in any order.
+    /// Builds a filter of two lists of hashes, in any order. A hash that is on a list twice is on it
+    /// once.
     ///
     /// # Errors
-    /// [`BuildError::OnBothLists`] names a hash that is on both. Else if the rate is impossible,
-    /// or there is no memory.
-    pub fn build(self, yes: &[Hash], no: &[Hash]) -> Result<YesNoFilter, BuildError> {
+    /// [`ListError::OnBothLists`] names a hash that is on both lists. Another error if the rate is
+    /// impossible, or if there is no memory.
+    pub fn build(&self, yes: &[Hash], no: &[Hash]) -> Result<YesNoFilter, ListError> {
         let rate = self.rate.or(self.base.map(|(_, rate)| rate)).unwrap_or(DEFAULT_RATE);
-        if !(f64::exp2(-56.0)..1.0).contains(&rate) {
-            return Err(BuildError::Rate(rate));
-        }
-        if !(0.0..=10.0).contains(&self.room) {
-            return Err(BuildError::Room(self.room));
+        if !(LEAST_RATE..1.0).contains(&rate) {
+            return Err(PlanError::Rate { rate, least: LEAST_RATE }.into());
         }
         let counts = [yes.len() as u64, no.len() as u64];
         let like = self.base.map(|(shape, _)| shape);
@@ -143,7 +146,7 @@ impl YesNoFilterBuilder {
                 Err(Unseparated::Equal(hash)) => {
                     let place = |hashes: &[Hash]| hashes.iter().position(|&other| other == hash);
                     let (yes, no) = (place(yes).unwrap_or(0), place(no).unwrap_or(0));
-                    return Err(BuildError::OnBothLists { hash, yes, no });
+                    return Err(ListError::OnBothLists { hash, yes, no });
                 }
                 Err(Unseparated::Build(error)) => return Err(error),
                 Ok(filter) => return Ok(filter),
@@ -151,27 +154,27 @@ impl YesNoFilterBuilder {
         }
     }
 
-    fn plan(&self, counts: [u64; 2], rate: f64, least: u32) -> Result<Shape, BuildError> {
-        let [yes, no] = counts.map(|count| (count as f64 * (1.0 + self.room)).ceil() as u64);
-        Shape::plan(yes, no, rate, least).ok_or(BuildError::Lists { yes: counts[0] })
+    fn plan(&self, counts: [u64; 2], rate: f64, least: u32) -> Result<Shape, PlanError> {
+        let [yes, no] = [0, 1].map(|list| counts[list].max(self.capacities[list]));
+        Shape::plan(yes, no, rate, least).ok_or(PlanError::Capacity(yes as usize))
     }
 }
 
-/// Why there is no filter.
+/// Why building failed.
 #[derive(Debug)]
 enum Unseparated {
-    /// A group has no seed, unless remainders have at least this many bits.
+    /// A group has no seed unless remainders have at least this many bits.
     Group {
         least_bits: u32,
     },
-    /// This is on both lists.
+    /// This hash is on both lists.
     Equal(Hash),
-    Build(BuildError),
+    Build(ListError),
 }
 
-impl From<BuildError> for Unseparated {
-    fn from(error: BuildError) -> Self {
-        Self::Build(error)
+impl<E: Into<ListError>> From<E> for Unseparated {
+    fn from(error: E) -> Self {
+        Self::Build(error.into())
     }
 }
 
@@ -205,7 +208,7 @@ fn write(
     Ok(YesNoFilter::from_parts(shape, tally, writer.finish()?))
 }
 
-/// Those of a sorted list that are not the same as the one before.
+/// Removes the duplicates of a sorted list.
 fn deduplicated(hashes: &mut [Hash]) -> &[Hash] {
     let mut kept = 0;
     for at in 0..hashes.len() {
@@ -217,10 +220,10 @@ fn deduplicated(hashes: &mut [Hash]) -> &[Hash] {
     &hashes[..kept]
 }
 
-/// Hashes, block by block.
+/// Hashes, grouped by block.
 struct Scattered {
     hashes: Vec<Hash>,
-    /// Where those of each block begin, and where the last one's end.
+    /// The start of each block's hashes, and the end of the last block's.
     starts: Vec<usize>,
     quotients: u64,
 }
@@ -238,7 +241,7 @@ impl Scattered {
         }
         let mut next = starts.clone();
         let mut scattered = Vec::new();
-        let no_memory = |_| BuildError::Bits(128 * hashes.len() as u64);
+        let no_memory = |_| BuildError::Memory { bytes: 16 * hashes.len() as u64 };
         scattered.try_reserve_exact(hashes.len()).map_err(no_memory)?;
         scattered.resize(hashes.len(), Hash::MIN);
         for &hash in hashes {
@@ -258,7 +261,8 @@ impl Scattered {
         &mut self.hashes[range]
     }
 
-    /// The hashes of a block, quotient by quotient: where those of each begin.
+    /// Fills `in_order` with the hashes of a block, grouped by quotient, and returns where each
+    /// quotient begins.
     fn by_quotient(&self, block: usize, in_order: &mut Vec<Hash>) -> [u32; BLOCK + 1] {
         let hashes = &self.hashes[self.range(block)];
         let place = |hash: Hash| quotient(hash, self.quotients) as usize % BLOCK;
@@ -281,23 +285,23 @@ impl Scattered {
     }
 }
 
-/// The keys of a block, whose groups are to get seeds.
+/// The keys of a block whose groups need seeds.
 struct SeededBlock<'a> {
     shape: &'a Shape,
-    /// In order, and different.
+    /// Sorted, without duplicates.
     yes: &'a [Hash],
-    /// Quotient by quotient, beginning at `starts`.
+    /// Grouped by quotient; each begins at its entry in `starts`.
     no: &'a [Hash],
     starts: &'a [u32; BLOCK + 1],
 }
 
 impl SeededBlock<'_> {
-    /// The groups, with their seeds; what that takes is subtracted from `hashes_left`.
+    /// Finds seeds for all groups, and subtracts the work from `hashes_left`.
     fn groups(&self, hashes_left: &mut f64) -> Result<Vec<Group>, Unseparated> {
         let quotients = self.shape.quotients();
         let mut rest = self.yes;
         let mut groups = Vec::with_capacity(self.shape.groups());
-        // Of the yes-keys of a quotient: how many are before them in the group.
+        // The end of each quotient's yes keys in the group.
         let mut ends = Vec::with_capacity(BLOCK);
         for group in 0..self.shape.groups() {
             let size = 1 << self.shape.group_bits;
@@ -318,8 +322,8 @@ impl SeededBlock<'_> {
         Ok(groups)
     }
 
-    /// A group whose first quotient is this one, with the first seed that tells its yes-keys from
-    /// its no-keys.
+    /// Returns the group that begins at quotient `first`, with the smallest seed that separates its
+    /// yes keys from its no keys.
     fn seeded(
         &self,
         first: usize,
@@ -338,7 +342,7 @@ impl SeededBlock<'_> {
             .filter(|(yes, no)| !yes.is_empty() && !no.is_empty())
             .collect();
         *hashes_left -= self.hashes_to_seed(&pairs, *hashes_left)?;
-        for seed in 0..MOST_TRIED {
+        for seed in 0..MAX_SEEDS {
             let mix = Mix::of(seed);
             for (remainder, &hash) in remainders.iter_mut().zip(yes) {
                 *remainder = mix.remainder(hash, bits);
@@ -358,7 +362,7 @@ impl SeededBlock<'_> {
                 fingerprints.dedup();
                 return Ok(Group { seed, fingerprints });
             }
-            if seed == TRIED {
+            if seed == SEEDS_BEFORE_CHECK {
                 let is_equal = |&hash: &&Hash| yes.binary_search(hash).is_ok();
                 if let Some(&hash) = pairs.iter().flat_map(|(_, no)| *no).find(is_equal) {
                     return Err(Unseparated::Equal(hash));
@@ -368,12 +372,12 @@ impl SeededBlock<'_> {
         Err(Unseparated::Group { least_bits: bits + 1 })
     }
 
-    /// How many hashes are computed to find a seed for these yes-keys and no-keys of quotients, on
-    /// the average.
+    /// Returns the average number of hashes needed to find a seed for the yes and no keys of these
+    /// quotients.
     ///
-    /// A seed does if none of the pairs of a yes-key and a no-key of a quotient have the same
-    /// remainder, which happens with probability e^(-pairs/2^bits). If that is too seldom, the error
-    /// says how many bits would do.
+    /// A seed works if no yes key has the same remainder as a no key of its quotient. The
+    /// probability is e^(-pairs/2^bits). If it is too low, the error names a sufficient number of
+    /// bits.
     fn hashes_to_seed(
         &self,
         pairs: &[(Range<usize>, &[Hash])],
@@ -388,13 +392,13 @@ impl SeededBlock<'_> {
         };
         let hashes = |(products, keys): (f64, f64)| {
             let tries = (products / f64::from(bits).exp2()).exp();
-            tries.min(MOST_TRIED as f64) * keys
+            tries.min(MAX_SEEDS as f64) * keys
         };
         let roughly = hashes(estimate(&|no| no.len()));
         if roughly <= hashes_left {
             return Ok(roughly);
         }
-        // A no-key that is there many times is one.
+        // Duplicates of a no key don't make it harder to find a seed.
         let different = |no: &[Hash]| {
             let mut no = no.to_vec();
             no.sort_unstable();
@@ -411,10 +415,10 @@ impl SeededBlock<'_> {
     }
 }
 
-/// Writes blocks behind each other, and the index before them.
+/// Writes an index and the blocks.
 pub(super) struct Writer {
     shape: Shape,
-    /// Where each block begins, in words.
+    /// The start of each block, in words.
     starts: Vec<u32>,
     blocks: BitWriter,
 }
@@ -425,18 +429,19 @@ impl Writer {
     }
 
     /// Writes the next block.
-    pub(super) fn push(&mut self, groups: &[Group]) -> Result<(), BuildError> {
+    pub(super) fn push(&mut self, groups: &[Group]) -> Result<(), ListError> {
         let keys: usize = groups.iter().map(|group| group.fingerprints.len()).sum();
         if keys > MOST_KEYS {
-            return Err(BuildError::Uneven);
+            return Err(ListError::Uneven);
         }
         block::write(&self.shape, groups, &mut self.blocks);
         let words = self.blocks.words.len();
-        self.starts.push(u32::try_from(words).map_err(|_| BuildError::Bits(64 * words as u64))?);
+        let no_memory = |_| BuildError::Memory { bytes: 8 * words as u64 };
+        self.starts.push(u32::try_from(words).map_err(no_memory)?);
         Ok(())
     }
 
-    /// Words that were written so far.
+    /// Returns the number of words written so far.
     pub(super) fn words(&self) -> usize {
         self.blocks.words.len()
     }
@@ -445,7 +450,7 @@ impl Writer {
         let index = index_bytes(self.shape.blocks);
         let bytes = index + 8 * self.blocks.words.len();
         let lines = Lines::zeroed(bytes.div_ceil(LINE));
-        let mut lines = lines.ok_or(BuildError::Bits(8 * bytes as u64))?;
+        let mut lines = lines.ok_or(BuildError::Memory { bytes: bytes as u64 })?;
         let (starts, blocks) = lines.bytes_mut().split_at_mut(index);
         for (place, start) in starts.as_chunks_mut().0.iter_mut().zip(&self.starts) {
             *place = start.to_le_bytes();

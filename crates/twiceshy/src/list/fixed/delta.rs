@@ -1,8 +1,7 @@
-//! From one filter to another, for those who have neither list.
+//! Deltas update a filter without its lists.
 //!
-//! What has changed are fingerprints and seeds, and that is what a delta tells: which keys came and
-//! went wouldn't do, because a new yes-key may get its group another seed on account of a no-key
-//! that has been there all the time.
+//! A delta lists changed fingerprints and seeds. A list of added and removed keys would not be
+//! enough: a new yes key may change the seed of its group because of an old no key.
 //!
 //! # Format, version 1
 //! All numbers are little-endian.
@@ -11,40 +10,45 @@
 //! | ---: | ---: | --- |
 //! | 0 | 8 | magic: `89 54 57 53 48 44 0d 0a`, "\x89TWSHD\r\n" |
 //! | 8 | 4 | version: 1 |
-//! | 12 | 4 | flags: bit 0, the whole new table follows, else edits |
-//! | 16 | 16 | digest of the filter that it is for |
-//! | 32 | 16 | digest of the filter that comes out |
-//! | 48 | 8 | mark of the secret, or 0 if it isn't known |
-//! | 56 | 8 | blocks |
-//! | 64 | 4 | bits of a remainder, *r* |
-//! | 68 | 4 | quotients of a group, as a power of two, *g* |
-//! | 72 | 4 | bits of a seed that are written as they are |
+//! | 12 | 4 | flags: bit 0 is set if the whole new table follows, else edits follow |
+//! | 16 | 16 | digest of the old filter |
+//! | 32 | 16 | digest of the new filter |
+//! | 48 | 8 | mark of the secret, or 0 if it is unknown |
+//! | 56 | 8 | number of blocks |
+//! | 64 | 4 | bits per remainder, *r* |
+//! | 68 | 4 | log₂ of the quotients per group, *g* |
+//! | 72 | 4 | low bits of a seed that are stored verbatim |
 //! | 76 | 4 | label |
-//! | 80 | 8 | yes-keys |
-//! | 88 | 8 | no-keys |
+//! | 80 | 8 | yes keys |
+//! | 88 | 8 | no keys |
 //! | 96 | 8 | fingerprints |
-//! | 104 | 8 | the rate that was asked for, a 64-bit floating-point number |
-//! | 112 | 8 | bytes that follow, without the last four, *n* |
-//! | 120 | *n* | the table, or edits, to whole words |
-//! | 120 + *n* | 4 | checksum of all bytes before: CRC-32, as of snapshots |
+//! | 104 | 8 | the requested rate, a 64-bit floating-point number |
+//! | 112 | 8 | size of the body in bytes, *n* |
+//! | 120 | *n* | body: the table, or edits padded to whole words |
+//! | 120 + *n* | 4 | checksum of all bytes before: CRC-32, as in snapshots |
 //!
-//! Edits are bits, from the lowest of the first byte on: for each group that has changed, in order,
-//! how many are passed over; then a 0, how many fingerprints go, how many stay before each of them,
-//! how many come, and these; or a 1, the new seed, how many fingerprints there are, and these. A
-//! fingerprint is *g* + *r* bits, any other number its Elias gamma code, 1 being added. After the
-//! last group as many are passed over as are left.
+//! Edits are a sequence of bits, beginning with the lowest bit of the first byte. For each changed
+//! group, in order, they contain the number of unchanged groups before it, and one of these:
 //!
-//! A digest is the 128-bit SipHash-1-3, with a key of zeros, of the bytes 56 to 112 as above and the
-//! lines of the table.
+//! - a 0, the number of removed fingerprints, the number of kept fingerprints before each of them,
+//!   the number of added fingerprints, and these fingerprints;
+//! - a 1, the new seed, the number of fingerprints, and these fingerprints.
+//!
+//! At the end is the number of unchanged groups after the last changed one. A fingerprint takes
+//! *g* + *r* bits. Any other number *x* is the Elias gamma code of *x* + 1.
+//!
+//! A digest is the 128-bit SipHash-1-3, with a key of zeros, of bytes 56 to 111 of the header and
+//! the lines of the table.
 
 use super::block::{BitWriter, Group};
-use super::build::{MOST_TRIED, Writer};
+use super::build::{MAX_SEEDS, Writer};
 use super::shape::Shape;
 use super::{Tally, YesNoFilter};
+use crate::Keyed;
 use crate::bits::memory::{LINE, Lines};
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
-use crate::{BuildError, Keyed};
+use crate::list::ListError;
 use core::fmt;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
@@ -53,26 +57,26 @@ const MAGIC: [u8; 8] = *b"\x89TWSHD\r\n";
 const VERSION: u32 = 1;
 const WHOLE: u32 = 1;
 
-/// How much larger than the old filter and the edits a new one of the same shape may be.
-const LARGER: usize = 16;
+/// A new filter of the same shape may be this many times as large as the old filter and the edits.
+const MAX_GROWTH: usize = 16;
 
-/// Bytes before what has changed.
+/// Size of the header in bytes.
 const HEADER: usize = 120;
 
-/// Where what is digested begins in the header, and where it ends.
+/// The part of the header that the digest covers.
 const DIGESTED: core::ops::Range<usize> = 56..112;
 
-/// What makes one [`YesNoFilter`] of another: the fingerprints that come and go.
+/// The difference between two [`YesNoFilter`]s.
 ///
 /// ```
-/// use twiceshy::{Delta, Keyed, YesNoFilter};
-/// let builder = || YesNoFilter::builder().false_positive_rate(0.01).room(0.2);
+/// use twiceshy::{Keyed, YesNoFilter, list::Delta};
+/// let builder = || YesNoFilter::builder().false_positive_rate(0.01).capacity(10).no_capacity(10);
 /// let old = builder().build_keyed::<str, _>(&["evil", "worse"], &["good"])?;
 /// let builder = builder().like(old.filter()).secret(old.secret().clone());
 /// let new = builder.build_keyed::<str, _>(&["evil", "worst"], &["good", "better"])?;
 ///
 /// let bytes = old.delta_to(&new)?.to_bytes();
-/// // Elsewhere, where only the old filter is:
+/// // On a machine that has only the old filter:
 /// let updated = old.apply(&Delta::from_bytes(&bytes)?)?;
 /// assert!(updated.contains("worst") && !updated.contains("better"));
 /// assert_eq!(updated.filter(), new.filter());
@@ -96,44 +100,47 @@ enum Change {
     Whole(Vec<u8>),
 }
 
-/// A delta could not be made, read or applied; nothing has changed.
+/// An error when making, reading or applying a delta. An error changes nothing.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltaError {
-    /// It is for another filter.
-    #[error("the delta is for another filter than this; get the one for this, or the new filter")]
+    /// The delta is for a different filter.
+    #[error("the delta is for a different filter; get the delta for this one, or the new filter")]
     OtherBase,
     /// The filters' keys are hashed with different secrets.
     #[error(
-        "the filters' keys were hashed with different secrets; build the new one with the secret \
-         of the old"
+        "the filters' keys were hashed with different secrets; build the new filter with the \
+         secret of the old one"
     )]
     Secrets,
-    /// It doesn't begin as a delta does.
-    #[error("this is no delta; look for another file")]
+    /// The file doesn't begin like a delta.
+    #[error("this is not a delta; check the file name")]
     NotADelta,
-    /// Its format is of another version.
-    #[error("the delta is of version {0}, and this program reads version 1; use one that reads it")]
+    /// The delta has an unknown format version.
+    #[error(
+        "the delta has format version {0}, and this program reads only version 1; read it with a \
+         newer program"
+    )]
     Version(u32),
-    /// It is shorter or longer than it says.
-    #[error("the delta has {found} bytes, not {expected}; get it again")]
+    /// The delta is too short or too long.
+    #[error("the delta has {found} bytes, not {expected}; copy it again")]
     Length {
-        /// Bytes that are there.
+        /// Number of bytes found.
         found: u64,
-        /// Bytes that there must be.
+        /// Number of bytes in the header.
         expected: u64,
     },
-    /// It has changed.
-    #[error("the delta has changed since it was written; get it again")]
+    /// The delta has changed since it was written.
+    #[error("the delta has changed since it was written; copy it again")]
     Checksum,
-    /// What it says can't be, though its checksum is right.
-    #[error("the delta is impossible: {0}; make it again")]
+    /// The delta is invalid, although its checksum is correct.
+    #[error("the delta is invalid: {0}; make it again")]
     Impossible(&'static str),
     /// The filter breaks an invariant.
-    #[error("the filter is broken: {0}; get it again")]
+    #[error("the filter is invalid: {0}; copy it again")]
     Invalid(Invalid),
-    /// There is no memory for the new filter.
-    #[error("there is no memory for the new filter")]
+    /// There is not enough memory for the new filter.
+    #[error("not enough memory for the new filter")]
     Memory,
 }
 
@@ -143,21 +150,22 @@ impl From<Invalid> for DeltaError {
     }
 }
 
-impl From<BuildError> for DeltaError {
-    fn from(error: BuildError) -> Self {
+impl From<ListError> for DeltaError {
+    fn from(error: ListError) -> Self {
         match error {
-            BuildError::Uneven => Self::Impossible("a block has more keys than it can"),
+            ListError::Uneven => Self::Impossible("a block has more keys than it can"),
             _ => Self::Memory,
         }
     }
 }
 
 impl YesNoFilter {
-    /// What makes `new` of this filter: small if `new` was built [like](super::YesNoFilterBuilder::like)
-    /// this one, and all of it if it is of another shape.
+    /// Returns the delta from this filter to `new`. It is small if `new` was built
+    /// [like](super::FilterBuilder::like) this filter. If the shapes differ, it contains all of
+    /// `new`.
     ///
     /// # Errors
-    /// If one of the filters is broken.
+    /// If one of the filters is invalid.
     pub fn delta_to(&self, new: &Self) -> Result<Delta, DeltaError> {
         let whole = || Change::Whole(new.lines.bytes()[..new.lines.len() * LINE].to_vec());
         let change = if self.shape == new.shape {
@@ -170,11 +178,12 @@ impl YesNoFilter {
         Ok(Delta { from, to, mark: 0, shape: new.shape, tally: new.tally, change })
     }
 
-    /// The filter that a delta makes of this one: bit for bit the one that it was made from.
+    /// Applies a delta to this filter. The result is identical to the new filter that the delta was
+    /// made from, bit for bit.
     ///
     /// # Errors
-    /// [`DeltaError::OtherBase`] if the delta is for another filter, [`DeltaError::Impossible`] if
-    /// what comes out isn't what it says.
+    /// [`DeltaError::OtherBase`] if the delta is for a different filter,
+    /// [`DeltaError::Impossible`] if the result doesn't match the delta's digest.
     pub fn apply(&self, delta: &Delta) -> Result<Self, DeltaError> {
         if delta.from != self.digest() {
             return Err(DeltaError::OtherBase);
@@ -186,13 +195,13 @@ impl YesNoFilter {
                 lines
             }
             Change::Edits(_) if self.shape != delta.shape => {
-                return Err(DeltaError::Impossible("edits are for another shape"));
+                return Err(DeltaError::Impossible("its edits are for a different shape"));
             }
             Change::Edits(edits) => edited(self, edits)?,
         };
         let new = Self::from_parts(delta.shape, delta.tally, lines);
         if new.digest() != delta.to {
-            return Err(DeltaError::Impossible("what comes out is another filter"));
+            return Err(DeltaError::Impossible("the result has a different digest"));
         }
         new.validate()?;
         Ok(new)
@@ -207,10 +216,10 @@ impl YesNoFilter {
 }
 
 impl<K: ?Sized> Keyed<K, YesNoFilter> {
-    /// As [`YesNoFilter::delta_to`].
+    /// Returns the delta from this filter to `new`; see [`YesNoFilter::delta_to`].
     ///
     /// # Errors
-    /// As there, or [`DeltaError::Secrets`].
+    /// As [`YesNoFilter::delta_to`], or [`DeltaError::Secrets`].
     pub fn delta_to(&self, new: &Self) -> Result<Delta, DeltaError> {
         if self.secret().expose() != new.secret().expose() {
             return Err(DeltaError::Secrets);
@@ -218,10 +227,10 @@ impl<K: ?Sized> Keyed<K, YesNoFilter> {
         Ok(Delta { mark: self.secret().mark(), ..self.filter().delta_to(new.filter())? })
     }
 
-    /// As [`YesNoFilter::apply`].
+    /// Applies a delta to this filter; see [`YesNoFilter::apply`].
     ///
     /// # Errors
-    /// As there, or [`DeltaError::Secrets`].
+    /// As [`YesNoFilter::apply`], or [`DeltaError::Secrets`].
     pub fn apply(&self, delta: &Delta) -> Result<Self, DeltaError> {
         if ![0, self.secret().mark()].contains(&delta.mark) {
             return Err(DeltaError::Secrets);
@@ -230,7 +239,7 @@ impl<K: ?Sized> Keyed<K, YesNoFilter> {
     }
 }
 
-/// The groups of a filter.
+/// Reads all groups of a filter.
 fn groups(filter: &YesNoFilter) -> Result<Vec<Group>, DeltaError> {
     let mut groups = Vec::new();
     filter.each_group(|_, group| groups.push(group))?;
@@ -261,7 +270,7 @@ fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u64>, DeltaError> {
     Ok(writer.words)
 }
 
-/// Which fingerprints go and come: both lists are in order.
+/// Writes the removed and the added fingerprints. Both lists are sorted.
 fn write_edits(writer: &mut BitWriter, old: &[u64], new: &[u64], bits: u32) {
     let goes = |fingerprint: &u64| new.binary_search(fingerprint).is_err();
     let gone: Vec<usize> = (0..old.len()).filter(|&at| goes(&old[at])).collect();
@@ -282,8 +291,8 @@ fn write_fingerprints(writer: &mut BitWriter, fingerprints: &[u64], bits: u32) {
     }
 }
 
-/// Writes a number so that small ones are short: as many zeros as it has bits but one, then these,
-/// the highest first.
+/// Writes the Elias gamma code of `number + 1`: one zero less than it has bits, then its bits, the
+/// highest first.
 fn gamma(writer: &mut BitWriter, number: u64) {
     let number = number + 1;
     let bits = number.ilog2();
@@ -304,8 +313,8 @@ fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
         }
         if reader.read(1)? == 1 {
             group.seed = reader.gamma()?;
-            if group.seed >= MOST_TRIED {
-                return Err(DeltaError::Impossible("no group has such a seed"));
+            if group.seed >= MAX_SEEDS {
+                return Err(DeltaError::Impossible("a seed is too large"));
             }
             group.fingerprints = reader.fingerprints(bits)?;
         } else {
@@ -314,10 +323,10 @@ fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
         passed = reader.gamma()?;
     }
     if passed > 0 || reader.at.div_ceil(64) != edits.len() {
-        return Err(DeltaError::Impossible("there are edits of groups that aren't there"));
+        return Err(DeltaError::Impossible("it edits more groups than there are"));
     }
-    // However few bits say how large seeds are, what they take is bounded by what there was.
-    let most = LARGER * (filter.lines.len() * LINE / 8 + edits.len());
+    // A few bits of edits can describe large seeds, so the size of the new filter is limited.
+    let most = MAX_GROWTH * (filter.lines.len() * LINE / 8 + edits.len());
     let mut writer = Writer::new(shape);
     for block in groups.chunks(shape.groups()) {
         writer.push(block)?;
@@ -325,7 +334,7 @@ fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
             return Err(DeltaError::Impossible("the new filter is far larger than the old one"));
         }
     }
-    Ok(writer.finish()?)
+    Ok(writer.finish().map_err(ListError::from)?)
 }
 
 fn read_edits(
@@ -335,13 +344,13 @@ fn read_edits(
 ) -> Result<(), DeltaError> {
     let (gone, mut next) = (reader.gamma()?, 0u64);
     if gone > fingerprints.len() as u64 {
-        return Err(DeltaError::Impossible("more fingerprints go than there are"));
+        return Err(DeltaError::Impossible("it removes more fingerprints than there are"));
     }
     let mut goes = vec![false; fingerprints.len()];
     for _ in 0..gone {
         let at = next.saturating_add(reader.gamma()?);
         let place = goes.get_mut(usize::try_from(at).unwrap_or(usize::MAX));
-        *place.ok_or(DeltaError::Impossible("a fingerprint goes that isn't there"))? = true;
+        *place.ok_or(DeltaError::Impossible("it removes a fingerprint that doesn't exist"))? = true;
         next = at + 1;
     }
     let mut goes = goes.into_iter();
@@ -382,7 +391,7 @@ impl BitReader<'_> {
     }
 
     fn fingerprints(&mut self, bits: u32) -> Result<Vec<u64>, DeltaError> {
-        // However many it says there are, no more are kept than it has bits for.
+        // Reserves no memory: the count may be larger than the number of bits allows.
         let count = self.gamma()?;
         let mut fingerprints = Vec::new();
         for _ in 0..count {
@@ -392,7 +401,7 @@ impl BitReader<'_> {
     }
 }
 
-/// A header with nothing but what is digested.
+/// Returns a header with only the fields that the digest covers.
 fn header_of(shape: &Shape, tally: &Tally) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
@@ -409,18 +418,18 @@ fn header_of(shape: &Shape, tally: &Tally) -> [u8; HEADER] {
 }
 
 impl Delta {
-    /// Whether all of the new filter is in it, because it is of another shape than the old one, or
+    /// Returns whether the delta contains all of the new filter, because its shape differs or
     /// because that is shorter.
     pub fn is_whole(&self) -> bool {
         matches!(self.change, Change::Whole(_))
     }
 
-    /// How many yes-keys the new filter has.
+    /// Returns the number of yes keys in the new filter.
     pub fn yes_keys(&self) -> u64 {
         self.tally.yes
     }
 
-    /// The delta as bytes, in the format that is described in the source, version 1.
+    /// Encodes the delta as bytes. `src/list/fixed/delta.rs` describes the format.
     pub fn to_bytes(&self) -> Vec<u8> {
         let body: Vec<u8> = match &self.change {
             Change::Edits(words) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
@@ -440,10 +449,10 @@ impl Delta {
         bytes
     }
 
-    /// The delta of these bytes, all of them and no more.
+    /// Decodes a delta, which must consist of exactly these bytes.
     ///
     /// # Errors
-    /// If they aren't those of a delta. Whether it is right shows when it is applied.
+    /// If the bytes aren't a delta. [`YesNoFilter::apply`] checks the edits.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DeltaError> {
         if bytes.get(..8) != Some(&MAGIC[..]) {
             return Err(DeltaError::NotADelta);
@@ -477,18 +486,18 @@ impl Delta {
         let (yes, no, fingerprints) = (long(80), long(88), long(96));
         let tally = Tally { yes, no, fingerprints, rate, label: short(76) };
         if !shape.is_possible() || !tally.is_possible() || short(12) > WHOLE {
-            return Err(DeltaError::Impossible("there is no such filter"));
+            return Err(DeltaError::Impossible("its sizes are impossible"));
         }
         let body = &rest[HEADER..];
         let change = if short(12) == WHOLE {
             if body.len() % LINE != 0 {
-                return Err(DeltaError::Impossible("its table is no table"));
+                return Err(DeltaError::Impossible("its table is not a whole number of lines"));
             }
             Change::Whole(body.to_vec())
         } else {
             let (words, others) = body.as_chunks();
             if !others.is_empty() {
-                return Err(DeltaError::Impossible("its edits are no words"));
+                return Err(DeltaError::Impossible("its edits are not a whole number of words"));
             }
             Change::Edits(words.iter().map(|&word| u64::from_le_bytes(word)).collect())
         };

@@ -1,34 +1,33 @@
-//! Looking keys up.
+//! Lookups.
 
 use super::YesNoFilter;
 use super::block::{BLOCK, Block};
 use super::seed::Mix;
 use super::shape::BLOCK_BITS;
 use crate::Hash;
-use crate::bits::machine::{Machine, Operation};
-
-/// Lookups whose lines are asked for at once.
-const BATCH: usize = 16;
+use crate::batch::{self, Lookup};
+use crate::bits::machine::{AnyShape, Machine, Operation};
 
 impl YesNoFilter {
-    /// Whether a key of this hash is on the yes list: certainly right if it is on one of the lists.
+    /// Returns whether a key with this hash is on the yes list. The answer is exact for keys on one
+    /// of the lists.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
-        self.level.run(Contains { filter: self, hash })
+        self.target.run(Contains { filter: self, hash })
     }
 
-    /// Answers many lookups: `answers` is cleared and then has one for each hash, as of
-    /// [`contains`](Self::contains). Several times as fast where the filter is larger than the
-    /// cache.
+    /// Answers many lookups: clears `answers` and fills it with one answer per hash, as
+    /// [`contains`](Self::contains) gives it. If the filter is larger than the cache, this is
+    /// several times as fast.
     ///
     /// ```
     /// use twiceshy::{Hash, YesNoFilter};
     /// let hashes: Vec<Hash> = (0..100).map(|n| Hash::from_u128(n << 121)).collect();
-    /// let filter = YesNoFilter::build(&hashes[..50], &hashes[50..], 0.01)?;
+    /// let filter = YesNoFilter::builder().build(&hashes[..50], &hashes[50..])?;
     /// let mut answers = Vec::new();
     /// filter.contains_many(&hashes, &mut answers);
     /// assert!(answers[..50].iter().all(|&yes| yes) && !answers[50..].iter().any(|&yes| yes));
-    /// # Ok::<(), twiceshy::BuildError>(())
+    /// # Ok::<(), twiceshy::list::ListError>(())
     /// ```
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.contains_each(hashes, |&hash| hash, answers);
@@ -40,12 +39,12 @@ impl YesNoFilter {
         hash: impl Fn(&K) -> Hash,
         answers: &mut Vec<bool>,
     ) {
-        answers.clear();
-        answers.reserve(keys.len());
-        self.level.run(ContainsEach { filter: self, keys, hash, answers });
+        batch::fill_answers(answers, keys.len(), |answers| {
+            self.target.run(ContainsEach { filter: self, keys, hash, answers });
+        });
     }
 
-    /// The quotient of a hash, as a block and its number there.
+    /// Returns the quotient of a hash as a block and an index in it.
     #[inline(always)]
     pub(super) fn quotient(&self, hash: Hash) -> (usize, usize) {
         let quotient = quotient(hash, self.shape.quotients());
@@ -60,8 +59,8 @@ impl YesNoFilter {
     }
 }
 
-/// A hash times the number of quotients: the whole part. The first half of the hash is enough,
-/// because no filter has so many.
+/// Returns the integer part of a hash times the number of quotients. The first half of the hash is
+/// precise enough, because no filter has that many quotients.
 #[inline(always)]
 pub(super) fn quotient(hash: Hash, quotients: u64) -> u64 {
     (((hash.as_u128() >> 64) * u128::from(quotients)) >> 64) as u64
@@ -73,10 +72,12 @@ struct Contains<'a> {
 }
 
 impl Operation for Contains<'_> {
+    type Argument = ();
     type Output = bool;
+    type Shapes = AnyShape;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> bool {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
         let Self { filter, hash } = self;
         let (block, quotient) = filter.quotient(hash);
         filter.is_in(machine, filter.place(block).0, quotient, hash)
@@ -87,34 +88,67 @@ struct ContainsEach<'a, K, H> {
     filter: &'a YesNoFilter,
     keys: &'a [K],
     hash: H,
-    answers: &'a mut Vec<bool>,
+    answers: &'a mut [bool],
 }
 
 impl<K, H: Fn(&K) -> Hash> Operation for ContainsEach<'_, K, H> {
+    type Argument = ();
     type Output = ();
+    type Shapes = AnyShape;
 
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) {
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
         let Self { filter, keys, hash, answers } = self;
-        let ask = |key: &K| {
-            let hash = hash(key);
-            let (block, quotient) = filter.quotient(hash);
-            let first = filter.place(block).0;
-            filter.lines.prefetch(first);
-            for distance in Block::guess(&filter.shape, quotient) {
-                filter.lines.prefetch(first + distance);
-            }
-            (first, quotient, hash)
-        };
-        for batch in keys.chunks(BATCH) {
-            let mut asked = [(0, 0, Hash::MIN); BATCH];
-            for (place, key) in asked.iter_mut().zip(batch) {
-                *place = ask(key);
-            }
-            let found = asked[..batch.len()]
-                .iter()
-                .map(|&(first, quotient, hash)| filter.is_in(machine, first, quotient, hash));
-            answers.extend(found);
+        batch::answer(&Steps { machine, filter, hash }, keys, answers);
+    }
+}
+
+struct Steps<'a, M, H> {
+    machine: M,
+    filter: &'a YesNoFilter,
+    hash: H,
+}
+
+/// The first byte of a block, a quotient in it, and the hash.
+type Begun = (usize, usize, u128);
+
+impl<K, M: Machine, H: Fn(&K) -> Hash> Lookup<K> for Steps<'_, M, H> {
+    type Begun = Begun;
+
+    #[inline(always)]
+    fn begin(&self, key: &K) -> Begun {
+        let (filter, hash) = (self.filter, (self.hash)(key));
+        let (block, quotient) = filter.quotient(hash);
+        let first = filter.place(block).0;
+        filter.lines.prefetch(first);
+        for distance in Block::guess(&filter.shape, quotient) {
+            filter.lines.prefetch(first + distance);
         }
+        (first, quotient, hash.as_u128())
+    }
+
+    #[inline(always)]
+    fn is_candidate(&self, _: &Begun) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn scan(&self, &(first, quotient, hash): &Begun) -> (bool, bool) {
+        let hash = Hash::from_u128(hash);
+        (self.filter.is_in(self.machine, first, quotient, hash), false)
+    }
+
+    /// Never called: every scan decides.
+    #[inline(always)]
+    fn defer(&self, _: &K) {}
+
+    #[inline(always)]
+    fn resolve(&self, key: &K) -> bool {
+        self.contains(key)
+    }
+
+    #[inline(always)]
+    fn contains(&self, key: &K) -> bool {
+        self.filter.contains((self.hash)(key))
     }
 }

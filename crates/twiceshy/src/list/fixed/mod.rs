@@ -1,32 +1,30 @@
-//! Lists that are never wrong: every key of a *yes list* is answered yes, every key of a *no
-//! list* no, and any other key yes with a chance of at most a given rate.
+//! A static filter of a *yes list* and a *no list*. It answers yes for every key of the yes list,
+//! no for every key of the no list, and yes for any other key at a given rate.
 //!
-//! # The static filter
-//! [`YesNoFilter`] is a file to ship: small, complete, unchanging. A hash times the number of
-//! quotients has a whole part, the quotient, by which keys are sorted into *blocks*, and a
-//! *remainder*, which is a function of the whole hash and a *seed*. A fingerprint is a quotient
-//! and a remainder, and what is stored are those of all yes-keys ([`block`]).
+//! # How it works
+//! The integer part of a hash times the number of quotients is the key's quotient. Keys are sorted
+//! into *blocks* by quotient. The *remainder* of a key is a function of its whole hash and a
+//! *seed*. A fingerprint is a quotient and a remainder; blocks store the fingerprints of all yes
+//! keys ([`block`]).
 //!
-//! The quotients of a few neighbours make up a *group*, and have a seed of their own: the
-//! smallest by which no yes-key of the group has the same remainder as a no-key of its quotient.
-//! So the no list costs nothing but the seeds. If a yes-key is confused with c no-keys on the
-//! average, the chance that a seed does for k yes-keys is e^-kc, and to name the first that does
-//! takes some kc log₂ e bits: c log₂ e a yes-key, which is just what no filter can do without (the
-//! adaptive quotient filter's paper, theorem 7). Longer fingerprints, as filters that adapt have
-//! them, would take several times as much; but these needn't know all no-keys beforehand.
+//! A few neighbouring quotients form a *group* and share a seed: the smallest one for which no yes
+//! key of the group has the same remainder as a no key of the same quotient. So the no list costs
+//! only the seeds. If a yes key collides with c no keys on average, a seed works for k yes keys
+//! with probability e^-kc, and storing the first that works takes about kc log₂ e bits. That is
+//! c log₂ e bits per yes key, which is the lower bound (theorem 7 of the adaptive quotient filter
+//! paper). The longer fingerprints of an adaptive filter take several times as much, but don't
+//! need to know all no keys in advance.
 //!
-//! The larger a group, the less is lost by writing a seed in whole bits, and the more seeds have
-//! to be tried. Sizes are those of the smallest filter that takes a few tries, by a model of what
-//! each bit is for ([`shape`]).
+//! In a larger group, rounding a seed to whole bits wastes less, but more seeds have to be tried.
+//! [`shape`] computes the smallest filter that needs few tries.
 //!
 //! # Invariants
-//! 1. Each yes-key's fingerprint is in its block, and no no-key's is.
-//! 2. Remainders of a quotient are in order, and none is there twice.
-//! 3. Blocks are written one way only, so that filters of the same lists, shape and secret are
-//!    the same, bit for bit. What a [delta](Delta) makes of a filter is just what it would be
-//!    if it was built anew.
+//! 1. A block contains the fingerprint of each of its yes keys, and of no no key.
+//! 2. The remainders of a quotient are sorted and different.
+//! 3. There is only one way to write a block, so filters with the same lists, shape and secret are
+//!    identical, bit for bit. Applying a [delta](Delta) gives the same filter as building it.
 //!
-//! Only the first can't be checked without the lists.
+//! All except the first can be checked without the lists.
 
 mod block;
 mod build;
@@ -39,65 +37,69 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use build::YesNoFilterBuilder;
+pub use build::FilterBuilder;
 pub use delta::{Delta, DeltaError};
 pub(crate) use shape::Shape;
 
-use crate::bits::machine::Level;
+use crate::bits::machine::Target;
 use crate::bits::memory::{LINE, Lines};
-use crate::{BuildError, Filter, Hash, HashScheme, Key, Keyed};
+use crate::traits::filter_traits;
+use crate::{Stats, hash::HashScheme};
 use block::{BLOCK, Block};
-use core::borrow::Borrow;
 use core::fmt;
 
-/// A filter that is right about all keys of two lists: yes for each of the *yes list*, no for each
-/// of the *no list*; and yes for any other with a chance of at most its rate.
+/// A static filter that is always right about the keys of two lists.
 ///
-/// It is built at once, and doesn't change; [deltas](Self::delta_to) make another of it, where the
-/// lists aren't known. Filters of yes and no lists that change at any time are larger.
+/// It answers yes for each key of the *yes list*, no for each key of the *no list*, and yes for any
+/// other key with at most a given probability. It is built in one step and doesn't change.
+/// [Deltas](Self::delta_to) update it without the lists. A [`YesNoList`](crate::YesNoList) can
+/// change at any time, but is larger.
 ///
 /// ```
-/// use twiceshy::{Keyed, YesNoFilter};
+/// use twiceshy::YesNoFilter;
+///
+/// # fn main() -> Result<(), twiceshy::list::ListError> {
 /// let blocked = ["evil.example", "worse.example"];
 /// let popular = ["good.example", "better.example"];
-/// let filter = Keyed::<str, YesNoFilter>::build(&blocked, &popular, 0.01)?;
+/// let filter = YesNoFilter::builder().build_keyed::<str, _>(&blocked, &popular)?;
 /// assert!(filter.contains("evil.example") && filter.contains("worse.example"));
 /// assert!(!filter.contains("good.example") && !filter.contains("better.example"));
-/// # Ok::<(), twiceshy::BuildError>(())
+/// # Ok(())
+/// # }
 /// ```
 ///
-/// # What it takes
-/// At a rate of ε, with |N| no-keys for each |Y| yes-keys, about log₂ 1/ε + 2.2 bits a yes-key, and
-/// 1.44 ε |N|/|Y| more, or a little more than that; from |N|/|Y| ≈ 1/ε on it is about log₂ |N|/|Y| + 4.6
-/// instead. What no filter can do without is 2.2 bits less than that, or 3.2. Rates above a tenth
-/// take a few tenths of a bit more.
+/// # Size
+/// At a rate of ε, with |Y| yes keys and |N| no keys, it takes about
+/// log₂ 1/ε + 2.2 + 1.44 ε |N|/|Y| bits per yes key. If |N|/|Y| is larger than about 1/ε, it takes
+/// about log₂ |N|/|Y| + 4.6 bits instead. The lower bounds for any filter are 2.2 and 3.2 bits
+/// less. Rates above 0.1 take a few tenths of a bit more.
 ///
 /// # Complexity
-/// A lookup takes constant time, and reads three lines of memory, one if there is nothing near.
-/// Building takes linear time, and 32 bytes a key.
+/// A lookup takes constant time and reads at most three cache lines; it reads one if no yes key is
+/// near. Building takes linear time and 32 bytes per key.
 #[derive(Clone)]
 pub struct YesNoFilter {
     shape: Shape,
-    /// The index: where each block begins, in words, and where the last one ends; then blocks.
+    /// The index (the start of each block and the end of the last one, in words), then the blocks.
     lines: Lines,
     tally: Tally,
-    level: Level,
+    target: Target,
 }
 
-/// What is counted of a filter.
+/// The counts and settings of a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tally {
     pub(crate) yes: u64,
     pub(crate) no: u64,
     pub(crate) fingerprints: u64,
-    /// The rate that was asked for.
+    /// The requested rate.
     pub(crate) rate: f64,
-    /// The user's own.
+    /// A number that the user chose.
     pub(crate) label: u32,
 }
 
 impl Tally {
-    /// Whether there can be a filter with such counts.
+    /// Returns whether a filter can have these counts.
     pub(crate) fn is_possible(&self) -> bool {
         let most = 1 << 62;
         self.yes <= most
@@ -107,7 +109,7 @@ impl Tally {
     }
 }
 
-/// Filters are equal if they are the same, bit for bit.
+/// Filters are equal if they are identical, bit for bit.
 impl PartialEq for YesNoFilter {
     fn eq(&self, other: &Self) -> bool {
         self.shape == other.shape
@@ -117,67 +119,77 @@ impl PartialEq for YesNoFilter {
 }
 
 impl YesNoFilter {
-    /// The smallest filter that says yes to one list and no to the other, and to any other key yes
-    /// with a chance of at most `rate`. Lists may be in any order; what is on a list twice is on
-    /// it once.
-    ///
-    /// To say more of it, use a [builder](Self::builder).
-    ///
-    /// # Errors
-    /// [`BuildError::OnBothLists`] names a hash that is on both. Else if the rate is impossible,
-    /// or there is no memory.
-    pub fn build(yes: &[Hash], no: &[Hash], rate: f64) -> Result<Self, BuildError> {
-        Self::builder().false_positive_rate(rate).build(yes, no)
+    /// Returns a builder. The filter is the smallest that keeps the rate.
+    pub fn builder() -> FilterBuilder {
+        FilterBuilder::default()
     }
 
-    /// Builds one, and lets one say more of it.
-    pub fn builder() -> YesNoFilterBuilder {
-        YesNoFilterBuilder::default()
-    }
-
-    /// How many different keys the yes list had.
+    /// Returns the number of different keys that the yes list had.
     pub fn yes_keys(&self) -> u64 {
         self.tally.yes
     }
 
-    /// How many keys the no list had, the same ones counted again.
+    /// Returns the number of keys on the no list, including repeated keys.
     pub fn no_keys(&self) -> u64 {
         self.tally.no
     }
 
-    /// The chance that a key that is on neither list is answered yes: what share of all
-    /// fingerprints there are.
+    /// Returns the probability of the answer "yes" for a key on neither list: the share of all
+    /// possible fingerprints that are stored.
     pub fn false_positive_rate(&self) -> f64 {
         let possible = self.shape.quotients() as f64 * f64::from(self.remainder_bits()).exp2();
         self.tally.fingerprints as f64 / possible
     }
 
-    /// The rate that was asked for.
+    /// Returns the requested false-positive rate.
     pub fn planned_rate(&self) -> f64 {
         self.tally.rate
     }
 
-    /// The number that it was [labelled](YesNoFilterBuilder::label) with, or 0.
+    /// Returns the filter's [label](FilterBuilder::label), or 0.
     pub fn label(&self) -> u32 {
         self.tally.label
     }
 
-    /// Bits of a remainder.
+    /// Returns the number of bits per remainder.
     pub fn remainder_bits(&self) -> u32 {
         self.shape.remainder_bits
     }
 
-    /// Quotients that share a seed.
+    /// Returns the number of quotients that share a seed.
     pub fn group_size(&self) -> u32 {
         1 << self.shape.group_bits
     }
 
-    /// Bytes of memory.
-    pub fn memory_usage(&self) -> u64 {
-        (size_of::<Self>() + (self.lines.len() + 1) * LINE) as u64
+    /// Returns the number of different keys on the yes list.
+    pub fn len(&self) -> usize {
+        self.tally.yes as usize
     }
 
-    /// Where a block is: its first byte, and how many it has.
+    /// Returns whether the yes list is empty.
+    pub fn is_empty(&self) -> bool {
+        self.tally.yes == 0
+    }
+
+    /// Returns the function that makes the hashes.
+    pub const fn hash_scheme(&self) -> HashScheme {
+        HashScheme::Aes128SipHash13
+    }
+
+    /// Returns what the filter holds, and what it takes. Members are the keys of the yes list. It is
+    /// always as full as it can be, and it is built without mistakes on its no list, so that it never
+    /// repairs any.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            members: self.len(),
+            memory: (size_of::<Self>() + (self.lines.len() + 1) * LINE) as u64,
+            load: 1.0,
+            repairs: 0,
+            expected_rate: self.false_positive_rate(),
+        }
+    }
+
+    /// Returns the offset and the size of a block, in bytes.
     fn place(&self, block: usize) -> (usize, usize) {
         let bytes = self.lines.bytes();
         let word = |number: usize| {
@@ -196,51 +208,19 @@ impl YesNoFilter {
         (self.shape, self.tally, &self.lines)
     }
 
-    /// The filter of these parts. It may be asked, whatever the lines hold; its answers are right
-    /// only if it is [valid](Self::validate).
+    /// Returns the filter with these parts. Lookups are safe whatever the lines contain, but are
+    /// correct only if the filter is [valid](Self::validate).
     pub(crate) fn from_parts(shape: Shape, tally: Tally, lines: Lines) -> Self {
-        Self { shape, tally, lines, level: Level::detect() }
+        Self { shape, tally, lines, target: Target::detect() }
     }
 }
 
-/// Bytes of the index of so many blocks.
+/// Returns the size of the index of this many blocks, in bytes.
 fn index_bytes(blocks: u64) -> usize {
     (4 * (blocks as usize + 1)).next_multiple_of(8)
 }
 
-impl<K: Key + ?Sized> Keyed<K, YesNoFilter> {
-    /// As [`YesNoFilter::build`], of keys, hashed with a fresh secret.
-    ///
-    /// # Errors
-    /// As there, or if the system gives no secret.
-    pub fn build<Q: Borrow<K>>(yes: &[Q], no: &[Q], rate: f64) -> Result<Self, BuildError> {
-        YesNoFilter::builder().false_positive_rate(rate).build_keyed(yes, no)
-    }
-
-    /// Answers many lookups; see [`YesNoFilter::contains_many`].
-    pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], answers: &mut Vec<bool>) {
-        self.filter().contains_each(keys, |key| self.hash(key.borrow()), answers);
-    }
-}
-
-impl Filter for YesNoFilter {
-    #[inline]
-    fn contains(&self, hash: Hash) -> bool {
-        self.contains(hash)
-    }
-
-    fn len(&self) -> usize {
-        self.tally.yes as usize
-    }
-
-    fn memory_usage(&self) -> u64 {
-        self.memory_usage()
-    }
-
-    fn hash_scheme(&self) -> HashScheme {
-        HashScheme::Aes128SipHash13
-    }
-}
+filter_traits!([] YesNoFilter, YesNoFilter: Filter);
 
 impl fmt::Debug for YesNoFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

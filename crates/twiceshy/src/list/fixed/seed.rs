@@ -1,8 +1,8 @@
-//! The remainder of a hash, by a seed.
+//! Computes the remainder of a hash from a seed.
 
 use crate::Hash;
 
-/// What a seed makes of hashes.
+/// A hash function that depends on a seed.
 #[derive(Clone, Copy)]
 pub(super) struct Mix {
     low: u64,
@@ -10,7 +10,7 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// The mix of a seed: different for all seeds that are ever tried.
+    /// Returns the function of a seed. Different seeds have different functions.
     #[inline(always)]
     pub(super) fn of(seed: u64) -> Self {
         let number = seed.wrapping_add(1);
@@ -20,8 +20,8 @@ impl Mix {
         }
     }
 
-    /// The remainder of a hash, which depends on all its bits: any two that differ have different
-    /// remainders by some seeds.
+    /// Returns the remainder of a hash. It depends on all bits of the hash, so two different hashes
+    /// have different remainders under some seeds.
     #[inline(always)]
     pub(super) fn remainder(self, hash: Hash, bits: u32) -> u64 {
         let hash = hash.as_u128();

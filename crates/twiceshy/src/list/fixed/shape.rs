@@ -1,72 +1,74 @@
-//! How large a filter is to be: computed, not guessed.
+//! Computes the sizes of a filter from a model of its space.
 
 use super::block::{BLOCK, HEAD_BITS};
 
-/// What a filter looks like, whatever is in it.
+/// The sizes of a filter's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Of [`BLOCK`] quotients each.
+    /// Number of blocks, of [`BLOCK`] quotients each.
     pub(crate) blocks: u64,
-    /// Bits of a remainder.
     pub(crate) remainder_bits: u32,
-    /// Groups are of so many quotients, as a power of two.
+    /// log₂ of the number of quotients per group.
     pub(crate) group_bits: u32,
-    /// Bits of a seed that are written as they are; the rest is counted in ones.
+    /// Low bits of a seed that are stored verbatim; the high part is stored in unary.
     pub(crate) low_bits: u32,
 }
 
-/// Bits of the quotients of a block.
+/// log₂ of the number of quotients per block.
 pub(crate) const BLOCK_BITS: u32 = BLOCK.ilog2();
 
-/// The widest remainder: with the quotient within a group it fits a word.
-pub(crate) const MOST_REMAINDER_BITS: u32 = 55;
+/// The widest remainder that fits in a word together with the quotient within a group.
+pub(crate) const MAX_REMAINDER_BITS: u32 = 55;
 
-/// More low bits than seeds have are of no use.
-pub(crate) const MOST_LOW_BITS: u32 = 20;
+/// Seeds have at most this many bits, so more low bits would be useless.
+pub(crate) const MAX_LOW_BITS: u32 = 20;
 
-/// More blocks than that can't be counted by the index.
-pub(crate) const MOST_BLOCKS: u64 = 1 << 26;
+/// The index can't address more blocks.
+pub(crate) const MAX_BLOCKS: u64 = 1 << 26;
 
-/// How many seeds a group may have to try, on the average: that many times each no-key is hashed
-/// again when a filter is built.
+/// Average number of seeds that a planned group tries, at most. Each try hashes all no keys of the
+/// group again.
 const TRIES: f64 = 12.0;
 
-/// A filter that was planned for another list serves as long as no more are tried.
-const MOST_TRIES: f64 = 64.0;
+/// A filter that was planned for a different list is used up to this number of tries.
+const MAX_TRIES: f64 = 64.0;
 
-/// And as long as quotients have no more keys, on the average: else lookups are slow.
-const MOST_LOAD: f64 = 5.0;
+/// Maximum average number of keys per quotient; with more, lookups are slow.
+const MAX_LOAD: f64 = 5.0;
 
 impl Shape {
-    /// Quotients of all blocks.
+    /// Returns the number of quotients in all blocks.
     pub(crate) fn quotients(&self) -> u64 {
         self.blocks * BLOCK as u64
     }
 
-    /// Groups of a block.
+    /// Returns the number of groups per block.
     pub(crate) fn groups(&self) -> usize {
         BLOCK >> self.group_bits
     }
 
-    /// Whether there can be such a filter.
+    /// Returns whether a filter can have this shape.
     pub(crate) fn is_possible(&self) -> bool {
-        (1..=MOST_BLOCKS).contains(&self.blocks)
-            && (1..=MOST_REMAINDER_BITS).contains(&self.remainder_bits)
+        (1..=MAX_BLOCKS).contains(&self.blocks)
+            && (1..=MAX_REMAINDER_BITS).contains(&self.remainder_bits)
             && self.group_bits <= BLOCK_BITS
-            && self.low_bits <= MOST_LOW_BITS
+            && self.low_bits <= MAX_LOW_BITS
     }
 
-    /// The smallest filter of so many keys whose remainders have `least` bits or more, if there is
-    /// one.
+    /// Returns the smallest shape for these numbers of keys with remainders of at least `least`
+    /// bits.
     pub(crate) fn plan(yes: u64, no: u64, rate: f64, least: u32) -> Option<Self> {
         let mut best: Option<(f64, Self)> = None;
-        for remainder_bits in least..=MOST_REMAINDER_BITS {
+        for remainder_bits in least..=MAX_REMAINDER_BITS {
             let most = rate * f64::from(remainder_bits).exp2();
-            // Fewer keys a quotient than that are never worth it, nor are many more.
+            // Fewer keys per quotient are never worth it, nor are many more.
             let loads = (0..12).map(|step| 0.4 * 1.15f64.powi(step));
             let loads = loads.filter(|&load| load < most).chain((most >= 0.35).then_some(most));
             for load in loads.filter(|&load| load <= 2.5) {
                 let blocks = (yes as f64 / (load * BLOCK as f64)).ceil().max(1.0) as u64;
+                if blocks > MAX_BLOCKS {
+                    continue;
+                }
                 let shape = Self { blocks, remainder_bits, group_bits: 0, low_bits: 0 };
                 for (bits, shape) in shape.with_groups(yes, no) {
                     if best.is_none_or(|(least, _)| bits < least) {
@@ -74,7 +76,7 @@ impl Shape {
                     }
                 }
             }
-            // Each bit more costs that much, and saves nothing but seeds.
+            // One more bit costs at least this much, and can save only seeds.
             let without_seeds = f64::from(remainder_bits + 1) * yes as f64;
             if best.is_some_and(|(bits, _)| bits <= without_seeds) {
                 break;
@@ -83,7 +85,7 @@ impl Shape {
         best.map(|(_, shape)| shape).filter(Self::is_possible)
     }
 
-    /// The best size of groups, and the bits that the filter takes.
+    /// Iterates over the sizes of groups with few tries, and the size of the filter in bits.
     fn with_groups(self, yes: u64, no: u64) -> impl Iterator<Item = (f64, Self)> {
         let load = yes as f64 / self.quotients() as f64;
         let others = load + 1.0 + load * f64::from(self.remainder_bits);
@@ -99,25 +101,25 @@ impl Shape {
         })
     }
 
-    /// No-keys that a yes-key is confused with by one seed.
+    /// Returns the average number of no keys that collide with a yes key under one seed.
     fn confused(&self, no: u64) -> f64 {
         no as f64 / (self.quotients() as f64 * f64::from(self.remainder_bits).exp2())
     }
 
-    /// Yes-keys of a group.
+    /// Returns the average number of yes keys per group.
     fn group_keys(&self, yes: u64) -> f64 {
         yes as f64 / (self.quotients() >> self.group_bits) as f64
     }
 
-    /// How many seeds a group tries, on the average over groups with more and with fewer keys.
+    /// Returns the number of seeds that a group tries, averaged over all group sizes.
     fn tries(&self, yes: u64, no: u64) -> f64 {
         if yes == 0 { 1.0 } else { (self.group_keys(yes) * self.confused(no).exp_m1()).exp() }
     }
 
-    /// Bits of a group's seed, and how many of them are best written as they are.
+    /// Returns the average number of bits per seed, and the best number of low bits.
     fn seed_bits(&self, yes: u64, no: u64) -> (f64, u32) {
         let (keys, confused) = (self.group_keys(yes), self.confused(no));
-        // Of groups that have so many keys; how likely that is.
+        // The probability that a group has a given number of keys (a Poisson distribution).
         let most = (keys + 8.0 * keys.sqrt() + 8.0) as u32;
         let mut chances = Vec::with_capacity(most as usize + 1);
         let mut log = -keys;
@@ -136,7 +138,7 @@ impl Shape {
         };
         let bits = |low_bits| f64::from(low_bits) + 1.0 + ones(low_bits);
         let mut best = (bits(0), 0);
-        for low_bits in 1..=MOST_LOW_BITS {
+        for low_bits in 1..=MAX_LOW_BITS {
             let more = bits(low_bits);
             if more >= best.0 {
                 break;
@@ -146,12 +148,12 @@ impl Shape {
         best
     }
 
-    /// Whether so many keys can be in a filter of this shape at this rate, and it isn't much
-    /// slower to build than a new one.
+    /// Returns whether a filter of this shape can hold these numbers of keys at this rate, and is
+    /// not much slower to build than a new shape.
     pub(crate) fn serves(&self, yes: u64, no: u64, rate: f64) -> bool {
         let fingerprints = self.quotients() as f64 * f64::from(self.remainder_bits).exp2();
-        let most = (rate * fingerprints).min(MOST_LOAD * self.quotients() as f64);
-        yes as f64 <= most && self.tries(yes, no) <= MOST_TRIES
+        let most = (rate * fingerprints).min(MAX_LOAD * self.quotients() as f64);
+        yes as f64 <= most && self.tries(yes, no) <= MAX_TRIES
     }
 }
 
@@ -168,7 +170,8 @@ mod tests {
 
     #[test]
     fn plans_are_near_the_lower_bound() {
-        // log(max(1/rate, no/yes)) + log(e) min(rate no/yes, 1) bits, by the paper's theorem 7.
+        // The bound is log(max(1/rate, no/yes)) + log(e) min(rate no/yes, 1) bits (theorem 7 of
+        // the paper).
         for (yes, no) in
             [(1u64 << 20, 0), (1 << 20, 1 << 20), (1 << 16, 1 << 22), (1 << 10, 1 << 22)]
         {
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_keep_the_rate_and_few_tries() {
+    fn plans_keep_the_rate_with_few_tries() {
         for yes in [0u64, 1, 100, 512, 10_000, 1 << 30] {
             for no in [0u64, 1, 1000, 1 << 32] {
                 for rate in [0.5, 0.01, 1e-9] {

@@ -1,13 +1,20 @@
-//! The static filter against the lists themselves.
+//! Compares the static filter with its lists.
 
 use super::*;
-use crate::{KeyedHasher, Secret};
+use crate::Hash;
+use crate::error::{BuildError, PlanError};
+use crate::list::ListError;
+use crate::{Secret, hash::KeyedHasher};
 use proptest::prelude::*;
 
-/// Hashes that can't be told from random ones.
+/// Returns pseudo-random hashes.
 fn hashes(range: core::ops::Range<u64>, secret: u8) -> Vec<Hash> {
     let hasher = KeyedHasher::new(&Secret::from_bytes([secret; 16]));
     range.map(|number| hasher.hash(&number)).collect()
+}
+
+fn built(yes: &[Hash], no: &[Hash], rate: f64) -> Result<YesNoFilter, ListError> {
+    YesNoFilter::builder().false_positive_rate(rate).build(yes, no)
 }
 
 fn check(filter: &YesNoFilter, yes: &[Hash], no: &[Hash]) {
@@ -22,7 +29,7 @@ fn check(filter: &YesNoFilter, yes: &[Hash], no: &[Hash]) {
 }
 
 #[test]
-fn listed_keys_are_always_right_and_others_seldom_wrong() {
+fn listed_keys_are_exact_and_other_keys_keep_the_rate() {
     for (yes, no, rate) in [
         (0u64, 0u64, 0.01),
         (0, 1000, 0.01),
@@ -35,7 +42,7 @@ fn listed_keys_are_always_right_and_others_seldom_wrong() {
         (20_000, 20_000, 0.3),
     ] {
         let (y, n) = (hashes(0..yes, 1), hashes(yes..yes + no, 1));
-        let filter = YesNoFilter::build(&y, &n, rate).unwrap();
+        let filter = built(&y, &n, rate).unwrap();
         check(&filter, &y, &n);
         assert_eq!((filter.yes_keys(), filter.no_keys()), (yes, no));
         let asked = 400_000;
@@ -52,7 +59,7 @@ fn listed_keys_are_always_right_and_others_seldom_wrong() {
 fn filters_are_near_the_lower_bound() {
     let bits = |yes: u64, no: u64| {
         let (y, n) = (hashes(0..yes, 2), hashes(yes..yes + no, 2));
-        let filter = YesNoFilter::build(&y, &n, 1.0 / 256.0).unwrap();
+        let filter = built(&y, &n, 1.0 / 256.0).unwrap();
         (filter.lines.len() * LINE * 8) as f64 / yes as f64
     };
     // The lower bound is 8.00, 8.01 and 8.36.
@@ -62,10 +69,10 @@ fn filters_are_near_the_lower_bound() {
 }
 
 #[test]
-fn a_key_on_both_lists_is_named() {
+fn key_on_both_lists_is_refused_with_its_positions() {
     let (yes, mut no) = (hashes(0..1000, 3), hashes(1000..5000, 3));
     no[1234] = yes[567];
-    let error = YesNoFilter::build(&yes, &no, 0.01).unwrap_err();
+    let error = built(&yes, &no, 0.01).unwrap_err();
     assert_eq!(
         error.to_string(),
         "number 568 of the yes list is number 1235 of the no list; take it off one of them"
@@ -76,30 +83,38 @@ fn a_key_on_both_lists_is_named() {
 fn impossible_filters_are_refused() {
     let some = hashes(0..10, 4);
     for rate in [0.0, 1.0, -1.0, f64::NAN, 1e-30] {
-        assert!(matches!(YesNoFilter::build(&some, &[], rate), Err(BuildError::Rate(_))));
+        let refused = built(&some, &[], rate);
+        let plan = |error: &ListError| {
+            matches!(error, ListError::Build(BuildError::Plan(PlanError::Rate { .. })))
+        };
+        assert!(refused.as_ref().is_err_and(plan), "{refused:?}");
     }
-    for room in [-0.1, 11.0, f64::NAN] {
-        let error = YesNoFilter::builder().room(room).build(&some, &[]);
-        assert!(matches!(error, Err(BuildError::Room(_))));
-    }
-    // As if all were one and the same, but for their last bits.
+    let refused = YesNoFilter::builder().capacity(usize::MAX).build(&some, &[]);
+    let plan = |error: &ListError| {
+        matches!(error, ListError::Build(BuildError::Plan(PlanError::Capacity(_))))
+    };
+    assert!(refused.as_ref().is_err_and(plan), "{refused:?}");
+    // Long remainders tell a few yes keys from any number of no keys.
+    let planned = YesNoFilter::builder().capacity(10).no_capacity(usize::MAX).build(&some, &[]);
+    check(&planned.unwrap(), &some, &[]);
+    // These hashes differ only in their last bits.
     let crowd: Vec<Hash> = (0..70_000).map(Hash::from_u128).collect();
-    assert!(matches!(YesNoFilter::build(&crowd, &[], 1e-9), Err(BuildError::Uneven)));
+    assert!(matches!(built(&crowd, &[], 1e-9), Err(ListError::Uneven)));
 }
 
 #[test]
-fn what_is_listed_twice_counts_once() {
+fn duplicates_count_once() {
     let yes = hashes(0..100, 5);
     let twice = [&yes[..], &yes].concat();
-    let filter = YesNoFilter::build(&twice, &[], 0.01).unwrap();
+    let filter = built(&twice, &[], 0.01).unwrap();
     assert_eq!(filter.yes_keys(), 100);
     check(&filter, &yes, &[]);
 }
 
 #[test]
-fn a_shape_that_is_far_too_small_is_not_taken() {
+fn shape_that_is_too_small_is_not_reused() {
     for (old, rate) in [(hashes(0..100, 8), 1e-6), (hashes(0..10, 8), 0.01)] {
-        let old = YesNoFilter::build(&old, &[], rate).unwrap();
+        let old = built(&old, &[], rate).unwrap();
         let yes = hashes(0..60_000, 8);
         let new = YesNoFilter::builder().like(&old).false_positive_rate(0.01).build(&yes, &[]);
         let new = new.unwrap();
@@ -108,33 +123,34 @@ fn a_shape_that_is_far_too_small_is_not_taken() {
     }
 }
 
-/// As somebody who knows the secret can choose them. No seed tells 3000 keys from 3000 others by a few
-/// bits, so none is tried with fewer than can work; it takes 20 bits or so.
+/// An attacker who knows the secret can choose keys with the same quotient. No seed separates 3000
+/// such keys from 3000 others with short remainders; it takes about 20 bits. The builder must not
+/// try seeds with fewer bits.
 #[test]
-fn mined_keys_get_longer_remainders_at_once() {
+fn mined_keys_get_longer_remainders_immediately() {
     let mined = |range| -> Vec<Hash> {
         let low = |hash: Hash| Hash::from_u128(hash.as_u128() >> 40 | 7 << 120);
         hashes(range, 11).into_iter().map(low).collect()
     };
     let yes = [hashes(0..1000, 11), mined(10_000..13_000)].concat();
     let no = [hashes(1000..2000, 11), mined(20_000..23_000)].concat();
-    let filter = YesNoFilter::build(&yes, &no, 0.01).unwrap();
+    let filter = built(&yes, &no, 0.01).unwrap();
     check(&filter, &yes, &no);
     assert!((19..=23).contains(&filter.remainder_bits()), "{filter:?}");
 
-    // A no-key that is there 3000 times is told apart as easily as one.
+    // 3000 copies of a no key are as easy to separate as one.
     let copies = [no[..1000].to_vec(), vec![no[1000]; 3000]].concat();
-    let filter = YesNoFilter::build(&yes, &copies, 0.01).unwrap();
+    let filter = built(&yes, &copies, 0.01).unwrap();
     check(&filter, &yes, &copies);
     assert!(filter.remainder_bits() < 16, "{filter:?}");
 }
 
 #[test]
 fn deltas_with_impossible_seeds_are_refused_before_they_are_written() {
-    let old = YesNoFilter::build(&hashes(0..100, 9), &[], 0.01).unwrap();
+    let old = built(&hashes(0..100, 9), &[], 0.01).unwrap();
     for bits in [17, 30, 48] {
         let mut edits = block::BitWriter::default();
-        // Nothing is passed over, the first group gets a seed, and nothing else.
+        // Skip no group, give the first group a seed and no fingerprints.
         edits.push(0b11, 2);
         edits.push(0, bits);
         edits.push(1, bits + 1);
@@ -147,11 +163,11 @@ fn deltas_with_impossible_seeds_are_refused_before_they_are_written() {
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         let delta = Delta::from_bytes(&bytes).unwrap();
         let error = old.apply(&delta).unwrap_err();
-        assert_eq!(error, DeltaError::Impossible("no group has such a seed"), "{bits}");
+        assert_eq!(error, DeltaError::Impossible("a seed is too large"), "{bits}");
     }
 }
 
-/// Few bits of hashes differ, so that many quotients, remainders and groups are the same.
+/// Returns hashes that differ in few bits, so that many share quotients, remainders and groups.
 fn tight() -> impl Strategy<Value = Vec<Hash>> {
     let hash = (0u128..4, 0u128..16, 0u128..4);
     let hash = hash.prop_map(|(a, b, c)| Hash::from_u128(a << 126 | b << 60 | c));
@@ -160,11 +176,11 @@ fn tight() -> impl Strategy<Value = Vec<Hash>> {
 
 proptest! {
     #[test]
-    fn tight_lists_are_told_apart(yes in tight(), no in tight(), bits in 1u32..30) {
+    fn similar_hashes_are_separated(yes in tight(), no in tight(), bits in 1u32..30) {
         let rate = f64::from(bits).exp2().recip();
-        match YesNoFilter::build(&yes, &no, rate) {
+        match built(&yes, &no, rate) {
             Ok(filter) => check(&filter, &yes, &no),
-            Err(BuildError::OnBothLists { hash, yes: at_yes, no: at_no, .. }) => {
+            Err(ListError::OnBothLists { hash, yes: at_yes, no: at_no, .. }) => {
                 prop_assert_eq!((yes[at_yes], no[at_no]), (hash, hash));
             }
             Err(other) => panic!("{other}"),
@@ -172,12 +188,16 @@ proptest! {
     }
 
     #[test]
-    fn deltas_make_the_new_filter(
+    fn applied_delta_equals_the_new_filter(
         counts in [0u64..3000, 0u64..3000], changes in [0u64..200, 0u64..200], room in 0.0..0.5f64,
     ) {
         let [yes, no] = counts;
         let (y, n) = (hashes(0..yes, 6), hashes(10_000..10_000 + no, 6));
-        let old = YesNoFilter::builder().room(room).build(&y, &n).unwrap();
+        let old = {
+            let [yes, no] = counts.map(|count| (count as f64 * (1.0 + room)) as usize);
+            let builder = YesNoFilter::builder().capacity(yes).no_capacity(no);
+            builder.false_positive_rate(0.01).build(&y, &n).unwrap()
+        };
         let (y, n) = (
             hashes(changes[0].min(yes)..yes + changes[0], 6),
             hashes(10_000 + changes[1].min(no)..10_000 + no + changes[1], 6),
@@ -190,7 +210,7 @@ proptest! {
         let read = Delta::from_bytes(&bytes).unwrap();
         prop_assert!(read == delta);
         prop_assert!(old.apply(&read).unwrap() == new);
-        // To another filter it does nothing.
+        // A different filter refuses it.
         if old != new {
             prop_assert_eq!(new.apply(&read).unwrap_err(), DeltaError::OtherBase);
         }
@@ -206,18 +226,20 @@ proptest! {
 #[test]
 fn small_changes_make_small_deltas() {
     let (yes, no) = (hashes(0..100_000, 7), hashes(200_000..300_000, 7));
-    let old = YesNoFilter::builder().room(0.01).build(&yes[..99_900], &no[..99_900]).unwrap();
+    let builder = YesNoFilter::builder().false_positive_rate(0.01);
+    let builder = builder.capacity(100_900).no_capacity(100_900);
+    let old = builder.build(&yes[..99_900], &no[..99_900]).unwrap();
     let new = YesNoFilter::builder().like(&old).build(&yes[100..], &no[100..]).unwrap();
     let delta = old.delta_to(&new).unwrap();
-    // A hundred went and a hundred came.
+    // A hundred keys were removed from each list, and a hundred were added.
     assert!(!delta.is_whole());
     let bytes = delta.to_bytes().len();
     assert!(bytes < 1200, "{bytes} bytes");
     assert!(old.apply(&delta).unwrap() == new);
 }
 
-/// With as many bits as mined keys take, one seed in 64 or more works. So nobody waits until 2^16
-/// seeds have failed for each number of bits that is too small.
+/// With the chosen number of bits, at least one in 64 seeds works. So the builder doesn't try 2^16
+/// seeds for each number of bits that is too small.
 #[test]
 fn mined_keys_take_few_tries() {
     const MINED: u64 = 3000;
@@ -226,7 +248,7 @@ fn mined_keys_take_few_tries() {
         hashes(range, 11).into_iter().map(low).collect()
     };
     let (yes, no) = (mined(10_000..10_000 + MINED), mined(20_000..20_000 + MINED));
-    let filter = YesNoFilter::build(&yes, &no, 0.01).unwrap();
+    let filter = built(&yes, &no, 0.01).unwrap();
     check(&filter, &yes, &no);
     // A seed works if none of the pairs have the same remainder.
     let pairs = (MINED * MINED) as f64;
@@ -236,7 +258,7 @@ fn mined_keys_take_few_tries() {
 
 #[test]
 fn seeds_that_nobody_tries_are_refused() {
-    let filter = YesNoFilter::build(&hashes(0..1, 1), &[], 0.01).unwrap();
+    let filter = built(&hashes(0..1, 1), &[], 0.01).unwrap();
     let (shape, tally, _) = filter.parts();
     let with_seed = |seed| {
         let mut groups = Vec::new();
@@ -246,6 +268,6 @@ fn seeds_that_nobody_tries_are_refused() {
         groups.chunks(shape.groups()).for_each(|block| writer.push(block).unwrap());
         YesNoFilter::from_parts(shape, tally, writer.finish().unwrap()).validate()
     };
-    assert!(with_seed(build::MOST_TRIED - 1).is_ok());
-    assert!(with_seed(build::MOST_TRIED).is_err());
+    assert!(with_seed(build::MAX_SEEDS - 1).is_ok());
+    assert!(with_seed(build::MAX_SEEDS).is_err());
 }

@@ -1,4 +1,4 @@
-//! The invariants, as far as they can be checked without the lists.
+//! Checks the invariants that don't depend on the lists.
 
 use super::block::Group;
 use super::{BLOCK, YesNoFilter, index_bytes};
@@ -6,38 +6,38 @@ use crate::bits::memory::LINE;
 use crate::error::Invalid;
 
 impl YesNoFilter {
-    /// Checks everything that must be true of the filter, whatever lists it is of.
+    /// Checks every invariant that doesn't depend on the lists.
     ///
     /// # Errors
-    /// What isn't.
+    /// Names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         let mut fingerprints = 0;
         self.each_group(|_, group| fingerprints += group.fingerprints.len() as u64)?;
         if fingerprints != self.tally.fingerprints {
             let counted = self.tally.fingerprints;
-            return Err(Invalid(format!("{counted} fingerprints are {fingerprints}")));
+            return Err(Invalid(format!("there are {fingerprints} fingerprints, not {counted}")));
         }
         if fingerprints > self.tally.yes || (fingerprints == 0) != (self.tally.yes == 0) {
             let keys = self.tally.yes;
-            return Err(Invalid(format!("{keys} yes-keys have {fingerprints} fingerprints")));
+            return Err(Invalid(format!("{keys} yes keys can't have {fingerprints} fingerprints")));
         }
         Ok(())
     }
 
-    /// Calls `each` with all groups, in order, and their numbers; all that is written is checked
+    /// Calls `each` with the number and the contents of every group, in order. Checks the format
     /// meanwhile.
     pub(super) fn each_group(&self, mut each: impl FnMut(u64, Group)) -> Result<(), Invalid> {
         let bytes = &self.lines.bytes()[..self.lines.len() * LINE];
         let index = index_bytes(self.shape.blocks);
         if bytes.len() < index {
-            return Err(Invalid("there are too few lines for the index".into()));
+            return Err(Invalid("the table is too short for the index".into()));
         }
         let mut next = index;
         let mut number = 0;
         for block in 0..self.shape.blocks as usize {
             let (first, size) = self.place(block);
             if first != next || size > bytes.len().saturating_sub(first) {
-                return Err(Invalid(format!("block {block} isn't where it should be")));
+                return Err(Invalid(format!("block {block} has a wrong position or size")));
             }
             for group in self.block(first).groups(size)? {
                 each(number, group);
@@ -49,7 +49,7 @@ impl YesNoFilter {
         if next.div_ceil(LINE) * LINE != bytes.len()
             || unused.iter().chain(&bytes[next..]).any(|&byte| byte != 0)
         {
-            return Err(Invalid("something is behind the index or the last block".into()));
+            return Err(Invalid("unused bytes after the index or the last block are not 0".into()));
         }
         debug_assert_eq!(number, self.shape.quotients() / (BLOCK / self.shape.groups()) as u64);
         Ok(())

@@ -1,7 +1,7 @@
-//! Lines as hosts and paths.
+//! Splits lines into hosts and paths.
 //!
-//! Lines of block lists are rarely whole URLs, so they are split here; hosts and paths are then
-//! written as the crates `url` and `idna` write them.
+//! Lines of block lists are rarely whole URLs, so this module splits them. The crates `url` and
+//! `idna` then normalise hosts and paths.
 
 use super::Matching;
 use idna::AsciiDenyList;
@@ -9,20 +9,20 @@ use std::borrow::Cow;
 use std::net::Ipv6Addr;
 use url::{Host, Position, Url};
 
-/// Length of the longest host name, in bytes. Longer ones stand only for themselves.
+/// Length of the longest host name, in bytes. Longer names match only themselves.
 const LONGEST_HOST: usize = 253;
 
-/// Number of places in a path at which an address is cut, from its start.
-const MOST_CUTS: usize = 16;
+/// Maximum number of places in a path at which an address is cut.
+const MAX_CUTS: usize = 16;
 
 /// Characters that separate the labels of an internationalised name.
 const DOTS: [char; 4] = ['.', '\u{3002}', '\u{ff0e}', '\u{ff61}'];
 
-/// A host and a path as they stand in a line.
+/// A host and a path as written in a line.
 pub(super) struct Parts<'a> {
-    /// Without user, port, brackets, a leading `*.` and a trailing dot. Never empty.
+    /// The host without user, port, brackets, a leading `*.` and a trailing dot. Never empty.
     host: &'a [u8],
-    /// The path from its `/` or the query from its `?`, without a fragment. Empty when only hosts
+    /// The path from its `/` or the query from its `?`, without a fragment. Empty if only hosts
     /// are matched.
     path: &'a [u8],
 }
@@ -46,7 +46,7 @@ impl<'a> Parts<'a> {
         (!host.is_empty()).then_some(Self { host, path })
     }
 
-    /// Returns the address as it is written, but with ASCII letters of the host in lower case.
+    /// Returns the address as written, except that ASCII letters of the host are in lower case.
     pub(super) fn written(&self) -> Address {
         Address::new(self.host.to_ascii_lowercase(), self.path, true)
     }
@@ -89,7 +89,7 @@ fn canonical_host(host: &[u8]) -> (Vec<u8>, bool) {
     if name.ends_with('.') {
         name.pop();
     }
-    // Characters that are ignored, and nothing else.
+    // The name is empty if it consisted only of characters that are ignored.
     let name = if name.is_empty() { host.to_ascii_lowercase() } else { name.into_bytes() };
     (name, true)
 }
@@ -130,8 +130,8 @@ impl Address {
         Self { key, host: length, is_name }
     }
 
-    /// Passes on the keys that stand for this address: itself, and those of all hosts and paths
-    /// above it.
+    /// Calls `key` with every key that matches this address: its own, and those of all hosts and
+    /// paths above it.
     pub(super) fn each_above(&self, mut key: impl FnMut(&[u8])) {
         let can_cut = self.is_name && self.host <= LONGEST_HOST;
         let cut = if can_cut { &self.key[..self.host] } else { &[] };
@@ -149,7 +149,7 @@ fn prefixes(address: &[u8], host: usize) -> impl Iterator<Item = &[u8]> {
     let cuts = cuts.filter(|&(_, byte)| b"/?".contains(byte)).map(|(at, _)| at);
     // A `/` in the query does not belong to the path.
     let query = address.iter().position(|&byte| byte == b'?').unwrap_or(address.len());
-    let cuts = cuts.take_while(move |&at| at <= query).take(MOST_CUTS);
+    let cuts = cuts.take_while(move |&at| at <= query).take(MAX_CUTS);
     let without_query = (query < address.len()).then(|| &address[..query]);
     let cuts = cuts.filter(move |&at| at < query).map(|at| &address[..at]);
     std::iter::once(address).chain(without_query).chain(cuts)

@@ -1,7 +1,8 @@
-//! Filters that are asked for lines, and look up every key that matches.
+//! Filters of lines, hosts or URLs.
 
+use super::super::{FilterBuilder, ListError};
 use super::Matching;
-use crate::{BuildError, Hash, Keyed, KeyedHasher, YesNoFilter, YesNoFilterBuilder};
+use crate::{Hash, Keyed, YesNoFilter, hash::KeyedHasher};
 
 /// A [`YesNoFilter`] of lines, hosts or URLs, as `twiceshy list build --match` writes them.
 ///
@@ -23,9 +24,9 @@ use crate::{BuildError, Hash, Keyed, KeyedHasher, YesNoFilter, YesNoFilterBuilde
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Each line of the no list is answered no, and so are all hosts above it. Any other line is looked
-/// up once for each key that could match it, and the false-positive rate holds for each of these
-/// lookups: a host has one key per label.
+/// The answer is "no" for each line of the no list and for all hosts above it. For any other line,
+/// the filter looks up every key that could match it; a host has one such key per label. The
+/// false-positive rate holds for each of these lookups.
 #[derive(Clone, Debug)]
 pub struct MatchingFilter {
     filter: Keyed<[u8], YesNoFilter>,
@@ -43,23 +44,23 @@ impl MatchingFilter {
         self.matching
     }
 
-    /// Returns the filter of keys underneath.
+    /// Returns the underlying filter of keys.
     pub const fn keyed(&self) -> &Keyed<[u8], YesNoFilter> {
         &self.filter
     }
 
     /// Returns whether the yes list has a key that matches a line.
     ///
-    /// The answer is certain for lines of both lists, and for lines without a key, which are
-    /// answered no.
+    /// The answer is exact for lines of both lists. For lines without a key, it is "no".
     pub fn contains(&self, line: impl AsRef<[u8]>) -> bool {
         let mut found = false;
         self.matching.each_asked(line.as_ref(), |key| found = found || self.filter.contains(key));
         found
     }
 
-    /// Answers many lookups: `answers` is cleared and then has one answer per line, as from
-    /// [`contains`](Self::contains). Several times as fast when the filter is larger than the cache.
+    /// Answers many lookups: clears `answers` and fills it with one answer per line, as
+    /// [`contains`](Self::contains) gives it. If the filter is larger than the cache, this is
+    /// several times as fast.
     pub fn contains_many<L: AsRef<[u8]>>(&self, lines: &[L], answers: &mut Vec<bool>) {
         let (mut hashes, mut ends) = (Vec::new(), Vec::with_capacity(lines.len()));
         for line in lines {
@@ -78,23 +79,26 @@ impl MatchingFilter {
     }
 }
 
-/// Builds a [`MatchingFilter`]; see [`YesNoFilterBuilder::matching`].
+/// Builds a [`MatchingFilter`]; see [`FilterBuilder::matching`].
 #[derive(Clone, Debug)]
 pub struct MatchingFilterBuilder {
-    builder: YesNoFilterBuilder,
+    builder: FilterBuilder,
     matching: Matching,
 }
 
-impl YesNoFilterBuilder {
+impl FilterBuilder {
     /// Builds the filter from lines, and records how they are matched as the filter's
     /// [label](Self::label). Set all other options first.
     ///
     /// ```
     /// use twiceshy::{Matching, YesNoFilter};
+    ///
+    /// # fn main() -> Result<(), twiceshy::list::ListError> {
     /// let builder = YesNoFilter::builder().false_positive_rate(0.001).matching(Matching::Host);
     /// let list = builder.build(&["evil.example"], &["www.good.example"])?;
     /// assert!(list.contains("www.evil.example") && !list.contains("good.example"));
-    /// # Ok::<(), twiceshy::BuildError>(())
+    /// # Ok(())
+    /// # }
     /// ```
     #[must_use]
     pub fn matching(self, matching: Matching) -> MatchingFilterBuilder {
@@ -106,15 +110,15 @@ impl MatchingFilterBuilder {
     /// Builds a filter of two lists of lines, in any order. Lines without a key are skipped.
     ///
     /// # Errors
-    /// [`BuildError::OnBothLists`] if a line of the yes list matches one of the no list. As
-    /// [`YesNoFilterBuilder::build_keyed`] otherwise.
+    /// [`ListError::OnBothLists`] if a line of the yes list matches one of the no list. As
+    /// [`FilterBuilder::build_keyed`] otherwise.
     pub fn build<Y: AsRef<[u8]>, N: AsRef<[u8]>>(
-        self,
+        &self,
         yes: &[Y],
         no: &[N],
-    ) -> Result<MatchingFilter, BuildError> {
-        let Self { mut builder, matching } = self;
-        let secret = builder.take_secret()?;
+    ) -> Result<MatchingFilter, ListError> {
+        let &Self { ref builder, matching } = self;
+        let secret = builder.secret_or_fresh()?;
         let hasher = KeyedHasher::new(&secret);
         let listed = |line: &Y| matching.listed(line.as_ref()).map(|key| hasher.hash_bytes(&key));
         let asked = |line: &N| {
@@ -125,7 +129,7 @@ impl MatchingFilterBuilder {
         let yes_keys: Vec<Hash> = yes.iter().filter_map(listed).collect();
         let no_keys: Vec<Hash> = no.iter().flat_map(asked).collect();
         let filter = builder.build(&yes_keys, &no_keys).map_err(|error| match error {
-            BuildError::OnBothLists { hash, .. } => BuildError::OnBothLists {
+            ListError::OnBothLists { hash, .. } => ListError::OnBothLists {
                 hash,
                 yes: yes.iter().position(|line| listed(line) == Some(hash)).unwrap_or(0),
                 no: no.iter().position(|line| asked(line).contains(&hash)).unwrap_or(0),

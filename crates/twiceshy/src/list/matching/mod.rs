@@ -1,5 +1,5 @@
-//! Matching by line, host or URL: which key a listed line becomes, and which keys are looked up
-//! when a line is asked for.
+//! Matching by line, host or URL: the key of a listed line, and the keys that a lookup of a line
+//! needs.
 
 mod address;
 mod filter;
@@ -11,11 +11,11 @@ use core::fmt;
 use core::str::FromStr;
 use std::borrow::Cow;
 
-/// How the lines of a list are matched: as they are, by host, or by host and path.
+/// How the lines of a list are matched: as whole lines, by host, or by host and path.
 ///
-/// A listed host also stands for the hosts below it: `example.com` matches `www.example.com`, but
-/// not `badexample.com`. A listed URL stands for its host and path, for every longer path, and for
-/// the same paths on the hosts below.
+/// A listed host also matches the hosts below it: `example.com` matches `www.example.com`, but
+/// not `badexample.com`. A listed URL matches its host and path, every longer path, and the same
+/// paths on the hosts below.
 ///
 /// ```
 /// use twiceshy::{Matching, YesNoFilter};
@@ -25,7 +25,7 @@ use std::borrow::Cow;
 /// assert!(list.contains("https://www.xn--bcher-kva.example:8443/catalogue"));
 /// assert!(list.contains("mixed.example/bad/page?id=7"));
 /// assert!(!list.contains("https://mixed.example/"));
-/// # Ok::<(), twiceshy::BuildError>(())
+/// # Ok::<(), twiceshy::list::ListError>(())
 /// ```
 ///
 /// # Hosts
@@ -33,40 +33,39 @@ use std::borrow::Cow;
 /// everything from `#` are dropped. Empty lines, lines that start with `#` or `/`, and other lines
 /// without a host are skipped. A backslash ends the host, as it does in a browser.
 ///
-/// Hosts are then written as the [URL Standard](https://url.spec.whatwg.org/#host-parsing) says:
-/// names in lower case, internationalised names in their ASCII form (`bücher.example` becomes
-/// `xn--bcher-kva.example`), IPv4 addresses as four decimal numbers and IPv6 addresses in their
-/// shortest form. An address stands only for itself, and so does a name of more than 253 bytes.
+/// Hosts are then normalised by the [URL Standard](https://url.spec.whatwg.org/#host-parsing):
+/// names to lower case, internationalised names to their ASCII form (`bücher.example` becomes
+/// `xn--bcher-kva.example`), IPv4 addresses to four decimal numbers and IPv6 addresses to their
+/// shortest form. An IP address matches only itself, and so does a name of more than 253 bytes.
 ///
 /// Names that the standard refuses are not an error. Their valid labels become ASCII, and the other
-/// labels only become lower case: so a listed host also matches below an invalid subdomain. Hosts
+/// labels only become lower case, so a listed host also matches below an invalid subdomain. Hosts
 /// that aren't UTF-8 only become lower case.
 ///
 /// # Paths
 /// A path includes its query. Dot segments are resolved, characters that need it are
 /// percent-encoded, and trailing slashes are dropped. `example.com/a` matches `example.com/a/b` and
-/// `example.com/a?b`, but not `example.com/ab`. A key of more than 15 slashes stands only for
-/// itself.
+/// `example.com/a?b`, but not `example.com/ab`. A key of more than 15 slashes matches only itself.
 ///
 /// # Older lists
-/// Earlier versions listed each line as it was written, except for the case of ASCII letters. A line
-/// that is asked for is therefore looked up both as described here and as it was written, if these
-/// differ, so that these lists still match what they matched before.
+/// Earlier versions stored each line as written, except for the case of ASCII letters. A lookup
+/// therefore tries both the normalised line and the line as written, if they differ. So older
+/// lists still match what they matched before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Matching {
     /// A key is a line, unchanged.
     Line,
-    /// A key is a host, and stands for all hosts below it.
+    /// A key is a host, and matches all hosts below it.
     Host,
-    /// A key is a host and a path, and stands for everything below either.
+    /// A key is a host and a path, and matches everything below either.
     Url,
 }
 
 impl Matching {
     const ALL: [Self; 3] = [Self::Line, Self::Host, Self::Url];
 
-    /// Returns the [label](crate::YesNoFilterBuilder::label) that records this matching in a list.
+    /// Returns the [label](crate::list::FilterBuilder::label) that records this matching in a list.
     pub const fn label(self) -> u32 {
         self as u32
     }
@@ -76,7 +75,7 @@ impl Matching {
         Self::ALL.into_iter().find(|matching| matching.label() == label)
     }
 
-    /// Returns its name: `line`, `host` or `url`.
+    /// Returns the name: `line`, `host` or `url`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Line => "line",
@@ -85,7 +84,7 @@ impl Matching {
         }
     }
 
-    /// Returns the key that a line of the yes list becomes, or `None` if the line is skipped.
+    /// Returns the key of a line of the yes list, or `None` if the line is skipped.
     ///
     /// ```
     /// use twiceshy::Matching;
@@ -100,9 +99,9 @@ impl Matching {
         }
     }
 
-    /// Passes to `key` each key that would match a line if it were listed.
+    /// Calls `key` with every key that would match a line if it were listed.
     ///
-    /// A line of the no list becomes all of these keys: each of them must be answered no.
+    /// A line of the no list stands for all of these keys: the answer to each must be "no".
     ///
     /// ```
     /// use twiceshy::Matching;

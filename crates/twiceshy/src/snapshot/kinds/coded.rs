@@ -1,23 +1,30 @@
-//! Snapshots of telescoping and extension filters.
+//! Snapshots of telescoping, extension and plain quotient filters.
 
 use crate::bits::memory::Lines;
-use crate::coded::CodedTally;
 use crate::error::Invalid;
 use crate::snapshot::SnapshotError;
-use crate::snapshot::describe::{Describe, Fields, MOST, impossible};
+use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, ShardFormat, bad_header};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
-use crate::snapshot::shards::ShardFormat;
 use crate::snapshot::verbs::Snapshot;
-use crate::{CodedFilter, CodedParameters, CodedScheme, HashScheme, Secret};
+use crate::telescoping::CodedTally;
+use crate::{
+    Secret,
+    hash::HashScheme,
+    telescoping::{self, CodedFilter},
+};
 
-impl<S: CodedScheme> Snapshot for CodedFilter<S> {}
+impl<S: telescoping::Scheme> Snapshot for CodedFilter<S> {}
 
-impl<S: CodedScheme> Describe for CodedFilter<S> {
-    const KIND: Kind = if S::MEMBERS_TO_FORGET { Kind::Telescoping } else { Kind::Extending };
+impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
+    const KIND: Kind = match (S::REPAIRS, S::MEMBERS_TO_FORGET) {
+        (false, _) => Kind::Plain,
+        (true, false) => Kind::Extending,
+        (true, true) => Kind::Telescoping,
+    };
 
-    /// With the odds of codes, which are a part of the scheme.
-    type Header = (CodedParameters, u32, CodedTally);
+    /// Includes the odds of the codes, which are a part of the scheme.
+    type Header = (telescoping::Parameters, u32, CodedTally);
 
     fn header(&self) -> Self::Header {
         (self.parameters(), self.odds(), self.tally())
@@ -28,15 +35,20 @@ impl<S: CodedScheme> Describe for CodedFilter<S> {
     }
 
     fn encode(&(parameters, odds, tally): &Self::Header) -> Fields {
-        let CodedParameters { slots, remainder_bits, code_bits } = parameters;
+        let telescoping::Parameters { slots, remainder_bits, code_bits } = parameters;
         let CodedTally { len, adaptations, forgotten, unrepaired } = tally;
         Fields {
             flags: 0,
             size: slots,
             bits: [remainder_bits, code_bits, odds],
             hash: HashScheme::Aes128SipHash13,
-            counts: [len, forgotten.min(MOST), unrepaired.min(MOST), adaptations.min(MOST)],
-            last: 0,
+            counts: [
+                len,
+                forgotten.min(MAX_COUNT),
+                unrepaired.min(MAX_COUNT),
+                adaptations.min(MAX_COUNT),
+            ],
+            extra: 0,
         }
     }
 
@@ -44,17 +56,20 @@ impl<S: CodedScheme> Describe for CodedFilter<S> {
         let &Fields { size: slots, bits, counts, .. } = fields;
         let [remainder_bits, code_bits, odds] = bits;
         let [len, forgotten, unrepaired, adaptations] = counts;
-        let parameters = CodedParameters { slots, remainder_bits, code_bits };
-        parameters.check().map_err(|error| SnapshotError::Header(error.to_string()))?;
-        if len > slots {
-            return Err(impossible("more slots are used than there are"));
+        let parameters = telescoping::Parameters { slots, remainder_bits, code_bits };
+        parameters.check::<S>().map_err(|error| SnapshotError::Header(error.to_string()))?;
+        if !S::REPAIRS && (code_bits, odds, adaptations, forgotten, unrepaired) != (0, 0, 0, 0, 0) {
+            return Err(bad_header("a filter that doesn't adapt has no repairs"));
         }
-        if [adaptations, forgotten, unrepaired].iter().any(|&count| count > MOST) {
-            return Err(impossible("more repairs than can be counted"));
+        if len > slots {
+            return Err(bad_header("it counts more used slots than slots"));
+        }
+        if [adaptations, forgotten, unrepaired].iter().any(|&count| count > MAX_COUNT) {
+            return Err(bad_header("it counts too many repairs"));
         }
         let what =
             format_args!("{slots} slots of {remainder_bits} bits with codes of {code_bits} bits");
-        sections.check_lines(parameters.lines().map(|lines| lines..=lines), what)?;
+        sections.check_lines(parameters.lines::<S>().map(|lines| lines..=lines), what)?;
         Ok((parameters, odds, CodedTally { len, adaptations, forgotten, unrepaired }))
     }
 
@@ -64,7 +79,7 @@ impl<S: CodedScheme> Describe for CodedFilter<S> {
         _: Option<Secret>,
     ) -> Result<Self, SnapshotError> {
         let filter = Self::from_parts(parameters, odds, tally, lines);
-        filter.ok_or_else(|| impossible("no filter has such odds, or repairs nothing"))
+        filter.ok_or_else(|| bad_header("its odds or counts of repairs are impossible"))
     }
 
     fn check_all(&self) -> Result<(), Invalid> {
@@ -72,7 +87,7 @@ impl<S: CodedScheme> Describe for CodedFilter<S> {
     }
 }
 
-impl<S: CodedScheme> ShardFormat for CodedFilter<S> {
+impl<S: telescoping::CodedScheme> ShardFormat for CodedFilter<S> {
     const SHARDS: Kind =
         if S::MEMBERS_TO_FORGET { Kind::TelescopingShards } else { Kind::ExtendingShards };
 }

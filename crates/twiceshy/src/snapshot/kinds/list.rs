@@ -1,22 +1,22 @@
-//! Snapshots of filters of yes and no lists.
+//! Snapshots of yes/no filters.
 
 use crate::bits::memory::Lines;
 use crate::error::Invalid;
 use crate::list::{Shape, Tally};
 use crate::snapshot::SnapshotError;
-use crate::snapshot::describe::{Describe, Fields, impossible};
+use crate::snapshot::describe::{Describe, Fields, bad_header};
 use crate::snapshot::frozen::{Frozen, HashLookup, InPlace};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
 use crate::snapshot::verbs::Snapshot;
-use crate::{Hash, HashScheme, Secret, YesNoFilter};
+use crate::{Secret, YesNoFilter, hash::HashScheme};
 
 impl Snapshot for YesNoFilter {}
 
 impl Describe for YesNoFilter {
     const KIND: Kind = Kind::Lists;
     /// The user's label.
-    const LAST: u64 = 0xffff_ffff;
+    const EXTRA_BITS: u64 = 0xffff_ffff;
     const IS_PUBLISHED: bool = true;
 
     type Header = (Shape, Tally);
@@ -39,19 +39,19 @@ impl Describe for YesNoFilter {
             bits: [remainder_bits, group_bits, low_bits],
             hash: HashScheme::Aes128SipHash13,
             counts: [yes, no, fingerprints, rate.to_bits()],
-            last: label.into(),
+            extra: label.into(),
         }
     }
 
     fn decode(fields: &Fields, _: &Sections) -> Result<Self::Header, SnapshotError> {
-        let &Fields { size: blocks, bits, counts, last, .. } = fields;
+        let &Fields { size: blocks, bits, counts, extra, .. } = fields;
         let [remainder_bits, group_bits, low_bits] = bits;
         let [yes, no, fingerprints, rate] = counts;
         let shape = Shape { blocks, remainder_bits, group_bits, low_bits };
         let rate = f64::from_bits(rate);
-        let tally = Tally { yes, no, fingerprints, rate, label: last as u32 };
+        let tally = Tally { yes, no, fingerprints, rate, label: extra as u32 };
         if !shape.is_possible() || !tally.is_possible() {
-            return Err(impossible("there is no filter of such sizes"));
+            return Err(bad_header("its sizes are impossible"));
         }
         Ok((shape, tally))
     }
@@ -71,34 +71,29 @@ impl Describe for YesNoFilter {
 
 impl InPlace for YesNoFilter {
     fn memory(&self) -> u64 {
-        self.memory_usage()
+        self.stats().memory
     }
 }
 
-impl HashLookup for YesNoFilter {
-    #[inline(always)]
-    fn contains_each<K>(&self, keys: &[K], hash: impl Fn(&K) -> Hash, maybe: &mut Vec<bool>) {
-        self.contains_each(keys, hash, maybe);
-    }
-}
+impl HashLookup for YesNoFilter {}
 
 impl Frozen<YesNoFilter> {
-    /// The number that the filter was [labelled](crate::YesNoFilterBuilder::label) with, or 0.
+    /// Returns the filter's [label](crate::list::FilterBuilder::label), or 0.
     pub fn label(&self) -> u32 {
         self.unchecked().label()
     }
 
-    /// Number of different keys on the yes list.
+    /// Returns the number of different keys on the yes list.
     pub fn yes_keys(&self) -> u64 {
         self.unchecked().yes_keys()
     }
 
-    /// Number of keys on the no list, repeated keys included.
+    /// Returns the number of keys on the no list, including repeated keys.
     pub fn no_keys(&self) -> u64 {
         self.unchecked().no_keys()
     }
 
-    /// The chance that a key on neither list is answered yes.
+    /// Returns the probability of the answer "yes" for a key on neither list.
     pub fn false_positive_rate(&self) -> f64 {
         self.unchecked().false_positive_rate()
     }
@@ -106,13 +101,16 @@ impl Frozen<YesNoFilter> {
 
 #[cfg(feature = "matching")]
 mod matching {
-    use crate::snapshot::error::at;
-    use crate::{Keyed, KeyedSnapshot, MatchingFilter, SecretMode, SnapshotError, YesNoFilter};
+    use crate::snapshot::error::with_path;
+    use crate::{
+        Keyed, MatchingFilter, SecretMode, YesNoFilter,
+        snapshot::{KeyedSnapshot, SnapshotError},
+    };
     use std::path::Path;
 
-    /// Lists to publish: **the secret is in them**.
+    /// Files of lists. They **contain the secret**, so that they can be published.
     impl MatchingFilter {
-        /// Saves the list to a file, with its secret; see [`KeyedSnapshot::save`].
+        /// Saves the list to a file with its secret; see [`KeyedSnapshot::save`].
         ///
         /// # Errors
         /// If the file can't be replaced.
@@ -120,17 +118,17 @@ mod matching {
             self.keyed().save(path, SecretMode::Include)
         }
 
-        /// Opens a list that was saved with its secret.
+        /// Opens a list from a file that contains its secret.
         ///
         /// # Errors
         /// As [`KeyedSnapshot::open`], or [`SnapshotError::UnknownMatching`].
         pub fn open(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
             let filter = Keyed::open(&path, None)?;
-            at(path.as_ref(), |_| Self::try_from(filter))
+            with_path(path.as_ref(), |_| Self::try_from(filter))
         }
     }
 
-    /// Fails with [`SnapshotError::UnknownMatching`] if the filter's label is not that of a
+    /// Fails with [`SnapshotError::UnknownMatching`] if the filter's label doesn't stand for a
     /// [`Matching`](crate::Matching).
     impl TryFrom<Keyed<[u8], YesNoFilter>> for MatchingFilter {
         type Error = SnapshotError;

@@ -1,4 +1,4 @@
-//! One description per kind of filter.
+//! The snapshots of each kind of filter.
 
 mod coded;
 mod list;

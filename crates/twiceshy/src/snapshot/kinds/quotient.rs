@@ -4,20 +4,19 @@ use crate::bits::memory::Lines;
 use crate::error::Invalid;
 use crate::quotient::{GROWTH_LOADS, Tally};
 use crate::snapshot::SnapshotError;
-use crate::snapshot::describe::{Describe, Fields, MOST, impossible};
+use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, ShardFormat, bad_header};
 use crate::snapshot::frozen::{HashLookup, InPlace};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
-use crate::snapshot::shards::ShardFormat;
 use crate::snapshot::verbs::Snapshot;
-use crate::{AdaptiveQuotientFilter, Hash, Parameters, Secret};
+use crate::{QuotientFilter, Secret, quotient::Parameters};
 
-impl Snapshot for AdaptiveQuotientFilter {}
+impl Snapshot for QuotientFilter {}
 
-impl Describe for AdaptiveQuotientFilter {
+impl Describe for QuotientFilter {
     const KIND: Kind = Kind::Quotient;
     /// The load at which the filter grows.
-    const LAST: u64 = u64::MAX;
+    const EXTRA_BITS: u64 = u64::MAX;
 
     type Header = (Parameters, Tally);
 
@@ -37,26 +36,26 @@ impl Describe for AdaptiveQuotientFilter {
             size: slots,
             bits: [remainder_bits, slot_bits, value_bits],
             hash,
-            counts: [len, extra_slots, used, adaptations.min(MOST)],
-            last: growth.map_or(0, f64::to_bits),
+            counts: [len, extra_slots, used, adaptations.min(MAX_COUNT)],
+            extra: growth.map_or(0, f64::to_bits),
         }
     }
 
     fn decode(fields: &Fields, sections: &Sections) -> Result<Self::Header, SnapshotError> {
-        let &Fields { size: slots, bits, hash, counts, last, .. } = fields;
+        let &Fields { size: slots, bits, hash, counts, extra, .. } = fields;
         let [remainder_bits, slot_bits, value_bits] = bits;
         let [len, extra_slots, used, adaptations] = counts;
         let parameters = Parameters { slots, remainder_bits, slot_bits, value_bits, hash };
         parameters.check().map_err(|error| SnapshotError::Header(error.to_string()))?;
         if extra_slots > used || used > slots {
-            return Err(impossible("more slots are used than there are"));
+            return Err(bad_header("it counts more used slots than slots"));
         }
-        if len > MOST || adaptations > MOST {
-            return Err(impossible("more members or repairs than can be counted"));
+        if len > MAX_COUNT || adaptations > MAX_COUNT {
+            return Err(bad_header("it counts too many members or repairs"));
         }
-        let growth = (last != 0).then_some(f64::from_bits(last));
+        let growth = (extra != 0).then_some(f64::from_bits(extra));
         if growth.is_some_and(|load| !GROWTH_LOADS.contains(&load)) {
-            return Err(impossible("no filter grows at such a load"));
+            return Err(bad_header("the load at which it grows is impossible"));
         }
         let lines = Self::lines_for(parameters).map(|lines| lines..=lines);
         sections.check_lines(lines, format_args!("{slots} slots of {slot_bits} bits"))?;
@@ -69,7 +68,7 @@ impl Describe for AdaptiveQuotientFilter {
         _: Option<Secret>,
     ) -> Result<Self, SnapshotError> {
         let filter = Self::from_parts(parameters, tally, lines);
-        Ok(filter.expect("as many lines as the header says"))
+        Ok(filter.expect("decoding checked the number of lines"))
     }
 
     fn check_all(&self) -> Result<(), Invalid> {
@@ -81,29 +80,24 @@ impl Describe for AdaptiveQuotientFilter {
     }
 }
 
-impl ShardFormat for AdaptiveQuotientFilter {
+impl ShardFormat for QuotientFilter {
     const SHARDS: Kind = Kind::QuotientShards;
 
-    fn check_beside(first: &Self::Header, header: &Self::Header) -> Result<(), SnapshotError> {
+    fn check_compatible(first: &Self::Header, header: &Self::Header) -> Result<(), SnapshotError> {
         if header.0.value_bits != first.0.value_bits {
-            return Err(impossible("its values are not as wide as those of the first shard"));
+            return Err(bad_header("its values are not as wide as those of the first shard"));
         }
         if header.1.growth != first.1.growth {
-            return Err(impossible("it grows at another load than the first shard"));
+            return Err(bad_header("it grows at a different load than the first shard"));
         }
         Ok(())
     }
 }
 
-impl InPlace for AdaptiveQuotientFilter {
+impl InPlace for QuotientFilter {
     fn memory(&self) -> u64 {
-        self.memory_usage()
+        self.stats().memory
     }
 }
 
-impl HashLookup for AdaptiveQuotientFilter {
-    #[inline(always)]
-    fn contains_each<K>(&self, keys: &[K], hash: impl Fn(&K) -> Hash, maybe: &mut Vec<bool>) {
-        self.contains_each(keys, hash, maybe);
-    }
-}
+impl HashLookup for QuotientFilter {}

@@ -1,19 +1,19 @@
-//! Snapshots of filters for ranges: the same for those that adapt and those that don't.
+//! Snapshots of plain and adaptive range filters, which have the same format.
 
 use crate::bits::memory::Lines;
 use crate::error::Invalid;
 use crate::range::RangeShape;
 use crate::snapshot::SnapshotError;
-use crate::snapshot::describe::{Describe, Fields, MOST, impossible};
+use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
-use crate::snapshot::sections::{Need, Sections};
+use crate::snapshot::sections::Sections;
 use crate::snapshot::verbs::{CarriesSecret, KeyedSnapshot};
-use crate::{AdaptiveRangeFilter, Hash, HashScheme, RangeFilter, RangeKey, Secret};
+use crate::{AdaptiveRangeFilter, Hash, RangeFilter, Secret, hash::HashScheme, range::RangeKey};
 use core::ops::RangeBounds;
 use std::sync::Arc;
 
-/// Flags: whether boxes have ages.
+/// Flag of a filter whose boxes have ages.
 const AGES: u32 = 2;
 
 impl<K: RangeKey> KeyedSnapshot for RangeFilter<K> {}
@@ -44,9 +44,9 @@ impl<K: RangeKey> Describe for RangeFilter<K> {
                 shape.len,
                 u64::from(shape.oldest) << 32 | u64::from(K::BITS),
                 shape.used,
-                shape.adaptations.min(MOST),
+                shape.adaptations.min(MAX_COUNT),
             ],
-            last: 0,
+            extra: 0,
         }
     }
 
@@ -67,16 +67,16 @@ impl<K: RangeKey> Describe for RangeFilter<K> {
             adaptations,
         };
         if !shape.is_possible(key_bits) {
-            return Err(impossible("there is no filter of such sizes"));
+            return Err(bad_header("its sizes are impossible"));
         }
         if shape.slot_bits() != slot_bits {
-            return Err(impossible("slots are not as wide as what is in them"));
+            return Err(bad_header("the width of a slot is not the sum of its parts"));
         }
-        if len > MOST || adaptations > MOST {
-            return Err(impossible("more members or repairs than can be counted"));
+        if len > MAX_COUNT || adaptations > MAX_COUNT {
+            return Err(bad_header("it counts too many members or repairs"));
         }
         sections.check_lines(shape.lines(), format_args!("{slots} slots of {slot_bits} bits"))?;
-        // Last, because the other errors are clearer where the whole header is nonsense.
+        // This check is last, because the other errors are clearer if the whole header is wrong.
         if key_bits != K::BITS {
             return Err(SnapshotError::KeyBits { found: key_bits, expected: K::BITS });
         }
@@ -90,7 +90,7 @@ impl<K: RangeKey> Describe for RangeFilter<K> {
     ) -> Result<Self, SnapshotError> {
         let secret = secret.ok_or(SnapshotError::NoSecret)?;
         let filter = Self::from_parts(*shape, lines, secret);
-        Ok(filter.expect("no fewer lines than the header allows"))
+        Ok(filter.expect("decoding checked the number of lines"))
     }
 
     fn check_all(&self) -> Result<(), Invalid> {
@@ -161,7 +161,7 @@ impl<K: RangeKey> InPlace for RangeFilter<K> {
     }
 
     fn memory(&self) -> u64 {
-        self.memory_usage()
+        self.stats().memory
     }
 }
 
@@ -169,52 +169,52 @@ impl<K: RangeKey> Frozen<RangeFilter<K>> {
     /// Opens a snapshot in memory; see [`Frozen::from_bytes`].
     ///
     /// # Errors
-    /// As there, if its keys have another width, or as [`KeyedSnapshot::open`] if the secret is
-    /// missing or wrong.
+    /// As [`Frozen::from_bytes`], or if its keys have a different width, or as
+    /// [`KeyedSnapshot::open`] if the secret is missing or wrong.
     pub fn from_bytes(
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         secret: Option<Secret>,
     ) -> Result<Self, SnapshotError> {
-        Ok(Self::of(Arc::new(bytes), Need::from(secret))?.0)
+        Ok(Self::of(Arc::new(bytes), secret.into())?.0)
     }
 
-    /// Whether a key may be a member. "No" is certain if the snapshot is valid.
+    /// Returns whether a key may be a member. "No" is certain if the snapshot is valid.
     pub fn contains(&self, key: K) -> bool {
         self.unchecked().contains(key)
     }
 
-    /// Whether a member may be in a range; see [`RangeFilter::contains_range`]. "No" is certain
-    /// if the snapshot is valid.
+    /// Returns whether a range may contain a member; see [`RangeFilter::contains_range`]. "No" is
+    /// certain if the snapshot is valid.
     pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
         self.unchecked().contains_range(range)
     }
 
-    /// Answers for many ranges; see [`RangeFilter::contains_ranges`].
+    /// Answers lookups of many ranges; see [`RangeFilter::contains_ranges`].
     pub fn contains_ranges<R: RangeBounds<K>>(&self, ranges: &[R], maybe: &mut Vec<bool>) {
         self.unchecked().contains_ranges(ranges, maybe);
     }
 
-    /// Number of members, each counted as often as it was inserted, as the header says.
+    /// Returns the number of members in the header. Each counts as often as it was inserted.
     pub fn len(&self) -> usize {
         self.unchecked().len()
     }
 
-    /// Whether there are no members.
+    /// Returns whether the filter has no members.
     pub fn is_empty(&self) -> bool {
         self.unchecked().is_empty()
     }
 
-    /// Length of the longest range for which the false-positive rate holds.
+    /// Returns the length of the longest range for which the false-positive rate holds.
     pub fn longest_range(&self) -> u64 {
         self.unchecked().longest_range()
     }
 
-    /// Bits of a fingerprint's remainder.
+    /// Returns the number of bits per remainder.
     pub fn remainder_bits(&self) -> u32 {
         self.unchecked().remainder_bits()
     }
 
-    /// The hash of a key's partition, by which members are listed.
+    /// Returns the hash of a key's partition. Members are listed by this hash.
     pub fn hash_of(&self, key: K) -> Hash {
         self.unchecked().hash_of(key)
     }

@@ -2,8 +2,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::key::scatter;
 
-/// Who talks to whom: the five things by which packets of a conversation, in one direction, are
-/// recognised.
+/// The five fields that identify the packets of one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The sender's address.
@@ -12,14 +11,14 @@ pub struct Flow {
     pub destination: IpAddr,
     /// The number of the protocol above IP: 6 is TCP, 17 is UDP.
     pub protocol: u8,
-    /// The sender's port; 0 if the protocol has none, or in a later fragment of a packet.
+    /// The sender's port; 0 if the protocol has no ports, or in a fragment other than the first.
     pub source_port: u16,
-    /// The receiver's port, likewise.
+    /// The receiver's port; 0 if the protocol has no ports, or in a fragment other than the first.
     pub destination_port: u16,
 }
 
 impl Flow {
-    /// The flow as a key of a store: addresses, as of IPv6, protocol and ports, all big-endian.
+    /// Returns the flow as a key: addresses (IPv4 mapped to IPv6), protocol and ports, big-endian.
     pub fn key(&self) -> [u8; 37] {
         let mut key = [0; 37];
         key[..16].copy_from_slice(&wide(self.source).octets());
@@ -30,8 +29,8 @@ impl Flow {
         key
     }
 
-    /// The flow as a number, for whoever speaks of numbers: a hash of the key, so that two flows
-    /// may have the same, with a probability of 2^-64.
+    /// Returns the flow as a number: a hash of the key. Two flows have the same number with a
+    /// probability of 2^-64.
     pub fn number(&self) -> u64 {
         self.key().chunks(8).fold(0, |hash, chunk| {
             let mut bytes = [0; 8];
@@ -41,7 +40,7 @@ impl Flow {
     }
 }
 
-/// IPv4 is a part of IPv6.
+/// Maps an IPv4 address to IPv6.
 fn wide(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -56,7 +55,7 @@ mod tests {
     use super::Flow;
 
     #[test]
-    fn flows_that_differ_in_anything_have_different_keys_and_numbers() {
+    fn different_flows_have_different_keys_and_numbers() {
         let flow = Flow {
             source: "10.0.0.1".parse().unwrap(),
             destination: "10.0.0.2".parse().unwrap(),

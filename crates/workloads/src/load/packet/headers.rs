@@ -1,36 +1,36 @@
-//! From the bytes of a packet to its flow. Whatever isn't there isn't read: each step takes its
-//! bytes off the front, or there is no flow.
+//! Parses a packet's headers into its flow. Each step splits its bytes off the front; if bytes are
+//! missing, there is no flow.
 //!
-//! The crate `etherparse` (0.21.0) was tried: its lenient iterator over IPv6 extensions reads out of
-//! bounds where a capture ends in one, as the fuzz target `pcap` found within a second.
+//! The crate `etherparse` (0.21.0) was tried. Its lenient iterator over IPv6 extensions reads out
+//! of bounds if a capture ends inside one; the fuzz target `pcap` found this within a second.
 
 use std::net::IpAddr;
 
 use super::Flow;
 
-/// What a packet begins with.
+/// The link layer: what a packet begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Link {
     Ethernet,
-    /// An IP packet at once, of either version.
+    /// No link header: an IPv4 or IPv6 packet.
     Raw,
 }
 
 impl Link {
-    /// By its number in files.
+    /// Returns the link type with this number in pcap files.
     pub(super) fn from_number(number: u32) -> Option<Self> {
         match number {
             1 => Some(Self::Ethernet),
-            // What systems call it internally; in files; and one for each version.
+            // The operating systems' own numbers, the number in files, and one per IP version.
             12 | 14 | 101 | 228 | 229 => Some(Self::Raw),
             _ => None,
         }
     }
 
-    /// The flow of a packet, if it is an IP packet with all of its headers.
+    /// Returns the flow of a packet, or `None` unless it is an IP packet with complete headers.
     pub(super) fn flow(self, packet: &[u8]) -> Option<Flow> {
         let packet = match self {
-            Self::Ethernet => behind_ethernet(packet)?,
+            Self::Ethernet => strip_ethernet(packet)?,
             Self::Raw => packet,
         };
         match packet.first()? >> 4 {
@@ -43,16 +43,16 @@ impl Link {
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86DD;
-/// Tags of virtual networks, which go before the type; there can be several.
+/// VLAN tags, which precede the type; there can be several.
 const TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
 
-fn behind_ethernet(packet: &[u8]) -> Option<&[u8]> {
+fn strip_ethernet(packet: &[u8]) -> Option<&[u8]> {
     let (_addresses, mut rest) = packet.split_at_checked(12)?;
     loop {
-        let (kind, behind) = rest.split_first_chunk()?;
+        let (kind, payload) = rest.split_first_chunk()?;
         match u16::from_be_bytes(*kind) {
-            IPV4 | IPV6 => return Some(behind),
-            tag if TAGS.contains(&tag) => rest = behind.get(2..)?,
+            IPV4 | IPV6 => return Some(payload),
+            tag if TAGS.contains(&tag) => rest = payload.get(2..)?,
             _ => return None,
         }
     }
@@ -78,7 +78,8 @@ fn ipv6(packet: &[u8]) -> Option<Flow> {
     let mut next = header[6];
     let mut is_first = true;
     loop {
-        // Extensions say what is next in their first byte, and most how long they are.
+        // An extension's first byte is the type of the next header; most have their length in the
+        // second.
         let length = match next {
             HOP_BY_HOP | ROUTING | DESTINATION => 8 + 8 * usize::from(*rest.get(1)?),
             AUTHENTICATION => 8 + 4 * usize::from(*rest.get(1)?),
@@ -108,7 +109,8 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
 
-/// Ports are what TCP, UDP and SCTP begin with; later fragments have no such beginning.
+/// Reads the ports, which are the first bytes of TCP, UDP and SCTP headers. Only the first fragment
+/// of a packet has them.
 fn with_ports(
     source: IpAddr,
     destination: IpAddr,
@@ -179,12 +181,12 @@ mod tests {
             bytes.extend(tcp(5, 6));
             Link::Raw.flow(&ipv6(V6, FRAGMENT, &bytes))
         };
-        assert_eq!(fragment(1), Some(flow(V6, TCP, 5, 6)), "the first, with more to come");
+        assert_eq!(fragment(1), Some(flow(V6, TCP, 5, 6)), "the first fragment");
         assert_eq!(fragment(8), Some(flow(V6, TCP, 0, 0)));
     }
 
     #[test]
-    fn what_is_no_ip_packet_has_no_flow() {
+    fn other_packets_than_ip_have_no_flow() {
         assert_eq!(Link::Ethernet.flow(&ethernet(&[0x0806], &[0; 28])), None, "ARP");
         assert_eq!(Link::Raw.flow(&[0x55; 60]), None);
         let mut short_header = ipv4(V4, TCP, &tcp(1, 2));
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_cut_off_has_no_flow() {
+    fn truncated_packet_has_no_flow() {
         let packet = ethernet(&[0x8100, 1, 0x86DD], &ipv6(V6, TCP, &tcp(1, 2)));
         let needed = 12 + 6 + 40 + 4;
         for length in 0..packet.len() {
@@ -204,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(mut bytes: Vec<u8>, version in prop_oneof![Just(0x45), Just(0x60)]) {
+        fn arbitrary_bytes_never_panic(mut bytes: Vec<u8>, version in prop_oneof![Just(0x45), Just(0x60)]) {
             let _ = Link::Ethernet.flow(&bytes);
             if let Some(first) = bytes.first_mut() {
                 *first = version;

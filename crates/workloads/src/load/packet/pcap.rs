@@ -6,21 +6,21 @@ use super::Flow;
 use super::headers::Link;
 use crate::load::{LoadError, Source, open};
 
-/// A packet of which the flow is known.
+/// A captured packet with a known flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// When it was captured, since 1970.
     pub time: Duration,
-    /// How long it was; often only its beginning was captured.
+    /// Its full length; often only its beginning was captured.
     pub length: u32,
-    /// Whose it is.
+    /// Its flow.
     pub flow: Flow,
 }
 
-/// The packets of a pcap file, in its classic format: as a link of a network saw them.
+/// The packets of a pcap file in the classic format.
 ///
-/// Of either byte order, with micro- or nanoseconds, over Ethernet or plain IP. Packets that
-/// aren't IP's, or too short to tell their flow, are [skipped](Self::skipped).
+/// Supports both byte orders, microseconds and nanoseconds, Ethernet and raw IP.
+/// [Skips](Self::skipped) packets that aren't IP or too short to show their flow.
 ///
 /// ```text
 /// ┌───────┬─────────┬───────────────┬─────────┬───────────┐ ┌─────────┬──────────┬──────────┬────────┬─────────┐
@@ -31,7 +31,7 @@ pub struct Packet {
 pub struct Packets<R> {
     reader: R,
     format: Format,
-    /// The packet that was read last; its memory is used again.
+    /// The last packet; the buffer is reused.
     packet: Vec<u8>,
     read: u64,
     skipped: u64,
@@ -46,7 +46,7 @@ struct Format {
     link: Link,
 }
 
-/// The most that programs capture of a packet.
+/// Maximum number of bytes that programs capture per packet.
 const LIMIT: u32 = 1 << 18;
 
 impl Packets<Source> {
@@ -54,18 +54,18 @@ impl Packets<Source> {
     ///
     /// # Errors
     ///
-    /// As [`open`] and [`Packets::new`].
+    /// Returns the errors of [`open`] and [`Packets::new`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         Self::new(open(path)?)
     }
 }
 
 impl<R: Read> Packets<R> {
-    /// The packets of whatever can be read; it is read in small pieces.
+    /// Reads packets from `reader`, in small reads.
     ///
     /// # Errors
     ///
-    /// If it is no pcap file, or one of another kind of link.
+    /// If it isn't a pcap file, or the link type isn't supported.
     pub fn new(mut reader: R) -> Result<Self, LoadError> {
         let mut magic = [0; 4];
         if fill(&mut reader, &mut magic)? < magic.len() {
@@ -82,19 +82,19 @@ impl<R: Read> Packets<R> {
         if fill(&mut reader, &mut header)? < header.len() {
             return Err(LoadError::NotPcap { magic });
         }
-        // The upper half says how packets are padded.
+        // The upper half describes the padding of packets.
         let link_type = word(is_big_endian, &header, 4) & 0xFFFF;
         let link = Link::from_number(link_type).ok_or(LoadError::LinkType { link_type })?;
         let format = Format { is_big_endian, unit, link };
         Ok(Self { reader, format, packet: Vec::new(), read: 0, skipped: 0, is_over: false })
     }
 
-    /// How many packets had no flow so far.
+    /// Returns the number of packets skipped so far because they had no flow.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Reads one packet: when it was and how long; or nothing at the end of the file.
+    /// Reads one packet; returns its time and length, or `None` at the end of the file.
     fn read(&mut self) -> Result<Option<(Duration, u32)>, LoadError> {
         let mut header = [0; 16];
         let got = fill(&mut self.reader, &mut header)?;
@@ -120,13 +120,13 @@ impl<R: Read> Packets<R> {
     }
 }
 
-/// A word of a header.
+/// Returns a 32-bit word of a header.
 fn word(is_big_endian: bool, header: &[u8], index: usize) -> u32 {
     let (words, _) = header.as_chunks();
     if is_big_endian { u32::from_be_bytes(words[index]) } else { u32::from_le_bytes(words[index]) }
 }
 
-/// Reads until the buffer is full or nothing is left, and says how much it was.
+/// Reads until the buffer is full or the input ends; returns the number of bytes read.
 fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> Result<usize, LoadError> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -184,11 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn all_kinds_of_files_are_read() {
+    fn both_byte_orders_and_time_units_are_read() {
         for (is_big_endian, has_nanoseconds) in
             [(false, false), (false, true), (true, false), (true, true)]
         {
-            // With a note on padding, which is none of our business.
+            // The upper half describes padding and is ignored.
             let style = Style { is_big_endian, has_nanoseconds, link_type: 0x5400_0001 };
             let file = pcap(style, &sample());
             let mut packets = Packets::new(&file[..]).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_file_of_plain_ip_is_read() {
+    fn compressed_raw_ip_file_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("equinix.pcap.zst");
         let file = pcap(RAW, &[(1, 1, ipv4(V4, 6, &tcp(1, 2))), (1, 2, ipv6(V6, 6, &tcp(3, 4)))]);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_that_says_where() {
+    fn damaged_file_is_an_error_with_a_position() {
         let refusal = |bytes: &[u8]| Packets::new(bytes).unwrap_err();
         assert!(matches!(refusal(b""), LoadError::NotPcap { .. }));
         assert!(matches!(refusal(b"GET / HTTP/1.1\r\n\r\n     "), LoadError::NotPcap { .. }));
@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(
+        fn damaged_bytes_never_panic(
             is_big_endian: bool,
             has_nanoseconds: bool,
             link_type in prop_oneof![Just(1), Just(101)],

@@ -1,4 +1,4 @@
-//! Packets and files of them, made for tests.
+//! Sample packets and pcap files for tests.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ pub(super) fn flow(
     Flow { source, destination, protocol, source_port, destination_port }
 }
 
-/// The beginning of TCP, which is also that of UDP, as far as ports go.
+/// Returns a TCP header with only the ports set; UDP's ports are in the same place.
 pub(super) fn tcp(source: u16, destination: u16) -> Vec<u8> {
     let mut bytes = [source.to_be_bytes(), destination.to_be_bytes()].concat();
     bytes.resize(20, 0);
@@ -44,7 +44,7 @@ pub(super) fn ipv6(addresses: (&str, &str), next: u8, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// Behind the addresses, types and tags.
+/// Returns an Ethernet frame with these types and tags.
 pub(super) fn ethernet(types: &[u16], payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![2; 12];
     bytes.extend(types.iter().flat_map(|kind| kind.to_be_bytes()));
@@ -52,7 +52,7 @@ pub(super) fn ethernet(types: &[u16], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// How a file is written.
+/// The format variant of a pcap file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) is_big_endian: bool,
@@ -65,7 +65,7 @@ pub(super) fn pcap(style: Style, packets: &[(u32, u32, Vec<u8>)]) -> Vec<u8> {
         if style.is_big_endian { number.to_be_bytes() } else { number.to_le_bytes() }
     };
     let magic = if style.has_nanoseconds { 0xA1B2_3C4D } else { 0xA1B2_C3D4 };
-    // The version's halves aren't read, nor are the next three words.
+    // The loader ignores the version and the three words after it.
     let mut bytes = [magic, 0, 0, 0, 65_535, style.link_type].map(word).concat();
     for (seconds, fraction, packet) in packets {
         let length = packet.len() as u32;

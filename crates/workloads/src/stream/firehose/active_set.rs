@@ -4,17 +4,16 @@ use rand::distr::Distribution;
 
 use super::Datum;
 use crate::Invalid;
-use crate::invalid::some;
+use crate::invalid::at_least_one;
 use crate::random::{Random, random};
 use crate::stream::Zipf;
 
-/// The second stream: keys come, are the fashion, and go; there is no end of them.
+/// The second stream: keys appear, become popular, and disappear, without end.
 ///
-/// A set of keys is active. Each will appear a limited number of times, and then another takes
-/// its place for good. An active key is drawn evenly, but accepted only with a probability that
-/// depends on how much of its life is over: low at first, highest in the middle, low at the end.
-/// A key that appears grows more likely to, until it is half used up, so its rate over time is
-/// that of a logistic growth: bell-shaped.
+/// A set of keys is active. Each key appears a limited number of times; then a new key replaces it
+/// for good. Keys are drawn uniformly from the active set, and accepted with a probability that
+/// depends on the share of their appearances already used: low at first, highest in the middle, low
+/// at the end. So a key's rate over time is that of logistic growth: bell-shaped.
 #[derive(Clone, Debug)]
 pub struct ActiveSet {
     lives: Zipf,
@@ -25,16 +24,16 @@ pub struct ActiveSet {
 /// The shape of an [`ActiveSet`].
 #[derive(Clone, Copy, Debug)]
 pub struct ActiveSetConfig {
-    /// How many keys are active at a time.
+    /// Number of keys that are active at a time.
     pub active: u32,
-    /// How often the longest-lived keys appear.
+    /// Maximum number of appearances per key.
     pub most: u32,
-    /// How much rarer long lives are than short ones: the exponent of their Zipfian law.
+    /// The exponent of the Zipfian law of the keys' numbers of appearances.
     pub exponent: f64,
 }
 
-/// As published, 128 Ki keys. A key appears 60 times on average, about as in the data on which
-/// the telescoping filter was evaluated (57).
+/// As published: 128 Ki keys. A key appears 60 times on average, similar to the data of the
+/// telescoping filter's evaluation (57).
 impl Default for ActiveSetConfig {
     fn default() -> Self {
         Self { active: 128 << 10, most: 170, exponent: 0.5 }
@@ -48,8 +47,8 @@ struct Life {
     limit: u32,
 }
 
-/// The probability to be accepted at the very beginning, of that in the middle: without it, no
-/// key would ever begin.
+/// The acceptance probability at the start of a life, relative to its middle. Without it, no key
+/// would ever start.
 const FLOOR: f64 = 1.0 / 16.0;
 
 impl Life {
@@ -58,11 +57,12 @@ impl Life {
         Self { key: random.random(), appearances: 0, limit }
     }
 
-    /// What an active key is at a random time. Long lives are met more often than they begin, and
-    /// a key stays at an age for the longer, the less popular it is then.
-    fn met(config: ActiveSetConfig, sizes: &Zipf, random: &mut Random) -> Self {
+    /// Returns an active key as found at a random time. Long lives are found more often than they
+    /// begin, and a key stays at an age longer if it is less popular at that age.
+    fn in_progress(config: ActiveSetConfig, sizes: &Zipf, random: &mut Random) -> Self {
         loop {
-            // With `sizes`, in proportion to the length of a life and how often such ones begin.
+            // Together with `sizes`, proportional to a life's length and to how often such lives
+            // begin.
             let limit = sizes.sample(random) as u32 + 1;
             let share = f64::from(limit) / f64::from(config.most);
             if random.random::<f64>() >= pow(share, (1.0 - config.exponent).max(0.0)) {
@@ -76,7 +76,7 @@ impl Life {
         }
     }
 
-    /// The bell over the life: a parabola, which is what makes growth logistic.
+    /// The bell over a key's life: a parabola, which makes the growth logistic.
     fn popularity(&self) -> f64 {
         let lived = f64::from(self.appearances) / f64::from(self.limit);
         FLOOR + (1.0 - FLOOR) * 4.0 * lived * (1.0 - lived)
@@ -84,20 +84,22 @@ impl Life {
 }
 
 impl ActiveSet {
-    /// The stream of a shape and a seed. It begins with keys in the middle of their lives, as if it
-    /// had been running for long.
+    /// Creates the stream. It starts with keys in the middle of their lives, as if it had been
+    /// running for a long time.
     ///
     /// # Errors
     ///
-    /// If there are no active keys or no appearances, or the exponent is none of a Zipfian law.
+    /// If the number of active keys or appearances is 0, or the exponent isn't one of a Zipfian
+    /// law.
     pub fn new(config: ActiveSetConfig, seed: u64) -> Result<Self, Invalid> {
-        some("the number of active keys", config.active.into())?;
-        some("the most appearances", config.most.into())?;
+        at_least_one("the number of active keys", config.active.into())?;
+        at_least_one("the most appearances", config.most.into())?;
         let lives = Zipf::new(config.most.into(), config.exponent)?;
         let mut random = random(seed, "active set");
-        // Sizes by `k^(1 - exponent)`; of a law that grows, an even one is thinned out.
+        // Sizes follow `k^(1 - exponent)`. If that law grows, a uniform one is thinned out instead.
         let sizes = Zipf::new(config.most.into(), (config.exponent - 1.0).max(0.0))?;
-        let active = (0..config.active).map(|_| Life::met(config, &sizes, &mut random)).collect();
+        let active =
+            (0..config.active).map(|_| Life::in_progress(config, &sizes, &mut random)).collect();
         Ok(Self { lives, active, random })
     }
 }
@@ -131,7 +133,7 @@ mod tests {
 
     const SMALL: ActiveSetConfig = ActiveSetConfig { active: 1000, most: 170, exponent: 0.5 };
 
-    /// When each key appeared.
+    /// Returns the times at which each key appeared.
     fn appearances(stream: impl Iterator<Item = u64>) -> HashMap<u64, Vec<usize>> {
         let mut keys: HashMap<u64, Vec<usize>> = HashMap::new();
         for (time, key) in stream.enumerate() {
@@ -143,7 +145,8 @@ mod tests {
     #[test]
     fn keys_appear_60_times_on_average_and_never_more_than_the_limit() {
         let keys = appearances(ActiveSet::new(SMALL, 1).unwrap().take(3_000_000).map(|d| d.key));
-        // Those who were there when it began had lived before, as much as those at its end will.
+        // The keys active at the start had appeared before, as often as those active at the end
+        // will appear later.
         let mean = 3_000_000.0 / (keys.len() - 1000) as f64;
         let sum = |exponent| (1..=170).map(|life| f64::from(life).powf(exponent)).sum::<f64>();
         let wanted = sum(0.5) / sum(-0.5);
@@ -152,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn keys_go_at_the_same_rate_from_the_beginning_on() {
+    fn keys_disappear_at_a_constant_rate_from_the_start() {
         const PART: usize = 20_000;
         for exponent in [0.5, 1.5] {
             let mut deaths = [0_u32; 10];
             for seed in 1..=4 {
                 let stream = ActiveSet::new(ActiveSetConfig { exponent, ..SMALL }, seed).unwrap();
-                // Who isn't seen for that long has gone.
+                // A key that isn't seen for that long is gone.
                 let keys = appearances(stream.take(2 * deaths.len() * PART).map(|d| d.key));
                 for times in keys.values() {
                     if let Some(part) = deaths.get_mut(times[times.len() - 1] / PART) {
@@ -173,11 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn the_set_evolves_without_end() {
+    fn active_set_keeps_changing() {
         let mut stream = ActiveSet::new(SMALL, 2).unwrap().map(|datum| datum.key);
         let early = appearances(stream.by_ref().take(100_000));
         let late = appearances(stream.skip(1_000_000).take(100_000));
-        assert!(early.keys().all(|key| !late.contains_key(key)), "who went comes back");
+        assert!(early.keys().all(|key| !late.contains_key(key)), "a key came back");
         assert!(late.len() > 1000);
     }
 
@@ -187,7 +190,7 @@ mod tests {
         let mut fifths = [0_u32; 5];
         for times in keys.values().filter(|times| times.len() >= 100) {
             let (first, last) = (times[0], times[times.len() - 1]);
-            // Who were there when it began, or still are at its end, weren't seen whole.
+            // Keys active at the start or at the end weren't seen completely.
             if first < 200_000 || last > 2_800_000 {
                 continue;
             }
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_set_is_large_and_its_bits_are_biased() {
+    fn default_config_matches_the_published_size_and_bias() {
         let data: Vec<_> =
             ActiveSet::new(ActiveSetConfig::default(), 4).unwrap().take(2_000_000).collect();
         let distinct = appearances(data.iter().map(|datum| datum.key)).len();
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_config_is_an_error() {
         for config in [
             ActiveSetConfig { active: 0, ..SMALL },
             ActiveSetConfig { most: 0, ..SMALL },

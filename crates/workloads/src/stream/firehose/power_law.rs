@@ -4,7 +4,7 @@ use crate::random::{Random, random};
 use crate::stream::Zipf;
 use rand::distr::Distribution;
 
-/// The first stream: a fixed range of keys, the low ones far more frequent than the high ones.
+/// The first stream: a fixed range of keys; low keys are far more frequent than high ones.
 #[derive(Clone, Debug)]
 pub struct PowerLaw {
     law: Zipf,
@@ -14,14 +14,14 @@ pub struct PowerLaw {
 /// The shape of a [`PowerLaw`].
 #[derive(Clone, Copy, Debug)]
 pub struct PowerLawConfig {
-    /// How many keys there are.
+    /// Number of keys.
     pub keys: u64,
-    /// How uneven they are: the key at rank k has a probability in proportion to `k^-exponent`.
+    /// The skew: the key at rank k has a probability proportional to `k^-exponent`.
     pub exponent: f64,
 }
 
-/// As published: 100,000 keys. Of the slope it only says that nine keys in ten are seen even in
-/// a short run; with the exponent 0.5 they are.
+/// As published: 100,000 keys. The description gives no exponent, only that nine keys in ten appear
+/// even in a short run; an exponent of 0.5 satisfies that.
 impl Default for PowerLawConfig {
     fn default() -> Self {
         Self { keys: 100_000, exponent: 0.5 }
@@ -32,11 +32,11 @@ impl Default for PowerLawConfig {
 const OFFSET: u64 = 1_000_000_000;
 
 impl PowerLaw {
-    /// The stream of a shape and a seed.
+    /// Creates the stream.
     ///
     /// # Errors
     ///
-    /// As [`Zipf::new`].
+    /// Returns the errors of [`Zipf::new`].
     pub fn new(config: PowerLawConfig, seed: u64) -> Result<Self, Invalid> {
         Ok(Self {
             law: Zipf::new(config.keys, config.exponent)?,
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_keys_in_ten_are_seen_in_a_short_run() {
+    fn nine_keys_in_ten_appear_in_a_short_run() {
         let keys: HashSet<u64> = published(1).take(1_000_000).map(|d| d.key).collect();
         assert!(keys.len() > 90_000, "{} keys", keys.len());
         assert!(keys.iter().all(|key| (OFFSET..OFFSET + 100_000).contains(key)));

@@ -1,0 +1,160 @@
+//! Looking keys up, and removing them.
+
+use super::{Doubt, MaintainedFilter, Source};
+use crate::stats::Count;
+use twiceshy::{Answer, Hash, concurrent::Shard};
+
+impl<F: Shard> MaintainedFilter<F> {
+    /// Looks a key up in the database, unless the filter knows that it is absent. Repairs a mistake.
+    pub(crate) fn get<V, E>(
+        &self,
+        source: &impl Source,
+        hash: Hash,
+        look_up: impl FnOnce() -> Result<Option<V>, E>,
+    ) -> Result<Option<V>, E> {
+        let claim = if self.is_complete() && self.is_ready(hash) {
+            let Answer::Maybe(claim) = self.check(hash) else {
+                self.counters.add(Count::AnsweredFromMemory, 1);
+                return Ok(None);
+            };
+            Some(claim)
+        } else {
+            None
+        };
+        self.counters.add(Count::LookedUp, 1);
+        let value = self.counted(look_up)?;
+        match claim {
+            _ if value.is_some() => self.counters.add(Count::TruePositives, 1),
+            Some(claim) => self.repair(source, claim),
+            None => self.counters.add(Count::Unfiltered, 1),
+        }
+        Ok(value)
+    }
+
+    /// Asks the filter whether each of many keys must be looked up with [`get`](Self::get). Counts those
+    /// that need not.
+    pub(crate) fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
+        let is_complete = self.is_complete();
+        let is_ready = |&hash: &Hash| is_complete && self.is_ready(hash);
+        let ready: Vec<bool> = hashes.iter().map(is_ready).collect();
+        self.filter.contains_many(hashes, maybe);
+        for (maybe, is_ready) in maybe.iter_mut().zip(ready) {
+            *maybe |= !is_ready;
+        }
+        let absent = maybe.iter().filter(|&&maybe| !maybe).count();
+        self.counters.add(Count::AnsweredFromMemory, absent as u64);
+    }
+
+    /// Asks the filter. If a write may have brought a repaired mistake back for a moment, waits until
+    /// the write has repaired it.
+    fn check(&self, hash: Hash) -> Answer {
+        let before = self.risky_writes.now();
+        let answer = self.filter.check(hash);
+        if !answer.is_maybe() || self.risky_writes.has_been_none_since(before) {
+            return answer;
+        }
+        let _locked = self.lock(&[hash]);
+        self.filter.check(hash)
+    }
+
+    /// Returns whether the filter answers "maybe", as [`check`](Self::check) does.
+    pub(super) fn contains(&self, hash: Hash) -> bool {
+        self.check(hash).is_maybe()
+    }
+
+    /// Removes a key from the database, if it is there, and then from the filter. Returns whether it was
+    /// there.
+    ///
+    /// A key that isn't listed as a member isn't in the filter either, where another member may have its
+    /// fingerprint. `is_listed` is called unless all keys are known to be listed.
+    ///
+    /// While a write of the key is in doubt, the database can't tell whether it is there: then `write` is
+    /// called in any case.
+    pub(crate) fn remove<S: Source, E>(
+        &self,
+        source: &S,
+        hash: Hash,
+        is_there: impl FnOnce() -> Result<bool, E>,
+        is_listed: impl FnOnce() -> Result<bool, E>,
+        write: impl FnOnce() -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let locked = self.lock(&[hash]);
+        let doubt = source.doubt(hash);
+        let is_complete = self.is_complete();
+        let answer = self.is_ready(hash).then(|| self.filter.check(hash));
+        if answer == Some(Answer::Absent) && is_complete && doubt == Doubt::None {
+            self.counters.add(Count::AnsweredFromMemory, 1);
+            return Ok(false);
+        }
+        self.counters.add(Count::LookedUp, 1);
+        let is_there = self.counted(is_there)?;
+        if !is_there && doubt == Doubt::None {
+            drop(locked);
+            match answer {
+                Some(Answer::Maybe(claim)) if is_complete => self.repair(source, claim),
+                _ => self.counters.add(Count::Unfiltered, 1),
+            }
+            return Ok(false);
+        }
+        self.counters.add(if is_there { Count::TruePositives } else { Count::Unfiltered }, 1);
+        let is_maybe = answer.is_some_and(|answer| answer.is_maybe());
+        let is_member = is_there && is_maybe && (is_complete || is_listed()?);
+        let removed = write();
+        if is_member {
+            let is_left = match removed {
+                Ok(()) => doubt != Doubt::Unsettled && !self.remove_hash(source, hash, &[]),
+                // The key may be gone all the same.
+                Err(_) => S::LEAVES_GHOSTS,
+            };
+            if is_left {
+                self.leave_ghost(hash);
+            }
+        }
+        removed.map(|()| is_there)
+    }
+
+    /// Changes the database near a hash without changing the filter. Unless `change` returns that it
+    /// changed nothing, the filter may have a ghost then.
+    pub(crate) fn leaving_ghost<E>(
+        &self,
+        hash: Hash,
+        change: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let _locked = self.lock(&[hash]);
+        let changed = change();
+        if !matches!(changed, Ok(false)) {
+            self.leave_ghost(hash);
+        }
+        changed.map(|_| ())
+    }
+
+    /// Calls `read` while no thread writes or repairs near a hash.
+    pub(crate) fn while_locked<T>(&self, hash: Hash, read: impl FnOnce() -> T) -> T {
+        let _locked = self.lock(&[hash]);
+        read()
+    }
+
+    /// Ends the doubt about a key. The filter forgets the key unless it is in the database. Returns
+    /// whether it is. `settle` ends the doubt itself and returns whether it did, which it doesn't if a
+    /// later write is in doubt.
+    pub(crate) fn settle<E>(
+        &self,
+        source: &impl Source,
+        hash: Hash,
+        is_there: impl FnOnce() -> Result<bool, E>,
+        settle: impl FnOnce() -> bool,
+    ) -> Result<bool, E> {
+        let _locked = self.lock(&[hash]);
+        let is_there = self.counted(is_there)?;
+        if settle() && !is_there && self.is_ready(hash) && !self.remove_hash(source, hash, &[]) {
+            self.leave_ghost(hash);
+        }
+        Ok(is_there)
+    }
+
+    /// Counts a point read.
+    pub(super) fn counted<T>(&self, look_up: impl FnOnce() -> T) -> T {
+        self.counters.add(Count::BackendGets, 1);
+        look_up()
+    }
+}

@@ -1,0 +1,68 @@
+//! Writes that may bring repaired mistakes back for a moment.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts writes between the insert of a new member and the repair of the mistakes that collide with it.
+///
+/// A lookup that reads "maybe" in between would make a repaired mistake again. So it compares the count
+/// before and after it asks the filter, and if there was such a write, it waits for it by locking its
+/// stripe, and asks again. The lower half counts writes under way, the upper half those that ended.
+pub(super) struct RiskyWrites(AtomicU64);
+
+/// The state of the count at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Moment(u64);
+
+/// A write under way, until this is dropped.
+pub(super) struct RiskyWrite<'a>(&'a AtomicU64);
+
+const UNDER_WAY: u64 = u32::MAX as u64;
+
+impl RiskyWrites {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Returns the present moment. Call this before the filter is asked.
+    pub(super) fn now(&self) -> Moment {
+        Moment(self.0.load(Ordering::Acquire))
+    }
+
+    /// Returns whether there has been no risky write since a moment. Call this after the filter was
+    /// asked: a write that the filter's answer knows of began before.
+    pub(super) fn has_been_none_since(&self, before: Moment) -> bool {
+        let Moment(now) = self.now();
+        now == before.0 && now & UNDER_WAY == 0
+    }
+
+    /// Begins a risky write. Call this before the first insert.
+    pub(super) fn begin(&self) -> RiskyWrite<'_> {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        RiskyWrite(&self.0)
+    }
+}
+
+impl Drop for RiskyWrite<'_> {
+    fn drop(&mut self) {
+        // One less under way, one more ended.
+        self.0.fetch_add(UNDER_WAY, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn risky_write_is_noticed_under_way_and_after_it_ended() {
+        let writes = RiskyWrites::new();
+        let before = writes.now();
+        assert!(writes.has_been_none_since(before));
+        let write = writes.begin();
+        let during = writes.now();
+        assert!(!writes.has_been_none_since(before) && !writes.has_been_none_since(during));
+        drop(write);
+        assert!(!writes.has_been_none_since(before) && !writes.has_been_none_since(during));
+        assert!(writes.has_been_none_since(writes.now()));
+    }
+}

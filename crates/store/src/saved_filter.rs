@@ -1,0 +1,259 @@
+//! The filter that a store saves when it is closed.
+//!
+//! A saved filter is a cache: without it, the next open builds the filter from the members and the
+//! mistakes. The file's name contains a random number, and the backend records which file is valid. The
+//! record also holds the end of the file, which contains a checksum of the whole file: an older file
+//! under the same name is not used. The record is removed, durably, before the first write that the saved
+//! filter doesn't know of. So a file with a record is always exact.
+
+use crate::backend::{Backend, Batch, Durability, Keyspace};
+use crate::error::{Result, StoreError};
+use crate::layout::CLEAN;
+use scopeguard::ScopeGuard;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use twiceshy::{Secret, snapshot::SnapshotError};
+
+/// Where a store's filter is saved, and whether the saved filter is valid.
+pub(crate) struct SavedFilter {
+    /// `None` if the filter isn't saved.
+    directory: Option<PathBuf>,
+    /// Whether the backend has no record of a saved filter.
+    is_invalid: AtomicBool,
+    invalidating: Mutex<()>,
+    /// See [`is_doubtful`](Self::is_doubtful).
+    is_doubtful: AtomicBool,
+    /// Whether the store was closed. Dropping it then saves nothing.
+    is_closed: AtomicBool,
+}
+
+impl SavedFilter {
+    /// Opens the directory for saved filters, and restores the filter that was saved there if nothing
+    /// was written since.
+    ///
+    /// A recorded filter that can't be used loses its record at once, durably. Its file may be readable
+    /// again next time, when it isn't exact any more.
+    pub(crate) fn open<F>(
+        backend: &impl Backend,
+        directory: Option<&Path>,
+        restore: impl FnOnce(&Path) -> Result<F, SnapshotError>,
+    ) -> Result<(Self, Option<F>)> {
+        let filter = match backend.get(Keyspace::Meta, CLEAN)? {
+            Some(record) => {
+                let file = directory.and_then(|directory| recorded_file(directory, &record));
+                let filter = file.and_then(|file| restore(&file).ok());
+                if filter.is_none() {
+                    remove_record(backend, directory)?;
+                }
+                filter
+            }
+            None => None,
+        };
+        let saved = Self {
+            directory: directory.map(PathBuf::from),
+            is_invalid: AtomicBool::new(filter.is_none()),
+            invalidating: Mutex::new(()),
+            is_doubtful: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+        };
+        Ok((saved, filter))
+    }
+
+    /// Writes to the backend. The saved filter is invalid from then on.
+    pub(crate) fn write(
+        &self,
+        backend: &impl Backend,
+        batch: &Batch,
+        durability: Durability,
+    ) -> Result<()> {
+        self.invalidate(backend)?;
+        // Unless the write succeeds, it may show after reopening, and the filter must not be saved.
+        let in_doubt = scopeguard::guard((), |()| self.is_doubtful.store(true, Ordering::Release));
+        backend.write(batch, durability)?;
+        ScopeGuard::into_inner(in_doubt);
+        Ok(())
+    }
+
+    /// Writes mistakes alone, as [`write`](Self::write) does. If that fails, nothing is in doubt: a
+    /// filter that knows more mistakes than the backend, or fewer, misses no member.
+    pub(crate) fn write_mistakes(
+        &self,
+        backend: &impl Backend,
+        batch: &Batch,
+        durability: Durability,
+    ) -> Result<()> {
+        self.invalidate(backend)?;
+        Ok(backend.write(batch, durability)?)
+    }
+
+    /// Returns whether a write has failed, so that only reopening shows what the backend holds.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.is_doubtful.load(Ordering::Acquire)
+    }
+
+    /// Removes the record of the saved filter, if there is one.
+    pub(crate) fn invalidate(&self, backend: &impl Backend) -> Result<()> {
+        if !self.is_invalid.load(Ordering::Acquire) {
+            let _one = self.invalidating.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.is_invalid.load(Ordering::Acquire) {
+                remove_record(backend, self.directory.as_deref())?;
+                self.is_invalid.store(true, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// Syncs the backend, and saves the filter if it is exact and the saved one is invalid. Only the
+    /// first call does anything: a store that was closed is dropped, too.
+    pub(crate) fn close(
+        &self,
+        backend: &impl Backend,
+        is_exact: bool,
+        save: impl FnOnce(&Path) -> Result<(), SnapshotError>,
+    ) -> Result<()> {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        // Sync first: whatever fails from here on, all data is safe.
+        backend.sync()?;
+        let is_invalid = self.is_invalid.load(Ordering::Acquire);
+        match &self.directory {
+            Some(directory) if is_exact && is_invalid && !self.is_doubtful() => {
+                let unsaved = |source| StoreError::FilterNotSaved { source: Box::new(source) };
+                replace(backend, directory, save).map_err(unsaved)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Saves a filter under a new name, and removes the files of earlier ones.
+fn replace(
+    backend: &impl Backend,
+    directory: &Path,
+    save: impl FnOnce(&Path) -> Result<(), SnapshotError>,
+) -> Result<()> {
+    let number = *Secret::generate()?.expose();
+    let name = file_name(number);
+    let file = directory.join(&name);
+    save(&file)?;
+    let seal = read_seal(&file).map_err(SnapshotError::from)?;
+    let mut batch = Batch::new();
+    batch.insert(Keyspace::Meta, CLEAN, [&[RECORD], &number[..], &seal].concat());
+    backend.write(&batch, Durability::Synced)?;
+    remove_saved(directory, Some(&name));
+    Ok(())
+}
+
+/// The version of the record of a saved filter. Records of version 1 began with the number of the file.
+/// They aren't trusted, because range stores of that time could save a filter that they had never built.
+/// Programs of that time find no file for a record of this version.
+const RECORD: u8 = 2;
+
+/// Returns the file of a record, if it is the one that was saved.
+fn recorded_file(directory: &Path, record: &[u8]) -> Option<PathBuf> {
+    let [RECORD, rest @ ..] = record else { return None };
+    let (&number, seal) = rest.split_first_chunk()?;
+    let file = directory.join(file_name(number));
+    (read_seal(&file).ok()? == seal).then_some(file)
+}
+
+/// Reads the length of a file and its last bytes.
+fn read_seal(file: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(file)?;
+    let length = file.metadata()?.len();
+    let mut seal = length.to_be_bytes().to_vec();
+    file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
+    file.take(END_BYTES).read_to_end(&mut seal)?;
+    Ok(seal)
+}
+
+/// Removes the record of the saved filter, durably. Removes the file, too: if the engine's journal is
+/// damaged, the record may come back.
+fn remove_record(backend: &impl Backend, directory: Option<&Path>) -> Result<()> {
+    let mut batch = Batch::new();
+    batch.remove(Keyspace::Meta, CLEAN);
+    backend.write(&batch, Durability::Synced)?;
+    if let Some(directory) = directory {
+        remove_saved(directory, None);
+    }
+    Ok(())
+}
+
+/// Returns the name of the file with a number.
+fn file_name(number: [u8; 16]) -> OsString {
+    format!("{PREFIX}{:032x}{SUFFIX}", u128::from_be_bytes(number)).into()
+}
+
+/// The length of a snapshot's last line.
+const END_BYTES: u64 = 64;
+
+const PREFIX: &str = "filter-";
+const SUFFIX: &str = ".snapshot";
+
+/// Returns whether a store gives this name to the file of a saved filter, or to one that it is writing.
+pub(crate) fn is_our_file(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let unfinished = || {
+        // The name that `save` writes to first: hidden, with the process number and a count.
+        let (name, rest) = name.strip_prefix('.')?.rsplit_once(SUFFIX)?;
+        let (process, count) = rest.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?;
+        (is_number(process, 10) && is_number(count, 10)).then_some(name)
+    };
+    let number = name.strip_suffix(SUFFIX).or_else(unfinished).and_then(|n| n.strip_prefix(PREFIX));
+    number.is_some_and(|number| number.len() == 32 && is_number(number, 16))
+}
+
+/// Returns whether these are digits, as Rust displays numbers.
+fn is_number(digits: &str, radix: u32) -> bool {
+    let is_digit = |digit: char| digit.is_digit(radix) && !digit.is_ascii_uppercase();
+    !digits.is_empty() && digits.chars().all(is_digit)
+}
+
+/// Removes the files of saved filters except this one, and those of unfinished saves. A file that can't
+/// be removed only takes space.
+fn remove_saved(directory: &Path, except: Option<&OsString>) {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for name in files.map(|file| file.file_name()) {
+        if is_our_file(&name) && Some(&name) != except {
+            let _ = std::fs::remove_file(directory.join(name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_store_gives_are_its_own() {
+        let digits = "0123456789abcdef0123456789abcdef";
+        for ours in [
+            format!("filter-{digits}.snapshot"),
+            format!(".filter-{digits}.snapshot.1234-0.tmp"),
+            file_name([255; 16]).into_string().unwrap(),
+        ] {
+            assert!(is_our_file(OsStr::new(&ours)), "{ours}");
+        }
+        for other in [
+            "filter-.snapshot".into(),
+            "filter-backup.snapshot".into(),
+            format!("filter-{digits}0.snapshot"),
+            format!("filter-{}.snapshot", digits.to_uppercase()),
+            format!("filter-{digits}.snapshot.old"),
+            format!("filter-+{}.snapshot", &digits[1..]),
+            format!("my-filter-{digits}.snapshot"),
+            ".filter-notes.tmp".into(),
+            format!(".filter-{digits}.tmp"),
+            format!(".filter-{digits}.snapshot.tmp"),
+            format!(".filter-{digits}.snapshot.a-b.tmp"),
+            format!(".filter-{digits}.snapshot.1-.tmp"),
+        ] {
+            assert!(!is_our_file(OsStr::new(&other)), "{other}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The part that all stores share: a backend, the filter that is saved beside it, and their upkeep.
+
+use crate::backend::{Backend, BackendClaim, Batch, Durability, create_directory};
+use crate::error::{Result, StoreError};
+use crate::kind::Kind;
+use crate::layout::{self, Identity};
+use crate::maintained::Doubt;
+use crate::options::{OpenOptions, Place};
+use crate::saved_filter::SavedFilter;
+use crate::sizing::{DEFAULT_CAPACITY, Sizing};
+use std::path::Path;
+use twiceshy::{error::BuildError, snapshot::SnapshotError};
+
+/// A claimed backend, and the filter that is saved beside it.
+pub(crate) struct Storage<B> {
+    pub(crate) backend: B,
+    _claim: BackendClaim,
+    durability: Durability,
+    saved: SavedFilter,
+    /// The path of the backend within the directory of a backup.
+    data: &'static str,
+}
+
+/// A store that is being opened: its backend is claimed, and nothing is written yet.
+pub(crate) struct Opening<'a, B> {
+    options: &'a OpenOptions,
+    place: Place<'a, B>,
+    claim: BackendClaim,
+    /// The sizing that the store remembers.
+    remembered: Option<Sizing>,
+    /// The sizing that the filter is to have.
+    pub(crate) sizing: Sizing,
+}
+
+impl<'a, B: Backend> Opening<'a, B> {
+    /// Claims the backend.
+    ///
+    /// Next, [`build`](Self::build) an empty filter, so that a filter that can't be built is refused
+    /// before anything is written. Then [`identify`](Self::identify) the store, and
+    /// [`finish`](Self::finish).
+    pub(crate) fn begin(options: &'a OpenOptions, place: Place<'a, B>) -> Result<Self> {
+        let claim = place.backend.claim()?;
+        if !options.create && !layout::is_store(&place.backend)? {
+            return Err(StoreError::Missing);
+        }
+        let remembered = layout::sizing(&place.backend)?;
+        let sizing = options.sizing(remembered.unwrap_or_default());
+        Ok(Self { options, place, claim, remembered, sizing })
+    }
+
+    /// Builds a filter, and returns the sizing that it has.
+    ///
+    /// If the capacity is one that the store remembers, and is too large for this machine, the filter
+    /// starts with the default capacity and grows. So a store that was opened on a larger machine can
+    /// be opened on this one.
+    pub(crate) fn build<F>(
+        &self,
+        build: impl Fn(&Sizing) -> Result<F, BuildError>,
+    ) -> Result<(F, Sizing), BuildError> {
+        let mut sizing = self.sizing;
+        let built = match build(&sizing) {
+            Err(_) if self.options.capacity.is_none() && sizing.capacity > DEFAULT_CAPACITY => {
+                sizing.capacity = DEFAULT_CAPACITY;
+                build(&sizing)
+            }
+            built => built,
+        };
+        built.map(|filter| (filter, sizing))
+    }
+
+    /// Reads the identity of the store, or creates a store of this kind.
+    pub(crate) fn identify(&self, kind: Kind) -> Result<Identity> {
+        Identity::of(&self.place.backend, kind, self.options.secret.as_ref())
+    }
+
+    /// Remembers the sizing, and restores the saved filter if it is exact and as wanted.
+    pub(crate) fn finish<F>(
+        self,
+        restore: impl FnOnce(&Path) -> Result<F, SnapshotError>,
+        is_wanted: impl FnOnce(&F) -> bool,
+    ) -> Result<(Storage<B>, Option<F>)> {
+        let Place { backend, directory, data } = self.place;
+        if self.remembered != Some(self.sizing) {
+            layout::keep_sizing(&backend, &self.sizing)?;
+        }
+        if let Some(directory) = directory {
+            create_directory(directory)?;
+        }
+        let (saved, restored) = SavedFilter::open(&backend, directory, restore)?;
+        let is_unwanted = restored.as_ref().is_some_and(|restored| !is_wanted(restored));
+        if is_unwanted {
+            saved.invalidate(&backend)?;
+        }
+        let durability = self.options.durability;
+        let storage = Storage { backend, _claim: self.claim, durability, saved, data };
+        Ok((storage, restored.filter(|_| !is_unwanted)))
+    }
+}
+
+impl<B: Backend> Storage<B> {
+    /// Writes a batch. The saved filter is invalid from then on.
+    pub(crate) fn write(&self, batch: &Batch) -> Result<()> {
+        self.write_as(batch, self.durability)
+    }
+
+    /// Writes a batch with a different durability.
+    pub(crate) fn write_as(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.saved.write(&self.backend, batch, durability)
+    }
+
+    /// Writes a batch of mistakes alone. If that fails, no member is in doubt.
+    pub(crate) fn write_mistakes(&self, batch: &Batch) -> Result<()> {
+        self.saved.write_mistakes(&self.backend, batch, self.durability)
+    }
+
+    /// Forgets mistakes that find no room when a store is opened. The saved filter, if any, has them
+    /// repaired, and stays valid.
+    pub(crate) fn forget_mistakes(&self, batch: &Batch) -> Result<()> {
+        if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(batch, self.durability)?) }
+    }
+
+    /// Makes sure that the saved filter is not used again.
+    pub(crate) fn invalidate_saved(&self) -> Result<()> {
+        self.saved.invalidate(&self.backend)
+    }
+
+    /// Returns whether a write has failed, so that only reopening shows what the backend holds.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.saved.is_doubtful()
+    }
+
+    /// Returns whether a failed write may show after reopening.
+    pub(crate) fn doubt(&self) -> Doubt {
+        if self.is_doubtful() { Doubt::UntilReopened } else { Doubt::None }
+    }
+
+    pub(crate) fn backup(&self, to: &Path) -> Result<()> {
+        Ok(self.backend.backup(&to.join(self.data))?)
+    }
+
+    /// Syncs the backend, and saves the filter if it is exact. Only the first call does anything.
+    pub(crate) fn close(
+        &self,
+        is_exact: bool,
+        save: impl FnOnce(&Path) -> Result<(), SnapshotError>,
+    ) -> Result<()> {
+        self.saved.close(&self.backend, is_exact, save)
+    }
+}
+
+/// Implements the upkeep that is the same for all stores. `$storage` is the path of the [`Storage`]
+/// within the store; `finish` closes the store.
+macro_rules! impl_upkeep {
+    ([$($generics:tt)*] $store:ty, $($storage:ident).+) => {
+        impl<$($generics)*> $store {
+            /// Returns the bytes that the backend's files take on the disk.
+            ///
+            /// # Errors
+            /// If the backend fails.
+            pub fn bytes_on_disk(&self) -> $crate::Result<u64> {
+                Ok(self.$($storage).+.backend.bytes_on_disk()?)
+            }
+
+            /// Makes all earlier writes survive a power cut.
+            ///
+            /// # Errors
+            /// If the backend fails.
+            pub fn sync(&self) -> $crate::Result<()> {
+                Ok(self.$($storage).+.backend.sync()?)
+            }
+
+            /// Moves data from memory and journals to the backend's tables, and syncs it. The next open
+            /// is faster then.
+            ///
+            /// # Errors
+            /// If the backend fails.
+            pub fn flush(&self) -> $crate::Result<()> {
+                Ok(self.$($storage).+.backend.flush()?)
+            }
+
+            /// Rewrites the backend's files to make them smaller and reads faster.
+            ///
+            /// # Errors
+            /// If the backend fails.
+            pub fn compact(&self) -> $crate::Result<()> {
+                Ok(self.$($storage).+.backend.compact()?)
+            }
+
+            /// Copies all data, as it is at one moment, into a new directory that can be opened like
+            /// this one. The copy is opened and compared before it appears. Reads and writes go on in
+            /// the meantime. Opening the copy rebuilds its filter.
+            ///
+            /// # Errors
+            /// If the backend fails; then there is no copy.
+            pub fn backup(&self, to: impl AsRef<std::path::Path>) -> $crate::Result<()> {
+                self.$($storage).+.backup(to.as_ref())
+            }
+
+            /// Closes the store: syncs the backend, and saves the filter, so that the next open is
+            /// fast. If the filter is being rebuilt, `close` waits for that. Dropping the store closes it
+            /// too, but ignores errors, and doesn't wait for a rebuild.
+            ///
+            /// # Errors
+            /// [`FilterNotSaved`](crate::StoreError::FilterNotSaved) if all data is safe and only the
+            /// filter could not be saved. If the backend can't be synced, the backend's error.
+            pub fn close(mut self) -> $crate::Result<()> {
+                self.finish()
+            }
+        }
+    };
+}
+
+pub(crate) use impl_upkeep;

@@ -1,0 +1,103 @@
+//! The pipeline of batch lookups: prefetch, defer, resolve.
+//!
+//! A single lookup waits for its cache line; the lookups of a batch overlap their waits. They go
+//! through the pipeline in groups:
+//!
+//! 1. The lines of one group are prefetched. Meanwhile the lines of the previous group arrive.
+//! 2. A quick check rules out some lookups of the previous group. The lines of the remaining
+//!    candidates are scanned.
+//! 3. A lookup that its line doesn't decide is deferred. Once enough lookups are deferred, their
+//!    next lines are prefetched together, and then the lookups are resolved.
+//!
+//! Nothing predicts which lookups go on to the next step, so the code does not branch on it. It
+//! writes each lookup to the end of a list, and then advances the end only if the lookup belongs
+//! there.
+
+use crate::bits::list::List;
+
+/// Number of lookups per group.
+const GROUP: usize = 16;
+
+/// The steps of a lookup. All methods must be `#[inline(always)]`, so that they are compiled for
+/// the caller's instruction set.
+pub(crate) trait Lookup<K> {
+    /// The state of a lookup whose line was prefetched.
+    type Begun: Copy + Default;
+
+    /// Finds the line of a key, and prefetches it.
+    fn begin(&self, key: &K) -> Self::Begun;
+
+    /// Returns false if the key is certainly absent.
+    fn is_candidate(&self, begun: &Self::Begun) -> bool;
+
+    /// Scans a line. Returns whether the key is present, and whether the line leaves that
+    /// undecided.
+    fn scan(&self, begun: &Self::Begun) -> (bool, bool);
+
+    /// Prefetches the memory that [`resolve`](Self::resolve) reads.
+    fn defer(&self, key: &K);
+
+    /// Looks up a key that its line doesn't decide.
+    fn resolve(&self, key: &K) -> bool;
+
+    /// Looks up a single key, outside a group.
+    fn contains(&self, key: &K) -> bool;
+}
+
+/// Looks up all keys. All `answers` must be false at first.
+#[inline(always)]
+pub(crate) fn answer<K, L: Lookup<K>>(lookup: &L, keys: &[K], answers: &mut [bool]) {
+    let begin = |key: &K| lookup.begin(key);
+    let (groups, rest) = keys.as_chunks::<GROUP>();
+    let mut begun = [[L::Begun::default(); GROUP]; 2];
+    if let Some(group) = groups.first() {
+        begun[0] = group.each_ref().map(begin);
+    }
+    let mut deferred = List::<{ 2 * GROUP }>::new();
+    for number in 0..groups.len() {
+        let [even, odd] = &mut begun;
+        let (arrived, coming) = if number % 2 == 0 { (even, odd) } else { (odd, even) };
+        // After the last group, this begins the last group again, which has no effect.
+        let next = &groups[usize::min(number + 1, groups.len() - 1)];
+        let mut candidates = List::<GROUP>::new();
+        for lane in 0..GROUP {
+            coming[lane] = begin(&next[lane]);
+            candidates.push_if(lookup.is_candidate(&arrived[lane]), lane);
+        }
+        let first = number * GROUP;
+        for &lane in candidates.drain() {
+            let (present, undecided) = lookup.scan(&arrived[lane % GROUP]);
+            answers[first + lane] = present;
+            deferred.push_if(undecided, first + lane);
+        }
+        if deferred.len() >= GROUP {
+            resolve(lookup, deferred.drain(), keys, answers);
+        }
+    }
+    resolve(lookup, deferred.drain(), keys, answers);
+    for (key, answer) in rest.iter().zip(&mut answers[groups.len() * GROUP..]) {
+        *answer = lookup.contains(key);
+    }
+}
+
+/// Resolves deferred lookups.
+#[inline(always)]
+fn resolve<K, L: Lookup<K>>(lookup: &L, deferred: &[usize], keys: &[K], answers: &mut [bool]) {
+    for &index in deferred {
+        lookup.defer(&keys[index]);
+    }
+    for &index in deferred {
+        answers[index] = lookup.resolve(&keys[index]);
+    }
+}
+
+/// Clears `answers`, fills it with one false answer per key, and calls `fill` with these answers.
+/// If `fill` panics, `answers` stays empty.
+#[inline(always)]
+pub(crate) fn fill_answers(answers: &mut Vec<bool>, keys: usize, fill: impl FnOnce(&mut [bool])) {
+    let mut all = core::mem::take(answers);
+    all.clear();
+    all.resize(keys, false);
+    fill(&mut all);
+    *answers = all;
+}

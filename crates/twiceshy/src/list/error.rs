@@ -1,0 +1,53 @@
+//! What can go wrong with yes/no lists.
+
+use crate::Hash;
+use crate::error::{BuildError, EntropyError, PlanError};
+
+/// A yes/no list or filter was not built or changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListError {
+    /// A key was to be added to the no list, but is on the yes list.
+    #[error("{hash:?} is on the yes list; remove it there first")]
+    OnYesList {
+        /// The hash of the key.
+        hash: Hash,
+    },
+    /// A key was to be added to the yes list, but is on the no list.
+    #[error("{hash:?} is on the no list; remove it there first")]
+    OnNoList {
+        /// The hash of the key.
+        hash: Hash,
+    },
+    /// A filter was to be built from lists that share a key.
+    #[error(
+        "number {} of the yes list is number {} of the no list; take it off one of them",
+        yes + 1, no + 1
+    )]
+    OnBothLists {
+        /// The hash of the key.
+        hash: Hash,
+        /// The position in the yes list, counted from 0.
+        yes: usize,
+        /// The position in the no list, counted from 0.
+        no: usize,
+    },
+    /// The hashes are not random.
+    #[error("the hashes are so uneven that they can't be random; hash the keys")]
+    Uneven,
+    /// The filter was not built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+impl From<PlanError> for ListError {
+    fn from(error: PlanError) -> Self {
+        Self::Build(error.into())
+    }
+}
+
+impl From<EntropyError> for ListError {
+    fn from(error: EntropyError) -> Self {
+        Self::Build(error.into())
+    }
+}

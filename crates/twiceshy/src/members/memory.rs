@@ -1,0 +1,116 @@
+//! A reverse map in memory.
+
+use crate::{Hash, Member, MemberSource};
+use core::convert::Infallible;
+use core::ops::RangeInclusive;
+use std::collections::BTreeMap;
+
+/// An in-memory map from hashes to keys: the simplest [`MemberSource`], and an exact set of keys
+/// that distinguishes mistakes from members.
+///
+/// Like a filter, it holds a key as often as it was inserted.
+#[derive(Clone, Debug)]
+pub struct MemoryMap<K> {
+    /// Different keys can have the same hash.
+    members: BTreeMap<Hash, Vec<K>>,
+}
+
+impl<K> Default for MemoryMap<K> {
+    fn default() -> Self {
+        Self { members: BTreeMap::new() }
+    }
+}
+
+impl<K: PartialEq> MemoryMap<K> {
+    /// Creates an empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Inserts a member.
+    pub fn insert(&mut self, hash: Hash, key: K) {
+        self.members.entry(hash).or_default().push(key);
+    }
+
+    /// Removes one copy of a member. Returns whether it was present.
+    pub fn remove<Q>(&mut self, hash: Hash, key: &Q) -> bool
+    where
+        K: core::borrow::Borrow<Q>,
+        Q: PartialEq + ?Sized,
+    {
+        let Some(keys) = self.members.get_mut(&hash) else {
+            return false;
+        };
+        let found = keys.iter().position(|other| other.borrow() == key);
+        found.map(|index| keys.swap_remove(index));
+        if keys.is_empty() {
+            self.members.remove(&hash);
+        }
+        found.is_some()
+    }
+
+    /// Returns whether a key is a member.
+    pub fn contains<Q>(&self, hash: Hash, key: &Q) -> bool
+    where
+        K: core::borrow::Borrow<Q>,
+        Q: PartialEq + ?Sized,
+    {
+        self.members.get(&hash).is_some_and(|keys| keys.iter().any(|other| other.borrow() == key))
+    }
+}
+
+impl<K> MemberSource for MemoryMap<K> {
+    type Error = Infallible;
+
+    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {
+        let listed = within(&self.members, suspects);
+        Ok(listed.map(|(&hash, keys)| Member { hash, count: keys.len() as u64 }).collect())
+    }
+}
+
+/// Lists the hashes of any map. No two members may share a hash.
+impl<V> MemberSource for BTreeMap<Hash, V> {
+    type Error = Infallible;
+
+    fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {
+        Ok(within(self, suspects).map(|(&hash, _)| hash.into()).collect())
+    }
+}
+
+/// Returns the part of a map in an interval. The interval may be empty: `BTreeMap::range` would
+/// panic if it ends before it begins.
+fn within<V>(
+    map: &BTreeMap<Hash, V>,
+    hashes: RangeInclusive<Hash>,
+) -> impl Iterator<Item = (&Hash, &V)> {
+    (!hashes.is_empty()).then(|| map.range(hashes)).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_one_hash_are_kept_apart_and_listed_each() {
+        let mut map = MemoryMap::new();
+        let hash = Hash::from_u128(7);
+        map.insert(hash, "a".to_owned());
+        map.insert(hash, "b".to_owned());
+        map.insert(hash, "b".to_owned());
+        map.insert(Hash::from_u128(9), "c".to_owned());
+        assert_eq!(map.members(hash..=hash), Ok(vec![Member { hash, count: 3 }]));
+        assert!(map.contains(hash, "a") && !map.contains(hash, "c"));
+        assert!(map.remove(hash, "b") && map.remove(hash, "b") && !map.remove(hash, "b"));
+        assert!(map.remove(hash, "a") && !map.remove(hash, "a"));
+        assert_eq!(map.members(Hash::MIN..=Hash::MAX), Ok(vec![Hash::from_u128(9).into()]));
+    }
+
+    #[test]
+    fn interval_that_ends_before_it_begins_has_no_members() {
+        let mut map = MemoryMap::new();
+        map.insert(Hash::from_u128(7), "a");
+        assert_eq!(map.members(Hash::MAX..=Hash::MIN), Ok(vec![]));
+        let map = BTreeMap::from([(Hash::from_u128(7), "a")]);
+        assert_eq!(map.members(Hash::MAX..=Hash::MIN), Ok(vec![]));
+    }
+}

@@ -1,0 +1,61 @@
+//! Errors that only quotient filters have.
+
+use crate::error::BuildError;
+
+/// Reason why a value was not set. The filter is unchanged.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// The key is not a member.
+    #[error("the key is no member, so it can have no value")]
+    Absent,
+    /// The value has more bits than the filter was built for.
+    #[error("{value} is too large: the filter was built for values of {bits} bits")]
+    TooLarge {
+        /// The value that was refused.
+        value: u64,
+        /// Bits per value in this filter.
+        bits: u32,
+    },
+    /// No slot is left for the value.
+    #[error("no room for a value at {:.1} % load; build a larger filter", load * 100.0)]
+    Full {
+        /// Used slots as a fraction of all slots.
+        load: f64,
+    },
+}
+
+/// Reason why filters were not merged.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// The list of filters is empty.
+    #[error("there is nothing to merge")]
+    Nothing,
+    /// The filters' hashes were made by different functions.
+    #[error("filters of different hash functions can't be merged")]
+    Hashes,
+    /// The filters' secrets are different.
+    #[error("filters of different secrets can't be merged; insert the keys of one into the other")]
+    Secrets,
+    /// The filters' slots are not equally wide.
+    #[error("slots of {0} and {1} bits can't be merged; rebuild the filters from their members")]
+    SlotBits(u32, u32),
+    /// The filters' numbers of slots don't differ by a power of two.
+    #[error(
+        "{0} and {1} slots don't differ by a power of two; rebuild the filters from their members"
+    )]
+    Sizes(u64, u64),
+    /// No bit would be left for remainders.
+    #[error("no bit would be left for remainders; rebuild the filters from their members")]
+    NoRemainder,
+    /// Fingerprints that were lengthened would have to be cut.
+    #[error(
+        "repaired fingerprints would have to be cut, because unrepaired ones are not equally \
+         long; rebuild the filters from their members"
+    )]
+    Lengthened,
+    /// The merged filter could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}

@@ -1,0 +1,18 @@
+//! What can go wrong with range filters only.
+
+use crate::error::{AdaptError, GrowError};
+
+/// A filter did not grow with the members that were listed. Nothing has changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RejuvenateError<E> {
+    /// Members could not be listed.
+    #[error("the members of a fingerprint could not be listed")]
+    List(#[source] E),
+    /// What was listed is not what the filter has.
+    #[error("what was listed is not what the filter has")]
+    Members(#[source] AdaptError),
+    /// The larger filter was not built.
+    #[error(transparent)]
+    Grow(#[from] GrowError),
+}

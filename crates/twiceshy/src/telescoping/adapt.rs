@@ -1,0 +1,247 @@
+//! Repairs of mistakes.
+
+use super::insert::forget;
+use super::matching::matched;
+use super::scheme::{CodedScheme, Scheme, Symbol};
+use super::{CodedFilter, LocatedEntry};
+use crate::bits::machine::{AnyShape, Machine, Operation};
+use crate::claim::Adaptation;
+use crate::claim::{Cells, Mismatch};
+use crate::error::AdaptError;
+use crate::hash::Scaled;
+use crate::members::merged;
+use crate::{Claim, Listing, Member};
+use core::ops::RangeInclusive;
+
+/// An entry and the member that it belongs to; a ghost belongs to no member.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owned {
+    pub(super) entry: LocatedEntry,
+    pub(super) owner: Option<Scaled>,
+}
+
+impl<S: CodedScheme> CodedFilter<S> {
+    /// Repairs a mistake, so that the filter answers "absent" to the claim's query right
+    /// afterwards.
+    ///
+    /// The query must not be a member, and `listing` must contain *all* members in
+    /// [`claim.suspects()`](Claim::suspects). If a code is full, other repairs of the block are
+    /// forgotten, and [counted](super::Details::forgotten). Repairing a mistake again is not an
+    /// error.
+    ///
+    /// # Errors
+    /// If the claim is stale, if the listed members don't match the entries, if the query is one of
+    /// them, or if the code has no room for a repair that distinguishes the query from them. No
+    /// entry has changed in that case. After [`AdaptError::Crowded`], check the query again: the
+    /// next claim names all members of the block, so that the filter can forget other repairs.
+    pub fn adapt<'l>(
+        &mut self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<Adaptation, AdaptError> {
+        let Listing { members, drops_ghosts, .. } = listing.into();
+        let entries = self.owned(claim, &members)?;
+        if members.iter().any(|member| member.hash == claim.query && member.count > 0) {
+            return Err(AdaptError::IsMember);
+        }
+        let ghosts: Vec<LocatedEntry> =
+            entries.iter().filter(|owned| owned.owner.is_none()).map(|owned| owned.entry).collect();
+        if !ghosts.is_empty() && !drops_ghosts {
+            return Err(AdaptError::Unlisted { members: ghosts.len() as u64 });
+        }
+        let mistake = self.scheme.digits().scale(claim.query);
+        let home = self.home(mistake.quotient);
+        let is_whole = claim.cells == self.cells_of_block(home);
+        let may_forget = is_whole || !S::MEMBERS_TO_FORGET;
+        let repair = self.repair(&entries, &ghosts, mistake, may_forget).inspect_err(|error| {
+            if S::MEMBERS_TO_FORGET && *error == AdaptError::Crowded {
+                self.crowded.set(home.block(), true);
+            }
+        })?;
+        let adaptation = Adaptation { lengthened: repair.repaired, ghosts: ghosts.len() as u64 };
+        if adaptation.lengthened == 0 && ghosts.is_empty() {
+            return Ok(adaptation);
+        }
+        for &(position, value) in &repair.values {
+            self.table.set_value(position, value);
+        }
+        // Start with the last ghost, so that the others don't move.
+        for ghost in ghosts.iter().rev() {
+            self.take(*ghost);
+        }
+        self.table.set_code(home, repair.code);
+        self.forgotten += repair.forgotten;
+        self.adaptations += u64::from(adaptation.lengthened > 0);
+        if S::MEMBERS_TO_FORGET {
+            self.crowded.set(home.block(), repair.forgotten > 0);
+        }
+        Ok(adaptation)
+    }
+
+    /// Returns the values and the code to write so that no entry covers the mistake and no ghost is
+    /// left. If the code is full and `may_forget` is true, other repairs of the listed members are
+    /// forgotten.
+    fn repair(
+        &self,
+        entries: &[Owned],
+        ghosts: &[LocatedEntry],
+        mistake: Scaled,
+        may_forget: bool,
+    ) -> Result<Repair, AdaptError> {
+        let mut symbols = self.symbols(self.home(mistake.quotient));
+        let behind = entries.last().map_or(0, |owned| owned.entry.ordinal + 1);
+        symbols.resize(symbols.len().max(behind), 0);
+        let mut repair = Repair::default();
+        let mut is_repaired = vec![false; symbols.len()];
+        for &Owned { entry, owner } in entries {
+            let is_at_fault =
+                entry.quotient == mistake.quotient && self.scheme.covers(entry.spelt, mistake);
+            if let (true, Some(owner)) = (is_at_fault, owner) {
+                let level = self.scheme.repaired(S::level(entry.spelt.symbol), owner, mistake);
+                let spelt = self.scheme.spell(owner, level.ok_or(AdaptError::Inseparable)?);
+                symbols[entry.ordinal] = spelt.symbol;
+                is_repaired[entry.ordinal] = true;
+                repair.values.push((entry.position, spelt.value));
+                repair.repaired += 1;
+            }
+        }
+        let mut is_ghost = vec![false; symbols.len()];
+        for ghost in ghosts {
+            is_ghost[ghost.ordinal] = true;
+        }
+        let without_ghosts = |symbols: &[Symbol]| -> Vec<Symbol> {
+            let all = symbols.iter().zip(&is_ghost);
+            all.filter(|&(_, &is_ghost)| !is_ghost).map(|(&symbol, _)| symbol).collect()
+        };
+        loop {
+            if let Some(code) = self.encode(&without_ghosts(&symbols)) {
+                return Ok(Repair { code, ..repair });
+            }
+            let may_be = |ordinal: usize| {
+                may_forget && !is_repaired[ordinal] && self.may_forget(entries, ordinal, mistake)
+            };
+            let turn = self.forgotten + repair.forgotten;
+            let ordinal = forget::<S>(&mut symbols, turn, may_be).ok_or(AdaptError::Crowded)?;
+            repair.forgotten += 1;
+            if let Some(&Owned { entry, owner: Some(owner) }) = entry_of(entries, ordinal) {
+                repair.values.push((entry.position, self.scheme.spell(owner, 0).value));
+            }
+        }
+    }
+
+    /// Returns whether an entry can be reset to level 0 without bringing back the mistake.
+    fn may_forget(&self, entries: &[Owned], ordinal: usize, mistake: Scaled) -> bool {
+        match entry_of(entries, ordinal) {
+            Some(&Owned { entry, owner: Some(owner) }) => {
+                entry.quotient != mistake.quotient
+                    || self.scheme.spell(owner, 0) != self.scheme.spell(mistake, 0)
+            }
+            Some(Owned { owner: None, .. }) => false,
+            None => !S::MEMBERS_TO_FORGET,
+        }
+    }
+
+    /// Returns all entries with a claim's quotients, and the member that each belongs to.
+    pub(super) fn owned(&self, claim: &Claim, members: &[Member]) -> Result<Vec<Owned>, Mismatch> {
+        let digits = self.scheme.digits();
+        let quotient = digits.scale(claim.query).quotient;
+        let block = self.home(quotient).block() as u64;
+        claim.check(self.versions.at(block), Cells::one(quotient, digits.slots), members)?;
+        let quotients = claim.cells.first..=claim.cells.last;
+        let members = merged(members.to_vec());
+        let listed = members.iter().fold(0, |sum: u64, member| sum.saturating_add(member.count));
+        let entries = self.entries(quotients);
+        if listed > entries.len() as u64 {
+            return Err(Mismatch::Surplus { members: listed - entries.len() as u64 });
+        }
+        let scaled: Vec<Scaled> = members.iter().map(|member| digits.scale(member.hash)).collect();
+        let copies: Vec<usize> = members.iter().map(|member| member.count as usize).collect();
+        // Identical entries are matched as one kind.
+        let kind = |&at: &usize| {
+            let LocatedEntry { quotient, spelt, .. } = entries[at];
+            (quotient, spelt.value, spelt.symbol)
+        };
+        let mut order: Vec<usize> = (0..entries.len()).collect();
+        order.sort_by_key(kind);
+        let kinds: Vec<&[usize]> = order.chunk_by(|one, other| kind(one) == kind(other)).collect();
+        let covers = |member: usize, of_kind: usize| {
+            let (member, entry): (Scaled, LocatedEntry) =
+                (scaled[member], entries[kinds[of_kind][0]]);
+            entry.quotient == member.quotient && self.scheme.covers(entry.spelt, member)
+        };
+        let sizes: Vec<usize> = kinds.iter().map(|kind| kind.len()).collect();
+        let shares = matched(&copies, &sizes, covers);
+        let mut owned: Vec<Owned> =
+            entries.iter().map(|&entry| Owned { entry, owner: None }).collect();
+        let mut found = 0;
+        for (kind, shares) in kinds.iter().zip(shares) {
+            let mut places = kind.iter();
+            for (member, count) in shares {
+                found += count as u64;
+                for &at in places.by_ref().take(count) {
+                    owned[at].owner = Some(scaled[member]);
+                }
+            }
+        }
+        if found < listed {
+            return Err(Mismatch::Surplus { members: listed - found });
+        }
+        Ok(owned)
+    }
+}
+
+impl<S: Scheme> CodedFilter<S> {
+    /// Returns the entries with these quotients, in order. The quotients must all be in one block.
+    pub(super) fn entries(&self, quotients: RangeInclusive<u64>) -> Vec<LocatedEntry> {
+        self.table.target().run(Entries { filter: self, quotients })
+    }
+}
+
+/// Returns the entry with this ordinal. The ordinals of `entries` must be consecutive.
+fn entry_of(entries: &[Owned], ordinal: usize) -> Option<&Owned> {
+    let first = entries.first()?.entry.ordinal;
+    entries.get(ordinal.checked_sub(first)?)
+}
+
+/// The changes that a repair writes.
+#[derive(Default)]
+struct Repair {
+    /// Pairs of a position and the value to write there.
+    values: Vec<(u64, u64)>,
+    code: u128,
+    repaired: usize,
+    forgotten: u64,
+}
+
+struct Entries<'a, S: Scheme> {
+    filter: &'a CodedFilter<S>,
+    quotients: RangeInclusive<u64>,
+}
+
+impl<S: Scheme> Operation for Entries<'_, S> {
+    type Argument = ();
+    type Output = Vec<LocatedEntry>;
+    type Shapes = AnyShape;
+
+    #[inline(always)]
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Vec<LocatedEntry> {
+        let Self { filter, quotients } = self;
+        let table = &filter.table;
+        let home = filter.home(*quotients.start());
+        let symbols = filter.symbols(home);
+        let mut entries: Vec<LocatedEntry> = Vec::new();
+        for quotient in quotients.filter(|&quotient| table.is_occupied(quotient)) {
+            let run = table.run(machine, quotient);
+            let first = match entries.last() {
+                Some(before) => before.ordinal + 1,
+                None => table.ordinal(machine, home, run.start),
+            };
+            for (position, ordinal) in run.zip(first..) {
+                let symbol = symbols.get(ordinal).copied().unwrap_or(0);
+                let spelt = super::Spelt { value: table.value(position), symbol };
+                entries.push(LocatedEntry { quotient, position, ordinal, spelt });
+            }
+        }
+        entries
+    }
+}

@@ -1,0 +1,296 @@
+//! Builds filters in one pass from members and mistakes, both in hash order.
+//!
+//! A code contains only members of one block, which is an interval of hashes. So each block is
+//! encoded as soon as its members and mistakes are known: every member at the first level at which
+//! it covers no mistake of its quotient. If the code has no room for that, the members that bring
+//! back the fewest mistakes are reset to level 0.
+
+use super::scheme::{Scheme, Spelt, Symbol};
+use super::{CodedFilter, Parameters};
+use crate::error::{BuildError, PlanError};
+use crate::hash::Scaled;
+use crate::table::{TableFull, TableWriter};
+use crate::{Hash, Member};
+use core::cmp::Reverse;
+use core::iter::Peekable;
+
+impl<S: Scheme> CodedFilter<S> {
+    /// Builds a filter with these parameters in one pass from members and mistakes, both in hash
+    /// order. It repairs as many mistakes as its codes have room for, and
+    /// [counts](super::Details::unrepaired) the others.
+    ///
+    /// ```
+    /// use twiceshy::{ExtensionFilter, Hash};
+    ///
+    /// let parameters = ExtensionFilter::builder().slots(100).build()?.parameters();
+    /// let [member, mistake] = [7u128 << 100, (7 << 100) + 1].map(Hash::from_u128);
+    /// let filter = ExtensionFilter::from_sorted(parameters, [member], [mistake])?;
+    /// assert!(filter.contains(member));
+    /// // They share more bits than an extension can have.
+    /// assert!(filter.contains(mistake) && filter.details().unrepaired == 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a list is not sorted, if a hash is on both lists, or if there are more members than slots.
+    pub fn from_sorted(
+        parameters: Parameters,
+        members: impl IntoIterator<Item: Into<Member>>,
+        mistakes: impl IntoIterator<Item = Hash>,
+    ) -> Result<Self, BuildError> {
+        let mut filter = Self::empty(parameters)?;
+        let mut blocks = Blocks {
+            scheme: filter.scheme,
+            lanes: filter.table.lanes().into(),
+            code_bits: filter.table.code_bits(),
+            unrepaired: 0,
+            codes: Vec::new(),
+        };
+        let full = || BuildError::Full { slots: parameters.slots };
+        let mut mistakes = Mistakes { last: Hash::MIN, rest: mistakes.into_iter().peekable() };
+        let mut writer = TableWriter::new(&mut filter.table);
+        let mut members_of_block: Vec<Placed> = Vec::new();
+        let mut last = Hash::MIN;
+        for member in members {
+            let Member { hash, count } = member.into();
+            if hash < last {
+                return Err(BuildError::Unsorted("members"));
+            }
+            last = hash;
+            if count > parameters.slots - filter.len {
+                return Err(full());
+            }
+            filter.len += count;
+            let member = Placed { hash, scaled: filter.scheme.digits().scale(hash), level: 0 };
+            let block = blocks.block(member.scaled);
+            if members_of_block.first().is_some_and(|first| blocks.block(first.scaled) != block) {
+                let entries = blocks.spell(&mut members_of_block, &mut mistakes)?;
+                writer.push_remainders::<0>(entries.into_iter()).map_err(|TableFull| full())?;
+            }
+            members_of_block.extend((0..count).map(|_| member));
+        }
+        let entries = blocks.spell(&mut members_of_block, &mut mistakes)?;
+        writer.push_remainders::<0>(entries.into_iter()).map_err(|TableFull| full())?;
+        writer.finish().map_err(|TableFull| full())?;
+        while mistakes.next_if(|_| true)?.is_some() {}
+        for (quotient, code) in blocks.codes {
+            let home = filter.home(quotient);
+            filter.table.set_code(home, code);
+        }
+        filter.unrepaired = blocks.unrepaired;
+        Ok(filter)
+    }
+
+    /// Builds a filter with the same members in a different number of slots, and repairs as many
+    /// mistakes as there is room for. All members have to be listed, because entries alone don't
+    /// determine their positions in a table of a different size. Both lists are in hash order.
+    /// Counters are kept.
+    ///
+    /// ```
+    /// use twiceshy::{Hash, TelescopingFilter};
+    ///
+    /// let members = [1u128, 2, 3].map(|member| Hash::from_u128(member << 120));
+    /// let mut filter = TelescopingFilter::builder().slots(3).build()?;
+    /// members.iter().try_for_each(|&member| filter.insert(member))?;
+    /// filter = filter.resized(2 * filter.slots(), members, [])?;
+    /// assert!(filter.slots() == 6 && members.iter().all(|&member| filter.contains(member)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`from_sorted`](Self::from_sorted).
+    pub fn resized(
+        &self,
+        slots: u64,
+        members: impl IntoIterator<Item: Into<Member>>,
+        mistakes: impl IntoIterator<Item = Hash>,
+    ) -> Result<Self, BuildError> {
+        let parameters = Parameters { slots, ..self.parameters() };
+        let mut resized = Self::from_sorted(parameters, members, mistakes)?;
+        resized.succeed(self);
+        Ok(resized)
+    }
+
+    /// Copies the counters of the filter that this one replaces.
+    pub(crate) fn succeed(&mut self, before: &Self) {
+        self.adaptations = before.adaptations;
+        self.forgotten = before.forgotten;
+    }
+
+    /// Merges several filters, each given with all its members, and repairs as many mistakes as
+    /// there is room for. Members and mistakes are in hash order. The result has as many slots as
+    /// all filters together, and their longest remainders and codes.
+    ///
+    /// ```
+    /// use twiceshy::{ExtensionFilter, Hash};
+    ///
+    /// let [a, b] = [1u128, 2].map(|member| Hash::from_u128(member << 120));
+    /// let builder = ExtensionFilter::builder().slots(10);
+    /// let [with_a, with_b] = [a, b].map(|member| builder.build_from(vec![member], vec![]));
+    /// let merged = ExtensionFilter::merged([(&with_a?, [a]), (&with_b?, [b])], [])?;
+    /// assert!(merged.len() == 2 && merged.contains(a) && merged.contains(b));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`from_sorted`](Self::from_sorted), or if there are no filters.
+    pub fn merged<'a, L: IntoIterator<Item: Into<Member>>>(
+        filters: impl IntoIterator<Item = (&'a Self, L)>,
+        mistakes: impl IntoIterator<Item = Hash>,
+    ) -> Result<Self, BuildError> {
+        let mut parameters = Parameters { slots: 0, remainder_bits: 0, code_bits: 0 };
+        let mut lists = Vec::new();
+        for (filter, members) in filters {
+            let Parameters { slots, remainder_bits, code_bits } = filter.parameters();
+            parameters.slots = parameters.slots.saturating_add(slots);
+            parameters.remainder_bits = parameters.remainder_bits.max(remainder_bits);
+            parameters.code_bits = parameters.code_bits.max(code_bits);
+            lists.push(members.into_iter().map(Into::into).peekable());
+        }
+        if lists.is_empty() {
+            return Err(PlanError::Slots(0).into());
+        }
+        Self::from_sorted(parameters, core::iter::from_fn(|| least(&mut lists)), mistakes)
+    }
+}
+
+/// A member, and how it is to be spelt.
+#[derive(Clone, Copy)]
+struct Placed {
+    hash: Hash,
+    scaled: Scaled,
+    level: u32,
+}
+
+/// Encodes blocks, one after the other.
+struct Blocks<S> {
+    scheme: S,
+    lanes: u64,
+    code_bits: u32,
+    /// Number of mistakes that are still "maybe".
+    unrepaired: u64,
+    /// Codes that aren't 0, each with a quotient of its block.
+    codes: Vec<(u64, u128)>,
+}
+
+impl<S: Scheme> Blocks<S> {
+    fn block(&self, scaled: Scaled) -> u64 {
+        scaled.quotient / self.lanes
+    }
+
+    /// Encodes the members of a block, and empties the list. Returns quotients and values.
+    fn spell(
+        &mut self,
+        members: &mut Vec<Placed>,
+        mistakes: &mut Mistakes<impl Iterator<Item = Hash>>,
+    ) -> Result<Vec<(u64, u64)>, BuildError> {
+        let Some(first) = members.first() else { return Ok(Vec::new()) };
+        let (first, block) = (first.scaled.quotient, self.block(first.scaled));
+        let digits = self.scheme.digits();
+        let mut near: Vec<Scaled> = Vec::new();
+        while let Some(hash) = mistakes.next_if(|hash| self.block(digits.scale(hash)) <= block)? {
+            if members.binary_search_by_key(&hash, |member| member.hash).is_ok() {
+                return Err(BuildError::MistakeIsMember { hash, position: None });
+            }
+            let scaled = digits.scale(hash);
+            near.extend((scaled.quotient >= first).then_some(scaled));
+        }
+        for member in &mut *members {
+            member.level = self.level_without(member.scaled, of(&near, member.scaled.quotient));
+        }
+        let code = self.encode_most(members, &near);
+        self.codes.extend((code != 0).then_some((first, code)));
+        let spell = |member: Placed| {
+            (member.scaled.quotient, self.scheme.spell(member.scaled, member.level))
+        };
+        let entries: Vec<(u64, Spelt)> = members.drain(..).map(spell).collect();
+        let is_covered = |mistake: &&Scaled| {
+            entries.iter().any(|&(quotient, spelt)| {
+                quotient == mistake.quotient && self.scheme.covers(spelt, **mistake)
+            })
+        };
+        self.unrepaired += near.iter().filter(is_covered).count() as u64;
+        Ok(entries.into_iter().map(|(quotient, spelt)| (quotient, spelt.value)).collect())
+    }
+
+    /// Returns the first level at which a member covers none of these mistakes. If there is none,
+    /// the result for extensions is the first level at which it covers only mistakes that can't be
+    /// distinguished from it. For selectors it is 0, because the highest level is no better than
+    /// others and takes the most room.
+    fn level_without(&self, member: Scaled, mistakes: &[Scaled]) -> u32 {
+        let mut level = 0;
+        let mut given_up = Vec::new();
+        loop {
+            let spelt = self.scheme.spell(member, level);
+            let is_covered = |mistake: &&Scaled| {
+                self.scheme.covers(spelt, **mistake) && !given_up.contains(*mistake)
+            };
+            let Some(&mistake) = mistakes.iter().find(is_covered) else { return level };
+            match self.scheme.repaired(level, member, mistake) {
+                Some(higher) => level = higher,
+                None if S::MEMBERS_TO_FORGET => return 0,
+                None => given_up.push(mistake),
+            }
+        }
+    }
+
+    /// Encodes the members of a block, and resets some of them to level 0 if there is no room.
+    fn encode_most(&self, members: &mut [Placed], mistakes: &[Scaled]) -> u128 {
+        let spell = |member: &Placed| self.scheme.spell(member.scaled, member.level).symbol;
+        let mut symbols: Vec<Symbol> = members.iter().map(spell).collect();
+        loop {
+            if let Some(code) = self.scheme.encode(&symbols, self.code_bits) {
+                return code;
+            }
+            let brought_back = |member: &Placed| {
+                let back = self.scheme.spell(member.scaled, 0);
+                let near = of(mistakes, member.scaled.quotient);
+                near.iter().filter(|&&mistake| self.scheme.covers(back, mistake)).count()
+            };
+            let repaired = (0..members.len()).filter(|&at| members[at].level > 0);
+            // Among equals, the one that takes the most room.
+            let least =
+                repaired.min_by_key(|&at| (brought_back(&members[at]), Reverse(members[at].level)));
+            let at = least.expect("a code always has room for entries of level 0");
+            // If one copy of a hash brings mistakes back, repairs of the other copies are useless.
+            let hash = members[at].hash;
+            let first = members.partition_point(|member| member.hash < hash);
+            let end = members.partition_point(|member| member.hash <= hash);
+            members[first..end].iter_mut().for_each(|member| member.level = 0);
+            symbols[first..end].fill(0);
+        }
+    }
+}
+
+/// Returns the mistakes of a quotient among those of a block.
+fn of(mistakes: &[Scaled], quotient: u64) -> &[Scaled] {
+    let start = mistakes.partition_point(|mistake| mistake.quotient < quotient);
+    let end = mistakes.partition_point(|mistake| mistake.quotient <= quotient);
+    &mistakes[start..end]
+}
+
+/// The mistakes that are not yet used.
+struct Mistakes<I: Iterator<Item = Hash>> {
+    last: Hash,
+    rest: Peekable<I>,
+}
+
+impl<I: Iterator<Item = Hash>> Mistakes<I> {
+    /// Takes the next mistake if it is wanted.
+    fn next_if(&mut self, is_wanted: impl Fn(Hash) -> bool) -> Result<Option<Hash>, BuildError> {
+        let next = self.rest.next_if(|&hash| is_wanted(hash));
+        if next.is_some_and(|hash| hash < self.last) {
+            return Err(BuildError::Unsorted("mistakes"));
+        }
+        self.last = next.unwrap_or(self.last);
+        Ok(next)
+    }
+}
+
+/// Takes the smallest next member of several sorted lists.
+fn least(lists: &mut [Peekable<impl Iterator<Item = Member>>]) -> Option<Member> {
+    let heads = lists.iter_mut().enumerate();
+    let heads = heads.filter_map(|(at, list)| list.peek().map(|member| (member.hash, at)));
+    let (_, at) = heads.min()?;
+    lists[at].next()
+}

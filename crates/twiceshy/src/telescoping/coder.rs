@@ -1,0 +1,364 @@
+//! Arithmetic coding of a few decisions in a number of fixed size, using only integers.
+//!
+//! A code is a number below 2^bits. Every decision splits the interval of possible numbers in two,
+//! the lower part for "no" and the upper part for "yes", in proportion to their probabilities. The
+//! code is the smallest number of the final interval. So "no" doesn't change the code, and the code
+//! of only "no" is 0. When the distance of the code from the start of the interval is 0, all
+//! remaining decisions are "no" and need not be decoded.
+//!
+//! Decisions after the last "yes" cost nothing. Encoding fails only if an interval would be empty,
+//! so everything that can be encoded is decoded exactly.
+
+/// Probability of "no" in units of 2^-16: 1 to 2^16 - 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Odds(u32);
+
+impl Odds {
+    pub(crate) const EVEN: Self = Self(1 << (Self::BITS - 1));
+    const BITS: u32 = 16;
+
+    /// Returns the odds for a probability of "yes".
+    pub(crate) fn of_yes(chance: f64) -> Self {
+        let most = f64::from(1 << Self::BITS);
+        Self(((1.0 - chance) * most).round().clamp(1.0, most - 1.0) as u32)
+    }
+
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the odds of a number, if "no" is at least as likely as "yes". Otherwise a decoder
+    /// might never finish, because the share of "no" could be empty long before the interval is.
+    pub(crate) fn of_number(number: u32) -> Option<Self> {
+        (Self::EVEN.0..1 << Self::BITS).contains(&number).then_some(Self(number))
+    }
+
+    /// Returns the odds for one "yes" in `decisions`, which is at most 2^16.
+    pub(crate) const fn one_in(decisions: u32) -> Self {
+        let all = 1 << Self::BITS;
+        Self(all - all / decisions)
+    }
+
+    /// Returns the probability of "yes".
+    #[cfg(test)]
+    pub(crate) fn yes(self) -> f64 {
+        1.0 - f64::from(self.0) / f64::from(1 << Self::BITS)
+    }
+}
+
+/// A number that can hold the length of an interval.
+pub(crate) trait Word: Copy + Ord {
+    const ZERO: Self;
+
+    fn minus(self, other: Self) -> Self;
+
+    /// Selects one of two values without a branch, which would be mispredicted.
+    fn choose(is_first: bool, first: Self, second: Self) -> Self;
+
+    /// Returns the length of the part for "no" of an interval of this length.
+    fn share(self, odds: Odds) -> Self;
+
+    fn from_code(code: u128) -> Self;
+
+    /// Returns the length of the interval of all codes with this many bits.
+    fn all(bits: u32) -> Self;
+}
+
+/// The length of an interval of codes of at most [`Short::BITS`] bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Short(u64);
+
+impl Short {
+    /// With at most this many bits, `share` takes one multiplication.
+    pub(crate) const BITS: u32 = u64::BITS - Odds::BITS;
+}
+
+impl Word for Short {
+    const ZERO: Self = Self(0);
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        Self(self.0.wrapping_sub(other.0))
+    }
+
+    #[inline(always)]
+    fn choose(is_first: bool, first: Self, second: Self) -> Self {
+        Self(u64::choose(is_first, first.0, second.0))
+    }
+
+    #[inline(always)]
+    fn share(self, odds: Odds) -> Self {
+        Self(self.0.wrapping_mul(odds.0.into()) >> Odds::BITS)
+    }
+
+    #[inline(always)]
+    fn from_code(code: u128) -> Self {
+        Self(code as u64)
+    }
+
+    #[inline(always)]
+    fn all(bits: u32) -> Self {
+        Self(1 << bits)
+    }
+}
+
+impl Word for u64 {
+    const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline(always)]
+    fn choose(is_first: bool, first: Self, second: Self) -> Self {
+        second ^ (first ^ second) & Self::from(is_first).wrapping_neg()
+    }
+
+    #[inline(always)]
+    fn share(self, odds: Odds) -> Self {
+        ((u128::from(self) * u128::from(odds.0)) >> Odds::BITS) as u64
+    }
+
+    #[inline(always)]
+    fn from_code(code: u128) -> Self {
+        code as u64
+    }
+
+    #[inline(always)]
+    fn all(bits: u32) -> Self {
+        1 << bits
+    }
+}
+
+impl Word for u128 {
+    const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline(always)]
+    fn choose(is_first: bool, first: Self, second: Self) -> Self {
+        second ^ (first ^ second) & Self::from(is_first).wrapping_neg()
+    }
+
+    #[inline(always)]
+    fn share(self, odds: Odds) -> Self {
+        let (high, low) = (self >> 64, u128::from(self as u64));
+        ((high * u128::from(odds.0)) << (64 - Odds::BITS))
+            + ((low * u128::from(odds.0)) >> Odds::BITS)
+    }
+
+    #[inline(always)]
+    fn from_code(code: u128) -> Self {
+        code
+    }
+
+    #[inline(always)]
+    fn all(bits: u32) -> Self {
+        1 << bits
+    }
+}
+
+/// Encodes decisions.
+pub(crate) struct Encoder {
+    code: u128,
+    /// Length of the interval, which starts at the code.
+    length: u128,
+    /// Whether every "yes" so far had room.
+    has_room: bool,
+}
+
+impl Encoder {
+    pub(crate) fn new(bits: u32) -> Self {
+        Self { code: 0, length: u128::all(bits), has_room: true }
+    }
+
+    pub(crate) fn decide(&mut self, yes: bool, odds: Odds) {
+        let no = self.length.share(odds);
+        if yes {
+            // Without room, the code would be the same as with "no".
+            self.has_room &= no > 0;
+            self.code += no;
+            self.length -= no;
+        } else {
+            self.length = no;
+        }
+    }
+
+    /// Returns the code, unless there was no room for it.
+    pub(crate) fn finish(self) -> Option<u128> {
+        self.has_room.then_some(self.code)
+    }
+}
+
+/// Decodes the decisions of a code.
+pub(crate) struct Decoder<W> {
+    /// Distance of the code from the start of the interval.
+    above: W,
+    length: W,
+}
+
+impl<W: Word> Decoder<W> {
+    #[inline(always)]
+    pub(crate) fn new(code: u128, bits: u32) -> Self {
+        Self { above: W::from_code(code), length: W::all(bits) }
+    }
+
+    /// Returns whether all remaining decisions are "no".
+    #[inline(always)]
+    pub(crate) fn is_done(&self) -> bool {
+        self.above == W::ZERO
+    }
+
+    #[inline(always)]
+    pub(crate) fn decide(&mut self, odds: Odds) -> bool {
+        let no = self.length.share(odds);
+        // At the end all decisions are "no", even if the share of "no" is empty.
+        let yes = (self.above >= no) & !self.is_done();
+        self.above = W::choose(yes, self.above.minus(no), self.above);
+        self.length = W::choose(yes, self.length.minus(no), no);
+        yes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scheme::{Extensions, Scheme, Selectors, Symbol};
+    use super::super::tests::random;
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn encoded(bits: u32, decisions: &[(bool, Odds)]) -> Option<u128> {
+        let mut encoder = Encoder::new(bits);
+        for &(yes, odds) in decisions {
+            encoder.decide(yes, odds);
+        }
+        encoder.finish()
+    }
+
+    fn agrees<W: Word>(bits: u32, code: u128, decisions: &[(bool, Odds)]) -> bool {
+        let mut decoder = Decoder::<W>::new(code, bits);
+        decisions.iter().all(|&(yes, odds)| decoder.decide(odds) == yes) && decoder.is_done()
+    }
+
+    fn decisions() -> impl Strategy<Value = Vec<(bool, Odds)>> {
+        let odds = prop_oneof![Just(Odds::EVEN), (1u32..1 << 16).prop_map(Odds)];
+        prop::collection::vec((any::<bool>(), odds), 0..150)
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_inverts_encoding(bits in 1u32..=120, decisions in decisions()) {
+            if let Some(code) = encoded(bits, &decisions) {
+                prop_assert!(code < 1 << bits);
+                prop_assert!(agrees::<u128>(bits, code, &decisions));
+                prop_assert!(bits > 63 || agrees::<u64>(bits, code, &decisions));
+                prop_assert!(bits > Short::BITS || agrees::<Short>(bits, code, &decisions));
+                let is_no = decisions.iter().all(|&(yes, _)| !yes);
+                prop_assert_eq!(code == 0, is_no);
+            }
+        }
+
+        #[test]
+        fn encoding_fails_only_without_room(bits in 8u32..=120, yes in 0usize..8) {
+            let decisions = [(true, Odds::EVEN)].repeat(yes);
+            prop_assert_eq!(encoded(bits, &decisions).is_some(), true);
+            let too_many = [(false, Odds::EVEN)].repeat(bits as usize + 2);
+            prop_assert_eq!(encoded(bits, &too_many), Some(0));
+            let late = [too_many, vec![(true, Odds::EVEN)]].concat();
+            prop_assert_eq!(encoded(bits, &late), None);
+        }
+    }
+
+    /// Returns the average number of bits per symbol, measured by how much the interval of a
+    /// block's code is shorter than that of all codes.
+    fn bits_per_symbol<S: Scheme>(scheme: &S, mut draw: impl FnMut() -> Symbol) -> f64 {
+        const BITS: u32 = 120;
+        let (blocks, entries) = (20_000, 20);
+        let mut bits = 0.0;
+        for _ in 0..blocks {
+            let symbols: Vec<Symbol> = (0..entries).map(|_| draw()).collect();
+            let mut encoder = Encoder::new(BITS);
+            let highest = symbols.iter().map(|&symbol| S::level(symbol)).max();
+            let most = scheme.begin(highest.unwrap_or(0), &mut encoder);
+            for symbol in symbols {
+                scheme.write(symbol, most, &mut encoder);
+            }
+            bits += f64::from(BITS) - (encoder.length as f64).log2();
+            assert!(encoder.finish().is_some());
+        }
+        bits / f64::from(blocks * entries)
+    }
+
+    /// Returns whether two numbers differ by less than 3 %.
+    fn is_near(measured: f64, bound: f64) -> bool {
+        (measured / bound - 1.0).abs() < 0.03
+    }
+
+    #[test]
+    fn codes_have_the_length_of_the_entropy() {
+        let part = |chance: f64| -chance * chance.log2();
+        let entropy = |chance: f64| part(chance) + part(1.0 - chance);
+        let mut numbers = random(1);
+        let mut happens = |chance: f64| (numbers.next().unwrap() as f64) < chance * 2f64.powi(64);
+        for chance in [0.1, 0.2, 0.24] {
+            // Each level is reached from the one below with the same probability.
+            let bound = entropy(chance) / (1.0 - chance);
+            let telescoping = Selectors::new(1 << 20, 8, bound);
+            let draw = || (0..13).find(|_| !happens(chance)).unwrap_or(13);
+            let bits = bits_per_symbol(&telescoping, draw);
+            assert!(is_near(bits, bound), "{bits} bits per selector, entropy {bound}");
+        }
+        for chance in [0.05, 0.1, 0.15] {
+            // Each further bit has probability 1/2, and all extensions of a length are equally likely.
+            let bound = entropy(chance) + 4.0 * chance;
+            let extending = Extensions::new(1 << 20, 8, bound);
+            let draw = || {
+                if !happens(chance) {
+                    return 0;
+                }
+                let length = 1 + (0..29).find(|_| happens(0.5)).unwrap_or(29);
+                (0..length).fold(1, |symbol, _| symbol << 1 | Symbol::from(happens(0.5)))
+            };
+            let bits = bits_per_symbol(&extending, draw);
+            assert!(is_near(bits, bound), "{bits} bits per extension, entropy {bound}");
+        }
+    }
+
+    /// Returns all canonical codes by their symbols: those that encoding their symbols gives. The
+    /// others are invalid.
+    fn canonical<S: Scheme>(scheme: &S, bits: u32) -> BTreeMap<Vec<Symbol>, u128> {
+        let mut codes = BTreeMap::new();
+        for code in 0..1 << bits {
+            let symbols = scheme.decode(code, bits);
+            match scheme.encode(&symbols, bits) {
+                Some(written) if written == code => {
+                    assert_eq!(codes.insert(symbols, code), None, "a code has one meaning");
+                }
+                Some(written) => {
+                    assert!(written < code, "a code is the least number of its interval");
+                    assert_eq!(codes.get(&symbols), Some(&written));
+                }
+                None => {}
+            }
+        }
+        codes
+    }
+
+    #[test]
+    fn most_codes_are_canonical() {
+        for bits in 8..=13 {
+            let telescoping = canonical(&Selectors::new(1 << 20, 8, 0.9), bits);
+            let extending = canonical(&Extensions::new(1 << 20, 8, 0.9), bits);
+            // Some codes announce high levels, but have none.
+            assert!(telescoping.len() < 1 << bits);
+            for codes in [telescoping, extending] {
+                assert!(codes[&vec![]] == 0 && codes.len() > 1 << (bits - 1));
+            }
+        }
+    }
+}

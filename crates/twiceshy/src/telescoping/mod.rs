@@ -1,0 +1,350 @@
+//! Adaptive filters of fixed size: the telescoping filter and the extension filter.
+//!
+//! Both are quotient tables with one slot per entry. Each block has an arithmetic code (`coder.rs`)
+//! with one *symbol* per entry, which records how the entry was repaired (`scheme.rs`). A repair
+//! uses bits of the code, less than one bit per member on average. When a code is full, older
+//! repairs are forgotten.
+//!
+//! # Layout
+//! The code of a block covers all entries whose home is in the block, in the order of their runs,
+//! wherever the entries are stored (`table/mod.rs`). So an insert changes at most one code, that of
+//! the new entry's home block, by inserting the symbol 0. To rewrite a code, the filter needs only
+//! the members whose hashes lie in the interval of the block's quotients.
+//!
+//! # Invariants
+//! 1. Each member has one entry in the run of its quotient for each time it was inserted. Each of
+//!    these entries covers the member: its slot and symbol equal those that the member's hash gives
+//!    at the entry's level.
+//! 2. A code is the encoding of its symbols, and has no symbols for entries that don't exist.
+//! 3. `len` is the number of entries.
+//!
+//! The entries of a run are not sorted, and the filter does not store which member an entry belongs
+//! to. To rewrite an entry, it matches the members of the run with the entries (`matching.rs`), so
+//! that each member gets an entry that covers it. If there are several matchings, any of them is
+//! correct.
+//!
+//! # When a code is full
+//! When a code is full, a repair resets other entries of the block to level 0 until there is room.
+//! A telescoping filter needs the members of all entries that it resets. If it expects to reset
+//! entries, its claim names the interval of the whole block. If it did not expect to, it refuses
+//! the repair, and the block's next claim names the whole interval. An insert also needs a little
+//! room; it asks for the members before it changes anything. The filter counts the repairs that it
+//! forgets.
+//!
+//! Which repairs should the filter forget? Suppose that every query of a set recurs, with c queries
+//! per slot. At each level, some query collides with probability p = 1 - e^(-cε), so an entry
+//! reaches level k with probability p^k. That takes H(p)/(1 - p) bits per entry, where H is the
+//! entropy of one decision. For 50 queries per member at ε = 1/256 and a load of 0.9, this is 0.76
+//! bits per entry, or 0.68 per slot, which is less than a code has. But blocks differ, and about
+//! one in ten needs more bits than its code has. In such a block, a few queries are always
+//! mistakes: one at a time for each surplus entry.
+//!
+//! - If the filter forgets a *random* repair, its query recurs and displaces another repair, until
+//!   all queries of the block have been mistakes, even if there are only one or two surplus
+//!   entries.
+//! - If it *always* forgets *the same* repair, for example the highest, that repair alternates with
+//!   the one that displaces it, and all others stay repaired. That is optimal while all queries
+//!   recur. But when other queries stop, their repairs stay, and the two alternate forever.
+//!
+//! So the filter forgets the highest repair three times out of four, which also frees the most
+//! room, and otherwise a random one. Few mistakes recur at a time, and unused repairs go away
+//! eventually. An attacker who starts with 2.9 million queries, 50 per member, and keeps only those
+//! that were mistakes, ends up with none (`twiceshy-lab run whittling-fixed-space`). Neither rule
+//! alone achieves that. `run query-ratio` shows the effect on query streams.
+//!
+//! A filter that is built from a list of mistakes knows which repairs are needed. It gives up the
+//! repairs that bring back the fewest mistakes (`build.rs`).
+
+#![expect(private_bounds, reason = "schemes can be implemented only in this crate")]
+
+mod adapt;
+mod build;
+mod builder;
+mod coder;
+mod crowded;
+mod insert;
+mod iter;
+mod lookup;
+mod matching;
+mod parameters;
+mod plain;
+mod remove;
+mod routines;
+mod scheme;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+#[doc(hidden)]
+pub use builder::Options;
+pub(crate) use insert::CodesBefore;
+pub use iter::Entry;
+pub(crate) use parameters::CodedTally;
+pub use parameters::Parameters;
+pub use plain::Plain;
+pub(crate) use scheme::Scheme;
+pub use scheme::{CodedScheme, Extensions, Selectors};
+
+use crate::builder::Builder;
+use crate::claim::Versions;
+use crate::table::{Place, QuotientTable};
+use crate::traits::filter_traits;
+use crate::{Stats, hash::HashScheme};
+use core::fmt;
+use crowded::Crowded;
+use routines::Routines;
+use scheme::{Spelt, Symbol};
+
+/// A filter that repairs a mistake by giving the member that caused it a different remainder: the
+/// next bits of its hash.
+///
+/// It only has to store how often it did so for each member, which takes less than one bit per
+/// member.
+///
+/// # Guarantees
+/// - No false negatives, whatever repairs are forgotten: an entry that is reset gets the first
+///   remainder of its member again. If this needs members that aren't listed, the operation is
+///   refused and changes nothing.
+/// - The answer for a mistake is "absent" right after its repair.
+/// - A query is a false positive with probability at most ε, whatever the earlier queries were, as
+///   long as the codes have room. They have room for about n/(b√ε) different queries, each repeated
+///   any number of times. Here b depends on the bits of code per member, which are
+///   1/e + b/(b - 1)² (the telescoping filter's paper of 2021, theorem 4). With 56 bits per
+///   64 slots and ε = 1/256, there is room for four queries per member.
+/// - With more queries, repairs are forgotten and [counted](Details::forgotten). The filter may
+///   then make a mistake again, and repair it again. A repair may also bring back a different
+///   mistake with the same quotient, if the member's new digit equals that of the mistake.
+///
+/// # Where members are needed
+/// These operations need a list of members:
+/// - a repair ([`adapt`](CodedFilter::adapt)),
+/// - an insert into a block whose code is full ([`insert_listed`](CodedFilter::insert_listed)),
+/// - a removal where several entries may belong to the key ([`remove`](CodedFilter::remove)),
+/// - growing ([`resized`](CodedFilter::resized)) and merging ([`merged`](CodedFilter::merged)).
+///
+/// ```
+/// use twiceshy::{Answer, Hash, TelescopingFilter};
+///
+/// let mut filter = TelescopingFilter::builder().remainder_bits(8).slots(1000).build()?;
+/// let [member, stranger] = [7u128 << 100, (7 << 100) + (1 << 90)].map(Hash::from_u128);
+/// filter.insert(member)?;
+/// if let Answer::Maybe(claim) = filter.check(stranger) {
+///     filter.adapt(&claim, &[member])?;
+/// }
+/// assert!(filter.contains(member) && !filter.contains(stranger));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// An insert may ask for members, mostly if there is little room for repairs:
+///
+/// ```
+/// use std::collections::BTreeSet;
+/// use twiceshy::{Answer, Hash, TelescopingFilter, error::InsertError};
+///
+/// let golden = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+/// let random = |number: u128| {
+///     let mixed = number.wrapping_mul(golden);
+///     Hash::from_u128((mixed ^ mixed >> 67).wrapping_mul(golden))
+/// };
+/// let mut filter = TelescopingFilter::builder().remainder_bits(7).slots(200).code_bits(8).build()?;
+/// let mut members = BTreeSet::new();
+/// for number in 0..150 {
+///     for query in 0..40 {
+///         let Answer::Maybe(claim) = filter.check(random(40 * number + query + 1000)) else { continue };
+///         let listed: Vec<Hash> = members.range(claim.suspects()).copied().collect();
+///         // If there is no room at all, the mistake is not repaired.
+///         let _ = filter.adapt(&claim, &listed);
+///     }
+///     if let Err(InsertError::NeedsMembers(claim)) = filter.insert(random(number)) {
+///         let listed: Vec<Hash> = members.range(claim.suspects()).copied().collect();
+///         filter.insert_listed(&claim, listed)?;
+///     }
+///     members.insert(random(number));
+/// }
+/// assert!(members.iter().all(|&member| filter.contains(member)));
+/// assert!(filter.details().forgotten > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type TelescopingFilter = CodedFilter<Selectors>;
+
+/// A filter that repairs a mistake by storing more bits of the hash of the member that caused it,
+/// like the broom filter, but in a code of fixed size.
+///
+/// Compared with a [`TelescopingFilter`], each repair also makes other mistakes less likely, but
+/// takes more space, so this filter forgets repairs sooner. Its lookups and inserts are faster.
+///
+/// # Guarantees
+/// The same as for a [`TelescopingFilter`], but for fewer queries: Θ(n) different queries with Θ(n)
+/// bits of code, where no paper gives the constant. A repair lasts until it is forgotten or a
+/// member with the same quotient is inserted. An extension has at most 30 bits and must fit in a
+/// code by itself; otherwise the mistake is not repaired, and the call returns an error.
+///
+/// Inserts and removals never need members: the shorter of two extensions covers everything that
+/// the longer one covers, and an entry without an extension is the same as when it was inserted.
+pub type ExtensionFilter = CodedFilter<Extensions>;
+
+/// A quotient filter that doesn't adapt, for members that can't be listed.
+///
+/// To repair a mistake, an adaptive filter needs a list of the members near it. If nobody can list
+/// them, or if queries are not repeated, use this filter. It has no room for repairs, so it is
+/// smaller than a [`TelescopingFilter`] with the same error rate, and a little faster. Its mistakes
+/// stay: an attacker who finds a few can repeat them as often as they like.
+///
+/// It has no `check`, no `adapt` and no `remove`. Use
+/// [`remove_trusting`](CodedFilter::remove_trusting) to remove members. It relies on the caller: if
+/// the key is not a member, a member that shares its fingerprint may be lost.
+///
+/// ```
+/// use twiceshy::PlainQuotientFilter;
+/// use twiceshy::{Keyed, Secret};
+/// let filter = PlainQuotientFilter::builder().false_positive_rate(0.01).capacity(1000).build()?;
+/// let mut seen = Keyed::<str, _>::new(filter, Secret::generate()?);
+/// seen.insert_many(&["alice", "bob"])?;
+/// assert!(seen.contains("alice"));
+/// seen.remove_trusting("alice")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// ```compile_fail,E0599
+/// use twiceshy::{Hash, PlainQuotientFilter};
+/// let filter = PlainQuotientFilter::builder().capacity(1000).build().unwrap();
+/// filter.check(Hash::MAX);
+/// ```
+pub type PlainQuotientFilter = CodedFilter<Plain>;
+
+/// A quotient filter that stores its repairs in codes of fixed size: a [`TelescopingFilter`] or an
+/// [`ExtensionFilter`]. A [`PlainQuotientFilter`] is the variant without repairs.
+#[derive(Clone)]
+pub struct CodedFilter<S: Scheme> {
+    table: QuotientTable,
+    scheme: S,
+    routines: Routines<S>,
+    /// One version per block.
+    versions: Versions,
+    /// The blocks whose next claim names the whole block. Empty if forgetting a repair needs no
+    /// members.
+    crowded: Crowded,
+    len: u64,
+    adaptations: u64,
+    forgotten: u64,
+    unrepaired: u64,
+}
+
+/// The use of a filter's codes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Details {
+    /// Number of repaired entries that were reset because a code was full.
+    pub forgotten: u64,
+    /// Number of mistakes that the filter was built with but still answered "maybe" afterwards,
+    /// because a code had no room.
+    pub unrepaired: u64,
+    /// Number of entries at each level, level 0 first. The last number includes all higher levels.
+    pub levels: [u64; 16],
+    /// Bits of code per slot.
+    pub code_bits_per_slot: f64,
+}
+
+impl<S: Scheme> CodedFilter<S> {
+    /// Returns a builder that sets the filter's error rate and size.
+    pub fn builder() -> Builder<Self> {
+        Builder::default()
+    }
+
+    /// Returns the number of members, each counted as often as it was inserted.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Returns whether the filter has no members.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the hash function whose hashes the filter holds.
+    pub const fn hash_scheme(&self) -> HashScheme {
+        HashScheme::Aes128SipHash13
+    }
+
+    /// Returns the number of slots.
+    pub fn slots(&self) -> u64 {
+        self.table.slots()
+    }
+
+    /// Returns the filter's number of members, memory use, load and expected error.
+    pub fn stats(&self) -> Stats {
+        let apart = self.table.bytes() + self.versions.bytes() + self.crowded.bytes();
+        let load = self.load();
+        Stats {
+            members: self.len(),
+            memory: size_of::<Self>() as u64 + apart,
+            load,
+            repairs: self.adaptations,
+            expected_rate: load / f64::from(self.scheme.digits().remainder).exp2(),
+        }
+    }
+
+    /// Returns the use of the codes. Takes time in proportion to the filter's size.
+    pub fn details(&self) -> Details {
+        let mut levels = [0; 16];
+        for block in 0..self.table.slots().div_ceil(self.table.lanes().into()) {
+            for symbol in self.symbols(self.home(block * u64::from(self.table.lanes()))) {
+                levels[S::level(symbol).min(15) as usize] += u64::from(symbol != 0);
+            }
+        }
+        levels[0] = self.len - levels.iter().sum::<u64>();
+        Details {
+            forgotten: self.forgotten,
+            unrepaired: self.unrepaired,
+            levels,
+            code_bits_per_slot: f64::from(self.table.code_bits()) / f64::from(self.table.lanes()),
+        }
+    }
+
+    fn load(&self) -> f64 {
+        self.table.used() as f64 / self.table.slots() as f64
+    }
+
+    fn home(&self, quotient: u64) -> Place {
+        self.table.home::<0>(quotient)
+    }
+
+    /// Returns the symbols of a block's entries, up to the last one that isn't 0.
+    fn symbols(&self, home: Place) -> Vec<Symbol> {
+        self.scheme.decode(self.table.code::<0>(home), self.table.code_bits())
+    }
+
+    /// Encodes symbols. Returns `None` if there is no room for them.
+    fn encode(&self, symbols: &[Symbol]) -> Option<u128> {
+        self.scheme.encode(symbols, self.table.code_bits())
+    }
+}
+
+impl<S: CodedScheme> CodedFilter<S> {
+    filter_traits!(@check_or_repair);
+}
+
+/// An entry and its location.
+#[derive(Clone, Copy, Debug)]
+struct LocatedEntry {
+    quotient: u64,
+    position: u64,
+    /// Index among the entries whose home is in the same block.
+    ordinal: usize,
+    spelt: Spelt,
+}
+
+impl<S: Scheme> fmt::Debug for CodedFilter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodedFilter")
+            .field("slots", &self.slots())
+            .field("len", &self.len)
+            .field("stats", &self.stats())
+            .field("details", &self.details())
+            .finish_non_exhaustive()
+    }
+}
+
+filter_traits!([S: Scheme] CodedFilter<S>, CodedFilter<S>: Filter Dynamic);
+filter_traits!([S: CodedScheme] CodedFilter<S>, CodedFilter<S>: Adaptive Removable);

@@ -1,0 +1,87 @@
+//! Checks that the documents name only files that exist.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where a path in a document may begin: at the root, or in a crate's source or tests.
+const ROOTS: [&str; 7] = [
+    "",
+    "crates/twiceshy/src",
+    "crates/twiceshy",
+    "crates/store",
+    "crates/store/src",
+    "crates/cli",
+    "crates/lab/src",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the repository").into()
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|extension| extension == ending)
+}
+
+/// Returns the documents of the repository.
+fn documents() -> Vec<PathBuf> {
+    let folders = ["", "docs", "docs/papers"].map(|folder| root().join(folder));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths.filter(|path| has_ending(path, "md")).collect()
+}
+
+/// Returns what stands between each `start` and the next `end`, line by line.
+fn between<'a>(text: &'a str, start: &'a str, end: char) -> impl Iterator<Item = &'a str> {
+    text.lines().flat_map(move |line| {
+        line.split(start).skip(1).filter_map(move |rest| Some(rest.split_once(end)?.0))
+    })
+}
+
+/// Returns the paths that a document names in backticks: those with a folder and an ending.
+fn named(text: &str) -> impl Iterator<Item = &str> {
+    let is_path = |word: &&str| {
+        let is_plain =
+            word.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-".contains(letter));
+        is_plain
+            && word.contains('/')
+            && (has_ending(Path::new(word), "rs") || word.starts_with("crates/"))
+    };
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).filter(is_path)
+}
+
+#[test]
+fn links_lead_to_files_that_exist() {
+    let mut broken = Vec::new();
+    for document in documents() {
+        let text = fs::read_to_string(&document).expect("a document");
+        let folder = document.parent().expect("a folder");
+        for link in between(&text, "](", ')').filter(|link| !link.contains("://")) {
+            let file = link.split('#').next().unwrap_or(link);
+            if !file.is_empty() && !folder.join(file).exists() {
+                broken.push(format!("{}: {link}", document.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links to nothing:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn named_source_files_exist() {
+    let mut missing = Vec::new();
+    for document in documents().iter().filter(|path| !path.ends_with("CHANGELOG.md")) {
+        let text = fs::read_to_string(document).expect("a document");
+        for path in named(&text) {
+            if !ROOTS.iter().any(|start| root().join(start).join(path).exists()) {
+                missing.push(format!("{}: {path}", document.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "files that don't exist:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn paths_and_links_are_found_in_text() {
+    let text = "See `table/scan.rs`, `crates/store`, `u8/..=9` and [a](b.md#c) or [d](https://e).";
+    assert_eq!(named(text).collect::<Vec<_>>(), ["table/scan.rs", "crates/store"]);
+    assert_eq!(between(text, "](", ')').collect::<Vec<_>>(), ["b.md#c", "https://e"]);
+}
