@@ -65,11 +65,15 @@ pub(crate) fn answer<K, L: Lookup<K>>(lookup: &L, keys: &[K], answers: &mut [boo
             candidates.push_if(lookup.is_candidate(&arrived[lane]), lane);
         }
         let first = number * GROUP;
+        // A local array, so that the compiler knows that writing an answer doesn't change the
+        // filter.
+        let mut present = [false; GROUP];
         for &lane in candidates.drain() {
-            let (present, undecided) = lookup.scan(&arrived[lane % GROUP]);
-            answers[first + lane] = present;
+            let (is_present, undecided) = lookup.scan(&arrived[lane % GROUP]);
+            present[lane % GROUP] = is_present;
             deferred.push_if(undecided, first + lane);
         }
+        answers[first..first + GROUP].copy_from_slice(&present);
         if deferred.len() >= GROUP {
             resolve(lookup, deferred.drain(), keys, answers);
         }

@@ -86,7 +86,7 @@ impl<K, M: Machine, H: Fn(&K) -> Hash, const SHAPE: u32> Lookup<K> for Steps<'_,
     #[inline(always)]
     fn scan(&self, begun: &Begun) -> (bool, bool) {
         let Begun { place, remainder } = *begun;
-        self.filter.table.scan::<M, SHAPE>(self.machine, place, remainder).flags()
+        self.filter.table.scan::<M, SHAPE>(self.machine, place, remainder, true).flags()
     }
 
     #[inline(always)]

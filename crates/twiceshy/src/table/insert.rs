@@ -64,7 +64,6 @@ impl QuotientTable {
         }
         let geometry = self.geometry_of::<SHAPE>();
         let (block, lane) = (self.block_mut_of(home), home.lane());
-        let lanes = low_bits(geometry.lanes());
         let runs = Runs::of(machine, geometry, block);
         let Runs { extensions, ends, spilt, .. } = runs;
         let foreign = (extensions | spilt) >> lane & 1;
@@ -85,7 +84,7 @@ impl QuotientTable {
         let located = runs.locate(machine, lane, 1);
         let (start, run) = (located.start, located.slots(1) & exists.wrapping_neg());
         let beyond = !low_bits(geometry.slots_per_window());
-        let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
+        let extended = extensions.wrapping_shr(start) & (run << 1 | 1);
         let larger = if LAST {
             if extended != 0 {
                 return Inserted::Nowhere;

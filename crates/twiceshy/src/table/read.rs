@@ -5,7 +5,6 @@ use super::budget::Budget;
 use super::runs::Runs;
 use super::{Slot, Widths, Words};
 use crate::bits::machine::{Machine, Operation};
-use crate::bits::word::low_bits;
 use core::ops::Range;
 
 /// An entry as it is stored.
@@ -198,7 +197,7 @@ impl Words {
     fn entries_of<M: Machine, const SHAPE: u32>(&self, machine: M, block: usize) -> u64 {
         let (geometry, block) = (self.geometry_of::<SHAPE>(), self.block(block));
         let runs = Runs::of(machine, geometry, block);
-        low_bits(geometry.lanes()) & !runs.extensions & !runs.all_unused(machine)
+        !runs.extensions & !runs.all_unused(machine)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::bits::word::low_bits;
 pub(super) struct Runs {
     /// Quotients that have a run. Bits above the last lane are arbitrary.
     pub(super) occupied: u64,
-    /// Slots that are not the first of their entry. Bits above the last lane are arbitrary.
+    /// Slots that are not the first of their entry. All bits above the last lane are set.
     pub(super) extensions: u64,
     /// Number of slots that belong to runs of earlier blocks. It may exceed the slots of the block.
     pub(super) spill: u32,
@@ -37,16 +37,15 @@ pub(super) struct Located {
 impl Runs {
     #[inline(always)]
     pub(super) fn of<M: Machine>(machine: M, geometry: Geometry, block: &Block) -> Self {
-        let extensions = geometry.raw_plane(block, Plane::Extension);
+        let extensions = geometry.raw_plane(block, Plane::Extension) | !low_bits(geometry.lanes());
         let spill = stored_spill(block) as u32;
         let spilt = machine.low_bits(spill);
-        let lanes = low_bits(geometry.lanes());
         Self {
             occupied: geometry.raw_plane(block, Plane::Occupied),
             extensions,
             spill,
             spilt,
-            ends: geometry.raw_plane(block, Plane::RunEnd) & lanes & !extensions & !spilt,
+            ends: geometry.raw_plane(block, Plane::RunEnd) & !(extensions | spilt),
             lanes: geometry.lanes(),
         }
     }
@@ -70,9 +69,10 @@ impl Runs {
     /// arbitrary.
     #[inline(always)]
     pub(super) fn locate<M: Machine>(self, machine: M, lane: u32, wanted: u64) -> Located {
-        let end = machine.deposit_bit(wanted << self.rank(machine, lane), self.ends);
         // The run begins after the spill and after the previous run, but not before its home.
-        let before = self.ends & end.wrapping_sub(1) | self.spilt | machine.low_bits(lane);
+        let before = self.spilt | machine.low_bits(lane);
+        let end = machine.deposit_bit(wanted << self.rank(machine, lane), self.ends);
+        let before = before | self.ends & end.wrapping_sub(1);
         Located { start: u64::BITS - before.leading_zeros(), end }
     }
 
@@ -91,8 +91,7 @@ impl Runs {
         // lane.
         let begins = (self.occupied >> lane) as u32 & !1;
         let ends = ((self.ends >> lane) as u32) << 1;
-        let possible = (low_bits(self.lanes) & !self.extensions) >> lane;
-        u64::from(machine.balanced(begins, ends, unfinished)) & possible
+        u64::from(machine.balanced(begins, ends, unfinished)) & !self.extensions >> lane
     }
 
     /// Returns which slots after the spill are unused.
@@ -126,6 +125,6 @@ impl Located {
     #[inline(always)]
     pub(super) fn slots(self, exists: u64) -> u64 {
         let end = self.end.wrapping_shr(self.start);
-        end | end.wrapping_sub(exists)
+        end ^ end.wrapping_sub(exists)
     }
 }

@@ -103,16 +103,18 @@ impl Words {
         self.prefetch(if late { place.next_block() } else { place });
     }
 
-    /// Looks for `remainder` in the run of the quotient at `place`.
+    /// Looks for `remainder` in the run of the quotient at `place`. Pass `has_run` as true if it is
+    /// known that there is a run.
     #[inline(always)]
     pub(crate) fn scan<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
         remainder: u64,
+        has_run: bool,
     ) -> Evidence {
         let geometry = self.geometry_of::<SHAPE>();
-        let Here { slots, run, extended } = self.run_here::<M, SHAPE>(machine, place);
+        let Here { slots, run, extended } = self.run_here::<M, SHAPE>(machine, place, has_run);
         let equal = geometry.equal(machine, slots, remainder);
         let beyond = !low_bits(geometry.slots_per_window());
         Evidence { maybe: (equal | beyond) & run, doubts: run & beyond | extended }
@@ -128,7 +130,7 @@ impl Words {
         wanted: impl Wanted,
     ) -> Evidence {
         let geometry = self.geometry_of::<SHAPE>();
-        self.run_here::<M, SHAPE>(machine, place).evidence(machine, geometry, wanted)
+        self.run_here::<M, SHAPE>(machine, place, false).evidence(machine, geometry, wanted)
     }
 
     /// Looks for an entry as [`scan_for`](Self::scan_for) does, but also where the run continues in
@@ -150,22 +152,25 @@ impl Words {
         }
     }
 
-    /// Returns the part of the run of the quotient at `place` that is in its block.
+    /// Returns the part of the run of the quotient at `place` that is in its block. `has_run` is as
+    /// for [`scan`](Self::scan).
     #[inline(always)]
-    fn run_here<M: Machine, const SHAPE: u32>(&self, machine: M, place: Place) -> Here {
+    fn run_here<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        place: Place,
+        has_run: bool,
+    ) -> Here {
         let geometry = self.geometry_of::<SHAPE>();
         let (block, lane) = (self.block_of(place), place.lane());
         let runs = Runs::of(machine, geometry, block);
-        let exists = runs.exists(lane);
+        let exists = if has_run { 1 } else { runs.exists(lane) };
         let located = runs.locate(machine, lane, exists);
         let (start, run) = (located.start, located.slots(exists));
-        let unseen = geometry.unseen(low_bits(geometry.lanes()));
-        Here {
-            slots: window(block, geometry.slot_at(start)),
-            run,
-            // Include the slot after the run. If it is in another block, it may be an extension.
-            extended: (runs.extensions | unseen).wrapping_shr(start) & (run << 1 | 1),
-        }
+        // Include the slot after the run. If it is in another block, it may be an extension.
+        let extensions = if geometry.has_extensions() { runs.extensions } else { 0 };
+        let extended = extensions.wrapping_shr(start) & (run << 1 | 1);
+        Here { slots: window(block, geometry.slot_at(start)), run, extended }
     }
 
     /// Returns the position of the first entry with `remainder` in the run of the quotient at
