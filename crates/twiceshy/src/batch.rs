@@ -13,8 +13,6 @@
 //! writes each lookup to the end of a list, and then advances the end only if the lookup belongs
 //! there.
 
-use crate::bits::list::List;
-
 /// Number of lookups per group.
 const GROUP: usize = 16;
 
@@ -104,4 +102,35 @@ pub(crate) fn fill_answers(answers: &mut Vec<bool>, keys: usize, fill: impl FnOn
     all.resize(keys, false);
     fill(&mut all);
     *answers = all;
+}
+
+/// A list of at most `ROOM` numbers, which grows without a branch.
+struct List<const ROOM: usize> {
+    numbers: [usize; ROOM],
+    count: usize,
+}
+
+impl<const ROOM: usize> List<ROOM> {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { numbers: [0; ROOM], count: 0 }
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Appends `number` if `belongs` is true. The list must have room for it.
+    #[inline(always)]
+    fn push_if(&mut self, belongs: bool, number: usize) {
+        self.numbers[self.count % ROOM] = number;
+        self.count += usize::from(belongs);
+    }
+
+    /// Empties the list. Returns the numbers that were in it.
+    #[inline(always)]
+    fn drain(&mut self) -> &[usize] {
+        &self.numbers[..core::mem::take(&mut self.count)]
+    }
 }

@@ -80,7 +80,6 @@ pub mod builder;
 pub mod claim;
 pub mod concurrent;
 pub mod error;
-mod fingerprint;
 pub mod hash;
 mod keyed;
 pub mod list;
@@ -96,6 +95,7 @@ mod traits;
 pub use bloom::AdaptiveBloomFilter;
 pub use claim::{Answer, Claim};
 pub use concurrent::Concurrent;
+pub(crate) use hash::fingerprint;
 pub use hash::{Hash, Key, Secret};
 pub use keyed::Keyed;
 #[cfg(feature = "matching")]

@@ -8,8 +8,7 @@
 
 #![expect(unsafe_code, reason = "an operation is entered by its address")]
 
-use super::line::{self, Line};
-use super::word;
+use super::word::{self, Line};
 use core::marker::PhantomData;
 
 /// The word operations whose best instruction depends on the machine.
@@ -50,7 +49,7 @@ pub(crate) trait Machine: Copy {
     /// on one byte per bit, then `vpmovmskb`.
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32;
 
-    /// Moves bits up within a line and puts `value` below them, as [`line::push_bits`] does:
+    /// Moves bits up within a line and puts `value` below them, as [`word::push_bits`] does:
     /// `vpsllvq` and `vpsrlvq` on all words at once. `value` must fit in `by` bits.
     fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]);
 }
@@ -94,7 +93,7 @@ impl Machine for Portable {
 
     #[inline(always)]
     fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]) {
-        line::push_bits(line, bits, by, value, flips);
+        word::push_bits(line, bits, by, value, flips);
     }
 }
 

@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "instructions that not every x86-64 machine has")]
 
 use super::avx2;
-use super::line::Line;
 use super::machine::{Keepable, Machine, Operation};
+use super::word::Line;
 use core::arch::x86_64::{
     __cpuid, __m128i, _MM_HINT_T0, _bzhi_u64, _mm_aesenc_si128, _mm_aesenclast_si128,
     _mm_aeskeygenassist_si128, _mm_prefetch, _mm_shuffle_epi32, _mm_slli_si128, _mm_xor_si128,

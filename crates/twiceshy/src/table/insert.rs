@@ -1,10 +1,10 @@
 //! Inserting an entry that is only a remainder, which is the most common change to a table.
 
 use super::TableFull;
-use super::block::{Geometry, Plane, Planes, window};
-use super::runs::Runs;
+use super::block::{Plane, Planes, window};
+use super::locate::Spot;
+use super::scan::Runs;
 use super::shift::Moving;
-use super::walk::Spot;
 use super::{Place, QuotientTable};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
@@ -78,7 +78,7 @@ impl QuotientTable {
 
         let exists = runs.exists(lane);
         let rank = runs.rank(machine, lane);
-        if rank + exists as u32 > ends.count_ones() || runs.spill >= geometry.lanes() {
+        if rank + exists as u32 > ends.count_ones() || runs.spill >= geometry.lanes {
             return Inserted::Nowhere;
         }
         let located = runs.locate(machine, lane, 1);
@@ -97,7 +97,7 @@ impl QuotientTable {
             if run & beyond | extended | run & equal != 0 {
                 return Inserted::Nowhere;
             }
-            geometry.larger(machine, slots, value) & run
+            geometry.less(machine, value.wrapping_mul(geometry.lowest), slots) & run
         };
         let behind = start + run.count_ones();
 
@@ -149,34 +149,9 @@ impl QuotientTable {
             self.set_bit_at::<SHAPE>(home, Plane::Occupied, true);
         } else if last {
             // The previous entry is no longer the run's last.
-            let before = self.entry_before_at::<SHAPE>(at);
+            let before = self.entry_before::<SHAPE>(at);
             self.set_bit_at::<SHAPE>(before, Plane::RunEnd, false);
         }
         Ok(())
-    }
-}
-
-impl Geometry {
-    /// Returns which slots of a window are larger than `value`, one bit per slot.
-    #[inline(always)]
-    fn larger<M: Machine>(self, machine: M, slots: u64, value: u64) -> u64 {
-        self.less(machine, value.wrapping_mul(self.lowest), slots)
-    }
-
-    /// Compares the whole slots of two windows. Returns which slots of `values` are less than those
-    /// of `slots`, one bit per slot.
-    #[inline(always)]
-    pub(super) fn less<M: Machine>(self, machine: M, values: u64, slots: u64) -> u64 {
-        machine.pack(!self.not_less(values, slots), self.highest)
-    }
-
-    /// Compares the whole slots of two windows. The result has the highest bit of each slot set
-    /// where `values` is not less than `slots`. Its other bits are arbitrary.
-    #[inline(always)]
-    pub(super) fn not_less(self, values: u64, slots: u64) -> u64 {
-        // Subtract without the highest bits. A highest bit set in the minuend keeps borrows from
-        // reaching the next slot. Where the highest bits differ, they decide.
-        let not_less = (values | self.highest).wrapping_sub(slots & !self.highest);
-        values & !slots | !(values ^ slots) & not_less
     }
 }

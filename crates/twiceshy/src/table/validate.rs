@@ -1,13 +1,20 @@
 //! Checks all invariants of a table, in one pass. The table may hold any bytes.
 
 use super::block::{Block, Geometry, Plane, SATURATED, window};
-use super::read::Run;
-use super::runs::Runs;
+use super::scan::Runs;
 use super::{QuotientTable, Widths};
 use crate::bits::machine::{Machine, Operation};
 use crate::bits::memory::LINE;
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
+use core::ops::Range;
+
+/// A run: its quotient and its slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) quotient: u64,
+    pub(crate) slots: Range<u64>,
+}
 
 impl QuotientTable {
     /// Checks every invariant of the [module](super). In blocks with only remainders, also checks
@@ -102,7 +109,7 @@ impl QuotientTable {
         }
         let geometry = self.geometry_of::<SHAPE>();
         let gap = geometry.gap();
-        if !is_zero(self.block(block), geometry.slot_at(geometry.lanes()), 8 * LINE as u32)
+        if !is_zero(self.block(block), geometry.slot_at(geometry.lanes), 8 * LINE as u32)
             || !is_zero(self.block(block), gap.start, gap.end)
         {
             return Err(Invalid(format!("block {block} isn't zero where nothing is")));
@@ -122,9 +129,9 @@ impl QuotientTable {
         remainder_bits: u32,
     ) -> Option<Checked> {
         let (geometry, start) = (self.geometry_of::<SHAPE>(), self.start_of(block));
-        let lanes = low_bits(geometry.lanes());
+        let lanes = low_bits(geometry.lanes);
         let spill = u64::saturating_sub(end, start) as u32;
-        if spill >= geometry.lanes() || block + 1 >= self.blocks() {
+        if spill >= geometry.lanes || block + 1 >= self.blocks() {
             return None;
         }
         let (view, next) = (self.block(block), self.block(block + 1));
@@ -138,7 +145,7 @@ impl QuotientTable {
         let runs = Runs::of(machine, geometry, view);
         let Runs { ends, spilt, .. } = runs;
         let (mut unused, mut lane) = (0, 0);
-        while lane < geometry.lanes() {
+        while lane < geometry.lanes {
             let unfinished = runs.unfinished(machine, lane);
             unused |= runs.unused(machine, lane, unfinished) << lane & !spilt;
             // A run can end only where a run is unfinished. So there are never more ends than runs.
@@ -147,7 +154,7 @@ impl QuotientTable {
             }
             lane += 32;
         }
-        let last = geometry.lanes() - 1;
+        let last = geometry.lanes - 1;
         let (this, that) = (geometry.slot(view, last), geometry.slot(next, 0));
         let order = Order::of(machine, geometry, view, remainder_bits)?;
         let rising = order.rising | u64::from(this < that) << last;
@@ -162,13 +169,13 @@ impl QuotientTable {
         let further = u64::BITS - next_end.leading_zeros();
         // The last entry may have more slots, in the next block or after it.
         let extended = geometry.plane(next, Plane::Extension) & low_bits(further + 1);
-        if extended != 0 || further == geometry.lanes() || unfinished > 0 && next_end == 0 {
+        if extended != 0 || further == geometry.lanes || unfinished > 0 && next_end == 0 {
             return None;
         }
         let slots = (used & !spilt).count_ones() + further;
         let behind = match further {
             0 => u64::BITS - ends.leading_zeros(),
-            _ => geometry.lanes() + further,
+            _ => geometry.lanes + further,
         };
         let end = if slots == 0 { end } else { start + u64::from(behind) };
         Some(Checked { end, slots: slots.into() })
@@ -190,7 +197,7 @@ impl QuotientTable {
         let place = self.place(from);
         let mut passed = low_bits(place.lane());
         (place.block()..self.blocks()).find_map(|block| {
-            let ends = self.run_ends(block) & !core::mem::take(&mut passed);
+            let ends = self.geometry().run_ends(self.block(block)) & !core::mem::take(&mut passed);
             (ends != 0).then(|| self.start_of(block) + u64::from(ends.trailing_zeros()))
         })
     }
@@ -202,8 +209,8 @@ impl QuotientTable {
             let block = self.place(at).block();
             let end = self.start_of(block + 1).min(to);
             if !self.are_blank(at, end) {
-                let position = (at..end).find(|&position| !self.is_blank(position));
-                let position = position.unwrap_or(at);
+                let mut slots = at..end;
+                let position = slots.find(|&slot| !self.are_blank(slot, slot + 1)).unwrap_or(at);
                 return Err(Invalid(format!("unused slot {position} isn't zero")));
             }
             at = end;
@@ -244,10 +251,10 @@ impl Order {
         block: &Block,
         remainder_bits: u32,
     ) -> Option<Self> {
-        let too_high = geometry.lowest * (low_bits(geometry.width()) & !low_bits(remainder_bits));
-        let whole = geometry.lowest * low_bits(geometry.width());
+        let too_high = geometry.lowest * (low_bits(geometry.width) & !low_bits(remainder_bits));
+        let whole = geometry.lowest * low_bits(geometry.width);
         let (mut order, mut high) = (Self { rising: 0, nonzero: 0 }, 0);
-        for lane in (0..geometry.lanes() - 1).step_by(geometry.slots_per_window() as usize) {
+        for lane in (0..geometry.lanes - 1).step_by(geometry.slots_per_window() as usize) {
             let slots = window(block, geometry.slot_at(lane)) & whole;
             let others = window(block, geometry.slot_at(lane + 1));
             order.rising |= geometry.less(machine, slots, others) << lane;
@@ -255,10 +262,10 @@ impl Order {
             high |= slots & too_high;
         }
         // The last window may extend past the slots.
-        let but_last = low_bits(geometry.lanes() - 1);
+        let but_last = low_bits(geometry.lanes - 1);
         order.rising &= but_last;
         order.nonzero &= but_last;
-        let last = geometry.slot(block, geometry.lanes() - 1);
+        let last = geometry.slot(block, geometry.lanes - 1);
         (high == 0 && last <= low_bits(remainder_bits)).then_some(order)
     }
 }
