@@ -194,7 +194,10 @@ impl<O: Operation<Argument = ()>> Choice for Enter<O> {
         match level {
             Level::Portable => operation.run::<_, SHAPE>(Portable, ()),
             #[cfg(target_arch = "x86_64")]
-            Level::Bmi2(machine) => machine.enter::<O, SHAPE>(operation),
+            // SAFETY: a value of `Bmi2` exists only if the machine has all the features.
+            Level::Bmi2(machine) => unsafe {
+                super::x86_64::run_with_bmi2::<O, SHAPE>(machine, operation)
+            },
         }
     }
 }

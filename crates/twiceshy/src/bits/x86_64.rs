@@ -25,15 +25,6 @@ impl Bmi2 {
             && is_x86_feature_detected!("avx2");
         (present && !deposits_slowly()).then_some(Self(()))
     }
-
-    #[inline(always)]
-    pub(super) fn enter<O: Operation<Argument = ()>, const SHAPE: u32>(
-        self,
-        operation: O,
-    ) -> O::Output {
-        // SAFETY: a value of `Bmi2` exists only if the machine has all the features.
-        unsafe { run_with_bmi2::<O, SHAPE>(self, operation) }
-    }
 }
 
 /// Returns whether `pdep` is slower than the portable code. AMD machines before Zen 3 (family 19h)
@@ -48,7 +39,7 @@ fn deposits_slowly() -> bool {
 }
 
 #[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,aes,avx2")]
-fn run_with_bmi2<O: Operation<Argument = ()>, const SHAPE: u32>(
+pub(super) fn run_with_bmi2<O: Operation<Argument = ()>, const SHAPE: u32>(
     machine: Bmi2,
     operation: O,
 ) -> O::Output {

@@ -97,7 +97,7 @@ impl KeyedHasher {
     #[inline]
     pub fn hash_bytes(&self, bytes: &[u8]) -> Hash {
         match <[u8; BLOCK]>::try_from(bytes) {
-            Ok(block) => self.hash_block(u128::from_le_bytes(block)),
+            Ok(block) => self.hash_integer::<BLOCK>(u128::from_le_bytes(block)),
             Err(_) if bytes.len() < BLOCK => {
                 Hash(self.block.encrypt(short_integer(bytes) | END_OF_KEY << (8 * bytes.len())))
             }
@@ -106,16 +106,11 @@ impl KeyedHasher {
     }
 
     /// Hashes the `SIZE` low bytes of `value` as [`hash_bytes`](Self::hash_bytes) does.
-    /// `SIZE` must be less than 16.
     #[inline(always)]
-    pub(super) fn hash_short<const SIZE: usize>(&self, value: u128) -> Hash {
-        Hash(self.block.encrypt(value | END_OF_KEY << (8 * SIZE)))
-    }
-
-    /// Hashes 16 bytes as [`hash_bytes`](Self::hash_bytes) does.
-    #[inline(always)]
-    pub(super) fn hash_block(&self, value: u128) -> Hash {
-        Hash(self.block.encrypt(value ^ self.full_block_mask))
+    fn hash_integer<const SIZE: usize>(&self, value: u128) -> Hash {
+        let padded = value | END_OF_KEY.unbounded_shl(8 * SIZE as u32);
+        let block = if SIZE < BLOCK { padded } else { value ^ self.full_block_mask };
+        Hash(self.block.encrypt(block))
     }
 
     fn hash_long(&self, bytes: &[u8]) -> Hash {
@@ -180,11 +175,11 @@ pub trait Key {
 
 /// Integers are hashed as their little-endian bytes.
 macro_rules! integer_keys {
-    ($($unsigned:ident $signed:ident $size:literal)*) => {$(
+    ($($unsigned:ident $signed:ident)*) => {$(
         impl Key for $unsigned {
             #[inline]
             fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
-                hasher.hash_short::<$size>(u128::from(*self))
+                hasher.hash_integer::<{ size_of::<Self>() }>((*self).into())
             }
         }
         impl Key for $signed {
@@ -196,54 +191,25 @@ macro_rules! integer_keys {
     )*};
 }
 
-integer_keys! { u8 i8 1 u16 i16 2 u32 i32 4 u64 i64 8 }
+integer_keys! { u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 }
 
-impl Key for u128 {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
-        hasher.hash_block(*self)
-    }
+macro_rules! byte_keys {
+    ($($key:ty),*) => {$(
+        impl Key for $key {
+            #[inline]
+            fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+                hasher.hash_bytes(self.as_ref())
+            }
+        }
+    )*};
 }
 
-impl Key for i128 {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
-        self.cast_unsigned().hash_with(hasher)
-    }
-}
-
-impl Key for [u8] {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
-        hasher.hash_bytes(self)
-    }
-}
+byte_keys! { [u8], Vec<u8>, str, String }
 
 impl<const N: usize> Key for [u8; N] {
     #[inline]
     fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
         hasher.hash_bytes(self)
-    }
-}
-
-impl Key for Vec<u8> {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
-        hasher.hash_bytes(self)
-    }
-}
-
-impl Key for str {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
-        hasher.hash_bytes(self.as_bytes())
-    }
-}
-
-impl Key for String {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
-        hasher.hash_bytes(self.as_bytes())
     }
 }
 

@@ -87,7 +87,7 @@ impl<K, M: Machine, H: Fn(&K) -> Hash, const SHAPE: u32> Lookup<K> for Steps<'_,
     fn scan(&self, begun: &Begun) -> (bool, bool) {
         let Begun { place, remainder } = *begun;
         let table = &self.filter.table;
-        table.scan_block::<M, SHAPE>(self.machine, place, Equal(remainder), true).flags()
+        table.scan_for::<M, SHAPE>(self.machine, place, Equal(remainder), true).flags()
     }
 
     #[inline(always)]

@@ -111,7 +111,7 @@ impl QuotientFilter {
         home: Place,
         remainder: u64,
     ) -> Result<Inserting, Refused> {
-        match self.table.insert_here::<M, SHAPE>(machine, home, remainder, 0) {
+        match self.table.insert_here::<M, SHAPE, false>(machine, home, remainder, 0) {
             Inserted::Done => Ok(Inserting::Usual),
             Inserted::At(spot) => {
                 self.insert_at.run(InsertAt(self), (home, spot, remainder))?;

@@ -143,7 +143,7 @@ impl Operation for Contains<'_> {
         let table = &filter.table;
         let (home, remainder) = filter.home_of::<SHAPE>(filter.digits.scale(hash));
         table.prefetch_across::<SHAPE>(home);
-        match table.scan_for::<M, SHAPE>(machine, home, Equal(remainder)).scan() {
+        match table.scan_for::<M, SHAPE>(machine, home, Equal(remainder), false).scan() {
             Scan::Absent => false,
             Scan::Present => true,
             Scan::Unsure => filter.look_closely.run(LookClosely(filter), hash),

@@ -92,7 +92,7 @@ impl Operation for InsertNewBox<'_> {
         let remainder = scaled.leading(spelling.digits.remainder);
         let value = spelling.first(remainder, self.spot.memento);
         let home = table.home::<SHAPE>(scaled.quotient);
-        match table.insert_here::<M, SHAPE>(machine, home, value, spelling.memento_bits) {
+        match table.insert_here::<M, SHAPE, false>(machine, home, value, spelling.memento_bits) {
             Inserted::Done => true,
             Inserted::At(spot) => {
                 table.insert_at::<M, SHAPE>(machine, home, spot, home.next_block(), value).is_ok()

@@ -205,8 +205,9 @@ impl Boxes {
     fn ask<M: Machine, const SHAPE: u32>(&self, machine: M, probes: [Probe; 2]) -> Option<bool> {
         let Self { table, spelling, .. } = self;
         let [one, other] = probes;
-        let first = table.scan_for::<M, SHAPE>(machine, one.place, Wants(*spelling, one));
-        let second = table.scan_for::<M, SHAPE>(machine, other.place, Wants(*spelling, other));
+        let first = table.scan_for::<M, SHAPE>(machine, one.place, Wants(*spelling, one), false);
+        let second =
+            table.scan_for::<M, SHAPE>(machine, other.place, Wants(*spelling, other), false);
         let [(here, unsure), (there, also_unsure)] = [first.flags(), second.flags()];
         if !(unsure | also_unsure) {
             return Some(here | there);
@@ -351,7 +352,7 @@ impl Operation for MayHave<'_> {
         let Self { boxes, piece } = self;
         let probe = boxes.begin::<SHAPE>(piece);
         let wants = Wants(boxes.spelling, probe);
-        let evidence = boxes.table.scan_for::<M, SHAPE>(machine, probe.place, wants);
+        let evidence = boxes.table.scan_for::<M, SHAPE>(machine, probe.place, wants, false);
         boxes.ask_on(probe, evidence)
     }
 }

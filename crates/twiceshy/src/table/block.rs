@@ -196,14 +196,6 @@ pub(super) enum Plane {
     Extension,
 }
 
-/// Bits in each plane of a block.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Planes {
-    pub(super) occupied: u64,
-    pub(super) run_end: u64,
-    pub(super) extension: u64,
-}
-
 /// The planes that move with the slots.
 const MOVING: [Plane; 2] = [Plane::RunEnd, Plane::Extension];
 
@@ -349,36 +341,6 @@ impl Geometry {
             return 0;
         }
         window(block, self.plane_at(plane))
-    }
-
-    /// Flips the bits of the planes that are set in `flips`. It does so in one pass over whole
-    /// words, because reading a word right after writing only part of it is slow.
-    #[inline(always)]
-    pub(super) fn flip(self, block: &mut Block, flips: Planes) {
-        for (at, flips) in (0..).step_by(64).zip(self.flips(flips)) {
-            set_word(block, at, word(block, at) ^ flips);
-        }
-    }
-
-    /// Converts bits of the planes to bits of the block's first three words.
-    #[inline(always)]
-    pub(super) fn flips(self, planes: Planes) -> [u64; 3] {
-        let mut flips = [0; 3];
-        for (plane, bits) in [
-            (Plane::Occupied, planes.occupied),
-            (Plane::RunEnd, planes.run_end),
-            (Plane::Extension, planes.extension),
-        ] {
-            if !self.has(plane) {
-                continue;
-            }
-            let at = self.plane_at(plane);
-            let wide = u128::from(bits) << (at % 64);
-            flips[at as usize / 64 % 3] ^= wide as u64;
-            // This is zero if the index wraps around to word 0.
-            flips[(at as usize / 64 + 1) % 3] ^= (wide >> 64) as u64;
-        }
-        flips
     }
 
     /// Returns the true run ends of a block. (A set bit on an extension slot means a counter

@@ -34,7 +34,7 @@ impl QuotientTable {
         let exists = self.is_occupied(quotient);
         debug_assert!(exists || range.is_empty());
         debug_assert!(slots.first().is_none_or(|slot| slot.kind == Kind::Remainder));
-        let at_end = !exists || range.end == self.run_end(machine, quotient);
+        let at_end = range.end == self.run_end(machine, quotient);
         let (old, new) = (range.end - range.start, slots.len() as u64);
 
         if new > old {

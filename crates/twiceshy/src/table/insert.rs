@@ -1,10 +1,10 @@
 //! Inserting an entry that is only a remainder, which is the most common change to a table.
 
 use super::TableFull;
-use super::block::{Plane, Planes, window};
+use super::block::{Plane, window};
 use super::locate::Spot;
 use super::scan::Runs;
-use super::shift::Moving;
+use super::shift::{Moving, Planes};
 use super::{Place, QuotientTable};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
@@ -24,35 +24,12 @@ pub(crate) enum Inserted {
 impl QuotientTable {
     /// Inserts an entry that is only a remainder into the run of the quotient at `home`, after all
     /// smaller entries. The remainder is the part of `value` above its lowest `other_bits` bits.
+    /// With `LAST`, the entry becomes the last of its run, and the values don't matter.
     ///
     /// Does so only if nothing outside `home`'s block has to change, and if the run has neither
-    /// extensions nor an entry with that remainder. Finds the run as [`scan`](QuotientTable::scan)
-    /// does.
+    /// extensions nor, without `LAST`, an entry with that remainder.
     #[inline(always)]
-    pub(crate) fn insert_here<M: Machine, const SHAPE: u32>(
-        &mut self,
-        machine: M,
-        home: Place,
-        value: u64,
-        other_bits: u32,
-    ) -> Inserted {
-        self.put_here::<M, SHAPE, false>(machine, home, value, other_bits)
-    }
-
-    /// Inserts an entry as [`insert_here`](Self::insert_here) does, but as the last of its run. The
-    /// values of the other entries don't matter.
-    #[inline(always)]
-    pub(crate) fn append_here<M: Machine, const SHAPE: u32>(
-        &mut self,
-        machine: M,
-        home: Place,
-        value: u64,
-    ) -> Inserted {
-        self.put_here::<M, SHAPE, true>(machine, home, value, 0)
-    }
-
-    #[inline(always)]
-    fn put_here<M: Machine, const SHAPE: u32, const LAST: bool>(
+    pub(crate) fn insert_here<M: Machine, const SHAPE: u32, const LAST: bool>(
         &mut self,
         machine: M,
         home: Place,

@@ -45,18 +45,15 @@ impl Words {
         self.position(start.expect(VALID))
     }
 
-    /// Returns the position right after the run of `quotient`, which must have a run.
+    /// Returns the position right after the run of `quotient`. If it has no run, returns the slot
+    /// where the run would begin.
     pub(crate) fn run_end<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
-        debug_assert!(self.is_occupied(quotient));
         self.position(self.run_end_at::<M, 0>(machine, self.place(quotient)))
     }
 
-    /// Returns the slots of the run of `quotient`. If it has no run, returns an empty range at the
-    /// slot where the run would begin.
+    /// Returns the slots of the run of `quotient`, which are none if it has no run.
     pub(crate) fn run<M: Machine>(&self, machine: M, quotient: u64) -> Range<u64> {
-        let start = self.run_start(machine, quotient);
-        let end = if self.is_occupied(quotient) { self.run_end(machine, quotient) } else { start };
-        start..end
+        self.run_start(machine, quotient)..self.run_end(machine, quotient)
     }
 
     /// Returns the number of runs of the quotients before `lane` in the block of `home`.
@@ -146,11 +143,11 @@ impl Words {
         None
     }
 
-    /// Returns the end of the run that begins at `position`.
-    pub(super) fn end_of_run_from<M: Machine>(&self, machine: M, position: u64) -> u64 {
+    /// Returns the end of the run that begins at `position`, or `None` if the table is not valid.
+    pub(super) fn end_of_run_from<M: Machine>(&self, machine: M, position: u64) -> Option<u64> {
         let (at, mut budget) = (self.place(position), Budget::ENDLESS);
-        let end = self.behind_next_runs::<M, 0>(machine, at, 1, &mut budget);
-        self.position(end.expect(VALID))
+        let end = self.behind_next_runs::<M, 0>(machine, at, 1, &mut budget)?;
+        Some(self.position(end))
     }
 
     /// Returns the first unused slot at or after a place, if there is one.
@@ -235,9 +232,7 @@ impl Words {
         };
         Some(end.saturating_sub(self.start_of(block + 1)))
     }
-}
 
-impl Words {
     /// Returns the slots of the entries of `quotient` with this remainder. The remainder is the
     /// part of a slot above its lowest `other_bits` bits. If there is no such entry, returns an
     /// empty range where it would be.
@@ -273,7 +268,7 @@ impl Words {
         machine: M,
         place: Place,
     ) -> Walk<'_, SHAPE> {
-        self.try_walk::<M, SHAPE>(machine, place, Budget::ENDLESS).expect("a valid table")
+        self.try_walk::<M, SHAPE>(machine, place, Budget::ENDLESS).expect(VALID)
     }
 
     /// Starts a walk as [`walk`](Self::walk) does, in a table that may be invalid. Returns `None`

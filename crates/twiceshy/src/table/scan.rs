@@ -262,21 +262,10 @@ impl Words {
     }
 
     /// Looks for a wanted entry in the run of the quotient at `place`, as far as the run is in its
-    /// block. The slots of an entry after the first aren't compared.
+    /// block. The slots of an entry after the first aren't compared. Pass `has_run` as true if it
+    /// is known that the quotient has a run.
     #[inline(always)]
     pub(crate) fn scan_for<M: Machine, const SHAPE: u32>(
-        &self,
-        machine: M,
-        place: Place,
-        wanted: impl Wanted,
-    ) -> Evidence {
-        self.scan_block::<M, SHAPE>(machine, place, wanted, false)
-    }
-
-    /// Does what [`scan_for`](Self::scan_for) does. Pass `has_run` as true if it is known that the
-    /// quotient has a run.
-    #[inline(always)]
-    pub(crate) fn scan_block<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,

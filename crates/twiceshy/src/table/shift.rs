@@ -1,7 +1,7 @@
-//! Opening and closing gaps, a word at a time.
+//! Changing planes, and opening and closing gaps, a word at a time.
 
 use super::block::{
-    Block, Geometry, Plane, Planes, SATURATED, set_spill, set_word, stored_spill, window, word,
+    Block, Geometry, Plane, SATURATED, set_spill, set_word, stored_spill, window, word,
 };
 use super::{Place, QuotientTable};
 use crate::bits::machine::Machine;
@@ -11,6 +11,14 @@ use crate::bits::word::{bit_range, low_bits};
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moving {
     pub(super) value: u64,
+    pub(super) run_end: u64,
+    pub(super) extension: u64,
+}
+
+/// Bits in each plane of a block.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Planes {
+    pub(super) occupied: u64,
     pub(super) run_end: u64,
     pub(super) extension: u64,
 }
@@ -104,7 +112,7 @@ impl QuotientTable {
         let mut end = self.run_end(machine, quotient);
         let mut from = quotient + 1;
         while let Some(next) = self.first_occupied(from, end) {
-            end = self.end_of_run_from(machine, end);
+            end = self.end_of_run_from(machine, end).expect("a valid table");
             from = next + 1;
         }
         end
@@ -138,6 +146,36 @@ impl QuotientTable {
 }
 
 impl Geometry {
+    /// Flips the bits of the planes that are set in `flips`. It does so in one pass over whole
+    /// words, because reading a word right after writing only part of it is slow.
+    #[inline(always)]
+    pub(super) fn flip(self, block: &mut Block, flips: Planes) {
+        for (at, flips) in (0..).step_by(64).zip(self.flips(flips)) {
+            set_word(block, at, word(block, at) ^ flips);
+        }
+    }
+
+    /// Converts bits of the planes to bits of the block's first three words.
+    #[inline(always)]
+    pub(super) fn flips(self, planes: Planes) -> [u64; 3] {
+        let mut flips = [0; 3];
+        for (plane, bits) in [
+            (Plane::Occupied, planes.occupied),
+            (Plane::RunEnd, planes.run_end),
+            (Plane::Extension, planes.extension),
+        ] {
+            if !self.has(plane) {
+                continue;
+            }
+            let at = self.plane_at(plane);
+            let wide = u128::from(bits) << (at % 64);
+            flips[at as usize / 64 % 3] ^= wide as u64;
+            // This is zero if the index wraps around to word 0.
+            flips[(at as usize / 64 + 1) % 3] ^= (wide >> 64) as u64;
+        }
+        flips
+    }
+
     /// Moves the slots `first..=last` of a block up by one, and puts `slot` before them. Returns
     /// the slot that was pushed out. With `spilt`, also increases the block's spill by one.
     #[inline(always)]

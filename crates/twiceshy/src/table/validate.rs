@@ -29,53 +29,10 @@ impl QuotientTable {
         self.target().run(Validate { table: self, remainder_bits, check })
     }
 
-    #[inline(always)]
-    fn validate_on<M: Machine, const SHAPE: u32>(
+    /// Checks the runs of a block's quotients one by one. The previous runs must end at `end`.
+    fn check_runs<M: Machine>(
         &self,
         machine: M,
-        remainder_bits: u32,
-        mut check: impl FnMut(Run) -> Result<(), Invalid>,
-    ) -> Result<u64, Invalid> {
-        // This slot ends every search for a slot that isn't an extension, whatever the other slots
-        // hold.
-        self.check_blank(self.end(), self.end() + 1)?;
-        let (mut end, mut used, mut plain) = (0, 0, 0);
-        // If the last block was plain: the end of the runs before it, and the number of slots of
-        // its runs.
-        let mut last_plain = None;
-        for block in 0..self.blocks() {
-            self.check_border::<SHAPE>(block, end)?;
-            if let Some(checked) = self.check_plain::<M, SHAPE>(machine, block, end, remainder_bits)
-            {
-                last_plain = Some((end, checked.slots));
-                end = checked.end;
-                plain += checked.slots;
-                continue;
-            }
-            // Slots of a plain block's runs that lie in the next block are checked with that block
-            // if it is plain, too. This block isn't, so check those runs here.
-            if let Some((start, slots)) = last_plain.take()
-                && end > self.start_of(block)
-            {
-                plain -= slots;
-                used += self.check_runs(block - 1, start, &mut check)?.slots;
-            }
-            let checked = self.check_runs(block, end, &mut check)?;
-            end = checked.end;
-            used += checked.slots;
-        }
-        self.check_blank(end, self.end())?;
-        used += plain;
-        if used != self.used() || used > self.slots() {
-            let (counted, slots) = (self.used(), self.slots());
-            return Err(Invalid(format!("{used} of {slots} slots are used, not {counted}")));
-        }
-        Ok(plain)
-    }
-
-    /// Checks the runs of a block's quotients one by one. The previous runs must end at `end`.
-    fn check_runs(
-        &self,
         block: usize,
         mut end: u64,
         check: &mut impl FnMut(Run) -> Result<(), Invalid>,
@@ -89,7 +46,7 @@ impl QuotientTable {
             }
             let start = end.max(quotient);
             self.check_blank(end, start)?;
-            end = self.check_run(quotient, start)?;
+            end = self.check_run(machine, quotient, start)?;
             used += end - start;
             check(Run { quotient, slots: start..end })?;
         }
@@ -182,24 +139,12 @@ impl QuotientTable {
     }
 
     /// Checks a run, and returns its end.
-    fn check_run(&self, quotient: u64, start: u64) -> Result<u64, Invalid> {
+    fn check_run<M: Machine>(&self, machine: M, quotient: u64, start: u64) -> Result<u64, Invalid> {
         if start >= self.end() || self.is_extension(start) {
             return Err(Invalid(format!("the run of {quotient} doesn't begin with a remainder")));
         }
-        match self.first_run_end(start) {
-            Some(last) => Ok(self.skip_extensions(last + 1)),
-            None => Err(Invalid(format!("the run of {quotient} has no end"))),
-        }
-    }
-
-    /// Returns the first run end at or after a position.
-    fn first_run_end(&self, from: u64) -> Option<u64> {
-        let place = self.place(from);
-        let mut passed = low_bits(place.lane());
-        (place.block()..self.blocks()).find_map(|block| {
-            let ends = self.geometry().run_ends(self.block(block)) & !core::mem::take(&mut passed);
-            (ends != 0).then(|| self.start_of(block) + u64::from(ends.trailing_zeros()))
-        })
+        let end = self.end_of_run_from(machine, start);
+        end.ok_or_else(|| Invalid(format!("the run of {quotient} has no end")))
     }
 
     /// Checks that the slots `from..to` are zero, and so are their bits in both planes.
@@ -282,8 +227,43 @@ impl<C: FnMut(Run) -> Result<(), Invalid>> Operation for Validate<'_, C> {
     type Shapes = Widths;
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
-        let Self { table, remainder_bits, check } = self;
-        table.validate_on::<M, SHAPE>(machine, remainder_bits, check)
+        let Self { table, remainder_bits, mut check } = self;
+        // This slot ends every search for a slot that isn't an extension, whatever the other slots
+        // hold.
+        table.check_blank(table.end(), table.end() + 1)?;
+        let (mut end, mut used, mut plain) = (0, 0, 0);
+        // If the last block was plain: the end of the runs before it, and the number of slots of
+        // its runs.
+        let mut last_plain = None;
+        for block in 0..table.blocks() {
+            table.check_border::<SHAPE>(block, end)?;
+            if let Some(checked) =
+                table.check_plain::<M, SHAPE>(machine, block, end, remainder_bits)
+            {
+                last_plain = Some((end, checked.slots));
+                end = checked.end;
+                plain += checked.slots;
+                continue;
+            }
+            // Slots of a plain block's runs that lie in the next block are checked with that block
+            // if it is plain, too. This block isn't, so check those runs here.
+            if let Some((start, slots)) = last_plain.take()
+                && end > table.start_of(block)
+            {
+                plain -= slots;
+                used += table.check_runs(machine, block - 1, start, &mut check)?.slots;
+            }
+            let checked = table.check_runs(machine, block, end, &mut check)?;
+            end = checked.end;
+            used += checked.slots;
+        }
+        table.check_blank(end, table.end())?;
+        used += plain;
+        if used != table.used() || used > table.slots() {
+            let (counted, slots) = (table.used(), table.slots());
+            return Err(Invalid(format!("{used} of {slots} slots are used, not {counted}")));
+        }
+        Ok(plain)
     }
 }
 

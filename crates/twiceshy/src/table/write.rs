@@ -5,7 +5,8 @@
 //! a gap, is unpredictable, so the code branches on neither.
 
 use super::TableFull;
-use super::block::{Geometry, Plane, Planes, set_word, word};
+use super::block::{Geometry, Plane, set_word, word};
+use super::shift::Planes;
 use super::{Kind, Place, QuotientTable, Slot};
 use crate::bits::word::low_bits;
 
