@@ -42,23 +42,10 @@ pub enum HashScheme {
 /// use. It has its own subkey, so its hashes equal the others only by chance.
 ///
 /// # Why these functions
-/// Fast unkeyed or seeded hashes have collisions that hold for every seed. The table compares
-/// safe functions, in nanoseconds per key: the best of 25 rounds on two cores of an AMD EPYC
-/// (Zen 3). The first number is for a batch of independent keys, the second for a chain in which
-/// each key depends on the previous hash (`cargo bench -p twiceshy --bench hash`).
-///
-/// | bytes | `KeyedHasher` | SipHash-1-3 | POLYVAL, then AES |
-/// | ---: | ---: | ---: | ---: |
-/// | 8, a `u64` | 2.9, 17 | 14, 14 | 65, 68 |
-/// | 8 | 5.4, 19 | 14, 14 | 65, 68 |
-/// | 16 | 3.7, 20 | 15, 15 | 59, 60 |
-/// | 20 | 16, 16 | 15, 15 | 75, 75 |
-/// | 64 | 27, 28 | 26, 26 | 63, 61 |
-/// | 100 | 35, 36 | 33, 34 | 103, 102 |
-///
-/// While one AES block is enough, it is the cheapest: the processor overlaps the blocks of
-/// different keys. For longer keys, SipHash is as fast as any safe function that we tried, and
-/// far faster than AES on processors without AES instructions.
+/// Fast unkeyed or seeded hashes have collisions that hold for every seed. While one AES block is
+/// enough, it is the cheapest safe function: the processor overlaps the blocks of different keys.
+/// For longer keys, SipHash is as fast as any safe function that we tried, and far faster than AES
+/// on processors without AES instructions. `docs/security.md` has the measurements.
 #[derive(Clone)]
 pub struct KeyedHasher {
     block: Cipher,
