@@ -15,9 +15,9 @@
 //!           └──────────────────────────────┘
 //! ```
 //!
-//! The files: `cells.rs` has the bits of a level, `dead.rs` the dead cells with their depths, and
-//! `level.rs` the plan of all levels. The last level is an [`OrderedHashes`]. `lookup.rs` answers
-//! lookups. `change.rs` inserts, removes and rebuilds. `listing.rs` and `adapt.rs` repair.
+//! The files: `plan.rs` plans all levels, `level.rs` has the bits of a level, and `dead.rs` the dead
+//! cells with their depths. The last level is an [`OrderedHashes`]. `lookup.rs` answers lookups,
+//! `change.rs` inserts, removes and rebuilds, and `adapt.rs` repairs.
 //!
 //! # Hash functions
 //! Function 0 of level 0 is the hash itself: members are listed in hash order, so its cells have to
@@ -48,16 +48,14 @@
 //!   is removed.
 
 mod adapt;
-mod builder;
-mod cells;
 mod change;
 mod dead;
 mod level;
-mod listing;
 mod lookup;
+mod plan;
 mod validate;
 
-pub use builder::PlanDetails;
+pub use plan::PlanDetails;
 
 use crate::builder::Builder;
 use crate::claim::{Cells as HashCells, Versions};
@@ -69,7 +67,8 @@ use crate::{Hash, Secret, Stats};
 use core::fmt;
 use core::ops::RangeInclusive;
 use dead::DeadCells;
-use level::{Blueprint, FilterLevel, LEVEL_BYTES};
+use level::Level;
+use plan::LevelPlan;
 
 /// A Bloom filter that learns from its mistakes.
 ///
@@ -99,7 +98,7 @@ use level::{Blueprint, FilterLevel, LEVEL_BYTES};
 ///   most ε² in level 1, lower in the levels below, and 0 in the last level. If the mistake is
 ///   repaired again, it goes one level deeper.
 /// - A mistake from before a [rebuild](Self::rebuild) occurs again after it with probability at most
-///   ε^(1 − 1/k), where k is the number of [hash functions](Level::functions) of level 0: about
+///   ε^(1 − 1/k), where k is the number of [hash functions](PlanDetails::functions) of level 0: about
 ///   2ε. So an attacker who replays mistakes after every rebuild causes at most twice as many as
 ///   with new keys. With a single hash function, at rates above 0.38, *all* mistakes come back.
 ///
@@ -157,13 +156,14 @@ use level::{Blueprint, FilterLevel, LEVEL_BYTES};
 /// ```
 #[derive(Clone)]
 pub struct AdaptiveBloomFilter {
-    first: FilterLevel,
+    first: Level,
     /// All levels between the first and the last.
-    deeper: Vec<FilterLevel>,
+    deeper: Vec<Level>,
     last: OrderedHashes,
     dead: DeadCells,
     versions: Versions,
-    blueprint: Blueprint,
+    /// Number of cells that may die.
+    repairs: u64,
     /// Number of members, each counted as often as it was inserted.
     len: u64,
     /// Upper bound on the number of removed members whose bits are still set.
@@ -183,6 +183,10 @@ pub struct Details {
     pub dead_cells: u64,
     /// Bytes of memory that the dead cells take.
     pub dead_bytes: u64,
+    /// Bytes of memory that level 0 takes, which has no part in repairs.
+    pub first_bytes: u64,
+    /// Number of members and ghosts in the last level.
+    pub exact: u64,
     /// Number of repairs, divided by the number that the levels are planned for. Above 1, the
     /// filter takes more memory than planned.
     pub wear: f64,
@@ -192,42 +196,26 @@ pub struct Details {
     pub rebuild_due: bool,
 }
 
-/// One level of a filter.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Level {
-    /// Number of hash functions; 0 in the last level, which contains whole hashes.
-    pub functions: u32,
-    /// Number of cells per function.
-    pub cells: u64,
-    /// The planned false-positive rate; 0 in the last level.
-    pub rate: f64,
-    /// Number of members and ghosts that have set at least one bit.
-    pub members: u64,
-    /// Number of members that the level has room for; `None` for the last level, which grows.
-    pub room: Option<u64>,
-    /// Size in bytes.
-    pub bytes: u64,
-}
-
 impl AdaptiveBloomFilter {
     /// Returns a builder that sets the filter's error rate and size.
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
 
-    fn new(blueprint: Blueprint) -> Result<Self, BuildError> {
-        let cells = blueprint.first.shape.cells;
+    /// Creates an empty filter with these levels above the last one.
+    fn new(plans: impl Iterator<Item = LevelPlan>, repairs: u64) -> Result<Self, BuildError> {
         let hasher = KeyedHasher::new(&Secret::generate()?);
-        let deeper = (1..).zip(&blueprint.deeper);
-        let deeper = deeper.map(|(number, plan)| FilterLevel::new(number, plan, &hasher));
+        let levels = (0..).zip(plans);
+        let mut levels = levels.map(|(number, plan)| Level::new(number, plan, &hasher));
+        let first = levels.next().expect("every plan has a level 0")?;
+        let cells = first.plan.shape.cells;
         Ok(Self {
-            first: FilterLevel::new(0, &blueprint.first, &hasher)?,
-            deeper: deeper.collect::<Result<_, _>>()?,
+            first,
+            deeper: levels.collect::<Result<_, _>>()?,
             last: OrderedHashes::new(),
-            dead: DeadCells::new(cells, blueprint.repairs)?,
+            dead: DeadCells::new(cells, repairs)?,
             versions: Versions::new(cells),
-            blueprint,
+            repairs,
             len: 0,
             ghosts: 0,
             vacated: 0,
@@ -238,7 +226,7 @@ impl AdaptiveBloomFilter {
     /// Returns the number of cells per function of level 0.
     #[inline(always)]
     fn cells(&self) -> u64 {
-        self.first.cells.shape().cells
+        self.first.plan.shape.cells
     }
 
     /// Returns the cell of a hash under function 0.
@@ -263,15 +251,13 @@ impl AdaptiveBloomFilter {
 
     /// Returns the number of members and ghosts, divided by the capacity.
     pub fn load(&self) -> f64 {
-        self.first.written as f64 / self.blueprint.first.room.max(1) as f64
+        share(self.first.written, self.first.plan.room)
     }
 
     /// Returns the number of repairs, divided by the number of planned repairs.
     fn wear(&self) -> f64 {
-        let share = |written: u64, room: u64| written as f64 / room.max(1) as f64;
-        let levels = self.deeper.iter().zip(&self.blueprint.deeper);
-        let levels = levels.map(|(level, plan)| share(level.written, plan.room));
-        levels.fold(share(self.dead.len(), self.blueprint.repairs), f64::max)
+        let levels = self.deeper.iter().map(|level| share(level.written, level.plan.room));
+        levels.fold(share(self.dead.len(), self.repairs), f64::max)
     }
 
     /// Returns the hash function whose hashes the filter holds.
@@ -280,16 +266,11 @@ impl AdaptiveBloomFilter {
     }
 
     fn memory(&self) -> u64 {
-        let levels: u64 = self.deeper.iter().map(|level| level.cells.bytes()).sum();
-        let own = size_of::<Self>() + self.deeper.len() * LEVEL_BYTES;
-        let first = self.first.cells.bytes();
-        let beside = self.last_bytes() + self.dead.bytes() + self.versions.bytes();
-        own as u64 + first + levels + beside
-    }
-
-    /// Returns the heap size of the last level in bytes.
-    fn last_bytes(&self) -> u64 {
-        self.last.memory_usage() - size_of::<OrderedHashes>() as u64
+        let levels: u64 = self.deeper.iter().map(Level::bytes).sum();
+        let own = size_of::<Self>() + self.deeper.len() * size_of::<Level>();
+        let last = self.last.memory_usage() - size_of::<OrderedHashes>() as u64;
+        let beside = last + self.dead.bytes() + self.versions.bytes();
+        own as u64 + self.first.bytes() + levels + beside
     }
 
     /// Returns the filter's number of members, memory use, load and expected error.
@@ -299,7 +280,7 @@ impl AdaptiveBloomFilter {
             memory: self.memory(),
             load: self.load(),
             repairs: self.adaptations,
-            expected_rate: self.first.cells.shape().rate(self.first.written),
+            expected_rate: self.first.plan.shape.rate(self.first.written),
         }
     }
 
@@ -310,34 +291,14 @@ impl AdaptiveBloomFilter {
             ghosts: self.ghosts,
             dead_cells: self.dead.len(),
             dead_bytes: self.dead.bytes(),
+            first_bytes: self.first.bytes(),
+            exact: self.last.len() as u64,
             wear,
             rebuild_due: wear >= 1.0 || (self.load() >= 1.0 && self.vacated > 0),
         }
     }
 
     filter_traits!(@check_or_repair);
-
-    /// Iterates over the levels, top to bottom.
-    pub fn levels(&self) -> impl Iterator<Item = Level> {
-        let plans = core::iter::once(&self.blueprint.first).chain(&self.blueprint.deeper);
-        let levels = core::iter::once(&self.first).chain(&self.deeper).zip(plans);
-        let levels = levels.map(|(level, plan)| Level {
-            functions: plan.shape.functions,
-            cells: plan.shape.cells,
-            rate: plan.rate,
-            members: level.written,
-            room: Some(plan.room),
-            bytes: level.cells.bytes(),
-        });
-        levels.chain(core::iter::once(Level {
-            functions: 0,
-            cells: 0,
-            rate: 0.0,
-            members: self.last.len() as u64,
-            room: None,
-            bytes: self.last_bytes(),
-        }))
-    }
 
     /// Iterates over the dead cells in hash order. Each item is the interval of the cell and the
     /// number of the level that answers for it.
@@ -347,10 +308,14 @@ impl AdaptiveBloomFilter {
     }
 }
 
+/// Returns the share of the room that is taken.
+fn share(written: u64, room: u64) -> f64 {
+    written as f64 / room.max(1) as f64
+}
+
 impl fmt::Debug for AdaptiveBloomFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdaptiveBloomFilter")
-            .field("levels", &self.levels().collect::<Vec<_>>())
             .field("stats", &self.stats())
             .field("details", &self.details())
             .finish()

@@ -1,7 +1,6 @@
 //! Checks every invariant of a filter.
 
 use super::AdaptiveBloomFilter;
-use super::level::FilterLevel;
 use crate::error::Invalid;
 
 impl AdaptiveBloomFilter {
@@ -11,46 +10,33 @@ impl AdaptiveBloomFilter {
     /// # Errors
     /// Names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let levels = core::iter::once(&self.first).chain(&self.deeper);
-        levels.enumerate().try_for_each(|(number, level)| check_level(number, level))?;
-        let room = self.blueprint.first.room;
-        if self.first.written > room {
-            return Err(Invalid(format!(
-                "level 0 has {} members, but room for {room}",
-                self.first.written
-            )));
+        let invalid = |what: String| Err(Invalid(what));
+        for (number, level) in (0..).zip(core::iter::once(&self.first).chain(&self.deeper)) {
+            if level.number != number {
+                return invalid(format!("level {number} has the number {}", level.number));
+            }
+            level.validate()?;
+        }
+        let (written, room) = (self.first.written, self.first.plan.room);
+        if written > room {
+            return invalid(format!("level 0 has {written} members, but room for {room}"));
         }
         self.dead.validate()?;
         for (cell, depth) in self.dead.iter() {
             if depth > self.last_depth() {
-                return Err(Invalid(format!("no level answers for dead cell {cell}")));
+                return invalid(format!("no level answers for dead cell {cell}"));
             }
-            if !self.first.cells.is_first_set(cell) {
-                return Err(Invalid(format!("dead cell {cell} is not set")));
+            if !self.first.is_set(cell) {
+                return invalid(format!("dead cell {cell} is not set"));
             }
         }
         self.last.validate()?;
         let mut hashes = self.last.iter();
-        let stray = hashes.find(|&hash| self.dead.depth(self.cell_of(hash)) != self.last_depth());
-        stray.map_or(Ok(()), |hash| {
-            Err(Invalid(format!("{hash:?} is in the last level, which doesn't answer for it")))
-        })
+        match hashes.find(|&hash| self.dead.depth(self.cell_of(hash)) != self.last_depth()) {
+            Some(hash) => {
+                invalid(format!("{hash:?} is in the last level, which doesn't answer for it"))
+            }
+            None => Ok(()),
+        }
     }
-}
-
-fn check_level(number: usize, level: &FilterLevel) -> Result<(), Invalid> {
-    if level.number as usize != number {
-        return Err(Invalid(format!("level {number} has the number {}", level.number)));
-    }
-    if !level.cells.has_clean_end() {
-        return Err(Invalid(format!("level {number} has set bits after its last cell")));
-    }
-    let (set, functions) = (level.cells.count_set(), u64::from(level.cells.shape().functions));
-    if set > level.written.saturating_mul(functions) {
-        return Err(Invalid(format!(
-            "{} members of level {number} can't set {set} cells",
-            level.written
-        )));
-    }
-    Ok(())
 }

@@ -80,6 +80,11 @@ impl BitWriter {
         self.push(low_bits(count as u32), count as u32 + 1);
     }
 
+    /// Iterates over the bytes written so far. The last word is padded with zeros.
+    pub(super) fn bytes(&self) -> impl Iterator<Item = u8> {
+        self.words.iter().flat_map(|word| word.to_le_bytes())
+    }
+
     /// Appends zeros up to a multiple of `bits`.
     pub(super) fn align(&mut self, bits: usize) {
         let missing = self.bits.next_multiple_of(bits) - self.bits;
@@ -283,8 +288,7 @@ impl Block<'_> {
         // Writing the groups again must give the same bytes.
         let mut writer = BitWriter::default();
         write(shape, &groups, &mut writer);
-        let written = writer.words.iter().flat_map(|word| word.to_le_bytes());
-        if !written.eq(self.bytes[..bytes].iter().copied()) {
+        if !writer.bytes().eq(self.bytes[..bytes].iter().copied()) {
             return invalid("a block is not in canonical form");
         }
         Ok(groups)

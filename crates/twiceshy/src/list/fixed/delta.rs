@@ -47,24 +47,19 @@ use super::{Tally, YesNoFilter};
 use crate::Keyed;
 use crate::bits::memory::{LINE, Lines};
 use crate::bits::word::low_bits;
-use crate::error::Invalid;
-use crate::list::ListError;
+use crate::error::{BuildError, Invalid};
 use core::fmt;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
 const MAGIC: [u8; 8] = *b"\x89TWSHD\r\n";
 const VERSION: u32 = 1;
-const WHOLE: u32 = 1;
 
 /// A new filter of the same shape may be this many times as large as the old filter and the edits.
 const MAX_GROWTH: usize = 16;
 
 /// Size of the header in bytes.
 const HEADER: usize = 120;
-
-/// The part of the header that the digest covers.
-const DIGESTED: core::ops::Range<usize> = 56..112;
 
 /// The difference between two [`YesNoFilter`]s.
 ///
@@ -89,15 +84,9 @@ pub struct Delta {
     mark: u64,
     shape: Shape,
     tally: Tally,
-    change: Change,
-}
-
-#[derive(Clone, PartialEq)]
-enum Change {
-    /// Words of edits.
-    Edits(Vec<u64>),
-    /// The lines of the table.
-    Whole(Vec<u8>),
+    is_whole: bool,
+    /// The lines of the table, or words of edits.
+    body: Vec<u8>,
 }
 
 /// An error when making, reading or applying a delta. An error changes nothing.
@@ -150,10 +139,10 @@ impl From<Invalid> for DeltaError {
     }
 }
 
-impl From<ListError> for DeltaError {
-    fn from(error: ListError) -> Self {
+impl From<BuildError> for DeltaError {
+    fn from(error: BuildError) -> Self {
         match error {
-            ListError::Uneven => Self::Impossible("a block has more keys than it can"),
+            BuildError::Uneven => Self::Impossible("a block has more keys than it can"),
             _ => Self::Memory,
         }
     }
@@ -167,15 +156,17 @@ impl YesNoFilter {
     /// # Errors
     /// If one of the filters is invalid.
     pub fn delta_to(&self, new: &Self) -> Result<Delta, DeltaError> {
-        let whole = || Change::Whole(new.lines.bytes()[..new.lines.len() * LINE].to_vec());
-        let change = if self.shape == new.shape {
-            let edits = edits(self, new)?;
-            if 8 * edits.len() < LINE * new.lines.len() { Change::Edits(edits) } else { whole() }
-        } else {
-            whole()
-        };
-        let (from, to) = (self.digest(), new.digest());
-        Ok(Delta { from, to, mark: 0, shape: new.shape, tally: new.tally, change })
+        let edits = if self.shape == new.shape { Some(edits(self, new)?) } else { None };
+        let edits = edits.filter(|edits| edits.len() < new.table().len());
+        Ok(Delta {
+            from: self.digest(),
+            to: new.digest(),
+            mark: 0,
+            shape: new.shape,
+            tally: new.tally,
+            is_whole: edits.is_none(),
+            body: edits.unwrap_or_else(|| new.table().to_vec()),
+        })
     }
 
     /// Applies a delta to this filter. The result is identical to the new filter that the delta was
@@ -188,16 +179,15 @@ impl YesNoFilter {
         if delta.from != self.digest() {
             return Err(DeltaError::OtherBase);
         }
-        let lines = match &delta.change {
-            Change::Whole(bytes) => {
-                let mut lines = Lines::zeroed(bytes.len() / LINE).ok_or(DeltaError::Memory)?;
-                lines.bytes_mut().copy_from_slice(bytes);
-                lines
-            }
-            Change::Edits(_) if self.shape != delta.shape => {
-                return Err(DeltaError::Impossible("its edits are for a different shape"));
-            }
-            Change::Edits(edits) => edited(self, edits)?,
+        let lines = if delta.is_whole {
+            let lines = Lines::zeroed(delta.body.len() / LINE);
+            let mut lines = lines.ok_or(DeltaError::Memory)?;
+            lines.bytes_mut().copy_from_slice(&delta.body);
+            lines
+        } else if self.shape == delta.shape {
+            edited(self, &delta.body)?
+        } else {
+            return Err(DeltaError::Impossible("its edits are for a different shape"));
         };
         let new = Self::from_parts(delta.shape, delta.tally, lines);
         if new.digest() != delta.to {
@@ -209,8 +199,8 @@ impl YesNoFilter {
 
     fn digest(&self) -> u128 {
         let mut hasher = SipHasher13::new();
-        hasher.write(&header_of(&self.shape, &self.tally)[DIGESTED]);
-        hasher.write(&self.lines.bytes()[..self.lines.len() * LINE]);
+        hasher.write(&settings(&self.shape, &self.tally));
+        hasher.write(self.table());
         hasher.finish128().as_u128()
     }
 }
@@ -242,11 +232,11 @@ impl<K: ?Sized> Keyed<K, YesNoFilter> {
 /// Reads all groups of a filter.
 fn groups(filter: &YesNoFilter) -> Result<Vec<Group>, DeltaError> {
     let mut groups = Vec::new();
-    filter.each_group(|_, group| groups.push(group))?;
+    filter.each_group(|group| groups.push(group))?;
     Ok(groups)
 }
 
-fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u64>, DeltaError> {
+fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u8>, DeltaError> {
     let bits = new.shape.group_bits + new.shape.remainder_bits;
     let mut writer = BitWriter::default();
     let mut passed = 0;
@@ -257,17 +247,17 @@ fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u64>, DeltaError> {
         }
         gamma(&mut writer, passed);
         passed = 0;
-        if old.seed == new.seed {
-            writer.push(0, 1);
-            write_edits(&mut writer, &old.fingerprints, &new.fingerprints, bits);
-        } else {
-            writer.push(1, 1);
+        let is_seeded_anew = old.seed != new.seed;
+        writer.push(is_seeded_anew.into(), 1);
+        if is_seeded_anew {
             gamma(&mut writer, new.seed);
             write_fingerprints(&mut writer, &new.fingerprints, bits);
+        } else {
+            write_edits(&mut writer, &old.fingerprints, &new.fingerprints, bits);
         }
     }
     gamma(&mut writer, passed);
-    Ok(writer.words)
+    Ok(writer.bytes().collect())
 }
 
 /// Writes the removed and the added fingerprints. Both lists are sorted.
@@ -300,10 +290,12 @@ fn gamma(writer: &mut BitWriter, number: u64) {
     writer.push(number.reverse_bits() >> (63 - bits), bits + 1);
 }
 
-fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
+fn edited(filter: &YesNoFilter, edits: &[u8]) -> Result<Lines, DeltaError> {
     let shape = filter.shape;
     let bits = shape.group_bits + shape.remainder_bits;
-    let mut reader = BitReader { words: edits, at: 0 };
+    let (words, _) = edits.as_chunks();
+    let words: Vec<u64> = words.iter().map(|&word| u64::from_le_bytes(word)).collect();
+    let mut reader = BitReader { words: &words, at: 0 };
     let mut passed = reader.gamma()?;
     let mut groups = groups(filter)?;
     for group in &mut groups {
@@ -322,11 +314,11 @@ fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
         }
         passed = reader.gamma()?;
     }
-    if passed > 0 || reader.at.div_ceil(64) != edits.len() {
+    if passed > 0 || reader.at.div_ceil(64) != words.len() {
         return Err(DeltaError::Impossible("it edits more groups than there are"));
     }
     // A few bits of edits can describe large seeds, so the size of the new filter is limited.
-    let most = MAX_GROWTH * (filter.lines.len() * LINE / 8 + edits.len());
+    let most = MAX_GROWTH * (filter.table().len() / 8 + words.len());
     let mut writer = Writer::new(shape);
     for block in groups.chunks(shape.groups()) {
         writer.push(block)?;
@@ -334,7 +326,7 @@ fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
             return Err(DeltaError::Impossible("the new filter is far larger than the old one"));
         }
     }
-    Ok(writer.finish().map_err(ListError::from)?)
+    Ok(writer.finish()?)
 }
 
 fn read_edits(
@@ -401,50 +393,37 @@ impl BitReader<'_> {
     }
 }
 
-/// Returns a header with only the fields that the digest covers.
-fn header_of(shape: &Shape, tally: &Tally) -> [u8; HEADER] {
-    let mut header = [0; HEADER];
-    let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
-    put(56, &shape.blocks.to_le_bytes());
-    put(64, &shape.remainder_bits.to_le_bytes());
-    put(68, &shape.group_bits.to_le_bytes());
-    put(72, &shape.low_bits.to_le_bytes());
-    put(76, &tally.label.to_le_bytes());
-    put(80, &tally.yes.to_le_bytes());
-    put(88, &tally.no.to_le_bytes());
-    put(96, &tally.fingerprints.to_le_bytes());
-    put(104, &tally.rate.to_le_bytes());
-    header
+/// Returns the part of the header that the digest covers.
+fn settings(shape: &Shape, tally: &Tally) -> Vec<u8> {
+    let mut bytes = shape.blocks.to_le_bytes().to_vec();
+    let words = [shape.remainder_bits, shape.group_bits, shape.low_bits, tally.label];
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    let longs = [tally.yes, tally.no, tally.fingerprints, tally.rate.to_bits()];
+    bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+    bytes
 }
 
 impl Delta {
     /// Returns whether the delta contains all of the new filter, because its shape differs or
     /// because that is shorter.
     pub fn is_whole(&self) -> bool {
-        matches!(self.change, Change::Whole(_))
-    }
-
-    /// Returns the number of yes keys in the new filter.
-    pub fn yes_keys(&self) -> u64 {
-        self.tally.yes
+        self.is_whole
     }
 
     /// Encodes the delta as bytes. `src/list/fixed/delta.rs` describes the format.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let body: Vec<u8> = match &self.change {
-            Change::Edits(words) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
-            Change::Whole(bytes) => bytes.clone(),
-        };
-        let mut header = header_of(&self.shape, &self.tally);
-        let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &MAGIC);
-        put(8, &VERSION.to_le_bytes());
-        put(12, &if self.is_whole() { WHOLE } else { 0 }.to_le_bytes());
-        put(16, &self.from.to_le_bytes());
-        put(32, &self.to.to_le_bytes());
-        put(48, &self.mark.to_le_bytes());
-        put(112, &(body.len() as u64).to_le_bytes());
-        let mut bytes = [&header[..], &body].concat();
+        let mut bytes = [
+            &MAGIC[..],
+            &VERSION.to_le_bytes(),
+            &u32::from(self.is_whole).to_le_bytes(),
+            &self.from.to_le_bytes(),
+            &self.to.to_le_bytes(),
+            &self.mark.to_le_bytes(),
+            &settings(&self.shape, &self.tally),
+            &(self.body.len() as u64).to_le_bytes(),
+            &self.body,
+        ]
+        .concat();
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         bytes
     }
@@ -485,23 +464,14 @@ impl Delta {
         let rate = f64::from_bits(long(104));
         let (yes, no, fingerprints) = (long(80), long(88), long(96));
         let tally = Tally { yes, no, fingerprints, rate, label: short(76) };
-        if !shape.is_possible() || !tally.is_possible() || short(12) > WHOLE {
+        if !shape.is_possible() || !tally.is_possible() || short(12) > 1 {
             return Err(DeltaError::Impossible("its sizes are impossible"));
         }
-        let body = &rest[HEADER..];
-        let change = if short(12) == WHOLE {
-            if body.len() % LINE != 0 {
-                return Err(DeltaError::Impossible("its table is not a whole number of lines"));
-            }
-            Change::Whole(body.to_vec())
-        } else {
-            let (words, others) = body.as_chunks();
-            if !others.is_empty() {
-                return Err(DeltaError::Impossible("its edits are not a whole number of words"));
-            }
-            Change::Edits(words.iter().map(|&word| u64::from_le_bytes(word)).collect())
-        };
-        Ok(Self { from: wide(16), to: wide(32), mark: long(48), shape, tally, change })
+        let (is_whole, body) = (short(12) == 1, rest[HEADER..].to_vec());
+        if body.len() % if is_whole { LINE } else { 8 } != 0 {
+            return Err(DeltaError::Impossible("its body is not a whole number of lines or words"));
+        }
+        Ok(Self { from: wide(16), to: wide(32), mark: long(48), shape, tally, is_whole, body })
     }
 }
 
@@ -510,7 +480,7 @@ impl fmt::Debug for Delta {
         f.debug_struct("Delta")
             .field("shape", &self.shape)
             .field("tally", &self.tally)
-            .field("is_whole", &self.is_whole())
+            .field("is_whole", &self.is_whole)
             .finish_non_exhaustive()
     }
 }

@@ -45,7 +45,7 @@ use crate::bits::machine::Target;
 use crate::bits::memory::{LINE, Lines};
 use crate::traits::filter_traits;
 use crate::{Stats, hash::HashScheme};
-use block::{BLOCK, Block};
+use block::Block;
 use core::fmt;
 
 /// A static filter that is always right about the keys of two lists.
@@ -124,11 +124,6 @@ impl YesNoFilter {
         FilterBuilder::default()
     }
 
-    /// Returns the number of different keys that the yes list had.
-    pub fn yes_keys(&self) -> u64 {
-        self.tally.yes
-    }
-
     /// Returns the number of keys on the no list, including repeated keys.
     pub fn no_keys(&self) -> u64 {
         self.tally.no
@@ -176,9 +171,8 @@ impl YesNoFilter {
         HashScheme::Aes128SipHash13
     }
 
-    /// Returns what the filter holds, and what it takes. Members are the keys of the yes list. It is
-    /// always as full as it can be, and it is built without mistakes on its no list, so that it never
-    /// repairs any.
+    /// Returns the filter's number of members, memory use and expected error. Members are the keys
+    /// of the yes list. The filter is always full, and never needs repairs.
     pub fn stats(&self) -> Stats {
         Stats {
             members: self.len(),
@@ -187,6 +181,11 @@ impl YesNoFilter {
             repairs: 0,
             expected_rate: self.false_positive_rate(),
         }
+    }
+
+    /// Returns the bytes of the index and the blocks.
+    fn table(&self) -> &[u8] {
+        &self.lines.bytes()[..self.lines.len() * LINE]
     }
 
     /// Returns the offset and the size of a block, in bytes.

@@ -1,7 +1,7 @@
 //! Checks the invariants that don't depend on the lists.
 
 use super::block::Group;
-use super::{BLOCK, YesNoFilter, index_bytes};
+use super::{YesNoFilter, index_bytes};
 use crate::bits::memory::LINE;
 use crate::error::Invalid;
 
@@ -12,7 +12,7 @@ impl YesNoFilter {
     /// Names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         let mut fingerprints = 0;
-        self.each_group(|_, group| fingerprints += group.fingerprints.len() as u64)?;
+        self.each_group(|group| fingerprints += group.fingerprints.len() as u64)?;
         if fingerprints != self.tally.fingerprints {
             let counted = self.tally.fingerprints;
             return Err(Invalid(format!("there are {fingerprints} fingerprints, not {counted}")));
@@ -24,25 +24,20 @@ impl YesNoFilter {
         Ok(())
     }
 
-    /// Calls `each` with the number and the contents of every group, in order. Checks the format
-    /// meanwhile.
-    pub(super) fn each_group(&self, mut each: impl FnMut(u64, Group)) -> Result<(), Invalid> {
-        let bytes = &self.lines.bytes()[..self.lines.len() * LINE];
+    /// Calls `each` with every group, in order, and checks the format.
+    pub(super) fn each_group(&self, mut each: impl FnMut(Group)) -> Result<(), Invalid> {
+        let bytes = self.table();
         let index = index_bytes(self.shape.blocks);
         if bytes.len() < index {
             return Err(Invalid("the table is too short for the index".into()));
         }
         let mut next = index;
-        let mut number = 0;
         for block in 0..self.shape.blocks as usize {
             let (first, size) = self.place(block);
             if first != next || size > bytes.len().saturating_sub(first) {
                 return Err(Invalid(format!("block {block} has a wrong position or size")));
             }
-            for group in self.block(first).groups(size)? {
-                each(number, group);
-                number += 1;
-            }
+            self.block(first).groups(size)?.into_iter().for_each(&mut each);
             next = first + size;
         }
         let unused = &bytes[4 * (self.shape.blocks as usize + 1)..index];
@@ -51,7 +46,6 @@ impl YesNoFilter {
         {
             return Err(Invalid("unused bytes after the index or the last block are not 0".into()));
         }
-        debug_assert_eq!(number, self.shape.quotients() / (BLOCK / self.shape.groups()) as u64);
         Ok(())
     }
 }
