@@ -126,17 +126,6 @@ impl AdaptiveBloomFilter {
     /// that the last level holds leaves nothing, either. Any other leaves a ghost, as
     /// [`remove_trusting`](Self::remove_trusting) does. Listed mistakes are only checked.
     ///
-    /// ```
-    /// # use twiceshy::{AdaptiveBloomFilter, Answer, Hash};
-    /// let mut filter = AdaptiveBloomFilter::builder().capacity(100).build()?;
-    /// let hash = Hash::from_u128(7 << 100);
-    /// filter.insert(hash)?;
-    /// let Answer::Maybe(claim) = filter.check(hash) else { panic!("it is a member") };
-    /// filter.remove(&claim, &[hash])?;
-    /// assert!(!filter.contains(hash));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the listed members
     /// can't be those of the cell, if the query is not one of them, or if a mistake is one that

@@ -48,16 +48,6 @@ impl AdaptiveBloomFilter {
     /// Looks up many hashes: clears `answers`, and then pushes the answer of
     /// [`contains`](Self::contains) for each hash. This is faster than single lookups if the filter
     /// is larger than the cache.
-    ///
-    /// ```
-    /// # use twiceshy::{AdaptiveBloomFilter, Hash};
-    /// let mut filter = AdaptiveBloomFilter::builder().capacity(100).build()?;
-    /// filter.insert(Hash::from_u128(7 << 100))?;
-    /// let mut answers = Vec::new();
-    /// filter.contains_many(&[7, 8, 9].map(|key| Hash::from_u128(key << 100)), &mut answers);
-    /// assert!(answers[0]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         batch::fill_answers(answers, hashes.len(), |answers| {
             for (hashes, answers) in hashes.chunks(BLOCK).zip(answers.chunks_mut(BLOCK)) {

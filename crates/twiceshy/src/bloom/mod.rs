@@ -38,14 +38,11 @@
 //!   the level of its depth.
 //! - A repair gives a cell a different depth, and inserts *all* members of the interval into the
 //!   level of that depth. The list is complete and current, because nothing has changed since the
-//!   claim. No other member uses this cell, because function 0 has its own part of the bits and
-//!   maps only the hashes of the interval there. (Figure 1 of the paper moves only the members
-//!   whose function j maps to the dying cell. Other members may reach the cell through other
-//!   functions, and would find it dead without having been moved.)
-//! - A cell of function 0 is cleared only if a list shows that its interval has no members. Bits of
-//!   other functions and of deeper levels are never cleared.
-//! - The last level removes a hash only if a complete list doesn't contain it, or if its last copy
-//!   is removed.
+//!   claim. No other member uses this cell, because function 0 has its own part of the bits.
+//!   (Figure 1 of the paper moves only the members whose function j maps to the dying cell. Other
+//!   members may reach the cell through other functions, and would find it dead.)
+//! - A cell of function 0 is cleared, and the last level removes a hash, only if a complete list
+//!   shows that no member needs it. Bits of other functions and deeper levels are never cleared.
 
 mod adapt;
 mod change;
@@ -53,13 +50,12 @@ mod dead;
 mod level;
 mod lookup;
 mod plan;
-mod validate;
 
 pub use plan::PlanDetails;
 
 use crate::builder::Builder;
 use crate::claim::{Cells as HashCells, Versions};
-use crate::error::BuildError;
+use crate::error::{BuildError, Invalid};
 use crate::hash::{HashScheme, KeyedHasher, Scaled};
 use crate::members::OrderedHashes;
 use crate::traits::filter_traits;
@@ -82,9 +78,6 @@ use plan::LevelPlan;
 /// Use it if members are rarely removed and a false-positive rate of 1/100 or more is acceptable. A
 /// [`QuotientFilter`](crate::QuotientFilter) reads one cache line instead of several, removes
 /// members exactly, forgets no repair, and is smaller at rates below about 1/1000.
-///
-/// The filter works on hashes; [`Keyed`](crate::Keyed) binds it to a key type and a secret. It does
-/// no I/O: the caller lists the members.
 ///
 /// # Guarantees
 /// - No false negatives, if lists are complete. An operation that fails returns an error and changes
@@ -110,13 +103,11 @@ use plan::LevelPlan;
 /// A cell is either alive, or it has a *depth*: the number of the level that answers for it.
 /// Members that are inserted later also go to that level, which takes no list. Dead cells are few
 /// and stored compressed. Level i has the rate ε^(2^i), and room for the
-/// [planned](Builder::adaptations) mistakes: by default, the mistakes of as many queries as there
-/// are members. The filter does not refuse more mistakes: if a level has no room, a lower one takes
-/// them, and the last level grows. A lookup reads level 0 and at most one other level.
+/// [planned](Builder::adaptations) mistakes. If a level has no room, a lower one takes the mistake,
+/// and the last level grows. A lookup reads level 0 and at most one other level.
 ///
-/// Bits of removed members stay set, so their keys are still answered "maybe"; they are
-/// [ghosts](Self::remove_trusting). Like any mistake, a ghost is answered "absent" after its first
-/// repair. A [rebuild](Self::rebuild) frees the room that ghosts take.
+/// Bits of removed members stay set, so their keys are still answered "maybe", until they are
+/// repaired like any mistake. A [rebuild](Self::rebuild) frees the room of these *ghosts*.
 ///
 /// # Complexity
 /// A lookup reads k cache lines for a member, and two on average for a key that is not a member.
@@ -265,19 +256,15 @@ impl AdaptiveBloomFilter {
         HashScheme::Aes128SipHash13
     }
 
-    fn memory(&self) -> u64 {
-        let levels: u64 = self.deeper.iter().map(Level::bytes).sum();
-        let own = size_of::<Self>() + self.deeper.len() * size_of::<Level>();
-        let last = self.last.memory_usage() - size_of::<OrderedHashes>() as u64;
-        let beside = last + self.dead.bytes() + self.versions.bytes();
-        own as u64 + self.first.bytes() + levels + beside
-    }
-
     /// Returns the filter's number of members, memory use, load and expected error.
     pub fn stats(&self) -> Stats {
+        let own = size_of::<Self>() + self.deeper.len() * size_of::<Level>();
+        let deeper: u64 = self.deeper.iter().map(Level::bytes).sum();
+        let last = self.last.memory_usage() - size_of::<OrderedHashes>() as u64;
+        let beside = self.dead.bytes() + self.versions.bytes();
         Stats {
             members: self.len(),
-            memory: self.memory(),
+            memory: own as u64 + self.first.bytes() + deeper + last + beside,
             load: self.load(),
             repairs: self.adaptations,
             expected_rate: self.first.plan.shape.rate(self.first.written),
@@ -299,6 +286,42 @@ impl AdaptiveBloomFilter {
     }
 
     filter_traits!(@check_or_repair);
+
+    /// Checks every invariant of the filter, for tests and for diagnosing suspected corruption.
+    /// Takes time in proportion to the filter's size.
+    ///
+    /// # Errors
+    /// Names the broken invariant.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let invalid = |what: String| Err(Invalid(what));
+        for (number, level) in (0..).zip(core::iter::once(&self.first).chain(&self.deeper)) {
+            if level.number != number {
+                return invalid(format!("level {number} has the number {}", level.number));
+            }
+            level.validate()?;
+        }
+        let (written, room) = (self.first.written, self.first.plan.room);
+        if written > room {
+            return invalid(format!("level 0 has {written} members, but room for {room}"));
+        }
+        self.dead.validate()?;
+        for (cell, depth) in self.dead.iter() {
+            if depth > self.last_depth() {
+                return invalid(format!("no level answers for dead cell {cell}"));
+            }
+            if !self.first.is_set(cell) {
+                return invalid(format!("dead cell {cell} is not set"));
+            }
+        }
+        self.last.validate()?;
+        let mut hashes = self.last.iter();
+        match hashes.find(|&hash| self.dead.depth(self.cell_of(hash)) != self.last_depth()) {
+            Some(hash) => {
+                invalid(format!("{hash:?} is in the last level, which doesn't answer for it"))
+            }
+            None => Ok(()),
+        }
+    }
 
     /// Iterates over the dead cells in hash order. Each item is the interval of the cell and the
     /// number of the level that answers for it.

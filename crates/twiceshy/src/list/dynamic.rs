@@ -13,16 +13,12 @@ use crate::{
 
 /// A yes list and a no list that can change at any time and are exact at all times.
 ///
-/// It answers "yes" to every key on the yes list, "no" to every key on the no list, and "yes" to
-/// any other key with a small probability.
-///
 /// It works on hashes; [`Keyed`] binds it to a key type and a secret. It treats keys with the same
 /// 128-bit hash as the same key.
 ///
 /// # Guarantees
-/// - No listed key is ever answered wrongly.
-/// - An unlisted key is answered "yes" with at most the requested probability, however many keys
-///   are listed.
+/// - It answers "yes" to every key on the yes list, "no" to every key on the no list, and "yes" to
+///   any other key with at most the requested probability, however many keys are listed.
 /// - A key is on at most one list. Adding it to the other list is an error that says so.
 /// - The lists grow by themselves. Adding a key with a random hash fails only if memory runs out,
 ///   and changes nothing in that case. Removing a key never fails and frees its room. The filter
@@ -39,9 +35,8 @@ use crate::{
 /// keys in its interval. Removing a key shortens the fingerprints that were longer because of it.
 /// So after every change, the filter equals the one that would be built from both lists.
 ///
-/// # Memory
-/// Answering needs only the filter, whose size is in the [plan](super::PlanDetails). Changing the
-/// lists also needs the lists themselves, about 18 bytes per key.
+/// Answering needs only the filter, whose size is in the [plan](super::PlanDetails). The lists take
+/// about 18 bytes per key.
 ///
 /// # Papers
 /// - Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024), §4.3: dynamic lists. There, the filter
@@ -76,23 +71,6 @@ pub struct YesNoList {
     /// Number of slots in use when the filter was built.
     fitted: u64,
     repairs: u64,
-    rebuilds: u64,
-}
-
-/// The size of the no list, the memory use, and the work done so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Details {
-    /// Number of keys on the no list.
-    pub no: usize,
-    /// Number of times that the filter was rebuilt with a different size.
-    pub rebuilds: u64,
-    /// Number of slots that hold extensions, or counts of yes keys that share a fingerprint.
-    pub extension_slots: u64,
-    /// Bytes of memory that the filter takes. Answering queries needs only the filter.
-    pub filter_bytes: u64,
-    /// Bytes of memory that both lists take.
-    pub list_bytes: u64,
 }
 
 impl YesNoList {
@@ -120,7 +98,7 @@ impl YesNoList {
         let filter = QuotientFilter::from_sorted(parameters, [] as [Hash; 0], [])?;
         let most = most_yes_keys(size.rate, parameters);
         let (yes, no) = (OrderedHashes::new(), OrderedHashes::new());
-        Ok(Self { filter, yes, no, size, most, fitted: 0, repairs: 0, rebuilds: 0 })
+        Ok(Self { filter, yes, no, size, most, fitted: 0, repairs: 0 })
     }
 
     /// Returns whether a key with this hash may be on the yes list. The answer is correct for every
@@ -252,9 +230,7 @@ impl YesNoList {
         let size = self.size.at_least(more(self.yes.len()), more(self.no.len()));
         let parameters = size.parameters()?;
         let slots = parameters.slots.max(least_slots);
-        self.replace(Parameters { slots, ..parameters })?;
-        self.rebuilds += 1;
-        Ok(())
+        self.replace(Parameters { slots, ..parameters })
     }
 
     /// Rebuilds a filter that is full, although there are no more keys than planned.
@@ -302,7 +278,7 @@ impl YesNoList {
         &self.no
     }
 
-    /// Returns the filter that answers lookups.
+    /// Returns the filter that answers lookups. Its members are the keys of the yes list.
     pub const fn filter(&self) -> &QuotientFilter {
         &self.filter
     }
@@ -327,25 +303,11 @@ impl YesNoList {
     /// Members are the keys on the yes list. Repairs count the times that a fingerprint had to be
     /// lengthened for a no key, when that key or a yes key was added.
     pub fn stats(&self) -> Stats {
+        let filter = self.filter.stats();
         let parts = size_of_val(&self.filter) + size_of_val(&self.yes) + size_of_val(&self.no);
-        let details = self.details();
-        Stats {
-            members: self.yes.len(),
-            memory: (size_of::<Self>() - parts) as u64 + details.filter_bytes + details.list_bytes,
-            repairs: self.repairs,
-            ..self.filter.stats()
-        }
-    }
-
-    /// Returns the size of the no list, the memory use of each part, and the number of rebuilds.
-    pub fn details(&self) -> Details {
-        Details {
-            no: self.no.len(),
-            rebuilds: self.rebuilds,
-            extension_slots: self.filter.details().extension_slots,
-            filter_bytes: self.filter.stats().memory,
-            list_bytes: self.yes.memory_usage() + self.no.memory_usage(),
-        }
+        let own = (size_of::<Self>() - parts) as u64;
+        let lists = self.yes.memory_usage() + self.no.memory_usage();
+        Stats { memory: own + filter.memory + lists, repairs: self.repairs, ..filter }
     }
 
     /// Checks every invariant: all answers for listed keys are correct, no key is on both lists,
@@ -404,19 +366,19 @@ fn most_yes_keys(rate: f64, parameters: Parameters) -> usize {
 }
 
 impl<K: Key + ?Sized> Keyed<K, YesNoList> {
-    /// Adds a key to the yes list; see [`YesNoList::add_yes`].
+    /// Adds a key to the yes list. Returns whether it is new there.
     ///
     /// # Errors
-    /// Returns the same errors as [`YesNoList::add_yes`].
+    /// As [`YesNoList::add_yes`].
     pub fn add_yes(&mut self, key: &K) -> Result<bool, ListError> {
         let hash = self.hash(key);
         self.filter_mut().add_yes(hash)
     }
 
-    /// Adds a key to the no list; see [`YesNoList::add_no`].
+    /// Adds a key to the no list. Returns whether it is new there.
     ///
     /// # Errors
-    /// Returns the same errors as [`YesNoList::add_no`].
+    /// As [`YesNoList::add_no`].
     pub fn add_no(&mut self, key: &K) -> Result<bool, ListError> {
         let hash = self.hash(key);
         self.filter_mut().add_no(hash)

@@ -105,7 +105,7 @@ impl ListFilter for YesNoList {
     }
 
     fn bits(&self) -> u64 {
-        8 * self.details().filter_bytes
+        8 * self.filter().stats().memory
     }
 }
 

@@ -27,8 +27,8 @@
 //! | 120 | *n* | body: the table, or edits padded to whole words |
 //! | 120 + *n* | 4 | checksum of all bytes before: CRC-32, as in snapshots |
 //!
-//! Edits are a sequence of bits, beginning with the lowest bit of the first byte. For each changed
-//! group, in order, they contain the number of unchanged groups before it, and one of these:
+//! Edits are bits, beginning with the lowest bit of the first byte. For each changed group, in
+//! order, they contain the number of unchanged groups before it, and one of these:
 //!
 //! - a 0, the number of removed fingerprints, the number of kept fingerprints before each of them,
 //!   the number of added fingerprints, and these fingerprints;
@@ -46,7 +46,6 @@ use super::shape::Shape;
 use super::{Tally, YesNoFilter};
 use crate::Keyed;
 use crate::bits::memory::{LINE, Lines};
-use crate::bits::word::low_bits;
 use crate::error::{BuildError, Invalid};
 use core::fmt;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -89,7 +88,7 @@ pub struct Delta {
     body: Vec<u8>,
 }
 
-/// An error when making, reading or applying a delta. An error changes nothing.
+/// An error when making, reading or applying a delta.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltaError {
@@ -245,8 +244,7 @@ fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u8>, DeltaError> {
             passed += 1;
             continue;
         }
-        gamma(&mut writer, passed);
-        passed = 0;
+        gamma(&mut writer, core::mem::take(&mut passed));
         let is_seeded_anew = old.seed != new.seed;
         writer.push(is_seeded_anew.into(), 1);
         if is_seeded_anew {
@@ -262,15 +260,17 @@ fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u8>, DeltaError> {
 
 /// Writes the removed and the added fingerprints. Both lists are sorted.
 fn write_edits(writer: &mut BitWriter, old: &[u64], new: &[u64], bits: u32) {
-    let goes = |fingerprint: &u64| new.binary_search(fingerprint).is_err();
-    let gone: Vec<usize> = (0..old.len()).filter(|&at| goes(&old[at])).collect();
-    let come = new.iter().copied().filter(|fingerprint| old.binary_search(fingerprint).is_err());
-    gamma(writer, gone.len() as u64);
-    let mut next = 0;
-    for at in gone {
-        gamma(writer, (at - next) as u64);
-        next = at + 1;
+    let is_gone = |fingerprint: &&u64| new.binary_search(fingerprint).is_err();
+    gamma(writer, old.iter().filter(is_gone).count() as u64);
+    let mut kept = 0;
+    for fingerprint in old {
+        if is_gone(&fingerprint) {
+            gamma(writer, core::mem::take(&mut kept));
+        } else {
+            kept += 1;
+        }
     }
+    let come = new.iter().copied().filter(|fingerprint| old.binary_search(fingerprint).is_err());
     write_fingerprints(writer, &come.collect::<Vec<_>>(), bits);
 }
 
@@ -293,9 +293,7 @@ fn gamma(writer: &mut BitWriter, number: u64) {
 fn edited(filter: &YesNoFilter, edits: &[u8]) -> Result<Lines, DeltaError> {
     let shape = filter.shape;
     let bits = shape.group_bits + shape.remainder_bits;
-    let (words, _) = edits.as_chunks();
-    let words: Vec<u64> = words.iter().map(|&word| u64::from_le_bytes(word)).collect();
-    let mut reader = BitReader { words: &words, at: 0 };
+    let mut reader = BitReader { bytes: edits, at: 0 };
     let mut passed = reader.gamma()?;
     let mut groups = groups(filter)?;
     for group in &mut groups {
@@ -310,15 +308,15 @@ fn edited(filter: &YesNoFilter, edits: &[u8]) -> Result<Lines, DeltaError> {
             }
             group.fingerprints = reader.fingerprints(bits)?;
         } else {
-            read_edits(&mut reader, &mut group.fingerprints, bits)?;
+            group.fingerprints = reader.edited(&group.fingerprints, bits)?;
         }
         passed = reader.gamma()?;
     }
-    if passed > 0 || reader.at.div_ceil(64) != words.len() {
+    if passed > 0 || 8 * reader.at.div_ceil(64) != edits.len() {
         return Err(DeltaError::Impossible("it edits more groups than there are"));
     }
     // A few bits of edits can describe large seeds, so the size of the new filter is limited.
-    let most = MAX_GROWTH * (filter.table().len() / 8 + words.len());
+    let most = MAX_GROWTH * (filter.table().len() + edits.len()) / 8;
     let mut writer = Writer::new(shape);
     for block in groups.chunks(shape.groups()) {
         writer.push(block)?;
@@ -329,45 +327,22 @@ fn edited(filter: &YesNoFilter, edits: &[u8]) -> Result<Lines, DeltaError> {
     Ok(writer.finish()?)
 }
 
-fn read_edits(
-    reader: &mut BitReader<'_>,
-    fingerprints: &mut Vec<u64>,
-    bits: u32,
-) -> Result<(), DeltaError> {
-    let (gone, mut next) = (reader.gamma()?, 0u64);
-    if gone > fingerprints.len() as u64 {
-        return Err(DeltaError::Impossible("it removes more fingerprints than there are"));
-    }
-    let mut goes = vec![false; fingerprints.len()];
-    for _ in 0..gone {
-        let at = next.saturating_add(reader.gamma()?);
-        let place = goes.get_mut(usize::try_from(at).unwrap_or(usize::MAX));
-        *place.ok_or(DeltaError::Impossible("it removes a fingerprint that doesn't exist"))? = true;
-        next = at + 1;
-    }
-    let mut goes = goes.into_iter();
-    fingerprints.retain(|_| !goes.next().unwrap_or(false));
-    fingerprints.extend(reader.fingerprints(bits)?);
-    fingerprints.sort_unstable();
-    Ok(())
-}
-
 /// Reads what [`BitWriter`] wrote.
 struct BitReader<'a> {
-    words: &'a [u64],
+    bytes: &'a [u8],
+    /// The next bit.
     at: usize,
 }
 
 impl BitReader<'_> {
     fn read(&mut self, count: u32) -> Result<u64, DeltaError> {
-        if self.at + count as usize > 64 * self.words.len() {
-            return Err(DeltaError::Impossible("it ends too early"));
-        }
-        let (word, used) = (self.at / 64, self.at % 64);
-        self.at += count as usize;
-        let next = self.words.get(word + 1).copied().unwrap_or(0);
-        let both = u128::from(self.words.get(word).copied().unwrap_or(0)) | u128::from(next) << 64;
-        Ok((both >> used) as u64 & low_bits(count))
+        (0..count).try_fold(0, |number, place| {
+            let byte = self.bytes.get(self.at / 8);
+            let byte = byte.ok_or(DeltaError::Impossible("it ends too early"))?;
+            let bit = u64::from(byte >> (self.at % 8) & 1);
+            self.at += 1;
+            Ok(number | bit << place)
+        })
     }
 
     fn gamma(&mut self) -> Result<u64, DeltaError> {
@@ -378,18 +353,28 @@ impl BitReader<'_> {
                 return Err(DeltaError::Impossible("a number is too large"));
             }
         }
-        let rest = self.read(bits)?;
-        Ok(if bits == 0 { 0 } else { (1 << bits | rest.reverse_bits() >> (64 - bits)) - 1 })
+        let number = (0..bits).try_fold(1, |number, _| Ok(number << 1 | self.read(1)?));
+        number.map(|number| number - 1)
     }
 
     fn fingerprints(&mut self, bits: u32) -> Result<Vec<u64>, DeltaError> {
         // Reserves no memory: the count may be larger than the number of bits allows.
-        let count = self.gamma()?;
-        let mut fingerprints = Vec::new();
-        for _ in 0..count {
-            fingerprints.push(self.read(bits)?);
+        (0..self.gamma()?).map(|_| self.read(bits)).collect()
+    }
+
+    /// Returns the fingerprints of a group after its edits.
+    fn edited(&mut self, old: &[u64], bits: u32) -> Result<Vec<u64>, DeltaError> {
+        let (mut old, mut new) = (old.iter(), Vec::new());
+        for _ in 0..self.gamma()? {
+            let kept = usize::try_from(self.gamma()?).unwrap_or(usize::MAX);
+            new.extend(old.by_ref().take(kept));
+            old.next()
+                .ok_or(DeltaError::Impossible("it removes a fingerprint that doesn't exist"))?;
         }
-        Ok(fingerprints)
+        new.extend(old);
+        new.extend(self.fingerprints(bits)?);
+        new.sort_unstable();
+        Ok(new)
     }
 }
 

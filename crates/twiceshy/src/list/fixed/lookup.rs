@@ -19,16 +19,6 @@ impl YesNoFilter {
     /// Looks up many hashes: clears `answers`, and then pushes the answer of
     /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
     /// if the filter is larger than the cache.
-    ///
-    /// ```
-    /// use twiceshy::{Hash, YesNoFilter};
-    /// let hashes: Vec<Hash> = (0..100).map(|n| Hash::from_u128(n << 121)).collect();
-    /// let filter = YesNoFilter::builder().build(&hashes[..50], &hashes[50..])?;
-    /// let mut answers = Vec::new();
-    /// filter.contains_many(&hashes, &mut answers);
-    /// assert!(answers[..50].iter().all(|&yes| yes) && !answers[50..].iter().any(|&yes| yes));
-    /// # Ok::<(), twiceshy::list::ListError>(())
-    /// ```
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         batch::fill_answers(answers, hashes.len(), |answers| {
             self.target.run(ContainsMany { filter: self, hashes, answers });
@@ -116,23 +106,9 @@ impl<M: Machine> Lookup<Hash> for Steps<'_, M> {
     }
 
     #[inline(always)]
-    fn is_candidate(&self, _: &Begun) -> bool {
-        true
-    }
-
-    #[inline(always)]
     fn scan(&self, &(first, quotient, hash): &Begun) -> (bool, bool) {
         let hash = Hash::from_u128(hash);
         (self.filter.is_in(self.machine, first, quotient, hash), false)
-    }
-
-    /// Never called: every scan decides.
-    #[inline(always)]
-    fn defer(&self, _: &Hash) {}
-
-    #[inline(always)]
-    fn resolve(&self, &hash: &Hash) -> bool {
-        self.filter.contains(hash)
     }
 
     #[inline(always)]
