@@ -147,8 +147,7 @@ impl YesNoList {
         let near: Vec<Hash> = self.no.range(self.filter.suspects(hash)).collect();
         let repaired = near.into_iter().try_for_each(|no| self.repair(no));
         if repaired.is_err() {
-            let removed = self.filter.remove_trusting(hash);
-            removed.expect("it was inserted just now");
+            self.take_out(hash);
         }
         repaired
     }
@@ -187,27 +186,36 @@ impl YesNoList {
     pub fn remove_yes(&mut self, hash: Hash) -> bool {
         let was_there = self.yes.remove(hash);
         if was_there {
-            // The other fingerprints keep their lengths, because the no keys still need them.
-            self.filter.remove_trusting(hash).expect("what is on the yes list is a member");
+            self.take_out(hash);
             self.shrink();
         }
         was_there
+    }
+
+    /// Removes a yes key from the filter. The other fingerprints keep their lengths, because the no
+    /// keys still need them.
+    fn take_out(&mut self, hash: Hash) {
+        self.filter.remove_trusting(hash).expect("what is on the yes list is a member");
     }
 
     /// Removes a key from the no list. Returns whether it was there.
     pub fn remove_no(&mut self, hash: Hash) -> bool {
         let was_there = self.no.remove(hash);
         if was_there && self.filter.is_lengthened(hash) {
-            // Makes fingerprints near it as short as the other no keys allow.
-            let claim = self.filter.claim_near(hash);
-            let [members, mistakes] = [&self.yes, &self.no]
-                .map(|list| list.range(claim.suspects()).collect::<Vec<Hash>>());
-            let listing = Listing::new(&members).with_mistakes(mistakes);
-            let shortened = self.filter.shorten(&claim, listing);
-            shortened.expect("the lists are true, and shorter ones take no more room");
+            self.shorten(hash);
             self.shrink();
         }
         was_there
+    }
+
+    /// Makes fingerprints near a removed no key as short as the other no keys allow.
+    fn shorten(&mut self, hash: Hash) {
+        let claim = self.filter.claim_near(hash);
+        let [members, mistakes] =
+            [&self.yes, &self.no].map(|list| list.range(claim.suspects()).collect::<Vec<Hash>>());
+        let listing = Listing::new(&members).with_mistakes(mistakes);
+        let shortened = self.filter.shorten(&claim, listing);
+        shortened.expect("the lists are true, and shorter ones take no more room");
     }
 
     /// Rebuilds the filter if it uses less than half as many slots as when it was built.
