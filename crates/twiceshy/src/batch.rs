@@ -26,17 +26,24 @@ pub(crate) trait Lookup<K> {
     fn begin(&self, key: &K) -> Self::Begun;
 
     /// Returns false if the key is certainly absent.
-    fn is_candidate(&self, begun: &Self::Begun) -> bool;
+    #[inline(always)]
+    fn is_candidate(&self, _begun: &Self::Begun) -> bool {
+        true
+    }
 
     /// Scans a line. Returns whether the key is present, and whether the line leaves that
     /// undecided.
     fn scan(&self, begun: &Self::Begun) -> (bool, bool);
 
     /// Prefetches the memory that [`resolve`](Self::resolve) reads.
-    fn defer(&self, key: &K);
+    #[inline(always)]
+    fn defer(&self, _key: &K) {}
 
     /// Looks up a key that its line doesn't decide.
-    fn resolve(&self, key: &K) -> bool;
+    #[inline(always)]
+    fn resolve(&self, key: &K) -> bool {
+        self.contains(key)
+    }
 
     /// Looks up a single key, outside a group.
     fn contains(&self, key: &K) -> bool;

@@ -288,6 +288,9 @@ pub enum BuildError {
          each member less often"
     )]
     Uncountable,
+    /// The hashes are not random.
+    #[error("the hashes are so uneven that they can't be random; hash the keys")]
+    Uneven,
     /// A value from the filter that is being replaced doesn't fit in the new filter.
     #[error("the value {value} doesn't fit {bits} bits; allow as many as the filters had before")]
     ValueTooLarge {

@@ -66,9 +66,8 @@ impl Contestant for Abf {
 
     /// Counts all of level 0, and of the other levels the share that is worn.
     fn used_bits(&self) -> f64 {
-        let memory = self.filter.stats().memory;
-        let first = self.filter.levels().next().expect("a level").bytes;
-        let rest = (memory - first) as f64 * self.filter.details().wear.min(1.0);
-        (first as f64 + rest) * 8.0
+        let details = self.filter.details();
+        let rest = (self.filter.stats().memory - details.first_bytes) as f64;
+        (details.first_bytes as f64 + rest * details.wear.min(1.0)) * 8.0
     }
 }

@@ -82,21 +82,6 @@ impl Frozen<YesNoFilter> {
     pub fn label(&self) -> u32 {
         self.unchecked().label()
     }
-
-    /// Returns the number of different keys on the yes list.
-    pub fn yes_keys(&self) -> u64 {
-        self.unchecked().yes_keys()
-    }
-
-    /// Returns the number of keys on the no list, including repeated keys.
-    pub fn no_keys(&self) -> u64 {
-        self.unchecked().no_keys()
-    }
-
-    /// Returns the probability of the answer "yes" for a key on neither list.
-    pub fn false_positive_rate(&self) -> f64 {
-        self.unchecked().false_positive_rate()
-    }
 }
 
 #[cfg(feature = "matching")]
