@@ -250,7 +250,7 @@ fn foreign(keys: u16) -> Map {
 }
 
 #[test]
-fn a_guard_needs_a_secret_or_a_new_database() {
+fn guard_needs_a_secret_unless_it_may_generate_one() {
     let without = OpenOptions::new().capacity(16);
     assert!(matches!(without.open_guard(Map::default()), Err(GuardError::NoSecret)));
     assert!(matches!(
