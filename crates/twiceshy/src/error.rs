@@ -63,7 +63,7 @@ pub enum RemoveError {
     #[error("the claim is stale: check the key again, and list the suspects again")]
     Stale,
     /// A listed member's hash lies outside the suspects' interval.
-    #[error("{member:?} is listed but is no suspect; list exactly the members in the interval")]
+    #[error("{member:?} is listed but is not in the claim's interval; list only members in it")]
     Outside {
         /// The first such member.
         member: Hash,
@@ -114,7 +114,7 @@ pub enum AdaptError {
     #[error("the claim is stale: check the query again, and list the suspects again")]
     Stale,
     /// A listed member's hash lies outside the suspects' interval.
-    #[error("{member:?} is listed but is no suspect; list exactly the members in the interval")]
+    #[error("{member:?} is listed but is not in the claim's interval; list only members in it")]
     Outside {
         /// The first such member.
         member: Hash,

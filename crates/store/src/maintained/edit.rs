@@ -111,14 +111,16 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Lists the members in an interval, and counts the scan.
+    /// Lists the members in an interval, in order, and counts the scan.
     pub(super) fn scan<S: Source>(
         &self,
         source: &S,
         hashes: &RangeInclusive<Hash>,
     ) -> Result<Vec<Hash>, S::Error> {
         self.counters.add(Count::BackendScans, 1);
-        source.members(hashes)
+        let mut members = source.members(hashes.clone())?;
+        members.sort_unstable();
+        Ok(members)
     }
 
     /// Lists the members in a claim's interval: those in the database, and `others` that are only in the

@@ -25,6 +25,8 @@ impl<S: telescoping::CodedScheme> Batch for CodedFilter<S> {
 impl<S: telescoping::CodedScheme> Shard for CodedFilter<S> {
     type Plan = telescoping::Parameters;
 
+    const FORGETS_REPAIRS: bool = true;
+
     fn claim_near(&self, hash: Hash) -> Claim {
         self.claim_near(hash)
     }

@@ -19,6 +19,9 @@ pub trait Shard:
     /// The parameters that a rebuilt shard takes over from its predecessor.
     type Plan: Send;
 
+    /// Whether the filter forgets repairs that it has no room for.
+    const FORGETS_REPAIRS: bool = false;
+
     /// Lets the shards of a filter grow, if they can and the builder's settings allow it. Returns
     /// whether they may grow.
     fn let_shards_grow(builder: &mut Builder<Self>) -> bool {

@@ -21,7 +21,7 @@ mod tests;
 #[cfg(test)]
 mod validate;
 
-pub(super) use contestant::Cascade;
+pub(super) use contestant::new;
 
 use twiceshy::{
     Answer, Hash, Member, QuotientFilter,
