@@ -76,9 +76,7 @@ impl<F: Shard> Concurrent<F> {
     ///
     /// # Errors
     /// If the claim is stale, if the listed members don't match the fingerprints, if the query is
-    /// one of them, or if there is no room. The filter is unchanged in these cases, with one
-    /// exception: a filter that grows by itself grows if it has no room, and returns
-    /// [`AdaptError::Stale`]. Check the query again after that.
+    /// one of them, or if there is no room. The filter is unchanged in these cases.
     pub fn adapt<'l>(
         &self,
         claim: &Claim,
