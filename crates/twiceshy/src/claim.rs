@@ -24,9 +24,6 @@ impl Answer {
 
 /// A claim that a query may be a member.
 ///
-/// It holds the query, the interval of hashes whose members can have caused the answer, and the
-/// version of the filter that made the claim.
-///
 /// To repair a mistake, list the members in [`suspects`](Self::suspects), and pass the list to the
 /// filter together with the claim. If a member in that interval is inserted or removed in the
 /// meantime, the claim becomes stale and the filter refuses it, because the filter cannot know

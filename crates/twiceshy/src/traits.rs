@@ -62,14 +62,7 @@ pub trait Dynamic: Filter {
 
 /// A filter that repairs its mistakes.
 ///
-/// To repair a mistake:
-///
-/// 1. [`check`](Self::check) the query.
-/// 2. If the answer is "maybe", look the key up in the store.
-/// 3. If the store doesn't have it, list the members in the claim's interval and call
-///    [`adapt`](Self::adapt).
-///
-/// [`check_or_repair`](Self::check_or_repair) does all of this.
+/// The [start page](crate#the-dance) explains how these methods work together.
 pub trait Adaptive: Dynamic {
     /// Looks up a hash like [`contains`](Filter::contains), but returns "maybe" together with a
     /// claim.
@@ -100,29 +93,6 @@ pub trait Adaptive: Dynamic {
     /// member. If it is not, this calls `members`, which lists all members in an interval of
     /// hashes, and repairs the mistake. If the members near the hash change in the meantime, this
     /// starts again, a few times at most.
-    ///
-    /// ```
-    /// use std::collections::BTreeMap;
-    /// use std::convert::Infallible;
-    /// use twiceshy::{Hash, MemberSource, QuotientFilter};
-    ///
-    /// let mut filter = QuotientFilter::builder().remainder_bits(8).slots(1000).build()?;
-    /// let [alice, mallory] = [7u128, 8].map(|number| Hash::from_u128(number << 80));
-    /// let users = BTreeMap::from([(alice, "alice")]);
-    /// filter.insert(alice)?;
-    ///
-    /// let mut lookups = 0;
-    /// for _ in 0..1000 {
-    ///     let is_user = || {
-    ///         lookups += 1;
-    ///         Ok::<_, Infallible>(users.contains_key(&mallory))
-    ///     };
-    ///     let checked = filter.check_or_repair(mallory, is_user, |hashes| users.members(hashes))?;
-    ///     assert!(!checked.is_present());
-    /// }
-    /// assert_eq!(lookups, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// Returns the errors of the closures. A mistake that could not be repaired is not an error:
@@ -241,7 +211,7 @@ macro_rules! filter_traits {
             }
 
             fn validate(&self) -> Result<(), $crate::error::Invalid> {
-                <$methods>::validate(self)
+                <$methods>::validate(self).map_err(Into::into)
             }
 
             fn hash_scheme(&self) -> $crate::hash::HashScheme {

@@ -1,6 +1,7 @@
 //! Converts between hashes of the whole filter and hashes inside a shard.
 
 use crate::claim::Cells;
+use crate::error::BuildError;
 use crate::{Hash, fingerprint::Fingerprint};
 
 /// 2^`bits` shards, each an interval of hashes.
@@ -64,6 +65,16 @@ impl Sharding {
     /// Converts cells of a shard to cells of the whole filter.
     pub(crate) fn outer_cells(self, shard: usize, inner: Cells) -> Cells {
         inner.within(shard, self.bits)
+    }
+
+    /// Converts the hash in a shard's error to a hash of the whole filter.
+    pub(crate) fn outer_build_error(self, shard: usize, error: BuildError) -> BuildError {
+        match error {
+            BuildError::MistakeIsMember { hash, position } => {
+                BuildError::MistakeIsMember { hash: self.outer(shard, hash), position }
+            }
+            other => other,
+        }
     }
 
     /// Converts cells of the whole filter to cells of a shard.

@@ -54,10 +54,6 @@ impl<'de, F: Stream> Visitor<'de> for Bytes<F> {
         Input::read_whole(bytes, |input| F::read(input)).map_err(E::custom)
     }
 
-    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<F, E> {
-        self.visit_bytes(&bytes)
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<F, A::Error> {
         let hint = numbers.size_hint().unwrap_or(0);
         let mut bytes = Vec::with_capacity(hint.min(MAX_RESERVED));

@@ -6,15 +6,12 @@ use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, ShardFormat, bad_header};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
-use crate::snapshot::verbs::Snapshot;
 use crate::telescoping::CodedTally;
 use crate::{
     Secret,
     hash::HashScheme,
     telescoping::{self, CodedFilter},
 };
-
-impl<S: telescoping::Scheme> Snapshot for CodedFilter<S> {}
 
 impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
     const KIND: Kind = match (S::REPAIRS, S::MEMBERS_TO_FORGET) {
