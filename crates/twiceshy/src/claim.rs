@@ -101,21 +101,6 @@ impl Cells {
         let (hashes, others) = (self.hashes(), other.hashes());
         hashes.start() <= others.start() && others.end() <= hashes.end()
     }
-
-    /// Converts these cells of shard number `shard` to cells of a filter with 2^`bits` shards.
-    pub(crate) fn within(self, shard: usize, bits: u32) -> Self {
-        let before = shard as u64 * self.slots;
-        Self { first: before + self.first, last: before + self.last, slots: self.slots << bits }
-    }
-
-    /// Converts these cells of a filter with 2^`bits` shards to cells of shard number `shard`. The
-    /// result is meaningless if they belong to a different shard or a different filter.
-    pub(crate) fn of_shard(self, shard: usize, bits: u32) -> Self {
-        let slots = (self.slots >> bits).max(1);
-        let before = (shard as u64).saturating_mul(slots);
-        let inner = |cell: u64| cell.saturating_sub(before).min(slots - 1);
-        Self { first: inner(self.first), last: inner(self.last), slots }
-    }
 }
 
 /// The reason why a listing is refused.

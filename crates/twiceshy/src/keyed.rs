@@ -3,8 +3,7 @@
 use crate::builder::{Buildable, Builder, FromMembers};
 use crate::error::{BuildError, InsertError, RemoveError};
 use crate::{
-    Adaptive, Answer, Checked, Dynamic, Filter, Hash, Key, Listing, Removable, Secret,
-    hash::KeyedHasher,
+    Adaptive, Answer, Checked, Dynamic, Filter, Hash, Key, Listing, Secret, hash::KeyedHasher,
 };
 use core::borrow::Borrow;
 use core::fmt;
@@ -139,6 +138,14 @@ impl<K: Key + ?Sized, F: Dynamic> Keyed<K, F> {
         let hashes = self.hashes(keys);
         self.filter.insert_many(&hashes)
     }
+
+    /// Removes a key that the caller *knows* to be a member; see [`Dynamic::remove_trusting`].
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Dynamic::remove_trusting`].
+    pub fn remove_trusting(&mut self, key: &K) -> Result<(), RemoveError> {
+        self.filter.remove_trusting(self.hasher.hash(key))
+    }
 }
 
 impl<K: Key + ?Sized, F: Adaptive> Keyed<K, F> {
@@ -161,16 +168,6 @@ impl<K: Key + ?Sized, F: Adaptive> Keyed<K, F> {
         members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
     ) -> Result<Checked, E> {
         self.filter.check_or_repair(self.hasher.hash(key), is_member, members)
-    }
-}
-
-impl<K: Key + ?Sized, F: Removable> Keyed<K, F> {
-    /// Removes a key that the caller *knows* to be a member; see [`Removable::remove_trusting`].
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Removable::remove_trusting`].
-    pub fn remove_trusting(&mut self, key: &K) -> Result<(), RemoveError> {
-        self.filter.remove_trusting(self.hasher.hash(key))
     }
 }
 

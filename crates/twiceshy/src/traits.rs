@@ -44,7 +44,7 @@ pub trait Filter {
     fn hash_scheme(&self) -> HashScheme;
 }
 
-/// A filter that accepts new members.
+/// A filter whose members change.
 pub trait Dynamic: Filter {
     /// Inserts a member. A key that is inserted twice is a member twice.
     ///
@@ -58,6 +58,14 @@ pub trait Dynamic: Filter {
     /// # Errors
     /// Returns the same errors as [`insert`](Self::insert). No member was inserted in that case.
     fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError>;
+
+    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
+    /// different member that shares its fingerprint may be lost.
+    ///
+    /// # Errors
+    /// If the key is certainly not a member, or [`RemoveError::Ambiguous`] if only
+    /// [`Adaptive::remove`] can tell. The filter is unchanged in both cases.
+    fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError>;
 }
 
 /// A filter that repairs its mistakes.
@@ -86,6 +94,16 @@ pub trait Adaptive: Dynamic {
     /// If there is no room, or [`InsertError::Mismatch`] if the claim is stale or the listing does
     /// not match the filter. The filter is unchanged in both cases.
     fn insert_listed(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<(), InsertError>;
+
+    /// Removes one copy of the claim's query, if the query is one of the listed members.
+    ///
+    /// `listing` must contain all members in [`claim.suspects()`](Claim::suspects). If it also
+    /// lists mistakes, fingerprints that no longer need their full length are shortened.
+    ///
+    /// # Errors
+    /// If the query is not listed, if the claim is stale, or if the removal could lose a member.
+    /// The filter is unchanged in that case.
+    fn remove(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<(), RemoveError>;
 
     /// Checks a hash, and repairs the filter if "maybe" was a mistake.
     ///
@@ -145,27 +163,6 @@ impl Checked {
     pub const fn is_present(&self) -> bool {
         matches!(self, Self::Present)
     }
-}
-
-/// A filter whose members can be removed.
-pub trait Removable: Adaptive {
-    /// Removes one copy of the claim's query, if the query is one of the listed members.
-    ///
-    /// `listing` must contain all members in [`claim.suspects()`](Claim::suspects). If it also
-    /// lists mistakes, fingerprints that no longer need their full length are shortened.
-    ///
-    /// # Errors
-    /// If the query is not listed, if the claim is stale, or if the removal could lose a member.
-    /// The filter is unchanged in that case.
-    fn remove(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<(), RemoveError>;
-
-    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
-    /// different member that shares its fingerprint may be lost.
-    ///
-    /// # Errors
-    /// If the key is certainly not a member, or [`RemoveError::Ambiguous`] if only
-    /// [`remove`](Self::remove) can tell. The filter is unchanged in both cases.
-    fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError>;
 }
 
 /// The size, load, repairs and expected error of a filter.
@@ -232,6 +229,13 @@ macro_rules! filter_traits {
             ) -> Result<(), $crate::error::InsertError> {
                 <$methods>::insert_many(self, hashes)
             }
+
+            fn remove_trusting(
+                &mut self,
+                hash: $crate::Hash,
+            ) -> Result<(), $crate::error::RemoveError> {
+                <$methods>::remove_trusting(self, hash)
+            }
         }
     };
     (@Adaptive [$($generics:tt)*] $filter:ty, $methods:ty) => {
@@ -256,23 +260,13 @@ macro_rules! filter_traits {
             ) -> Result<(), $crate::error::InsertError> {
                 <$methods>::insert_listed(self, claim, listing)
             }
-        }
-    };
-    (@Removable [$($generics:tt)*] $filter:ty, $methods:ty) => {
-        impl<$($generics)*> $crate::Removable for $filter {
+
             fn remove(
                 &mut self,
                 claim: &$crate::Claim,
                 listing: $crate::Listing<'_>,
             ) -> Result<(), $crate::error::RemoveError> {
                 <$methods>::remove(self, claim, listing)
-            }
-
-            fn remove_trusting(
-                &mut self,
-                hash: $crate::Hash,
-            ) -> Result<(), $crate::error::RemoveError> {
-                <$methods>::remove_trusting(self, hash)
             }
         }
     };

@@ -8,8 +8,7 @@ use twiceshy::members::MemoryMap;
 use twiceshy::{
     Adaptive, AdaptiveBloomFilter, Answer, Checked, Claim, Concurrent, Dynamic, ExtensionFilter,
     Filter, Hash, Keyed, Listing, Member, MemberSource, PlainQuotientFilter, QuotientFilter,
-    Removable, Secret, SecretMode, Snapshot, TelescopingFilter, hash::KeyedHasher,
-    snapshot::KeyedSnapshot,
+    Secret, SecretMode, Snapshot, TelescopingFilter, hash::KeyedHasher, snapshot::KeyedSnapshot,
 };
 use twiceshy_model::concurrent::entries_of;
 
@@ -64,7 +63,7 @@ fn claim_of(filter: &impl Adaptive, query: Hash) -> Claim {
 }
 
 /// Goes through every outcome of `check_or_repair`.
-fn check_or_repair(mut filter: impl Removable) {
+fn check_or_repair(mut filter: impl Adaptive) {
     let members = fill(&mut filter);
     let list = |hashes| members.members(hashes);
     let is_member = |hash| {

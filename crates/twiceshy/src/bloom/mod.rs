@@ -357,4 +357,4 @@ impl fmt::Debug for AdaptiveBloomFilter {
     }
 }
 
-filter_traits!([] AdaptiveBloomFilter, AdaptiveBloomFilter: Filter Dynamic Adaptive Removable);
+filter_traits!([] AdaptiveBloomFilter, AdaptiveBloomFilter: Filter Dynamic Adaptive);

@@ -1,7 +1,7 @@
 //! Builders of concurrent filters, and the sizes of their shards.
 
 use super::many::Groups;
-use super::{Concurrent, Shard, Sharding};
+use super::{Concurrent, PlainShard, Sharding};
 use crate::builder::Builder;
 use crate::error::{BuildError, PlanError};
 use crate::{Hash, Key, Keyed};
@@ -19,7 +19,7 @@ const STAGGER: f64 = 0.16;
 /// deviations. Chance rarely gives a shard more members than that.
 const DEVIATIONS: f64 = 4.0;
 
-impl<F: Shard> Builder<F> {
+impl<F: PlainShard> Builder<F> {
     /// Sets the number of shards of a [concurrent](Self::build_concurrent) filter, 1 to 4096,
     /// rounded up to a power of two. The default is four per hardware thread.
     ///

@@ -1,6 +1,6 @@
 //! Claims, and the operations that take a listing of members.
 
-use super::{Concurrent, Shard};
+use super::{Concurrent, PlainShard, Shard};
 use crate::Checked;
 use crate::claim::Adaptation;
 use crate::error::{AdaptError, InsertError, RemoveError};
@@ -96,7 +96,7 @@ impl<F: Shard> Concurrent<F> {
     }
 
     /// Removes one copy of the claim's query, if the query is one of the listed members; see
-    /// [`Removable::remove`](crate::Removable::remove).
+    /// [`Adaptive::remove`].
     ///
     /// # Errors
     /// Returns the same errors as that method.
@@ -149,6 +149,13 @@ impl<F: Shard> Concurrent<F> {
         }
     }
 
+    fn inner_claim(&self, claim: &Claim) -> Claim {
+        let cells = self.sharding.inner_cells(self.sharding.shard(claim.query), claim.cells);
+        Claim { query: self.sharding.inner(claim.query), cells, version: claim.version }
+    }
+}
+
+impl<F: PlainShard> Concurrent<F> {
     /// Converts a claim in a shard's error to a claim of the whole filter.
     pub(super) fn outer_error(&self, shard: usize, error: InsertError) -> InsertError {
         match error {
@@ -163,10 +170,5 @@ impl<F: Shard> Concurrent<F> {
     fn outer_claim(&self, query: Hash, claim: &Claim) -> Claim {
         let cells = self.sharding.outer_cells(self.sharding.shard(query), claim.cells);
         Claim { query, cells, version: claim.version }
-    }
-
-    fn inner_claim(&self, claim: &Claim) -> Claim {
-        let cells = self.sharding.inner_cells(self.sharding.shard(claim.query), claim.cells);
-        Claim { query: self.sharding.inner(claim.query), cells, version: claim.version }
     }
 }

@@ -1,6 +1,6 @@
 //! Methods that take keys and `&self`, for concurrent filters.
 
-use super::{Concurrent, Shard};
+use super::{Concurrent, PlainShard, Shard};
 use crate::error::{InsertError, InsertManyError, RemoveError};
 use crate::{Answer, Checked, Hash, Key, Keyed, Listing};
 use core::borrow::Borrow;
@@ -9,7 +9,7 @@ use core::ops::RangeInclusive;
 /// The methods of a keyed filter, with `&self`: each is the method of [`Concurrent`] with the same
 /// name, and returns the same errors.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
-impl<K: Key + ?Sized, F: Shard> Keyed<K, Concurrent<F>> {
+impl<K: Key + ?Sized, F: PlainShard> Keyed<K, Concurrent<F>> {
     /// Inserts a member.
     #[inline]
     pub fn insert(&self, key: &K) -> Result<(), InsertError> {
@@ -26,6 +26,14 @@ impl<K: Key + ?Sized, F: Shard> Keyed<K, Concurrent<F>> {
         self.filter().insert_each(&self.hashes(keys))
     }
 
+    /// Removes a key that the caller *knows* to be a member.
+    pub fn remove_trusting(&self, key: &K) -> Result<(), RemoveError> {
+        self.filter().remove_trusting(self.hash(key))
+    }
+}
+
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
+impl<K: Key + ?Sized, F: Shard> Keyed<K, Concurrent<F>> {
     /// Looks up a key, and returns "maybe" together with a claim.
     #[inline]
     pub fn check(&self, key: &K) -> Answer {
@@ -40,10 +48,5 @@ impl<K: Key + ?Sized, F: Shard> Keyed<K, Concurrent<F>> {
         members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
     ) -> Result<Checked, E> {
         self.filter().check_or_repair(self.hash(key), is_member, members)
-    }
-
-    /// Removes a key that the caller *knows* to be a member.
-    pub fn remove_trusting(&self, key: &K) -> Result<(), RemoveError> {
-        self.filter().remove_trusting(self.hash(key))
     }
 }

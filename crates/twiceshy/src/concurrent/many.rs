@@ -1,6 +1,6 @@
 //! Batches of hashes, grouped by shard so that each lock is taken only once.
 
-use super::{Concurrent, Shard, Sharding};
+use super::{Concurrent, PlainShard, Sharding};
 use crate::Hash;
 use crate::error::{InsertError, InsertManyError};
 
@@ -62,7 +62,7 @@ impl Groups {
     }
 }
 
-impl<F: Shard> Concurrent<F> {
+impl<F: PlainShard> Concurrent<F> {
     /// Inserts many members, all or none.
     ///
     /// All shards that receive a member stay locked until the call returns. In contrast,

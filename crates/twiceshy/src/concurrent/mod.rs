@@ -16,7 +16,7 @@ use crate::traits::filter_traits;
 use crate::{Hash, Stats, hash::HashScheme};
 use core::fmt;
 use locked::Locked;
-pub use shard::{Shard, ShardSize, ShardState};
+pub use shard::{PlainShard, Shard, ShardSize, ShardState};
 pub(crate) use sharding::Sharding;
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
@@ -70,7 +70,7 @@ pub struct Concurrent<F> {
     hash: HashScheme,
 }
 
-impl<F: Shard> Concurrent<F> {
+impl<F: PlainShard> Concurrent<F> {
     /// Returns a filter made of these shards, in hash order. Their number must be a power of two.
     fn of(filters: Vec<F>) -> Self {
         let (sharding, hash) = (Sharding::at_least(filters.len()), filters[0].hash_scheme());
@@ -116,7 +116,7 @@ impl<F: Shard> Concurrent<F> {
     }
 
     /// Removes one copy of a key that the caller *knows* to be a member; see
-    /// [`Removable::remove_trusting`](crate::Removable::remove_trusting).
+    /// [`Dynamic::remove_trusting`](crate::Dynamic::remove_trusting).
     ///
     /// # Errors
     /// Returns the same errors as that method.
@@ -209,13 +209,14 @@ impl<F: Shard> Concurrent<F> {
     }
 }
 
-filter_traits!([F: Shard] Concurrent<F>, Concurrent<F>: Filter);
+filter_traits!([F: PlainShard] Concurrent<F>, Concurrent<F>: Filter);
 
 // The traits that change a filter take `&mut self`. They are implemented for references, like
 // `Write` for `&File`, so that generic code can share the filter.
-filter_traits!([F: Shard] &Concurrent<F>, Concurrent<F>: Filter Dynamic Adaptive Removable);
+filter_traits!([F: PlainShard] &Concurrent<F>, Concurrent<F>: Filter Dynamic);
+filter_traits!([F: Shard] &Concurrent<F>, Concurrent<F>: Adaptive);
 
-impl<F: Shard> fmt::Debug for Concurrent<F> {
+impl<F: PlainShard> fmt::Debug for Concurrent<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Concurrent")
             .field("shards", &self.shards.len())

@@ -2,7 +2,7 @@
 
 use super::builder::relative_size;
 use super::shard::Batch;
-use super::{Concurrent, Shard, ShardSize, ShardState, Sharding};
+use super::{Concurrent, PlainShard, Shard, ShardSize, ShardState, Sharding};
 use crate::builder::{Builder, PLANNED_LOAD};
 use crate::error::{BuildError, InsertError, Invalid, RemoveError};
 use crate::quotient::{Entry, MOST_EXTENDED, Parameters, Revived, ValueError};
@@ -20,7 +20,7 @@ impl Batch for QuotientFilter {
     }
 }
 
-impl Shard for QuotientFilter {
+impl PlainShard for QuotientFilter {
     /// The parameters, and the load at which the filter grows.
     type Plan = (Parameters, Option<f64>);
 
@@ -30,14 +30,6 @@ impl Shard for QuotientFilter {
         let by_default = builder.capacity.map(|_| builder.load());
         builder.options.growth = builder.options.growth.or(by_default);
         builder.options.growth.is_some()
-    }
-
-    fn claim_near(&self, hash: Hash) -> Claim {
-        self.claim_near(hash)
-    }
-
-    fn may_confuse(&self, member: Hash, query: Hash) -> bool {
-        self.may_confuse(member, query)
     }
 
     fn slots(&self) -> u64 {
@@ -111,6 +103,16 @@ impl Shard for QuotientFilter {
 
     fn succeed(&mut self, before: &Self) {
         self.succeed(before);
+    }
+}
+
+impl Shard for QuotientFilter {
+    fn claim_near(&self, hash: Hash) -> Claim {
+        self.claim_near(hash)
+    }
+
+    fn may_confuse(&self, member: Hash, query: Hash) -> bool {
+        self.may_confuse(member, query)
     }
 }
 

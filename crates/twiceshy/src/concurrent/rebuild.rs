@@ -1,12 +1,12 @@
 //! Information about shards, and rebuilding a shard from its members.
 
-use super::{Concurrent, Shard, ShardSize};
+use super::{Concurrent, PlainShard, ShardSize};
 use crate::error::BuildError;
 use crate::{Hash, Member};
 use core::mem;
 use core::ops::RangeInclusive;
 
-impl<F: Shard> Concurrent<F> {
+impl<F: PlainShard> Concurrent<F> {
     /// Returns the number of shards, which is a power of two.
     pub fn shards(&self) -> usize {
         self.shards.len()

@@ -27,21 +27,10 @@
 //!
 //! # What a snapshot reveals
 //! A snapshot contains the secret of its keys only with [`SecretMode::Include`]. Store the secret
-//! in a different place.
-//!
-//! - **An attacker who has only the filter** learns its parameters, the numbers of members and
-//!   repairs, and the members' fingerprints. Fingerprints are prefixes of hashes; without the
-//!   secret they look random. The attacker can neither test a key nor search for false positives.
-//!   Two snapshots of one filter show which fingerprints were added and removed. If the attacker
-//!   can have a key inserted in between, they learn its fingerprint. The mark of the secret shows
-//!   whether two filters have the same secret, and reveals nothing else.
-//! - **An attacker who has the filter and the secret** can test any key offline. They can test
-//!   likely keys to find members (with false positives at the usual rate). They can also search
-//!   for false positives, which takes about 2^r tries each, and then send them all at once.
-//!   Repairs help against the false positives that were sent, but not against unused ones.
-//!
-//! The checksums protect against accidents. An attacker who can write to the file can make a
-//! filter that misses members and has correct checksums. Sign the file if that is a threat.
+//! in a different place. Without it, a reader learns the parameters, the numbers of members and
+//! repairs, and fingerprints that look random, but can't test a key. With the secret, a reader can
+//! test any key, and search for false positives. The checksums protect against accidents; sign the
+//! file if an attacker can write to it. The repository's `docs/security.md` says more.
 //!
 //! # Format, version 1
 //! All numbers are little-endian. Checksums are CRC-32 (IEEE 802.3). A snapshot is a header of two
@@ -126,7 +115,7 @@
 //!
 //! | byte | size | |
 //! | ---: | ---: | --- |
-//! | 0 | 8 | magic: "\x89TWSHC\r\n" for quotient filters, "\x89TWSHt\r\n" for telescoping filters, "\x89TWSHe\r\n" for extension filters |
+//! | 0 | 8 | magic: "\x89TWSHC\r\n" for quotient filters, "\x89TWSHt\r\n" for telescoping filters, "\x89TWSHe\r\n" for extension filters, "\x89TWSHp\r\n" for plain quotient filters |
 //! | 8 | 4 | version: 1 |
 //! | 12 | 4 | flags: 0 |
 //! | 16 | 4 | shards: a power of two, at most 4096 |

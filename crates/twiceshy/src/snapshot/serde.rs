@@ -4,8 +4,8 @@ use super::stream::{Input, Stream};
 use super::verbs::Snapshot;
 use crate::{
     Concurrent, QuotientFilter, YesNoFilter,
-    concurrent::Shard,
-    telescoping::{CodedFilter, CodedScheme},
+    concurrent::PlainShard,
+    telescoping::{CodedFilter, Scheme},
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -38,8 +38,8 @@ macro_rules! serialise {
 
 serialise!(QuotientFilter);
 serialise!(YesNoFilter);
-serialise!(CodedFilter<S>, S: CodedScheme);
-serialise!(Concurrent<F>, F: Shard);
+serialise!(CodedFilter<S>, S: Scheme);
+serialise!(Concurrent<F>, F: PlainShard);
 
 struct Bytes<F>(PhantomData<F>);
 

@@ -8,7 +8,7 @@ use super::stream::{Input, Stream};
 use crate::bits::memory::LINE;
 use crate::concurrent::Sharding;
 use crate::error::Invalid;
-use crate::{Concurrent, concurrent::Shard, hash::HashScheme};
+use crate::{Concurrent, concurrent::PlainShard, hash::HashScheme};
 use std::io::{Read, Write};
 
 mod offset {
@@ -24,7 +24,7 @@ mod offset {
     pub(super) const FOOTER_RESERVED: usize = 12;
 }
 
-impl<F: Shard> Stream for Concurrent<F> {
+impl<F: PlainShard> Stream for Concurrent<F> {
     fn write(&self, writer: &mut impl Write) -> Result<(), SnapshotError> {
         writer.write_all(&header(F::SHARDS, self.shards(), self.hash_scheme()))?;
         let (mut size, mut list) = (2 * LINE as u64, crc32fast::Hasher::new());

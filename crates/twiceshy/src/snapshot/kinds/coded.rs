@@ -84,7 +84,10 @@ impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
     }
 }
 
-impl<S: telescoping::CodedScheme> ShardFormat for CodedFilter<S> {
-    const SHARDS: Kind =
-        if S::MEMBERS_TO_FORGET { Kind::TelescopingShards } else { Kind::ExtendingShards };
+impl<S: telescoping::Scheme> ShardFormat for CodedFilter<S> {
+    const SHARDS: Kind = match (S::REPAIRS, S::MEMBERS_TO_FORGET) {
+        (false, _) => Kind::PlainShards,
+        (true, false) => Kind::ExtendingShards,
+        (true, true) => Kind::TelescopingShards,
+    };
 }
