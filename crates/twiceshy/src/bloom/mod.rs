@@ -345,4 +345,4 @@ impl fmt::Debug for AdaptiveBloomFilter {
     }
 }
 
-filter_traits!([] AdaptiveBloomFilter, AdaptiveBloomFilter: Filter Dynamic Adaptive Removable);
+filter_traits!([] AdaptiveBloomFilter, AdaptiveBloomFilter: Filter Dynamic Adaptive);

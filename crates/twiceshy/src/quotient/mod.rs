@@ -290,4 +290,4 @@ impl fmt::Debug for QuotientFilter {
     }
 }
 
-filter_traits!([] QuotientFilter, QuotientFilter: Filter Dynamic Adaptive Removable);
+filter_traits!([] QuotientFilter, QuotientFilter: Filter Dynamic Adaptive);

@@ -1,13 +1,10 @@
 //! A quotient filter without repairs and codes, for comparison.
 
-use super::PlainQuotientFilter;
 use super::coder::{Decoder, Encoder, Word};
 use super::scheme::{FirstDigit, Scheme, Spelt, Symbol};
-use crate::error::RemoveError;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
 use crate::table::{BareShapes, Shape};
-use crate::{Key, Keyed};
 
 /// The scheme of a filter without repairs: all entries stay as they were inserted.
 #[derive(Clone, Copy, Debug)]
@@ -88,17 +85,5 @@ impl Scheme for Plain {
     #[inline(always)]
     fn read<W: Word>(&self, _: u32, _: &mut Decoder<W>) -> Symbol {
         0
-    }
-}
-
-impl<K: Key + ?Sized> Keyed<K, PlainQuotientFilter> {
-    /// Removes a key that the caller *knows* to be a member; see
-    /// [`CodedFilter::remove_trusting`](super::CodedFilter::remove_trusting).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn remove_trusting(&mut self, key: &K) -> Result<(), RemoveError> {
-        let hash = self.hash(key);
-        self.filter_mut().remove_trusting(hash)
     }
 }

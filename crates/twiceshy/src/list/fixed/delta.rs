@@ -44,9 +44,9 @@ use super::block::{BitWriter, Group};
 use super::build::{MAX_SEEDS, Writer};
 use super::shape::Shape;
 use super::{Tally, YesNoFilter};
-use crate::Keyed;
 use crate::bits::memory::{LINE, Lines};
 use crate::error::{BuildError, Invalid};
+use crate::{Key, Keyed};
 use core::fmt;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
@@ -204,7 +204,7 @@ impl YesNoFilter {
     }
 }
 
-impl<K: ?Sized> Keyed<K, YesNoFilter> {
+impl<K: Key + ?Sized> Keyed<K, YesNoFilter> {
     /// Returns the delta from this filter to `new`; see [`YesNoFilter::delta_to`].
     ///
     /// # Errors

@@ -5,13 +5,10 @@ use crate::error::Invalid;
 use crate::list::{Shape, Tally};
 use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Describe, Fields, bad_header};
-use crate::snapshot::frozen::{Frozen, HashLookup, InPlace};
+use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
-use crate::snapshot::verbs::Snapshot;
 use crate::{Secret, YesNoFilter, hash::HashScheme};
-
-impl Snapshot for YesNoFilter {}
 
 impl Describe for YesNoFilter {
     const KIND: Kind = Kind::Lists;
@@ -69,13 +66,7 @@ impl Describe for YesNoFilter {
     }
 }
 
-impl InPlace for YesNoFilter {
-    fn memory(&self) -> u64 {
-        self.stats().memory
-    }
-}
-
-impl HashLookup for YesNoFilter {}
+impl InPlace for YesNoFilter {}
 
 impl Frozen<YesNoFilter> {
     /// Returns the filter's [label](crate::list::FilterBuilder::label), or 0.

@@ -8,17 +8,15 @@ use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
-use crate::snapshot::verbs::{CarriesSecret, KeyedSnapshot};
+use crate::snapshot::verbs::CarriesSecret;
+#[cfg(doc)]
+use crate::snapshot::verbs::KeyedSnapshot;
 use crate::{AdaptiveRangeFilter, Hash, RangeFilter, Secret, hash::HashScheme, range::RangeKey};
 use core::ops::RangeBounds;
 use std::sync::Arc;
 
 /// Flag of a filter whose boxes have ages.
 const AGES: u32 = 2;
-
-impl<K: RangeKey> KeyedSnapshot for RangeFilter<K> {}
-impl<K: RangeKey> KeyedSnapshot for AdaptiveRangeFilter<K> {}
-impl<K: RangeKey> KeyedSnapshot for Frozen<RangeFilter<K>> {}
 
 impl<K: RangeKey> Describe for RangeFilter<K> {
     const KIND: Kind = Kind::Ranges;
@@ -158,10 +156,6 @@ impl<K: RangeKey> InPlace for RangeFilter<K> {
 
     fn own_secret(&self) -> Option<Secret> {
         Some(self.secret().clone())
-    }
-
-    fn memory(&self) -> u64 {
-        self.stats().memory
     }
 }
 
