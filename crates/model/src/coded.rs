@@ -172,8 +172,7 @@ impl<S: Spelling> Stage<S> {
             13 => self.stale(hash),
             14 if bytes.ratio(1, 2)? => self.insert_ghost(hash),
             14 => self.save_and_restore(),
-            _ if bytes.ratio(1, 2)? => self.resize(bytes)?,
-            _ => self.merge(bytes)?,
+            _ => self.rebuild(bytes)?,
         }
         Ok(())
     }
@@ -231,9 +230,26 @@ impl<S: Spelling> Stage<S> {
                 assert!(needs_members || matches!(error, InsertError::Full { .. }), "{error}");
                 assert!(S::STRAYS || !needs_members, "extensions can be forgotten without a list");
                 assert_eq!(self.state(), before, "a refused call changed the filter");
+                if let InsertError::NeedsMembers(claim) = error {
+                    self.insert_claimed(&claim, &before.1);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Inserts the member that a batch was refused for.
+    fn insert_claimed(&mut self, claim: &Claim, before: &telescoping::Details) {
+        match self.filter.insert_listed(claim, &self.listed(claim)) {
+            Ok(()) => {
+                self.drop_forgotten(before);
+                *self.members.entry(claim.query()).or_default() += 1;
+                self.forget_mistakes_near(claim.query());
+            }
+            Err(InsertError::Full { .. }) => assert!(!self.fits(claim.query()), "there is room"),
+            Err(InsertError::Mismatch) => assert!(self.ghosts_in(claim) > 0, "a stale claim"),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Notes that mistakes of a new member's quotient may be back.
@@ -497,79 +513,51 @@ impl<S: Spelling> Stage<S> {
     }
 
     /// Rebuilds the filter from its members, with the same or a different number of slots.
-    fn resize(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
+    fn rebuild(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let slots = match bytes.int_in_range(0..=2)? {
             0 => self.shape.slots,
             1 => (2 * self.shape.slots).min(400),
             _ => bytes.int_in_range(1..=400)?,
         };
         let (members, mistakes) = (self.members(), self.mistakes());
-        let before = self.state();
         self.refuse_lists(slots, &members, &mistakes);
-        match self.filter.resized(slots, members.iter(), mistakes.iter().copied()) {
-            Ok(resized) => {
-                self.replace(resized, &mistakes);
-                let after = self.state();
-                let kept = (after.2.repairs, after.1.forgotten);
-                assert_eq!(kept, (before.2.repairs, before.1.forgotten));
-            }
+        match self.built(slots, &members, &mistakes) {
+            Ok(built) => self.replace(built, &mistakes),
             Err(BuildError::Full { .. }) => assert!(!self.all_fit(slots)),
             Err(error) => panic!("{error}"),
         }
         Ok(())
     }
 
+    fn built(
+        &self,
+        slots: u64,
+        members: &[Member],
+        mistakes: &[Hash],
+    ) -> std::result::Result<CodedFilter<S>, BuildError> {
+        let mut parameters = self.filter.parameters();
+        parameters.slots = slots;
+        CodedFilter::from_sorted(parameters, members, mistakes.iter().copied())
+    }
+
     /// Checks that invalid lists are refused.
     fn refuse_lists(&self, slots: u64, members: &[Member], mistakes: &[Hash]) {
-        if let [first, .., last] = members {
-            let unsorted = self.filter.resized(slots, [last.hash, first.hash], []);
-            assert!(matches!(unsorted, Err(BuildError::Unsorted("members"))));
+        if let [first, .., last] = *members {
+            let unsorted = [last.hash.into(), first.hash.into()];
+            let refused = self.built(slots, &unsorted, &[]);
+            assert!(matches!(refused, Err(BuildError::Unsorted("members"))));
         }
-        if let [first, .., last] = mistakes {
-            let nobody = std::iter::empty::<Hash>();
-            let unsorted = self.filter.resized(slots, nobody, [*last, *first]);
-            assert!(matches!(unsorted, Err(BuildError::Unsorted("mistakes"))));
+        if let [first, .., last] = *mistakes {
+            let refused = self.built(slots, &[], &[last, first]);
+            assert!(matches!(refused, Err(BuildError::Unsorted("mistakes"))));
         }
-        if let [.., last] = members {
-            let both = self.filter.resized(slots, [last], [last.hash]);
+        if let [.., last] = *members {
+            let both = self.built(slots, &[last], &[last.hash]);
             assert!(
                 matches!(both, Err(BuildError::MistakeIsMember { hash, .. }) if hash == last.hash)
                     || last.count > slots
             );
         }
-    }
-
-    /// Merges with a filter that shares some of the members.
-    fn merge(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
-        if self.shape.slots > 200 {
-            return Ok(());
-        }
-        let hashes: Vec<Hash> =
-            (0..bytes.int_in_range(0..=20)?).map(|_| self.hash(bytes)).collect::<Result<_>>()?;
-        let builder = CodedFilter::<S>::builder();
-        let other = builder.remainder_bits(self.shape.remainder_bits).code_bits(8);
-        let other = other.slots(hashes.len() as u64 + 1).build_from(hashes.clone(), Vec::new());
-        // A small table may have no room at its end.
-        let Ok(other) = other else { return Ok(()) };
-        let mut members = self.members.clone();
-        for &hash in &hashes {
-            *members.entry(hash).or_default() += 1;
-        }
-        let mut mistakes = self.mistakes();
-        mistakes.retain(|mistake| !members.contains_key(mistake));
-        let mut sorted: Vec<Member> = hashes.into_iter().map(Member::from).collect();
-        sorted.sort_unstable();
-        let parts = [(&self.filter, self.members()), (&other, sorted)];
-        match CodedFilter::merged(parts, mistakes.iter().copied()) {
-            Ok(merged) => {
-                assert_eq!(merged.slots(), self.shape.slots + other.slots());
-                self.members = members;
-                self.replace(merged, &mistakes);
-            }
-            Err(BuildError::Full { .. }) => {}
-            Err(error) => panic!("{error}"),
-        }
-        Ok(())
     }
 
     /// Continues with a filter that was built from the members and these mistakes.

@@ -5,8 +5,7 @@ use super::matching::matched;
 use super::scheme::{CodedScheme, Scheme, Symbol};
 use super::{CodedFilter, LocatedEntry};
 use crate::bits::machine::{AnyShape, Machine, Operation};
-use crate::claim::Adaptation;
-use crate::claim::{Cells, Mismatch};
+use crate::claim::{Adaptation, Cells, Mismatch};
 use crate::error::AdaptError;
 use crate::hash::Scaled;
 use crate::members::merged;
@@ -41,7 +40,8 @@ impl<S: CodedScheme> CodedFilter<S> {
     ) -> Result<Adaptation, AdaptError> {
         let Listing { members, drops_ghosts, .. } = listing.into();
         let entries = self.owned(claim, &members)?;
-        if members.iter().any(|member| member.hash == claim.query && member.count > 0) {
+        let mistake = self.coding.digits.scale(claim.query);
+        if entries.iter().any(|owned| owned.owner == Some(mistake)) {
             return Err(AdaptError::IsMember);
         }
         let ghosts: Vec<LocatedEntry> =
@@ -49,17 +49,15 @@ impl<S: CodedScheme> CodedFilter<S> {
         if !ghosts.is_empty() && !drops_ghosts {
             return Err(AdaptError::Unlisted { members: ghosts.len() as u64 });
         }
-        let mistake = self.scheme.digits().scale(claim.query);
         let home = self.home(mistake.quotient);
-        let is_whole = claim.cells == self.cells_of_block(home);
-        let may_forget = is_whole || !S::MEMBERS_TO_FORGET;
-        let repair = self.repair(&entries, &ghosts, mistake, may_forget).inspect_err(|error| {
+        let may_forget = !S::MEMBERS_TO_FORGET || claim.cells == self.cells_of_block(home);
+        let repair = self.repair(&entries, mistake, may_forget).inspect_err(|error| {
             if S::MEMBERS_TO_FORGET && *error == AdaptError::Crowded {
                 self.crowded.set(home.block(), true);
             }
         })?;
         let adaptation = Adaptation { lengthened: repair.repaired, ghosts: ghosts.len() as u64 };
-        if adaptation.lengthened == 0 && ghosts.is_empty() {
+        if adaptation == Adaptation::default() {
             return Ok(adaptation);
         }
         for &(position, value) in &repair.values {
@@ -70,8 +68,8 @@ impl<S: CodedScheme> CodedFilter<S> {
             self.take(*ghost);
         }
         self.table.set_code(home, repair.code);
-        self.forgotten += repair.forgotten;
-        self.adaptations += u64::from(adaptation.lengthened > 0);
+        self.tally.forgotten += repair.forgotten;
+        self.tally.adaptations += u64::from(adaptation.lengthened > 0);
         if S::MEMBERS_TO_FORGET {
             self.crowded.set(home.block(), repair.forgotten > 0);
         }
@@ -84,66 +82,62 @@ impl<S: CodedScheme> CodedFilter<S> {
     fn repair(
         &self,
         entries: &[Owned],
-        ghosts: &[LocatedEntry],
         mistake: Scaled,
         may_forget: bool,
     ) -> Result<Repair, AdaptError> {
+        let coding = &self.coding;
         let mut symbols = self.symbols(self.home(mistake.quotient));
         let behind = entries.last().map_or(0, |owned| owned.entry.ordinal + 1);
         symbols.resize(symbols.len().max(behind), 0);
         let mut repair = Repair::default();
-        let mut is_repaired = vec![false; symbols.len()];
+        let is_at_fault = |entry: LocatedEntry| {
+            entry.quotient == mistake.quotient && coding.covers(entry.spelt, mistake)
+        };
         for &Owned { entry, owner } in entries {
-            let is_at_fault =
-                entry.quotient == mistake.quotient && self.scheme.covers(entry.spelt, mistake);
-            if let (true, Some(owner)) = (is_at_fault, owner) {
-                let level = self.scheme.repaired(S::level(entry.spelt.symbol), owner, mistake);
-                let spelt = self.scheme.spell(owner, level.ok_or(AdaptError::Inseparable)?);
+            if let (true, Some(owner)) = (is_at_fault(entry), owner) {
+                let level = S::repaired(coding, S::level(entry.spelt.symbol), owner, mistake);
+                let spelt = S::spell(coding, owner, level.ok_or(AdaptError::Inseparable)?);
                 symbols[entry.ordinal] = spelt.symbol;
-                is_repaired[entry.ordinal] = true;
                 repair.values.push((entry.position, spelt.value));
                 repair.repaired += 1;
             }
         }
-        let mut is_ghost = vec![false; symbols.len()];
-        for ghost in ghosts {
-            is_ghost[ghost.ordinal] = true;
-        }
-        let without_ghosts = |symbols: &[Symbol]| -> Vec<Symbol> {
-            let all = symbols.iter().zip(&is_ghost);
-            all.filter(|&(_, &is_ghost)| !is_ghost).map(|(&symbol, _)| symbol).collect()
+        // The ordinals of `entries` are consecutive.
+        let first = entries.first().map_or(0, |owned| owned.entry.ordinal);
+        let entry_of = |ordinal: usize| ordinal.checked_sub(first).and_then(|at| entries.get(at));
+        // Whether an entry can be reset to level 0 without bringing back the mistake.
+        let may_be = |ordinal: usize| {
+            may_forget
+                && match entry_of(ordinal) {
+                    Some(&Owned { entry, owner: Some(owner) }) => {
+                        let back = S::spell(coding, owner, 0);
+                        !is_at_fault(entry)
+                            && (entry.quotient != mistake.quotient || !coding.covers(back, mistake))
+                    }
+                    Some(Owned { owner: None, .. }) => false,
+                    None => !S::MEMBERS_TO_FORGET,
+                }
         };
         loop {
-            if let Some(code) = self.encode(&without_ghosts(&symbols)) {
+            let is_left = |&(ordinal, _): &(usize, &Symbol)| {
+                entry_of(ordinal).is_none_or(|owned| owned.owner.is_some())
+            };
+            let left = symbols.iter().enumerate().filter(is_left).map(|(_, &symbol)| symbol);
+            if let Some(code) = self.encode(&left.collect::<Vec<Symbol>>()) {
                 return Ok(Repair { code, ..repair });
             }
-            let may_be = |ordinal: usize| {
-                may_forget && !is_repaired[ordinal] && self.may_forget(entries, ordinal, mistake)
-            };
-            let turn = self.forgotten + repair.forgotten;
+            let turn = self.tally.forgotten + repair.forgotten;
             let ordinal = forget::<S>(&mut symbols, turn, may_be).ok_or(AdaptError::Crowded)?;
             repair.forgotten += 1;
-            if let Some(&Owned { entry, owner: Some(owner) }) = entry_of(entries, ordinal) {
-                repair.values.push((entry.position, self.scheme.spell(owner, 0).value));
+            if let Some(&Owned { entry, owner: Some(owner) }) = entry_of(ordinal) {
+                repair.values.push((entry.position, S::spell(coding, owner, 0).value));
             }
-        }
-    }
-
-    /// Returns whether an entry can be reset to level 0 without bringing back the mistake.
-    fn may_forget(&self, entries: &[Owned], ordinal: usize, mistake: Scaled) -> bool {
-        match entry_of(entries, ordinal) {
-            Some(&Owned { entry, owner: Some(owner) }) => {
-                entry.quotient != mistake.quotient
-                    || self.scheme.spell(owner, 0) != self.scheme.spell(mistake, 0)
-            }
-            Some(Owned { owner: None, .. }) => false,
-            None => !S::MEMBERS_TO_FORGET,
         }
     }
 
     /// Returns all entries with a claim's quotients, and the member that each belongs to.
     pub(super) fn owned(&self, claim: &Claim, members: &[Member]) -> Result<Vec<Owned>, Mismatch> {
-        let digits = self.scheme.digits();
+        let digits = self.coding.digits;
         let quotient = digits.scale(claim.query).quotient;
         let block = self.home(quotient).block() as u64;
         claim.check(self.versions.at(block), Cells::one(quotient, digits.slots), members)?;
@@ -167,14 +161,13 @@ impl<S: CodedScheme> CodedFilter<S> {
         let covers = |member: usize, of_kind: usize| {
             let (member, entry): (Scaled, LocatedEntry) =
                 (scaled[member], entries[kinds[of_kind][0]]);
-            entry.quotient == member.quotient && self.scheme.covers(entry.spelt, member)
+            entry.quotient == member.quotient && self.coding.covers(entry.spelt, member)
         };
         let sizes: Vec<usize> = kinds.iter().map(|kind| kind.len()).collect();
-        let shares = matched(&copies, &sizes, covers);
         let mut owned: Vec<Owned> =
             entries.iter().map(|&entry| Owned { entry, owner: None }).collect();
         let mut found = 0;
-        for (kind, shares) in kinds.iter().zip(shares) {
+        for (kind, shares) in kinds.iter().zip(matched(&copies, &sizes, covers)) {
             let mut places = kind.iter();
             for (member, count) in shares {
                 found += count as u64;
@@ -195,12 +188,6 @@ impl<S: Scheme> CodedFilter<S> {
     pub(super) fn entries(&self, quotients: RangeInclusive<u64>) -> Vec<LocatedEntry> {
         self.table.target().run(Entries { filter: self, quotients })
     }
-}
-
-/// Returns the entry with this ordinal. The ordinals of `entries` must be consecutive.
-fn entry_of(entries: &[Owned], ordinal: usize) -> Option<&Owned> {
-    let first = entries.first()?.entry.ordinal;
-    entries.get(ordinal.checked_sub(first)?)
 }
 
 /// The changes that a repair writes.

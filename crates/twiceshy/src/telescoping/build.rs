@@ -5,9 +5,9 @@
 //! it covers no mistake of its quotient. If the code has no room for that, the members that bring
 //! back the fewest mistakes are reset to level 0.
 
-use super::scheme::{Scheme, Spelt, Symbol};
+use super::scheme::{Coding, Scheme, Spelt, Symbol};
 use super::{CodedFilter, Parameters};
-use crate::error::{BuildError, PlanError};
+use crate::error::BuildError;
 use crate::hash::Scaled;
 use crate::table::{TableFull, TableWriter};
 use crate::{Hash, Member};
@@ -40,7 +40,7 @@ impl<S: Scheme> CodedFilter<S> {
     ) -> Result<Self, BuildError> {
         let mut filter = Self::empty(parameters)?;
         let mut blocks = Blocks {
-            scheme: filter.scheme,
+            coding: filter.coding,
             lanes: filter.table.lanes().into(),
             code_bits: filter.table.code_bits(),
             unrepaired: 0,
@@ -57,11 +57,11 @@ impl<S: Scheme> CodedFilter<S> {
                 return Err(BuildError::Unsorted("members"));
             }
             last = hash;
-            if count > parameters.slots - filter.len {
+            if count > parameters.slots - filter.tally.len {
                 return Err(full());
             }
-            filter.len += count;
-            let member = Placed { hash, scaled: filter.scheme.digits().scale(hash), level: 0 };
+            filter.tally.len += count;
+            let member = Placed { hash, scaled: filter.coding.digits.scale(hash), level: 0 };
             let block = blocks.block(member.scaled);
             if members_of_block.first().is_some_and(|first| blocks.block(first.scaled) != block) {
                 let entries = blocks.spell(&mut members_of_block, &mut mistakes)?;
@@ -77,80 +77,14 @@ impl<S: Scheme> CodedFilter<S> {
             let home = filter.home(quotient);
             filter.table.set_code(home, code);
         }
-        filter.unrepaired = blocks.unrepaired;
+        filter.tally.unrepaired = blocks.unrepaired;
         Ok(filter)
-    }
-
-    /// Builds a filter with the same members in a different number of slots, and repairs as many
-    /// mistakes as there is room for. All members have to be listed, because entries alone don't
-    /// determine their positions in a table of a different size. Both lists are in hash order.
-    /// Counters are kept.
-    ///
-    /// ```
-    /// use twiceshy::{Hash, TelescopingFilter};
-    ///
-    /// let members = [1u128, 2, 3].map(|member| Hash::from_u128(member << 120));
-    /// let mut filter = TelescopingFilter::builder().slots(3).build()?;
-    /// members.iter().try_for_each(|&member| filter.insert(member))?;
-    /// filter = filter.resized(2 * filter.slots(), members, [])?;
-    /// assert!(filter.slots() == 6 && members.iter().all(|&member| filter.contains(member)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`from_sorted`](Self::from_sorted).
-    pub fn resized(
-        &self,
-        slots: u64,
-        members: impl IntoIterator<Item: Into<Member>>,
-        mistakes: impl IntoIterator<Item = Hash>,
-    ) -> Result<Self, BuildError> {
-        let parameters = Parameters { slots, ..self.parameters() };
-        let mut resized = Self::from_sorted(parameters, members, mistakes)?;
-        resized.succeed(self);
-        Ok(resized)
     }
 
     /// Copies the counters of the filter that this one replaces.
     pub(crate) fn succeed(&mut self, before: &Self) {
-        self.adaptations = before.adaptations;
-        self.forgotten = before.forgotten;
-    }
-
-    /// Merges several filters, each given with all its members, and repairs as many mistakes as
-    /// there is room for. Members and mistakes are in hash order. The result has as many slots as
-    /// all filters together, and their longest remainders and codes.
-    ///
-    /// ```
-    /// use twiceshy::{ExtensionFilter, Hash};
-    ///
-    /// let [a, b] = [1u128, 2].map(|member| Hash::from_u128(member << 120));
-    /// let builder = ExtensionFilter::builder().slots(10);
-    /// let [with_a, with_b] = [a, b].map(|member| builder.build_from(vec![member], vec![]));
-    /// let merged = ExtensionFilter::merged([(&with_a?, [a]), (&with_b?, [b])], [])?;
-    /// assert!(merged.len() == 2 && merged.contains(a) && merged.contains(b));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`from_sorted`](Self::from_sorted), or if there are no filters.
-    pub fn merged<'a, L: IntoIterator<Item: Into<Member>>>(
-        filters: impl IntoIterator<Item = (&'a Self, L)>,
-        mistakes: impl IntoIterator<Item = Hash>,
-    ) -> Result<Self, BuildError> {
-        let mut parameters = Parameters { slots: 0, remainder_bits: 0, code_bits: 0 };
-        let mut lists = Vec::new();
-        for (filter, members) in filters {
-            let Parameters { slots, remainder_bits, code_bits } = filter.parameters();
-            parameters.slots = parameters.slots.saturating_add(slots);
-            parameters.remainder_bits = parameters.remainder_bits.max(remainder_bits);
-            parameters.code_bits = parameters.code_bits.max(code_bits);
-            lists.push(members.into_iter().map(Into::into).peekable());
-        }
-        if lists.is_empty() {
-            return Err(PlanError::Slots(0).into());
-        }
-        Self::from_sorted(parameters, core::iter::from_fn(|| least(&mut lists)), mistakes)
+        self.tally.adaptations = before.tally.adaptations;
+        self.tally.forgotten = before.tally.forgotten;
     }
 }
 
@@ -164,7 +98,7 @@ struct Placed {
 
 /// Encodes blocks, one after the other.
 struct Blocks<S> {
-    scheme: S,
+    coding: Coding<S>,
     lanes: u64,
     code_bits: u32,
     /// Number of mistakes that are still "maybe".
@@ -186,7 +120,7 @@ impl<S: Scheme> Blocks<S> {
     ) -> Result<Vec<(u64, u64)>, BuildError> {
         let Some(first) = members.first() else { return Ok(Vec::new()) };
         let (first, block) = (first.scaled.quotient, self.block(first.scaled));
-        let digits = self.scheme.digits();
+        let digits = self.coding.digits;
         let mut near: Vec<Scaled> = Vec::new();
         while let Some(hash) = mistakes.next_if(|hash| self.block(digits.scale(hash)) <= block)? {
             if members.binary_search_by_key(&hash, |member| member.hash).is_ok() {
@@ -201,12 +135,12 @@ impl<S: Scheme> Blocks<S> {
         let code = self.encode_most(members, &near);
         self.codes.extend((code != 0).then_some((first, code)));
         let spell = |member: Placed| {
-            (member.scaled.quotient, self.scheme.spell(member.scaled, member.level))
+            (member.scaled.quotient, S::spell(&self.coding, member.scaled, member.level))
         };
         let entries: Vec<(u64, Spelt)> = members.drain(..).map(spell).collect();
         let is_covered = |mistake: &&Scaled| {
             entries.iter().any(|&(quotient, spelt)| {
-                quotient == mistake.quotient && self.scheme.covers(spelt, **mistake)
+                quotient == mistake.quotient && self.coding.covers(spelt, **mistake)
             })
         };
         self.unrepaired += near.iter().filter(is_covered).count() as u64;
@@ -221,12 +155,12 @@ impl<S: Scheme> Blocks<S> {
         let mut level = 0;
         let mut given_up = Vec::new();
         loop {
-            let spelt = self.scheme.spell(member, level);
+            let spelt = S::spell(&self.coding, member, level);
             let is_covered = |mistake: &&Scaled| {
-                self.scheme.covers(spelt, **mistake) && !given_up.contains(*mistake)
+                self.coding.covers(spelt, **mistake) && !given_up.contains(*mistake)
             };
             let Some(&mistake) = mistakes.iter().find(is_covered) else { return level };
-            match self.scheme.repaired(level, member, mistake) {
+            match S::repaired(&self.coding, level, member, mistake) {
                 Some(higher) => level = higher,
                 None if S::MEMBERS_TO_FORGET => return 0,
                 None => given_up.push(mistake),
@@ -236,16 +170,16 @@ impl<S: Scheme> Blocks<S> {
 
     /// Encodes the members of a block, and resets some of them to level 0 if there is no room.
     fn encode_most(&self, members: &mut [Placed], mistakes: &[Scaled]) -> u128 {
-        let spell = |member: &Placed| self.scheme.spell(member.scaled, member.level).symbol;
+        let spell = |member: &Placed| S::spell(&self.coding, member.scaled, member.level).symbol;
         let mut symbols: Vec<Symbol> = members.iter().map(spell).collect();
         loop {
-            if let Some(code) = self.scheme.encode(&symbols, self.code_bits) {
+            if let Some(code) = self.coding.encode(&symbols, self.code_bits) {
                 return code;
             }
             let brought_back = |member: &Placed| {
-                let back = self.scheme.spell(member.scaled, 0);
+                let back = S::spell(&self.coding, member.scaled, 0);
                 let near = of(mistakes, member.scaled.quotient);
-                near.iter().filter(|&&mistake| self.scheme.covers(back, mistake)).count()
+                near.iter().filter(|&&mistake| self.coding.covers(back, mistake)).count()
             };
             let repaired = (0..members.len()).filter(|&at| members[at].level > 0);
             // Among equals, the one that takes the most room.
@@ -285,12 +219,4 @@ impl<I: Iterator<Item = Hash>> Mistakes<I> {
         self.last = next.unwrap_or(self.last);
         Ok(next)
     }
-}
-
-/// Takes the smallest next member of several sorted lists.
-fn least(lists: &mut [Peekable<impl Iterator<Item = Member>>]) -> Option<Member> {
-    let heads = lists.iter_mut().enumerate();
-    let heads = heads.filter_map(|(at, list)| list.peek().map(|member| (member.hash, at)));
-    let (_, at) = heads.min()?;
-    lists[at].next()
 }

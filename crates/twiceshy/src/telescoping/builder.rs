@@ -1,4 +1,4 @@
-//! What a telescoping or extension filter is planned like, and how it is built from lists.
+//! Plans telescoping, extension and plain filters.
 
 use super::parameters::Parameters;
 use super::scheme::Scheme;
@@ -14,7 +14,7 @@ use core::ops::RangeInclusive;
 /// The bits of code that a filter can have for 64 slots.
 pub(super) const CODE_BITS: RangeInclusive<u32> = 8..=MOST_CODE_BITS;
 
-/// The words that only a filter with codes has.
+/// The options that only a filter with codes has.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -53,7 +53,7 @@ impl<S: Scheme> Buildable for CodedFilter<S> {
     }
 
     fn check(plan: &Plan<Parameters>) -> Result<(), PlanError> {
-        Self::scheme_of(plan.details).map(drop)
+        Self::coding_of(plan.details).map(drop)
     }
 
     fn build_planned(_: &Builder<Self>, plan: Plan<Parameters>) -> Result<Self, BuildError> {
@@ -98,8 +98,8 @@ impl<S: Scheme> Builder<CodedFilter<S>> {
 }
 
 impl<S: Scheme> CodedFilter<S> {
-    /// Returns what [`memory_usage`](Self::memory_usage) is for these parameters, or `None` if there
-    /// is no such filter.
+    /// Returns the memory that a filter with these parameters takes, or `None` if there is no such
+    /// filter.
     pub(super) fn memory_for(parameters: Parameters) -> Option<u64> {
         let Parameters { slots, remainder_bits, code_bits } = parameters;
         let shape = S::shape(remainder_bits, code_bits);

@@ -64,102 +64,62 @@ pub(crate) trait Word: Copy + Ord {
     fn all(bits: u32) -> Self;
 }
 
-/// The length of an interval of codes of at most [`Short::BITS`] bits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Short(u64);
+/// Defines types for the length of an interval, and how to compute the [share](Word::share) of "no".
+macro_rules! words {
+    ($($(#[$doc:meta])* $word:ident($number:ty): |$length:ident, $odds:ident| $share:expr;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) struct $word($number);
+
+        impl Word for $word {
+            const ZERO: Self = Self(0);
+
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                Self(self.0.wrapping_sub(other.0))
+            }
+
+            #[inline(always)]
+            fn choose(is_first: bool, Self(first): Self, Self(second): Self) -> Self {
+                Self(second ^ (first ^ second) & <$number>::from(is_first).wrapping_neg())
+            }
+
+            #[inline(always)]
+            fn share(self, Odds($odds): Odds) -> Self {
+                let $length = self.0;
+                Self($share)
+            }
+
+            #[inline(always)]
+            fn from_code(code: u128) -> Self {
+                Self(code as $number)
+            }
+
+            #[inline(always)]
+            fn all(bits: u32) -> Self {
+                Self(1 << bits)
+            }
+        }
+    )+};
+}
+
+words! {
+    /// The length of an interval of codes of at most [`Short::BITS`] bits.
+    Short(u64): |length, odds| length.wrapping_mul(odds.into()) >> Odds::BITS;
+    /// The length of an interval of codes of at most 63 bits.
+    Middle(u64): |length, odds| {
+        ((u128::from(length) * u128::from(odds)) >> Odds::BITS) as u64
+    };
+    /// The length of an interval of codes of at most 127 bits.
+    Long(u128): |length, odds| {
+        let (high, low, odds) = (length >> 64, u128::from(length as u64), u128::from(odds));
+        ((high * odds) << (64 - Odds::BITS)) + ((low * odds) >> Odds::BITS)
+    };
+}
 
 impl Short {
     /// With at most this many bits, `share` takes one multiplication.
     pub(crate) const BITS: u32 = u64::BITS - Odds::BITS;
-}
-
-impl Word for Short {
-    const ZERO: Self = Self(0);
-
-    #[inline(always)]
-    fn minus(self, other: Self) -> Self {
-        Self(self.0.wrapping_sub(other.0))
-    }
-
-    #[inline(always)]
-    fn choose(is_first: bool, first: Self, second: Self) -> Self {
-        Self(u64::choose(is_first, first.0, second.0))
-    }
-
-    #[inline(always)]
-    fn share(self, odds: Odds) -> Self {
-        Self(self.0.wrapping_mul(odds.0.into()) >> Odds::BITS)
-    }
-
-    #[inline(always)]
-    fn from_code(code: u128) -> Self {
-        Self(code as u64)
-    }
-
-    #[inline(always)]
-    fn all(bits: u32) -> Self {
-        Self(1 << bits)
-    }
-}
-
-impl Word for u64 {
-    const ZERO: Self = 0;
-
-    #[inline(always)]
-    fn minus(self, other: Self) -> Self {
-        self.wrapping_sub(other)
-    }
-
-    #[inline(always)]
-    fn choose(is_first: bool, first: Self, second: Self) -> Self {
-        second ^ (first ^ second) & Self::from(is_first).wrapping_neg()
-    }
-
-    #[inline(always)]
-    fn share(self, odds: Odds) -> Self {
-        ((u128::from(self) * u128::from(odds.0)) >> Odds::BITS) as u64
-    }
-
-    #[inline(always)]
-    fn from_code(code: u128) -> Self {
-        code as u64
-    }
-
-    #[inline(always)]
-    fn all(bits: u32) -> Self {
-        1 << bits
-    }
-}
-
-impl Word for u128 {
-    const ZERO: Self = 0;
-
-    #[inline(always)]
-    fn minus(self, other: Self) -> Self {
-        self.wrapping_sub(other)
-    }
-
-    #[inline(always)]
-    fn choose(is_first: bool, first: Self, second: Self) -> Self {
-        second ^ (first ^ second) & Self::from(is_first).wrapping_neg()
-    }
-
-    #[inline(always)]
-    fn share(self, odds: Odds) -> Self {
-        let (high, low) = (self >> 64, u128::from(self as u64));
-        ((high * u128::from(odds.0)) << (64 - Odds::BITS))
-            + ((low * u128::from(odds.0)) >> Odds::BITS)
-    }
-
-    #[inline(always)]
-    fn from_code(code: u128) -> Self {
-        code
-    }
-
-    #[inline(always)]
-    fn all(bits: u32) -> Self {
-        1 << bits
-    }
 }
 
 /// Encodes decisions.
@@ -173,11 +133,11 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     pub(crate) fn new(bits: u32) -> Self {
-        Self { code: 0, length: u128::all(bits), has_room: true }
+        Self { code: 0, length: 1 << bits, has_room: true }
     }
 
     pub(crate) fn decide(&mut self, yes: bool, odds: Odds) {
-        let no = self.length.share(odds);
+        let Long(no) = Long(self.length).share(odds);
         if yes {
             // Without room, the code would be the same as with "no".
             self.has_room &= no > 0;
@@ -226,7 +186,7 @@ impl<W: Word> Decoder<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scheme::{Extensions, Scheme, Selectors, Symbol};
+    use super::super::scheme::{Coding, Extensions, Scheme, Selectors, Symbol};
     use super::super::tests::random;
     use super::*;
     use proptest::prelude::*;
@@ -255,8 +215,8 @@ mod tests {
         fn decoding_inverts_encoding(bits in 1u32..=120, decisions in decisions()) {
             if let Some(code) = encoded(bits, &decisions) {
                 prop_assert!(code < 1 << bits);
-                prop_assert!(agrees::<u128>(bits, code, &decisions));
-                prop_assert!(bits > 63 || agrees::<u64>(bits, code, &decisions));
+                prop_assert!(agrees::<Long>(bits, code, &decisions));
+                prop_assert!(bits > 63 || agrees::<Middle>(bits, code, &decisions));
                 prop_assert!(bits > Short::BITS || agrees::<Short>(bits, code, &decisions));
                 let is_no = decisions.iter().all(|&(yes, _)| !yes);
                 prop_assert_eq!(code == 0, is_no);
@@ -276,7 +236,7 @@ mod tests {
 
     /// Returns the average number of bits per symbol, measured by how much the interval of a
     /// block's code is shorter than that of all codes.
-    fn bits_per_symbol<S: Scheme>(scheme: &S, mut draw: impl FnMut() -> Symbol) -> f64 {
+    fn bits_per_symbol<S: Scheme>(coding: &Coding<S>, mut draw: impl FnMut() -> Symbol) -> f64 {
         const BITS: u32 = 120;
         let (blocks, entries) = (20_000, 20);
         let mut bits = 0.0;
@@ -284,9 +244,9 @@ mod tests {
             let symbols: Vec<Symbol> = (0..entries).map(|_| draw()).collect();
             let mut encoder = Encoder::new(BITS);
             let highest = symbols.iter().map(|&symbol| S::level(symbol)).max();
-            let most = scheme.begin(highest.unwrap_or(0), &mut encoder);
+            let most = S::begin(coding, highest.unwrap_or(0), &mut encoder);
             for symbol in symbols {
-                scheme.write(symbol, most, &mut encoder);
+                S::write(coding, symbol, most, &mut encoder);
             }
             bits += f64::from(BITS) - (encoder.length as f64).log2();
             assert!(encoder.finish().is_some());
@@ -308,7 +268,7 @@ mod tests {
         for chance in [0.1, 0.2, 0.24] {
             // Each level is reached from the one below with the same probability.
             let bound = entropy(chance) / (1.0 - chance);
-            let telescoping = Selectors::new(1 << 20, 8, bound);
+            let telescoping = Coding::<Selectors>::new(1 << 20, 8, bound);
             let draw = || (0..13).find(|_| !happens(chance)).unwrap_or(13);
             let bits = bits_per_symbol(&telescoping, draw);
             assert!(is_near(bits, bound), "{bits} bits per selector, entropy {bound}");
@@ -316,7 +276,7 @@ mod tests {
         for chance in [0.05, 0.1, 0.15] {
             // Each further bit has probability 1/2, and all extensions of a length are equally likely.
             let bound = entropy(chance) + 4.0 * chance;
-            let extending = Extensions::new(1 << 20, 8, bound);
+            let extending = Coding::<Extensions>::new(1 << 20, 8, bound);
             let draw = || {
                 if !happens(chance) {
                     return 0;
@@ -331,11 +291,11 @@ mod tests {
 
     /// Returns all canonical codes by their symbols: those that encoding their symbols gives. The
     /// others are invalid.
-    fn canonical<S: Scheme>(scheme: &S, bits: u32) -> BTreeMap<Vec<Symbol>, u128> {
+    fn canonical<S: Scheme>(coding: &Coding<S>, bits: u32) -> BTreeMap<Vec<Symbol>, u128> {
         let mut codes = BTreeMap::new();
         for code in 0..1 << bits {
-            let symbols = scheme.decode(code, bits);
-            match scheme.encode(&symbols, bits) {
+            let symbols = coding.decode(code, bits);
+            match coding.encode(&symbols, bits) {
                 Some(written) if written == code => {
                     assert_eq!(codes.insert(symbols, code), None, "a code has one meaning");
                 }
@@ -352,8 +312,8 @@ mod tests {
     #[test]
     fn most_codes_are_canonical() {
         for bits in 8..=13 {
-            let telescoping = canonical(&Selectors::new(1 << 20, 8, 0.9), bits);
-            let extending = canonical(&Extensions::new(1 << 20, 8, 0.9), bits);
+            let telescoping = canonical(&Coding::<Selectors>::new(1 << 20, 8, 0.9), bits);
+            let extending = canonical(&Coding::<Extensions>::new(1 << 20, 8, 0.9), bits);
             // Some codes announce high levels, but have none.
             assert!(telescoping.len() < 1 << bits);
             for codes in [telescoping, extending] {

@@ -22,12 +22,8 @@ impl Crowded {
         *word = if is_crowded { *word | bit } else { *word & !bit };
     }
 
-    /// Returns what [`bytes`](Self::bytes) is for this many blocks.
+    /// Returns the memory that the bits of this many blocks take.
     pub(super) fn bytes_for(blocks: usize) -> u64 {
         (blocks.div_ceil(64) * size_of::<u64>()) as u64
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        size_of_val(&*self.0) as u64
     }
 }

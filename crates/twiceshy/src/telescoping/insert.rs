@@ -1,11 +1,12 @@
 //! Inserts.
 
+use super::CodedFilter;
+use super::adapt::Owned;
 use super::scheme::{CodedScheme, Scheme, Symbol};
-use super::{CodedFilter, LocatedEntry};
 use crate::bits::machine::{AnyShape, Keepable, Machine, Operation};
 use crate::error::InsertError;
 use crate::hash::Scaled;
-use crate::table::{Inserted, Place, QuotientTable, Spot, TableFull};
+use crate::table::{Inserted, Place, Spot, TableFull};
 use crate::{Claim, Hash, Listing};
 
 impl<S: Scheme> CodedFilter<S> {
@@ -28,25 +29,9 @@ impl<S: Scheme> CodedFilter<S> {
     /// Inserts a member whose block has a code that may need a new symbol.
     #[cold]
     fn insert_symbol_too(&mut self, hash: Hash) -> Result<(), InsertError> {
-        let scaled = self.scheme.digits().scale(hash);
-        let home = self.home(scaled.quotient);
-        let mut symbols = self.symbols(home);
-        self.insert_symbol(&mut symbols, home, scaled.quotient);
-        let mut forgotten = 0;
-        let code = loop {
-            match self.encode(&symbols) {
-                Some(code) => break code,
-                None if S::MEMBERS_TO_FORGET => return Err(self.needs_members(hash)),
-                None => {
-                    let turn = self.forgotten + forgotten;
-                    forgotten += u64::from(forget::<S>(&mut symbols, turn, |_| true).is_some());
-                }
-            }
-        };
-        self.put(home, scaled)?;
-        self.table.set_code(home, code);
-        self.forgotten += forgotten;
-        Ok(())
+        let scaled = self.coding.digits.scale(hash);
+        let recoded = self.recoded(scaled.quotient, !S::MEMBERS_TO_FORGET);
+        self.put(scaled, &recoded.ok_or_else(|| self.needs_members(hash))?)
     }
 
     #[cold]
@@ -66,16 +51,19 @@ impl<S: Scheme> CodedFilter<S> {
     /// Inserts many members like [`insert_many`](Self::insert_many), and returns the information
     /// that [undoing](Self::undo_batch) it needs.
     pub(crate) fn insert_batch(&mut self, hashes: &[Hash]) -> Result<CodesBefore, InsertError> {
-        let mut before = CodesBefore { codes: Vec::with_capacity(hashes.len()), forgotten: 0 };
-        before.forgotten = self.forgotten;
+        let codes = Vec::with_capacity(hashes.len());
+        let mut before = CodesBefore { codes, forgotten: self.tally.forgotten };
         for (inserted, &hash) in hashes.iter().enumerate() {
-            let home = self.home(self.scheme.digits().scale(hash).quotient);
-            before.codes.push(self.table.code::<0>(home));
+            let code = self.table.code::<0>(self.home_of(hash));
             if let Err(error) = self.insert(hash) {
-                before.codes.pop();
                 self.undo_batch(&hashes[..inserted], before);
-                return Err(error);
+                return Err(match error {
+                    // The undo may have made the error's claim stale.
+                    InsertError::NeedsMembers(_) => self.needs_members(hash),
+                    other => other,
+                });
             }
+            before.codes.push(code);
         }
         Ok(before)
     }
@@ -86,32 +74,58 @@ impl<S: Scheme> CodedFilter<S> {
         let CodesBefore { codes, forgotten } = before;
         // Start with the last hash, so that each new entry is the last one in its run.
         for (&hash, code) in hashes.iter().zip(codes).rev() {
-            let quotient = self.scheme.digits().scale(hash).quotient;
+            let quotient = self.coding.digits.scale(hash).quotient;
             let entries = self.entries(quotient..=quotient);
             self.take(*entries.last().expect("it was inserted"));
             let home = self.home(quotient);
             self.table.set_code(home, code);
         }
-        self.forgotten = forgotten;
+        self.tally.forgotten = forgotten;
     }
 
-    /// Inserts a symbol for a new entry at the end of its run.
-    fn insert_symbol(&self, symbols: &mut Vec<Symbol>, home: Place, quotient: u64) {
+    /// Returns the code of a block with a symbol for a new member of this quotient. If there is no
+    /// room and `may_forget` is true, other repairs of the block are forgotten.
+    fn recoded(&self, quotient: u64, may_forget: bool) -> Option<Recoded> {
+        let home = self.home(quotient);
+        let mut symbols = self.symbols(home);
+        // The new entry is the last one in its run.
         let ordinal = self.table.target().run(EndOfRun { filter: self, home, quotient });
         if ordinal < symbols.len() {
             symbols.insert(ordinal, 0);
         }
+        let mut forgotten = Vec::new();
+        loop {
+            if let Some(code) = self.encode(&symbols) {
+                return Some(Recoded { code, forgotten });
+            }
+            if !may_forget {
+                return None;
+            }
+            let turn = self.tally.forgotten + forgotten.len() as u64;
+            let at = forget::<S>(&mut symbols, turn, |_| true);
+            // Entries after the new one don't have their new ordinals yet.
+            forgotten.extend(at.map(|at| at - usize::from(at > ordinal)));
+        }
     }
 
-    /// Appends an entry of level 0 to its run, without changing any code.
-    fn put(&mut self, home: Place, scaled: Scaled) -> Result<(), InsertError> {
-        let value = self.scheme.digits().digit(scaled.fraction, 0);
-        let put = self.table.target().run(Append { table: &mut self.table, home, value });
+    /// Appends an entry of level 0 to its run, and changes the code of its block.
+    fn put(&mut self, scaled: Scaled, recoded: &Recoded) -> Result<(), InsertError> {
+        let home = self.home(scaled.quotient);
+        let value = self.coding.digits.digit(scaled.fraction, 0);
+        let put = self.routines.insert_at.run(InsertAt(self), (home, None, value));
         put.map_err(|TableFull| InsertError::Full { load: self.load() })?;
-        self.len += 1;
+        self.tally.len += 1;
         self.versions.bump(home.block() as u64);
+        self.table.set_code(home, recoded.code);
+        self.tally.forgotten += recoded.forgotten.len() as u64;
         Ok(())
     }
+}
+
+/// The code of a block with a new entry, and the ordinals of the entries whose repairs it forgets.
+struct Recoded {
+    code: u128,
+    forgotten: Vec<usize>,
 }
 
 /// The information that undoing inserts needs: the code of the block before each insert, and the
@@ -139,44 +153,28 @@ impl<S: CodedScheme> CodedFilter<S> {
         listing: impl Into<Listing<'l>>,
     ) -> Result<(), InsertError> {
         let Listing { members, .. } = listing.into();
-        let scaled = self.scheme.digits().scale(claim.query());
-        let home = self.home(scaled.quotient);
-        let is_block = claim.cells == self.cells_of_block(home);
+        let scaled = self.coding.digits.scale(claim.query());
+        let is_block = claim.cells == self.cells_of_block(self.home(scaled.quotient));
         let owned = self.owned(claim, &members).ok().filter(|_| is_block);
+        let owned = owned.filter(|owned| owned.iter().all(|owned| owned.owner.is_some()));
         let owned = owned.ok_or(InsertError::Mismatch)?;
-        let owners: Option<Vec<_>> =
-            owned.iter().map(|owned| owned.owner.map(|owner| (owned.entry, owner))).collect();
-        let owners = owners.ok_or(InsertError::Mismatch)?;
-        let mut symbols = self.symbols(home);
-        let mut put_back = Vec::new();
-        let code = loop {
-            let mut with_it = symbols.clone();
-            self.insert_symbol(&mut with_it, home, scaled.quotient);
-            if let Some(code) = self.encode(&with_it) {
-                break code;
-            }
-            let turn = self.forgotten + put_back.len() as u64;
-            put_back.extend(forget::<S>(&mut symbols, turn, |_| true));
+        let recoded = self.recoded(scaled.quotient, true).expect("room for entries of level 0");
+        let first = |&ordinal: &usize| {
+            let Owned { entry, owner } = owned[ordinal];
+            owner.map(|owner| (entry.position, S::spell(&self.coding, owner, 0).value))
         };
+        let mut values: Vec<_> = recoded.forgotten.iter().filter_map(first).collect();
         // Rewrite entries first, because the insert moves them.
-        let before: Vec<_> = put_back
-            .iter()
-            .map(|&ordinal: &usize| {
-                let (LocatedEntry { position, .. }, member) = owners[ordinal];
-                let old = self.table.value(position);
-                self.table.set_value(position, self.scheme.spell(member, 0).value);
-                (position, old)
-            })
-            .collect();
-        if let Err(full) = self.put(home, scaled) {
-            for (position, value) in before {
-                self.table.set_value(position, value);
-            }
-            return Err(full);
+        self.swap_values(&mut values);
+        self.put(scaled, &recoded).inspect_err(|_| self.swap_values(&mut values))
+    }
+
+    /// Writes values to positions, and returns the old values in their place.
+    fn swap_values(&mut self, values: &mut [(u64, u64)]) {
+        for (position, value) in values {
+            let old = self.table.value(*position);
+            self.table.set_value(*position, core::mem::replace(value, old));
         }
-        self.table.set_code(home, code);
-        self.forgotten += put_back.len() as u64;
-        Ok(())
     }
 }
 
@@ -224,23 +222,6 @@ impl<S: Scheme> Operation for EndOfRun<'_, S> {
     }
 }
 
-struct Append<'a> {
-    table: &'a mut QuotientTable,
-    home: Place,
-    value: u64,
-}
-
-impl Operation for Append<'_> {
-    type Argument = ();
-    type Output = Result<(), TableFull>;
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
-        self.table.append::<M, 0>(machine, self.home, self.value)
-    }
-}
-
 /// The reason why the fast path did not insert a member.
 pub(super) enum Refused {
     Full,
@@ -263,7 +244,7 @@ impl<S: Scheme> Operation for Insert<'_, S> {
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> Self::Output {
         let Self(filter) = self;
-        let scaled = filter.scheme.digits().scale(hash);
+        let scaled = filter.coding.digits.scale(hash);
         let home = filter.table.home::<SHAPE>(scaled.quotient);
         filter.table.prefetch_across::<SHAPE>(home);
         if filter.table.code::<SHAPE>(home) != 0 {
@@ -280,7 +261,7 @@ impl<S: Scheme> Operation for Insert<'_, S> {
             }
         };
         inserted.map_err(|TableFull| Refused::Full)?;
-        filter.len += 1;
+        filter.tally.len += 1;
         filter.versions.bump(home.block() as u64);
         Ok(())
     }

@@ -4,8 +4,8 @@
 //! needs no symbol: if a code is 0, all symbols are 0, and an entry whose value the hash has at no
 //! level doesn't cover it. Only for the other entries it decodes the symbols.
 
-use super::scheme::{CodedScheme, FirstDigit, Scheme};
-use super::{CodedFilter, Spelt};
+use super::CodedFilter;
+use super::scheme::{CodedScheme, FirstDigit, FirstDigits, Scheme};
 use crate::batch::{self, Lookup};
 use crate::bits::machine::{AnyShape, Keepable, Machine, Operation};
 use crate::claim::Cells;
@@ -22,8 +22,9 @@ impl<S: Scheme> CodedFilter<S> {
         self.routines.contains.run(Contains(self), hash)
     }
 
-    /// As [`contains`](Self::contains), of many: `maybe` is cleared, and then has one answer for
-    /// each. Several times as fast where the filter is larger than the cache.
+    /// Looks up many hashes: clears `maybe`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
+    /// if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         batch::fill_answers(maybe, hashes.len(), |maybe| {
             self.table.target().run(ContainsMany { filter: self, hashes, maybe });
@@ -31,8 +32,7 @@ impl<S: Scheme> CodedFilter<S> {
     }
 
     pub(super) fn claim_block(&self, query: Hash) -> Claim {
-        let home = self.home(self.scheme.digits().scale(query).quotient);
-        self.claim_cells(query, self.cells_of_block(home))
+        self.claim_cells(query, self.cells_of_block(self.home_of(query)))
     }
 
     pub(super) fn cells_of_block(&self, home: Place) -> Cells {
@@ -43,8 +43,7 @@ impl<S: Scheme> CodedFilter<S> {
     /// Returns whether inserting a member may turn a query into a mistake: at once, if they share
     /// quotient and remainder, or by a repair that an insert into their block makes the filter forget.
     pub(crate) fn may_confuse(&self, member: Hash, query: Hash) -> bool {
-        let [member, query] = [member, query].map(|hash| self.scheme.digits().scale(hash).quotient);
-        self.home(member).block() == self.home(query).block()
+        self.home_of(member).block() == self.home_of(query).block()
     }
 
     fn claim_cells(&self, query: Hash, cells: Cells) -> Claim {
@@ -73,9 +72,8 @@ impl<S: CodedScheme> CodedFilter<S> {
     }
 
     fn claim(&self, query: Hash) -> Claim {
-        let quotient = self.scheme.digits().scale(query).quotient;
-        let home = self.home(quotient);
-        if S::MEMBERS_TO_FORGET && self.crowded.contains(home.block()) {
+        let quotient = self.coding.digits.scale(query).quotient;
+        if S::MEMBERS_TO_FORGET && self.crowded.contains(self.home(quotient).block()) {
             return self.claim_block(query);
         }
         self.claim_cells(query, Cells::one(quotient, self.table.slots()))
@@ -87,7 +85,7 @@ impl<S: Scheme> CodedFilter<S> {
     /// is 0.
     #[inline(always)]
     pub(super) fn digits_of<const SHAPE: u32>(&self) -> Digits {
-        let digits = self.scheme.digits();
+        let digits = self.coding.digits;
         const { Shape::width_of(SHAPE) }.map_or(digits, |width| Digits {
             remainder: width,
             width,
@@ -105,10 +103,10 @@ impl<S: Scheme> CodedFilter<S> {
         let digits = self.digits_of::<SHAPE>();
         let code = self.table.code::<SHAPE>(place);
         if S::MEMBERS_TO_FORGET && code != 0 {
-            let quick = self.scheme.quick(digits, fraction);
-            let is_quick = self.scheme.is_quick(code, self.table.code_bits_of::<SHAPE>());
-            let evidence = self.scan::<M, SHAPE, ACROSS>(machine, place, quick);
-            return evidence.doubted(true).ruled_out_only_if(is_quick);
+            let first = FirstDigits::new(digits, self.coding.greatest, fraction);
+            let suffice = FirstDigits::suffice(code, self.table.code_bits_of::<SHAPE>());
+            let evidence = self.scan::<M, SHAPE, ACROSS>(machine, place, first);
+            return evidence.doubted(true).ruled_out_only_if(suffice);
         }
         // Either all entries have level 0, or levels don't change values.
         let first = FirstDigit(digits.digit(fraction, 0));
@@ -131,7 +129,7 @@ impl<S: Scheme> CodedFilter<S> {
 
     #[inline(always)]
     fn begin<const SHAPE: u32>(&self, hash: Hash) -> Begun {
-        let Scaled { quotient, fraction } = self.scheme.digits().scale(hash);
+        let Scaled { quotient, fraction } = self.coding.digits.scale(hash);
         Begun { place: self.table.home::<SHAPE>(quotient), fraction }
     }
 
@@ -149,22 +147,17 @@ impl<S: Scheme> CodedFilter<S> {
         if code == 0 {
             return None;
         }
-        let (mut lanes, ordinal) = table.run_at_home::<M, SHAPE>(machine, home)?;
-        let scaled = self.scheme.digits().scale(hash);
-        let mut is_covered = false;
-        self.scheme.decode_from(code, table.code_bits_of::<SHAPE>(), ordinal, |symbol| {
-            let Some(lane) = lanes.next() else { return false };
-            let value = table.value_at::<SHAPE>(Place::new(home.block(), lane));
-            is_covered = self.scheme.covers(Spelt { value, symbol }, scaled);
-            !is_covered
-        });
-        Some(is_covered)
+        let (lanes, ordinal) = table.run_at_home::<M, SHAPE>(machine, home)?;
+        let value = |lane| table.value_at::<SHAPE>(Place::new(home.block(), lane));
+        let (code, scaled) =
+            ((code, table.code_bits_of::<SHAPE>()), self.coding.digits.scale(hash));
+        Some(self.coding.any_covers(code, ordinal, lanes.map(value), scaled))
     }
 
     /// Returns whether an entry covers a hash. It is rare, so it may dispatch again.
     #[cold]
     fn find(&self, hash: Hash) -> bool {
-        self.table.target().run(Find { filter: self, scaled: self.scheme.digits().scale(hash) })
+        self.table.target().run(Find { filter: self, scaled: self.coding.digits.scale(hash) })
     }
 }
 
@@ -175,14 +168,15 @@ struct Begun {
     fraction: u128,
 }
 
-/// Looks at one line whose code changes values, and if that doesn't tell, [closely](LookClosely).
-pub(super) struct ContainsCoded<'a, S: Scheme>(&'a CodedFilter<S>);
+/// Looks at one line, and if that doesn't tell, [closely](LookClosely). `CODED` is for lines whose
+/// code isn't 0 and changes values. The other routine calls it, and so stays short.
+pub(super) struct Contains<'a, S: Scheme, const CODED: bool>(&'a CodedFilter<S>);
 
-impl<S: Scheme> Keepable for ContainsCoded<'static, S> {
-    type On<'a> = ContainsCoded<'a, S>;
+impl<S: Scheme, const CODED: bool> Keepable for Contains<'static, S, CODED> {
+    type On<'a> = Contains<'a, S, CODED>;
 }
 
-impl<S: Scheme> Operation for ContainsCoded<'_, S> {
+impl<S: Scheme, const CODED: bool> Operation for Contains<'_, S, CODED> {
     type Argument = Hash;
     type Output = bool;
     type Shapes = S::Shapes;
@@ -191,41 +185,21 @@ impl<S: Scheme> Operation for ContainsCoded<'_, S> {
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
         let Self(filter) = self;
         let begun = filter.begin::<SHAPE>(hash);
-        // Where levels are high, the line rules out nothing else.
-        if !filter.table.is_occupied_at::<SHAPE>(begun.place) {
-            return false;
-        }
-        let evidence = filter.evidence::<M, SHAPE, false>(machine, begun);
-        evidence.scan() != Scan::Absent
-            && filter.routines.look_closely.run(LookClosely(filter), hash)
-    }
-}
-
-/// Looks at one line, and if that doesn't tell, [closely](LookClosely). Where codes change values,
-/// and there is one, [another routine](ContainsCoded) goes on: so this one stays short.
-pub(super) struct Contains<'a, S: Scheme>(&'a CodedFilter<S>);
-
-impl<S: Scheme> Keepable for Contains<'static, S> {
-    type On<'a> = Contains<'a, S>;
-}
-
-impl<S: Scheme> Operation for Contains<'_, S> {
-    type Argument = Hash;
-    type Output = bool;
-    type Shapes = S::Shapes;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
-        let Self(filter) = self;
-        let begun = filter.begin::<SHAPE>(hash);
-        filter.table.prefetch_across::<SHAPE>(begun.place);
-        if S::MEMBERS_TO_FORGET && filter.table.code::<SHAPE>(begun.place) != 0 {
-            return filter.routines.contains_coded.run(ContainsCoded(filter), hash);
+        if CODED {
+            // Where levels are high, the line rules out nothing else.
+            if !filter.table.is_occupied_at::<SHAPE>(begun.place) {
+                return false;
+            }
+        } else {
+            filter.table.prefetch_across::<SHAPE>(begun.place);
+            if S::MEMBERS_TO_FORGET && filter.table.code::<SHAPE>(begun.place) != 0 {
+                return filter.routines.contains_coded.run(Contains(filter), hash);
+            }
         }
         match filter.evidence::<M, SHAPE, false>(machine, begun).scan() {
             Scan::Absent => false,
-            Scan::Present => true,
-            Scan::Unsure => filter.routines.look_closely.run(LookClosely(filter), hash),
+            Scan::Present if !CODED => true,
+            _ => filter.routines.look_closely.run(LookClosely(filter), hash),
         }
     }
 }
@@ -329,19 +303,14 @@ impl<S: Scheme> Operation for Find<'_, S> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
-        let Self { filter: CodedFilter { table, scheme, .. }, scaled } = self;
+        let Self { filter: CodedFilter { table, coding, .. }, scaled } = self;
         let home = table.home::<0>(scaled.quotient);
         let run = table.run(machine, scaled.quotient);
         if run.is_empty() {
             return false;
         }
-        let from = table.ordinal(machine, home, run.start);
-        let (mut positions, mut found) = (run, false);
-        scheme.decode_from(table.code::<0>(home), table.code_bits(), from, |symbol| {
-            let Some(position) = positions.next() else { return false };
-            found = scheme.covers(Spelt { value: table.value(position), symbol }, scaled);
-            !found
-        });
-        found
+        let (code, from) = (table.code::<0>(home), table.ordinal(machine, home, run.start));
+        let values = run.map(|position| table.value(position));
+        coding.any_covers((code, table.code_bits()), from, values, scaled)
     }
 }

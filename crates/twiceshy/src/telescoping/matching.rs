@@ -18,12 +18,12 @@ pub(super) fn matched(
     entries: &[usize],
     covers: impl Fn(usize, usize) -> bool,
 ) -> Vec<Shares> {
-    let mut matching =
-        Matching { free: entries.to_vec(), shares: vec![Shares::new(); entries.len()], covers };
+    let shares = vec![Shares::new(); entries.len()];
+    let mut matching = Matching { free: entries.to_vec(), shares, covers };
     for (member, &copies) in members.iter().enumerate() {
         let mut left = copies;
         while left > 0 {
-            match matching.augment(member, left) {
+            match matching.augment(member, left, &mut vec![false; entries.len()]) {
                 0 => break,
                 found => left -= found,
             }
@@ -39,71 +39,42 @@ struct Matching<C> {
     covers: C,
 }
 
-/// How a search reached a kind of entries: from a member. This member was reached from a different
-/// kind, unless the search began with it.
-#[derive(Clone, Copy)]
-struct Step {
-    member: usize,
-    from: Option<usize>,
-}
-
 impl<C: Fn(usize, usize) -> bool> Matching<C> {
-    /// Finds entries for some copies of a member, if necessary by moving other members to different
-    /// entries. Returns the number of copies.
-    fn augment(&mut self, member: usize, copies: usize) -> usize {
-        let mut steps: Vec<Option<Step>> = vec![None; self.free.len()];
-        let mut is_reached = vec![member];
-        let mut queue = vec![Step { member, from: None }];
-        let mut next = 0;
-        while let Some(&step) = queue.get(next) {
-            next += 1;
-            for entry in 0..self.free.len() {
-                if steps[entry].is_some() || !(self.covers)(step.member, entry) {
-                    continue;
-                }
-                steps[entry] = Some(step);
-                if self.free[entry] > 0 {
-                    return self.push(entry, &steps, copies);
-                }
-                for &(owner, _) in &self.shares[entry] {
-                    if !is_reached.contains(&owner) {
-                        is_reached.push(owner);
-                        queue.push(Step { member: owner, from: Some(entry) });
-                    }
+    /// Finds entries for at most this many copies of a member, if necessary by moving other members
+    /// to entries that aren't `tried` yet. Returns the number of copies.
+    ///
+    /// It calls itself at most once per kind on a path. Adjacent kinds of a path cover the same
+    /// member at different levels, so at least every other one has a symbol that isn't 0. A code has
+    /// no room for more than one of these per bit, so the recursion isn't deep.
+    fn augment(&mut self, member: usize, copies: usize, tried: &mut [bool]) -> usize {
+        let is_open = |&kind: &usize| !tried[kind] && (self.covers)(member, kind);
+        let kinds: Vec<usize> = (0..self.free.len()).filter(is_open).collect();
+        if let Some(&kind) = kinds.iter().find(|&&kind| self.free[kind] > 0) {
+            let count = copies.min(self.free[kind]);
+            self.free[kind] -= count;
+            *self.share_mut(member, kind) += count;
+            return count;
+        }
+        for kind in kinds {
+            // A move that failed may have tried it in the meantime.
+            if core::mem::replace(&mut tried[kind], true) {
+                continue;
+            }
+            for (owner, held) in self.shares[kind].clone() {
+                let count = self.augment(owner, copies.min(held), tried);
+                if count > 0 {
+                    *self.share_mut(member, kind) += count;
+                    *self.share_mut(owner, kind) -= count;
+                    self.shares[kind].retain(|&(_, count)| count > 0);
+                    return count;
                 }
             }
         }
         0
     }
 
-    /// Gives entries to the member at the start of a path that ends at a kind with free entries. The
-    /// other members on the path move to the next kind. Returns the number of entries.
-    fn push(&mut self, last: usize, steps: &[Option<Step>], copies: usize) -> usize {
-        let path = |entry: usize| steps[entry].map(|step| (entry, step));
-        let path: Vec<(usize, Step)> =
-            core::iter::successors(path(last), |(_, step)| step.from.and_then(path)).collect();
-        let held =
-            |&(_, step): &(usize, Step)| step.from.map(|entry| self.share(step.member, entry));
-        let least = path.iter().filter_map(held).min().unwrap_or(copies);
-        let count = least.min(copies).min(self.free[last]);
-        self.free[last] -= count;
-        for (entry, Step { member, from }) in path {
-            *self.share_mut(member, entry) += count;
-            if let Some(from) = from {
-                *self.share_mut(member, from) -= count;
-                self.shares[from].retain(|&(_, count)| count > 0);
-            }
-        }
-        count
-    }
-
-    fn share(&self, member: usize, entry: usize) -> usize {
-        let share = self.shares[entry].iter().find(|&&(owner, _)| owner == member);
-        share.map_or(0, |&(_, count)| count)
-    }
-
-    fn share_mut(&mut self, member: usize, entry: usize) -> &mut usize {
-        let shares = &mut self.shares[entry];
+    fn share_mut(&mut self, member: usize, kind: usize) -> &mut usize {
+        let shares = &mut self.shares[kind];
         let at = shares.iter().position(|&(owner, _)| owner == member).unwrap_or_else(|| {
             shares.push((member, 0));
             shares.len() - 1

@@ -90,11 +90,11 @@ use crate::builder::Builder;
 use crate::claim::Versions;
 use crate::table::{Place, QuotientTable};
 use crate::traits::filter_traits;
-use crate::{Stats, hash::HashScheme};
+use crate::{Hash, Stats, hash::HashScheme};
 use core::fmt;
 use crowded::Crowded;
 use routines::Routines;
-use scheme::{Spelt, Symbol};
+use scheme::{Coding, Spelt, Symbol};
 
 /// A filter that repairs a mistake by giving the member that caused it a different remainder: the
 /// next bits of its hash.
@@ -121,7 +121,7 @@ use scheme::{Spelt, Symbol};
 /// - a repair ([`adapt`](CodedFilter::adapt)),
 /// - an insert into a block whose code is full ([`insert_listed`](CodedFilter::insert_listed)),
 /// - a removal where several entries may belong to the key ([`remove`](CodedFilter::remove)),
-/// - growing ([`resized`](CodedFilter::resized)) and merging ([`merged`](CodedFilter::merged)).
+/// - growing and merging: build a new filter ([`from_sorted`](CodedFilter::from_sorted)).
 ///
 /// ```
 /// use twiceshy::{Answer, Hash, TelescopingFilter};
@@ -218,17 +218,14 @@ pub type PlainQuotientFilter = CodedFilter<Plain>;
 #[derive(Clone)]
 pub struct CodedFilter<S: Scheme> {
     table: QuotientTable,
-    scheme: S,
+    coding: Coding<S>,
     routines: Routines<S>,
     /// One version per block.
     versions: Versions,
     /// The blocks whose next claim names the whole block. Empty if forgetting a repair needs no
     /// members.
     crowded: Crowded,
-    len: u64,
-    adaptations: u64,
-    forgotten: u64,
-    unrepaired: u64,
+    tally: CodedTally,
 }
 
 /// The use of a filter's codes.
@@ -254,12 +251,12 @@ impl<S: Scheme> CodedFilter<S> {
 
     /// Returns the number of members, each counted as often as it was inserted.
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.tally.len as usize
     }
 
     /// Returns whether the filter has no members.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.tally.len == 0
     }
 
     /// Returns the hash function whose hashes the filter holds.
@@ -274,14 +271,13 @@ impl<S: Scheme> CodedFilter<S> {
 
     /// Returns the filter's number of members, memory use, load and expected error.
     pub fn stats(&self) -> Stats {
-        let apart = self.table.bytes() + self.versions.bytes() + self.crowded.bytes();
         let load = self.load();
         Stats {
             members: self.len(),
-            memory: size_of::<Self>() as u64 + apart,
+            memory: Self::memory_for(self.parameters()).expect("the size of this filter"),
             load,
-            repairs: self.adaptations,
-            expected_rate: load / f64::from(self.scheme.digits().remainder).exp2(),
+            repairs: self.tally.adaptations,
+            expected_rate: load / f64::from(self.coding.digits.remainder).exp2(),
         }
     }
 
@@ -293,10 +289,10 @@ impl<S: Scheme> CodedFilter<S> {
                 levels[S::level(symbol).min(15) as usize] += u64::from(symbol != 0);
             }
         }
-        levels[0] = self.len - levels.iter().sum::<u64>();
+        levels[0] = self.tally.len - levels.iter().sum::<u64>();
         Details {
-            forgotten: self.forgotten,
-            unrepaired: self.unrepaired,
+            forgotten: self.tally.forgotten,
+            unrepaired: self.tally.unrepaired,
             levels,
             code_bits_per_slot: f64::from(self.table.code_bits()) / f64::from(self.table.lanes()),
         }
@@ -310,14 +306,18 @@ impl<S: Scheme> CodedFilter<S> {
         self.table.home::<0>(quotient)
     }
 
+    fn home_of(&self, hash: Hash) -> Place {
+        self.home(self.coding.digits.scale(hash).quotient)
+    }
+
     /// Returns the symbols of a block's entries, up to the last one that isn't 0.
     fn symbols(&self, home: Place) -> Vec<Symbol> {
-        self.scheme.decode(self.table.code::<0>(home), self.table.code_bits())
+        self.coding.decode(self.table.code::<0>(home), self.table.code_bits())
     }
 
     /// Encodes symbols. Returns `None` if there is no room for them.
     fn encode(&self, symbols: &[Symbol]) -> Option<u128> {
-        self.scheme.encode(symbols, self.table.code_bits())
+        self.coding.encode(symbols, self.table.code_bits())
     }
 }
 
@@ -339,7 +339,7 @@ impl<S: Scheme> fmt::Debug for CodedFilter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CodedFilter")
             .field("slots", &self.slots())
-            .field("len", &self.len)
+            .field("len", &self.len())
             .field("stats", &self.stats())
             .field("details", &self.details())
             .finish_non_exhaustive()

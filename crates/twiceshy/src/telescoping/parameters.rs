@@ -4,7 +4,7 @@ use super::CodedFilter;
 use super::builder::CODE_BITS;
 use super::crowded::Crowded;
 use super::routines::Routines;
-use super::scheme::Scheme;
+use super::scheme::{Coding, Scheme};
 use crate::bits::memory::Lines;
 use crate::claim::{Version, Versions};
 use crate::error::{BuildError, PlanError};
@@ -56,9 +56,13 @@ impl Parameters {
 /// The counters of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CodedTally {
+    /// Number of entries.
     pub(crate) len: u64,
+    /// Number of mistakes that were repaired.
     pub(crate) adaptations: u64,
+    /// See [`Details::forgotten`](super::Details::forgotten).
     pub(crate) forgotten: u64,
+    /// See [`Details::unrepaired`](super::Details::unrepaired).
     pub(crate) unrepaired: u64,
 }
 
@@ -74,30 +78,29 @@ impl<S: Scheme> CodedFilter<S> {
 
     pub(crate) fn empty(parameters: Parameters) -> Result<Self, BuildError> {
         parameters.check::<S>()?;
-        let scheme = Self::scheme_of(parameters)?;
+        let coding = Self::coding_of(parameters)?;
         let bytes = || Self::memory_for(parameters).unwrap_or(u64::MAX);
         let table = QuotientTable::new(parameters.slots, parameters.shape::<S>());
         let table = table.ok_or_else(|| BuildError::Memory { bytes: bytes() })?;
-        Ok(Self::of_table(table, scheme, CodedTally::default()))
+        Ok(Self::of_table(table, coding, CodedTally::default()))
     }
 
-    /// Returns the scheme of [possible](Parameters::check) parameters, if it can repair.
-    pub(super) fn scheme_of(parameters: Parameters) -> Result<S, PlanError> {
+    /// Returns the coding of [possible](Parameters::check) parameters, if it can repair.
+    pub(super) fn coding_of(parameters: Parameters) -> Result<Coding<S>, PlanError> {
         let Parameters { slots, remainder_bits, .. } = parameters;
         let (lanes, code_bits) = parameters.shape::<S>().lanes_and_code_bits();
         let bits_per_entry = f64::from(code_bits) / (f64::from(lanes) * CODE_LOAD);
-        let scheme = S::new(slots, remainder_bits, bits_per_entry);
-        if S::REPAIRS && scheme.greatest_level() == 0 {
+        let coding = Coding::new(slots, remainder_bits, bits_per_entry);
+        if S::REPAIRS && coding.greatest == 0 {
             return Err(PlanError::NoRepairs { slots, remainder_bits });
         }
-        Ok(scheme)
+        Ok(coding)
     }
 
-    fn of_table(table: QuotientTable, scheme: S, tally: CodedTally) -> Self {
-        let CodedTally { len, adaptations, forgotten, unrepaired } = tally;
+    fn of_table(table: QuotientTable, coding: Coding<S>, tally: CodedTally) -> Self {
         let (versions, routines) = (Versions::new(table.slots()), Routines::new(table.target()));
         let crowded = Crowded::new(if S::MEMBERS_TO_FORGET { table.blocks() } else { 0 });
-        Self { table, scheme, routines, versions, crowded, len, adaptations, forgotten, unrepaired }
+        Self { table, coding, routines, versions, crowded, tally }
     }
 
     /// Returns a filter with [valid](Parameters::check) parameters and the table `lines`. Returns
@@ -109,18 +112,14 @@ impl<S: Scheme> CodedFilter<S> {
         tally: CodedTally,
         lines: Lines,
     ) -> Option<Self> {
-        let Parameters { slots, remainder_bits, .. } = parameters;
-        let table = QuotientTable::over(lines, slots, parameters.shape::<S>(), tally.len)?;
-        let scheme = S::new(slots, remainder_bits, 1.0).with_odds(odds)?;
-        if S::REPAIRS && scheme.greatest_level() == 0 {
-            return None;
-        }
-        Some(Self::of_table(table, scheme, tally))
+        let shape = parameters.shape::<S>();
+        let table = QuotientTable::over(lines, parameters.slots, shape, tally.len)?;
+        let coding = Self::coding_of(parameters).ok()?.with_odds(odds)?;
+        Some(Self::of_table(table, coding, tally))
     }
 
     pub(crate) fn tally(&self) -> CodedTally {
-        let &Self { len, adaptations, forgotten, unrepaired, .. } = self;
-        CodedTally { len, adaptations, forgotten, unrepaired }
+        self.tally
     }
 
     /// Returns the version of the whole filter.
@@ -130,7 +129,7 @@ impl<S: Scheme> CodedFilter<S> {
 
     /// Returns the odds of the codes, as a number.
     pub(crate) fn odds(&self) -> u32 {
-        self.scheme.odds()
+        self.coding.odds()
     }
 
     pub(crate) fn lines(&self) -> &Lines {

@@ -5,7 +5,7 @@ use super::{CodedFilter, LocatedEntry};
 use crate::bits::machine::{AnyShape, Machine, Operation};
 use crate::error::RemoveError;
 use crate::table::QuotientTable;
-use crate::{Claim, Hash, Listing, Member};
+use crate::{Claim, Hash, Listing};
 
 impl<S: Scheme> CodedFilter<S> {
     /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
@@ -16,9 +16,9 @@ impl<S: Scheme> CodedFilter<S> {
     /// several entries of a [`TelescopingFilter`](super::TelescopingFilter) may belong to the key,
     /// and only [`remove`](Self::remove) can tell. The filter is unchanged in both cases.
     pub fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError> {
-        let scaled = self.scheme.digits().scale(hash);
+        let scaled = self.coding.digits.scale(hash);
         let mut covering = self.entries(scaled.quotient..=scaled.quotient);
-        covering.retain(|entry| self.scheme.covers(entry.spelt, scaled));
+        covering.retain(|entry| self.coding.covers(entry.spelt, scaled));
         // Take the entry with the longest extension: the shorter ones cover everything that it
         // covers.
         let entry = covering.iter().max_by_key(|entry| S::level(entry.spelt.symbol));
@@ -46,7 +46,7 @@ impl<S: Scheme> CodedFilter<S> {
     pub(super) fn take(&mut self, entry: LocatedEntry) {
         let LocatedEntry { quotient, position, .. } = entry;
         self.table.target().run(Take { table: &mut self.table, quotient, position });
-        self.len -= 1;
+        self.tally.len -= 1;
         self.versions.bump(self.home(quotient).block() as u64);
     }
 }
@@ -70,10 +70,8 @@ impl<S: CodedScheme> CodedFilter<S> {
         if ghosts > 0 {
             return Err(RemoveError::Unlisted { members: ghosts });
         }
-        let scaled = self.scheme.digits().scale(claim.query);
-        let is_it = |member: &&Member| member.hash == claim.query && member.count > 0;
-        members.iter().find(is_it).ok_or(RemoveError::Absent)?;
-        let its = owned.iter().find(|owned| owned.owner == Some(scaled));
+        let owner = Some(self.coding.digits.scale(claim.query));
+        let its = owned.iter().find(|owned| owned.owner == owner);
         self.remove_entry(its.ok_or(RemoveError::Absent)?.entry);
         Ok(())
     }

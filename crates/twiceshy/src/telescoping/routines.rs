@@ -1,14 +1,14 @@
 //! Addresses of the operations that are called most often.
 
 use super::insert::{Insert, InsertAt};
-use super::lookup::{Contains, ContainsCoded, LookClosely};
+use super::lookup::{Contains, LookClosely};
 use super::scheme::Scheme;
 use crate::bits::machine::{Kept, Target};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Routines<S: Scheme> {
-    pub(super) contains: Kept<Contains<'static, S>>,
-    pub(super) contains_coded: Kept<ContainsCoded<'static, S>>,
+    pub(super) contains: Kept<Contains<'static, S, false>>,
+    pub(super) contains_coded: Kept<Contains<'static, S, true>>,
     pub(super) look_closely: Kept<LookClosely<'static, S>>,
     pub(super) insert: Kept<Insert<'static, S>>,
     pub(super) insert_at: Kept<InsertAt<'static, S>>,

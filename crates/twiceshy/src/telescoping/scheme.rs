@@ -4,12 +4,12 @@
 //! level and the hash of a member determine the value of its slot, and the symbol. So an entry
 //! covers a hash if the hash gives the same value and symbol at the entry's level.
 
-use super::coder::{Decoder, Encoder, Odds, Short, Word};
-use crate::bits::machine::Machine;
-use crate::bits::machine::Shapes;
+use super::coder::{Decoder, Encoder, Long, Middle, Odds, Short, Word};
+use crate::bits::machine::{Machine, Shapes};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
 use crate::table::{CodedShapes, Shape, Wanted, Window};
+use core::marker::PhantomData;
 
 /// A symbol. It is 0 at level 0.
 pub(crate) type Symbol = u32;
@@ -21,15 +21,23 @@ pub(crate) struct Spelt {
     pub(crate) symbol: Symbol,
 }
 
-/// A way of repairing entries.
-pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
-    /// Values that slots are compared with in one step.
-    type Quick: Wanted;
+/// The numbers that determine what the entries and codes of a filter mean.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Coding<S> {
+    pub(super) digits: Digits,
+    /// The highest possible level.
+    pub(super) greatest: u32,
+    /// The odds of a symbol that isn't 0.
+    odds: Odds,
+    scheme: PhantomData<S>,
+}
 
+/// A way of repairing entries. Its functions are those of [`Selectors`] by default.
+pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// The common shapes of tables.
     type Shapes: Shapes;
 
-    /// Whether resetting an entry to level 0 needs members.
+    /// Whether resetting an entry to level 0 needs members. If not, levels don't change values.
     const MEMBERS_TO_FORGET: bool;
 
     /// Whether entries can be repaired at all.
@@ -40,113 +48,185 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
         Shape::with_code(remainder_bits, code_bits)
     }
 
-    /// Returns the scheme for a filter whose codes have this many bits per entry.
-    fn new(slots: u64, remainder_bits: u32, bits_per_entry: f64) -> Self;
+    /// Returns the highest possible level if hashes have `fresh` bits after the quotient.
+    fn greatest_level(fresh: u32, remainder_bits: u32) -> u32 {
+        fresh / remainder_bits - 1
+    }
 
-    /// Returns the odds of a symbol that isn't 0 as a number. Snapshots store it, because machines
-    /// might compute different odds.
-    fn odds(&self) -> u32;
+    /// Returns the entropy of symbols in bits, if a symbol isn't 0 with probability `chance`.
+    fn symbol_bits(chance: f64) -> f64 {
+        // That of a geometric distribution.
+        entropy(chance) / (1.0 - chance)
+    }
 
-    /// Returns the scheme with different odds, if the number is valid.
-    fn with_odds(self, number: u32) -> Option<Self>;
-
-    fn digits(&self) -> Digits;
-
-    /// Returns the highest possible level.
-    fn greatest_level(&self) -> u32;
-
-    fn level(symbol: Symbol) -> u32;
+    #[inline(always)]
+    fn level(symbol: Symbol) -> u32 {
+        symbol
+    }
 
     /// Returns the bits that a symbol adds to a remainder.
-    fn extension(symbol: Symbol) -> u32;
+    fn extension(_symbol: Symbol) -> u32 {
+        0
+    }
 
     /// Returns the stored data of a hash at a level.
-    fn spell(&self, scaled: Scaled, level: u32) -> Spelt;
+    #[inline(always)]
+    fn spell(coding: &Coding<Self>, scaled: Scaled, level: u32) -> Spelt {
+        Spelt { value: coding.digits.digit(scaled.fraction, level), symbol: level }
+    }
 
     /// Returns the next level at which a member's entry doesn't cover a mistake.
-    fn repaired(&self, level: u32, member: Scaled, mistake: Scaled) -> Option<u32>;
-
-    /// Returns the values of slots that may cover a hash, which is split into these digits.
-    fn quick(&self, digits: Digits, fraction: u128) -> Self::Quick;
-
-    /// Returns whether [`quick`](Self::quick) has all possible values for a block with this code.
-    fn is_quick(&self, code: u128, bits: u32) -> bool;
+    fn repaired(coding: &Coding<Self>, level: u32, member: Scaled, mistake: Scaled) -> Option<u32> {
+        let value = |scaled, level| Self::spell(coding, scaled, level).value;
+        (level + 1..=coding.greatest).find(|&level| value(member, level) != value(mistake, level))
+    }
 
     /// Writes the prefix of a code whose highest level is `highest`, and returns the highest level
     /// that symbols may have.
-    fn begin(&self, highest: u32, encoder: &mut Encoder) -> u32;
+    fn begin(coding: &Coding<Self>, highest: u32, encoder: &mut Encoder) -> u32 {
+        let has_others = highest >= FEW;
+        encoder.decide(has_others, RARELY);
+        coding.greatest.min(if has_others { u32::MAX } else { FEW - 1 })
+    }
 
     /// Reads the prefix of a code, and returns the highest level that symbols may have.
-    fn begun<W: Word>(&self, decoder: &mut Decoder<W>) -> u32;
+    #[inline(always)]
+    fn begun<W: Word>(coding: &Coding<Self>, decoder: &mut Decoder<W>) -> u32 {
+        let has_others = decoder.decide(RARELY);
+        coding.greatest.min(if has_others { u32::MAX } else { FEW - 1 })
+    }
 
-    fn write(&self, symbol: Symbol, most: u32, encoder: &mut Encoder);
+    fn write(coding: &Coding<Self>, symbol: Symbol, most: u32, encoder: &mut Encoder) {
+        for _ in 0..symbol {
+            encoder.decide(true, coding.odds);
+        }
+        if symbol < most {
+            encoder.decide(false, coding.odds);
+        }
+    }
 
-    fn read<W: Word>(&self, most: u32, decoder: &mut Decoder<W>) -> Symbol;
+    #[inline(always)]
+    fn read<W: Word>(coding: &Coding<Self>, most: u32, decoder: &mut Decoder<W>) -> Symbol {
+        let mut symbol = 0;
+        while symbol < most && decoder.decide(coding.odds) {
+            symbol += 1;
+        }
+        symbol
+    }
 
     /// Skips `count` symbols, or all that are left.
+    ///
+    /// All decisions have the same odds, so the end of a symbol needs no branch.
     #[inline(always)]
-    fn skip<W: Word>(&self, count: usize, most: u32, decoder: &mut Decoder<W>) {
-        for _ in 0..count {
-            if decoder.is_done() {
-                break;
-            }
-            self.read(most, decoder);
+    fn skip<W: Word>(coding: &Coding<Self>, count: usize, most: u32, decoder: &mut Decoder<W>) {
+        let (mut left, mut symbol) = (count, 0);
+        while left > 0 && !decoder.is_done() {
+            symbol = (symbol + 1) * u32::from(decoder.decide(coding.odds));
+            symbol *= u32::from(symbol < most);
+            left -= usize::from(symbol == 0);
         }
+    }
+}
+
+impl<S: Scheme> Coding<S> {
+    /// Returns the coding of a filter whose codes have this many bits per entry.
+    pub(super) fn new(slots: u64, remainder_bits: u32, bits_per_entry: f64) -> Self {
+        let fresh = 128 - (u64::BITS - (slots - 1).leading_zeros());
+        Self {
+            digits: Digits { slots, remainder: remainder_bits, width: remainder_bits },
+            greatest: S::greatest_level(fresh, remainder_bits),
+            odds: Odds::of_yes(solve(S::symbol_bits, bits_per_entry)),
+            scheme: PhantomData,
+        }
+    }
+
+    /// Returns the odds of a symbol that isn't 0 as a number, or 0 without repairs. Snapshots store
+    /// it, because machines might compute different odds.
+    pub(super) fn odds(&self) -> u32 {
+        if S::REPAIRS { self.odds.number() } else { 0 }
+    }
+
+    /// Returns the coding with different odds, if the number is valid.
+    pub(super) fn with_odds(self, number: u32) -> Option<Self> {
+        let odds = if S::REPAIRS { Odds::of_number(number)? } else { self.odds };
+        Some(Self { odds, ..self })
     }
 
     /// Returns whether an entry covers a hash.
     #[inline(always)]
-    fn covers(&self, entry: Spelt, scaled: Scaled) -> bool {
-        self.spell(scaled, Self::level(entry.symbol)) == entry
+    pub(super) fn covers(&self, entry: Spelt, scaled: Scaled) -> bool {
+        S::spell(self, scaled, S::level(entry.symbol)) == entry
+    }
+
+    /// Returns whether one of the entries from index `from` on covers a hash. `values` are theirs.
+    #[inline(always)]
+    pub(super) fn any_covers(
+        &self,
+        (code, bits): (u128, u32),
+        from: usize,
+        mut values: impl Iterator<Item = u64>,
+        scaled: Scaled,
+    ) -> bool {
+        let mut is_covered = false;
+        self.decode_from(code, bits, from, |symbol| {
+            let Some(value) = values.next() else { return false };
+            is_covered = self.covers(Spelt { value, symbol }, scaled);
+            !is_covered
+        });
+        is_covered
     }
 
     /// Encodes symbols, if there is room for them.
-    fn encode(&self, symbols: &[Symbol], bits: u32) -> Option<u128> {
+    pub(super) fn encode(&self, symbols: &[Symbol], bits: u32) -> Option<u128> {
         let coded = symbols.iter().rposition(|&symbol| symbol != 0).map_or(0, |last| last + 1);
         let mut encoder = Encoder::new(bits);
-        let highest = symbols.iter().map(|&symbol| Self::level(symbol)).max();
-        let most = self.begin(highest.unwrap_or(0), &mut encoder);
-        symbols[..coded].iter().for_each(|&symbol| self.write(symbol, most, &mut encoder));
+        let highest = symbols.iter().map(|&symbol| S::level(symbol)).max();
+        let most = S::begin(self, highest.unwrap_or(0), &mut encoder);
+        symbols[..coded].iter().for_each(|&symbol| S::write(self, symbol, most, &mut encoder));
         encoder.finish()
     }
 
     /// Decodes the symbols of a code, up to the last one that isn't 0.
-    fn decode(&self, code: u128, bits: u32) -> Vec<Symbol> {
-        let mut decoder = Decoder::<u128>::new(code, bits);
-        let most = self.begun(&mut decoder);
+    pub(super) fn decode(&self, code: u128, bits: u32) -> Vec<Symbol> {
+        let mut decoder = Decoder::<Long>::new(code, bits);
+        let most = S::begun(self, &mut decoder);
         let mut symbols = Vec::new();
         // Without levels, a symbol takes no bits of the code, and the loop would never end.
         while most > 0 && !decoder.is_done() {
-            symbols.push(self.read(most, &mut decoder));
+            symbols.push(S::read(self, most, &mut decoder));
         }
         symbols
     }
 
     /// Calls `each` with the symbols from index `from` on, until it returns `false`.
     #[inline(always)]
-    fn decode_from(&self, code: u128, bits: u32, from: usize, each: impl FnMut(Symbol) -> bool) {
+    pub(super) fn decode_from(
+        &self,
+        code: u128,
+        bits: u32,
+        from: usize,
+        each: impl FnMut(Symbol) -> bool,
+    ) {
         if bits <= Short::BITS {
-            self.decode_as::<Short>(code, bits, from, each);
+            self.decode_as(Decoder::<Short>::new(code, bits), from, each);
         } else if bits < u64::BITS {
-            self.decode_as::<u64>(code, bits, from, each);
+            self.decode_as(Decoder::<Middle>::new(code, bits), from, each);
         } else {
-            self.decode_as::<u128>(code, bits, from, each);
+            self.decode_as(Decoder::<Long>::new(code, bits), from, each);
         }
     }
 
     #[inline(always)]
     fn decode_as<W: Word>(
         &self,
-        code: u128,
-        bits: u32,
+        mut decoder: Decoder<W>,
         from: usize,
         mut each: impl FnMut(Symbol) -> bool,
     ) {
-        let mut decoder = Decoder::<W>::new(code, bits);
-        let most = self.begun(&mut decoder);
-        self.skip(from, most, &mut decoder);
+        let most = S::begun(self, &mut decoder);
+        S::skip(self, from, most, &mut decoder);
         loop {
-            let symbol = if decoder.is_done() { 0 } else { self.read(most, &mut decoder) };
+            let symbol = if decoder.is_done() { 0 } else { S::read(self, most, &mut decoder) };
             if !each(symbol) {
                 return;
             }
@@ -169,11 +249,7 @@ impl CodedScheme for Extensions {}
 /// are coded as if P(k + 1 or more | k or more) was the same for all k. It is chosen such that the
 /// expected size fills a code.
 #[derive(Clone, Copy, Debug)]
-pub struct Selectors {
-    digits: Digits,
-    greatest: u32,
-    odds: Odds,
-}
+pub struct Selectors;
 
 /// Selectors of a block are usually less than this. The prefix of a code says whether it has others,
 /// so slots seldom have to be compared with more digits of a hash.
@@ -183,114 +259,8 @@ const FEW: u32 = 4;
 const RARELY: Odds = Odds::one_in(64);
 
 impl Scheme for Selectors {
-    type Quick = FirstDigits;
     type Shapes = CodedShapes;
     const MEMBERS_TO_FORGET: bool = true;
-
-    fn new(slots: u64, remainder_bits: u32, bits_per_entry: f64) -> Self {
-        let fresh = 128 - (u64::BITS - (slots - 1).leading_zeros());
-        let digits = Digits { slots, remainder: remainder_bits, width: remainder_bits };
-        // The entropy of a geometric distribution.
-        let bits = |chance: f64| entropy(chance) / (1.0 - chance);
-        let odds = Odds::of_yes(solve(bits, bits_per_entry));
-        Self { digits, greatest: fresh / remainder_bits - 1, odds }
-    }
-
-    fn odds(&self) -> u32 {
-        self.odds.number()
-    }
-
-    fn with_odds(self, number: u32) -> Option<Self> {
-        Some(Self { odds: Odds::of_number(number)?, ..self })
-    }
-
-    #[inline(always)]
-    fn digits(&self) -> Digits {
-        self.digits
-    }
-
-    fn greatest_level(&self) -> u32 {
-        self.greatest
-    }
-
-    #[inline(always)]
-    fn level(symbol: Symbol) -> u32 {
-        symbol
-    }
-
-    fn extension(_: Symbol) -> u32 {
-        0
-    }
-
-    #[inline(always)]
-    fn spell(&self, scaled: Scaled, level: u32) -> Spelt {
-        Spelt { value: self.digits.digit(scaled.fraction, level), symbol: level }
-    }
-
-    fn repaired(&self, level: u32, member: Scaled, mistake: Scaled) -> Option<u32> {
-        let differs = |&level: &u32| {
-            let [one, other] = [member, mistake].map(|scaled| self.spell(scaled, level));
-            one != other
-        };
-        (level + 1..=self.greatest).find(differs)
-    }
-
-    #[inline(always)]
-    fn quick(&self, digits: Digits, fraction: u128) -> FirstDigits {
-        let mut first = [digits.digit(fraction, 0); FEW as usize];
-        for (digit, level) in first.iter_mut().zip(0..).skip(1) {
-            if level <= self.greatest {
-                *digit = digits.digit(fraction, level);
-            }
-        }
-        FirstDigits(first)
-    }
-
-    #[inline(always)]
-    fn is_quick(&self, code: u128, bits: u32) -> bool {
-        code < u128::all(bits).share(RARELY)
-    }
-
-    fn begin(&self, highest: u32, encoder: &mut Encoder) -> u32 {
-        let has_others = highest >= FEW;
-        encoder.decide(has_others, RARELY);
-        self.greatest.min(if has_others { u32::MAX } else { FEW - 1 })
-    }
-
-    #[inline(always)]
-    fn begun<W: Word>(&self, decoder: &mut Decoder<W>) -> u32 {
-        let has_others = decoder.decide(RARELY);
-        self.greatest.min(if has_others { u32::MAX } else { FEW - 1 })
-    }
-
-    fn write(&self, symbol: Symbol, most: u32, encoder: &mut Encoder) {
-        for _ in 0..symbol {
-            encoder.decide(true, self.odds);
-        }
-        if symbol < most {
-            encoder.decide(false, self.odds);
-        }
-    }
-
-    #[inline(always)]
-    fn read<W: Word>(&self, most: u32, decoder: &mut Decoder<W>) -> Symbol {
-        let mut symbol = 0;
-        while symbol < most && decoder.decide(self.odds) {
-            symbol += 1;
-        }
-        symbol
-    }
-
-    /// All decisions have the same odds, so the end of a symbol needs no branch.
-    #[inline(always)]
-    fn skip<W: Word>(&self, count: usize, most: u32, decoder: &mut Decoder<W>) {
-        let (mut left, mut symbol) = (count, 0);
-        while left > 0 && !decoder.is_done() {
-            symbol = (symbol + 1) * u32::from(decoder.decide(self.odds));
-            symbol *= u32::from(symbol < most);
-            left -= usize::from(symbol == 0);
-        }
-    }
 }
 
 /// Fingerprint extensions: a repair adds as many bits of the member's hash to an entry as it takes
@@ -299,11 +269,7 @@ impl Scheme for Selectors {
 /// A symbol is a 1 followed by these bits. After each common bit of two hashes, the next one is
 /// also common with probability 1/2. All extensions of the same length are equally likely.
 #[derive(Clone, Copy, Debug)]
-pub struct Extensions {
-    digits: Digits,
-    greatest: u32,
-    odds: Odds,
-}
+pub struct Extensions;
 
 /// Maximum number of bits of an extension in a symbol.
 const LONGEST: u32 = 30;
@@ -312,33 +278,15 @@ const LONGEST: u32 = 30;
 const EXTENSION_BITS: f64 = 4.0;
 
 impl Scheme for Extensions {
-    type Quick = FirstDigit;
     type Shapes = CodedShapes;
     const MEMBERS_TO_FORGET: bool = false;
 
-    fn new(slots: u64, remainder_bits: u32, bits_per_entry: f64) -> Self {
-        let fresh = 128 - (u64::BITS - (slots - 1).leading_zeros());
-        let digits = Digits { slots, remainder: remainder_bits, width: remainder_bits };
-        let bits = |chance: f64| entropy(chance) + chance * EXTENSION_BITS;
-        let odds = Odds::of_yes(solve(bits, bits_per_entry));
-        Self { digits, greatest: (fresh - remainder_bits).min(LONGEST), odds }
+    fn greatest_level(fresh: u32, remainder_bits: u32) -> u32 {
+        (fresh - remainder_bits).min(LONGEST)
     }
 
-    fn odds(&self) -> u32 {
-        self.odds.number()
-    }
-
-    fn with_odds(self, number: u32) -> Option<Self> {
-        Some(Self { odds: Odds::of_number(number)?, ..self })
-    }
-
-    #[inline(always)]
-    fn digits(&self) -> Digits {
-        self.digits
-    }
-
-    fn greatest_level(&self) -> u32 {
-        self.greatest
+    fn symbol_bits(chance: f64) -> f64 {
+        entropy(chance) + chance * EXTENSION_BITS
     }
 
     #[inline(always)]
@@ -351,41 +299,31 @@ impl Scheme for Extensions {
     }
 
     #[inline(always)]
-    fn spell(&self, scaled: Scaled, level: u32) -> Spelt {
-        let value = self.digits.digit(scaled.fraction, 0);
-        let rest = (scaled.fraction << self.digits.remainder) >> (128 - LONGEST);
+    fn spell(coding: &Coding<Self>, scaled: Scaled, level: u32) -> Spelt {
+        let value = coding.digits.digit(scaled.fraction, 0);
+        let rest = (scaled.fraction << coding.digits.remainder) >> (128 - LONGEST);
         let bits = rest as u32 >> (LONGEST - level);
         Spelt { value, symbol: if level == 0 { 0 } else { 1 << level | bits } }
     }
 
-    fn repaired(&self, level: u32, member: Scaled, mistake: Scaled) -> Option<u32> {
+    fn repaired(coding: &Coding<Self>, level: u32, member: Scaled, mistake: Scaled) -> Option<u32> {
         let shared = (member.fraction ^ mistake.fraction).leading_zeros();
-        let needed = (shared + 1).saturating_sub(self.digits.remainder).max(level);
-        (needed <= self.greatest).then_some(needed)
+        let needed = (shared + 1).saturating_sub(coding.digits.remainder).max(level);
+        (needed <= coding.greatest).then_some(needed)
+    }
+
+    fn begin(coding: &Coding<Self>, _: u32, _: &mut Encoder) -> u32 {
+        coding.greatest
     }
 
     #[inline(always)]
-    fn quick(&self, digits: Digits, fraction: u128) -> FirstDigit {
-        FirstDigit(digits.digit(fraction, 0))
+    fn begun<W: Word>(coding: &Coding<Self>, _: &mut Decoder<W>) -> u32 {
+        coding.greatest
     }
 
-    #[inline(always)]
-    fn is_quick(&self, _: u128, _: u32) -> bool {
-        true
-    }
-
-    fn begin(&self, _: u32, _: &mut Encoder) -> u32 {
-        self.greatest
-    }
-
-    #[inline(always)]
-    fn begun<W: Word>(&self, _: &mut Decoder<W>) -> u32 {
-        self.greatest
-    }
-
-    fn write(&self, symbol: Symbol, most: u32, encoder: &mut Encoder) {
+    fn write(coding: &Coding<Self>, symbol: Symbol, most: u32, encoder: &mut Encoder) {
         let length = Self::level(symbol);
-        encoder.decide(length > 0, self.odds);
+        encoder.decide(length > 0, coding.odds);
         for longer in 1..=length {
             if longer < most {
                 encoder.decide(longer < length, Odds::EVEN);
@@ -397,8 +335,8 @@ impl Scheme for Extensions {
     }
 
     #[inline(always)]
-    fn read<W: Word>(&self, most: u32, decoder: &mut Decoder<W>) -> Symbol {
-        if !decoder.decide(self.odds) {
+    fn read<W: Word>(coding: &Coding<Self>, most: u32, decoder: &mut Decoder<W>) -> Symbol {
+        if !decoder.decide(coding.odds) {
             return 0;
         }
         let mut length = 1;
@@ -407,11 +345,21 @@ impl Scheme for Extensions {
         }
         (0..length).fold(1, |symbol, _| symbol << 1 | Symbol::from(decoder.decide(Odds::EVEN)))
     }
+
+    #[inline(always)]
+    fn skip<W: Word>(coding: &Coding<Self>, count: usize, most: u32, decoder: &mut Decoder<W>) {
+        for _ in 0..count {
+            if decoder.is_done() {
+                break;
+            }
+            Self::read(coding, most, decoder);
+        }
+    }
 }
 
 /// The first digit of a hash.
 #[derive(Clone, Copy)]
-pub(crate) struct FirstDigit(pub(crate) u64);
+pub(super) struct FirstDigit(pub(super) u64);
 
 impl Wanted for FirstDigit {
     #[inline(always)]
@@ -422,7 +370,27 @@ impl Wanted for FirstDigit {
 
 /// Any of the first digits of a hash.
 #[derive(Clone, Copy)]
-pub(crate) struct FirstDigits([u64; FEW as usize]);
+pub(super) struct FirstDigits([u64; FEW as usize]);
+
+impl FirstDigits {
+    /// Returns the first digits of a hash, which has `greatest + 1` digits.
+    #[inline(always)]
+    pub(super) fn new(digits: Digits, greatest: u32, fraction: u128) -> Self {
+        let mut first = [digits.digit(fraction, 0); FEW as usize];
+        for (digit, level) in first.iter_mut().zip(0..).skip(1) {
+            if level <= greatest {
+                *digit = digits.digit(fraction, level);
+            }
+        }
+        Self(first)
+    }
+
+    /// Returns whether the entries of a block with this code can have no other digits.
+    #[inline(always)]
+    pub(super) fn suffice(code: u128, bits: u32) -> bool {
+        Long::from_code(code) < Long::all(bits).share(RARELY)
+    }
+}
 
 impl Wanted for FirstDigits {
     #[inline(always)]

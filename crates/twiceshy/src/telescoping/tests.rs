@@ -186,8 +186,8 @@ proptest! {
 
     #[test]
     fn selectors_survive_coding(symbols in prop::collection::vec(0u32..12, 0..60), bits in 8u32..=120) {
-        let scheme = Selectors::new(1 << 20, 8, 1.0);
-        check_code(&scheme, &symbols, bits);
+        let coding = Coding::<Selectors>::new(1 << 20, 8, 1.0);
+        check_code(&coding, &symbols, bits);
     }
 
     #[test]
@@ -195,31 +195,31 @@ proptest! {
         extensions in prop::collection::vec(prop_oneof![8 => Just(0), 1 => 2u32..1 << 20], 0..60),
         bits in 8u32..=120,
     ) {
-        let scheme = Extensions::new(1 << 20, 8, 1.0);
-        check_code(&scheme, &extensions, bits);
+        let coding = Coding::<Extensions>::new(1 << 20, 8, 1.0);
+        check_code(&coding, &extensions, bits);
     }
 
     #[test]
     fn any_code_can_be_decoded(code: u128, bits in 8u32..=120) {
         let code = code & ((1 << bits) - 1);
-        let telescoping = Selectors::new(1 << 20, 8, 1.0);
+        let telescoping = Coding::<Selectors>::new(1 << 20, 8, 1.0);
         let symbols = telescoping.decode(code, bits);
-        prop_assert!(symbols.iter().all(|&symbol| symbol <= telescoping.greatest_level()));
-        prop_assert!(Extensions::new(1 << 20, 8, 1.0).decode(code, bits).len() < 2000);
+        prop_assert!(symbols.iter().all(|&symbol| symbol <= telescoping.greatest));
+        prop_assert!(Coding::<Extensions>::new(1 << 20, 8, 1.0).decode(code, bits).len() < 2000);
     }
 }
 
-fn check_code<S: CodedScheme>(scheme: &S, symbols: &[Symbol], bits: u32) {
+fn check_code<S: CodedScheme>(coding: &Coding<S>, symbols: &[Symbol], bits: u32) {
     let coded = symbols.iter().rposition(|&symbol| symbol != 0).map_or(0, |last| last + 1);
-    let Some(code) = scheme.encode(symbols, bits) else {
+    let Some(code) = coding.encode(symbols, bits) else {
         assert!(coded > 0, "a code always has room for zeros");
         return;
     };
     assert!(code < 1 << bits && (code == 0) == (coded == 0));
-    assert_eq!(scheme.decode(code, bits), symbols[..coded]);
+    assert_eq!(coding.decode(code, bits), symbols[..coded]);
     for from in 0..symbols.len() {
         let mut rest = symbols[from..].iter();
-        scheme.decode_from(code, bits, from, |symbol| match rest.next() {
+        coding.decode_from(code, bits, from, |symbol| match rest.next() {
             Some(&expected) => {
                 assert_eq!(symbol, expected);
                 true
@@ -246,7 +246,7 @@ fn random_hashes(seed: u64) -> impl Iterator<Item = Hash> {
 
 /// The bits that symbols take on the average, and how many the entropy of their distribution is.
 fn code_lengths<S: CodedScheme>(
-    scheme: &S,
+    coding: &Coding<S>,
     entropy: f64,
     draw: impl Fn(u64) -> Symbol,
 ) -> [f64; 2] {
@@ -255,7 +255,7 @@ fn code_lengths<S: CodedScheme>(
     let mut bits = 0;
     for _ in 0..blocks {
         let symbols: Vec<Symbol> = numbers.by_ref().take(entries).map(&draw).collect();
-        bits += (0..=120).find(|&bits| scheme.encode(&symbols, bits).is_some()).unwrap();
+        bits += (0..=120).find(|&bits| coding.encode(&symbols, bits).is_some()).unwrap();
     }
     [f64::from(bits) / f64::from(blocks), entropy * entries as f64]
 }
@@ -266,7 +266,7 @@ fn code_lengths_are_near_the_entropy() {
     let entropy = |chance: f64| -(chance * chance.log2() + (1.0 - chance) * (1.0 - chance).log2());
     let share = |number: u64| number as f64 / 2f64.powi(64);
     let bits = entropy(chance) / (1.0 - chance);
-    let telescoping = Selectors::new(1 << 20, 8, bits);
+    let telescoping = Coding::<Selectors>::new(1 << 20, 8, bits);
     let odds = Odds::of_number(telescoping.odds()).unwrap();
     assert!((odds.yes() - chance).abs() < 0.001);
     let draw = |number| (share(number).ln() / chance.ln()) as Symbol;
@@ -276,7 +276,7 @@ fn code_lengths_are_near_the_entropy() {
 
     let chance = 0.12;
     let bits = entropy(chance) + 4.0 * chance;
-    let extending = Extensions::new(1 << 20, 8, bits);
+    let extending = Coding::<Extensions>::new(1 << 20, 8, bits);
     let draw = |number: u64| {
         let length = 1 + (number >> 20).trailing_zeros();
         let extension = 1 << length | (number as u32 & ((1 << length) - 1));
@@ -344,7 +344,7 @@ fn refuses_codes_that_nothing_is_written_as<S: CodedScheme>() {
     for number in random(5).take(5000) {
         // Clears low bits, so that some codes have few symbols.
         let code = u128::from(number) & ((1 << bits) - 1) & !((1 << (number >> 58)) - 1);
-        let symbols = model.filter.scheme.decode(code, bits);
+        let symbols = model.filter.coding.decode(code, bits);
         let is_written = model.filter.encode(&symbols) == Some(code);
         model.filter.table.set_code(home, code);
         let is_valid = model.filter.validate().is_ok();

@@ -12,8 +12,8 @@ impl<S: Scheme> CodedFilter<S> {
     pub fn validate(&self) -> Result<(), Invalid> {
         let table = &self.table;
         table.validate(table.width(), |_| Ok(()))?;
-        if table.used() != self.len {
-            let (used, len) = (table.used(), self.len);
+        if table.used() != self.tally.len {
+            let (used, len) = (table.used(), self.tally.len);
             return Err(Invalid(format!("{used} slots are used for {len} members")));
         }
         for block in 0..table.blocks() as u64 {
@@ -27,7 +27,7 @@ impl<S: Scheme> CodedFilter<S> {
                 if homes.is_empty() { 0 } else { self.entries(homes.start..=homes.end - 1).len() };
             // Decodes only this many, because an invalid code may have any number of symbols.
             let mut symbols = Vec::with_capacity(entries);
-            self.scheme.decode_from(code, table.code_bits(), 0, |symbol| {
+            self.coding.decode_from(code, table.code_bits(), 0, |symbol| {
                 let is_one = symbols.len() < entries;
                 symbols.extend(is_one.then_some(symbol));
                 is_one
