@@ -57,6 +57,16 @@ pub(super) struct Shelf {
     pub(super) boxes: Vec<RangeBox>,
 }
 
+impl Shelf {
+    /// Returns those of some sorted members that may be in these boxes.
+    pub(super) fn within<'m>(&self, members: &'m [Spot]) -> &'m [Spot] {
+        let hashes = self.cell.hashes();
+        let first = members.partition_point(|spot| spot.partition < *hashes.start());
+        let end = members.partition_point(|spot| spot.partition <= *hashes.end());
+        &members[first..end]
+    }
+}
+
 impl Boxes {
     /// Returns an empty table, or `None` if there is not enough memory.
     pub(super) fn new(spelling: Spelling) -> Option<Self> {
