@@ -88,21 +88,17 @@ impl Boxes {
         } else {
             // The fingerprint is long enough to differ from each neighbour's, so the neighbours
             // don't change.
-            let digits = boxes.iter().map(|range_box| self.to_tell_apart(scaled, range_box));
+            let digits = boxes.iter().map(|range_box| {
+                let other = Scaled { fraction: range_box.fingerprint.prefix(), ..scaled };
+                let digits = self.spelling.digits.to_tell_apart(scaled, other);
+                digits.expect("the box doesn't cover the partition")
+            });
             let fingerprint = self.spelling.digits.fingerprint(scaled, digits.max().unwrap_or(1));
             let at = boxes.partition_point(|range_box| range_box.fingerprint < fingerprint);
             boxes.insert(at, RangeBox { fingerprint, age: 0, mementos: vec![spot.memento] });
         }
         let replaced = self.replace(&shelf, &boxes);
         replaced.map_err(|TableFull| InsertError::Full { load: self.load() })
-    }
-
-    /// Returns the number of digits that distinguish a partition from a box that doesn't cover it.
-    fn to_tell_apart(&self, scaled: Scaled, range_box: &RangeBox) -> u32 {
-        let quotient = scaled.quotient;
-        let other = Scaled { quotient, fraction: range_box.fingerprint.prefix() };
-        let digits = self.spelling.digits.to_tell_apart(scaled, other);
-        digits.expect("the box doesn't cover the partition")
     }
 
     /// Removes a member from the box with the longest fingerprint that may contain it. So every
