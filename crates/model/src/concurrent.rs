@@ -397,31 +397,21 @@ impl Driver<'_> {
 
     fn remove_listed(&mut self, rank: usize, leave: Leave) -> Fits<()> {
         let Some(hash) = self.member(rank) else { return Ok(()) };
-        loop {
-            let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("{hash:?} is lost") };
-            let listed = list(&self.members, claim.suspects());
-            let mistakes = matches!(leave, Leave::Short).then_some(&self.repaired[..]);
+        let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("{hash:?} is lost") };
+        let listed = list(&self.members, claim.suspects());
+        let mistakes = matches!(leave, Leave::Short).then_some(&self.repaired[..]);
+        let removed = match leave {
+            Leave::Tombstone => self.filter.remove_keeping_repairs(&claim, &listed),
+            _ => self.filter.remove(&claim, listing(&listed, mistakes)),
+        };
+        unless_full(removed, |error| matches!(error, RemoveError::Full { .. }))?;
+        if let Some(plain) = &mut self.plain {
+            let Answer::Maybe(claim) = plain.check(hash) else { panic!("{hash:?} is lost") };
             let removed = match leave {
-                Leave::Tombstone => self.filter.remove_keeping_repairs(&claim, &listed),
-                _ => self.filter.remove(&claim, listing(&listed, mistakes)),
+                Leave::Tombstone => plain.remove_keeping_repairs(&claim, &listed),
+                _ => plain.remove(&claim, listing(&listed, mistakes)),
             };
-            if matches!(removed, Err(RemoveError::Full { .. })) {
-                return Err(NoRoom);
-            }
-            if let Some(plain) = &mut self.plain {
-                let Answer::Maybe(claim) = plain.check(hash) else { panic!("{hash:?} is lost") };
-                let of_plain = match leave {
-                    Leave::Tombstone => plain.remove_keeping_repairs(&claim, &listed),
-                    _ => plain.remove(&claim, listing(&listed, mistakes)),
-                };
-                assert_eq!(removed, of_plain);
-            }
-            match removed {
-                Ok(()) => break,
-                // The shard has grown to make room.
-                Err(RemoveError::Stale) => {}
-                Err(error) => panic!("{error}"),
-            }
+            removed.expect("a member");
         }
         forget(&mut self.members, hash);
         Ok(())
@@ -431,7 +421,7 @@ impl Driver<'_> {
         if self.members.contains_key(&query) {
             return Ok(());
         }
-        while let Answer::Maybe(claim) = self.filter.check(query) {
+        if let Answer::Maybe(claim) = self.filter.check(query) {
             let listed = list(&self.members, claim.suspects());
             let adapted = self.filter.adapt(&claim, &listed);
             if matches!(adapted, Err(AdaptError::Full { .. })) {
@@ -442,17 +432,12 @@ impl Driver<'_> {
                 assert_eq!(claim.suspects(), of_plain.suspects());
                 assert_eq!(adapted, plain.adapt(&of_plain, &listed));
             }
-            match adapted {
-                Ok(_) => {
-                    // Repairing again is not an error.
-                    let again = self.filter.adapt(&claim, &listed);
-                    assert_eq!(again.map(|again| again.lengthened), Ok(0));
-                    assert!(!self.filter.contains(query));
-                }
-                // The shard has grown to make room.
-                Err(AdaptError::Stale) => {}
-                Err(error) => panic!("{error}"),
-            }
+            adapted.expect("all suspects are listed");
+            assert!(!self.filter.contains(query));
+            // Repairing again is not an error. The shard may have grown to make room.
+            let claim = self.filter.claim_near(query);
+            let listed = list(&self.members, claim.suspects());
+            assert_eq!(self.filter.adapt(&claim, &listed).map(|again| again.lengthened), Ok(0));
         }
         self.repaired.push(query);
         Ok(())

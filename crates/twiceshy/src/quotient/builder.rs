@@ -5,7 +5,7 @@ use super::{Parameters, QuotientFilter};
 use crate::builder::{Buildable, Builder, FromMembers, HasRepairs, HasSlots, Limits, Plan, sealed};
 use crate::error::{BuildError, PlanError};
 use crate::hash::HashScheme;
-use crate::table::{SLOTS, WIDTHS};
+use crate::table::WIDTHS;
 use crate::{Hash, Member};
 use core::ops::RangeInclusive;
 
@@ -256,15 +256,4 @@ impl Builder<QuotientFilter> {
             }
         }
     }
-}
-
-/// Checks a shape, and returns an error if it is impossible.
-pub(super) fn check_shape(slots: u64, remainder_bits: u32) -> Result<(), PlanError> {
-    if !WIDTHS.contains(&remainder_bits) {
-        return Err(PlanError::RemainderBits { bits: remainder_bits, most: *WIDTHS.end() });
-    }
-    if !SLOTS.contains(&slots) {
-        return Err(PlanError::Slots(slots));
-    }
-    Ok(())
 }

@@ -42,41 +42,34 @@ impl Operation for Fill<'_> {
         let numbers = Numbers::new(digits, 0)?;
         let scattered = numbers.scatter(hashes, |&hash| (hash, 0))?;
         let mut writer = filter.writer();
-        let mut tally = Tally { digits, numbers, at_hand: 0, times: 0 };
+        let (mut at_hand, mut times) = (0, 0);
         let written = scattered.in_order(|number| {
-            if number != tally.at_hand {
-                tally.write(&mut writer)?;
-                tally.times = 0;
+            if number != at_hand {
+                write(&mut writer, digits, numbers.parts(at_hand), times)?;
+                times = 0;
             }
-            tally.at_hand = number;
-            tally.times += 1;
+            at_hand = number;
+            times += 1;
             Ok(())
         });
-        let written = written.and_then(|()| tally.write(&mut writer));
+        let written =
+            written.and_then(|()| write(&mut writer, digits, numbers.parts(at_hand), times));
         Some(written.and_then(|()| writer.finish()))
     }
 }
 
-/// How often the current number has come so far.
-struct Tally {
+/// Writes the entry of a number that has come `times` times.
+#[inline(always)]
+fn write(
+    writer: &mut EntryWriter<'_>,
     digits: Digits,
-    numbers: Numbers,
-    at_hand: u64,
+    (quotient, remainder, _): (u64, u64, u64),
     times: u64,
-}
-
-impl Tally {
-    #[inline(always)]
-    fn write(&self, writer: &mut EntryWriter<'_>) -> Result<(), BuildError> {
-        let (quotient, remainder, _) = self.numbers.parts(self.at_hand);
-        match self.times {
-            0 => Ok(()),
-            1 => writer.write_single((quotient, remainder)),
-            _ => {
-                let fingerprint = self.digits.spell(quotient, core::iter::once(remainder));
-                writer.write(Entry::single(fingerprint).of(self.times))
-            }
-        }
+) -> Result<(), BuildError> {
+    match times {
+        0 => Ok(()),
+        1 => writer.write_single((quotient, remainder)),
+        _ => writer.write(Entry::bare(digits, (quotient, remainder)).of(times)),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Construction of a filter from sorted members and mistakes, in one pass.
 
-use super::builder::check_shape;
 use super::edit::append;
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
 use super::{Parameters, QuotientFilter};
@@ -9,20 +8,14 @@ use crate::bits::word::low_bits;
 use crate::error::{BuildError, PlanError};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{QuotientTable, Reader, TableFull, TableWriter, Widths};
+use crate::table::{QuotientTable, Reader, SLOTS, TableFull, TableWriter, WIDTHS, Widths};
 use crate::{Hash, Member};
 use core::iter::Peekable;
 
 impl QuotientFilter {
     /// Builds a filter with exactly these parameters, in one pass. It answers "maybe" to every one
     /// of `members` and "absent" to every one of `mistakes`. Both lists must be in hash order.
-    ///
-    /// A member's fingerprint must be so long that it is not a prefix of any mistake. In hash
-    /// order, the mistakes that share most with a member are the one before it and the one after
-    /// it, so it is enough to compare it with these two.
-    ///
-    /// [`Builder::build_sorted`](crate::builder::Builder::build_sorted) chooses the parameters as
-    /// well.
+    /// [`Builder::build_sorted`](crate::builder::Builder::build_sorted) chooses the parameters.
     ///
     /// # Errors
     /// If a list is out of order, if a hash is on both lists, if the members don't fit, if more
@@ -35,16 +28,12 @@ impl QuotientFilter {
         Self::rebuilt(parameters, &[], members, mistakes)
     }
 
-    /// Builds a filter that replaces `sources`, other filters that hold these members. Use it to
-    /// grow, shrink or merge filters, to any size. Lists work as in
-    /// [`from_sorted`](Self::from_sorted).
+    /// Builds a filter of any size that replaces `sources`, other filters that hold these members.
+    /// Lists work as in [`from_sorted`](Self::from_sorted).
     ///
-    /// If a source has lengthened a fingerprint, the new fingerprints of its members cover no more
-    /// than it did. So repairs are kept, even if the mistakes are not listed, if there is only one
+    /// List all mistakes that must stay repaired. Unlisted ones stay repaired only if there is one
     /// source, the new filter has 2^k times its slots (k ≥ 0), and the new remainders have at least
-    /// as many bits as the source's have left after k doublings. With other sizes or several
-    /// sources, the fingerprint of a neighbour may cover a mistake that it didn't cover before. To
-    /// be certain, list all mistakes.
+    /// as many bits as the source's have left after k doublings.
     ///
     /// Members keep their values. If members share a fingerprint, it gets the largest of their
     /// values. Tombstones are dropped.
@@ -74,10 +63,12 @@ impl QuotientFilter {
         let (digits, value_bits) = (filter.digits, filter.value_bits);
         let mut sources: Vec<Source<'_>> =
             sources.iter().map(|source| Source::new(source)).collect();
-        let mut mistakes = Neighbours::new(mistakes.into_iter());
+        let mistakes = in_order(mistakes.into_iter(), |mistake| mistake, "mistakes");
+        let mut mistakes = Neighbours { before: None, rest: mistakes.peekable() };
         let mut writer = filter.writer();
         let mut minirun: Vec<Placed> = Vec::new();
-        for member in in_order(members.into_iter().map(Into::into)) {
+        let members = members.into_iter().map(Into::into).filter(|member| member.count > 0);
+        for member in in_order(members, |member: Member| member.hash, "members") {
             let Member { hash, count } = member?;
             let scaled = digits.scale(hash);
             if let Some(last) = minirun.last_mut().filter(|last| last.scaled == scaled) {
@@ -85,6 +76,7 @@ impl QuotientFilter {
                 continue;
             }
             let mut placed = Placed { scaled, count, length: 1, value: 0 };
+            // The mistakes that share most with the member are next to it in hash order.
             for mistake in mistakes.around(hash)?.into_iter().flatten() {
                 let needed = digits.to_tell_apart(scaled, digits.scale(mistake));
                 let needed = needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?;
@@ -105,7 +97,7 @@ impl QuotientFilter {
             minirun.push(placed);
         }
         write_minirun(digits, &mut minirun, &mut writer)?;
-        mistakes.finish()?;
+        mistakes.rest.try_for_each(|mistake| mistake.map(drop))?;
         let written = writer.finish()?;
         filter.count_written(written);
         Ok(filter)
@@ -113,12 +105,11 @@ impl QuotientFilter {
 
     pub(super) fn empty(parameters: Parameters) -> Result<Self, BuildError> {
         parameters.check()?;
-        let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = parameters;
+        let Parameters { slots, slot_bits, .. } = parameters;
         let table = QuotientTable::new(slots, slot_bits).ok_or(BuildError::Memory {
             bytes: Self::memory_for(slots, slot_bits).unwrap_or(u64::MAX),
         })?;
-        let digits = Digits { slots, remainder: remainder_bits, width: slot_bits };
-        Ok(Self::from_table(table, digits, value_bits, hash))
+        Ok(Self::from_table(table, parameters))
     }
 
     /// Returns a writer for this filter, which must have no members.
@@ -347,12 +338,20 @@ impl Operation for WriteWaiting<'_, '_> {
 }
 
 impl Parameters {
+    pub(super) fn digits(&self) -> Digits {
+        Digits { slots: self.slots, remainder: self.remainder_bits, width: self.slot_bits }
+    }
+
     /// Checks the parameters, and returns an error if no filter can have them.
     pub(crate) fn check(&self) -> Result<(), PlanError> {
-        check_shape(self.slots, self.slot_bits)?;
-        if !(1..=self.slot_bits).contains(&self.remainder_bits) {
-            let (bits, most) = (self.remainder_bits, self.slot_bits);
-            return Err(PlanError::RemainderBits { bits, most });
+        if !SLOTS.contains(&self.slots) {
+            return Err(PlanError::Slots(self.slots));
+        }
+        for (bits, most) in [(self.slot_bits, *WIDTHS.end()), (self.remainder_bits, self.slot_bits)]
+        {
+            if !(1..=most).contains(&bits) {
+                return Err(PlanError::RemainderBits { bits, most });
+            }
         }
         if self.value_bits > MOST_VALUE_BITS {
             return Err(PlanError::ValueBits(self.value_bits));
@@ -361,50 +360,33 @@ impl Parameters {
     }
 }
 
-/// Passes on the members, or an error if one is less than the member before it. Leaves out members
-/// with count 0.
-fn in_order(
-    members: impl Iterator<Item = Member>,
-) -> impl Iterator<Item = Result<Member, BuildError>> {
+/// Passes on the items, or an error if one's hash is less than the one before.
+fn in_order<T: Copy>(
+    items: impl Iterator<Item = T>,
+    hash: impl Fn(T) -> Hash,
+    list: &'static str,
+) -> impl Iterator<Item = Result<T, BuildError>> {
     let mut last = Hash::MIN;
-    members.filter(|member| member.count > 0).map(move |member| {
-        let ordered = member.hash >= last;
-        last = member.hash;
-        if ordered { Ok(member) } else { Err(BuildError::Unsorted("members")) }
+    items.map(move |item| {
+        let before = core::mem::replace(&mut last, hash(item));
+        if before <= last { Ok(item) } else { Err(BuildError::Unsorted(list)) }
     })
 }
 
 /// Finds the mistakes next to each member, in one pass over both lists.
-struct Neighbours<I: Iterator<Item = Hash>> {
+struct Neighbours<I: Iterator> {
     before: Option<Hash>,
     rest: Peekable<I>,
 }
 
-impl<I: Iterator<Item = Hash>> Neighbours<I> {
-    fn new(mistakes: I) -> Self {
-        Self { before: None, rest: mistakes.peekable() }
-    }
-
+impl<I: Iterator<Item = Result<Hash, BuildError>>> Neighbours<I> {
     /// Returns the last mistake that is at most `member`, and the first that is greater.
     fn around(&mut self, member: Hash) -> Result<[Option<Hash>; 2], BuildError> {
-        while let Some(mistake) = self.rest.next_if(|&mistake| mistake <= member) {
-            self.step(mistake)?;
+        let is_passed = |next: &I::Item| next.as_ref().map_or(true, |&mistake| mistake <= member);
+        while let Some(mistake) = self.rest.next_if(is_passed) {
+            self.before = Some(mistake?);
         }
-        Ok([self.before, self.rest.peek().copied()])
-    }
-
-    fn step(&mut self, mistake: Hash) -> Result<(), BuildError> {
-        if self.before.replace(mistake).is_some_and(|before| before > mistake) {
-            return Err(BuildError::Unsorted("mistakes"));
-        }
-        Ok(())
-    }
-
-    /// Checks the order of the mistakes after the last member.
-    fn finish(mut self) -> Result<(), BuildError> {
-        while let Some(mistake) = self.rest.next() {
-            self.step(mistake)?;
-        }
-        Ok(())
+        let next = self.rest.peek().and_then(|next| next.as_ref().ok());
+        Ok([self.before, next.copied()])
     }
 }

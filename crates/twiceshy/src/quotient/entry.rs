@@ -52,6 +52,12 @@ impl Entry {
         Self { fingerprint, count: 1, value: 0 }
     }
 
+    /// Returns the entry of one member with this quotient and remainder, without an extension.
+    #[inline(always)]
+    pub(super) fn bare(digits: Digits, (quotient, remainder): (u64, u64)) -> Self {
+        Self::single(digits.spell(quotient, core::iter::once(remainder)))
+    }
+
     /// Returns this entry with `count` members.
     pub(crate) fn of(self, count: u64) -> Self {
         Self { count, ..self }
@@ -141,7 +147,7 @@ impl QuotientFilter {
         if slots.end - slots.start > 1 {
             return self.entry_at(quotient, slots);
         }
-        Entry::single(self.digits.spell(quotient, core::iter::once(remainder)))
+        Entry::bare(self.digits, (quotient, remainder))
     }
 
     /// Iterates over the entries in these slots of the run of `quotient`.

@@ -8,7 +8,7 @@
 
 use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
-use super::stream::{Number, Stream, doublings, fit_a_word, single};
+use super::stream::{Number, Stream, doublings, fit_a_word};
 use super::{MergeError, Parameters, QuotientFilter};
 use crate::bits::machine::{Machine, Operation};
 use crate::builder::PLANNED_LOAD;
@@ -51,19 +51,21 @@ impl QuotientFilter {
     /// if no bit is left for remainders, if lengthened fingerprints would have to be cut, or if
     /// there are more members than can be counted.
     pub fn merged(filters: &[&Self]) -> Result<Self, MergeError> {
-        let common = Common::of(filters)?;
-        for doublings in 0.. {
-            let parameters = common.parameters(doublings)?;
-            if common.used as f64 > parameters.slots as f64 * PLANNED_LOAD {
-                continue;
+        let (mut parameters, mut bits) = common_parameters(filters)?;
+        let used: u64 = filters.iter().map(|filter| filter.table.used()).sum();
+        loop {
+            let remainder_bits = u32::try_from(bits).ok().filter(|&bits| bits > 0);
+            parameters.remainder_bits = remainder_bits.ok_or(MergeError::NoRemainder)?;
+            if used as f64 <= parameters.slots as f64 * PLANNED_LOAD {
+                match Self::merge_into(parameters, filters) {
+                    // The hashes are uneven, so the filter has to be larger.
+                    Err(MergeError::Build(BuildError::Full { .. })) => {}
+                    merged => return merged,
+                }
             }
-            match Self::merge_into(parameters, filters) {
-                // The hashes are uneven, so the filter has to be larger.
-                Err(MergeError::Build(BuildError::Full { .. })) => {}
-                merged => return merged,
-            }
+            parameters.slots *= 2;
+            bits -= 1;
         }
-        unreachable!("there are only so many bits of a remainder")
     }
 
     /// Writes the entries of filters, in order, into a filter with these parameters. Its number of
@@ -143,7 +145,7 @@ impl<N: Number> Merge<'_, N> {
     fn write_minirun(&mut self, place: (u64, u64), with_last: bool) -> Result<(), MergeError> {
         let mut all = Vec::new();
         if with_last {
-            all.push(single(self.writer.take_single(), self.digits));
+            all.push(Entry::bare(self.digits, self.writer.take_single()));
         }
         self.entries.take_minirun(place, self.digits, &mut all)?;
         all.sort_unstable_by_key(|entry| entry.fingerprint);
@@ -173,52 +175,25 @@ fn absorb(entries: &mut Vec<Entry>, entry: Entry) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Properties that the filters have in common.
-struct Common {
-    /// Parameters of the largest filter.
-    parameters: Parameters,
-    /// Bits of the shortest fingerprint that isn't lengthened, as a remainder of the largest
-    /// filter. Less than 1 if no bit is left.
-    remainder_bits: i64,
-    used: u64,
-}
-
-impl Common {
-    fn of(filters: &[&QuotientFilter]) -> Result<Self, MergeError> {
-        let each = || filters.iter().map(|filter| filter.parameters());
-        let largest =
-            each().max_by_key(|parameters| parameters.slots).ok_or(MergeError::Nothing)?;
-        let mut common = Self {
-            parameters: largest,
-            remainder_bits: i64::MAX,
-            used: filters.iter().map(|filter| filter.table.used()).sum(),
-        };
-        for parameters in each() {
-            if parameters.hash != largest.hash {
-                return Err(MergeError::Hashes);
-            }
-            if parameters.slot_bits != largest.slot_bits {
-                return Err(MergeError::SlotBits(parameters.slot_bits, largest.slot_bits));
-            }
-            let doublings = doublings(parameters.slots, largest.slots)
-                .ok_or(MergeError::Sizes(parameters.slots, largest.slots))?;
-            let bits = i64::from(parameters.remainder_bits) - i64::from(doublings);
-            common.remainder_bits = common.remainder_bits.min(bits);
-            common.parameters.value_bits = common.parameters.value_bits.max(parameters.value_bits);
+/// Returns the parameters of the largest filter, with values as wide as the widest, and with only as
+/// many remainder bits as every filter has at that size. These may be less than 1.
+fn common_parameters(filters: &[&QuotientFilter]) -> Result<(Parameters, i64), MergeError> {
+    let each = || filters.iter().map(|filter| filter.parameters());
+    let mut common = each().max_by_key(|each| each.slots).ok_or(MergeError::Nothing)?;
+    let mut remainder_bits = i64::MAX;
+    for Parameters { slots, remainder_bits: bits, slot_bits, value_bits, hash } in each() {
+        if hash != common.hash {
+            return Err(MergeError::Hashes);
         }
-        Ok(common)
+        if slot_bits != common.slot_bits {
+            return Err(MergeError::SlotBits(slot_bits, common.slot_bits));
+        }
+        let doublings =
+            doublings(slots, common.slots).ok_or(MergeError::Sizes(slots, common.slots))?;
+        remainder_bits = remainder_bits.min(i64::from(bits) - i64::from(doublings));
+        common.value_bits = common.value_bits.max(value_bits);
     }
-
-    /// Returns the parameters of the merged filter, if it is the largest one doubled `doublings`
-    /// times.
-    fn parameters(&self, doublings: u32) -> Result<Parameters, MergeError> {
-        let remainder_bits = u32::try_from(self.remainder_bits - i64::from(doublings))
-            .ok()
-            .filter(|&bits| bits > 0)
-            .ok_or(MergeError::NoRemainder)?;
-        let slots = self.parameters.slots << doublings;
-        Ok(Parameters { slots, remainder_bits, ..self.parameters })
-    }
+    Ok((common, remainder_bits))
 }
 
 impl<K: Key + ?Sized> Keyed<K, QuotientFilter> {

@@ -171,14 +171,14 @@ impl QuotientFilter {
         Builder::default()
     }
 
-    fn from_table(table: QuotientTable, digits: Digits, value_bits: u32, hash: HashScheme) -> Self {
-        let versions = Versions::new(table.slots());
+    fn from_table(table: QuotientTable, parameters: Parameters) -> Self {
+        let (digits, versions) = (parameters.digits(), Versions::new(parameters.slots));
         let target = Target { shape: digits.shape(), ..table.target() };
         Self {
             table,
             digits,
-            value_bits,
-            hash,
+            value_bits: parameters.value_bits,
+            hash: parameters.hash,
             versions,
             len: 0,
             extra_slots: 0,

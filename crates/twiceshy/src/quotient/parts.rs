@@ -3,7 +3,6 @@
 use super::{Parameters, QuotientFilter};
 use crate::bits::memory::Lines;
 use crate::claim::Version;
-use crate::fingerprint::Digits;
 use crate::table::QuotientTable;
 
 /// The counters of a filter, and the load at which it grows.
@@ -50,10 +49,9 @@ impl QuotientFilter {
     /// `None` if the number of lines doesn't match. Lookups are safe for any contents of `lines`.
     /// The filter must not be changed before it is [validated](Self::validate).
     pub(crate) fn from_parts(parameters: Parameters, tally: Tally, lines: Lines) -> Option<Self> {
-        let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = parameters;
+        let Parameters { slots, slot_bits, .. } = parameters;
         let table = QuotientTable::over(lines, slots, slot_bits, tally.used)?;
-        let digits = Digits { slots, remainder: remainder_bits, width: slot_bits };
-        let mut filter = Self::from_table(table, digits, value_bits, hash);
+        let mut filter = Self::from_table(table, parameters);
         filter.len = tally.len;
         filter.extra_slots = tally.extra_slots;
         filter.adaptations = tally.adaptations;

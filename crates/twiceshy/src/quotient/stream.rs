@@ -59,11 +59,6 @@ pub(super) fn fit_a_word(mut digits: impl Iterator<Item = Digits>) -> bool {
     digits.all(|digits| bits(digits) < u64::BITS)
 }
 
-/// Returns the entry of a single member.
-pub(super) fn single((quotient, remainder): (u64, u64), digits: Digits) -> Entry {
-    Entry::single(digits.spell(quotient, core::iter::once(remainder)))
-}
-
 /// Returns how often `slots` has to be doubled to get `larger`, if that is possible.
 pub(super) fn doublings(slots: u64, larger: u64) -> Option<u32> {
     let times = larger / slots;
@@ -140,7 +135,7 @@ impl<'a, N: Number> Stream<'a, N> {
             && number.place(digits) == place
         {
             if !number.has_more() {
-                entries.push(single(place, digits));
+                entries.push(Entry::bare(digits, place));
             }
             self.pass(1);
         }

@@ -1,8 +1,7 @@
 //! Tests of what the public interface does not show: every machine gives the same results.
 
-use super::QuotientFilter;
+use super::{Parameters, QuotientFilter};
 use crate::bits::machine::Level;
-use crate::fingerprint::Digits;
 use crate::table::QuotientTable;
 use crate::{
     Answer, Hash, Secret,
@@ -12,8 +11,10 @@ use proptest::prelude::*;
 
 fn filter(slots: u64, width: u32, level: Level) -> QuotientFilter {
     let table = QuotientTable::for_machine(slots, width, level).unwrap();
-    let digits = Digits { slots, remainder: width, width };
-    QuotientFilter::from_table(table, digits, 0, HashScheme::Aes128SipHash13)
+    let hash = HashScheme::Aes128SipHash13;
+    let parameters =
+        Parameters { slots, remainder_bits: width, slot_bits: width, value_bits: 0, hash };
+    QuotientFilter::from_table(table, parameters)
 }
 
 proptest! {
