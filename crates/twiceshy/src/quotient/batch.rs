@@ -12,20 +12,8 @@ impl QuotientFilter {
     /// [`contains`](Self::contains) returns. If the filter is larger than the cache, this is
     /// several times as fast as single lookups.
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
-        self.contains_each(hashes, |&hash| hash, maybe);
-    }
-
-    /// Answers many lookups of keys. Hashes each key when its hash is needed, which is twice if the
-    /// lookup is deferred.
-    #[inline(always)]
-    pub(crate) fn contains_each<K>(
-        &self,
-        keys: &[K],
-        hash: impl Fn(&K) -> Hash,
-        maybe: &mut Vec<bool>,
-    ) {
-        batch::fill_answers(maybe, keys.len(), |maybe| {
-            self.target().run(ContainsEach { filter: self, keys, hash, maybe });
+        batch::fill_answers(maybe, hashes.len(), |maybe| {
+            self.target().run(ContainsMany { filter: self, hashes, maybe });
         });
     }
 
@@ -45,37 +33,35 @@ pub(super) struct Begun {
     pub(super) remainder: u64,
 }
 
-struct ContainsEach<'a, K, H> {
+struct ContainsMany<'a> {
     filter: &'a QuotientFilter,
-    keys: &'a [K],
-    hash: H,
+    hashes: &'a [Hash],
     maybe: &'a mut [bool],
 }
 
-impl<K, H: Fn(&K) -> Hash> Operation for ContainsEach<'_, K, H> {
+impl Operation for ContainsMany<'_> {
     type Argument = ();
     type Output = ();
     type Shapes = Widths;
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
-        let Self { filter, keys, hash, maybe } = self;
-        batch::answer(&Steps::<_, _, SHAPE> { machine, filter, hash }, keys, maybe);
+        let Self { filter, hashes, maybe } = self;
+        batch::answer(&Steps::<_, SHAPE> { machine, filter }, hashes, maybe);
     }
 }
 
-struct Steps<'a, M, H, const SHAPE: u32> {
+struct Steps<'a, M, const SHAPE: u32> {
     machine: M,
     filter: &'a QuotientFilter,
-    hash: H,
 }
 
-impl<K, M: Machine, H: Fn(&K) -> Hash, const SHAPE: u32> Lookup<K> for Steps<'_, M, H, SHAPE> {
+impl<M: Machine, const SHAPE: u32> Lookup<Hash> for Steps<'_, M, SHAPE> {
     type Begun = Begun;
 
     #[inline(always)]
-    fn begin(&self, key: &K) -> Begun {
-        self.filter.begin::<SHAPE>((self.hash)(key))
+    fn begin(&self, &hash: &Hash) -> Begun {
+        self.filter.begin::<SHAPE>(hash)
     }
 
     #[inline(always)]
@@ -91,18 +77,18 @@ impl<K, M: Machine, H: Fn(&K) -> Hash, const SHAPE: u32> Lookup<K> for Steps<'_,
     }
 
     #[inline(always)]
-    fn defer(&self, key: &K) {
-        let scaled = self.filter.digits.scale((self.hash)(key));
+    fn defer(&self, &hash: &Hash) {
+        let scaled = self.filter.digits.scale(hash);
         self.filter.table.prefetch(self.filter.home_of::<SHAPE>(scaled).0.next_block());
     }
 
     #[inline(always)]
-    fn resolve(&self, key: &K) -> bool {
-        self.filter.look_closely.run(LookClosely(self.filter), (self.hash)(key))
+    fn resolve(&self, &hash: &Hash) -> bool {
+        self.filter.look_closely.run(LookClosely(self.filter), hash)
     }
 
     #[inline(always)]
-    fn contains(&self, key: &K) -> bool {
-        self.filter.contains((self.hash)(key))
+    fn contains(&self, &hash: &Hash) -> bool {
+        self.filter.contains(hash)
     }
 }

@@ -12,6 +12,10 @@ use crate::hash::Scaled;
 use crate::table::{Budget, Evidence, Kind, Place, RangeWidths, Scan, Slot, Wanted, Window};
 use core::ops::{Bound, RangeBounds};
 
+/// Number of ranges that are converted to pieces at once. Operations on pieces don't depend on the
+/// type of the keys, so they are compiled only in this crate.
+const CHUNK: usize = 128;
+
 impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Returns whether a key may be a member. "No" is certain.
     pub fn contains(&self, key: K) -> bool {
@@ -29,7 +33,19 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// this is several times as fast.
     pub fn contains_ranges<R: RangeBounds<K>>(&self, ranges: &[R], maybe: &mut Vec<bool>) {
         batch::fill_answers(maybe, ranges.len(), |maybe| {
-            self.boxes.table.target().run(ContainsRanges { filter: self, ranges, maybe });
+            let mut pairs = [None; CHUNK];
+            for (ranges, maybe) in ranges.chunks(CHUNK).zip(maybe.chunks_mut(CHUNK)) {
+                let pairs = &mut pairs[..ranges.len()];
+                for (pair, range) in pairs.iter_mut().zip(ranges) {
+                    *pair = self.pair(range);
+                }
+                self.boxes.have_any(pairs, maybe);
+                for ((pair, range), maybe) in pairs.iter().zip(ranges).zip(maybe) {
+                    if pair.is_none() {
+                        *maybe = self.contains_range_of_any_length(range);
+                    }
+                }
+            }
         });
     }
 
@@ -47,8 +63,10 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Answers as [`contains_range`](Self::contains_range), with a fast path for short ranges.
     #[inline]
     pub(super) fn may_contain(&self, range: &impl RangeBounds<K>) -> bool {
-        let answer = self.boxes.table.target().run(ContainsRange { filter: self, range });
-        answer.unwrap_or_else(|| self.contains_range_of_any_length(range))
+        match self.pair(range) {
+            Some(pair) => self.boxes.has_any(pair),
+            None => self.contains_range_of_any_length(range),
+        }
     }
 
     /// Answers as [`contains_range`](Self::contains_range), partition by partition.
@@ -64,101 +82,80 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     }
 }
 
-/// Looks up a range of at most two pieces.
-struct ContainsRange<'a, K, R, const ADAPTIVE: bool> {
-    filter: &'a MementoFilter<K, ADAPTIVE>,
-    range: &'a R,
+/// Looks up the two pieces of a range.
+struct HasAny<'a> {
+    boxes: &'a Boxes,
+    pair: [Piece; 2],
 }
 
-impl<K: RangeKey, R: RangeBounds<K>, const ADAPTIVE: bool> Operation
-    for ContainsRange<'_, K, R, ADAPTIVE>
-{
+impl Operation for HasAny<'_> {
     type Argument = ();
-    type Output = Option<bool>;
+    type Output = bool;
     type Shapes = RangeWidths;
 
     #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
-        let Self { filter, range } = self;
-        let boxes = &filter.boxes;
-        let pieces = filter.pair(range)?;
-        let [one, other] = pieces;
-        let probes = [boxes.begin::<SHAPE>(one), boxes.begin::<SHAPE>(other)];
-        let answer = boxes.ask::<M, SHAPE>(machine, probes);
-        answer.or_else(|| Some(boxes.look_closely(pieces)))
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
+        let Self { boxes, pair } = self;
+        let probes = pair.map(|piece| boxes.begin::<SHAPE>(piece));
+        boxes.ask::<M, SHAPE>(machine, probes).unwrap_or_else(|| boxes.look_closely(pair))
     }
 }
 
-struct ContainsRanges<'a, K, R, const ADAPTIVE: bool> {
-    filter: &'a MementoFilter<K, ADAPTIVE>,
-    ranges: &'a [R],
+/// Looks up many pairs of pieces. Skips those that are `None`.
+struct HaveAny<'a> {
+    boxes: &'a Boxes,
+    pairs: &'a [Option<[Piece; 2]>],
     maybe: &'a mut [bool],
 }
 
-impl<K: RangeKey, R: RangeBounds<K>, const ADAPTIVE: bool> Operation
-    for ContainsRanges<'_, K, R, ADAPTIVE>
-{
+impl Operation for HaveAny<'_> {
     type Argument = ();
     type Output = ();
     type Shapes = RangeWidths;
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
-        let Self { filter, ranges, maybe } = self;
-        batch::answer(&Steps::<_, _, SHAPE, ADAPTIVE> { machine, filter }, ranges, maybe);
+        let Self { boxes, pairs, maybe } = self;
+        batch::answer(&Steps::<_, SHAPE> { machine, boxes }, pairs, maybe);
     }
 }
 
-struct Steps<'a, M, K, const SHAPE: u32, const ADAPTIVE: bool> {
+struct Steps<'a, M, const SHAPE: u32> {
     machine: M,
-    filter: &'a MementoFilter<K, ADAPTIVE>,
+    boxes: &'a Boxes,
 }
 
-/// The probes of a range, unless it has more than two pieces, or none.
+/// The probes of a pair, if there is one.
 #[derive(Clone, Copy, Default)]
 struct Begun {
     probes: [Probe; 2],
     is_pair: bool,
 }
 
-impl<K: RangeKey, R: RangeBounds<K>, M: Machine, const SHAPE: u32, const ADAPTIVE: bool> Lookup<R>
-    for Steps<'_, M, K, SHAPE, ADAPTIVE>
-{
+impl<M: Machine, const SHAPE: u32> Lookup<Option<[Piece; 2]>> for Steps<'_, M, SHAPE> {
     type Begun = Begun;
 
     #[inline(always)]
-    fn begin(&self, range: &R) -> Begun {
-        let Some([one, other]) = self.filter.pair(range) else { return Begun::default() };
-        let boxes = &self.filter.boxes;
-        let probes = [boxes.begin::<SHAPE>(one), boxes.begin::<SHAPE>(other)];
-        Begun { probes, is_pair: true }
-    }
-
-    #[inline(always)]
-    fn is_candidate(&self, _: &Begun) -> bool {
-        true
+    fn begin(&self, pair: &Option<[Piece; 2]>) -> Begun {
+        let Some(pair) = pair else { return Begun::default() };
+        Begun { probes: pair.map(|piece| self.boxes.begin::<SHAPE>(piece)), is_pair: true }
     }
 
     #[inline(always)]
     fn scan(&self, begun: &Begun) -> (bool, bool) {
-        match self.filter.boxes.ask::<M, SHAPE>(self.machine, begun.probes) {
+        match self.boxes.ask::<M, SHAPE>(self.machine, begun.probes) {
             Some(answer) if begun.is_pair => (answer, false),
-            _ => (false, true),
+            _ => (false, begun.is_pair),
         }
     }
 
     /// The lines that follow were prefetched at first.
     #[inline(always)]
-    fn defer(&self, _: &R) {}
+    fn defer(&self, _: &Option<[Piece; 2]>) {}
 
     #[inline(always)]
-    fn resolve(&self, range: &R) -> bool {
-        self.filter.may_contain(range)
-    }
-
-    #[inline(always)]
-    fn contains(&self, range: &R) -> bool {
-        self.filter.may_contain(range)
+    fn contains(&self, &pair: &Option<[Piece; 2]>) -> bool {
+        pair.is_some_and(|pair| self.boxes.has_any(pair))
     }
 }
 
@@ -190,6 +187,17 @@ impl Wanted for Wants {
 }
 
 impl Boxes {
+    /// Returns whether one of two pieces may contain a member.
+    fn has_any(&self, pair: [Piece; 2]) -> bool {
+        self.table.target().run(HasAny { boxes: self, pair })
+    }
+
+    /// Answers as [`has_any`](Self::has_any) for many pairs. Skips those that are `None`. All
+    /// answers must be false at first.
+    fn have_any(&self, pairs: &[Option<[Piece; 2]>], maybe: &mut [bool]) {
+        self.table.target().run(HaveAny { boxes: self, pairs, maybe });
+    }
+
     /// Returns whether a piece may contain a member.
     pub(super) fn may_have(&self, piece: Piece) -> bool {
         self.may_have_within(piece, &mut { self.budget })

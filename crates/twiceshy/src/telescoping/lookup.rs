@@ -27,8 +27,13 @@ impl<S: Scheme> CodedFilter<S> {
     /// if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         batch::fill_answers(maybe, hashes.len(), |maybe| {
-            self.table.target().run(ContainsMany { filter: self, hashes, maybe });
+            (self.routines.contains_many)(self, hashes, maybe);
         });
+    }
+
+    /// Answers many lookups. All answers must be false at first.
+    pub(super) fn answer_many(&self, hashes: &[Hash], maybe: &mut [bool]) {
+        self.table.target().run(ContainsMany { filter: self, hashes, maybe });
     }
 
     pub(super) fn claim_block(&self, query: Hash) -> Claim {

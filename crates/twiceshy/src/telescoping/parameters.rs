@@ -3,7 +3,6 @@
 use super::CodedFilter;
 use super::builder::CODE_BITS;
 use super::crowded::Crowded;
-use super::routines::Routines;
 use super::scheme::{Coding, Scheme};
 use crate::bits::memory::Lines;
 use crate::claim::{Version, Versions};
@@ -98,7 +97,7 @@ impl<S: Scheme> CodedFilter<S> {
     }
 
     fn of_table(table: QuotientTable, coding: Coding<S>, tally: CodedTally) -> Self {
-        let (versions, routines) = (Versions::new(table.slots()), Routines::new(table.target()));
+        let (versions, routines) = (Versions::new(table.slots()), S::routines(table.target()));
         let crowded = Crowded::new(if S::MEMBERS_TO_FORGET { table.blocks() } else { 0 });
         Self { table, coding, routines, versions, crowded, tally }
     }

@@ -1,6 +1,8 @@
 //! The quotient filter without repairs and codes.
 
+use super::routines::Routines;
 use super::scheme::Scheme;
+use crate::bits::machine::Target;
 use crate::table::{BareShapes, Shape};
 
 /// The scheme of a filter without repairs: there is only level 0, so all entries stay as they were
@@ -12,6 +14,10 @@ impl Scheme for Plain {
     type Shapes = BareShapes;
     const MEMBERS_TO_FORGET: bool = false;
     const REPAIRS: bool = false;
+
+    fn routines(target: Target) -> Routines<Self> {
+        Routines::new(target)
+    }
 
     fn shape(remainder_bits: u32, _: u32) -> Shape {
         Shape::bare(remainder_bits)

@@ -5,7 +5,8 @@
 //! covers a hash if the hash gives the same value and symbol at the entry's level.
 
 use super::coder::{Decoder, Encoder, Long, Middle, Odds, Short, Word};
-use crate::bits::machine::{Machine, Shapes};
+use super::routines::Routines;
+use crate::bits::machine::{Machine, Shapes, Target};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
 use crate::table::{CodedShapes, Shape, Wanted, Window};
@@ -42,6 +43,9 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
 
     /// Whether entries can be repaired at all.
     const REPAIRS: bool = true;
+
+    /// Returns the operations of this scheme, compiled for a target.
+    fn routines(target: Target) -> Routines<Self>;
 
     /// Returns the shape of a table with these sizes of remainders and codes.
     fn shape(remainder_bits: u32, code_bits: u32) -> Shape {
@@ -261,6 +265,10 @@ const RARELY: Odds = Odds::one_in(64);
 impl Scheme for Selectors {
     type Shapes = CodedShapes;
     const MEMBERS_TO_FORGET: bool = true;
+
+    fn routines(target: Target) -> Routines<Self> {
+        Routines::new(target)
+    }
 }
 
 /// Fingerprint extensions: a repair adds as many bits of the member's hash to an entry as it takes
@@ -280,6 +288,10 @@ const EXTENSION_BITS: f64 = 4.0;
 impl Scheme for Extensions {
     type Shapes = CodedShapes;
     const MEMBERS_TO_FORGET: bool = false;
+
+    fn routines(target: Target) -> Routines<Self> {
+        Routines::new(target)
+    }
 
     fn greatest_level(fresh: u32, remainder_bits: u32) -> u32 {
         (fresh - remainder_bits).min(LONGEST)
