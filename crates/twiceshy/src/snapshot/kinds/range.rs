@@ -24,15 +24,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
 
     type Header = RangeShape;
 
-    fn header(&self) -> RangeShape {
-        self.shape()
-    }
-
-    fn lines(&self) -> &Lines {
-        self.lines()
-    }
-
-    fn encode(shape: &RangeShape) -> Fields {
+    fn fields(&self) -> Fields {
+        let shape = self.shape();
         Fields {
             flags: if shape.has_ages { AGES } else { 0 },
             size: shape.slots,
@@ -46,6 +39,10 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
             ],
             extra: 0,
         }
+    }
+
+    fn lines(&self) -> &Lines {
+        self.lines()
     }
 
     fn decode(fields: &Fields, sections: &Sections) -> Result<RangeShape, SnapshotError> {
@@ -82,12 +79,12 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
     }
 
     fn assemble(
-        shape: &RangeShape,
+        shape: RangeShape,
         lines: Lines,
         secret: Option<Secret>,
     ) -> Result<Self, SnapshotError> {
         let secret = secret.ok_or(SnapshotError::NoSecret)?;
-        let filter = Self::from_parts(*shape, lines, secret);
+        let filter = Self::from_parts(shape, lines, secret);
         Ok(filter.expect("decoding checked the number of lines"))
     }
 
