@@ -163,10 +163,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
                     replaced.push(shelf);
                 }
                 Err(error) => {
-                    for before in replaced.into_iter().rev() {
-                        let now = boxes.shelf_now(&before);
-                        boxes.replace(&now, &before.boxes).expect("there was room for it");
-                    }
+                    replaced.iter().rev().for_each(|before| boxes.put_back(before));
                     return Err(error);
                 }
             }
@@ -180,6 +177,13 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
 }
 
 impl Boxes {
+    /// Undoes the latest replacement of boxes. There is room for it, because the table was in that
+    /// state before.
+    fn put_back(&mut self, before: &Shelf) {
+        let now = self.shelf_now(before);
+        self.replace(&now, &before.boxes).expect("there was room for it");
+    }
+
     /// Computes new boxes of age 0 for the members of a shelf. Fingerprints are long enough that no
     /// box that covers the piece has a memento in it.
     fn repaired(

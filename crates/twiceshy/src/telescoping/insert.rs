@@ -159,7 +159,8 @@ impl<S: CodedScheme> CodedFilter<S> {
         let owned = self.owned(claim, &members).ok().filter(|_| is_block);
         let owned = owned.filter(|owned| owned.iter().all(|owned| owned.owner.is_some()));
         let owned = owned.ok_or(InsertError::Mismatch)?;
-        let recoded = self.recoded(scaled.quotient, true).expect("room for entries of level 0");
+        let recoded = self.recoded(scaled.quotient, true);
+        let recoded = recoded.unwrap_or_else(|| unreachable!("entries of level 0 need no room"));
         let first = |&ordinal: &usize| {
             let Owned { entry, owner } = owned[ordinal];
             owner.map(|owner| (entry.position, S::spell(&self.coding, owner, 0).value))

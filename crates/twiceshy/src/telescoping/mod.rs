@@ -248,7 +248,7 @@ impl<S: Scheme> CodedFilter<S> {
         let load = self.load();
         Stats {
             members: self.len(),
-            memory: Self::memory_for(self.parameters()).expect("the size of this filter"),
+            memory: Self::memory_for(self.parameters()).unwrap_or(u64::MAX),
             load,
             repairs: self.tally.adaptations,
             expected_rate: load / f64::from(self.coding.digits.remainder).exp2(),
