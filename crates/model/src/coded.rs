@@ -240,7 +240,7 @@ impl<S: Spelling> Stage<S> {
 
     /// Inserts the member that a batch was refused for.
     fn insert_claimed(&mut self, claim: &Claim, before: &telescoping::Details) {
-        match self.filter.insert_listed(claim, &self.listed(claim)) {
+        match self.filter.insert_listed(claim, self.listed(claim)) {
             Ok(()) => {
                 self.drop_forgotten(before);
                 *self.members.entry(claim.query()).or_default() += 1;

@@ -94,7 +94,9 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let is_there = self.look_up(number)?.is_some();
         if !is_there && !in_doubt {
             drop(locked);
-            claim.into_iter().for_each(|claim| self.repair(span, claim));
+            if let Some(claim) = claim {
+                self.repair(span, claim);
+            }
             return Ok(false);
         }
         self.counters.add(Count::TruePositives, u64::from(is_there));
