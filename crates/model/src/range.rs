@@ -284,7 +284,9 @@ impl<K: Number> Stage<K> {
         let before: Vec<_> = self.filter.iter().collect();
         match self.filter.insert_many(keys) {
             Ok(()) => {
-                keys.iter().for_each(|&key| self.members.insert(key));
+                for &key in keys {
+                    self.members.insert(key);
+                }
                 self.forget_collisions(keys);
             }
             Err(InsertError::Full { .. }) => assert!(self.filter.iter().eq(before)),

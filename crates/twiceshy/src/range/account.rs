@@ -98,7 +98,9 @@ impl<'a> Account<'a> {
                 _ => boxes.push(RangeBox { fingerprint, age: 0, mementos }),
             }
         }
-        boxes.iter_mut().for_each(|range_box| range_box.mementos.sort_unstable());
+        for range_box in &mut boxes {
+            range_box.mementos.sort_unstable();
+        }
         Ok((boxes, lengthened))
     }
 }

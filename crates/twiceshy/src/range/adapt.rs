@@ -161,16 +161,15 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
                     replaced.push(shelf);
                 }
                 Err(error) => {
-                    for before in replaced.into_iter().rev() {
-                        let now = boxes.shelf_now(&before);
-                        boxes.replace(&now, &before.boxes).expect("there was room for it");
-                    }
+                    boxes.restore(replaced);
                     return Err(error);
                 }
             }
         }
         if adaptation.ghosts > 0 {
-            claim.parts.iter().for_each(|part| self.versions.bump(part.cells.first));
+            for part in &claim.parts {
+                self.versions.bump(part.cells.first);
+            }
         }
         self.adaptations += u64::from(adaptation.lengthened > 0);
         Ok(adaptation)

@@ -49,7 +49,9 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
                 return inserted;
             }
         }
-        keys.iter().for_each(|&key| self.bump(self.partitions.spot(key)));
+        for &key in keys {
+            self.bump(self.partitions.spot(key));
+        }
         Ok(())
     }
 
