@@ -163,13 +163,15 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
                     replaced.push(shelf);
                 }
                 Err(error) => {
-                    replaced.iter().rev().for_each(|before| boxes.put_back(before));
+                    boxes.restore(replaced);
                     return Err(error);
                 }
             }
         }
         if adaptation.ghosts > 0 {
-            claim.parts.iter().for_each(|part| self.versions.bump(part.cells.first));
+            for part in &claim.parts {
+                self.versions.bump(part.cells.first);
+            }
         }
         self.adaptations += u64::from(adaptation.lengthened > 0);
         Ok(adaptation)
@@ -177,13 +179,6 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
 }
 
 impl Boxes {
-    /// Undoes the latest replacement of boxes. There is room for it, because the table was in that
-    /// state before.
-    fn put_back(&mut self, before: &Shelf) {
-        let now = self.shelf_now(before);
-        self.replace(&now, &before.boxes).expect("there was room for it");
-    }
-
     /// Computes new boxes of age 0 for the members of a shelf. Fingerprints are long enough that no
     /// box that covers the piece has a memento in it.
     fn repaired(

@@ -129,12 +129,6 @@ impl Boxes {
         Shelf { cell: self.cell(scaled, age), age, slots, boxes }
     }
 
-    /// Finds the boxes of a shelf again after changes.
-    pub(super) fn shelf_now(&self, before: &Shelf) -> Shelf {
-        let Shelf { cell, age, .. } = before;
-        self.shelf_of(Scaled { quotient: cell.quotient(), fraction: cell.prefix() }, *age)
-    }
-
     /// Replaces the boxes of a shelf by others, which are sorted.
     pub(super) fn replace(&mut self, shelf: &Shelf, boxes: &[RangeBox]) -> Result<(), TableFull> {
         let slots: Vec<Slot> =
@@ -149,6 +143,15 @@ impl Boxes {
         }
         self.len = self.len - members(&shelf.boxes) + members(boxes);
         Ok(())
+    }
+
+    /// Undoes replacements of shelves, the last one first.
+    pub(super) fn restore(&mut self, replaced: Vec<Shelf>) {
+        for Shelf { cell, age, boxes, .. } in replaced.into_iter().rev() {
+            let scaled = Scaled { quotient: cell.quotient(), fraction: cell.prefix() };
+            let now = self.shelf_of(scaled, age);
+            self.replace(&now, &boxes).expect("there was room for them");
+        }
     }
 
     /// Reads the box in these slots of the run of `quotient`. Returns `None` if it is malformed.

@@ -96,7 +96,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
     /// assert!(plan.bits_per_member < 19.7);
     /// let plan = builder.expandable().plan()?;
     /// assert_eq!((plan.remainder_bits, plan.details.memento_bits), (13, 5));
-    /// assert!(plan.bits_per_member < 24.6);
+    /// assert!(plan.bits_per_member < 24.7);
     /// # Ok(())
     /// # }
     /// ```
