@@ -86,7 +86,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 return Err(crowded.map_or(AdaptError::Stale, |_| AdaptError::Crowded));
             }
             let listed = members.iter().filter(|member| suspects.contains(member));
-            let mut listing = Listing::new(listed);
+            let mut listing: Listing<'_> = listed.copied().collect();
             if self.may_have_ghosts::<S>(mistake) {
                 listing = listing.dropping_ghosts();
             }

@@ -31,7 +31,7 @@ impl AdaptiveBloomFilter {
         let cell = self.cell_of(claim.query);
         let needed = Cells::one(cell, self.cells());
         claim.check(self.versions.at(cell), needed, &listing.members)?;
-        let members = merged(listing.members.to_vec());
+        let members = merged(listing.members.clone());
         let absent = members.iter().filter(|member| !self.contains(member.hash));
         let surplus = absent.fold(0, |sum: u64, member| sum.saturating_add(member.count));
         let unlisted = if self.dead.depth(cell) == self.last_depth() {

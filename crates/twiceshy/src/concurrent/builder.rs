@@ -105,18 +105,15 @@ impl<F: PlainShard> Builder<F> {
     fn split(&self, shards: usize) -> impl Iterator<Item = Self> {
         let mut of_shard = self.clone();
         let may_grow = F::let_shards_grow(&mut of_shard);
-        let relative_size = move |shard| relative_size(shard as f64 / shards as f64, may_grow);
-        let sizes: f64 = (0..shards).map(relative_size).sum();
-        let overhead = Concurrent::<F>::overhead(shards);
-        let mut slots = self.slots.map(|slots| Parts::new(slots, sizes));
-        let mut memory = self.memory.map(|bytes| Parts::new(bytes.saturating_sub(overhead), sizes));
+        let memory = self.memory.map(|all| all.saturating_sub(Concurrent::<F>::overhead(shards)));
         (0..shards).map(move |shard| {
-            let size = relative_size(shard);
+            let size = relative_size(shard as f64 / shards as f64, may_grow);
             let share = |count: usize| (share(count, shards) * size).ceil() as usize;
+            let part = |all| part(all, shard, shards, may_grow);
             let mut builder = of_shard.clone();
             builder.capacity = self.capacity.map(share);
-            builder.slots = slots.as_mut().map(|slots| slots.next(size).max(1));
-            builder.memory = memory.as_mut().map(|memory| memory.next(size));
+            builder.slots = self.slots.map(|slots| part(slots).max(1));
+            builder.memory = memory.map(part);
             builder.adaptations = self.adaptations.map(share);
             builder
         })
@@ -160,22 +157,13 @@ fn share(count: usize, shards: usize) -> f64 {
     mean + DEVIATIONS * variance.sqrt()
 }
 
-/// Splits a number into parts in proportion to given sizes. The parts add up to the number.
-struct Parts {
-    total: u64,
-    sizes: f64,
-    size_before: f64,
-    before: u64,
-}
-
-impl Parts {
-    fn new(total: u64, sizes: f64) -> Self {
-        Self { total, sizes, size_before: 0.0, before: 0 }
-    }
-
-    fn next(&mut self, size: f64) -> u64 {
-        self.size_before += size;
-        let end = (self.total as f64 * (self.size_before / self.sizes)).round() as u64;
-        end.min(self.total) - core::mem::replace(&mut self.before, end.min(self.total))
-    }
+/// Returns a shard's part of a number, in proportion to its relative size. The parts of all shards
+/// add up to the number.
+fn part(all: u64, shard: usize, shards: usize, may_grow: bool) -> u64 {
+    // The relative sizes grow evenly from one shard to the next.
+    let middle = |shards_before: f64| ((shards_before - 1.0) / 2.0).max(0.0) / shards as f64;
+    let sizes_before = |shard: f64| shard * relative_size(middle(shard), may_grow);
+    let share_before = |shard| sizes_before(shard as f64) / sizes_before(shards as f64);
+    let end = |shard: usize| ((all as f64 * share_before(shard)).round() as u64).min(all);
+    end(shard + 1) - end(shard)
 }

@@ -85,11 +85,26 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Lists each hash as a member as many times as it occurs.
-impl<L: IntoIterator<Item: Into<Member>>> From<L> for Listing<'_> {
-    fn from(members: L) -> Self {
+/// Lists members, or hashes: each hash as a member as many times as it occurs.
+impl<L: Into<Member>> FromIterator<L> for Listing<'_> {
+    fn from_iter<I: IntoIterator<Item = L>>(members: I) -> Self {
         let members = members.into_iter().map(Into::into).collect();
         Self { members, ..Self::default() }
+    }
+}
+
+impl<'l, L: ?Sized> From<&'l L> for Listing<'_>
+where
+    &'l L: IntoIterator<Item: Into<Member>>,
+{
+    fn from(members: &'l L) -> Self {
+        members.into_iter().collect()
+    }
+}
+
+impl<L: Into<Member>> From<Vec<L>> for Listing<'_> {
+    fn from(members: Vec<L>) -> Self {
+        members.into_iter().collect()
     }
 }
 
@@ -110,8 +125,8 @@ mod tests {
             Listing::from(&members),
             Listing::from(&members.to_vec()),
             Listing::from(members.to_vec()),
-            Listing::from(hashes),
-            Listing::from(members),
+            hashes.into_iter().collect(),
+            members.into_iter().collect(),
         ] {
             assert_eq!(listing, expected);
         }

@@ -41,24 +41,23 @@ pub(crate) trait Describe: Sized {
     /// Whether files that contain the secret are meant for publication.
     const IS_PUBLISHED: bool = false;
 
-    /// The part of the header that describes the filter.
-    type Header: Clone;
+    /// The meaning of the [`Fields`].
+    type Header;
 
-    fn header(&self) -> Self::Header;
+    /// Returns the fields that describe the filter.
+    fn fields(&self) -> Fields;
 
     /// Returns the lines of the table.
     fn lines(&self) -> &Lines;
 
-    fn encode(header: &Self::Header) -> Fields;
-
-    /// Reads what [`encode`](Self::encode) wrote, and checks all that can be checked without the
-    /// table, for example the number of lines.
+    /// Reads [`fields`](Self::fields), and checks all that can be checked without the table, for
+    /// example the number of lines.
     fn decode(fields: &Fields, sections: &Sections) -> Result<Self::Header, SnapshotError>;
 
     /// Returns the filter of a [decoded](Self::decode) header. Nothing may change it before it is
     /// [checked](Self::checked). Range filters need the secret.
     fn assemble(
-        header: &Self::Header,
+        header: Self::Header,
         lines: Lines,
         secret: Option<Secret>,
     ) -> Result<Self, SnapshotError>;
@@ -78,11 +77,8 @@ pub(crate) trait ShardFormat: Describe {
     /// The kind of a concurrent filter with shards of this type.
     const SHARDS: Kind;
 
-    /// Checks that a shard's header is compatible with the first shard's.
-    fn check_compatible(
-        _first: &Self::Header,
-        _header: &Self::Header,
-    ) -> Result<(), SnapshotError> {
+    /// Checks that a shard is compatible with the first one.
+    fn check_compatible(_first: &Fields, _shard: &Fields) -> Result<(), SnapshotError> {
         Ok(())
     }
 }
@@ -100,22 +96,15 @@ pub(crate) struct Fields {
 }
 
 /// The contents of a header.
-pub(super) struct Contents<F: Describe> {
-    pub(super) header: F::Header,
+pub(super) struct Contents {
+    pub(super) kind: Kind,
+    pub(super) fields: Fields,
     pub(super) sections: Sections,
 }
 
-impl<F: Describe> Contents<F> {
-    pub(super) fn of(header: F::Header, lines: &Lines, secret: SecretRecord<'_>) -> Self {
-        Self { header, sections: Sections::of(lines, secret) }
-    }
-
-    pub(super) fn hash(&self) -> HashScheme {
-        F::encode(&self.header).hash
-    }
-
+impl Contents {
     fn to_bytes(&self) -> [u8; SIZE] {
-        let Fields { flags, size, bits, hash, counts, extra } = F::encode(&self.header);
+        let Fields { flags, size, bits, hash, counts, extra } = self.fields;
         let mut bytes = [0; SIZE];
         put(&mut bytes, offset::SIZE, size.to_le_bytes());
         for (index, number) in bits.into_iter().chain([code_of(hash)]).enumerate() {
@@ -125,13 +114,13 @@ impl<F: Describe> Contents<F> {
             put(&mut bytes, offset::COUNTS + 8 * index, number.to_le_bytes());
         }
         put(&mut bytes, offset::EXTRA, extra.to_le_bytes());
-        self.sections.seal(F::KIND, flags, &mut bytes);
+        self.sections.seal(self.kind, flags, &mut bytes);
         bytes
     }
 
     /// Reads the header of a snapshot that begins with these bytes. Bytes after the header are
     /// ignored.
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, SnapshotError> {
+    pub(super) fn read<F: Describe>(bytes: &[u8]) -> Result<Self, SnapshotError> {
         let bytes = header_of(F::KIND, bytes)?;
         let long = |at| number(&bytes[at..at + 8]);
         let short = |at| number(&bytes[at..at + 4]) as u32;
@@ -152,7 +141,8 @@ impl<F: Describe> Contents<F> {
         {
             return Err(bad_header("reserved bits are not 0"));
         }
-        Ok(Self { header: F::decode(&fields, &sections)?, sections })
+        F::decode(&fields, &sections)?;
+        Ok(Self { kind: F::KIND, fields, sections })
     }
 
     /// Writes a snapshot, and returns the checksum of its header.
@@ -172,9 +162,13 @@ impl<F: Describe> Contents<F> {
         number(&self.to_bytes()[SIZE - 4..]) as u32
     }
 
-    /// Returns the filter after checking every invariant.
-    pub(super) fn checked(&self, lines: Lines, secret: Option<Secret>) -> Result<F, SnapshotError> {
-        Ok(F::assemble(&self.header, lines, secret)?.checked()?)
+    /// Returns the filter, unchecked.
+    pub(super) fn assemble<F: Describe>(
+        &self,
+        lines: Lines,
+        secret: Option<Secret>,
+    ) -> Result<F, SnapshotError> {
+        F::assemble(F::decode(&self.fields, &self.sections)?, lines, secret)
     }
 }
 

@@ -47,7 +47,7 @@ use std::sync::Arc;
 pub struct Frozen<F: InPlace> {
     /// A filter with shared, unchecked lines. It must never be changed.
     filter: F,
-    contents: Contents<F>,
+    contents: Contents,
     source: Arc<dyn Source>,
 }
 
@@ -68,10 +68,10 @@ impl<F: InPlace> Frozen<F> {
         source: Arc<dyn Source>,
         secret: SecretSource,
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
-        let contents = Contents::<F>::read(source.bytes())?;
+        let contents = Contents::read::<F>(source.bytes())?;
         let lines = contents.sections.lines_in(&source)?;
         let secret = contents.sections.secret(secret, || contents.sections.secret_in(&*source))?;
-        let mut filter = F::assemble(&contents.header, lines, secret.clone())?;
+        let mut filter = contents.assemble::<F>(lines, secret.clone())?;
         filter.limit_lookups();
         Ok((Self { filter, contents, source }, secret))
     }
@@ -99,7 +99,7 @@ impl<F: InPlace> Frozen<F> {
     /// As [`validate`](Self::validate), or if there is not enough memory.
     pub fn to_filter(&self) -> Result<F, SnapshotError> {
         let lines = self.contents.sections.copied(&*self.source, self.filter.lines())?;
-        self.contents.checked(lines, self.filter.own_secret())
+        Ok(self.contents.assemble::<F>(lines, self.filter.own_secret())?.checked()?)
     }
 }
 
@@ -137,7 +137,7 @@ impl<F: InPlace + Filter> Frozen<F> {
     pub fn stats(&self) -> Stats {
         let stats = self.filter.stats();
         let besides_table = stats.memory - (self.filter.lines().len() * LINE) as u64;
-        let snapshot = size_of::<Contents<F>>() as u64 + self.contents.sections.total_size();
+        let snapshot = size_of::<Contents>() as u64 + self.contents.sections.total_size();
         Stats { memory: besides_table + snapshot, ..stats }
     }
 
@@ -174,8 +174,7 @@ impl<F: InPlace> Table for Frozen<F> {
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
         let sections = self.contents.sections.with_secret(secret);
-        let contents = Contents::<F> { header: self.contents.header.clone(), sections };
-        contents.write(self.filter.lines(), secret, writer).map(drop)
+        Contents { sections, ..self.contents }.write(self.filter.lines(), secret, writer).map(drop)
     }
 
     fn read_table(

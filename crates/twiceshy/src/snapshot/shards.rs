@@ -3,7 +3,9 @@
 use super::SnapshotError;
 use super::describe::{Contents, ShardFormat, bad_header, code_of, scheme_of};
 use super::kind::Kind;
-use super::sections::{SecretRecord, VERSION, check_seal, first_bytes, number, put, seal};
+use super::sections::{
+    SecretRecord, Sections, VERSION, check_seal, first_bytes, number, put, seal,
+};
 use super::stream::{Input, Stream};
 use crate::bits::memory::LINE;
 use crate::concurrent::Sharding;
@@ -29,12 +31,13 @@ impl<F: PlainShard> Stream for Concurrent<F> {
         writer.write_all(&header(F::SHARDS, self.shards(), self.hash_scheme()))?;
         let (mut size, mut list) = (2 * LINE as u64, crc32fast::Hasher::new());
         for shard in 0..self.shards() {
-            let (header, lines) = self.with_shard(shard, |shard| {
+            let (fields, lines) = self.with_shard(shard, |shard| {
                 let bytes = (shard.lines().len() * LINE) as u64;
                 let lines = shard.lines().copied().ok_or(SnapshotError::Memory { bytes })?;
-                Ok::<_, SnapshotError>((shard.header(), lines))
+                Ok::<_, SnapshotError>((shard.fields(), lines))
             })?;
-            let contents = Contents::<F>::of(header, &lines, SecretRecord::Nothing);
+            let sections = Sections::of(&lines, SecretRecord::Nothing);
+            let contents = Contents { kind: F::KIND, fields, sections };
             let checksum = contents.write(&lines, SecretRecord::Nothing, writer)?;
             list.update(&checksum.to_le_bytes());
             size += contents.sections.total_size();
@@ -67,14 +70,14 @@ fn read_shard<F: ShardFormat>(
     if contents.sections.mark != 0 || contents.sections.secret_checksum.is_some() {
         return Err(bad_header("a shard must not record a secret"));
     }
-    if contents.hash() != hash {
+    if contents.fields.hash != hash {
         return Err(bad_header("its hash scheme differs from the filter's"));
     }
     if let Some(first) = first {
-        F::check_compatible(&first.header(), &contents.header)?;
+        F::check_compatible(&first.fields(), &contents.fields)?;
     }
     let (lines, _) = input.read_sections(&contents.sections)?;
-    contents.checked(lines, None)
+    Ok(contents.assemble::<F>(lines, None)?.checked()?)
 }
 
 /// Returns the line that a snapshot of this kind begins with.

@@ -56,7 +56,8 @@ impl<F: Describe> Table for F {
         secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
-        let contents = Contents::<F>::of(self.header(), self.lines(), secret);
+        let sections = Sections::of(self.lines(), secret);
+        let contents = Contents { kind: F::KIND, fields: self.fields(), sections };
         contents.write(self.lines(), secret, writer).map(drop)
     }
 
@@ -67,7 +68,7 @@ impl<F: Describe> Table for F {
         let contents = input.read_header::<F>()?.1;
         let (lines, stored) = input.read_sections(&contents.sections)?;
         let secret = contents.sections.secret(secret, || Ok(stored))?;
-        Ok((contents.checked(lines, secret.clone())?, secret))
+        Ok((contents.assemble::<F>(lines, secret.clone())?.checked()?, secret))
     }
 }
 
@@ -99,12 +100,12 @@ impl<R: Read> Input<R> {
     /// Reads a header, and returns its bytes and its contents.
     pub(super) fn read_header<F: Describe>(
         &mut self,
-    ) -> Result<([u8; SIZE], Contents<F>), SnapshotError> {
+    ) -> Result<([u8; SIZE], Contents), SnapshotError> {
         let start = self.found;
         let mut bytes = [0; SIZE];
         let found = self.read_some(&mut bytes)?;
-        let contents = Contents::read(&bytes[..found]).map_err(|error| error.shifted_by(start))?;
-        Ok((bytes, contents))
+        let contents = Contents::read::<F>(&bytes[..found]);
+        Ok((bytes, contents.map_err(|error| error.shifted_by(start))?))
     }
 
     /// Reads the sections that follow a header.

@@ -23,21 +23,17 @@ impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
     /// Includes the odds of the codes, which are a part of the scheme.
     type Header = (telescoping::Parameters, u32, CodedTally);
 
-    fn header(&self) -> Self::Header {
-        (self.parameters(), self.odds(), self.tally())
-    }
-
     fn lines(&self) -> &Lines {
         self.lines()
     }
 
-    fn encode(&(parameters, odds, tally): &Self::Header) -> Fields {
-        let telescoping::Parameters { slots, remainder_bits, code_bits } = parameters;
-        let CodedTally { len, adaptations, forgotten, unrepaired } = tally;
+    fn fields(&self) -> Fields {
+        let telescoping::Parameters { slots, remainder_bits, code_bits } = self.parameters();
+        let CodedTally { len, adaptations, forgotten, unrepaired } = self.tally();
         Fields {
             flags: 0,
             size: slots,
-            bits: [remainder_bits, code_bits, odds],
+            bits: [remainder_bits, code_bits, self.odds()],
             hash: HashScheme::Aes128SipHash13,
             counts: [
                 len,
@@ -71,7 +67,7 @@ impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
     }
 
     fn assemble(
-        &(parameters, odds, tally): &Self::Header,
+        (parameters, odds, tally): Self::Header,
         lines: Lines,
         _: Option<Secret>,
     ) -> Result<Self, SnapshotError> {

@@ -18,16 +18,12 @@ impl Describe for YesNoFilter {
 
     type Header = (Shape, Tally);
 
-    fn header(&self) -> Self::Header {
-        let (shape, tally, _) = self.parts();
-        (shape, tally)
-    }
-
     fn lines(&self) -> &Lines {
         self.parts().2
     }
 
-    fn encode(&(shape, tally): &Self::Header) -> Fields {
+    fn fields(&self) -> Fields {
+        let (shape, tally, _) = self.parts();
         let Shape { blocks, remainder_bits, group_bits, low_bits } = shape;
         let Tally { yes, no, fingerprints, rate, label } = tally;
         Fields {
@@ -54,7 +50,7 @@ impl Describe for YesNoFilter {
     }
 
     fn assemble(
-        &(shape, tally): &Self::Header,
+        (shape, tally): Self::Header,
         lines: Lines,
         _: Option<Secret>,
     ) -> Result<Self, SnapshotError> {

@@ -17,17 +17,13 @@ impl Describe for QuotientFilter {
 
     type Header = (Parameters, Tally);
 
-    fn header(&self) -> Self::Header {
-        (self.parameters(), self.tally())
-    }
-
     fn lines(&self) -> &Lines {
         self.lines()
     }
 
-    fn encode(&(parameters, tally): &Self::Header) -> Fields {
-        let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = parameters;
-        let Tally { len, extra_slots, used, adaptations, growth } = tally;
+    fn fields(&self) -> Fields {
+        let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = self.parameters();
+        let Tally { len, extra_slots, used, adaptations, growth } = self.tally();
         Fields {
             flags: 0,
             size: slots,
@@ -60,7 +56,7 @@ impl Describe for QuotientFilter {
     }
 
     fn assemble(
-        &(parameters, tally): &Self::Header,
+        (parameters, tally): Self::Header,
         lines: Lines,
         _: Option<Secret>,
     ) -> Result<Self, SnapshotError> {
@@ -80,11 +76,11 @@ impl Describe for QuotientFilter {
 impl ShardFormat for QuotientFilter {
     const SHARDS: Kind = Kind::QuotientShards;
 
-    fn check_compatible(first: &Self::Header, header: &Self::Header) -> Result<(), SnapshotError> {
-        if header.0.value_bits != first.0.value_bits {
+    fn check_compatible(first: &Fields, shard: &Fields) -> Result<(), SnapshotError> {
+        if shard.bits[2] != first.bits[2] {
             return Err(bad_header("its values are not as wide as those of the first shard"));
         }
-        if header.1.growth != first.1.growth {
+        if shard.extra != first.extra {
             return Err(bad_header("it grows at a different load than the first shard"));
         }
         Ok(())

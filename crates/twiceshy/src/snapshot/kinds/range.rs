@@ -24,28 +24,12 @@ impl<K: RangeKey> Describe for RangeFilter<K> {
 
     type Header = RangeShape;
 
-    fn header(&self) -> RangeShape {
-        self.shape()
+    fn fields(&self) -> Fields {
+        fields_of::<K>(&self.shape())
     }
 
     fn lines(&self) -> &Lines {
         self.lines()
-    }
-
-    fn encode(shape: &RangeShape) -> Fields {
-        Fields {
-            flags: if shape.has_ages { AGES } else { 0 },
-            size: shape.slots,
-            bits: [shape.remainder_bits, shape.slot_bits(), shape.memento_bits],
-            hash: HashScheme::Aes128SipHash13,
-            counts: [
-                shape.len,
-                u64::from(shape.oldest) << 32 | u64::from(K::BITS),
-                shape.used,
-                shape.adaptations.min(MAX_COUNT),
-            ],
-            extra: 0,
-        }
     }
 
     fn decode(fields: &Fields, sections: &Sections) -> Result<RangeShape, SnapshotError> {
@@ -82,12 +66,12 @@ impl<K: RangeKey> Describe for RangeFilter<K> {
     }
 
     fn assemble(
-        shape: &RangeShape,
+        shape: RangeShape,
         lines: Lines,
         secret: Option<Secret>,
     ) -> Result<Self, SnapshotError> {
         let secret = secret.ok_or(SnapshotError::NoSecret)?;
-        let filter = Self::from_parts(*shape, lines, secret);
+        let filter = Self::from_parts(shape, lines, secret);
         Ok(filter.expect("decoding checked the number of lines"))
     }
 
@@ -102,16 +86,12 @@ impl<K: RangeKey> Describe for AdaptiveRangeFilter<K> {
 
     type Header = RangeShape;
 
-    fn header(&self) -> RangeShape {
-        self.shape()
+    fn fields(&self) -> Fields {
+        fields_of::<K>(&self.shape())
     }
 
     fn lines(&self) -> &Lines {
         self.plain().lines()
-    }
-
-    fn encode(shape: &RangeShape) -> Fields {
-        RangeFilter::<K>::encode(shape)
     }
 
     fn decode(fields: &Fields, sections: &Sections) -> Result<RangeShape, SnapshotError> {
@@ -119,7 +99,7 @@ impl<K: RangeKey> Describe for AdaptiveRangeFilter<K> {
     }
 
     fn assemble(
-        shape: &RangeShape,
+        shape: RangeShape,
         lines: Lines,
         secret: Option<Secret>,
     ) -> Result<Self, SnapshotError> {
@@ -128,6 +108,22 @@ impl<K: RangeKey> Describe for AdaptiveRangeFilter<K> {
 
     fn check_all(&self) -> Result<(), Invalid> {
         self.plain().validate()
+    }
+}
+
+fn fields_of<K: RangeKey>(shape: &RangeShape) -> Fields {
+    Fields {
+        flags: if shape.has_ages { AGES } else { 0 },
+        size: shape.slots,
+        bits: [shape.remainder_bits, shape.slot_bits(), shape.memento_bits],
+        hash: HashScheme::Aes128SipHash13,
+        counts: [
+            shape.len,
+            u64::from(shape.oldest) << 32 | u64::from(K::BITS),
+            shape.used,
+            shape.adaptations.min(MAX_COUNT),
+        ],
+        extra: 0,
     }
 }
 
