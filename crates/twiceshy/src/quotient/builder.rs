@@ -194,11 +194,9 @@ impl Builder<QuotientFilter> {
     }
 
     /// Builds a filter that has these members and answers "absent" to each of these mistakes. Each
-    /// closure returns its list in hash order, and may be called more than once.
-    ///
-    /// If no size was given, one pass counts the members. Then the filter is written in one pass.
-    /// If members and repairs need more room than estimated, a larger filter is written, to keep
-    /// the rate and the room for later repairs.
+    /// closure returns its list in hash order, and may be called more than once: to count the
+    /// members if no size was given, and to start again with a larger filter if members and repairs
+    /// need more room than estimated.
     ///
     /// # Errors
     /// The same as for [`build`](Self::build), or if a list is out of order, if a hash is on both

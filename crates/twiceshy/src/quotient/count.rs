@@ -8,8 +8,7 @@ use crate::bits::word::low_bits;
 
 impl QuotientFilter {
     /// Returns how many members have the fingerprint that covers a hash, each counted as often as
-    /// it was inserted. This is at least the key's own count; it is more only if other members
-    /// share the fingerprint. If it is 0, the key is certainly not a member.
+    /// it was inserted: at least the key's own count. If it is 0, the key is not a member.
     ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Hash};

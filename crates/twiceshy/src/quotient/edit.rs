@@ -31,7 +31,6 @@ impl<E> From<TableFull> for Refused<E> {
 }
 
 impl QuotientFilter {
-    /// Finds the slots of the entries with the quotient and remainder of `scaled`.
     fn find_minirun(&self, scaled: Scaled) -> Range<u64> {
         self.table.target().run(FindMinirun { filter: self, scaled })
     }

@@ -5,7 +5,7 @@
 //! doubling, one more bit in the first slot of each entry is unused.
 
 use super::edit::Refused;
-use super::{MergeError, Parameters, QuotientFilter};
+use super::{MergeError, QuotientFilter};
 use crate::error::GrowError;
 
 /// About the maximum number of slots that one entry can take. A filter that has room for fewer
@@ -16,10 +16,8 @@ impl QuotientFilter {
     /// Returns this filter with twice the slots, and remainders that are one bit shorter. This
     /// needs no members. The answers are exactly the same, and every repair is kept.
     ///
-    /// The false-positive rate stays the same as long as the members do. But once the new filter is
-    /// as full as the old one was, it has twice the members and twice the false-positive rate; see
-    /// [`Stats::expected_rate`](crate::Stats::expected_rate). With the members,
-    /// [`rebuilt`](Self::rebuilt) restores the lost bits.
+    /// Once the new filter is as full as the old one was, it has twice the members and twice the
+    /// false-positive rate. With the members, [`rebuilt`](Self::rebuilt) restores the lost bits.
     ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Hash};
@@ -34,20 +32,16 @@ impl QuotientFilter {
     /// # Errors
     /// A [`GrowError`] if no remainder bit is left to move, or if there is no memory.
     pub fn doubled(&self) -> Result<Self, GrowError> {
-        let Parameters { slots, remainder_bits, .. } = self.parameters();
-        if remainder_bits == 1 {
+        let mut parameters = self.parameters();
+        if parameters.remainder_bits == 1 {
             return Err(GrowError::NoRemainder);
         }
-        let parameters = Parameters {
-            slots: 2 * slots,
-            remainder_bits: remainder_bits - 1,
-            ..self.parameters()
-        };
-        let merged = Self::merge_into(parameters, &[self]).map_err(|error| match error {
+        parameters.slots *= 2;
+        parameters.remainder_bits -= 1;
+        let mut doubled = Self::merge_into(parameters, &[self]).map_err(|error| match error {
             MergeError::Build(error) => GrowError::Build(error),
             error => unreachable!("{error}"),
-        });
-        let mut doubled = merged?;
+        })?;
         doubled.set_growth(self.growth);
         Ok(doubled)
     }

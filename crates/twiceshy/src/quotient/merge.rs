@@ -23,17 +23,13 @@ impl QuotientFilter {
     ///
     /// The numbers of slots must be equal, or differ by powers of two. The merged filter has as
     /// many slots as the largest one, doubled until all members fit. Each doubling takes one bit
-    /// from the remainders, and doubles the false-positive rate at the same load. See
-    /// [`parameters`](Self::parameters) and [`stats`](Self::stats) for the result.
+    /// from the remainders, and doubles the false-positive rate at the same load.
     ///
-    /// If the fingerprints of all filters are equally long, the merged filter answers "maybe"
-    /// exactly where one of them does. They are equally long if slots times 2^r is the same for
-    /// all, where r is the number of bits in a remainder. A mistake that one filter has repaired
-    /// but another one still makes is not repaired in the merged filter.
-    ///
-    /// Otherwise, the longer fingerprints are cut to the length of the shortest. The merged filter
-    /// then answers "maybe" more often, also to mistakes that had been repaired. To keep every
-    /// repair, pass the members and the mistakes to [`rebuilt`](Self::rebuilt).
+    /// If slots times 2^r is the same for all filters, where r is the number of bits in a
+    /// remainder, the merged filter answers "maybe" exactly where one of them does. Otherwise, the
+    /// longer fingerprints are cut to the length of the shortest, and the merged filter answers
+    /// "maybe" more often. To keep every repair, pass the members and the mistakes to
+    /// [`rebuilt`](Self::rebuilt).
     ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Hash};

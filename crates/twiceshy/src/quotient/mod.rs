@@ -155,7 +155,7 @@ pub struct Parameters {
     pub hash: HashScheme,
 }
 
-/// Number of slots that a quotient filter uses, by purpose.
+/// Use of a quotient filter's slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Details {
@@ -192,7 +192,6 @@ impl QuotientFilter {
         }
     }
 
-    /// Returns the target for operations on this filter.
     fn target(&self) -> Target {
         Target { shape: self.digits.shape(), ..self.table.target() }
     }
@@ -239,8 +238,7 @@ impl QuotientFilter {
         Some(size_of::<Self>() as u64 + table + Versions::bytes_for(slots))
     }
 
-    /// Returns the numbers of members and repairs, the memory, the load and the expected
-    /// false-positive rate.
+    /// Returns the filter's size, load, repairs and expected false-positive rate.
     pub fn stats(&self) -> Stats {
         let fingerprints = self.table.used() - self.extra_slots - self.tombstones;
         Stats {
