@@ -32,6 +32,16 @@ pub(crate) struct Opening<'a, B> {
     pub(crate) sizing: Sizing,
 }
 
+/// A store that is open.
+pub(crate) struct Opened<B, F> {
+    pub(crate) storage: Storage<B>,
+    /// The filter: restored, or empty.
+    pub(crate) filter: F,
+    pub(crate) is_restored: bool,
+    /// The sizing of the filter, if it is empty.
+    pub(crate) sizing: Sizing,
+}
+
 impl<'a, B: Backend> Opening<'a, B> {
     /// Claims the backend.
     ///
@@ -52,9 +62,9 @@ impl<'a, B: Backend> Opening<'a, B> {
     pub(crate) fn check<F>(
         &self,
         build: impl Fn(&Sizing) -> Result<F, BuildError>,
-    ) -> Result<Option<F>, BuildError> {
+    ) -> Result<Option<(F, Sizing)>, BuildError> {
         let is_remembered = self.remembered == Some(self.sizing);
-        (!is_remembered).then(|| Ok(self.build(build)?.0)).transpose()
+        (!is_remembered).then(|| self.build(build)).transpose()
     }
 
     /// Builds or plans a filter, and returns the sizing that it has.
@@ -83,14 +93,14 @@ impl<'a, B: Backend> Opening<'a, B> {
     }
 
     /// Remembers the sizing, and restores the saved filter if it is exact and as wanted. Otherwise builds
-    /// an empty one, unless it is built already. Returns whether the filter was restored.
+    /// an empty one, unless it is built already.
     pub(crate) fn finish<F>(
         self,
-        empty: Option<F>,
+        empty: Option<(F, Sizing)>,
         build: impl Fn(&Sizing) -> Result<F, BuildError>,
         restore: impl FnOnce(&Path) -> Result<F, SnapshotError>,
         is_wanted: impl FnOnce(&F) -> bool,
-    ) -> Result<(Storage<B>, F, bool)> {
+    ) -> Result<Opened<B, F>> {
         let Place { backend, directory, data } = &self.place;
         if self.remembered != Some(self.sizing) {
             layout::keep_sizing(backend, &self.sizing)?;
@@ -105,14 +115,14 @@ impl<'a, B: Backend> Opening<'a, B> {
         }
         let restored = restored.filter(|_| !is_unwanted);
         let is_restored = restored.is_some();
-        let filter = match restored.or(empty) {
-            Some(filter) => filter,
-            None => self.build(build)?.0,
+        let (filter, sizing) = match restored.map(|filter| (filter, self.sizing)).or(empty) {
+            Some(built) => built,
+            None => self.build(build)?,
         };
         let (durability, data) = (self.options.durability, *data);
         let storage =
             Storage { backend: self.place.backend, _claim: self.claim, durability, saved, data };
-        Ok((storage, filter, is_restored))
+        Ok(Opened { storage, filter, is_restored, sizing })
     }
 }
 

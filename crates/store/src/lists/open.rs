@@ -7,7 +7,7 @@ use crate::kind::{Kind, List};
 use crate::maintained::{MaintainedFilter, Policy};
 use crate::options::{OpenOptions, Place};
 use crate::sizing::{PLANNED_LOAD, Sizing};
-use crate::storage::Opening;
+use crate::storage::{Opened, Opening};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::{
@@ -52,7 +52,7 @@ impl OpenOptions {
             return Err(StoreError::Kind(identity.kind.to_string()));
         }
         let slot_bits = remainder_bits(&sizing)?;
-        let (storage, filter, is_restored) = opening.finish(
+        let Opened { storage, filter, is_restored, .. } = opening.finish(
             checked,
             empty,
             |file| Concurrent::<QuotientFilter>::open(file),

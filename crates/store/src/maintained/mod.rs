@@ -151,6 +151,8 @@ pub(crate) struct MaintainedFilter<F> {
     /// The number of shards that were rebuilt, perhaps in a different size.
     rebuilt: AtomicU64,
     mistakes: AtomicUsize,
+    /// Whether the filter may make mistakes that are kept, because their repair has failed.
+    makes_kept: AtomicBool,
     policy: Policy,
     risky_writes: RiskyWrites,
     counters: Counters,
@@ -170,6 +172,7 @@ impl<F: Shard> MaintainedFilter<F> {
             stripes: Stripes::new(),
             rebuilt: AtomicU64::new(0),
             mistakes: AtomicUsize::new(0),
+            makes_kept: AtomicBool::new(false),
             policy,
             risky_writes: RiskyWrites::new(),
             counters: Counters::new(),
@@ -213,12 +216,14 @@ impl<F: Shard> MaintainedFilter<F> {
     /// it, no thread has panicked while it held a stripe, and kept mistakes are repaired.
     pub(crate) fn is_exact(&self) -> bool {
         let has_ghosts = || self.has_ghosts.iter().any(|ghosts| ghosts.load(Ordering::Acquire));
-        let is_repaired = F::FORGETS_REPAIRS || !self.has_failed_repairs();
+        let is_repaired = F::FORGETS_REPAIRS || !self.makes_kept.load(Ordering::Acquire);
         self.is_all_ready() && !has_ghosts() && !self.stripes.is_poisoned() && is_repaired
     }
 
-    fn has_failed_repairs(&self) -> bool {
-        self.counters.get(Count::RepairsFailed) > 0
+    /// Notes that a repair of a kept mistake has failed.
+    fn leave_unrepaired(&self) {
+        self.counters.add(Count::RepairsFailed, 1);
+        self.makes_kept.store(true, Ordering::Release);
     }
 
     /// Sets whether the listing of members is known to be complete.

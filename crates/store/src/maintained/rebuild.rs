@@ -3,6 +3,7 @@
 use super::{MaintainedFilter, Source};
 use crate::census::Census;
 use crate::sizing::PLANNED_LOAD;
+use crate::stats::Count;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
@@ -107,16 +108,20 @@ impl<F: Shard> MaintainedFilter<F> {
                 return Ok(Some(format!("the filter lacks {missing} members of shard {shard}")));
             }
             let mut mistakes = locked.mistakes(&hashes);
-            if self.has_failed_repairs() || self.stripes.is_poisoned() {
-                continue;
-            }
-            if source.mistakes(&hashes)?.is_some_and(|on_disk| on_disk != mistakes) {
+            let has_failed = self.counters.get(Count::RepairsFailed) > 0;
+            if !has_failed && source.mistakes(&hashes)?.is_some_and(|kept| kept != mistakes) {
                 return Ok(Some(format!("the kept mistakes of shard {shard} differ on the disk")));
             }
-            // A failed write may have left a member or a ghost among the mistakes.
+            if F::FORGETS_REPAIRS
+                || self.makes_kept.load(Ordering::Acquire)
+                || self.has_ghosts(shard)
+            {
+                continue;
+            }
+            // A failed write may have left a member among the mistakes.
             mistakes.retain(|mistake| members.binary_search(mistake).is_err());
             let made = mistakes.iter().filter(|&&mistake| self.filter.contains(mistake)).count();
-            if made > 0 && !F::FORGETS_REPAIRS && !self.has_ghosts(shard) {
+            if made > 0 {
                 let fault =
                     format!("the filter makes {made} of the kept mistakes of shard {shard}");
                 return Ok(Some(fault));

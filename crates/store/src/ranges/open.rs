@@ -7,7 +7,7 @@ use crate::kind::{Kind, Numbers};
 use crate::options::{OpenOptions, Place};
 use crate::sizing::Sizing;
 use crate::stats::Counters;
-use crate::storage::Opening;
+use crate::storage::{Opened, Opening};
 use crate::stripes::Stripes;
 use std::path::Path;
 use std::sync::RwLock;
@@ -71,12 +71,11 @@ impl OpenOptions {
         }
         let secret = &identity.secret;
         let builder = |sizing: &Sizing| builder::<K>(sizing, found.longest_range, secret);
-        let (plan, sizing) =
-            opening.build(|sizing| builder(sizing).plan()).map_err(BuildError::from)?;
+        let (plan, _) = opening.build(|sizing| builder(sizing).plan()).map_err(BuildError::from)?;
         if numbers::<K>(&plan) != found {
             return Err(StoreError::Format("its longest range is impossible".into()));
         }
-        let (storage, filter, is_restored) = opening.finish(
+        let Opened { storage, filter, is_restored, sizing } = opening.finish(
             None,
             |sizing| builder(sizing).build(),
             |file| Filter::<K>::open(file, Some(secret.clone())),

@@ -7,7 +7,7 @@ use crate::kind::{Kind, Layout};
 use crate::maintained::MaintainedFilter;
 use crate::options::{OpenOptions, Place};
 use crate::sizing::Sizing;
-use crate::storage::Opening;
+use crate::storage::{Opened, Opening};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ impl OpenOptions {
         let identity = opening.identify(Kind::Points(self.layout.unwrap_or_default()))?;
         let layout = identity.layout(self.layout)?;
         let restore = |file: &Path| Concurrent::<F>::open(file);
-        let (storage, filter, is_restored) =
+        let Opened { storage, filter, is_restored, .. } =
             opening.finish(empty, Sizing::build_empty, restore, |_| true)?;
         // A new store has no members that the filter could miss.
         let is_ready = is_restored || identity.is_new;
