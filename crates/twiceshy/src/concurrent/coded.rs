@@ -81,13 +81,6 @@ impl<S: telescoping::CodedScheme> Concurrent<CodedFilter<S>> {
         counts.fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of mistakes that shards were built with but still answered "maybe"
-    /// afterwards, because a code had no room.
-    pub fn unrepaired(&self) -> u64 {
-        let counts = self.shards.iter().map(|shard| shard.read().tally().unrepaired);
-        counts.fold(0, u64::saturating_add)
-    }
-
     /// Returns the parameters of a shard.
     ///
     /// # Panics

@@ -2,15 +2,13 @@
 
 use super::insert::forget;
 use super::matching::matched;
-use super::scheme::{CodedScheme, Scheme, Symbol};
+use super::scheme::{CodedScheme, Symbol};
 use super::{CodedFilter, LocatedEntry};
-use crate::bits::machine::{AnyShape, Machine, Operation};
 use crate::claim::{Adaptation, Cells, Mismatch};
 use crate::error::AdaptError;
 use crate::hash::Scaled;
 use crate::members::merged;
 use crate::{Claim, Listing, Member};
-use core::ops::RangeInclusive;
 
 /// An entry and the member that it belongs to; a ghost belongs to no member.
 #[derive(Clone, Copy, Debug)]
@@ -183,13 +181,6 @@ impl<S: CodedScheme> CodedFilter<S> {
     }
 }
 
-impl<S: Scheme> CodedFilter<S> {
-    /// Returns the entries with these quotients, in order. The quotients must all be in one block.
-    pub(super) fn entries(&self, quotients: RangeInclusive<u64>) -> Vec<LocatedEntry> {
-        self.table.target().run(Entries { filter: self, quotients })
-    }
-}
-
 /// The changes that a repair writes.
 #[derive(Default)]
 struct Repair {
@@ -198,37 +189,4 @@ struct Repair {
     code: u128,
     repaired: usize,
     forgotten: u64,
-}
-
-struct Entries<'a, S: Scheme> {
-    filter: &'a CodedFilter<S>,
-    quotients: RangeInclusive<u64>,
-}
-
-impl<S: Scheme> Operation for Entries<'_, S> {
-    type Argument = ();
-    type Output = Vec<LocatedEntry>;
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Vec<LocatedEntry> {
-        let Self { filter, quotients } = self;
-        let table = &filter.table;
-        let home = filter.home(*quotients.start());
-        let symbols = filter.symbols(home);
-        let mut entries: Vec<LocatedEntry> = Vec::new();
-        for quotient in quotients.filter(|&quotient| table.is_occupied(quotient)) {
-            let run = table.run(machine, quotient);
-            let first = match entries.last() {
-                Some(before) => before.ordinal + 1,
-                None => table.ordinal(machine, home, run.start),
-            };
-            for (position, ordinal) in run.zip(first..) {
-                let symbol = symbols.get(ordinal).copied().unwrap_or(0);
-                let spelt = super::Spelt { value: table.value(position), symbol };
-                entries.push(LocatedEntry { quotient, position, ordinal, spelt });
-            }
-        }
-        entries
-    }
 }

@@ -1,7 +1,7 @@
 //! Plans telescoping, extension and plain filters.
 
 use super::parameters::Parameters;
-use super::scheme::Scheme;
+use super::scheme::{CodedScheme, Scheme};
 use super::{CodedFilter, Crowded};
 use crate::Hash;
 use crate::builder::{Buildable, Builder, FromMembers, HasSlots, Limits, Plan, sealed};
@@ -75,7 +75,7 @@ impl<S: Scheme> FromMembers for CodedFilter<S> {
     }
 }
 
-impl<S: Scheme> Builder<CodedFilter<S>> {
+impl<S: CodedScheme> Builder<CodedFilter<S>> {
     /// Sets the bits for repairs per 64 slots, 8 to 120; 56 by default.
     ///
     /// A block has as many as there is room for in its cache line, which may be more, and many more
@@ -85,7 +85,9 @@ impl<S: Scheme> Builder<CodedFilter<S>> {
         self.options.code_bits = bits;
         self
     }
+}
 
+impl<S: Scheme> Builder<CodedFilter<S>> {
     fn planned_with(&self, capacity: usize, slots: u64) -> Option<Plan<Parameters>> {
         let rate = |bits: u32| expected_rate(self.load(), bits);
         let suffices = |bits: &u32| self.rate().is_none_or(|most| rate(*bits) <= most);
@@ -101,11 +103,9 @@ impl<S: Scheme> CodedFilter<S> {
     /// Returns the memory that a filter with these parameters takes, or `None` if there is no such
     /// filter.
     pub(super) fn memory_for(parameters: Parameters) -> Option<u64> {
-        let Parameters { slots, remainder_bits, code_bits } = parameters;
-        let shape = S::shape(remainder_bits, code_bits);
-        let crowded =
-            if S::MEMBERS_TO_FORGET { QuotientTable::blocks_for(slots, shape)? } else { 0 };
-        let table = QuotientTable::bytes_for(slots, shape)?;
+        let slots = parameters.slots;
+        let crowded = if S::MEMBERS_TO_FORGET { parameters.lines::<S>()? } else { 0 };
+        let table = QuotientTable::bytes_for(slots, parameters.shape::<S>())?;
         let apart = Versions::bytes_for(slots) + Crowded::bytes_for(crowded);
         Some(size_of::<Self>() as u64 + table + apart)
     }

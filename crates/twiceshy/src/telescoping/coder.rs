@@ -244,7 +244,7 @@ mod tests {
             let symbols: Vec<Symbol> = (0..entries).map(|_| draw()).collect();
             let mut encoder = Encoder::new(BITS);
             let highest = symbols.iter().map(|&symbol| S::level(symbol)).max();
-            let most = S::begin(coding, highest.unwrap_or(0), &mut encoder);
+            let most = coding.begin(highest.unwrap_or(0), &mut encoder);
             for symbol in symbols {
                 S::write(coding, symbol, most, &mut encoder);
             }

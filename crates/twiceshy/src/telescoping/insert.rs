@@ -3,7 +3,7 @@
 use super::CodedFilter;
 use super::adapt::Owned;
 use super::scheme::{CodedScheme, Scheme, Symbol};
-use crate::bits::machine::{AnyShape, Keepable, Machine, Operation};
+use crate::bits::machine::{Keepable, Machine, Operation};
 use crate::error::InsertError;
 use crate::hash::Scaled;
 use crate::table::{Inserted, Place, Spot, TableFull};
@@ -89,7 +89,8 @@ impl<S: Scheme> CodedFilter<S> {
         let home = self.home(quotient);
         let mut symbols = self.symbols(home);
         // The new entry is the last one in its run.
-        let ordinal = self.table.target().run(EndOfRun { filter: self, home, quotient });
+        let (run, first) = self.run(quotient);
+        let ordinal = first + run.count();
         if ordinal < symbols.len() {
             symbols.insert(ordinal, 0);
         }
@@ -185,10 +186,8 @@ const ANY_ONCE_IN: u64 = 4;
 /// Resets one of the entries that `may_be` allows to level 0. Returns its index, or `None` if there
 /// is no such entry.
 ///
-/// Usually this is the entry with the highest level, or the last of these if there are several. It
-/// frees the most room, and because it is always the same one, few mistakes come back. But one turn
-/// in four resets a random entry, so that unused repairs go away eventually (see the
-/// [module](super#when-a-code-is-full)).
+/// Usually this is the last entry with the highest level, and sometimes a random one; the
+/// [module](super#when-a-code-is-full) says why.
 pub(super) fn forget<S: Scheme>(
     symbols: &mut [Symbol],
     turn: u64,
@@ -202,24 +201,6 @@ pub(super) fn forget<S: Scheme>(
     let at = *if number.is_multiple_of(ANY_ONCE_IN) { any } else { highest };
     symbols[at] = 0;
     Some(at)
-}
-
-struct EndOfRun<'a, S: Scheme> {
-    filter: &'a CodedFilter<S>,
-    home: Place,
-    quotient: u64,
-}
-
-impl<S: Scheme> Operation for EndOfRun<'_, S> {
-    type Argument = ();
-    type Output = usize;
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> usize {
-        let Self { filter: CodedFilter { table, .. }, home, quotient } = self;
-        table.ordinal(machine, home, table.run(machine, quotient).end)
-    }
 }
 
 /// The reason why the fast path did not insert a member.

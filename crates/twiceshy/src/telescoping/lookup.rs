@@ -5,13 +5,13 @@
 //! level doesn't cover it. Only for the other entries it decodes the symbols.
 
 use super::CodedFilter;
-use super::scheme::{CodedScheme, FirstDigit, FirstDigits, Scheme};
+use super::scheme::{CodedScheme, FewDigits, FirstDigits, Scheme};
 use crate::batch::{self, Lookup};
-use crate::bits::machine::{AnyShape, Keepable, Machine, Operation};
+use crate::bits::machine::{Keepable, Machine, Operation};
 use crate::claim::Cells;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{Evidence, Place, Scan, Shape, Wanted};
+use crate::table::{Evidence, Place, Scan, Shape};
 use crate::{Answer, Claim, Hash};
 use core::ops::RangeInclusive;
 
@@ -103,22 +103,22 @@ impl<S: Scheme> CodedFilter<S> {
         let digits = self.digits_of::<SHAPE>();
         let code = self.table.code::<SHAPE>(place);
         if S::MEMBERS_TO_FORGET && code != 0 {
-            let first = FirstDigits::new(digits, self.coding.greatest, fraction);
-            let suffice = FirstDigits::suffice(code, self.table.code_bits_of::<SHAPE>());
-            let evidence = self.scan::<M, SHAPE, ACROSS>(machine, place, first);
+            let first = FewDigits::new(digits, self.coding.greatest, fraction);
+            let suffice = FewDigits::suffice(code, self.table.code_bits_of::<SHAPE>());
+            let evidence = self.scan::<M, SHAPE, ACROSS, _>(machine, place, first);
             return evidence.doubted(true).ruled_out_only_if(suffice);
         }
         // Either all entries have level 0, or levels don't change values.
-        let first = FirstDigit(digits.digit(fraction, 0));
-        self.scan::<M, SHAPE, ACROSS>(machine, place, first).doubted(code != 0)
+        let first = FirstDigits::<1>::new(digits, 0, fraction);
+        self.scan::<M, SHAPE, ACROSS, _>(machine, place, first).doubted(code != 0)
     }
 
     #[inline(always)]
-    fn scan<M: Machine, const SHAPE: u32, const ACROSS: bool>(
+    fn scan<M: Machine, const SHAPE: u32, const ACROSS: bool, const COUNT: usize>(
         &self,
         machine: M,
         place: Place,
-        wanted: impl Wanted,
+        wanted: FirstDigits<COUNT>,
     ) -> Evidence {
         if ACROSS {
             self.table.scan_across_for::<M, SHAPE>(machine, place, wanted)
@@ -157,7 +157,10 @@ impl<S: Scheme> CodedFilter<S> {
     /// Returns whether an entry covers a hash. It is rare, so it may dispatch again.
     #[cold]
     fn find(&self, hash: Hash) -> bool {
-        self.table.target().run(Find { filter: self, scaled: self.coding.digits.scale(hash) })
+        let scaled = self.coding.digits.scale(hash);
+        let (table, (run, ordinal)) = (&self.table, self.run(scaled.quotient));
+        let code = (table.code::<0>(self.home(scaled.quotient)), table.code_bits());
+        self.coding.any_covers(code, ordinal, run.map(|position| table.value(position)), scaled)
     }
 }
 
@@ -288,29 +291,5 @@ impl<M: Machine, S: Scheme, const SHAPE: u32> Lookup<Hash> for Steps<'_, M, S, S
     #[inline(always)]
     fn contains(&self, &hash: &Hash) -> bool {
         self.filter.contains(hash)
-    }
-}
-
-struct Find<'a, S: Scheme> {
-    filter: &'a CodedFilter<S>,
-    scaled: Scaled,
-}
-
-impl<S: Scheme> Operation for Find<'_, S> {
-    type Argument = ();
-    type Output = bool;
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
-        let Self { filter: CodedFilter { table, coding, .. }, scaled } = self;
-        let home = table.home::<0>(scaled.quotient);
-        let run = table.run(machine, scaled.quotient);
-        if run.is_empty() {
-            return false;
-        }
-        let (code, from) = (table.code::<0>(home), table.ordinal(machine, home, run.start));
-        let values = run.map(|position| table.value(position));
-        coding.any_covers((code, table.code_bits()), from, values, scaled)
     }
 }

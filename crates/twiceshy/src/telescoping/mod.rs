@@ -20,40 +20,33 @@
 //!
 //! The entries of a run are not sorted, and the filter does not store which member an entry belongs
 //! to. To rewrite an entry, it matches the members of the run with the entries (`matching.rs`), so
-//! that each member gets an entry that covers it. If there are several matchings, any of them is
-//! correct.
+//! that each member gets an entry that covers it. Any such matching is correct.
 //!
 //! # When a code is full
 //! When a code is full, a repair resets other entries of the block to level 0 until there is room.
 //! A telescoping filter needs the members of all entries that it resets. If it expects to reset
 //! entries, its claim names the interval of the whole block. If it did not expect to, it refuses
 //! the repair, and the block's next claim names the whole interval. An insert also needs a little
-//! room; it asks for the members before it changes anything. The filter counts the repairs that it
-//! forgets.
+//! room; it asks for the members before it changes anything.
 //!
 //! Which repairs should the filter forget? Suppose that every query of a set recurs, with c queries
 //! per slot. At each level, some query collides with probability p = 1 - e^(-cε), so an entry
 //! reaches level k with probability p^k. That takes H(p)/(1 - p) bits per entry, where H is the
-//! entropy of one decision. For 50 queries per member at ε = 1/256 and a load of 0.9, this is 0.76
-//! bits per entry, or 0.68 per slot, which is less than a code has. But blocks differ, and about
-//! one in ten needs more bits than its code has. In such a block, a few queries are always
-//! mistakes: one at a time for each surplus entry.
+//! entropy of one decision: 0.76 bits for 50 queries per member at ε = 1/256 and a load of 0.9.
+//! A code has more. But blocks differ, and about one in ten needs more bits than its code has. In
+//! such a block, a few queries are always mistakes: one at a time for each surplus entry.
 //!
 //! - If the filter forgets a *random* repair, its query recurs and displaces another repair, until
-//!   all queries of the block have been mistakes, even if there are only one or two surplus
-//!   entries.
-//! - If it *always* forgets *the same* repair, for example the highest, that repair alternates with
-//!   the one that displaces it, and all others stay repaired. That is optimal while all queries
-//!   recur. But when other queries stop, their repairs stay, and the two alternate forever.
+//!   all queries of the block have been mistakes.
+//! - If it *always* forgets the highest repair, that repair alternates with the one that displaces
+//!   it, and all others stay repaired. That is optimal while all queries recur. But when other
+//!   queries stop, their repairs stay, and the two alternate forever.
 //!
 //! So the filter forgets the highest repair three times out of four, which also frees the most
-//! room, and otherwise a random one. Few mistakes recur at a time, and unused repairs go away
-//! eventually. An attacker who starts with 2.9 million queries, 50 per member, and keeps only those
-//! that were mistakes, ends up with none (`twiceshy-lab run whittling-fixed-space`). Neither rule
-//! alone achieves that. `run query-ratio` shows the effect on query streams.
-//!
-//! A filter that is built from a list of mistakes knows which repairs are needed. It gives up the
-//! repairs that bring back the fewest mistakes (`build.rs`).
+//! room, and otherwise a random one. An attacker who keeps only the queries that were mistakes ends
+//! up with none (`twiceshy-lab run whittling-fixed-space`). `run query-ratio` shows the effect on
+//! query streams. A filter that is built from a list of mistakes gives up the repairs that bring
+//! back the fewest of them (`build.rs`).
 
 #![expect(private_bounds, reason = "schemes can be implemented only in this crate")]
 
@@ -93,14 +86,12 @@ use crate::traits::filter_traits;
 use crate::{Hash, Stats, hash::HashScheme};
 use core::fmt;
 use crowded::Crowded;
+use iter::LocatedEntry;
 use routines::Routines;
-use scheme::{Coding, Spelt, Symbol};
+use scheme::{Coding, Symbol};
 
 /// A filter that repairs a mistake by giving the member that caused it a different remainder: the
-/// next bits of its hash.
-///
-/// It only has to store how often it did so for each member, which takes less than one bit per
-/// member.
+/// next bits of its hash. It only stores how often it did so, in less than one bit per member.
 ///
 /// # Guarantees
 /// - No false negatives, whatever repairs are forgotten: an entry that is reset gets the first
@@ -124,46 +115,29 @@ use scheme::{Coding, Spelt, Symbol};
 /// - growing and merging: build a new filter ([`from_sorted`](CodedFilter::from_sorted)).
 ///
 /// ```
-/// use twiceshy::{Answer, Hash, TelescopingFilter};
-///
-/// let mut filter = TelescopingFilter::builder().remainder_bits(8).slots(1000).build()?;
-/// let [member, stranger] = [7u128 << 100, (7 << 100) + (1 << 90)].map(Hash::from_u128);
-/// filter.insert(member)?;
-/// if let Answer::Maybe(claim) = filter.check(stranger) {
-///     filter.adapt(&claim, &[member])?;
-/// }
-/// assert!(filter.contains(member) && !filter.contains(stranger));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// An insert may ask for members, mostly if there is little room for repairs:
-///
-/// ```
 /// use std::collections::BTreeSet;
-/// use twiceshy::{Answer, Hash, TelescopingFilter, error::InsertError};
+/// use twiceshy::{Hash, Secret, TelescopingFilter, error::InsertError, hash::KeyedHasher};
 ///
-/// let golden = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-/// let random = |number: u128| {
-///     let mixed = number.wrapping_mul(golden);
-///     Hash::from_u128((mixed ^ mixed >> 67).wrapping_mul(golden))
-/// };
+/// let hasher = KeyedHasher::new(&Secret::generate()?);
 /// let mut filter = TelescopingFilter::builder().remainder_bits(7).slots(200).code_bits(8).build()?;
-/// let mut members = BTreeSet::new();
-/// for number in 0..150 {
-///     for query in 0..40 {
-///         let Answer::Maybe(claim) = filter.check(random(40 * number + query + 1000)) else { continue };
-///         let listed: Vec<Hash> = members.range(claim.suspects()).copied().collect();
-///         // If there is no room at all, the mistake is not repaired.
-///         let _ = filter.adapt(&claim, &listed);
-///     }
-///     if let Err(InsertError::NeedsMembers(claim)) = filter.insert(random(number)) {
+/// let mut members: BTreeSet<Hash> = BTreeSet::new();
+/// for key in 0..150u64 {
+///     let hash = hasher.hash(&key);
+///     if let Err(InsertError::NeedsMembers(claim)) = filter.insert(hash) {
 ///         let listed: Vec<Hash> = members.range(claim.suspects()).copied().collect();
 ///         filter.insert_listed(&claim, listed)?;
 ///     }
-///     members.insert(random(number));
+///     members.insert(hash);
+///     for query in 0..40 {
+///         let query = hasher.hash(&(1000 + 40 * key + query));
+///         let is_member = || Ok::<_, InsertError>(members.contains(&query));
+///         let list = |hashes| Ok(members.range(hashes).copied().collect::<Vec<_>>());
+///         // A mistake stays if the code has no room for its repair at all.
+///         filter.check_or_repair(query, is_member, list)?;
+///     }
 /// }
 /// assert!(members.iter().all(|&member| filter.contains(member)));
-/// assert!(filter.details().forgotten > 0);
+/// assert!(filter.stats().repairs > 0 && filter.details().forgotten > 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type TelescopingFilter = CodedFilter<Selectors>;
@@ -323,16 +297,6 @@ impl<S: Scheme> CodedFilter<S> {
 
 impl<S: CodedScheme> CodedFilter<S> {
     filter_traits!(@check_or_repair);
-}
-
-/// An entry and its location.
-#[derive(Clone, Copy, Debug)]
-struct LocatedEntry {
-    quotient: u64,
-    position: u64,
-    /// Index among the entries whose home is in the same block.
-    ordinal: usize,
-    spelt: Spelt,
 }
 
 impl<S: Scheme> fmt::Debug for CodedFilter<S> {

@@ -43,7 +43,7 @@ impl Parameters {
         Ok(())
     }
 
-    fn shape<S: Scheme>(self) -> Shape {
+    pub(super) fn shape<S: Scheme>(self) -> Shape {
         S::shape(self.remainder_bits, self.code_bits)
     }
 

@@ -26,11 +26,10 @@ impl Scheme for Plain {
 }
 
 impl<K: Key + ?Sized> Keyed<K, PlainQuotientFilter> {
-    /// Removes a key that the caller *knows* to be a member; see
-    /// [`CodedFilter::remove_trusting`](super::CodedFilter::remove_trusting).
+    /// Removes a key that the caller *knows* to be a member.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the same errors as [`CodedFilter::remove_trusting`](super::CodedFilter::remove_trusting).
     pub fn remove_trusting(&mut self, key: &K) -> Result<(), RemoveError> {
         let hash = self.hash(key);
         self.filter_mut().remove_trusting(hash)

@@ -81,21 +81,6 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
         (level + 1..=coding.greatest).find(|&level| value(member, level) != value(mistake, level))
     }
 
-    /// Writes the prefix of a code whose highest level is `highest`, and returns the highest level
-    /// that symbols may have.
-    fn begin(coding: &Coding<Self>, highest: u32, encoder: &mut Encoder) -> u32 {
-        let has_others = highest >= FEW;
-        encoder.decide(has_others, RARELY);
-        coding.greatest.min(if has_others { u32::MAX } else { FEW - 1 })
-    }
-
-    /// Reads the prefix of a code, and returns the highest level that symbols may have.
-    #[inline(always)]
-    fn begun<W: Word>(coding: &Coding<Self>, decoder: &mut Decoder<W>) -> u32 {
-        let has_others = decoder.decide(RARELY);
-        coding.greatest.min(if has_others { u32::MAX } else { FEW - 1 })
-    }
-
     fn write(coding: &Coding<Self>, symbol: Symbol, most: u32, encoder: &mut Encoder) {
         for _ in 0..symbol {
             encoder.decide(true, coding.odds);
@@ -152,6 +137,27 @@ impl<S: Scheme> Coding<S> {
         Some(Self { odds, ..self })
     }
 
+    /// Writes the prefix of a code whose highest level is `highest`, and returns the highest level
+    /// that symbols may have. Only codes whose levels change values have a prefix.
+    pub(super) fn begin(&self, highest: u32, encoder: &mut Encoder) -> u32 {
+        let has_others = highest >= FEW;
+        if S::MEMBERS_TO_FORGET {
+            encoder.decide(has_others, RARELY);
+        }
+        self.most(has_others)
+    }
+
+    /// Reads the prefix of a code, and returns the highest level that symbols may have.
+    #[inline(always)]
+    fn begun<W: Word>(&self, decoder: &mut Decoder<W>) -> u32 {
+        self.most(S::MEMBERS_TO_FORGET && decoder.decide(RARELY))
+    }
+
+    #[inline(always)]
+    fn most(&self, has_others: bool) -> u32 {
+        self.greatest.min(if S::MEMBERS_TO_FORGET && !has_others { FEW - 1 } else { u32::MAX })
+    }
+
     /// Returns whether an entry covers a hash.
     #[inline(always)]
     pub(super) fn covers(&self, entry: Spelt, scaled: Scaled) -> bool {
@@ -181,7 +187,7 @@ impl<S: Scheme> Coding<S> {
         let coded = symbols.iter().rposition(|&symbol| symbol != 0).map_or(0, |last| last + 1);
         let mut encoder = Encoder::new(bits);
         let highest = symbols.iter().map(|&symbol| S::level(symbol)).max();
-        let most = S::begin(self, highest.unwrap_or(0), &mut encoder);
+        let most = self.begin(highest.unwrap_or(0), &mut encoder);
         symbols[..coded].iter().for_each(|&symbol| S::write(self, symbol, most, &mut encoder));
         encoder.finish()
     }
@@ -189,7 +195,7 @@ impl<S: Scheme> Coding<S> {
     /// Decodes the symbols of a code, up to the last one that isn't 0.
     pub(super) fn decode(&self, code: u128, bits: u32) -> Vec<Symbol> {
         let mut decoder = Decoder::<Long>::new(code, bits);
-        let most = S::begun(self, &mut decoder);
+        let most = self.begun(&mut decoder);
         let mut symbols = Vec::new();
         // Without levels, a symbol takes no bits of the code, and the loop would never end.
         while most > 0 && !decoder.is_done() {
@@ -223,7 +229,7 @@ impl<S: Scheme> Coding<S> {
         from: usize,
         mut each: impl FnMut(Symbol) -> bool,
     ) {
-        let most = S::begun(self, &mut decoder);
+        let most = self.begun(&mut decoder);
         S::skip(self, from, most, &mut decoder);
         loop {
             let symbol = if decoder.is_done() { 0 } else { S::read(self, most, &mut decoder) };
@@ -312,15 +318,6 @@ impl Scheme for Extensions {
         (needed <= coding.greatest).then_some(needed)
     }
 
-    fn begin(coding: &Coding<Self>, _: u32, _: &mut Encoder) -> u32 {
-        coding.greatest
-    }
-
-    #[inline(always)]
-    fn begun<W: Word>(coding: &Coding<Self>, _: &mut Decoder<W>) -> u32 {
-        coding.greatest
-    }
-
     fn write(coding: &Coding<Self>, symbol: Symbol, most: u32, encoder: &mut Encoder) {
         let length = Self::level(symbol);
         encoder.decide(length > 0, coding.odds);
@@ -357,26 +354,15 @@ impl Scheme for Extensions {
     }
 }
 
-/// The first digit of a hash.
-#[derive(Clone, Copy)]
-pub(super) struct FirstDigit(pub(super) u64);
-
-impl Wanted for FirstDigit {
-    #[inline(always)]
-    fn of<M: Machine>(self, machine: M, window: Window) -> u64 {
-        window.equal(machine, self.0)
-    }
-}
-
 /// Any of the first digits of a hash.
 #[derive(Clone, Copy)]
-pub(super) struct FirstDigits([u64; FEW as usize]);
+pub(super) struct FirstDigits<const COUNT: usize>([u64; COUNT]);
 
-impl FirstDigits {
+impl<const COUNT: usize> FirstDigits<COUNT> {
     /// Returns the first digits of a hash, which has `greatest + 1` digits.
     #[inline(always)]
     pub(super) fn new(digits: Digits, greatest: u32, fraction: u128) -> Self {
-        let mut first = [digits.digit(fraction, 0); FEW as usize];
+        let mut first = [digits.digit(fraction, 0); COUNT];
         for (digit, level) in first.iter_mut().zip(0..).skip(1) {
             if level <= greatest {
                 *digit = digits.digit(fraction, level);
@@ -384,7 +370,12 @@ impl FirstDigits {
         }
         Self(first)
     }
+}
 
+/// Any of the first [`FEW`] digits of a hash.
+pub(super) type FewDigits = FirstDigits<{ FEW as usize }>;
+
+impl FewDigits {
     /// Returns whether the entries of a block with this code can have no other digits.
     #[inline(always)]
     pub(super) fn suffice(code: u128, bits: u32) -> bool {
@@ -392,10 +383,14 @@ impl FirstDigits {
     }
 }
 
-impl Wanted for FirstDigits {
+impl<const COUNT: usize> Wanted for FirstDigits<COUNT> {
     #[inline(always)]
     fn of<M: Machine>(self, machine: M, window: Window) -> u64 {
-        window.equal_any(machine, self.0)
+        if COUNT == 1 {
+            window.equal(machine, self.0[0])
+        } else {
+            window.equal_any(machine, self.0)
+        }
     }
 }
 
