@@ -124,7 +124,9 @@ impl Tree {
             }
         }
         let library = read(&Path::new(source).join("lib.rs"));
-        let uses = library.match_indices("pub use ").flat_map(|(at, word)| {
+        let uses = ["pub use ", "pub(crate) use "];
+        let uses = uses.iter().flat_map(|word| library.match_indices(word));
+        let uses = uses.flat_map(|(at, word)| {
             let mut paths = Vec::new();
             tree(&mut library[at + word.len()..].trim_start(), &mut Vec::new(), &mut paths);
             paths

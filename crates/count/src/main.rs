@@ -108,25 +108,41 @@ fn hashes(hasher: &KeyedHasher, first: u64, count: u64) -> Vec<Hash> {
     (first..first + count).map(|key| hasher.hash(&key)).collect()
 }
 
+/// Runs an operation that looks up members or strangers. Returns how many times. This is a macro, because
+/// a function would call the filter through a trait.
+macro_rules! look_up {
+    ($filter:ident, $op:ident, $work:ident) => {{
+        let asked = match $op {
+            Op::Negative | Op::NegativeMany => &$work.strangers,
+            _ => &$work.members,
+        };
+        let mut maybe = Vec::with_capacity(asked.len());
+        match $op {
+            Op::NegativeMany | Op::PositiveMany => {
+                measured(|| $filter.contains_many(asked, &mut maybe));
+            }
+            Op::Check => {
+                measured(|| asked.iter().filter(|&&hash| $filter.check(hash).is_maybe()).count());
+            }
+            _ => {
+                measured(|| asked.iter().filter(|&&hash| $filter.contains(hash)).count());
+            }
+        }
+        asked.len()
+    }};
+}
+
 /// Runs an operation of an adaptive quotient filter with 9-bit remainders. Returns how many times.
 fn count(op: Op, work: &Work) -> usize {
-    let Work { hasher, members, strangers } = work;
+    let Work { hasher, members, .. } = work;
     let builder = QuotientFilter::builder().remainder_bits(9).slots(SLOTS);
     let mut filter = builder.build().expect("memory for a filter");
     if !matches!(op, Op::Insert | Op::InsertMany | Op::Bulk) {
         filter.insert_many(members).expect("room");
     }
-    let mut maybe = Vec::with_capacity(members.len());
     let times = match op {
-        Op::Negative | Op::Positive => {
-            let asked = if matches!(op, Op::Positive) { members } else { strangers };
-            measured(|| asked.iter().filter(|&&hash| filter.contains(hash)).count());
-            asked.len()
-        }
-        Op::NegativeMany | Op::PositiveMany => {
-            let asked = if matches!(op, Op::PositiveMany) { members } else { strangers };
-            measured(|| filter.contains_many(asked, &mut maybe));
-            asked.len()
+        Op::Negative | Op::Positive | Op::NegativeMany | Op::PositiveMany | Op::Check => {
+            look_up!(filter, op, work)
         }
         Op::Insert => {
             measured(|| members.iter().for_each(|&hash| filter.insert(hash).expect("room")));
@@ -153,10 +169,6 @@ fn count(op: Op, work: &Work) -> usize {
             }
             times
         }
-        Op::Check => {
-            measured(|| members.iter().filter(|&&hash| filter.check(hash).is_maybe()).count());
-            members.len()
-        }
     };
     assert!(filter.len() == members.len() && filter.validate().is_ok());
     times
@@ -165,7 +177,7 @@ fn count(op: Op, work: &Work) -> usize {
 /// Runs an operation of a telescoping or an extension filter with 8-bit remainders. Returns how many
 /// times, or `None` if the filter has no such operation.
 fn count_coded<S: CodedScheme>(op: Op, is_adapted: bool, work: &Work) -> Option<usize> {
-    let Work { hasher, members, strangers } = work;
+    let Work { hasher, members, .. } = work;
     let builder = CodedFilter::<S>::builder().remainder_bits(8).slots(SLOTS);
     let mut filter = builder.build().expect("memory for a filter");
     let mut sorted = sorted(members);
@@ -179,21 +191,9 @@ fn count_coded<S: CodedScheme>(op: Op, is_adapted: bool, work: &Work) -> Option<
     if is_adapted {
         repair_some(&mut filter, &sorted, hasher);
     }
-    let mut maybe = Vec::with_capacity(members.len());
     let times = match op {
-        Op::Negative | Op::Positive => {
-            let asked = if matches!(op, Op::Positive) { members } else { strangers };
-            measured(|| asked.iter().filter(|&&hash| filter.contains(hash)).count());
-            asked.len()
-        }
-        Op::NegativeMany | Op::PositiveMany => {
-            let asked = if matches!(op, Op::PositiveMany) { members } else { strangers };
-            measured(|| filter.contains_many(asked, &mut maybe));
-            asked.len()
-        }
-        Op::Check => {
-            measured(|| members.iter().filter(|&&hash| filter.check(hash).is_maybe()).count());
-            members.len()
+        Op::Negative | Op::Positive | Op::NegativeMany | Op::PositiveMany | Op::Check => {
+            look_up!(filter, op, work)
         }
         Op::Adapt => {
             let mut times = 0;

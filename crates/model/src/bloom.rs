@@ -105,7 +105,6 @@ impl Stage {
             .adaptations(shape.adaptations);
         let plan = builder.plan().expect("a plan");
         let filter = builder.build().expect("memory for a small filter");
-        assert_eq!(filter.levels().count(), plan.details.levels);
         let model =
             Model { cells: plan.slots, last: plan.details.levels as u32 - 1, ..Model::default() };
         Self { filter, shape, model, asked: Vec::new(), maybe: Vec::new() }

@@ -247,7 +247,11 @@ impl<K: Number> Stage<K> {
             }
             26 => self.double(),
             27 => self.double_listing(),
-            28 => self.rejuvenate(),
+            28 => {
+                let count = bytes.int_in_range(0..=100)?;
+                let keys = (0..count).map(|_| self.key(bytes)).collect::<Result<Vec<_>>>()?;
+                self.insert_many(&keys);
+            }
             29 => self.restore(bytes.arbitrary()?),
             30 => {
                 let ranges = (0..20).map(|_| self.range(bytes)).collect::<Result<Vec<_>>>()?;
@@ -269,11 +273,34 @@ impl<K: Number> Stage<K> {
             Err(InsertError::Full { load }) => self.must_be_load(load),
             Err(error) => panic!("{error}"),
         }
-        // Only ranges that collide with it may be back.
-        let (filter, hash) = (&self.filter, self.filter.hash_of(key));
+        self.forget_collisions(&[key]);
+    }
+
+    /// Inserts all keys or none. Refused keys change nothing.
+    fn insert_many(&mut self, keys: &[K]) {
+        if self.is_large() {
+            return;
+        }
+        let before: Vec<_> = self.filter.iter().collect();
+        match self.filter.insert_many(keys) {
+            Ok(()) => {
+                keys.iter().for_each(|&key| self.members.insert(key));
+                self.forget_collisions(keys);
+            }
+            Err(InsertError::Full { .. }) => assert!(self.filter.iter().eq(before)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Forgets repaired ranges that new keys brought back. Only ranges that collide with them may
+    /// be back.
+    fn forget_collisions(&mut self, keys: &[K]) {
+        let filter = &self.filter;
         self.repaired.retain(|range| match filter.check_range(range.clone()) {
             range::Answer::Empty => true,
-            range::Answer::Maybe(claim) => !claim.is_suspect(hash),
+            range::Answer::Maybe(claim) => {
+                !keys.iter().any(|&key| claim.is_suspect(filter.hash_of(key)))
+            }
         });
     }
 
@@ -417,29 +444,7 @@ impl<K: Number> Stage<K> {
             return;
         }
         let list = |hashes| Ok::<_, ()>(self.members.listed(&self.filter, &hashes));
-        let doubled = self.filter.doubled_listing(list);
-        self.succeed(doubled);
-    }
-
-    fn rejuvenate(&mut self) {
-        if self.is_large() {
-            return;
-        }
-        let all = self.members.listed(&self.filter, &(Hash::MIN..=Hash::MAX));
-        let doubled = self.filter.doubled_with_members(all);
-        if let Ok(young) = &doubled {
-            assert!(self.ghosts.len() == 0);
-            let bits = self.shape.remainder_bits;
-            assert!(young.iter().all(|entry| self.may_have_left(bits, entry.fingerprint)));
-        }
-        self.succeed(doubled);
-    }
-
-    fn succeed<E: Debug>(
-        &mut self,
-        doubled: core::result::Result<AdaptiveRangeFilter<K>, RejuvenateError<E>>,
-    ) {
-        match doubled {
+        match self.filter.doubled_listing(list) {
             Ok(doubled) => self.filter = doubled,
             Err(RejuvenateError::Grow(GrowError::Fixed)) => assert!(!self.shape.expandable),
             Err(RejuvenateError::Members(AdaptError::Unlisted { members })) => {

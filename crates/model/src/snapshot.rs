@@ -253,9 +253,8 @@ pub fn read(bytes: &[u8]) {
     assert_eq!(verified.is_ok(), frozen.to_filter().is_ok());
     let Ok(filter) = restored else { return };
     filter.validate().expect("reading validates");
-    assert_eq!((filter.len(), filter.iter().count() as u64), {
-        (frozen.stats().members, frozen.details().fingerprints)
-    });
+    assert_eq!(filter.len(), frozen.stats().members);
+    assert_eq!(filter.iter().count() as u64, filter.details().fingerprints);
     for (&query, &maybe) in queries.iter().zip(&maybe) {
         assert_eq!(filter.contains(query), maybe);
     }

@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::Cell;
 use std::error::Error;
 use std::ops::RangeInclusive;
-use twiceshy::{Hash, Secret};
-use twiceshy_store::{Guard, GuardBuilder, Guarded, hash_column};
+use twiceshy::{Hash, MemberSource, Secret};
+use twiceshy_store::{Guard, Guarded, OpenOptions, hash_column};
 
 struct Users {
     connection: Connection,
@@ -52,24 +52,28 @@ impl Users {
     }
 }
 
+impl MemberSource for Users {
+    type Member = String;
+    type Error = rusqlite::Error;
+
+    fn members(&self, hashes: RangeInclusive<Hash>) -> rusqlite::Result<Vec<String>> {
+        self.queries.set(self.queries.get() + 1);
+        let select = "SELECT name FROM users WHERE hash BETWEEN ? AND ?";
+        let mut select = self.connection.prepare_cached(select)?;
+        let (first, last) = (hash_column(*hashes.start()), hash_column(*hashes.end()));
+        select.query_map([first, last], |row| row.get(0))?.collect()
+    }
+}
+
 impl Guarded for Users {
     type Key = str;
     type Value = u32;
-    type Error = rusqlite::Error;
 
     fn look_up(&self, name: &str) -> rusqlite::Result<Option<u32>> {
         self.queries.set(self.queries.get() + 1);
         let select = "SELECT age FROM users WHERE name = ?";
         let mut select = self.connection.prepare_cached(select)?;
         select.query_row([name], |row| row.get(0)).optional()
-    }
-
-    fn list(&self, hashes: RangeInclusive<Hash>) -> rusqlite::Result<Vec<String>> {
-        self.queries.set(self.queries.get() + 1);
-        let select = "SELECT name FROM users WHERE hash BETWEEN ? AND ?";
-        let mut select = self.connection.prepare_cached(select)?;
-        let (first, last) = (hash_column(*hashes.start()), hash_column(*hashes.end()));
-        select.query_map([first, last], |row| row.get(0))?.collect()
     }
 }
 
@@ -79,8 +83,8 @@ const STRANGERS: u32 = 100_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let users = Users::open()?;
     let secret = users.secret()?;
-    let builder = || GuardBuilder::new().capacity(USERS as usize).shards(4).secret(secret.clone());
-    let guard = builder().build(users)?;
+    let options = || OpenOptions::new().capacity(USERS as usize).shards(4).secret(secret.clone());
+    let guard = options().open_guard(users)?;
     let name = |number: u32| format!("user {number}");
     let stranger = |number: u32| format!("stranger {number}");
 
@@ -128,7 +132,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(guard.stats().repeated_false_positives, 0);
 
     // The secret and the hashes are in the database, so a new guard finds all keys.
-    let again = builder().build(guard.into_database())?;
+    let again = options().open_guard(guard.into_database())?;
     for (number, name) in (0..).zip(&names) {
         assert_eq!(again.get(name)?, Some(number % 100));
     }

@@ -200,7 +200,7 @@ pub(crate) fn mistake_key(hash: Hash) -> [u8; 16] {
 }
 
 /// Returns the mistake of a key, or `None` if no store has written that key.
-pub(crate) fn mistake(key: &[u8]) -> Option<Hash> {
+fn mistake(key: &[u8]) -> Option<Hash> {
     key.try_into().ok().map(|bytes| Hash::from_u128(u128::from_be_bytes(bytes)))
 }
 
@@ -257,18 +257,25 @@ impl Layout {
     }
 }
 
-/// Lists the hashes of all members in an interval, in order.
+/// Lists the hashes of all members in an interval.
 pub(crate) fn members(
     backend: &impl Backend,
     hasher: &KeyedHasher,
     hashes: &RangeInclusive<Hash>,
 ) -> Result<Vec<Hash>> {
     let read = |key: &[u8]| Some((hasher.hash_bytes(key), ()));
-    let members = listed(backend, Keyspace::Members, hashes, read).map(|member| Ok(member?.0));
-    let mut members = members.collect::<Result<Vec<Hash>>>()?;
-    // Members with the same first bytes are not in order yet.
-    members.sort_unstable();
-    Ok(members)
+    listed(backend, Keyspace::Members, hashes, read).map(|member| Ok(member?.0)).collect()
+}
+
+/// Lists the mistakes that a [`Store`](crate::Store) keeps in an interval, in order.
+pub(crate) fn mistakes(
+    backend: &impl Backend,
+    hashes: &RangeInclusive<Hash>,
+) -> impl Iterator<Item = Result<Hash>> {
+    let [first, last] = [hashes.start(), hashes.end()].map(|&hash| mistake_key(hash));
+    let keys = backend.range(Keyspace::Mistakes, (Included(&first[..]), Included(&last[..])));
+    // Skip keys that no store has written.
+    keys.filter_map(|pair| pair.map(|(key, _)| mistake(&key)).map_err(StoreError::from).transpose())
 }
 
 /// Lists the members, or the no keys, in an interval of hashes. `read` computes the hash of a key. The

@@ -9,7 +9,7 @@
 //! | a list of keys to answer "yes", and one to answer "no" | [`ListStore`] |
 //! | in a database that you already have | [`Guard`] |
 //!
-//! [`OpenOptions`] opens all three stores. A [`Backend`] is the ordered map that a store keeps its data in,
+//! [`OpenOptions`] opens all of them. A [`Backend`] is the ordered map that a store keeps its data in,
 //! on a disk or in memory.
 //!
 //! ```
@@ -66,6 +66,7 @@ mod store;
 mod stripes;
 #[doc(hidden)]
 pub mod testing;
+mod two_maps;
 
 pub use backend::{Backend, BackendError, Batch, Bytes, Durability, Keyspace, MemoryBackend};
 #[cfg(feature = "fjall")]
@@ -73,7 +74,7 @@ pub use backend::{FjallBackend, FjallOptions};
 #[cfg(feature = "redb")]
 pub use backend::{RedbBackend, RedbOptions};
 pub use error::{Result, StoreError};
-pub use guard::{Guard, GuardBuilder, GuardError, Guarded, WriteError, hash_column};
+pub use guard::{Guard, GuardError, Guarded, WriteError, hash_column};
 pub use kind::{Layout, List};
 pub use lists::{Entries, ListExport, ListStore};
 pub use options::{OpenOptions, Progress};

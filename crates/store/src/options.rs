@@ -2,13 +2,14 @@
 
 use crate::backend::{Backend, Durability};
 use crate::kind::Layout;
+use crate::maintained::Policy;
 use crate::sizing::Sizing;
 use std::path::Path;
 use std::sync::Arc;
 use twiceshy::Secret;
 
-/// Options for opening a [`Store`](crate::Store), a [`RangeStore`](crate::RangeStore) or a
-/// [`ListStore`](crate::ListStore).
+/// Options for opening a [`Store`](crate::Store), a [`RangeStore`](crate::RangeStore), a
+/// [`ListStore`](crate::ListStore) or a [`Guard`](crate::Guard).
 ///
 /// A store keeps what it was created with: its secret, its layout and its longest range. It also
 /// remembers the capacity, the rate and the number of shards of its filter, until they are set again.
@@ -31,6 +32,8 @@ pub struct OpenOptions {
     pub(crate) layout: Option<Layout>,
     pub(crate) longest_range: Option<u64>,
     pub(crate) secret: Option<Secret>,
+    pub(crate) generates_secret: bool,
+    pub(crate) max_doubts: usize,
     pub(crate) durability: Durability,
     pub(crate) mistakes_kept: usize,
     pub(crate) repairs: bool,
@@ -58,9 +61,6 @@ impl Progress {
     }
 }
 
-/// The default number of mistakes that are kept.
-pub(crate) const MISTAKES_KEPT: usize = 1 << 20;
-
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
@@ -71,8 +71,10 @@ impl Default for OpenOptions {
             layout: None,
             longest_range: None,
             secret: None,
+            generates_secret: false,
+            max_doubts: 1 << 16,
             durability: Durability::default(),
-            mistakes_kept: MISTAKES_KEPT,
+            mistakes_kept: 1 << 20,
             repairs: true,
             progress: None,
         }
@@ -105,7 +107,7 @@ impl OpenOptions {
 
     /// Sets the number of shards of the filter, from 1 to 4096, rounded up to a power of two
     /// \[default: 64\]. More shards make the pauses of a rebuild shorter. The filter of a range store
-    /// always has one shard.
+    /// always has one shard. A guard lists one shard at a time when it builds its filter.
     ///
     /// An existing store keeps the shards, the size and the remainders of its filter until the whole
     /// filter is built again from nothing: after a crash, or by `twiceshy store rebuild`.
@@ -158,13 +160,32 @@ impl OpenOptions {
     }
 
     /// Sets the secret that keys are hashed with. An existing store must have this secret. By default,
-    /// a new store generates one from the operating system's entropy, and nobody needs to know it.
+    /// a new store generates one from the operating system's entropy, and nobody needs to know it. A
+    /// guard needs the secret that the hashes in its database were made with.
     ///
-    /// An attacker who knows the secret can force a disk read on every request. Set one only to get
-    /// the same hashes in another program or in a test.
+    /// An attacker who knows the secret can force a disk read on every request. Set one for a store only
+    /// to get the same hashes in another program or in a test.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
+        self
+    }
+
+    /// Lets a [`Guard`](crate::Guard) without a [`secret`](Self::secret) generate one, which nobody can
+    /// ask it for. Say this only if the database has no hashes yet, and will not outlive the guard: a
+    /// cache, or a test. Stores ignore this.
+    #[must_use]
+    pub fn generate_secret(mut self) -> Self {
+        self.generates_secret = true;
+        self
+    }
+
+    /// Sets how many keys of a guard may be [in doubt](crate::Guard::doubts) \[default: 65,536\]. If there
+    /// are more, shards answer "maybe" to every query until
+    /// [`Guard::settle_all`](crate::Guard::settle_all). Stores ignore this.
+    #[must_use]
+    pub fn max_doubts(mut self, keys: usize) -> Self {
+        self.max_doubts = keys;
         self
     }
 
@@ -205,6 +226,11 @@ impl OpenOptions {
         self
     }
 
+    /// Returns what is done about mistakes that lookups find.
+    pub(crate) fn found_mistakes(&self) -> Policy {
+        Policy::Found { repaired: self.repairs, kept: self.mistakes_kept }
+    }
+
     /// Returns the sizing in these options. What they don't say comes from `otherwise`.
     pub(crate) fn sizing(&self, otherwise: Sizing) -> Sizing {
         Sizing {
@@ -214,15 +240,17 @@ impl OpenOptions {
         }
     }
 
-    /// Opens the default backend in a directory. `check` is called first, so that options that can't
-    /// work leave nothing on the disk.
+    /// Opens the default backend in a directory. If it is new, `check` is called first, so that options
+    /// that can't work leave nothing on the disk.
     #[cfg(feature = "fjall")]
     pub(crate) fn default_place<'a>(
         &self,
         directory: &'a Path,
         check: impl FnOnce(&Sizing) -> crate::Result<()>,
     ) -> crate::Result<Place<'a, crate::FjallBackend>> {
-        check(&self.sizing(Sizing::default()))?;
+        if !crate::backend::has_data(&directory.join(crate::directory::DATA))? {
+            check(&self.sizing(Sizing::default()))?;
+        }
         let backend = crate::directory::open_backend(directory, self.create)?;
         Ok(Place { backend, directory: Some(directory), data: crate::directory::DATA })
     }

@@ -35,9 +35,8 @@ pub(crate) struct Opening<'a, B> {
 impl<'a, B: Backend> Opening<'a, B> {
     /// Claims the backend.
     ///
-    /// Next, [`build`](Self::build) an empty filter, so that a filter that can't be built is refused
-    /// before anything is written. Then [`identify`](Self::identify) the store, and
-    /// [`finish`](Self::finish).
+    /// Next, [`check`](Self::check) that the filter can be built. Then [`identify`](Self::identify) the
+    /// store, and [`finish`](Self::finish).
     pub(crate) fn begin(options: &'a OpenOptions, place: Place<'a, B>) -> Result<Self> {
         let claim = place.backend.claim()?;
         if !options.create && !layout::is_store(&place.backend)? {
@@ -48,15 +47,25 @@ impl<'a, B: Backend> Opening<'a, B> {
         Ok(Self { options, place, claim, remembered, sizing })
     }
 
-    /// Builds a filter, and returns the sizing that it has.
+    /// Builds an empty filter if the store doesn't remember the sizing, so that a filter that can't be
+    /// built is refused before anything is written.
+    pub(crate) fn check<F>(
+        &self,
+        build: impl Fn(&Sizing) -> Result<F, BuildError>,
+    ) -> Result<Option<F>, BuildError> {
+        let is_remembered = self.remembered == Some(self.sizing);
+        (!is_remembered).then(|| Ok(self.build(build)?.0)).transpose()
+    }
+
+    /// Builds or plans a filter, and returns the sizing that it has.
     ///
     /// If the capacity is one that the store remembers, and is too large for this machine, the filter
     /// starts with the default capacity and grows. So a store that was opened on a larger machine can
     /// be opened on this one.
-    pub(crate) fn build<F>(
+    pub(crate) fn build<F, E>(
         &self,
-        build: impl Fn(&Sizing) -> Result<F, BuildError>,
-    ) -> Result<(F, Sizing), BuildError> {
+        build: impl Fn(&Sizing) -> Result<F, E>,
+    ) -> Result<(F, Sizing), E> {
         let mut sizing = self.sizing;
         let built = match build(&sizing) {
             Err(_) if self.options.capacity.is_none() && sizing.capacity > DEFAULT_CAPACITY => {
@@ -73,27 +82,37 @@ impl<'a, B: Backend> Opening<'a, B> {
         Identity::of(&self.place.backend, kind, self.options.secret.as_ref())
     }
 
-    /// Remembers the sizing, and restores the saved filter if it is exact and as wanted.
+    /// Remembers the sizing, and restores the saved filter if it is exact and as wanted. Otherwise builds
+    /// an empty one, unless it is built already. Returns whether the filter was restored.
     pub(crate) fn finish<F>(
         self,
+        empty: Option<F>,
+        build: impl Fn(&Sizing) -> Result<F, BuildError>,
         restore: impl FnOnce(&Path) -> Result<F, SnapshotError>,
         is_wanted: impl FnOnce(&F) -> bool,
-    ) -> Result<(Storage<B>, Option<F>)> {
-        let Place { backend, directory, data } = self.place;
+    ) -> Result<(Storage<B>, F, bool)> {
+        let Place { backend, directory, data } = &self.place;
         if self.remembered != Some(self.sizing) {
-            layout::keep_sizing(&backend, &self.sizing)?;
+            layout::keep_sizing(backend, &self.sizing)?;
         }
         if let Some(directory) = directory {
             create_directory(directory)?;
         }
-        let (saved, restored) = SavedFilter::open(&backend, directory, restore)?;
+        let (saved, restored) = SavedFilter::open(backend, *directory, restore)?;
         let is_unwanted = restored.as_ref().is_some_and(|restored| !is_wanted(restored));
         if is_unwanted {
-            saved.invalidate(&backend)?;
+            saved.invalidate(backend)?;
         }
-        let durability = self.options.durability;
-        let storage = Storage { backend, _claim: self.claim, durability, saved, data };
-        Ok((storage, restored.filter(|_| !is_unwanted)))
+        let restored = restored.filter(|_| !is_unwanted);
+        let is_restored = restored.is_some();
+        let filter = match restored.or(empty) {
+            Some(filter) => filter,
+            None => self.build(build)?.0,
+        };
+        let (durability, data) = (self.options.durability, *data);
+        let storage =
+            Storage { backend: self.place.backend, _claim: self.claim, durability, saved, data };
+        Ok((storage, filter, is_restored))
     }
 }
 

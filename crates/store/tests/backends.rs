@@ -261,7 +261,7 @@ fn a_scan_has_what_is_there_all_the_time<B: Open>() {
     backend.write(&batch, Durability::Buffered).unwrap();
     let mut scan = backend.range(Keyspace::Members, (Unbounded, Unbounded));
     let mut seen = vec![scan.next().unwrap().unwrap().0];
-    // Behind, before and far before the scan; it neither waits nor is confused.
+    // Writes after, before and far before the position of the scan neither delay nor confuse it.
     for chunk in (0..2000_u32).collect::<Vec<_>>().chunks(200) {
         let mut batch = Batch::new();
         for &i in chunk {

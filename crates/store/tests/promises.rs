@@ -612,7 +612,7 @@ fn failed_rebuild_of_a_damaged_store_loses_no_member() {
     }
 }
 
-/// Keys come into the backend behind the store's back.
+/// Keys are written to the backend without the store.
 fn validate_finds_keys_that_the_filter_lacks<S: Subject>() {
     let backend = filled::<S>();
     let store = S::open(&backend, None).unwrap();

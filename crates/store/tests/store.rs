@@ -287,13 +287,13 @@ proptest! {
     }
 
     #[test]
-    fn behind_a_telescoping_filter(ops in ops(256, 40), split: bool, kept in 1_usize..400) {
+    fn telescoping_filter_loses_no_key(ops in ops(256, 40), split: bool, kept in 1_usize..400) {
         let place = Place::new("memory", layout(split)).mistakes_kept(kept);
         agrees_with_a_map::<TelescopingFilter>(place.forgetting(), ops);
     }
 
     #[test]
-    fn behind_an_extension_filter(ops in ops(256, 40), split: bool, kept in 1_usize..400) {
+    fn extension_filter_loses_no_key(ops in ops(256, 40), split: bool, kept in 1_usize..400) {
         let place = Place::new("memory", layout(split)).mistakes_kept(kept);
         agrees_with_a_map::<ExtensionFilter>(place.forgetting(), ops);
     }

@@ -13,8 +13,6 @@
 //! writes each lookup to the end of a list, and then advances the end only if the lookup belongs
 //! there.
 
-use crate::bits::list::List;
-
 /// Number of lookups per group.
 const GROUP: usize = 16;
 
@@ -28,17 +26,24 @@ pub(crate) trait Lookup<K> {
     fn begin(&self, key: &K) -> Self::Begun;
 
     /// Returns false if the key is certainly absent.
-    fn is_candidate(&self, begun: &Self::Begun) -> bool;
+    #[inline(always)]
+    fn is_candidate(&self, _begun: &Self::Begun) -> bool {
+        true
+    }
 
     /// Scans a line. Returns whether the key is present, and whether the line leaves that
     /// undecided.
     fn scan(&self, begun: &Self::Begun) -> (bool, bool);
 
     /// Prefetches the memory that [`resolve`](Self::resolve) reads.
-    fn defer(&self, key: &K);
+    #[inline(always)]
+    fn defer(&self, _key: &K) {}
 
     /// Looks up a key that its line doesn't decide.
-    fn resolve(&self, key: &K) -> bool;
+    #[inline(always)]
+    fn resolve(&self, key: &K) -> bool {
+        self.contains(key)
+    }
 
     /// Looks up a single key, outside a group.
     fn contains(&self, key: &K) -> bool;
@@ -65,11 +70,15 @@ pub(crate) fn answer<K, L: Lookup<K>>(lookup: &L, keys: &[K], answers: &mut [boo
             candidates.push_if(lookup.is_candidate(&arrived[lane]), lane);
         }
         let first = number * GROUP;
+        // A local array, so that the compiler knows that writing an answer doesn't change the
+        // filter.
+        let mut present = [false; GROUP];
         for &lane in candidates.drain() {
-            let (present, undecided) = lookup.scan(&arrived[lane % GROUP]);
-            answers[first + lane] = present;
+            let (is_present, undecided) = lookup.scan(&arrived[lane % GROUP]);
+            present[lane % GROUP] = is_present;
             deferred.push_if(undecided, first + lane);
         }
+        answers[first..first + GROUP].copy_from_slice(&present);
         if deferred.len() >= GROUP {
             resolve(lookup, deferred.drain(), keys, answers);
         }
@@ -100,4 +109,35 @@ pub(crate) fn fill_answers(answers: &mut Vec<bool>, keys: usize, fill: impl FnOn
     all.resize(keys, false);
     fill(&mut all);
     *answers = all;
+}
+
+/// A list of at most `ROOM` numbers, which grows without a branch.
+struct List<const ROOM: usize> {
+    numbers: [usize; ROOM],
+    count: usize,
+}
+
+impl<const ROOM: usize> List<ROOM> {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { numbers: [0; ROOM], count: 0 }
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Appends `number` if `belongs` is true. The list must have room for it.
+    #[inline(always)]
+    fn push_if(&mut self, belongs: bool, number: usize) {
+        self.numbers[self.count % ROOM] = number;
+        self.count += usize::from(belongs);
+    }
+
+    /// Empties the list. Returns the numbers that were in it.
+    #[inline(always)]
+    fn drain(&mut self) -> &[usize] {
+        &self.numbers[..core::mem::take(&mut self.count)]
+    }
 }

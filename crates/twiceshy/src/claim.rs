@@ -24,9 +24,6 @@ impl Answer {
 
 /// A claim that a query may be a member.
 ///
-/// It holds the query, the interval of hashes whose members can have caused the answer, and the
-/// version of the filter that made the claim.
-///
 /// To repair a mistake, list the members in [`suspects`](Self::suspects), and pass the list to the
 /// filter together with the claim. If a member in that interval is inserted or removed in the
 /// meantime, the claim becomes stale and the filter refuses it, because the filter cannot know
@@ -103,21 +100,6 @@ impl Cells {
         }
         let (hashes, others) = (self.hashes(), other.hashes());
         hashes.start() <= others.start() && others.end() <= hashes.end()
-    }
-
-    /// Converts these cells of shard number `shard` to cells of a filter with 2^`bits` shards.
-    pub(crate) fn within(self, shard: usize, bits: u32) -> Self {
-        let before = shard as u64 * self.slots;
-        Self { first: before + self.first, last: before + self.last, slots: self.slots << bits }
-    }
-
-    /// Converts these cells of a filter with 2^`bits` shards to cells of shard number `shard`. The
-    /// result is meaningless if they belong to a different shard or a different filter.
-    pub(crate) fn of_shard(self, shard: usize, bits: u32) -> Self {
-        let slots = (self.slots >> bits).max(1);
-        let before = (shard as u64).saturating_mul(slots);
-        let inner = |cell: u64| cell.saturating_sub(before).min(slots - 1);
-        Self { first: inner(self.first), last: inner(self.last), slots }
     }
 }
 

@@ -63,7 +63,7 @@ pub enum RemoveError {
     #[error("the claim is stale: check the key again, and list the suspects again")]
     Stale,
     /// A listed member's hash lies outside the suspects' interval.
-    #[error("{member:?} is listed but is no suspect; list exactly the members in the interval")]
+    #[error("{member:?} is listed but is not in the claim's interval; list only members in it")]
     Outside {
         /// The first such member.
         member: Hash,
@@ -114,7 +114,7 @@ pub enum AdaptError {
     #[error("the claim is stale: check the query again, and list the suspects again")]
     Stale,
     /// A listed member's hash lies outside the suspects' interval.
-    #[error("{member:?} is listed but is no suspect; list exactly the members in the interval")]
+    #[error("{member:?} is listed but is not in the claim's interval; list only members in it")]
     Outside {
         /// The first such member.
         member: Hash,
@@ -288,6 +288,9 @@ pub enum BuildError {
          each member less often"
     )]
     Uncountable,
+    /// The hashes are not random.
+    #[error("the hashes are so uneven that they can't be random; hash the keys")]
+    Uneven,
     /// A value from the filter that is being replaced doesn't fit in the new filter.
     #[error("the value {value} doesn't fit {bits} bits; allow as many as the filters had before")]
     ValueTooLarge {

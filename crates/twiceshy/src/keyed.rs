@@ -1,18 +1,19 @@
 //! A filter for keys, built on a filter for hashes.
 
 use crate::builder::{Buildable, Builder, FromMembers};
-use crate::claim::Adaptation;
-use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
+use crate::error::{BuildError, InsertError, RemoveError};
 use crate::{
-    Adaptive, Answer, Checked, Claim, Dynamic, Filter, Hash, Key, Listing, Removable, Secret,
-    Stats, hash::KeyedHasher,
+    Adaptive, Answer, Checked, Dynamic, Filter, Hash, Key, Listing, Secret, hash::KeyedHasher,
 };
 use core::borrow::Borrow;
 use core::fmt;
 use core::marker::PhantomData;
-use core::ops::RangeInclusive;
+use core::ops::{Deref, DerefMut, RangeInclusive};
 
 /// A filter for keys of one type, hashed with one secret.
+///
+/// It has its own methods for operations that take keys. All other methods are those of the
+/// underlying filter, which it dereferences to: for example `len`, `stats`, `adapt` and `remove`.
 ///
 /// The key type is part of the filter's type. If you insert a `7i32`, you cannot look it up as a
 /// `7u64`, which has a different hash:
@@ -46,14 +47,14 @@ use core::ops::RangeInclusive;
 /// assert!(!filter.contains("mallory") && filter.contains("alice"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Keyed<K: ?Sized, F> {
+pub struct Keyed<K: Key + ?Sized, F> {
     filter: F,
     secret: Secret,
     hasher: KeyedHasher,
     key: PhantomData<fn(&K)>,
 }
 
-impl<K: ?Sized, F: Filter> Keyed<K, F> {
+impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
     /// Binds a filter to a key type and a secret. The filter must be empty, or all its members must
     /// be hashes of keys of this type, made with this secret.
     ///
@@ -81,27 +82,16 @@ impl<K: ?Sized, F: Filter> Keyed<K, F> {
         &mut self.filter
     }
 
-    /// Returns the number of members, each counted as often as it was inserted.
-    pub fn len(&self) -> usize {
-        self.filter.len()
-    }
-
-    /// Returns whether there are no members.
-    pub fn is_empty(&self) -> bool {
-        self.filter.is_empty()
-    }
-
-    /// Returns the filter's number of members, memory use, load and expected error.
-    pub fn stats(&self) -> Stats {
-        self.filter.stats()
-    }
-}
-
-impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
     /// Returns the hash of a key, which is also its position in a reverse map.
     #[inline]
     pub fn hash(&self, key: &K) -> Hash {
         self.hasher.hash(key)
+    }
+
+    /// Hashes keys before the filter is read or changed, because hashing runs the caller's code,
+    /// which may panic.
+    pub(crate) fn hashes<Q: Borrow<K>>(&self, keys: &[Q]) -> Vec<Hash> {
+        keys.iter().map(|key| self.hash(key.borrow())).collect()
     }
 
     /// Returns whether a key may be a member. "No" is certain.
@@ -116,23 +106,17 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
     ///
     /// ```
     /// # use twiceshy::QuotientFilter;
-    /// let mut filter = QuotientFilter::builder().capacity(100).build_keyed::<u64>()?;
-    /// filter.insert(&7)?;
+    /// let mut filter = QuotientFilter::builder().capacity(100).build_keyed::<str>()?;
+    /// filter.insert_many(&["one", "two"])?;
     /// let mut answers = Vec::new();
-    /// filter.contains_many(&[7, 8, 9], &mut answers);
-    /// assert!(answers[0]);
+    /// filter.contains_many(&["one", "two", "three"], &mut answers);
+    /// assert!(answers[0] && answers[1]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn contains_many<Q: Borrow<K>>(&self, keys: &[Q], answers: &mut Vec<bool>) {
         // If hashing a key panics, `answers` is empty, rather than full of old answers.
         answers.clear();
         self.filter.contains_many(&self.hashes(keys), answers);
-    }
-
-    /// Hashes keys before the filter is read or changed, because hashing runs the caller's code,
-    /// which may panic.
-    pub(crate) fn hashes<Q: Borrow<K>>(&self, keys: &[Q]) -> Vec<Hash> {
-        keys.iter().map(|key| self.hash(key.borrow())).collect()
     }
 }
 
@@ -148,19 +132,19 @@ impl<K: Key + ?Sized, F: Dynamic> Keyed<K, F> {
 
     /// Inserts many members, all or none.
     ///
-    /// ```
-    /// # use twiceshy::QuotientFilter;
-    /// let mut filter = QuotientFilter::builder().capacity(100).build_keyed::<str>()?;
-    /// filter.insert_many(&["one", "two", "three"])?;
-    /// assert!(filter.contains("two"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// Returns the same errors as [`Dynamic::insert_many`].
     pub fn insert_many<Q: Borrow<K>>(&mut self, keys: &[Q]) -> Result<(), InsertError> {
         let hashes = self.hashes(keys);
         self.filter.insert_many(&hashes)
+    }
+
+    /// Removes a key that the caller *knows* to be a member; see [`Dynamic::remove_trusting`].
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Dynamic::remove_trusting`].
+    pub fn remove_trusting(&mut self, key: &K) -> Result<(), RemoveError> {
+        self.filter.remove_trusting(self.hasher.hash(key))
     }
 }
 
@@ -173,28 +157,7 @@ impl<K: Key + ?Sized, F: Adaptive> Keyed<K, F> {
     }
 
     /// Checks a key, and repairs the filter if "maybe" was a mistake; see
-    /// [`Adaptive::check_or_repair`].
-    ///
-    /// ```
-    /// use std::convert::Infallible;
-    /// use twiceshy::{MemberSource, QuotientFilter, members::MemoryMap};
-    /// let mut filter = QuotientFilter::builder().capacity(1_000_000).build_keyed::<str>()?;
-    /// let mut users = MemoryMap::new();
-    /// for user in ["alice", "bob"] {
-    ///     filter.insert(user)?;
-    ///     users.insert(filter.hash(user), user);
-    /// }
-    /// for name in ["alice", "mallory"] {
-    ///     let hash = filter.hash(name);
-    ///     let checked = filter.check_or_repair(
-    ///         name,
-    ///         || Ok::<_, Infallible>(users.contains(hash, name)),
-    ///         |hashes| users.members(hashes),
-    ///     )?;
-    ///     assert_eq!(checked.is_present(), name == "alice");
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// [`Adaptive::check_or_repair`]. The [start page](crate#the-dance) has an example.
     ///
     /// # Errors
     /// Returns the errors of the closures.
@@ -206,52 +169,19 @@ impl<K: Key + ?Sized, F: Adaptive> Keyed<K, F> {
     ) -> Result<Checked, E> {
         self.filter.check_or_repair(self.hasher.hash(key), is_member, members)
     }
+}
 
-    /// Repairs a mistake; see [`Adaptive::adapt`].
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Adaptive::adapt`].
-    pub fn adapt<'l>(
-        &mut self,
-        claim: &Claim,
-        listing: impl Into<Listing<'l>>,
-    ) -> Result<Adaptation, AdaptError> {
-        self.filter.adapt(claim, listing.into())
-    }
+impl<K: Key + ?Sized, F> Deref for Keyed<K, F> {
+    type Target = F;
 
-    /// Inserts the claim's query, given a list of the members near it; see
-    /// [`Adaptive::insert_listed`].
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Adaptive::insert_listed`].
-    pub fn insert_listed<'l>(
-        &mut self,
-        claim: &Claim,
-        listing: impl Into<Listing<'l>>,
-    ) -> Result<(), InsertError> {
-        self.filter.insert_listed(claim, listing.into())
+    fn deref(&self) -> &F {
+        &self.filter
     }
 }
 
-impl<K: Key + ?Sized, F: Removable> Keyed<K, F> {
-    /// Removes the claim's query, if it is a member; see [`Removable::remove`].
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Removable::remove`].
-    pub fn remove<'l>(
-        &mut self,
-        claim: &Claim,
-        listing: impl Into<Listing<'l>>,
-    ) -> Result<(), RemoveError> {
-        self.filter.remove(claim, listing.into())
-    }
-
-    /// Removes a key that the caller *knows* to be a member; see [`Removable::remove_trusting`].
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Removable::remove_trusting`].
-    pub fn remove_trusting(&mut self, key: &K) -> Result<(), RemoveError> {
-        self.filter.remove_trusting(self.hasher.hash(key))
+impl<K: Key + ?Sized, F> DerefMut for Keyed<K, F> {
+    fn deref_mut(&mut self) -> &mut F {
+        &mut self.filter
     }
 }
 
@@ -261,7 +191,7 @@ impl<F: Buildable + Filter> Builder<F> {
     /// # Errors
     /// Returns the same errors as [`build`](Self::build), or an error if the operating system
     /// provides no entropy for a fresh secret.
-    pub fn build_keyed<K: ?Sized>(&self) -> Result<Keyed<K, F>, BuildError> {
+    pub fn build_keyed<K: Key + ?Sized>(&self) -> Result<Keyed<K, F>, BuildError> {
         Ok(Keyed::new(self.build()?, self.secret_or_fresh()?))
     }
 }
@@ -292,17 +222,6 @@ impl<F: FromMembers + Filter> Builder<F> {
         members: impl IntoIterator<Item: Borrow<K>>,
         mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
     ) -> Result<Keyed<K, F>, BuildError> {
-        self.keyed_from(members, mistakes, |members, mistakes| self.build_from(members, mistakes))
-    }
-
-    /// Hashes the members and the mistakes, sorts and deduplicates the members' hashes, and calls
-    /// `build` with both lists.
-    pub(crate) fn keyed_from<K: Key + ?Sized, G: Filter>(
-        &self,
-        members: impl IntoIterator<Item: Borrow<K>>,
-        mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
-        build: impl FnOnce(Vec<Hash>, Vec<Hash>) -> Result<G, BuildError>,
-    ) -> Result<Keyed<K, G>, BuildError> {
         let secret = self.secret_or_fresh()?;
         let hasher = KeyedHasher::new(&secret);
         let mistakes = mistakes.into_iter().map(|key| hasher.hash(key.borrow()));
@@ -310,7 +229,7 @@ impl<F: FromMembers + Filter> Builder<F> {
         let mut members: Vec<Hash> = members.collect();
         members.sort_unstable();
         members.dedup();
-        let built = build(members, mistakes.clone().collect());
+        let built = self.build_from(members, mistakes.clone().collect());
         let filter = built.map_err(|error| match error {
             BuildError::MistakeIsMember { hash, .. } => BuildError::MistakeIsMember {
                 hash,
@@ -322,7 +241,7 @@ impl<F: FromMembers + Filter> Builder<F> {
     }
 }
 
-impl<K: ?Sized, F: Clone> Clone for Keyed<K, F> {
+impl<K: Key + ?Sized, F: Clone> Clone for Keyed<K, F> {
     fn clone(&self) -> Self {
         Self {
             filter: self.filter.clone(),
@@ -333,7 +252,7 @@ impl<K: ?Sized, F: Clone> Clone for Keyed<K, F> {
     }
 }
 
-impl<K: ?Sized, F: fmt::Debug> fmt::Debug for Keyed<K, F> {
+impl<K: Key + ?Sized, F: fmt::Debug> fmt::Debug for Keyed<K, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyed").field("filter", &self.filter).finish_non_exhaustive()
     }

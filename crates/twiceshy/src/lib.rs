@@ -61,7 +61,7 @@
 //! - bound to a key type and a secret: [`Keyed`]. Without it, filters know only [hashes](struct@Hash);
 //! - saved and opened: [`snapshot`]. [`Frozen`] reads some of them in place.
 //!
-//! [`Concurrent`] shares quotient, telescoping and extension filters between threads.
+//! [`Concurrent`] shares quotient, telescoping, extension and plain filters between threads.
 //!
 //! # Guarantees
 //! - **No false negatives**, as long as the listed members are the true ones.
@@ -80,7 +80,6 @@ pub mod builder;
 pub mod claim;
 pub mod concurrent;
 pub mod error;
-mod fingerprint;
 pub mod hash;
 mod keyed;
 pub mod list;
@@ -96,6 +95,7 @@ mod traits;
 pub use bloom::AdaptiveBloomFilter;
 pub use claim::{Answer, Claim};
 pub use concurrent::Concurrent;
+pub(crate) use hash::fingerprint;
 pub use hash::{Hash, Key, Secret};
 pub use keyed::Keyed;
 #[cfg(feature = "matching")]
@@ -106,4 +106,4 @@ pub use quotient::QuotientFilter;
 pub use range::{AdaptiveRangeFilter, RangeFilter};
 pub use snapshot::{Frozen, SecretMode, Snapshot};
 pub use telescoping::{ExtensionFilter, PlainQuotientFilter, TelescopingFilter};
-pub use traits::{Adaptive, Checked, Dynamic, Filter, Removable, Stats};
+pub use traits::{Adaptive, Checked, Dynamic, Filter, Stats};

@@ -139,12 +139,14 @@ impl Sorter {
         };
         self.counts.clear();
         self.counts.resize((digits as usize) << width, 0);
-        for &number in &*numbers {
-            for (digit, counts) in (0..).zip(self.counts.chunks_exact_mut(1 << width)) {
+        for (digit, counts) in (0..).zip(self.counts.chunks_exact_mut(1 << width)) {
+            for &number in &*numbers {
                 counts[value(number, digit)] += 1;
             }
         }
-        self.spare.resize(numbers.len().max(self.spare.len()), 0);
+        if self.spare.len() < numbers.len() {
+            self.spare = vec![0; numbers.len()];
+        }
         let mut to = &mut self.spare[..numbers.len()];
         let mut from = numbers;
         for (digit, next) in (0..).zip(self.counts.chunks_exact_mut(1 << width)) {

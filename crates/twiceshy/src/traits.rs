@@ -44,7 +44,7 @@ pub trait Filter {
     fn hash_scheme(&self) -> HashScheme;
 }
 
-/// A filter that accepts new members.
+/// A filter whose members change.
 pub trait Dynamic: Filter {
     /// Inserts a member. A key that is inserted twice is a member twice.
     ///
@@ -58,18 +58,19 @@ pub trait Dynamic: Filter {
     /// # Errors
     /// Returns the same errors as [`insert`](Self::insert). No member was inserted in that case.
     fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError>;
+
+    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
+    /// different member that shares its fingerprint may be lost.
+    ///
+    /// # Errors
+    /// If the key is certainly not a member, or [`RemoveError::Ambiguous`] if only
+    /// [`Adaptive::remove`] can tell. The filter is unchanged in both cases.
+    fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError>;
 }
 
 /// A filter that repairs its mistakes.
 ///
-/// To repair a mistake:
-///
-/// 1. [`check`](Self::check) the query.
-/// 2. If the answer is "maybe", look the key up in the store.
-/// 3. If the store doesn't have it, list the members in the claim's interval and call
-///    [`adapt`](Self::adapt).
-///
-/// [`check_or_repair`](Self::check_or_repair) does all of this.
+/// The [start page](crate#the-dance) explains how these methods work together.
 pub trait Adaptive: Dynamic {
     /// Looks up a hash like [`contains`](Filter::contains), but returns "maybe" together with a
     /// claim.
@@ -94,35 +95,22 @@ pub trait Adaptive: Dynamic {
     /// not match the filter. The filter is unchanged in both cases.
     fn insert_listed(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<(), InsertError>;
 
+    /// Removes one copy of the claim's query, if the query is one of the listed members.
+    ///
+    /// `listing` must contain all members in [`claim.suspects()`](Claim::suspects). If it also
+    /// lists mistakes, fingerprints that no longer need their full length are shortened.
+    ///
+    /// # Errors
+    /// If the query is not listed, if the claim is stale, or if the removal could lose a member.
+    /// The filter is unchanged in that case.
+    fn remove(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<(), RemoveError>;
+
     /// Checks a hash, and repairs the filter if "maybe" was a mistake.
     ///
     /// If the filter answers "maybe", this calls `is_member`, which returns whether the key is a
     /// member. If it is not, this calls `members`, which lists all members in an interval of
     /// hashes, and repairs the mistake. If the members near the hash change in the meantime, this
     /// starts again, a few times at most.
-    ///
-    /// ```
-    /// use std::collections::BTreeMap;
-    /// use std::convert::Infallible;
-    /// use twiceshy::{Hash, MemberSource, QuotientFilter};
-    ///
-    /// let mut filter = QuotientFilter::builder().remainder_bits(8).slots(1000).build()?;
-    /// let [alice, mallory] = [7u128, 8].map(|number| Hash::from_u128(number << 80));
-    /// let users = BTreeMap::from([(alice, "alice")]);
-    /// filter.insert(alice)?;
-    ///
-    /// let mut lookups = 0;
-    /// for _ in 0..1000 {
-    ///     let is_user = || {
-    ///         lookups += 1;
-    ///         Ok::<_, Infallible>(users.contains_key(&mallory))
-    ///     };
-    ///     let checked = filter.check_or_repair(mallory, is_user, |hashes| users.members(hashes))?;
-    ///     assert!(!checked.is_present());
-    /// }
-    /// assert_eq!(lookups, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// Returns the errors of the closures. A mistake that could not be repaired is not an error:
@@ -177,27 +165,6 @@ impl Checked {
     }
 }
 
-/// A filter whose members can be removed.
-pub trait Removable: Adaptive {
-    /// Removes one copy of the claim's query, if the query is one of the listed members.
-    ///
-    /// `listing` must contain all members in [`claim.suspects()`](Claim::suspects). If it also
-    /// lists mistakes, fingerprints that no longer need their full length are shortened.
-    ///
-    /// # Errors
-    /// If the query is not listed, if the claim is stale, or if the removal could lose a member.
-    /// The filter is unchanged in that case.
-    fn remove(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<(), RemoveError>;
-
-    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
-    /// different member that shares its fingerprint may be lost.
-    ///
-    /// # Errors
-    /// If the key is certainly not a member, or [`RemoveError::Ambiguous`] if only
-    /// [`remove`](Self::remove) can tell. The filter is unchanged in both cases.
-    fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError>;
-}
-
 /// The size, load, repairs and expected error of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
@@ -241,7 +208,7 @@ macro_rules! filter_traits {
             }
 
             fn validate(&self) -> Result<(), $crate::error::Invalid> {
-                <$methods>::validate(self)
+                <$methods>::validate(self).map_err(Into::into)
             }
 
             fn hash_scheme(&self) -> $crate::hash::HashScheme {
@@ -261,6 +228,13 @@ macro_rules! filter_traits {
                 hashes: &[$crate::Hash],
             ) -> Result<(), $crate::error::InsertError> {
                 <$methods>::insert_many(self, hashes)
+            }
+
+            fn remove_trusting(
+                &mut self,
+                hash: $crate::Hash,
+            ) -> Result<(), $crate::error::RemoveError> {
+                <$methods>::remove_trusting(self, hash)
             }
         }
     };
@@ -286,23 +260,13 @@ macro_rules! filter_traits {
             ) -> Result<(), $crate::error::InsertError> {
                 <$methods>::insert_listed(self, claim, listing)
             }
-        }
-    };
-    (@Removable [$($generics:tt)*] $filter:ty, $methods:ty) => {
-        impl<$($generics)*> $crate::Removable for $filter {
+
             fn remove(
                 &mut self,
                 claim: &$crate::Claim,
                 listing: $crate::Listing<'_>,
             ) -> Result<(), $crate::error::RemoveError> {
                 <$methods>::remove(self, claim, listing)
-            }
-
-            fn remove_trusting(
-                &mut self,
-                hash: $crate::Hash,
-            ) -> Result<(), $crate::error::RemoveError> {
-                <$methods>::remove_trusting(self, hash)
             }
         }
     };

@@ -147,7 +147,9 @@ fn value_stays_with_its_members() {
     assert_eq!((filter.value(a), filter.value(b), filter.value(mistake)), (Some(5), Some(5), None));
     let mut members = [a, b];
     members.sort_unstable();
-    let grown = filter.resized(1000, members, []).unwrap();
+    let mut parameters = filter.parameters();
+    parameters.slots = 1000;
+    let grown = QuotientFilter::rebuilt(parameters, &[&filter], members, []).unwrap();
     assert_eq!((grown.value(a), grown.value(b)), (Some(5), Some(5)));
 }
 
@@ -261,7 +263,7 @@ fn growing_filter_fills_all_slots_before_it_is_full() {
 }
 
 #[test]
-fn resized_filter_regains_bits_and_keeps_repairs() {
+fn rebuilt_filter_regains_bits_and_keeps_repairs() {
     let mut members = hashes(1000);
     let queries = members.split_off(600);
     let mut filter = QuotientFilter::builder().slots(700).remainder_bits(6).build().unwrap();
@@ -281,11 +283,15 @@ fn resized_filter_regains_bits_and_keeps_repairs() {
     let doubled = filter.doubled().unwrap();
     assert_eq!(doubled.parameters().remainder_bits, 5);
     for slots in [650, 701, 1999] {
-        let resized = doubled.resized(slots, members.iter().copied(), repaired.iter().copied());
-        let resized = resized.unwrap();
-        resized.validate().unwrap();
-        assert_eq!((resized.parameters().slots, resized.parameters().remainder_bits), (slots, 6));
-        assert!(members.iter().all(|&member| resized.contains(member)));
-        assert!(repaired.iter().all(|&mistake| !resized.contains(mistake)));
+        let mut parameters = filter.parameters();
+        parameters.slots = slots;
+        let listed = members.iter().copied();
+        let mistakes = repaired.iter().copied();
+        let rebuilt = QuotientFilter::rebuilt(parameters, &[&doubled], listed, mistakes);
+        let rebuilt = rebuilt.unwrap();
+        rebuilt.validate().unwrap();
+        assert_eq!(rebuilt.parameters(), parameters);
+        assert!(members.iter().all(|&member| rebuilt.contains(member)));
+        assert!(repaired.iter().all(|&mistake| !rebuilt.contains(mistake)));
     }
 }

@@ -271,11 +271,6 @@ fn building_shards_equals_inserting() {
         let error = shape.slots(10_000).build_concurrent_from(&members, &[]).unwrap_err();
         assert!(matches!(error, BuildError::Full { .. }), "{error}");
     }
-    let keyed = builder().shards(4).build_concurrent_keyed_from::<u64>([1, 2, 2, 3], [4, 5]);
-    let keyed = keyed.unwrap();
-    assert!((1..=3).all(|key| keyed.contains(&key)) && !keyed.contains(&4) && keyed.len() == 3);
-    let error = builder().build_concurrent_keyed_from::<u64>([1, 2], [3, 2]).unwrap_err();
-    assert!(matches!(error, BuildError::MistakeIsMember { position: Some(1), .. }), "{error}");
 }
 
 /// Two threads have removed one member each from the store, but not yet from the filter. Listing can
@@ -322,7 +317,7 @@ fn planned_sizes_are_for_all_shards_together() {
     assert!(filter.stats().expected_rate <= 0.01);
     let maybe = (0..100_000).filter(|_| filter.contains(numbers.hash())).count();
     assert!(maybe < 1_150, "{maybe} of 100,000");
-    assert!((filter.load() - filter.stats().load).abs() < 1e-9 && filter.load() > 0.8);
+    assert!(filter.stats().load > 0.8);
 
     let build = |builder: Builder<QuotientFilter>| builder.build_concurrent().unwrap_err();
     assert!(matches!(build(builder().slots(9).shards(0)), BuildError::Plan(PlanError::Shards(0))));

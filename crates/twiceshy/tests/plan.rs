@@ -82,7 +82,7 @@ impl Sized for YesNoList {
 
     /// The filter alone: the lists grow with their keys.
     fn bytes(&self) -> u64 {
-        self.details().filter_bytes
+        self.filter().stats().memory
     }
 }
 

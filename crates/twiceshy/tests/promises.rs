@@ -40,6 +40,7 @@ impl Timeline {
 }
 
 impl MemberSource for Timeline {
+    type Member = Member;
     type Error = Infallible;
     fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {
         Ok(self.suspects(&suspects, u32::MAX))

@@ -5,9 +5,9 @@ mod snapshot;
 
 use proptest::prelude::*;
 use twiceshy::{
-    AdaptiveRangeFilter, RangeFilter, Secret,
+    Secret,
     builder::Builder,
-    range::{self, OfRanges},
+    range::{self, MementoFilter},
 };
 use twiceshy_model::range::{Members, drive};
 
@@ -26,7 +26,7 @@ fn number(n: u64) -> u64 {
     (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ n >> 32
 }
 
-fn builder<F: OfRanges>(longest_range: u64) -> Builder<F> {
+fn builder<const ADAPTIVE: bool>(longest_range: u64) -> Builder<MementoFilter<u64, ADAPTIVE>> {
     let builder = Builder::default().slots(4000).remainder_bits(4);
     builder.longest_range(longest_range).secret(Secret::from_bytes([3; 16]))
 }
@@ -36,8 +36,8 @@ fn builder<F: OfRanges>(longest_range: u64) -> Builder<F> {
 fn repeated_mistakes_are_answered_empty() {
     for longest_range in [1, 32, 1 << 12] {
         let members: Vec<u64> = (0..2000).map(number).collect();
-        let plain = builder::<RangeFilter<u64>>(longest_range).build_from(&members).unwrap();
-        let adaptive = builder::<AdaptiveRangeFilter<u64>>(longest_range);
+        let plain = builder::<false>(longest_range).build_from(&members).unwrap();
+        let adaptive = builder::<true>(longest_range);
         let mut filter = adaptive.build_from(&members).unwrap();
         let mut model = Members::default();
         for &member in &members {

@@ -8,9 +8,9 @@ use twiceshy::members::MemoryMap;
 use twiceshy::{
     Adaptive, AdaptiveBloomFilter, Answer, Checked, Claim, Concurrent, Dynamic, ExtensionFilter,
     Filter, Hash, Keyed, Listing, Member, MemberSource, PlainQuotientFilter, QuotientFilter,
-    Removable, Secret, SecretMode, Snapshot, TelescopingFilter, hash::KeyedHasher,
-    snapshot::KeyedSnapshot,
+    Secret, SecretMode, Snapshot, TelescopingFilter, hash::KeyedHasher, snapshot::KeyedSnapshot,
 };
+use twiceshy_model::concurrent::entries_of;
 
 const MEMBERS: u64 = 200;
 
@@ -63,7 +63,7 @@ fn claim_of(filter: &impl Adaptive, query: Hash) -> Claim {
 }
 
 /// Goes through every outcome of `check_or_repair`.
-fn check_or_repair(mut filter: impl Removable) {
+fn check_or_repair(mut filter: impl Adaptive) {
     let members = fill(&mut filter);
     let list = |hashes| members.members(hashes);
     let is_member = |hash| {
@@ -343,12 +343,12 @@ fn refused_batch_keeps_tombstones_and_repairs() {
     filter.insert(a).unwrap();
     filter.adapt(&claim_of(&&filter, query), &[a]).unwrap();
     filter.remove_keeping_repairs(&claim_of(&&filter, a), &[a]).unwrap();
-    let details = filter.details();
+    let entries = entries_of(&filter);
     // The first shard takes its part of the batch, which revives the tombstone; the second refuses.
     let batch: Vec<Hash> =
         std::iter::once(a).chain((0..60).map(|n| Hash::from_u128(1 << 127 | n << 120))).collect();
     assert!(matches!(filter.insert_many(&batch), Err(InsertError::Full { .. })));
-    assert_eq!((filter.len(), filter.details()), (0, details));
+    assert_eq!((filter.len(), entries_of(&filter)), (0, entries));
     filter.validate().unwrap();
     filter.insert(a).unwrap();
     assert!(filter.contains(a) && !filter.contains(query), "the repair was kept");

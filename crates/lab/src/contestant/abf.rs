@@ -1,74 +1,46 @@
-//! The adaptive Bloom filter with its reverse map.
+//! The adaptive Bloom filter as a contestant.
 
-use super::aqf::hasher;
-use super::{Contestant, Shape};
-use std::collections::BTreeSet;
-use twiceshy::{AdaptiveBloomFilter, Answer, Claim, Hash, Listing, hash::KeyedHasher};
+use super::listed::NeedsMembers;
+use super::{Listed, Shape};
+use twiceshy::{AdaptiveBloomFilter, Answer, Claim, Hash, Listing};
 
-pub(super) struct Abf {
-    filter: AdaptiveBloomFilter,
-    hasher: KeyedHasher,
-    /// The members, by hash: the reverse map.
-    members: BTreeSet<Hash>,
+/// Builds an adaptive Bloom filter with its reverse map.
+pub(super) fn new(shape: &Shape) -> Listed<AdaptiveBloomFilter> {
+    let builder = AdaptiveBloomFilter::builder();
+    let builder = builder.false_positive_rate(shape.rate()).capacity(shape.members() as usize);
+    Listed::new(builder.build().expect("memory for a filter"), shape)
 }
 
-impl Abf {
-    pub(super) fn new(shape: &Shape) -> Self {
-        let builder = AdaptiveBloomFilter::builder();
-        let builder = builder.false_positive_rate(shape.rate()).capacity(shape.members() as usize);
-        Self {
-            filter: builder.build().expect("memory for a filter"),
-            hasher: hasher(shape.seed),
-            members: BTreeSet::new(),
-        }
+impl NeedsMembers for AdaptiveBloomFilter {
+    fn insert(&mut self, hash: Hash) {
+        self.insert(hash).expect("room");
     }
 
-    fn suspects(&self, claim: &Claim) -> Vec<Hash> {
-        self.members.range(claim.suspects()).copied().collect()
-    }
-}
-
-impl Contestant for Abf {
-    fn insert(&mut self, keys: &[u64]) {
-        for key in keys {
-            let hash = self.hasher.hash(key);
-            self.filter.insert(hash).expect("room");
-            self.members.insert(hash);
-        }
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
     }
 
-    fn remove(&mut self, keys: &[u64]) -> bool {
-        for key in keys {
-            let hash = self.hasher.hash(key);
-            let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("a member") };
-            let suspects = self.suspects(&claim);
-            self.filter.remove(&claim, &suspects).expect("a member");
-            self.members.remove(&hash);
-        }
-        true
+    fn check(&self, hash: Hash) -> Answer {
+        self.check(hash)
     }
 
-    fn contains(&self, key: u64) -> bool {
-        self.filter.contains(self.hasher.hash(&key))
+    fn adapt(&mut self, claim: &Claim, members: &[Hash]) {
+        let listing = Listing::new(members).dropping_ghosts();
+        self.adapt(claim, listing).expect("all suspects, and room");
     }
 
-    fn repair(&mut self, mistake: u64) {
-        if let Answer::Maybe(claim) = self.filter.check(self.hasher.hash(&mistake)) {
-            let suspects = self.suspects(&claim);
-            let listing = Listing::new(&suspects).dropping_ghosts();
-            self.filter.adapt(&claim, listing).expect("all suspects, and room");
-        }
+    fn remove(&mut self, claim: &Claim, members: &[Hash]) {
+        self.remove(claim, members).expect("a member");
     }
 
     fn bits(&self) -> u64 {
-        self.filter.stats().memory * 8
+        self.stats().memory * 8
     }
 
     /// Counts all of level 0, and of the other levels the share that is worn.
     fn used_bits(&self) -> f64 {
-        let memory = self.filter.stats().memory;
-        let first = self.filter.levels().next().expect("a level").bytes;
-        let rest = (memory - first) as f64 * self.filter.details().wear.min(1.0);
-        (first as f64 + rest) * 8.0
+        let details = self.details();
+        let rest = (self.stats().memory - details.first_bytes) as f64;
+        (details.first_bytes as f64 + rest * details.wear.min(1.0)) * 8.0
     }
 }

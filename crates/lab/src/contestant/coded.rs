@@ -4,7 +4,7 @@ use super::aqf::hasher;
 use super::{Contestant, Shape};
 use std::collections::BTreeSet;
 use twiceshy::{
-    Answer, ExtensionFilter, Hash, Member, Removable, TelescopingFilter,
+    Adaptive, Answer, ExtensionFilter, Hash, Member, TelescopingFilter,
     error::{AdaptError, InsertError},
     hash::KeyedHasher,
     telescoping,
@@ -53,7 +53,7 @@ impl<F> Coded<F> {
     }
 }
 
-impl<F: Removable> Contestant for Coded<F> {
+impl<F: Adaptive> Contestant for Coded<F> {
     fn insert(&mut self, keys: &[u64]) {
         for key in keys {
             let hash = self.hasher.hash(key);

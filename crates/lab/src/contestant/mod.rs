@@ -5,6 +5,7 @@ mod aqf;
 mod cascade;
 mod coded;
 mod cuckoo;
+mod listed;
 pub(crate) mod lists;
 mod packed;
 mod peers;
@@ -13,9 +14,8 @@ pub(crate) mod utaf;
 
 pub(crate) use coded::Telescoping;
 
-use abf::Abf;
 use aqf::Aqf;
-use cascade::Cascade;
+use listed::Listed;
 use peers::Peer;
 
 /// A filter for `u64` keys.
@@ -167,8 +167,8 @@ impl Kind {
             Self::Telescoping => coded::telescoping(shape),
             Self::Extension => coded::extension(shape),
             Self::Uncompressed => Box::new(utaf::Mapped::new(shape)),
-            Self::Abf => Box::new(Abf::new(shape)),
-            Self::Cascade => Box::new(Cascade::new(shape)),
+            Self::Abf => Box::new(abf::new(shape)),
+            Self::Cascade => Box::new(cascade::new(shape)),
         }
     }
 }

@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 use twiceshy::{
     Dynamic, Filter, Hash, Stats,
-    error::{InsertError, Invalid},
+    error::{InsertError, Invalid, RemoveError},
     hash::{HashScheme, KeyedHasher},
 };
 
@@ -299,6 +299,11 @@ impl Dynamic for Utaf {
         hashes.iter().try_for_each(|&hash| copy.insert(hash))?;
         *self = copy;
         Ok(())
+    }
+
+    /// Refuses: this filter can't tell which of its entries belongs to a member.
+    fn remove_trusting(&mut self, _: Hash) -> Result<(), RemoveError> {
+        Err(RemoveError::Ambiguous)
     }
 
     fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {

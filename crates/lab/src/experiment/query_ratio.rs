@@ -22,7 +22,7 @@ pub(super) const QUERY_RATIO: Experiment = Experiment {
 };
 
 /// The filters, in the order of the tables. To add one, list it here.
-const KINDS: [Kind; 10] = [
+pub(super) const KINDS: [Kind; 10] = [
     Kind::Telescoping,
     Kind::Uncompressed,
     Kind::Extension,

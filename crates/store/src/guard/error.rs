@@ -46,7 +46,7 @@ pub enum GuardError<E> {
     /// The guard has no secret. The database was not asked.
     #[error(
         "a guard needs the secret that the database's hashes were made with; if the database has \
-         none yet, say so with GuardBuilder::new_database"
+         no hashes yet, OpenOptions::generate_secret lets the guard generate a secret"
     )]
     NoSecret,
     /// The database lists a key under a different hash than the guard computes for it. Its listings can't

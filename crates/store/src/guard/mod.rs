@@ -1,11 +1,10 @@
 //! A filter in front of an existing database.
 
-mod builder;
 mod error;
+mod open;
 #[cfg(test)]
 mod tests;
 
-pub use builder::GuardBuilder;
 pub use error::{GuardError, WriteError};
 
 use crate::doubts::{Doubts, Mark};
@@ -14,19 +13,23 @@ use crate::stats::Stats;
 use scopeguard::ScopeGuard;
 use std::borrow::Borrow;
 use std::ops::RangeInclusive;
-use twiceshy::{Hash, Key, QuotientFilter, concurrent::Shard, hash::KeyedHasher};
+use twiceshy::{Hash, Key, MemberSource, QuotientFilter, concurrent::Shard, hash::KeyedHasher};
 
 /// A database that a [`Guard`] protects: anything that stores keys and can list them by hash range.
 ///
 /// To list them, the database stores each key's hash, or its first bytes, with the key, and has an
 /// index on it. Examples are a `BTreeMap`, or an indexed column of an SQL table ([`hash_column`]).
-pub trait Guarded {
-    /// The type of keys.
-    type Key: Key + ToOwned + ?Sized;
+///
+/// [`members`](MemberSource::members) returns all keys whose hashes lie in an interval, each once, in
+/// any order. It must see every write that returned before it was called. It may also return keys whose
+/// hashes agree with a hash in the interval in the first [`index_bits`](Self::index_bits) bits, as an
+/// index on the first bytes of the hash does. Any other key proves that its hash was made with a
+/// different secret, and fails the operation. An incomplete list without an error loses members.
+pub trait Guarded: MemberSource {
+    /// The type of keys. The database lists them as owned keys.
+    type Key: Key + ToOwned<Owned = Self::Member> + ?Sized;
     /// The type of values.
     type Value;
-    /// The database's own error.
-    type Error;
 
     /// Returns the value that the database has for a key, if any.
     ///
@@ -40,20 +43,6 @@ pub trait Guarded {
     /// # Errors
     /// If the lookup fails.
     fn look_up(&self, key: &Self::Key) -> Result<Option<Self::Value>, Self::Error>;
-
-    /// Returns all keys whose hashes lie in an interval, each once, in any order. Like
-    /// [`look_up`](Self::look_up), it must see every write that returned before it was called.
-    ///
-    /// It may also return keys whose hashes agree with a hash in the interval in the first
-    /// [`index_bits`](Self::index_bits) bits, as an index on the first bytes of the hash does. Any
-    /// other key proves that its hash was made with a different secret, and fails the operation.
-    ///
-    /// # Errors
-    /// If not all keys can be listed. An incomplete list without an error loses members.
-    fn list(
-        &self,
-        hashes: RangeInclusive<Hash>,
-    ) -> Result<Vec<<Self::Key as ToOwned>::Owned>, Self::Error>;
 
     /// Returns how many leading bits of each hash the index stores: 64 by default, like
     /// [`hash_column`]. An index of all 128 bits may also use the default.
@@ -87,13 +76,13 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   hashes. Writes and repairs in the stripe wait, and so may a read that the filter answers
 ///   "maybe". Other reads never wait. Don't use the guard from within the closure, or while you
 ///   hold a connection that the guard's calls to you need: that would deadlock.
-/// - When your closure returns `Ok` from an insert, [`Guarded::look_up`] and [`Guarded::list`] must
+/// - When your closure returns `Ok` from an insert, [`Guarded::look_up`] and [`MemberSource::members`] must
 ///   find the keys. When it returns `Ok` from a removal, the key must be gone. If there is a
 ///   transaction, commit it first. If a statement changed no row, return an error instead.
 /// - When your closure returns an error, the error says whether the write may still happen; see
 ///   [`WriteError`].
 /// - The hash that the database stores with each key must be [`hash`](Self::hash). So the guard
-///   needs the [secret](GuardBuilder::secret) that these hashes were made with.
+///   needs the [secret](crate::OpenOptions::secret) that these hashes were made with.
 ///
 /// # Guarantees
 /// - The guard never answers "absent" for a member. A member is inserted into the filter before the
@@ -103,7 +92,7 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   because the first try may still take effect after the retry, or even after a removal. The same
 ///   holds for keys whose write panicked.
 /// - A repaired mistake stays repaired across inserts, removals and growth, as long as it is one of
-///   the mistakes that are [kept](GuardBuilder::mistakes_kept). They are kept in memory only, so
+///   the mistakes that are [kept](crate::OpenOptions::mistakes_kept). They are kept in memory only, so
 ///   they don't survive a restart.
 /// - A failed repair doesn't fail a read, but is [counted](Self::stats). The guard refuses a repair
 ///   if the filter holds more members than the database lists, because the listing may not be
@@ -115,8 +104,8 @@ pub fn hash_column(hash: Hash) -> i64 {
 /// use std::convert::Infallible;
 /// use std::ops::RangeInclusive;
 /// use std::sync::RwLock;
-/// use twiceshy::Hash;
-/// use twiceshy_store::{GuardBuilder, Guarded};
+/// use twiceshy::{Hash, MemberSource};
+/// use twiceshy_store::{Guarded, OpenOptions};
 ///
 /// #[derive(Default)]
 /// struct Ages(RwLock<Tables>);
@@ -127,21 +116,25 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///     names: BTreeMap<Hash, String>, // the index
 /// }
 ///
-/// impl Guarded for Ages {
-///     type Key = str;
-///     type Value = u32;
+/// impl MemberSource for Ages {
+///     type Member = String;
 ///     type Error = Infallible;
 ///
-///     fn look_up(&self, name: &str) -> Result<Option<u32>, Infallible> {
-///         Ok(self.0.read().unwrap().ages.get(name).copied())
-///     }
-///
-///     fn list(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<String>, Infallible> {
+///     fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<String>, Infallible> {
 ///         Ok(self.0.read().unwrap().names.range(hashes).map(|(_, name)| name.clone()).collect())
 ///     }
 /// }
 ///
-/// let guard = GuardBuilder::new().capacity(1000).new_database().build(Ages::default())?;
+/// impl Guarded for Ages {
+///     type Key = str;
+///     type Value = u32;
+///
+///     fn look_up(&self, name: &str) -> Result<Option<u32>, Infallible> {
+///         Ok(self.0.read().unwrap().ages.get(name).copied())
+///     }
+/// }
+///
+/// let guard = OpenOptions::new().capacity(1000).generate_secret().open_guard(Ages::default())?;
 /// let hash = guard.hash("alice");
 /// guard.insert("alice", |database| {
 ///     let mut tables = database.0.write().unwrap();
@@ -157,10 +150,8 @@ pub struct Guard<D: Guarded, F = QuotientFilter> {
     database: D,
     maintained: MaintainedFilter<F>,
     hasher: KeyedHasher,
-    doubts: Doubts<OwnedKey<D>>,
+    doubts: Doubts<D::Member>,
 }
-
-type OwnedKey<D> = <<D as Guarded>::Key as ToOwned>::Owned;
 
 impl<D: Guarded, F: Shard> Guard<D, F> {
     /// Returns the value that the database has for a key, if any. If the filter answers "absent",
@@ -235,7 +226,7 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
 
     /// Returns the keys in doubt. A write of each of them may have happened, or may still happen.
     ///
-    /// If there are more than [the maximum](GuardBuilder::max_doubts), the surplus keys are not
+    /// If there are more than [the maximum](crate::OpenOptions::max_doubts), the surplus keys are not
     /// returned, and their shards answer "maybe" to every query, which [`Stats::shards_ready`]
     /// shows.
     ///
@@ -243,25 +234,29 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     /// # use std::collections::BTreeMap;
     /// # use std::ops::RangeInclusive;
     /// # use std::sync::RwLock;
-    /// # use twiceshy::Hash;
-    /// # use twiceshy_store::{GuardBuilder, GuardError, Guarded, WriteError};
+    /// # use twiceshy::{Hash, MemberSource};
+    /// # use twiceshy_store::{GuardError, Guarded, OpenOptions, WriteError};
     /// # #[derive(Debug)]
     /// # struct TimeOut;
     /// # #[derive(Default)]
     /// # struct Names(RwLock<BTreeMap<Hash, String>>);
-    /// # impl Guarded for Names {
-    /// #     type Key = str;
-    /// #     type Value = ();
+    /// # impl MemberSource for Names {
+    /// #     type Member = String;
     /// #     type Error = TimeOut;
-    /// #     fn look_up(&self, name: &str) -> Result<Option<()>, TimeOut> {
-    /// #         Ok(self.0.read().unwrap().values().any(|other| other == name).then_some(()))
-    /// #     }
-    /// #     fn list(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<String>, TimeOut> {
+    /// #     fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<String>, TimeOut> {
     /// #         let names = self.0.read().unwrap();
     /// #         Ok(names.range(hashes).map(|(_, name)| name.clone()).collect())
     /// #     }
     /// # }
-    /// # let guard = GuardBuilder::new().capacity(1000).new_database().build(Names::default()).unwrap();
+    /// # impl Guarded for Names {
+    /// #     type Key = str;
+    /// #     type Value = ();
+    /// #     fn look_up(&self, name: &str) -> Result<Option<()>, TimeOut> {
+    /// #         Ok(self.0.read().unwrap().values().any(|other| other == name).then_some(()))
+    /// #     }
+    /// # }
+    /// # let options = OpenOptions::new().capacity(1000).generate_secret();
+    /// # let guard = options.open_guard(Names::default()).unwrap();
     /// let hash = guard.hash("alice");
     /// let failed = guard.insert("alice", |_| Err::<(), _>(WriteError::Unknown(TimeOut)));
     /// assert!(matches!(failed, Err(GuardError::InDoubt(TimeOut))));
@@ -274,8 +269,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     /// assert!(guard.settle("alice").unwrap());
     /// assert!(guard.doubts().is_empty());
     /// ```
-    pub fn doubts(&self) -> Vec<OwnedKey<D>> {
-        self.doubts.keys(|key| key.borrow().to_owned())
+    pub fn doubts(&self) -> Vec<D::Member> {
+        self.doubts.keys(|key| borrowed::<D::Key>(key).to_owned())
     }
 
     /// Ends the doubt about a key.
@@ -312,8 +307,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     /// write that returned before, and works even for keys that the database refuses to look up.
     fn settle_before(&self, mark: Mark, hash: Hash) -> Result<bool, GuardError<D::Error>> {
         let is_there = || {
-            let listed = self.database.list(hash..=hash).map_err(GuardError::Database)?;
-            Ok(listed.iter().any(|key| self.hash(key.borrow()) == hash))
+            let listed = self.database.members(hash..=hash).map_err(GuardError::Database)?;
+            Ok(listed.iter().any(|key| self.hash(borrowed(key)) == hash))
         };
         self.maintained.settle(self, hash, is_there, || self.doubts.settle(hash, mark))
     }
@@ -333,7 +328,7 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     }
 
     /// Checks every invariant of the filter, and that each ready shard holds every key that the
-    /// database lists. Writes to a shard wait while it is checked; lookups don't. For tests, and
+    /// database lists, and has repaired the kept mistakes. Writes to a shard wait while it is checked; lookups don't. For tests, and
     /// for diagnosing suspected corruption.
     ///
     /// # Errors
@@ -417,38 +412,41 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     /// unnoticed in a long interval, because any hash may lie in it.
     fn check_index(&self, key: &D::Key) -> Result<(), GuardError<D::Error>> {
         let hash = self.hash(key);
-        let listed = self.database.list(hash..=hash).map_err(GuardError::Database)?;
-        let is_found = listed.iter().any(|other| self.hash(other.borrow()) == hash);
+        let listed = self.database.members(hash..=hash).map_err(GuardError::Database)?;
+        let is_found = listed.iter().any(|other| self.hash(borrowed(other)) == hash);
         // Another thread may have removed it in the meantime.
         if is_found || !self.is_there(key)? { Ok(()) } else { Err(GuardError::ForeignHash) }
     }
 }
 
-impl<D: Guarded, F: Shard> Source for Guard<D, F> {
+/// Lists the members of the filter: the keys of the database, and the keys in doubt.
+impl<D: Guarded, F: Shard> MemberSource for Guard<D, F> {
+    type Member = Hash;
     type Error = GuardError<D::Error>;
 
-    /// Lists members. Keys in doubt count as members.
-    fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>, Self::Error> {
-        let keys = self.database.list(hashes.clone()).map_err(GuardError::Database)?;
-        let mut members = self.doubts.within(hashes);
+    fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Hash>, Self::Error> {
+        let keys = self.database.members(hashes.clone()).map_err(GuardError::Database)?;
+        let mut members = self.doubts.within(&hashes);
         for key in &keys {
-            let hash = self.hash(key.borrow());
-            self.check_listed(hashes, hash)?;
+            let hash = self.hash(borrowed(key));
+            self.check_listed(&hashes, hash)?;
             if hashes.contains(&hash) {
                 members.push(hash);
             }
         }
         let shard = self.maintained.filter.shard_of(*hashes.start());
         if let Some(key) = keys.first()
-            && *hashes == self.maintained.filter.shard_hashes(shard)
+            && hashes == self.maintained.filter.shard_hashes(shard)
         {
-            self.check_index(key.borrow())?;
+            self.check_index(borrowed(key))?;
         }
         members.sort_unstable();
         members.dedup();
         Ok(members)
     }
+}
 
+impl<D: Guarded, F: Shard> Source for Guard<D, F> {
     /// Does nothing: a guard keeps mistakes in memory only.
     fn keep_mistake(&self, _: Hash, _: Option<Hash>) -> Result<(), Self::Error> {
         Ok(())
@@ -473,6 +471,11 @@ impl<D: Guarded, F: Shard> Source for Guard<D, F> {
     fn trust(&self, shard: usize) {
         self.doubts.trust(shard);
     }
+}
+
+/// Returns the key that an owned key stands for.
+fn borrowed<K: ToOwned + ?Sized>(key: &K::Owned) -> &K {
+    key.borrow()
 }
 
 /// Calls `act` for each item, even after an error. Returns the first error.

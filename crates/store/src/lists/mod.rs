@@ -14,7 +14,7 @@ use crate::stats::Stats;
 use crate::storage::{Storage, impl_upkeep};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
-use twiceshy::{Hash, QuotientFilter, Secret, Snapshot, hash::KeyedHasher};
+use twiceshy::{Hash, MemberSource, QuotientFilter, Secret, Snapshot, hash::KeyedHasher};
 
 pub use entries::{Entries, ListExport};
 
@@ -165,13 +165,17 @@ impl<B: Backend> ListStore<B> {
     }
 }
 
-impl<B: Backend> Source for ListStore<B> {
+/// Lists the yes list.
+impl<B: Backend> MemberSource for ListStore<B> {
+    type Member = Hash;
     type Error = StoreError;
 
-    fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>> {
-        layout::members(&self.storage.backend, &self.hasher, hashes)
+    fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Hash>> {
+        layout::members(&self.storage.backend, &self.hasher, &hashes)
     }
+}
 
+impl<B: Backend> Source for ListStore<B> {
     /// Keeps nothing: only the user lists mistakes.
     fn keep_mistake(&self, _: Hash, _: Option<Hash>) -> Result<()> {
         Ok(())

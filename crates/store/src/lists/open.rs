@@ -46,13 +46,15 @@ impl OpenOptions {
     fn open_lists_at<B: Backend>(&self, place: Place<'_, B>) -> Result<ListStore<B>> {
         let opening = Opening::begin(self, place)?;
         let sizing = opening.sizing;
-        let (empty, _) = opening.build(empty)?;
+        let checked = opening.check(empty)?;
         let identity = opening.identify(Kind::Lists)?;
         if identity.kind != Kind::Lists {
             return Err(StoreError::Kind(identity.kind.to_string()));
         }
-        let slot_bits = empty.shard_parameters(0).slot_bits;
-        let (storage, restored) = opening.finish(
+        let slot_bits = remainder_bits(&sizing)?;
+        let (storage, filter, is_restored) = opening.finish(
+            checked,
+            empty,
             |file| Concurrent::<QuotientFilter>::open(file),
             // The options may ask for a different rate than those before.
             |restored: &Concurrent<QuotientFilter>| {
@@ -60,11 +62,11 @@ impl OpenOptions {
             },
         )?;
         // New lists have no keys that the filter could miss.
-        let is_ready = restored.is_some() || identity.is_new;
+        let is_ready = is_restored || identity.is_new;
         let policy = Policy::Listed { rate: sizing.false_positive_rate };
         let store = ListStore {
             storage,
-            maintained: MaintainedFilter::new(restored.unwrap_or(empty), is_ready, policy),
+            maintained: MaintainedFilter::new(filter, is_ready, policy),
             hasher: KeyedHasher::new(&identity.secret),
             secret: identity.secret,
             yes: AtomicU64::new(0),
@@ -72,7 +74,7 @@ impl OpenOptions {
         let no = Entries::of(&store.storage.backend, &store.hasher, List::No);
         store.maintained.load_mistakes(no.map(|entry| entry.map(|(hash, _)| hash)))?;
         if !is_ready {
-            store.maintained.rebuild_all(&store, || Ok(()), |_| true)?;
+            store.maintained.rebuild_all(&store, || Ok(()), || true, |_| ())?;
         }
         // A filter that was saved, or built just now, has no ghosts.
         store.yes.store(store.maintained.filter.len() as u64, Ordering::Relaxed);
@@ -80,19 +82,22 @@ impl OpenOptions {
     }
 }
 
-/// Builds an empty filter whose remainders are long enough for the rate even when it is as full as it
-/// gets.
+/// Builds an empty filter.
 fn empty(sizing: &Sizing) -> Result<Concurrent<QuotientFilter>, BuildError> {
+    QuotientFilter::builder()
+        .remainder_bits(remainder_bits(sizing)?)
+        .capacity(sizing.capacity)
+        .shards(sizing.shards)
+        .grow_at(PLANNED_LOAD)
+        .build_concurrent()
+}
+
+/// Returns the bits per remainder that are enough for the rate even when the filter is as full as it gets.
+fn remainder_bits(sizing: &Sizing) -> Result<u32, BuildError> {
     let rate = sizing.false_positive_rate;
     let least = f64::exp2(-56.0);
     if !(rate >= least && rate < 1.0) {
         return Err(PlanError::Rate { rate, least }.into());
     }
-    let bits = (PLANNED_LOAD / -(-rate).ln_1p()).log2().ceil().max(1.0);
-    QuotientFilter::builder()
-        .remainder_bits(bits as u32)
-        .capacity(sizing.capacity)
-        .shards(sizing.shards)
-        .grow_at(PLANNED_LOAD)
-        .build_concurrent()
+    Ok((PLANNED_LOAD / -(-rate).ln_1p()).log2().ceil().max(1.0) as u32)
 }

@@ -14,7 +14,7 @@ impl<B: Backend> ListStore<B> {
     pub fn rebuild(&self) -> Result<()> {
         // Otherwise the old filter would be loaded after closing.
         self.storage.invalidate_saved()?;
-        self.maintained.rebuild_all(self, || Ok(()), |_| true)
+        self.maintained.rebuild_all(self, || Ok(()), || true, |_| ())
     }
 
     /// Checks every invariant of the filter, that the filter is right about each key on the disk, and

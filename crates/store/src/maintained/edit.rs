@@ -86,7 +86,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 return Err(crowded.map_or(AdaptError::Stale, |_| AdaptError::Crowded));
             }
             let listed = members.iter().filter(|member| suspects.contains(member));
-            let mut listing: Listing<'_> = listed.copied().collect();
+            let mut listing = Listing::new(listed);
             if self.may_have_ghosts::<S>(mistake) {
                 listing = listing.dropping_ghosts();
             }
@@ -111,14 +111,16 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Lists the members in an interval, and counts the scan.
+    /// Lists the members in an interval, in order, and counts the scan.
     pub(super) fn scan<S: Source>(
         &self,
         source: &S,
         hashes: &RangeInclusive<Hash>,
     ) -> Result<Vec<Hash>, S::Error> {
         self.counters.add(Count::BackendScans, 1);
-        source.members(hashes)
+        let mut members = source.members(hashes.clone())?;
+        members.sort_unstable();
+        Ok(members)
     }
 
     /// Lists the members in a claim's interval: those in the database, and `others` that are only in the

@@ -8,22 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 use twiceshy::{Hash, concurrent::Shard};
 
-/// Whether there was room in the filter. If not, nothing was done.
-pub(super) enum Room<T, E> {
-    Enough(T),
-    Needed { hash: Hash, error: E },
-}
-
-impl<T, E> Room<T, E> {
-    fn map<U>(self, change: impl FnOnce(T) -> U) -> Room<U, E> {
-        match self {
-            Self::Enough(done) => Room::Enough(change(done)),
-            Self::Needed { hash, error } => Room::Needed { hash, error },
-        }
-    }
-}
-
-pub(super) type Tried<T, E> = Result<Room<T, E>, E>;
+/// The result of work that needs room in the filter. If there is too little room, nothing was done, and
+/// the inner error is the hash that there is no room for, and why.
+pub(super) type Tried<T, E> = Result<Result<T, (Hash, E)>, E>;
 
 /// Keys that are in the filter, and are about to be written to the database. Their stripes are held.
 pub(crate) struct Admitted<'a> {
@@ -43,6 +30,16 @@ impl Admitted<'_> {
     pub(crate) fn is_mistake(&self, hash: Hash) -> bool {
         self.locked.has_mistake(hash)
     }
+}
+
+/// Returns the first occurrence of each item, with its index.
+pub(crate) fn distinct<T: Copy + Eq + std::hash::Hash>(
+    items: &[T],
+) -> impl Iterator<Item = (usize, T)> {
+    let mut seen = (items.len() > 1).then(HashSet::new);
+    let is_first =
+        move |&(_, item): &(usize, T)| seen.as_mut().is_none_or(|seen| seen.insert(item));
+    items.iter().copied().enumerate().filter(is_first)
 }
 
 impl<F: Shard> MaintainedFilter<F> {
@@ -73,10 +70,12 @@ impl<F: Shard> MaintainedFilter<F> {
         let admitted = self.making_room(source, || {
             let locked = self.lock(&[hash]);
             if !is_wanted()? {
-                return Ok(Room::Enough(None));
+                return Ok(Ok(None));
             }
-            let new = self.is_ready(hash).then_some(hash).into_iter().collect();
-            Ok(self.admitted(source, locked, SmallVec::from_elem(true, 1), new).map(Some))
+            let inserted: SmallVec<_> = self.is_ready(hash).then_some(hash).into_iter().collect();
+            let is_new = SmallVec::from_elem(true, 1);
+            let admitted = self.admit(source, &locked, &inserted);
+            Ok(admitted.map(|()| Some(Admitted { locked, is_new, inserted })))
         })?;
         admitted
             .map_or(Ok(()), |admitted| self.write_admitted(source, admitted, &[hash], |_| write()))
@@ -117,12 +116,8 @@ impl<F: Shard> MaintainedFilter<F> {
     ) -> Tried<Admitted<'_>, S::Error> {
         let locked = self.lock(hashes);
         let mut is_new = SmallVec::from_elem(false, hashes.len());
-        let mut new = SmallVec::<[Hash; 1]>::new();
-        let mut seen = (hashes.len() > 1).then(HashSet::new);
-        for (at, &hash) in hashes.iter().enumerate() {
-            if seen.as_mut().is_some_and(|seen| !seen.insert(hash)) {
-                continue;
-            }
+        let mut inserted = SmallVec::<[Hash; 1]>::new();
+        for (at, hash) in distinct(hashes) {
             if locked.has_mistake(hash) {
                 may_insert(at)?;
             }
@@ -131,23 +126,11 @@ impl<F: Shard> MaintainedFilter<F> {
             let maybe = is_ready && self.filter.contains(hash);
             is_new[at] = !maybe || !self.counted(|| is_there(at))?;
             if is_ready && is_new[at] {
-                new.push(hash);
+                inserted.push(hash);
             }
         }
-        Ok(self.admitted(source, locked, is_new, new))
-    }
-
-    fn admitted<'a, S: Source>(
-        &self,
-        source: &S,
-        locked: Locked<'a>,
-        is_new: SmallVec<[bool; 8]>,
-        new: SmallVec<[Hash; 1]>,
-    ) -> Room<Admitted<'a>, S::Error> {
-        match self.admit(source, &locked, &new) {
-            Ok(()) => Room::Enough(Admitted { locked, is_new, inserted: new }),
-            Err((hash, error)) => Room::Needed { hash, error },
-        }
+        let admitted = self.admit(source, &locked, &inserted);
+        Ok(admitted.map(|()| Admitted { locked, is_new, inserted }))
     }
 
     /// Inserts new members into the filter, all or none, and repairs the mistakes that collide with
@@ -192,8 +175,8 @@ impl<F: Shard> MaintainedFilter<F> {
         let mut tried = BTreeMap::new();
         loop {
             let (hash, error) = match work()? {
-                Room::Enough(done) => return Ok(done),
-                Room::Needed { hash, error } => (hash, error),
+                Ok(done) => return Ok(done),
+                Err(needed) => needed,
             };
             let shard = self.filter.shard_of(hash);
             let tries = tried.entry(shard).or_insert(0);

@@ -1,10 +1,9 @@
 //! Mistakes that the user lists, and that must never be made.
 
-use super::insert::{Room, Tried};
+use super::insert::{Tried, distinct};
 use super::{MaintainedFilter, Source};
 use crate::stats::Count;
 use crate::stripes::Locked;
-use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use twiceshy::{Answer, Hash, Listing, QuotientFilter, concurrent::Shard, members::OrderedHashes};
 
@@ -18,13 +17,7 @@ impl<F: Shard> MaintainedFilter<F> {
     /// Answers many lookups as [`answer`](Self::answer) does.
     pub(crate) fn answer_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.counters.add(Count::AnsweredFromMemory, hashes.len() as u64);
-        let before = self.risky_writes.now();
-        self.filter.contains_many(hashes, answers);
-        if !self.risky_writes.has_been_none_since(before) {
-            for (answer, &hash) in answers.iter_mut().zip(hashes) {
-                *answer = *answer && self.contains(hash);
-            }
-        }
+        self.contains_many(hashes, answers);
     }
 
     /// Repairs mistakes, writes them to the database, and lists them. Returns how many are new.
@@ -56,10 +49,9 @@ impl<F: Shard> MaintainedFilter<F> {
         may_list: impl Fn(usize) -> Result<(), S::Error>,
     ) -> Tried<(Locked<'_>, Vec<bool>), S::Error> {
         let locked = self.lock(hashes);
-        let mut seen = HashSet::new();
-        let mut is_new = Vec::with_capacity(hashes.len());
-        for (at, &hash) in hashes.iter().enumerate() {
-            is_new.push(!locked.has_mistake(hash) && seen.insert(hash));
+        let mut is_new = vec![false; hashes.len()];
+        for (at, hash) in distinct(hashes) {
+            is_new[at] = !locked.has_mistake(hash);
             if !is_new[at] {
                 continue;
             }
@@ -68,11 +60,11 @@ impl<F: Shard> MaintainedFilter<F> {
             let suspects = claim.suspects();
             let members = self.scan(source, &suspects)?;
             if let Err(error) = self.adapt::<S>(claim, &suspects, &members) {
-                return Ok(Room::Needed { hash, error: error.into() });
+                return Ok(Err((hash, error.into())));
             }
             self.counters.add(Count::Repairs, 1);
         }
-        Ok(Room::Enough((locked, is_new)))
+        Ok(Ok((locked, is_new)))
     }
 
     /// Returns the bytes of memory that the mistakes take.

@@ -1,8 +1,42 @@
 //! Looking keys up, and removing them.
 
 use super::{Doubt, MaintainedFilter, Source};
-use crate::stats::Count;
-use twiceshy::{Answer, Hash, concurrent::Shard};
+use crate::stats::{Count, Counters};
+use twiceshy::{Answer, Claim, Hash, concurrent::Shard};
+
+/// What a filter knows about a question.
+pub(crate) enum Asked<C> {
+    /// Nothing in the database can be the answer.
+    Absent,
+    /// The database must be asked. If it has nothing, that was a mistake, and this is the claim.
+    Maybe(C),
+    /// The filter can't answer.
+    Unfiltered,
+}
+
+impl Counters {
+    /// Looks a question up in the database, unless the filter knows that nothing is there. Repairs a
+    /// mistake.
+    pub(crate) fn guarded<C, V, E>(
+        &self,
+        asked: Asked<C>,
+        look_up: impl FnOnce() -> Result<Option<V>, E>,
+        repair: impl FnOnce(C),
+    ) -> Result<Option<V>, E> {
+        if matches!(asked, Asked::Absent) {
+            self.add(Count::AnsweredFromMemory, 1);
+            return Ok(None);
+        }
+        self.add(Count::LookedUp, 1);
+        let value = look_up()?;
+        match asked {
+            _ if value.is_some() => self.add(Count::TruePositives, 1),
+            Asked::Maybe(claim) => repair(claim),
+            Asked::Absent | Asked::Unfiltered => self.add(Count::Unfiltered, 1),
+        }
+        Ok(value)
+    }
+}
 
 impl<F: Shard> MaintainedFilter<F> {
     /// Looks a key up in the database, unless the filter knows that it is absent. Repairs a mistake.
@@ -12,37 +46,59 @@ impl<F: Shard> MaintainedFilter<F> {
         hash: Hash,
         look_up: impl FnOnce() -> Result<Option<V>, E>,
     ) -> Result<Option<V>, E> {
-        let claim = if self.is_complete() && self.is_ready(hash) {
-            let Answer::Maybe(claim) = self.check(hash) else {
-                self.counters.add(Count::AnsweredFromMemory, 1);
-                return Ok(None);
-            };
-            Some(claim)
+        let asked = if self.is_complete() && self.is_ready(hash) {
+            match self.check(hash) {
+                Answer::Absent => Asked::Absent,
+                Answer::Maybe(claim) => Asked::Maybe(claim),
+            }
         } else {
-            None
+            Asked::Unfiltered
         };
-        self.counters.add(Count::LookedUp, 1);
-        let value = self.counted(look_up)?;
-        match claim {
-            _ if value.is_some() => self.counters.add(Count::TruePositives, 1),
-            Some(claim) => self.repair(source, claim),
-            None => self.counters.add(Count::Unfiltered, 1),
-        }
-        Ok(value)
+        self.get_asked(source, asked, look_up)
     }
 
-    /// Asks the filter whether each of many keys must be looked up with [`get`](Self::get). Counts those
-    /// that need not.
-    pub(crate) fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
+    /// Looks many keys up as [`get`](Self::get) does. The filter is asked about all of them at once.
+    /// `look_up` is called with the index of a key.
+    pub(crate) fn get_many<V, E>(
+        &self,
+        source: &impl Source,
+        hashes: &[Hash],
+        look_up: impl Fn(usize) -> Result<Option<V>, E>,
+    ) -> Result<Vec<Option<V>>, E> {
         let is_complete = self.is_complete();
         let is_ready = |&hash: &Hash| is_complete && self.is_ready(hash);
         let ready: Vec<bool> = hashes.iter().map(is_ready).collect();
+        let mut maybe = Vec::with_capacity(hashes.len());
+        self.contains_many(hashes, &mut maybe);
+        let get = |(at, &hash): (usize, &Hash)| {
+            let asked = match (ready[at], maybe[at]) {
+                (true, false) => Asked::Absent,
+                (true, true) => Asked::Maybe(self.filter.claim_near(hash)),
+                (false, _) => Asked::Unfiltered,
+            };
+            self.get_asked(source, asked, || look_up(at))
+        };
+        hashes.iter().enumerate().map(get).collect()
+    }
+
+    fn get_asked<V, E>(
+        &self,
+        source: &impl Source,
+        asked: Asked<Claim>,
+        look_up: impl FnOnce() -> Result<Option<V>, E>,
+    ) -> Result<Option<V>, E> {
+        self.counters.guarded(asked, || self.counted(look_up), |claim| self.repair(source, claim))
+    }
+
+    /// Asks the filter about many hashes. Waits for risky writes as [`check`](Self::check) does.
+    pub(super) fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
+        let before = self.risky_writes.now();
         self.filter.contains_many(hashes, maybe);
-        for (maybe, is_ready) in maybe.iter_mut().zip(ready) {
-            *maybe |= !is_ready;
+        if !self.risky_writes.has_been_none_since(before) {
+            for (maybe, &hash) in maybe.iter_mut().zip(hashes) {
+                *maybe = *maybe && self.contains(hash);
+            }
         }
-        let absent = maybe.iter().filter(|&&maybe| !maybe).count();
-        self.counters.add(Count::AnsweredFromMemory, absent as u64);
     }
 
     /// Asks the filter. If a write may have brought a repaired mistake back for a moment, waits until

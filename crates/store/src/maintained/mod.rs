@@ -33,6 +33,8 @@ mod rebuild;
 mod repair;
 mod risky_writes;
 
+pub(crate) use insert::distinct;
+pub(crate) use lookup::Asked;
 pub(crate) use rebuild::THREAD as REBUILD_THREAD;
 
 use crate::stats::{Count, Counters, Stats};
@@ -41,17 +43,20 @@ use risky_writes::RiskyWrites;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use twiceshy::{
-    Concurrent, Hash,
+    Concurrent, Hash, MemberSource,
     concurrent::Shard,
     error::{AdaptError, BuildError, InsertError},
 };
 
-/// The database that a filter is kept in step with.
-pub(crate) trait Source {
-    type Error: From<InsertError> + From<AdaptError> + From<BuildError>;
-
-    /// Lists the hashes of all members in an interval, in order.
-    fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>, Self::Error>;
+/// The database that a filter is kept in step with. It lists each member once.
+pub(crate) trait Source:
+    MemberSource<Member = Hash, Error: From<InsertError> + From<AdaptError> + From<BuildError>>
+{
+    /// Lists the mistakes that the database keeps in an interval, in order. Returns `None` if it keeps
+    /// none, or if a failed write makes it unknown which.
+    fn mistakes(&self, _: &RangeInclusive<Hash>) -> Result<Option<Vec<Hash>>, Self::Error> {
+        Ok(None)
+    }
 
     /// Keeps a mistake durably, and drops the one that was forgotten for it. The mistake may be kept
     /// already.
@@ -205,10 +210,15 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Returns whether the filter may be saved: all of it is built, no failed write has left a ghost in
-    /// it, and no thread has panicked while it held a stripe.
+    /// it, no thread has panicked while it held a stripe, and kept mistakes are repaired.
     pub(crate) fn is_exact(&self) -> bool {
         let has_ghosts = || self.has_ghosts.iter().any(|ghosts| ghosts.load(Ordering::Acquire));
-        self.is_all_ready() && !has_ghosts() && !self.stripes.is_poisoned()
+        let is_repaired = F::FORGETS_REPAIRS || !self.has_failed_repairs();
+        self.is_all_ready() && !has_ghosts() && !self.stripes.is_poisoned() && is_repaired
+    }
+
+    fn has_failed_repairs(&self) -> bool {
+        self.counters.get(Count::RepairsFailed) > 0
     }
 
     /// Sets whether the listing of members is known to be complete.

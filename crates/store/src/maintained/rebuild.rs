@@ -50,26 +50,29 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Rebuilds all shards with several threads, because reading takes longest, and each shard is read
-    /// by itself. The current thread first does something else. `on_shard` is called after each shard, by
-    /// the thread that has rebuilt it, and returns whether to go on.
+    /// by itself. The current thread first does something else. `goes_on` is called before each shard, and
+    /// returns whether to rebuild it and the rest. `on_shard` is called after each shard, by the thread
+    /// that has rebuilt it.
     pub(crate) fn rebuild_all<S, T>(
         &self,
         source: &S,
         first: impl FnOnce() -> Result<T, S::Error>,
-        on_shard: impl Fn(Census) -> bool + Sync,
+        goes_on: impl Fn() -> bool + Sync,
+        on_shard: impl Fn(Census) + Sync,
     ) -> Result<T, S::Error>
     where
         S: Source<Error: Send> + Sync,
     {
         let next = AtomicUsize::new(0);
         let rebuild = || -> Result<(), S::Error> {
-            loop {
+            while goes_on() {
                 let shard = next.fetch_add(1, Ordering::Relaxed);
-                if shard >= self.filter.shards() || !on_shard(self.rebuild_shard(source, shard, 0)?)
-                {
-                    return Ok(());
+                if shard >= self.filter.shards() {
+                    break;
                 }
+                on_shard(self.rebuild_shard(source, shard, 0)?);
             }
+            Ok(())
         };
         thread::scope(|scope| {
             // If no more threads can be started, this one rebuilds all shards.
@@ -84,16 +87,17 @@ impl<F: Shard> MaintainedFilter<F> {
         })
     }
 
-    /// Checks every invariant of the filter, and that each shard that is ready holds all members that
-    /// the database lists. Writers of a shard wait while it is checked. Returns what is wrong, if
-    /// anything is.
+    /// Checks every invariant of the filter. In each shard that is ready, also checks that the filter holds
+    /// all members that the database lists, that it has repaired the kept mistakes, and that the database
+    /// keeps the same ones. Writers of a shard wait while it is checked. Returns what is wrong, if anything
+    /// is.
     pub(crate) fn find_fault<S: Source>(&self, source: &S) -> Result<Option<String>, S::Error> {
         if let Err(invalid) = self.filter.validate() {
             return Ok(Some(invalid.to_string()));
         }
         for shard in 0..self.filter.shards() {
             let hashes = self.filter.shard_hashes(shard);
-            let _locked = self.stripes.lock([hashes.clone()]);
+            let locked = self.stripes.lock([hashes.clone()]);
             if !self.ready[shard].load(Ordering::Acquire) {
                 continue;
             }
@@ -101,6 +105,21 @@ impl<F: Shard> MaintainedFilter<F> {
             let missing = members.iter().filter(|&&member| !self.filter.contains(member)).count();
             if missing > 0 {
                 return Ok(Some(format!("the filter lacks {missing} members of shard {shard}")));
+            }
+            let mut mistakes = locked.mistakes(&hashes);
+            if self.has_failed_repairs() || self.stripes.is_poisoned() {
+                continue;
+            }
+            if source.mistakes(&hashes)?.is_some_and(|on_disk| on_disk != mistakes) {
+                return Ok(Some(format!("the kept mistakes of shard {shard} differ on the disk")));
+            }
+            // A failed write may have left a member or a ghost among the mistakes.
+            mistakes.retain(|mistake| members.binary_search(mistake).is_err());
+            let made = mistakes.iter().filter(|&&mistake| self.filter.contains(mistake)).count();
+            if made > 0 && !F::FORGETS_REPAIRS && !self.has_ghosts(shard) {
+                let fault =
+                    format!("the filter makes {made} of the kept mistakes of shard {shard}");
+                return Ok(Some(fault));
             }
         }
         Ok(None)

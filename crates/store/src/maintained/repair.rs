@@ -1,6 +1,6 @@
 //! Repairing mistakes.
 
-use super::insert::{Room, Tried};
+use super::insert::Tried;
 use super::{Doubt, MaintainedFilter, Source};
 use crate::stats::Count;
 use crate::stripes::Locked;
@@ -43,12 +43,12 @@ impl<F: Shard> MaintainedFilter<F> {
         };
         if let Answer::Maybe(claim) = answer {
             if source.doubt(mistake) == Doubt::Unsettled {
-                return Ok(Room::Enough(()));
+                return Ok(Ok(()));
             }
             let suspects = claim.suspects();
             let members = self.scan(source, &suspects)?;
             if members.binary_search(&mistake).is_ok() {
-                return Ok(Room::Enough(()));
+                return Ok(Ok(()));
             }
             is_known.set(true);
             let mut adapted = self.adapt::<S>(claim, &suspects, &members);
@@ -66,11 +66,11 @@ impl<F: Shard> MaintainedFilter<F> {
             match adapted {
                 Ok(()) => {}
                 Err(error) if is_beyond_repair(&error) => count = Count::RepairsFailed,
-                Err(error) => return Ok(Room::Needed { hash: mistake, error: error.into() }),
+                Err(error) => return Ok(Err((mistake, error.into()))),
             }
         } else if !is_known.get() && is_kept {
             // Another thread has repaired it.
-            return Ok(Room::Enough(()));
+            return Ok(Ok(()));
         }
         self.counters.add(Count::FalsePositives, 1);
         self.counters.add(count, 1);
@@ -78,7 +78,7 @@ impl<F: Shard> MaintainedFilter<F> {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
         self.keep(source, &mut locked, mistake)?;
-        Ok(Room::Enough(()))
+        Ok(Ok(()))
     }
 
     /// Keeps a mistake, so that it is repaired again when the filter is rebuilt, or when a new member

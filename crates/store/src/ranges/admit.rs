@@ -1,12 +1,12 @@
 //! Inserting new members into the filter.
 
-use super::rebuild::{Room, adapt, insert};
+use super::rebuild::{Tried, adapt, insert};
 use super::{Mistakes, Number, RangeStore, StoredKey, key::Span};
 use crate::backend::Backend;
-use crate::error::Result;
+use crate::error::{Result, StoreError};
+use crate::maintained::distinct;
 use crate::stats::Count;
 use crate::stripes::Locked;
-use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use twiceshy::{Hash, range::RangeKey};
 
@@ -28,26 +28,20 @@ struct AtRisk<K> {
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// Inserts all keys into the filter that it doesn't have yet, or none.
-    pub(super) fn try_admit(&self, numbers: &[u128]) -> Result<Room<Admitted<'_>>> {
+    pub(super) fn try_admit(&self, numbers: &[u128]) -> Tried<Admitted<'_>> {
         let locked = self.lock(numbers);
         let mut is_new = vec![false; numbers.len()];
         let mut new = Vec::new();
-        let mut seen = HashSet::new();
-        for (&number, is_new) in numbers.iter().zip(&mut is_new) {
-            if numbers.len() > 1 && !seen.insert(number) {
-                continue;
-            }
+        for (at, number) in distinct(numbers) {
             let maybe = self.filter().filter.contains(Number::new(number));
-            *is_new = !maybe || self.look_up(number)?.is_none();
-            if *is_new {
+            is_new[at] = !maybe || self.look_up(number)?.is_none();
+            if is_new[at] {
                 new.push(Number::new(number));
             }
         }
         let at_risk = self.mistakes_at_risk(&locked, &new)?;
-        Ok(match self.admit(&new, &at_risk) {
-            Room::Enough(()) => Room::Enough(Admitted { locked, is_new, count: new.len() as u64 }),
-            Room::Needed(error) => Room::Needed(error),
-        })
+        let admitted = self.admit(&new, &at_risk);
+        Ok(admitted.map(|()| Admitted { locked, is_new, count: new.len() as u64 }))
     }
 
     /// Returns the mistakes that new members may bring back.
@@ -83,9 +77,9 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(at_risk)
     }
 
-    /// Inserts new members into the filter, and repairs the mistakes that they bring back. Lookups wait
-    /// for both.
-    fn admit(&self, new: &[Number<K>], at_risk: &[AtRisk<K>]) -> Room<()> {
+    /// Inserts new members into the filter, all or none, and repairs the mistakes that they bring back.
+    /// Lookups wait for both.
+    fn admit(&self, new: &[Number<K>], at_risk: &[AtRisk<K>]) -> Result<()> {
         let filter = &mut self.filter_mut().filter;
         let mut inserted = 0;
         let mut admit = || {
@@ -95,24 +89,22 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             }
             for AtRisk { mistakes, members, .. } in at_risk {
                 for &mistake in mistakes {
-                    let is_back = filter.contains_range(mistake.numbers());
-                    let ghosts = adapt(filter, mistake, members)?;
-                    self.counters.add(Count::GhostsCleared, ghosts);
-                    self.counters.add(Count::Repairs, u64::from(is_back));
+                    if let Some(ghosts) = adapt(filter, mistake, members)? {
+                        self.counters.add(Count::GhostsCleared, ghosts);
+                        self.counters.add(Count::Repairs, 1);
+                    }
                 }
             }
-            Ok(())
+            Ok::<(), StoreError>(())
         };
-        match admit() {
-            Ok(()) => Room::Enough(()),
-            Err(error) => {
-                for &member in &new[..inserted] {
-                    // It is there: its stripe is held.
-                    let _ = filter.remove_trusting(member);
-                }
-                Room::Needed(error)
+        let admitted = admit();
+        if admitted.is_err() {
+            for &member in &new[..inserted] {
+                // It is there: its stripe is held.
+                let _ = filter.remove_trusting(member);
             }
         }
+        admitted
     }
 }
 

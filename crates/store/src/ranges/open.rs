@@ -13,7 +13,12 @@ use std::path::Path;
 use std::sync::RwLock;
 use std::sync::atomic::AtomicUsize;
 use twiceshy::snapshot::KeyedSnapshot;
-use twiceshy::{AdaptiveRangeFilter, Secret, error::BuildError};
+use twiceshy::{
+    AdaptiveRangeFilter, Secret,
+    builder::{Builder, Plan},
+    error::BuildError,
+    range::PlanDetails,
+};
 
 /// The longest range of a new store, unless the options say otherwise.
 const DEFAULT_RANGE: u64 = 32;
@@ -29,7 +34,7 @@ impl OpenOptions {
         &self,
         directory: impl AsRef<Path>,
     ) -> Result<RangeStore<K, crate::FjallBackend>> {
-        let check = |sizing: &Sizing| Ok(self.unkeyed_filter::<K>(sizing).map(drop)?);
+        let check = |sizing: &Sizing| Ok(self.unkeyed::<K>(sizing).build().map(drop)?);
         self.open_ranges_at(self.default_place(directory.as_ref(), check)?)
     }
 
@@ -52,7 +57,10 @@ impl OpenOptions {
         const { assert!(K::BITS > 0 && K::BITS <= 128, "keys have 1 to 128 bits") }
         let mut opening = Opening::begin(self, place)?;
         opening.sizing.shards = 1;
-        let wanted = numbers(&opening.build(|sizing| self.unkeyed_filter::<K>(sizing))?.0);
+        opening.check(|sizing| self.unkeyed::<K>(sizing).build())?;
+        let wanted = numbers::<K>(
+            &opening.build(|sizing| self.unkeyed::<K>(sizing).plan()).map_err(BuildError::from)?.0,
+        );
         let identity = opening.identify(Kind::Ranges(wanted))?;
         let found = match identity.kind {
             Kind::Ranges(found) if found.key_bits == wanted.key_bits => found,
@@ -61,22 +69,25 @@ impl OpenOptions {
         if self.longest_range.is_some() && found != wanted {
             return Err(StoreError::Kind(identity.kind.to_string()));
         }
-        let (empty, sizing) = opening.build(|sizing| {
-            empty(sizing, sizing.capacity, found.longest_range, &identity.secret)
-        })?;
-        if numbers(&empty) != found {
+        let secret = &identity.secret;
+        let builder = |sizing: &Sizing| builder::<K>(sizing, found.longest_range, secret);
+        let (plan, sizing) =
+            opening.build(|sizing| builder(sizing).plan()).map_err(BuildError::from)?;
+        if numbers::<K>(&plan) != found {
             return Err(StoreError::Format("its longest range is impossible".into()));
         }
-        let (storage, restored) = opening.finish(
-            |file| Filter::<K>::open(file, Some(identity.secret.clone())),
+        let (storage, filter, is_restored) = opening.finish(
+            None,
+            |sizing| builder(sizing).build(),
+            |file| Filter::<K>::open(file, Some(secret.clone())),
             // The options may ask for a different filter than those before.
             |restored: &Filter<K>| {
-                numbers(restored) == found && restored.remainder_bits() == empty.remainder_bits()
+                restored.longest_range() == found.longest_range
+                    && restored.remainder_bits() == plan.remainder_bits
             },
         )?;
-        let is_ready = restored.is_some() || identity.is_new;
-        let partitions = empty.partitions().clone();
-        let filter = restored.unwrap_or(empty);
+        let is_ready = is_restored || identity.is_new;
+        let partitions = filter.partitions().clone();
         let capacity = filter.capacity();
         let mut store = RangeStore {
             storage,
@@ -100,29 +111,27 @@ impl OpenOptions {
         Ok(store)
     }
 
-    /// Builds an empty filter with these options and any secret.
-    fn unkeyed_filter<K: StoredKey>(&self, sizing: &Sizing) -> Result<Filter<K>, BuildError> {
+    /// Returns the builder of a filter with these options and any secret.
+    fn unkeyed<K: StoredKey>(&self, sizing: &Sizing) -> Builder<Filter<K>> {
         let longest_range = self.longest_range.unwrap_or(DEFAULT_RANGE);
-        empty(sizing, sizing.capacity, longest_range, &Secret::from_bytes([0; 16]))
+        builder(sizing, longest_range, &Secret::from_bytes([0; 16]))
     }
 }
 
-/// Builds an empty filter.
-pub(super) fn empty<K: StoredKey>(
+/// Returns the builder of a filter.
+pub(super) fn builder<K: StoredKey>(
     sizing: &Sizing,
-    capacity: usize,
     longest_range: u64,
     secret: &Secret,
-) -> Result<Filter<K>, BuildError> {
+) -> Builder<Filter<K>> {
     AdaptiveRangeFilter::<Number<K>>::builder()
-        .capacity(capacity)
+        .capacity(sizing.capacity)
         .false_positive_rate(sizing.false_positive_rate)
         .longest_range(longest_range)
         .secret(secret.clone())
-        .build()
 }
 
-/// Returns the numbers that a filter is built for.
-fn numbers<K: StoredKey>(filter: &Filter<K>) -> Numbers {
-    Numbers { key_bits: K::BITS, longest_range: filter.longest_range() }
+/// Returns the numbers that a filter is planned for.
+fn numbers<K: StoredKey>(plan: &Plan<PlanDetails>) -> Numbers {
+    Numbers { key_bits: K::BITS, longest_range: 1 << plan.details.memento_bits }
 }

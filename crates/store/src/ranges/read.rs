@@ -5,6 +5,7 @@ use super::repair::stored;
 use super::{MOST_PARTITIONS, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, Bytes, Included, Keyspace, Scan, Unbounded};
 use crate::error::{Result, StoreError};
+use crate::maintained::Asked;
 use crate::stats::Count;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
@@ -71,21 +72,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         span: Span,
         look_up: impl FnOnce() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let is_long = span.partitions(self.memento_bits()) > MOST_PARTITIONS;
-        if !is_long && !self.filter().filter.contains_range(span.numbers()) {
-            self.counters.add(Count::AnsweredFromMemory, 1);
-            return Ok(None);
-        }
-        self.counters.add(Count::LookedUp, 1);
-        let found = look_up()?;
-        if found.is_some() {
-            self.counters.add(Count::TruePositives, 1);
-        } else if is_long {
-            self.counters.add(Count::Unfiltered, 1);
+        let asked = if span.partitions(self.memento_bits()) > MOST_PARTITIONS {
+            Asked::Unfiltered
         } else {
-            self.repair(span);
-        }
-        Ok(found)
+            self.claim(span).map_or(Asked::Absent, Asked::Maybe)
+        };
+        self.counters.guarded(asked, look_up, |claim| self.repair(span, claim))
     }
 }
 

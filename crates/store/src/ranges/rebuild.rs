@@ -1,18 +1,16 @@
 //! Rebuilding and validating the filter.
-//!
-//! As in the split layout, the two maps are written together, but if the engine's journal is damaged, one
-//! map may have lost what the other has. So a filter that is built when the store is opened is not used
-//! before its members are known to be the keys.
 
 use super::key::Span;
-use super::open::empty;
+use super::open::builder;
 use super::{Current, Filter, Mistakes, Number, RangeStore, StoredKey};
-use crate::backend::{Backend, Batch, Keyspace, Unbounded};
+use crate::backend::{Backend, Keyspace};
 use crate::census::Census;
 use crate::error::{Result, StoreError};
 use crate::layout;
+use crate::sizing::Sizing;
 use crate::stats::Count;
 use crate::stripes::Locked;
+use crate::two_maps::{self, Difference};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -29,11 +27,9 @@ const FULL: f64 = 0.95;
 /// All hashes.
 const ALL: RangeInclusive<Hash> = Hash::MIN..=Hash::MAX;
 
-/// Whether there was room in the filter. If not, nothing was done.
-pub(super) enum Room<T> {
-    Enough(T),
-    Needed(StoreError),
-}
+/// The result of work that needs room in the filter. If there is too little room, nothing was done, and
+/// the inner error says why.
+pub(super) type Tried<T> = Result<Result<T>>;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// Builds the filter from the backend.
@@ -65,52 +61,70 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(())
     }
 
-    /// Checks every invariant of the filter, that the filter holds every key in the backend, and that
-    /// the two maps are equal. Writes wait in the meantime; lookups don't. For tests, and for diagnosing
+    /// Checks every invariant of the filter, that the filter holds every key in the backend and has
+    /// repaired the kept mistakes, and that the two maps are equal. Writes wait in the meantime; lookups don't. For tests, and for diagnosing
     /// suspected damage.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] says what is wrong. If the backend fails, its error.
     pub fn validate(&self) -> Result<()> {
         let invalid = |what: String| Err(StoreError::Invalid(what));
-        let _locked = self.stripes.lock([ALL]);
+        let locked = self.stripes.lock([ALL]);
         if let Err(broken) = self.filter().filter.validate() {
             return invalid(broken.to_string());
         }
-        for pair in self.storage.backend.range(Keyspace::Keys, (Unbounded, Unbounded)) {
-            let (key, _) = pair?;
-            let Some(number) = Number::<K>::from_bytes(&key) else { continue };
+        for key in two_maps::keys(&self.storage.backend, Keyspace::Keys) {
+            let Some(number) = Number::<K>::from_bytes(&key?) else { continue };
             if !self.filter().filter.contains(number) {
                 return invalid(format!("the filter lacks key {}", number.number()));
             }
-            if !self.is_listed(number)? {
-                return invalid(format!("the reverse map lacks key {}", number.number()));
-            }
         }
-        for member in self.listed(&ALL) {
-            let (_, number) = member?;
-            if self.look_up(number.number())?.is_none() {
-                return invalid(format!("the reverse map lists absent key {}", number.number()));
-            }
+        for difference in self.compared() {
+            let Some(Difference { key, is_unlisted, .. }) = difference? else { continue };
+            let fault = if is_unlisted { "lacks" } else { "lists absent" };
+            let number = Number::<K>::from_bytes(&key).map_or(0, RangeKey::number);
+            return invalid(format!("the reverse map {fault} key {number}"));
         }
-        Ok(())
+        self.find_mistake_fault(&locked)?.map_or(Ok(()), invalid)
     }
 
-    /// Returns whether a key is in the reverse map.
-    fn is_listed(&self, number: Number<K>) -> Result<bool> {
-        let member = layout::member_key(self.partitions.hash_of(number), &number.to_bytes());
-        Ok(self.storage.backend.get(Keyspace::Members, &member)?.is_some())
+    /// Returns what is wrong with the mistakes that are kept, if anything is. After a failed write, nobody
+    /// can tell.
+    fn find_mistake_fault(&self, locked: &Locked<'_, Mistakes>) -> Result<Option<String>> {
+        let has_failed = self.counters.get(Count::RepairsFailed) > 0;
+        if has_failed || self.storage.is_doubtful() || self.stripes.is_poisoned() {
+            return Ok(None);
+        }
+        let kept: Vec<Span> = locked.stripes(&ALL).flat_map(|known| known.within(&ALL)).collect();
+        if kept.len() != self.mistakes.load(Ordering::Relaxed) {
+            return Ok(Some("the number of kept mistakes is wrong".into()));
+        }
+        let filter = &self.filter().filter;
+        if let Some(made) = kept.iter().find(|mistake| filter.contains_range(mistake.numbers())) {
+            let Span { first, last } = made;
+            return Ok(Some(format!("the filter makes a kept mistake, {first} to {last}")));
+        }
+        let mut on_disk = self.kept_mistakes().collect::<Result<Vec<_>>>()?;
+        on_disk.sort_by_key(|mistake| (self.hash(mistake.first), mistake.first));
+        Ok((on_disk != kept).then(|| "the kept mistakes differ on the disk".into()))
+    }
+
+    /// Compares the map of keys and the reverse map.
+    fn compared(&self) -> impl Iterator<Item = Result<Option<Difference>>> {
+        two_maps::compared(&self.storage.backend, |key| {
+            Some(self.partitions.hash_of(Number::from_bytes(key)?))
+        })
     }
 
     /// Calls `work`. If there is no room in the filter, builds a larger one, and calls `work` again.
-    pub(super) fn making_room<T>(&self, work: impl Fn() -> Result<Room<T>>) -> Result<T> {
+    pub(super) fn making_room<T>(&self, work: impl Fn() -> Tried<T>) -> Result<T> {
         const TRIES: u32 = 4;
         let mut tries = 0;
         loop {
             let generation = self.filter().generation;
             let error = match work()? {
-                Room::Enough(done) => return Ok(done),
-                Room::Needed(error) => error,
+                Ok(done) => return Ok(done),
+                Err(error) => error,
             };
             // A full filter is larger the next time, until there is no memory for it.
             tries += u32::from(!is_full(&error));
@@ -139,22 +153,24 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// meantime. Returns the census of the members.
     fn replace(&self, locked: &Locked<'_, Mistakes>, mut capacity: usize) -> Result<Census> {
         loop {
-            let mut filter = self.empty(capacity)?;
-            match self.fill(&mut filter, locked)? {
-                Room::Enough(census) => {
+            let sizing = Sizing { capacity, ..self.sizing };
+            let longest_range = self.partitions.longest_range();
+            let mut filter = builder(&sizing, longest_range, &self.secret).build()?;
+            match self.fill(&mut filter, locked) {
+                Ok(census) => {
                     let mut current = self.filter_mut();
                     let generation = current.generation + 1;
                     *current = Current { filter, capacity, generation };
                     return Ok(census);
                 }
-                Room::Needed(error) if is_full(&error) => capacity = doubled(capacity),
-                Room::Needed(error) => return Err(error),
+                Err(error) if is_full(&error) => capacity = doubled(capacity),
+                Err(error) => return Err(error),
             }
         }
     }
 
     /// Inserts all members into an empty filter, and repairs all mistakes in it, in one pass over both.
-    fn fill(&self, filter: &mut Filter<K>, locked: &Locked<'_, Mistakes>) -> Result<Room<Census>> {
+    fn fill(&self, filter: &mut Filter<K>, locked: &Locked<'_, Mistakes>) -> Result<Census> {
         let hasher = KeyedHasher::new(&self.secret);
         let mut census = Census::default();
         let mut insert = |filter: &mut Filter<K>, member: Number<K>| {
@@ -175,62 +191,33 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             };
             while let Some(member) = members.next_if(is_next) {
                 let (hash, member) = member?;
-                if let Err(error) = insert(filter, member) {
-                    return Ok(Room::Needed(error.into()));
-                }
+                insert(filter, member)?;
                 if layout::prefix(hash) >= first {
                     near.push_back((hash, member));
                 }
             }
             let listed = near.iter().filter(|(hash, _)| suspects.contains(hash));
             let listed: Vec<Number<K>> = listed.map(|&(_, member)| member).collect();
-            if let Err(error) = adapt(filter, mistake, &listed) {
-                return Ok(Room::Needed(error.into()));
-            }
+            adapt(filter, mistake, &listed)?;
         }
         for member in members {
-            if let Err(error) = insert(filter, member?.1) {
-                return Ok(Room::Needed(error.into()));
-            }
+            insert(filter, member?.1)?;
         }
-        Ok(Room::Enough(census))
-    }
-
-    /// Builds an empty filter.
-    fn empty(&self, capacity: usize) -> Result<Filter<K>> {
-        Ok(empty(&self.sizing, capacity, self.partitions.longest_range(), &self.secret)?)
+        Ok(census)
     }
 
     /// Returns the census of the keys.
     fn count_keys(&self) -> Result<Census> {
         let hasher = KeyedHasher::new(&self.secret);
-        let keys = self.storage.backend.range(Keyspace::Keys, (Unbounded, Unbounded));
-        let mut census = Census::default();
-        for pair in keys {
-            census = census + hasher.hash_bytes(&pair?.0).into();
-        }
-        Ok(census)
+        let keys = two_maps::keys(&self.storage.backend, Keyspace::Keys);
+        keys.map(|key| Ok(hasher.hash_bytes(&key?))).sum()
     }
 
     /// Makes the two maps equal. The caller holds all stripes.
     fn reconcile(&self) -> Result<()> {
-        for pair in self.storage.backend.range(Keyspace::Keys, (Unbounded, Unbounded)) {
-            let (key, _) = pair?;
-            let Some(number) = Number::<K>::from_bytes(&key) else { continue };
-            if !self.is_listed(number)? {
-                let member = layout::member_key(self.partitions.hash_of(number), &key);
-                let mut batch = Batch::new();
-                batch.insert(Keyspace::Members, member, b"");
-                self.storage.write(&batch)?;
-            }
-        }
-        for pair in self.storage.backend.range(Keyspace::Members, (Unbounded, Unbounded)) {
-            let (member, _) = pair?;
-            let Some(key) = layout::user_key(&member) else { continue };
-            if self.storage.backend.get(Keyspace::Keys, key)?.is_none() {
-                let mut batch = Batch::new();
-                batch.remove(Keyspace::Members, &member);
-                self.storage.write(&batch)?;
+        for difference in self.compared() {
+            if let Some(difference) = difference? {
+                self.storage.write(&difference.correction())?;
             }
         }
         Ok(())
@@ -258,21 +245,22 @@ pub(super) fn insert<K: StoredKey>(
 }
 
 /// Repairs the filter's answer to a span, unless a member is in it. `members` are all members that the
-/// filter could confuse with the span. Returns the number of ghosts that were cleared.
+/// filter could confuse with the span. Returns the number of ghosts that were cleared, or `None` if there
+/// was nothing to repair.
 pub(super) fn adapt<K: StoredKey>(
     filter: &mut Filter<K>,
     span: Span,
     members: &[Number<K>],
-) -> Result<u64, AdaptError> {
+) -> Result<Option<u64>, AdaptError> {
     // A failed write may have left a member among the mistakes.
     if members.iter().any(|member| span.contains(member.number())) {
-        return Ok(0);
+        return Ok(None);
     }
     match filter.check_range(span.numbers()) {
-        range::Answer::Empty => Ok(0),
+        range::Answer::Empty => Ok(None),
         range::Answer::Maybe(claim) => {
             let listing = range::Listing::new(members).dropping_ghosts();
-            Ok(filter.adapt(&claim, listing)?.ghosts)
+            Ok(Some(filter.adapt(&claim, listing)?.ghosts))
         }
     }
 }

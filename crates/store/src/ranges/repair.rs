@@ -2,7 +2,7 @@
 
 use super::key::Span;
 use super::mistakes::Inserted;
-use super::rebuild::Room;
+use super::rebuild::Tried;
 use super::{MOST_KEPT, Mistakes, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, Batch, Keyspace, Unbounded};
 use crate::error::Result;
@@ -23,21 +23,26 @@ use twiceshy::{
 type Pieces = SmallVec<[Span; 2]>;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Repairs and keeps a mistake: the filter said "maybe", and the span was empty.
-    pub(super) fn repair(&self, span: Span) {
+    /// Repairs and keeps a mistake: the filter made the claim, and the span was empty.
+    pub(super) fn repair(&self, span: Span, claim: range::Claim) {
         if !self.repairs {
             self.counters.add(Count::FalsePositives, 1);
             return;
         }
-        let mistaken = Cell::default();
-        if self.making_room(|| self.try_repair(span, &mistaken)).is_err() {
+        let (claim, mistaken) = (Cell::new(Some(claim)), Cell::default());
+        if self.making_room(|| self.try_repair(span, claim.take(), &mistaken)).is_err() {
             self.counters.add(Count::RepairsFailed, 1);
         }
     }
 
     /// Tries to repair a mistake. `mistaken` tells the next try which pieces to keep: a larger filter may
     /// not make the mistake, but it must be kept all the same.
-    fn try_repair(&self, span: Span, mistaken: &Cell<Option<Pieces>>) -> Result<Room<()>> {
+    fn try_repair(
+        &self,
+        span: Span,
+        claim: Option<range::Claim>,
+        mistaken: &Cell<Option<Pieces>>,
+    ) -> Tried<()> {
         let firsts: SmallVec<[u128; 2]> = self.pieces(span).map(|piece| piece.first).collect();
         let mut locked = self.lock(&firsts);
         let known = mistaken.take();
@@ -47,26 +52,35 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             let mut pieces = pieces.iter().map(|&piece| (self.hash(piece.first), piece));
             pieces.all(|(hash, piece)| locked.stripe(hash).has(hash, piece))
         };
-        let answer = self.filter().filter.check_range(span.numbers());
-        if let range::Answer::Maybe(claim) = answer {
-            let members = self.members(claim.suspects())?;
+        // The claim is older than the lock. It doesn't tell whether another thread has repaired a kept
+        // mistake since, or has brought back another piece of the span.
+        let claim = claim.filter(|_| !is_kept && firsts.len() == 1);
+        let mut claim = claim.or_else(|| self.claim(span));
+        if claim.is_none() && !is_known && is_kept {
+            // Another thread has repaired it.
+            return Ok(Ok(()));
+        }
+        while let Some(current) = claim {
+            let members = self.members(current.suspects())?;
             if members.iter().any(|member| span.contains(member.number())) {
-                return Ok(Room::Enough(()));
+                return Ok(Ok(()));
             }
-            match self.adapt(span, &claim, &members) {
-                Ok(ghosts) => self.counters.add(Count::GhostsCleared, ghosts),
+            claim = match self.adapt(span, &current, &members) {
+                Ok(ghosts) => {
+                    self.counters.add(Count::GhostsCleared, ghosts);
+                    None
+                }
+                // The claim is from before the filter was replaced.
+                Err(AdaptError::Stale) => self.claim(span),
                 Err(AdaptError::TooLong) => {
                     self.counters.add(Count::Unfiltered, 1);
-                    return Ok(Room::Enough(()));
+                    return Ok(Ok(()));
                 }
                 Err(error) => {
                     mistaken.set(Some(pieces));
-                    return Ok(Room::Needed(error.into()));
+                    return Ok(Err(error.into()));
                 }
-            }
-        } else if !is_known && is_kept {
-            // Another thread has repaired it.
-            return Ok(Room::Enough(()));
+            };
         }
         self.counters.add(Count::FalsePositives, 1);
         self.counters.add(Count::Repairs, 1);
@@ -74,7 +88,15 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
         self.keep_all(&mut locked, &pieces)?;
-        Ok(Room::Enough(()))
+        Ok(Ok(()))
+    }
+
+    /// Asks the filter about a span. Returns its claim, or `None` if the span is empty.
+    pub(super) fn claim(&self, span: Span) -> Option<range::Claim> {
+        match self.filter().filter.check_range(span.numbers()) {
+            range::Answer::Empty => None,
+            range::Answer::Maybe(claim) => Some(claim),
+        }
     }
 
     /// Adapts the filter to a claim. A write nearby may have made the claim stale, but not within the
@@ -175,23 +197,32 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub(super) fn load_mistakes(&self) -> Result<()> {
         let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
         let mut batch = Batch::new();
-        for pair in self.storage.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded)) {
-            let (first, last) = pair?;
-            let [start, end] = [&first, &last].map(|bytes| Number::<K>::from_bytes(bytes));
-            // Skip pairs that no store has written.
-            let (Some(start), Some(end)) = (start, end) else { continue };
-            let piece = Span { first: start.number(), last: end.number() };
-            if piece.first > piece.last || self.pieces(piece).nth(1).is_some() {
-                continue;
-            }
+        for piece in self.kept_mistakes() {
+            let piece = piece?;
             if self.mistakes.load(Ordering::Relaxed) >= self.mistakes_kept {
-                batch.remove(Keyspace::Mistakes, &first);
+                batch.remove(Keyspace::Mistakes, stored::<K>(piece.first));
                 self.counters.add(Count::MistakesForgotten, 1);
                 continue;
             }
             self.insert_mistake(locked.stripe_mut(self.hash(piece.first)), piece);
         }
         self.storage.forget_mistakes(&batch)
+    }
+
+    /// Returns the mistakes that the backend keeps, in the order of their numbers.
+    pub(super) fn kept_mistakes(&self) -> impl Iterator<Item = Result<Span>> {
+        let pairs = self.storage.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded));
+        pairs.filter_map(|pair| {
+            let (first, last) = match pair {
+                Ok(pair) => pair,
+                Err(error) => return Some(Err(error.into())),
+            };
+            // Skip pairs that no store has written.
+            let [first, last] = [&first, &last].map(|bytes| Number::<K>::from_bytes(bytes));
+            let piece = Span { first: first?.number(), last: last?.number() };
+            let is_piece = piece.first <= piece.last && self.pieces(piece).nth(1).is_none();
+            is_piece.then_some(Ok(piece))
+        })
     }
 }
 

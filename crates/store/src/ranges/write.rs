@@ -85,7 +85,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let number = span.first;
         let locked = self.lock(&[number]);
         let in_doubt = self.storage.is_doubtful();
-        if !in_doubt && !self.filter().filter.contains_range(span.numbers()) {
+        let claim = self.claim(span);
+        if !in_doubt && claim.is_none() {
             self.counters.add(Count::AnsweredFromMemory, 1);
             return Ok(false);
         }
@@ -93,7 +94,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let is_there = self.look_up(number)?.is_some();
         if !is_there && !in_doubt {
             drop(locked);
-            self.repair(span);
+            claim.into_iter().for_each(|claim| self.repair(span, claim));
             return Ok(false);
         }
         self.counters.add(Count::TruePositives, u64::from(is_there));

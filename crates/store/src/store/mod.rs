@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use twiceshy::{Hash, QuotientFilter, concurrent::Shard, hash::KeyedHasher};
+use twiceshy::{Hash, MemberSource, QuotientFilter, concurrent::Shard, hash::KeyedHasher};
 
 pub use scan::Pairs;
 
@@ -96,11 +96,21 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     }
 }
 
-impl<B: Backend, F: Shard> Source for Inner<B, F> {
+impl<B: Backend, F: Shard> MemberSource for Inner<B, F> {
+    type Member = Hash;
     type Error = StoreError;
 
-    fn members(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<Hash>> {
-        layout::members(&self.storage.backend, &self.hasher, hashes)
+    fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Hash>> {
+        layout::members(&self.storage.backend, &self.hasher, &hashes)
+    }
+}
+
+impl<B: Backend, F: Shard> Source for Inner<B, F> {
+    fn mistakes(&self, hashes: &RangeInclusive<Hash>) -> Result<Option<Vec<Hash>>> {
+        if self.storage.is_doubtful() {
+            return Ok(None);
+        }
+        layout::mistakes(&self.storage.backend, hashes).collect::<Result<_>>().map(Some)
     }
 
     fn keep_mistake(&self, mistake: Hash, forgotten: Option<Hash>) -> Result<()> {

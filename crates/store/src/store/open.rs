@@ -4,7 +4,7 @@ use super::{Inner, Store};
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::kind::{Kind, Layout};
-use crate::maintained::{MaintainedFilter, Policy};
+use crate::maintained::MaintainedFilter;
 use crate::options::{OpenOptions, Place};
 use crate::sizing::Sizing;
 use crate::storage::Opening;
@@ -63,15 +63,15 @@ impl OpenOptions {
 
     fn open_at<B: Backend, F: Shard>(&self, place: Place<'_, B>) -> Result<Store<B, F>> {
         let opening = Opening::begin(self, place)?;
-        let (empty, _) = opening.build(Sizing::build_empty::<F>)?;
+        let empty = opening.check(Sizing::build_empty::<F>)?;
         let identity = opening.identify(Kind::Points(self.layout.unwrap_or_default()))?;
         let layout = identity.layout(self.layout)?;
         let restore = |file: &Path| Concurrent::<F>::open(file);
-        let (storage, restored) = opening.finish(restore, |_| true)?;
+        let (storage, filter, is_restored) =
+            opening.finish(empty, Sizing::build_empty, restore, |_| true)?;
         // A new store has no members that the filter could miss.
-        let is_ready = restored.is_some() || identity.is_new;
-        let policy = Policy::Found { repaired: self.repairs, kept: self.mistakes_kept };
-        let maintained = MaintainedFilter::new(restored.unwrap_or(empty), is_ready, policy);
+        let is_ready = is_restored || identity.is_new;
+        let maintained = MaintainedFilter::new(filter, is_ready, self.found_mistakes());
         // A filter that was saved, or that is new, is complete.
         maintained.set_complete(is_ready || layout == Layout::Merged);
         let inner = Inner {

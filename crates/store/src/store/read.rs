@@ -12,7 +12,8 @@ impl<B: Backend, F: Shard> Store<B, F> {
     /// If the backend fails. A repair that fails doesn't fail the read; it is
     /// [counted](crate::Stats::repairs_failed).
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        self.inner.get(self.inner.hash(key), key)
+        let (inner, hash) = (&*self.inner, self.inner.hash(key));
+        inner.maintained.get(inner, hash, || inner.look_up(hash, key))
     }
 
     /// Returns whether a key is there.
@@ -30,21 +31,13 @@ impl<B: Backend, F: Shard> Store<B, F> {
     pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Bytes>>> {
         let inner = &*self.inner;
         let hashes: Vec<Hash> = keys.iter().map(|key| inner.hash(key.as_ref())).collect();
-        let mut maybe = Vec::with_capacity(keys.len());
-        inner.maintained.contains_many(&hashes, &mut maybe);
-        let each = keys.iter().zip(&hashes).zip(maybe);
-        each.map(
-            |((key, &hash), maybe)| {
-                if maybe { inner.get(hash, key.as_ref()) } else { Ok(None) }
-            },
-        )
-        .collect()
+        let look_up = |at: usize| inner.look_up(hashes[at], keys[at].as_ref());
+        inner.maintained.get_many(inner, &hashes, look_up)
     }
 }
 
 impl<B: Backend, F: Shard> Inner<B, F> {
-    fn get(&self, hash: Hash, key: &[u8]) -> Result<Option<Bytes>> {
-        let look_up = || self.layout.get(&self.storage.backend, hash, key);
-        self.maintained.get(self, hash, look_up)
+    pub(super) fn look_up(&self, hash: Hash, key: &[u8]) -> Result<Option<Bytes>> {
+        self.layout.get(&self.storage.backend, hash, key)
     }
 }

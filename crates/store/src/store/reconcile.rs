@@ -1,49 +1,37 @@
-//! Making the two maps of the split layout equal, if they differ.
-//!
-//! The maps are written together. But if the engine's journal is damaged, one map may have lost what the
-//! other has in its tables already. Then keys would be missing from a filter that is built from the
-//! reverse map. So a filter that was rebuilt is not trusted before its members are known to be the keys:
-//! by a census of both maps, or, if the census was disturbed by writes or finds a difference, one by one.
-//! Until then, a key that isn't listed isn't removed from the filter.
+//! Making the two maps of the split layout equal, if they differ ([`two_maps`]), while the store is in
+//! use. Until they are known to be equal, a key that isn't listed isn't removed from the filter.
 
 use super::Inner;
-use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
+use crate::backend::{Backend, Keyspace};
 use crate::census::Census;
 use crate::error::Result;
-use crate::layout;
+use crate::two_maps::{self, Difference};
 use std::sync::atomic::Ordering;
 use twiceshy::{Hash, concurrent::Shard};
 
 impl<B: Backend, F: Shard> Inner<B, F> {
     /// Returns the census of the keys, or of some of them if the store is being closed.
     pub(super) fn count_keys(&self) -> Result<Census> {
-        let mut census = Census::default();
-        for key in self.keys(Keyspace::Keys) {
-            if self.is_closing.load(Ordering::Relaxed) {
-                break;
-            }
-            census = census + self.hash(&key?).into();
-        }
-        Ok(census)
+        let keys = two_maps::keys(&self.storage.backend, Keyspace::Keys);
+        let hashes = keys.take_while(|_| !self.is_closing()).map(|key| Ok(self.hash(&key?)));
+        hashes.sum()
     }
 
-    /// Looks each key up in the reverse map, and each member in the map of keys, and repairs differences.
-    /// Stops if the store is being closed.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
+    }
+
+    fn compared(&self) -> impl Iterator<Item = Result<Option<Difference>>> {
+        two_maps::compared(&self.storage.backend, |key| Some(self.hash(key)))
+    }
+
+    /// Repairs all differences between the maps. Stops if the store is being closed.
     pub(super) fn reconcile(&self) -> Result<()> {
-        let is_closing = || self.is_closing.load(Ordering::Relaxed);
-        for key in self.keys(Keyspace::Keys).take_while(|_| !is_closing()) {
-            let key = key?;
-            let hash = self.hash(&key);
-            if !self.is_listed(hash, &key)? {
-                self.list(hash, &key)?;
-            }
-        }
-        for member in self.keys(Keyspace::Members).take_while(|_| !is_closing()) {
-            let member = member?;
-            let Some(key) = layout::user_key(&member) else { continue };
-            let hash = self.hash(key);
-            if !self.is_there(hash, key)? {
-                self.unlist(hash, key)?;
+        for difference in self.compared().take_while(|_| !self.is_closing()) {
+            match difference? {
+                Some(difference) if difference.is_unlisted => self.list(&difference)?,
+                Some(difference) => self.unlist(&difference)?,
+                None => {}
             }
         }
         Ok(())
@@ -51,73 +39,51 @@ impl<B: Backend, F: Shard> Inner<B, F> {
 
     /// Returns what is wrong with the two maps, if they differ.
     pub(super) fn find_difference(&self) -> Result<Option<&'static str>> {
-        for key in self.keys(Keyspace::Keys) {
-            let key = key?;
-            let hash = self.hash(&key);
-            // Most keys are listed. Others may be about to be written or removed.
-            if !self.is_listed(hash, &key)?
-                && self.maintained.while_locked(hash, || self.is_unlisted(hash, &key))?
-            {
-                return Ok(Some("a key is missing from the reverse map; rebuild the filter"));
-            }
-        }
-        for member in self.keys(Keyspace::Members) {
-            let member = member?;
-            let Some(key) = layout::user_key(&member) else { continue };
-            let hash = self.hash(key);
-            if !self.is_there(hash, key)?
-                && self.maintained.while_locked(hash, || self.is_orphan(hash, key))?
-            {
-                return Ok(Some("the reverse map lists an absent key; rebuild the filter"));
+        for difference in self.compared() {
+            let Some(difference) = difference? else { continue };
+            // The key may have been about to be written or removed.
+            let is_still = || self.is_still(&difference);
+            if self.maintained.while_locked(difference.hash, is_still)? {
+                return Ok(Some(if difference.is_unlisted {
+                    "a key is missing from the reverse map; rebuild the filter"
+                } else {
+                    "the reverse map lists an absent key; rebuild the filter"
+                }));
             }
         }
         Ok(None)
     }
 
-    fn keys(&self, space: Keyspace) -> impl Iterator<Item = Result<Bytes>> {
-        self.storage.backend.range(space, (Unbounded, Unbounded)).map(|pair| Ok(pair?.0))
-    }
-
     pub(super) fn is_listed(&self, hash: Hash, key: &[u8]) -> Result<bool> {
-        Ok(self.storage.backend.get(Keyspace::Members, &layout::member_key(hash, key))?.is_some())
+        two_maps::is_listed(&self.storage.backend, hash, key)
     }
 
-    /// Returns whether a key is missing from the reverse map.
-    fn is_unlisted(&self, hash: Hash, key: &[u8]) -> Result<bool> {
-        Ok(self.is_there(hash, key)? && !self.is_listed(hash, key)?)
-    }
-
-    /// Returns whether the reverse map lists a key that is absent.
-    fn is_orphan(&self, hash: Hash, key: &[u8]) -> Result<bool> {
-        Ok(self.is_listed(hash, key)? && !self.is_there(hash, key)?)
+    /// Returns whether the maps still differ. The caller holds the stripe of the key.
+    fn is_still(&self, Difference { hash, key, is_unlisted }: &Difference) -> Result<bool> {
+        let [is_there, is_listed] = [self.is_there(*hash, key)?, self.is_listed(*hash, key)?];
+        Ok(if *is_unlisted { is_there && !is_listed } else { is_listed && !is_there })
     }
 
     /// Adds a key to the reverse map and to the filter, unless it is gone by now, or listed.
-    fn list(&self, hash: Hash, key: &[u8]) -> Result<()> {
+    fn list(&self, difference: &Difference) -> Result<()> {
         self.maintained.write_if(
             self,
-            hash,
-            || self.is_unlisted(hash, key),
-            || {
-                let mut batch = Batch::new();
-                batch.insert(Keyspace::Members, layout::member_key(hash, key), b"");
-                self.storage.write(&batch)
-            },
+            difference.hash,
+            || self.is_still(difference),
+            || self.storage.write(&difference.correction()),
         )
     }
 
     /// Removes a member from the reverse map that isn't a key. The filter may keep it as a ghost. (The
     /// filter need not hold a wrongly listed member; then the matching fingerprint is another member's,
     /// and must stay.)
-    fn unlist(&self, hash: Hash, key: &[u8]) -> Result<()> {
-        self.maintained.leaving_ghost(hash, || {
-            let is_orphan = self.is_orphan(hash, key)?;
-            if is_orphan {
-                let mut batch = Batch::new();
-                batch.remove(Keyspace::Members, layout::member_key(hash, key));
-                self.storage.write(&batch)?;
+    fn unlist(&self, difference: &Difference) -> Result<()> {
+        self.maintained.leaving_ghost(difference.hash, || {
+            let is_still = self.is_still(difference)?;
+            if is_still {
+                self.storage.write(&difference.correction())?;
             }
-            Ok(is_orphan)
+            Ok(is_still)
         })
     }
 }
@@ -125,6 +91,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Fault, FaultyBackend};
+    use crate::two_maps::Difference;
     use crate::{Layout, MemoryBackend, OpenOptions, Store};
 
     /// Another thread may have put the key again since the scan.
@@ -137,7 +104,9 @@ mod tests {
         store.put(b"bee", b"1").unwrap_err();
         store.inner.storage.backend.heal();
         store.put(b"ant", b"1").unwrap();
-        store.inner.unlist(store.inner.hash(b"ant"), b"ant").unwrap();
+        let hash = store.inner.hash(b"ant");
+        let difference = Difference { hash, key: b"ant"[..].into(), is_unlisted: false };
+        store.inner.unlist(&difference).unwrap();
         store.rebuild().unwrap();
         assert!(store.contains(b"ant").unwrap());
     }

@@ -1,7 +1,7 @@
 //! Rebuilding, validating and closing.
 
 use super::{Inner, Store};
-use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
+use crate::backend::{Backend, Batch, Keyspace};
 use crate::census::Census;
 use crate::error::{Result, StoreError};
 use crate::kind::Layout;
@@ -13,7 +13,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use twiceshy::{Snapshot, concurrent::Shard};
+use twiceshy::{Hash, Snapshot, concurrent::Shard};
 
 thread_local! {
     /// The address of the store whose filter this thread rebuilds.
@@ -58,7 +58,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
         if inner.layout == Layout::Split {
             inner.reconcile()?;
         }
-        inner.maintained.rebuild_all(inner, || Ok(()), |_| true)?;
+        inner.maintained.rebuild_all(inner, || Ok(()), || true, |_| ())?;
         inner.maintained.set_complete(true);
         Ok(())
     }
@@ -97,11 +97,8 @@ impl<B: Backend, F: Shard> Store<B, F> {
 
 impl<B: Backend, F: Shard> Inner<B, F> {
     pub(super) fn load_mistakes(&self) -> Result<()> {
-        let keys = self.storage.backend.range(Keyspace::Mistakes, (Unbounded, Unbounded));
-        // Skip keys that no store has written.
-        let mistake =
-            |pair: Result<_, _>| pair.map(|(key, _): (Bytes, _)| layout::mistake(&key)).transpose();
-        let forgotten = self.maintained.load_mistakes(keys.filter_map(mistake))?;
+        let kept = layout::mistakes(&self.storage.backend, &(Hash::MIN..=Hash::MAX));
+        let forgotten = self.maintained.load_mistakes(kept)?;
         let mut batch = Batch::new();
         for mistake in forgotten {
             batch.remove(Keyspace::Mistakes, layout::mistake_key(mistake));
@@ -140,7 +137,6 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         REBUILDS.set(self.address());
         let shards = self.maintained.filter.shards();
         let ready = Mutex::new((0, Census::default()));
-        let is_closing = || self.is_closing.load(Ordering::Relaxed);
         let on_shard = |members: Census| {
             REBUILDS.set(self.address());
             let mut ready = ready.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,13 +144,12 @@ impl<B: Backend, F: Shard> Inner<B, F> {
             if let Some(progress) = progress {
                 progress(Progress::new(ready.0, shards, ready.1.members));
             }
-            !is_closing()
         };
         let is_complete = self.maintained.is_complete();
         let count = || if is_complete { Ok(None) } else { self.count_keys().map(Some) };
-        let keys = self.maintained.rebuild_all(self, count, on_shard)?;
+        let keys = self.maintained.rebuild_all(self, count, || !self.is_closing(), on_shard)?;
         let (_, members) = ready.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if is_complete || is_closing() {
+        if is_complete || self.is_closing() {
             return Ok(());
         }
         if keys != Some(members) {
@@ -164,7 +159,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
                 self.maintained.rebuild_shard(self, shard, 0)?;
             }
         }
-        self.maintained.set_complete(!is_closing());
+        self.maintained.set_complete(!self.is_closing());
         Ok(())
     }
 }

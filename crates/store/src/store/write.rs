@@ -146,7 +146,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     }
 
     pub(super) fn is_there(&self, hash: Hash, key: &[u8]) -> Result<bool> {
-        Ok(self.layout.get(&self.storage.backend, hash, key)?.is_some())
+        Ok(self.look_up(hash, key)?.is_some())
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool> {

@@ -236,6 +236,6 @@ fn failed_put_cuts_no_mistake() {
         assert_eq!(store.stats().mistakes, mistakes);
         assert!(store.range_is_empty(first..first + 3).unwrap());
     }
-    assert_eq!(store.stats().mistakes, mistakes + 1, "one before it, and one behind");
+    assert_eq!(store.stats().mistakes, mistakes + 1, "one before it, and one after it");
     assert!(!store.range_is_empty(first..first + 3).unwrap());
 }

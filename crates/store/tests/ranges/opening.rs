@@ -57,7 +57,7 @@ fn store_keeps_its_key_type_longest_range_and_secret() {
     assert!(matches!(other_range.err().unwrap(), StoreError::Kind(_)));
     let other_secret = open(&always().secret(Secret::from_bytes([8; 16])), &backend);
     assert!(matches!(other_secret.err().unwrap(), StoreError::Secret));
-    // Three are rounded up to four, and who asks for nothing gets what there is.
+    // Three are rounded up to four. Without a wish, the store keeps its length.
     assert!(open(&always().longest_range(3), &backend).unwrap().contains(7).unwrap());
     let store = open(&OpenOptions::new(), &backend).unwrap();
     assert!(store.contains(7).unwrap());
@@ -235,7 +235,7 @@ fn saved_filter_is_used_while_it_is_exact() {
     let (scanned, store) = open_in(&backend, &always());
     assert!(scanned > 0);
     check(&store, 101);
-    // One that was saved but not changed is still there, whoever drops the store.
+    // A filter that was saved and not changed is still there after the store is dropped.
     drop(store);
     let newer = saved(directory.path());
     drop(open_in(&backend, &always()).1);

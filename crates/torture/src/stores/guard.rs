@@ -8,10 +8,10 @@ use crate::model::Answer;
 use crate::script::{Key, Op};
 use std::ops::Bound::{Included, Unbounded};
 use std::ops::RangeInclusive;
-use twiceshy::Hash;
+use twiceshy::{Hash, MemberSource};
 use twiceshy_store::backend::BackendError;
 use twiceshy_store::{
-    Backend, Batch, Bytes, Durability, Guard, GuardBuilder, GuardError, Guarded, Keyspace,
+    Backend, Batch, Bytes, Durability, Guard, GuardError, Guarded, Keyspace, OpenOptions,
     WriteError,
 };
 
@@ -25,20 +25,24 @@ fn index_key(hash: Hash, key: &[u8]) -> Vec<u8> {
     [&hash.as_u128().to_be_bytes()[..], key].concat()
 }
 
-impl<B: Backend> Guarded for Database<B> {
-    type Key = [u8];
-    type Value = Bytes;
+impl<B: Backend> MemberSource for Database<B> {
+    type Member = Vec<u8>;
     type Error = BackendError;
 
-    fn look_up(&self, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
-        self.0.get(PAIRS, key)
-    }
-
-    fn list(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Vec<u8>>, BackendError> {
+    fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Vec<u8>>, BackendError> {
         let first = index_key(*hashes.start(), b"");
         let last = index_key(*hashes.end(), &[u8::MAX; 4]);
         let rows = self.0.range(INDEX, (Included(&first), Included(&last)));
         rows.map(|row| Ok(row?.0[16..].to_vec())).collect()
+    }
+}
+
+impl<B: Backend> Guarded for Database<B> {
+    type Key = [u8];
+    type Value = Bytes;
+
+    fn look_up(&self, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
+        self.0.get(PAIRS, key)
     }
 }
 
@@ -61,7 +65,7 @@ struct Guarding<B: Backend> {
 }
 
 pub(super) fn build<B: Backend>(backend: B, style: &Style) -> Opened {
-    let builder = GuardBuilder::new()
+    let options = OpenOptions::new()
         .capacity(super::CAPACITY)
         .false_positive_rate(style.rate)
         .shards(super::SHARDS)
@@ -69,9 +73,9 @@ pub(super) fn build<B: Backend>(backend: B, style: &Style) -> Opened {
         .max_doubts(style.max_doubts)
         .secret(style.secret.clone());
     let guard = if style.waits {
-        builder.build(Database(backend))?
+        options.open_guard(Database(backend))?
     } else {
-        builder.build_unready(Database(backend))?
+        options.open_guard_unready(Database(backend))?
     };
     Ok(Box::new(Guarding { guard, durability: style.durability }))
 }

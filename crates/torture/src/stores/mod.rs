@@ -1,4 +1,4 @@
-//! The stores behind one trait, so that one script and one model drive them all.
+//! One trait for all stores, so that one script and one model drive them all.
 
 mod guard;
 mod lists;

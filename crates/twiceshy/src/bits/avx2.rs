@@ -1,7 +1,7 @@
 //! Operations on a line as vectors, instead of loops of unpredictable length.
 #![expect(unsafe_code, reason = "bytes as vectors")]
 
-use super::line::Line;
+use super::word::Line;
 use core::arch::x86_64::{
     __m256i, _mm256_add_epi8, _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256,
     _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_permute2x128_si256,

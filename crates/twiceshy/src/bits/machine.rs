@@ -8,8 +8,7 @@
 
 #![expect(unsafe_code, reason = "an operation is entered by its address")]
 
-use super::line::{self, Line};
-use super::word;
+use super::word::{self, Line};
 use core::marker::PhantomData;
 
 /// The word operations whose best instruction depends on the machine.
@@ -50,7 +49,7 @@ pub(crate) trait Machine: Copy {
     /// on one byte per bit, then `vpmovmskb`.
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32;
 
-    /// Moves bits up within a line and puts `value` below them, as [`line::push_bits`] does:
+    /// Moves bits up within a line and puts `value` below them, as [`word::push_bits`] does:
     /// `vpsllvq` and `vpsrlvq` on all words at once. `value` must fit in `by` bits.
     fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]);
 }
@@ -94,7 +93,7 @@ impl Machine for Portable {
 
     #[inline(always)]
     fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]) {
-        line::push_bits(line, bits, by, value, flips);
+        word::push_bits(line, bits, by, value, flips);
     }
 }
 
@@ -195,7 +194,10 @@ impl<O: Operation<Argument = ()>> Choice for Enter<O> {
         match level {
             Level::Portable => operation.run::<_, SHAPE>(Portable, ()),
             #[cfg(target_arch = "x86_64")]
-            Level::Bmi2(machine) => machine.enter::<O, SHAPE>(operation),
+            // SAFETY: a value of `Bmi2` exists only if the machine has all the features.
+            Level::Bmi2(machine) => unsafe {
+                super::x86_64::run_with_bmi2::<O, SHAPE>(machine, operation)
+            },
         }
     }
 }

@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "instructions that not every x86-64 machine has")]
 
 use super::avx2;
-use super::line::Line;
 use super::machine::{Keepable, Machine, Operation};
+use super::word::Line;
 use core::arch::x86_64::{
     __cpuid, __m128i, _MM_HINT_T0, _bzhi_u64, _mm_aesenc_si128, _mm_aesenclast_si128,
     _mm_aeskeygenassist_si128, _mm_prefetch, _mm_shuffle_epi32, _mm_slli_si128, _mm_xor_si128,
@@ -25,15 +25,6 @@ impl Bmi2 {
             && is_x86_feature_detected!("avx2");
         (present && !deposits_slowly()).then_some(Self(()))
     }
-
-    #[inline(always)]
-    pub(super) fn enter<O: Operation<Argument = ()>, const SHAPE: u32>(
-        self,
-        operation: O,
-    ) -> O::Output {
-        // SAFETY: a value of `Bmi2` exists only if the machine has all the features.
-        unsafe { run_with_bmi2::<O, SHAPE>(self, operation) }
-    }
 }
 
 /// Returns whether `pdep` is slower than the portable code. AMD machines before Zen 3 (family 19h)
@@ -48,7 +39,7 @@ fn deposits_slowly() -> bool {
 }
 
 #[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,aes,avx2")]
-fn run_with_bmi2<O: Operation<Argument = ()>, const SHAPE: u32>(
+pub(super) fn run_with_bmi2<O: Operation<Argument = ()>, const SHAPE: u32>(
     machine: Bmi2,
     operation: O,
 ) -> O::Output {

@@ -1,7 +1,7 @@
 //! Inserts, removals and rebuilds.
 
 use super::AdaptiveBloomFilter;
-use super::listing::Listed;
+use super::adapt::Listed;
 use crate::error::{BuildError, InsertError, RemoveError};
 use crate::{Claim, Hash, Listing, Member};
 use std::collections::HashSet;
@@ -10,20 +10,19 @@ use std::collections::HashSet;
 const MOST_MEMBERS: u64 = u64::MAX / 2;
 
 impl AdaptiveBloomFilter {
-    /// Inserts a member. One whose cells are all set already always has room.
+    /// Inserts a member. A member whose cells are all set takes no room.
     ///
     /// # Errors
-    /// [`InsertError::Full`], and nothing has changed, if the filter has as many members, or bits
-    /// of removed ones, as it is planned for: with more of them, there would be more false
-    /// positives than were asked for.
+    /// [`InsertError::Full`], and nothing has changed, if the members, and the bits of removed
+    /// members, take all the room that was planned. With more members, the false-positive rate
+    /// would be higher than requested.
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         let probes = self.first.probes(hash);
         let cell = probes.first;
-        let is_known = self.first.cells.contains(&probes);
-        if !is_known && self.first.written >= self.blueprint.first.room {
-            return Err(InsertError::Full { load: self.load() });
-        }
-        if !is_known {
+        if !self.first.contains(&probes) {
+            if self.first.written >= self.first.plan.room {
+                return Err(InsertError::Full { load: self.load() });
+            }
             self.first.write(&probes);
         }
         // A dead cell is always set, so a cell that was not set is alive.
@@ -39,15 +38,20 @@ impl AdaptiveBloomFilter {
     /// Inserts a member into the level that answers for its cell.
     pub(super) fn insert_below(&mut self, depth: u32, hash: Hash) {
         match self.deeper.get_mut(depth as usize - 1) {
-            Some(level) => level.insert(&level.probes(hash)),
+            Some(level) => {
+                let probes = level.probes(hash);
+                if !level.contains(&probes) {
+                    level.write(&probes);
+                }
+            }
             None => {
                 self.last.insert(hash);
             }
         }
     }
 
-    /// Inserts the claim's query. A Bloom filter never [needs members](InsertError::NeedsMembers) to
-    /// insert one; this is for code that works with any filter.
+    /// Inserts the claim's query like [`insert`](Self::insert), for code that works with any filter.
+    /// A Bloom filter never [needs members](InsertError::NeedsMembers) to insert one.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
@@ -72,22 +76,20 @@ impl AdaptiveBloomFilter {
 
     /// Returns whether all of these can be inserted, one after the other.
     fn has_room_for(&self, hashes: &[Hash]) -> bool {
-        let room = self.blueprint.first.room.saturating_sub(self.first.written);
+        let mut room = self.first.plan.room.saturating_sub(self.first.written);
         if hashes.len() as u64 <= room {
             return true;
         }
         // A member whose cells are all set, by others or by those before it, takes no room.
         let mut set = HashSet::new();
-        let mut written = 0;
         for &hash in hashes {
-            let probes = self.first.probes(hash);
-            let unset: Vec<u64> = self.first.cells.unset(&probes).collect();
+            let unset: Vec<u64> = self.first.unset(&self.first.probes(hash)).collect();
             if unset.iter().any(|bit| !set.contains(bit)) {
-                written += 1;
+                if room == 0 {
+                    return false;
+                }
+                room -= 1;
                 set.extend(unset);
-            }
-            if written > room {
-                return false;
             }
         }
         true
@@ -95,10 +97,10 @@ impl AdaptiveBloomFilter {
 
     /// Removes a key that is a member: once, if it was inserted more than once.
     ///
-    /// Other members may share its bits, so these stay, and the key is answered "maybe" as before:
-    /// a ghost, until the filter is [rebuilt](Self::rebuild), or until a [repair](Self::adapt) there
-    /// drops it. No member is ever lost by this, even if the key was not a member. Where the members
-    /// can be listed, [`remove`](Self::remove) leaves fewer ghosts.
+    /// Other members may share its bits, so the bits stay set, and the key is still answered
+    /// "maybe": it is a ghost, until the filter is [rebuilt](Self::rebuild), or until a
+    /// [repair](Self::adapt) drops it. This never loses a member, even if the key was not one. If
+    /// the members can be listed, [`remove`](Self::remove) leaves fewer ghosts.
     ///
     /// # Errors
     /// [`RemoveError::Absent`], and nothing has changed, if the key is certainly not a member.
@@ -113,29 +115,21 @@ impl AdaptiveBloomFilter {
         Ok(())
     }
 
-    /// Removes the member that was queried, once: `listing` has *all* members in
+    /// Removes the claim's query from the members, once. `listing` has *all* members in
     /// [`claim.suspects()`](Claim::suspects), including the one to remove. If the query is not
     /// listed, it is not a member, and the call is refused.
     ///
-    /// The last member of a cell takes it along: the whole interval is empty then, and certainly
-    /// absent. A member that the last level holds is gone, too. Any other leaves a ghost, as
-    /// [`remove_trusting`](Self::remove_trusting) does. Nothing could be shortened, so listed
-    /// mistakes are only checked.
+    /// **The listing must be complete**, as for [`adapt`](Self::adapt): if the query is the only
+    /// listed member, its cell is cleared, and any member of the cell that is missing is lost.
     ///
-    /// ```
-    /// # use twiceshy::{AdaptiveBloomFilter, Answer, Hash};
-    /// let mut filter = AdaptiveBloomFilter::builder().capacity(100).build()?;
-    /// let hash = Hash::from_u128(7 << 100);
-    /// filter.insert(hash)?;
-    /// let Answer::Maybe(claim) = filter.check(hash) else { panic!("it is a member") };
-    /// filter.remove(&claim, &[hash])?;
-    /// assert!(!filter.contains(hash));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The last member of a cell takes it along, so that its whole interval is absent. A member
+    /// that the last level holds leaves nothing, either. Any other leaves a ghost, as
+    /// [`remove_trusting`](Self::remove_trusting) does. Listed mistakes are only checked.
     ///
     /// # Errors
-    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the listed members can't
-    /// be those of the cell, if the query is not one of them, or if a mistake is.
+    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the listed members
+    /// can't be those of the cell, if the query is not one of them, or if a mistake is one that
+    /// stays.
     pub fn remove<'l>(
         &mut self,
         claim: &Claim,
@@ -149,16 +143,12 @@ impl AdaptiveBloomFilter {
         if unlisted > 0 {
             return Err(RemoveError::Unlisted { members: unlisted });
         }
-        let removed = members.iter().position(|member| member.hash == claim.query);
-        let removed = removed.ok_or(RemoveError::Absent)?;
+        let place = |hash: Hash| members.binary_search_by_key(&hash, |member| member.hash);
+        let removed = place(claim.query).map_err(|_| RemoveError::Absent)?;
         let is_last = members[removed].count == 1;
-        let stays = |hash: Hash| {
-            let mut others = members.iter().filter(|member| member.hash != claim.query || !is_last);
-            others.any(|member| member.hash == hash)
-        };
-        if let Some(&hash) =
-            listing.mistakes.iter().flat_map(|mistakes| mistakes.iter()).find(|&&hash| stays(hash))
-        {
+        let stays = |hash: Hash| place(hash).is_ok_and(|at| at != removed || !is_last);
+        let mut mistakes = listing.mistakes.iter().flat_map(|mistakes| mistakes.iter());
+        if let Some(&hash) = mistakes.find(|&&hash| stays(hash)) {
             return Err(RemoveError::MistakeIsMember { hash });
         }
         if is_last && members.len() == 1 {
@@ -180,17 +170,16 @@ impl AdaptiveBloomFilter {
             self.last.replace(claim.suspects(), core::iter::empty());
         }
         self.dead.revive(cell);
-        self.first.cells.unset_first(cell);
+        self.first.clear_first(cell);
     }
 
-    /// Rebuilds the filter from all its members: without ghosts, and with all cells alive, so that
-    /// there is room again for members and repairs. All claims become stale.
+    /// Rebuilds the filter from all its members, without ghosts and dead cells, so that there is
+    /// room again for members and repairs. All claims become stale.
     ///
-    /// The hash functions are new ones, derived from a fresh secret, except the first function of
-    /// level 0: its cells must stay intervals of hashes. So a mistake that was repaired before has
-    /// one of its k cells set for certain, and is made again with probability ε^(1 − 1/k) instead
-    /// of ε: about twice as often as that for a new key. If that is too often, or if k is 1, hash
-    /// the members with another [secret](crate::Secret) and build a new filter.
+    /// The hash functions are new, except the first function of level 0. So a mistake from before
+    /// has one of its k cells set for certain, and occurs again with probability ε^(1 − 1/k). If
+    /// that is too often, or if k is 1, hash the members with another [secret](crate::Secret) and
+    /// build a new filter.
     ///
     /// The paper rebuilds after as many queries as there are members;
     /// [`rebuild_due`](super::Details::rebuild_due) says when the planned repairs are used up.
@@ -210,19 +199,20 @@ impl AdaptiveBloomFilter {
     /// # Errors
     /// A [`BuildError`], and nothing has changed, if there are more members than the filter is
     /// planned for, if their counts add up to 2^63 or more, or if there is no memory or entropy.
-    /// As many members as its capacity always fit. A filter can hold more than that, if their cells
+    /// As many members as the capacity always fit. A filter can hold more than that, if their cells
     /// happened to be set when they were inserted, and those may not fit again.
     pub fn rebuild<L: Into<Member>>(
         &mut self,
         members: impl IntoIterator<Item = L>,
     ) -> Result<(), BuildError> {
-        let mut rebuilt = Self::new(self.blueprint.clone())?;
+        let levels = core::iter::once(&self.first).chain(&self.deeper);
+        let mut rebuilt = Self::new(levels.map(|level| level.plan), self.repairs)?;
         for member in members {
             let Member { hash, count } = member.into();
             if count == 0 {
                 continue;
             }
-            let full = || BuildError::Members { capacity: self.blueprint.first.room };
+            let full = || BuildError::Members { capacity: self.first.plan.room };
             rebuilt.insert(hash).map_err(|_| full())?;
             let len = rebuilt.len.checked_add(count - 1).filter(|&len| len <= MOST_MEMBERS);
             rebuilt.len = len.ok_or_else(full)?;

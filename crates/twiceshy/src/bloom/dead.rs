@@ -6,7 +6,9 @@
 //! line, and doubles without other data. The depth is the fingerprint's value; the depth of most
 //! cells is 1, which takes no space.
 
-use crate::{Hash, QuotientFilter, builder::Builder, error::BuildError};
+use crate::builder::Builder;
+use crate::error::{BuildError, Invalid};
+use crate::{Hash, QuotientFilter};
 
 /// Width of a depth in bits.
 const DEPTH_BITS: u32 = 4;
@@ -21,10 +23,6 @@ const GROWTH_LOAD: f64 = 0.95;
 /// slots, and a depth would take several slots. With this many bits, the table can double until it
 /// has at least half as many slots as there are cells.
 const LEAST_BITS: u32 = 6;
-
-/// There is no room for another dead cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DeadFull;
 
 /// The dead cells of function 0 of level 0, with their depths, which are at least 1.
 #[derive(Clone)]
@@ -91,25 +89,23 @@ impl DeadCells {
             return 0;
         }
         let hash = self.hash(cell);
-        if self.depths.contains(hash) { self.depth_of(hash) } else { 0 }
+        let depth = self.depths.contains(hash).then(|| self.depths.value(hash)).flatten();
+        depth.map_or(0, |value| value as u32 + 1)
     }
 
-    fn depth_of(&self, hash: Hash) -> u32 {
-        self.depths.value(hash).map_or(0, |value| value as u32 + 1)
-    }
-
-    /// Sets the depth of a cell, which becomes dead if it was alive.
-    pub(super) fn set(&mut self, cell: u64, depth: u32) -> Result<(), DeadFull> {
+    /// Sets the depth of a cell, which becomes dead if it was alive. Returns whether there is room;
+    /// without room, nothing changes.
+    pub(super) fn set(&mut self, cell: u64, depth: u32) -> bool {
         let hash = self.hash(cell);
         let is_new = !self.depths.contains(hash);
-        if is_new {
-            self.depths.insert(hash).map_err(|_| DeadFull)?;
+        if is_new && self.depths.insert(hash).is_err() {
+            return false;
         }
-        let set = self.depths.set_value(hash, u64::from(depth) - 1);
-        if set.is_err() && is_new {
+        let is_set = self.depths.set_value(hash, u64::from(depth) - 1).is_ok();
+        if is_new && !is_set {
             self.depths.remove_trusting(hash).expect("it was inserted just now");
         }
-        set.map(drop).map_err(|_| DeadFull)
+        is_set
     }
 
     /// Makes a cell alive again.
@@ -127,12 +123,12 @@ impl DeadCells {
     }
 
     /// Checks that the table is valid and contains only cells, each once.
-    pub(super) fn validate(&self) -> Result<(), crate::error::Invalid> {
+    pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.depths.validate()?;
         for (entry, (cell, _)) in self.depths.iter().zip(self.iter()) {
             let is_cell = cell < self.cells && entry.fingerprint.covers(self.hash(cell));
             if !is_cell || entry.count != 1 {
-                return Err(crate::error::Invalid(format!("{entry:?} is not a dead cell")));
+                return Err(Invalid(format!("{entry:?} is not a dead cell")));
             }
         }
         Ok(())
@@ -141,6 +137,7 @@ impl DeadCells {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::MOST_CELLS;
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -149,7 +146,7 @@ mod tests {
         /// Adds far more dead cells than planned, both dense and sparse.
         #[test]
         fn dead_cells_are_an_exact_map(
-            cells in prop_oneof![1u64..50, 50u64..5000, super::super::cells::MOST_CELLS - 9..=super::super::cells::MOST_CELLS],
+            cells in prop_oneof![1u64..50, 50u64..5000, MOST_CELLS - 9..=MOST_CELLS],
             planned in 1u64..40,
             changes in prop::collection::vec((any::<u64>(), 0u32..=MOST_DEPTH), 0..300),
         ) {
@@ -160,7 +157,7 @@ mod tests {
                 if depth == 0 {
                     dead.revive(cell);
                     model.remove(&cell);
-                } else if dead.set(cell, depth).is_ok() {
+                } else if dead.set(cell, depth) {
                     model.insert(cell, depth);
                 }
                 for cell in [cell, (cell + 1) % cells, cells - 1 - cell] {

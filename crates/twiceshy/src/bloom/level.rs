@@ -1,130 +1,221 @@
-//! Levels and their plans.
+//! A level: a Bloom filter in which each hash function has its own part of the bits.
 
-use super::AdaptiveBloomFilter;
-use super::cells::{Cells, Functions, MOST_CELLS, Probes, Shape};
-use super::dead::{DeadCells, MOST_DEPTH};
-use crate::claim::Versions;
-use crate::error::BuildError;
+use super::plan::LevelPlan;
+use crate::bits::memory::{LINE, Lines};
+use crate::error::{BuildError, Invalid};
+use crate::hash::Scaled;
 use crate::{Hash, hash::KeyedHasher};
 
-/// Below this rate, whole hashes are smaller than a Bloom filter.
-const LEAST_RATE: f64 = 1.0 / (1u128 << 64) as f64;
-
-/// The plan of a level.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct LevelPlan {
-    pub(super) shape: Shape,
-    pub(super) rate: f64,
-    /// Number of members that it has room for.
-    pub(super) room: u64,
-}
-
-/// The plan of all levels.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Blueprint {
-    pub(super) first: LevelPlan,
-    /// All levels between the first and the last.
-    pub(super) deeper: Vec<LevelPlan>,
-    /// Number of cells that may die.
-    pub(super) repairs: u64,
-    /// Size of a filter in bytes when this many cells have died.
-    pub(super) bytes: u64,
-}
-
-impl Blueprint {
-    /// Returns the smallest plan for these numbers of members and repairs, or `None` if none is
-    /// possible. The number of repairs decides whether another level of bits saves space compared
-    /// with whole hashes.
-    pub(super) fn new(capacity: u64, rate: f64, repairs: u64) -> Option<Self> {
-        let plans =
-            (0..MOST_DEPTH as usize).map(|deeper| Self::with(capacity, rate, repairs, deeper));
-        plans.map_while(|plan| plan).min_by_key(|plan| plan.bytes)
-    }
-
-    /// Returns the plan with this many levels between the first and the last.
-    fn with(capacity: u64, rate: f64, repairs: u64, levels: usize) -> Option<Self> {
-        let shape = Shape::for_rate(capacity as f64, rate);
-        if shape.cells > MOST_CELLS {
-            return None;
-        }
-        // A cell that isn't empty has more than one member on average.
-        let load = capacity as f64 / shape.cells as f64;
-        let members_each = if load > 0.0 { load / -(-load).exp_m1() } else { 1.0 };
-        let slack = 1.0 + (capacity as f64 + 2.0).log2().recip();
-        // Only a part of the mistakes at one level are also mistakes at the next.
-        let moved =
-            |rate_above: f64| (repairs as f64 * members_each * slack * (rate_above / rate)).ceil();
-        let (mut deeper, mut above) = (Vec::new(), rate);
-        for _ in 0..levels {
-            let room = moved(above);
-            let next = above * above;
-            if next < LEAST_RATE {
-                return None;
-            }
-            let shape = Shape::for_rate(room, next);
-            deeper.push(LevelPlan { shape, rate: next, room: room as u64 });
-            above = next;
-        }
-        let first = LevelPlan { shape, rate, room: capacity };
-        let shapes = core::iter::once(&first).chain(&deeper).map(|level| level.shape);
-        let dead = DeadCells::bytes_for(shape.cells, repairs)?;
-        let last = (moved(above) as u64).checked_mul(size_of::<Hash>() as u64)?;
-        let own = size_of::<AdaptiveBloomFilter>() + deeper.len() * LEVEL_BYTES;
-        let beside = [own as u64, dead, last, Versions::bytes_for(shape.cells)];
-        let mut parts = shapes.map(Shape::bytes).chain(beside);
-        let bytes = parts.try_fold(0, u64::checked_add)?;
-        Some(Self { first, deeper, repairs, bytes })
-    }
-}
-
-/// Size of a level in bytes without its cells: the struct and its plan.
-pub(super) const LEVEL_BYTES: usize = size_of::<FilterLevel>() + size_of::<LevelPlan>();
-
-/// A level other than the last: a Bloom filter.
+/// A level other than the last. Each function has its own part of the bits:
+///
+/// ```text
+///        cells             cells                   cells
+/// ┌─────────────────┬─────────────────┬┄┄┄┄┄┬─────────────────┬┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┐
+/// │ of function 0   │ of function 1   │     │ of function k−1 │ zeros to the   │
+/// │                 │                 │     │                 │ end of a line  │
+/// └─────────────────┴─────────────────┴┄┄┄┄┄┴─────────────────┴┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┘
+/// ```
+///
+/// A function xors the hash with a key, and multiplies its halves. With a random key, the results
+/// for two different hashes are independent. There are two such functions; the others are sums of
+/// the first and multiples of the second.
 #[derive(Clone)]
-pub(super) struct FilterLevel {
+pub(super) struct Level {
     pub(super) number: u32,
-    functions: Functions,
-    pub(super) cells: Cells,
+    pub(super) plan: LevelPlan,
+    start_key: u128,
+    step_key: u128,
+    lines: Lines,
     /// Number of members that set at least one cell.
     pub(super) written: u64,
 }
 
-impl FilterLevel {
+/// The cells of a hash. Function 0 has its own cell. The fractions of the others are equally
+/// spaced, and each is scaled by the number of cells.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probes {
+    /// The cell of function 0.
+    pub(super) first: u64,
+    start: u64,
+    step: u64,
+}
+
+/// Returns the integer part of `fraction × cells`.
+#[inline(always)]
+fn scale(fraction: u64, cells: u64) -> u64 {
+    ((u128::from(fraction) * u128::from(cells)) >> 64) as u64
+}
+
+impl Level {
+    /// Creates an empty level. The hasher must have a secret of its own.
     pub(super) fn new(
         number: u32,
-        plan: &LevelPlan,
+        plan: LevelPlan,
         hasher: &KeyedHasher,
     ) -> Result<Self, BuildError> {
-        let cells =
-            Cells::new(plan.shape).ok_or(BuildError::Memory { bytes: plan.shape.bytes() })?;
-        let functions = Functions::of_level(hasher, number);
-        Ok(Self { number, functions, cells, written: 0 })
+        let bytes = plan.shape.bytes();
+        let lines = usize::try_from(bytes / LINE as u64).ok().and_then(Lines::zeroed);
+        let lines = lines.ok_or(BuildError::Memory { bytes })?;
+        let key = |part: u32| hasher.hash(&(2 * number + part)).as_u128();
+        let (start_key, step_key) = (key(0), key(1));
+        Ok(Self { number, plan, start_key, step_key, lines, written: 0 })
     }
 
+    /// Returns the cells of a hash. In level 0, the fraction of function 0 is the hash itself, so
+    /// the hashes of a cell are an interval. In deeper levels, function 0 is like the others.
     #[inline(always)]
     pub(super) fn probes(&self, hash: Hash) -> Probes {
-        let cells = self.cells.shape().cells;
-        if self.number == 0 {
-            Probes::of_first(hash, self.functions, cells)
+        let fold = |key: u128| {
+            let value = hash.as_u128() ^ key;
+            let product = (value >> 64) * u128::from(value as u64);
+            (product >> 64) as u64 ^ product as u64
+        };
+        let (start, step) = (fold(self.start_key), fold(self.step_key) | 1);
+        let first = if self.number == 0 {
+            Scaled::new(hash, self.plan.shape.cells).quotient
         } else {
-            Probes::of_deeper(hash, self.functions, cells)
-        }
+            scale(start, self.plan.shape.cells)
+        };
+        Probes { first, start, step }
     }
 
-    pub(super) fn contains(&self, hash: Hash) -> bool {
-        self.cells.contains(&self.probes(hash))
+    /// Returns the bit of a function.
+    #[inline(always)]
+    fn bit(&self, probes: &Probes, function: u32) -> u64 {
+        if function == 0 {
+            return probes.first;
+        }
+        let function = u64::from(function);
+        let fraction = probes.start.wrapping_add(function.wrapping_mul(probes.step));
+        function * self.plan.shape.cells + scale(fraction, self.plan.shape.cells)
     }
 
-    pub(super) fn insert(&mut self, probes: &Probes) {
-        if !self.cells.contains(probes) {
-            self.write(probes);
-        }
+    /// Returns the bits of all functions.
+    #[inline(always)]
+    fn bits(&self, probes: &Probes) -> impl Iterator<Item = u64> {
+        (0..self.plan.shape.functions).map(|function| self.bit(probes, function))
+    }
+
+    /// Returns whether a bit is set. A cell of function 0 is the bit of the same number.
+    #[inline(always)]
+    pub(super) fn is_set(&self, bit: u64) -> bool {
+        self.lines.bytes()[(bit / 8) as usize] >> (bit % 8) & 1 == 1
+    }
+
+    /// Returns whether the cell of one function is set.
+    #[inline(always)]
+    pub(super) fn is_function_set(&self, probes: &Probes, function: u32) -> bool {
+        self.is_set(self.bit(probes, function))
+    }
+
+    /// Prefetches the line of one function's cell.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, probes: &Probes, function: u32) {
+        self.lines.prefetch((self.bit(probes, function) / 8) as usize);
+    }
+
+    /// Returns whether all cells of a hash are set.
+    #[inline(always)]
+    pub(super) fn contains(&self, probes: &Probes) -> bool {
+        self.bits(probes).all(|bit| self.is_set(bit))
+    }
+
+    /// Iterates over the bits of a hash that are not set.
+    pub(super) fn unset(&self, probes: &Probes) -> impl Iterator<Item = u64> {
+        self.bits(probes).filter(|&bit| !self.is_set(bit))
+    }
+
+    /// Returns whether all cells of a hash would be set if the cells of `others` were set, too.
+    pub(super) fn would_contain(&self, probes: &Probes, others: &[Probes]) -> bool {
+        (0..self.plan.shape.functions).all(|function| {
+            let bit = self.bit(probes, function);
+            self.is_set(bit) || others.iter().any(|other| self.bit(other, function) == bit)
+        })
     }
 
     /// Inserts a member that has at least one cell that is not set.
     pub(super) fn write(&mut self, probes: &Probes) {
-        self.cells.set(probes);
+        for function in 0..self.plan.shape.functions {
+            let bit = self.bit(probes, function);
+            self.lines.bytes_mut()[(bit / 8) as usize] |= 1 << (bit % 8);
+        }
         self.written += 1;
+    }
+
+    /// Clears a cell of function 0.
+    pub(super) fn clear_first(&mut self, cell: u64) {
+        self.lines.bytes_mut()[(cell / 8) as usize] &= !(1 << (cell % 8));
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (self.lines.len() * LINE) as u64
+    }
+
+    /// Checks that only cells are set, and no more than the members can have set.
+    pub(super) fn validate(&self) -> Result<(), Invalid> {
+        let Self { number, written, ref lines, plan: LevelPlan { shape, .. }, .. } = *self;
+        if (shape.bits()..8 * lines.bytes().len() as u64).any(|bit| self.is_set(bit)) {
+            return Err(Invalid(format!("level {number} has set bits after its last cell")));
+        }
+        let set = lines.bytes().iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
+        if set > written.saturating_mul(shape.functions.into()) {
+            return Err(Invalid(format!(
+                "{written} members of level {number} can't set {set} cells"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{MOST_FUNCTIONS, Shape};
+    use super::*;
+    use crate::Secret;
+    use proptest::prelude::*;
+
+    fn level(number: u32, shape: Shape) -> Level {
+        let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
+        Level::new(number, LevelPlan { shape, room: 100 }, &hasher).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn probes_stay_in_their_parts(value: u128, cells in 1u64..1 << 40, number in 1u32..12) {
+            let hash = Hash::from_u128(value);
+            for number in [0, number] {
+                // The bits are computed, not read, so a level of few cells can have any plan.
+                let mut level = level(number, Shape { cells: 1, functions: 1 });
+                level.plan.shape = Shape { cells, functions: MOST_FUNCTIONS };
+                let probes = level.probes(hash);
+                for (function, bit) in (0..).zip(level.bits(&probes)) {
+                    prop_assert_eq!(bit / cells, function);
+                }
+            }
+        }
+
+        #[test]
+        fn would_contain_predicts_contains(
+            values in prop::collection::vec(any::<u128>(), 1..20),
+            others in prop::collection::vec(any::<u128>(), 20),
+            cells in 1u64..200,
+            functions in 1u32..6,
+        ) {
+            let mut level = level(1, Shape { cells, functions });
+            let probes = |values: &[u128]| -> Vec<Probes> {
+                values.iter().map(|&value| level.probes(Hash::from_u128(value))).collect()
+            };
+            let (all, others) = (probes(&values), probes(&others));
+            let foreseen: Vec<bool> =
+                others.iter().map(|other| level.would_contain(other, &all)).collect();
+            for probes in &all {
+                level.write(probes);
+            }
+            prop_assert!(all.iter().all(|probes| level.contains(probes)));
+            for (other, foreseen) in others.iter().zip(foreseen) {
+                prop_assert_eq!(level.contains(other), foreseen);
+            }
+            level.validate()?;
+        }
     }
 }

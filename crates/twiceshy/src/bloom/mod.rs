@@ -15,9 +15,9 @@
 //!           └──────────────────────────────┘
 //! ```
 //!
-//! The files: `cells.rs` has the bits of a level, `dead.rs` the dead cells with their depths, and
-//! `level.rs` the plan of all levels. The last level is an [`OrderedHashes`]. `lookup.rs` answers
-//! lookups. `change.rs` inserts, removes and rebuilds. `listing.rs` and `adapt.rs` repair.
+//! The files: `plan.rs` plans all levels, `level.rs` has the bits of a level, and `dead.rs` the dead
+//! cells with their depths. The last level is an [`OrderedHashes`]. `lookup.rs` answers lookups,
+//! `change.rs` inserts, removes and rebuilds, and `adapt.rs` repairs.
 //!
 //! # Hash functions
 //! Function 0 of level 0 is the hash itself: members are listed in hash order, so its cells have to
@@ -38,30 +38,24 @@
 //!   the level of its depth.
 //! - A repair gives a cell a different depth, and inserts *all* members of the interval into the
 //!   level of that depth. The list is complete and current, because nothing has changed since the
-//!   claim. No other member uses this cell, because function 0 has its own part of the bits and
-//!   maps only the hashes of the interval there. (Figure 1 of the paper moves only the members
-//!   whose function j maps to the dying cell. Other members may reach the cell through other
-//!   functions, and would find it dead without having been moved.)
-//! - A cell of function 0 is cleared only if a list shows that its interval has no members. Bits of
-//!   other functions and of deeper levels are never cleared.
-//! - The last level removes a hash only if a complete list doesn't contain it, or if its last copy
-//!   is removed.
+//!   claim. No other member uses this cell, because function 0 has its own part of the bits.
+//!   (Figure 1 of the paper moves only the members whose function j maps to the dying cell. Other
+//!   members may reach the cell through other functions, and would find it dead.)
+//! - A cell of function 0 is cleared, and the last level removes a hash, only if a complete list
+//!   shows that no member needs it. Bits of other functions and deeper levels are never cleared.
 
 mod adapt;
-mod builder;
-mod cells;
 mod change;
 mod dead;
 mod level;
-mod listing;
 mod lookup;
-mod validate;
+mod plan;
 
-pub use builder::PlanDetails;
+pub use plan::PlanDetails;
 
 use crate::builder::Builder;
 use crate::claim::{Cells as HashCells, Versions};
-use crate::error::BuildError;
+use crate::error::{BuildError, Invalid};
 use crate::hash::{HashScheme, KeyedHasher, Scaled};
 use crate::members::OrderedHashes;
 use crate::traits::filter_traits;
@@ -69,7 +63,8 @@ use crate::{Hash, Secret, Stats};
 use core::fmt;
 use core::ops::RangeInclusive;
 use dead::DeadCells;
-use level::{Blueprint, FilterLevel, LEVEL_BYTES};
+use level::Level;
+use plan::LevelPlan;
 
 /// A Bloom filter that learns from its mistakes.
 ///
@@ -84,9 +79,6 @@ use level::{Blueprint, FilterLevel, LEVEL_BYTES};
 /// [`QuotientFilter`](crate::QuotientFilter) reads one cache line instead of several, removes
 /// members exactly, forgets no repair, and is smaller at rates below about 1/1000.
 ///
-/// The filter works on hashes; [`Keyed`](crate::Keyed) binds it to a key type and a secret. It does
-/// no I/O: the caller lists the members.
-///
 /// # Guarantees
 /// - No false negatives, if lists are complete. An operation that fails returns an error and changes
 ///   nothing.
@@ -99,7 +91,7 @@ use level::{Blueprint, FilterLevel, LEVEL_BYTES};
 ///   most ε² in level 1, lower in the levels below, and 0 in the last level. If the mistake is
 ///   repaired again, it goes one level deeper.
 /// - A mistake from before a [rebuild](Self::rebuild) occurs again after it with probability at most
-///   ε^(1 − 1/k), where k is the number of [hash functions](Level::functions) of level 0: about
+///   ε^(1 − 1/k), where k is the number of [hash functions](PlanDetails::functions) of level 0: about
 ///   2ε. So an attacker who replays mistakes after every rebuild causes at most twice as many as
 ///   with new keys. With a single hash function, at rates above 0.38, *all* mistakes come back.
 ///
@@ -111,13 +103,11 @@ use level::{Blueprint, FilterLevel, LEVEL_BYTES};
 /// A cell is either alive, or it has a *depth*: the number of the level that answers for it.
 /// Members that are inserted later also go to that level, which takes no list. Dead cells are few
 /// and stored compressed. Level i has the rate ε^(2^i), and room for the
-/// [planned](Builder::adaptations) mistakes: by default, the mistakes of as many queries as there
-/// are members. The filter does not refuse more mistakes: if a level has no room, a lower one takes
-/// them, and the last level grows. A lookup reads level 0 and at most one other level.
+/// [planned](Builder::adaptations) mistakes. If a level has no room, a lower one takes the mistake,
+/// and the last level grows. A lookup reads level 0 and at most one other level.
 ///
-/// Bits of removed members stay set, so their keys are still answered "maybe"; they are
-/// [ghosts](Self::remove_trusting). Like any mistake, a ghost is answered "absent" after its first
-/// repair. A [rebuild](Self::rebuild) frees the room that ghosts take.
+/// Bits of removed members stay set, so their keys are still answered "maybe", until they are
+/// repaired like any mistake. A [rebuild](Self::rebuild) frees the room of these *ghosts*.
 ///
 /// # Complexity
 /// A lookup reads k cache lines for a member, and two on average for a key that is not a member.
@@ -157,13 +147,14 @@ use level::{Blueprint, FilterLevel, LEVEL_BYTES};
 /// ```
 #[derive(Clone)]
 pub struct AdaptiveBloomFilter {
-    first: FilterLevel,
+    first: Level,
     /// All levels between the first and the last.
-    deeper: Vec<FilterLevel>,
+    deeper: Vec<Level>,
     last: OrderedHashes,
     dead: DeadCells,
     versions: Versions,
-    blueprint: Blueprint,
+    /// Number of cells that may die.
+    repairs: u64,
     /// Number of members, each counted as often as it was inserted.
     len: u64,
     /// Upper bound on the number of removed members whose bits are still set.
@@ -183,6 +174,10 @@ pub struct Details {
     pub dead_cells: u64,
     /// Bytes of memory that the dead cells take.
     pub dead_bytes: u64,
+    /// Bytes of memory that level 0 takes, which has no part in repairs.
+    pub first_bytes: u64,
+    /// Number of members and ghosts in the last level.
+    pub exact: u64,
     /// Number of repairs, divided by the number that the levels are planned for. Above 1, the
     /// filter takes more memory than planned.
     pub wear: f64,
@@ -192,42 +187,26 @@ pub struct Details {
     pub rebuild_due: bool,
 }
 
-/// One level of a filter.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Level {
-    /// Number of hash functions; 0 in the last level, which contains whole hashes.
-    pub functions: u32,
-    /// Number of cells per function.
-    pub cells: u64,
-    /// The planned false-positive rate; 0 in the last level.
-    pub rate: f64,
-    /// Number of members and ghosts that have set at least one bit.
-    pub members: u64,
-    /// Number of members that the level has room for; `None` for the last level, which grows.
-    pub room: Option<u64>,
-    /// Size in bytes.
-    pub bytes: u64,
-}
-
 impl AdaptiveBloomFilter {
     /// Returns a builder that sets the filter's error rate and size.
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
 
-    fn new(blueprint: Blueprint) -> Result<Self, BuildError> {
-        let cells = blueprint.first.shape.cells;
+    /// Creates an empty filter with these levels above the last one.
+    fn new(plans: impl Iterator<Item = LevelPlan>, repairs: u64) -> Result<Self, BuildError> {
         let hasher = KeyedHasher::new(&Secret::generate()?);
-        let deeper = (1..).zip(&blueprint.deeper);
-        let deeper = deeper.map(|(number, plan)| FilterLevel::new(number, plan, &hasher));
+        let levels = (0..).zip(plans);
+        let mut levels = levels.map(|(number, plan)| Level::new(number, plan, &hasher));
+        let first = levels.next().expect("every plan has a level 0")?;
+        let cells = first.plan.shape.cells;
         Ok(Self {
-            first: FilterLevel::new(0, &blueprint.first, &hasher)?,
-            deeper: deeper.collect::<Result<_, _>>()?,
+            first,
+            deeper: levels.collect::<Result<_, _>>()?,
             last: OrderedHashes::new(),
-            dead: DeadCells::new(cells, blueprint.repairs)?,
+            dead: DeadCells::new(cells, repairs)?,
             versions: Versions::new(cells),
-            blueprint,
+            repairs,
             len: 0,
             ghosts: 0,
             vacated: 0,
@@ -238,7 +217,7 @@ impl AdaptiveBloomFilter {
     /// Returns the number of cells per function of level 0.
     #[inline(always)]
     fn cells(&self) -> u64 {
-        self.first.cells.shape().cells
+        self.first.plan.shape.cells
     }
 
     /// Returns the cell of a hash under function 0.
@@ -263,15 +242,13 @@ impl AdaptiveBloomFilter {
 
     /// Returns the number of members and ghosts, divided by the capacity.
     pub fn load(&self) -> f64 {
-        self.first.written as f64 / self.blueprint.first.room.max(1) as f64
+        share(self.first.written, self.first.plan.room)
     }
 
     /// Returns the number of repairs, divided by the number of planned repairs.
     fn wear(&self) -> f64 {
-        let share = |written: u64, room: u64| written as f64 / room.max(1) as f64;
-        let levels = self.deeper.iter().zip(&self.blueprint.deeper);
-        let levels = levels.map(|(level, plan)| share(level.written, plan.room));
-        levels.fold(share(self.dead.len(), self.blueprint.repairs), f64::max)
+        let levels = self.deeper.iter().map(|level| share(level.written, level.plan.room));
+        levels.fold(share(self.dead.len(), self.repairs), f64::max)
     }
 
     /// Returns the hash function whose hashes the filter holds.
@@ -279,27 +256,18 @@ impl AdaptiveBloomFilter {
         HashScheme::Aes128SipHash13
     }
 
-    fn memory(&self) -> u64 {
-        let levels: u64 = self.deeper.iter().map(|level| level.cells.bytes()).sum();
-        let own = size_of::<Self>() + self.deeper.len() * LEVEL_BYTES;
-        let first = self.first.cells.bytes();
-        let beside = self.last_bytes() + self.dead.bytes() + self.versions.bytes();
-        own as u64 + first + levels + beside
-    }
-
-    /// Returns the heap size of the last level in bytes.
-    fn last_bytes(&self) -> u64 {
-        self.last.memory_usage() - size_of::<OrderedHashes>() as u64
-    }
-
     /// Returns the filter's number of members, memory use, load and expected error.
     pub fn stats(&self) -> Stats {
+        let own = size_of::<Self>() + self.deeper.len() * size_of::<Level>();
+        let deeper: u64 = self.deeper.iter().map(Level::bytes).sum();
+        let last = self.last.memory_usage() - size_of::<OrderedHashes>() as u64;
+        let beside = self.dead.bytes() + self.versions.bytes();
         Stats {
             members: self.len(),
-            memory: self.memory(),
+            memory: own as u64 + self.first.bytes() + deeper + last + beside,
             load: self.load(),
             repairs: self.adaptations,
-            expected_rate: self.first.cells.shape().rate(self.first.written),
+            expected_rate: self.first.plan.shape.rate(self.first.written),
         }
     }
 
@@ -310,6 +278,8 @@ impl AdaptiveBloomFilter {
             ghosts: self.ghosts,
             dead_cells: self.dead.len(),
             dead_bytes: self.dead.bytes(),
+            first_bytes: self.first.bytes(),
+            exact: self.last.len() as u64,
             wear,
             rebuild_due: wear >= 1.0 || (self.load() >= 1.0 && self.vacated > 0),
         }
@@ -317,26 +287,40 @@ impl AdaptiveBloomFilter {
 
     filter_traits!(@check_or_repair);
 
-    /// Iterates over the levels, top to bottom.
-    pub fn levels(&self) -> impl Iterator<Item = Level> {
-        let plans = core::iter::once(&self.blueprint.first).chain(&self.blueprint.deeper);
-        let levels = core::iter::once(&self.first).chain(&self.deeper).zip(plans);
-        let levels = levels.map(|(level, plan)| Level {
-            functions: plan.shape.functions,
-            cells: plan.shape.cells,
-            rate: plan.rate,
-            members: level.written,
-            room: Some(plan.room),
-            bytes: level.cells.bytes(),
-        });
-        levels.chain(core::iter::once(Level {
-            functions: 0,
-            cells: 0,
-            rate: 0.0,
-            members: self.last.len() as u64,
-            room: None,
-            bytes: self.last_bytes(),
-        }))
+    /// Checks every invariant of the filter, for tests and for diagnosing suspected corruption.
+    /// Takes time in proportion to the filter's size.
+    ///
+    /// # Errors
+    /// Names the broken invariant.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let invalid = |what: String| Err(Invalid(what));
+        for (number, level) in (0..).zip(core::iter::once(&self.first).chain(&self.deeper)) {
+            if level.number != number {
+                return invalid(format!("level {number} has the number {}", level.number));
+            }
+            level.validate()?;
+        }
+        let (written, room) = (self.first.written, self.first.plan.room);
+        if written > room {
+            return invalid(format!("level 0 has {written} members, but room for {room}"));
+        }
+        self.dead.validate()?;
+        for (cell, depth) in self.dead.iter() {
+            if depth > self.last_depth() {
+                return invalid(format!("no level answers for dead cell {cell}"));
+            }
+            if !self.first.is_set(cell) {
+                return invalid(format!("dead cell {cell} is not set"));
+            }
+        }
+        self.last.validate()?;
+        let mut hashes = self.last.iter();
+        match hashes.find(|&hash| self.dead.depth(self.cell_of(hash)) != self.last_depth()) {
+            Some(hash) => {
+                invalid(format!("{hash:?} is in the last level, which doesn't answer for it"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Iterates over the dead cells in hash order. Each item is the interval of the cell and the
@@ -347,14 +331,18 @@ impl AdaptiveBloomFilter {
     }
 }
 
+/// Returns the share of the room that is taken.
+fn share(written: u64, room: u64) -> f64 {
+    written as f64 / room.max(1) as f64
+}
+
 impl fmt::Debug for AdaptiveBloomFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdaptiveBloomFilter")
-            .field("levels", &self.levels().collect::<Vec<_>>())
             .field("stats", &self.stats())
             .field("details", &self.details())
             .finish()
     }
 }
 
-filter_traits!([] AdaptiveBloomFilter, AdaptiveBloomFilter: Filter Dynamic Adaptive Removable);
+filter_traits!([] AdaptiveBloomFilter, AdaptiveBloomFilter: Filter Dynamic Adaptive);

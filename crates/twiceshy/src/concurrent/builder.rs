@@ -1,11 +1,10 @@
 //! Builders of concurrent filters, and the sizes of their shards.
 
 use super::many::Groups;
-use super::{Concurrent, Shard, Sharding};
+use super::{Concurrent, PlainShard, Sharding};
 use crate::builder::Builder;
 use crate::error::{BuildError, PlanError};
 use crate::{Hash, Key, Keyed};
-use core::borrow::Borrow;
 use std::thread::available_parallelism;
 
 /// Default number of shards per hardware thread. It is large enough that two threads rarely need
@@ -20,7 +19,7 @@ const STAGGER: f64 = 0.16;
 /// deviations. Chance rarely gives a shard more members than that.
 const DEVIATIONS: f64 = 4.0;
 
-impl<F: Shard> Builder<F> {
+impl<F: PlainShard> Builder<F> {
     /// Sets the number of shards of a [concurrent](Self::build_concurrent) filter, 1 to 4096,
     /// rounded up to a power of two. The default is four per hardware thread.
     ///
@@ -42,17 +41,6 @@ impl<F: Shard> Builder<F> {
     /// growth. Shards that may grow differ in size by up to 16 %, so that they don't all double at
     /// once. Each shard has at least one slot.
     ///
-    /// ```
-    /// use twiceshy::QuotientFilter;
-    ///
-    /// # fn main() -> Result<(), twiceshy::error::BuildError> {
-    /// let builder = QuotientFilter::builder().false_positive_rate(0.001);
-    /// let filter = builder.capacity(1_000_000).shards(16).build_concurrent()?;
-    /// assert_eq!(filter.parameters().len(), 16);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// # Errors
     /// Returns the same errors as [`build`](Self::build), or an error if the number of shards is
     /// impossible.
@@ -64,23 +52,8 @@ impl<F: Shard> Builder<F> {
     }
 
     /// Builds a filter for use by many threads that holds these members and answers "absent" to
-    /// these mistakes. Both lists may be in any order, and each member is inserted as often as it
-    /// is listed.
-    ///
-    /// Each shard is built in one step, which is faster than single inserts; see
-    /// [`build_from`](Self::build_from).
-    ///
-    /// ```
-    /// use twiceshy::{Hash, QuotientFilter};
-    ///
-    /// # fn main() -> Result<(), twiceshy::error::BuildError> {
-    /// let [first, second, mistake] = [1, 2, 3].map(|number| Hash::from_u128(number << 100));
-    /// let builder = QuotientFilter::builder();
-    /// let filter = builder.build_concurrent_from(&[second, first], &[mistake])?;
-    /// assert!(filter.contains(first) && filter.contains(second) && !filter.contains(mistake));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// these mistakes; see [`build_from`](Self::build_from). Each shard is built in one step, which
+    /// is faster than single inserts.
     ///
     /// # Errors
     /// Returns the same errors as [`build_concurrent`](Self::build_concurrent), or an error if a
@@ -99,51 +72,33 @@ impl<F: Shard> Builder<F> {
         let mistakes = Groups::new(sharding, mistakes);
         let filters = all.split(sharding.shards()).enumerate().map(|(shard, builder)| {
             let built = builder.build_from(members.of(shard).to_vec(), mistakes.of(shard).to_vec());
-            built.map_err(|error| match error {
-                BuildError::MistakeIsMember { hash, position } => {
-                    BuildError::MistakeIsMember { hash: sharding.outer(shard, hash), position }
-                }
-                other => all.in_all(other),
-            })
+            built.map_err(|error| all.in_all(sharding.outer_build_error(shard, error)))
         });
         Ok(Concurrent::of(filters.collect::<Result<_, _>>()?))
     }
 
     /// Builds an empty filter for keys of type `K`, for use by many threads.
     ///
+    /// ```
+    /// use twiceshy::QuotientFilter;
+    /// let filter = QuotientFilter::builder().capacity(1000).build_concurrent_keyed::<str>()?;
+    /// std::thread::scope(|scope| {
+    ///     for name in ["alice", "bob"] {
+    ///         let filter = &filter;
+    ///         scope.spawn(move || filter.insert(name).expect("it grows"));
+    ///     }
+    /// });
+    /// assert!(filter.contains("alice") && filter.contains("bob"));
+    /// # Ok::<(), twiceshy::error::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns the same errors as [`build_concurrent`](Self::build_concurrent), or an error if the
     /// operating system provides no entropy for a fresh secret.
-    pub fn build_concurrent_keyed<K: ?Sized>(&self) -> Result<Keyed<K, Concurrent<F>>, BuildError> {
-        Ok(Keyed::new(self.build_concurrent()?, self.secret_or_fresh()?))
-    }
-
-    /// Builds a filter for use by many threads whose members are these keys and that answers
-    /// "absent" to these mistakes. A key that is listed twice is inserted only once.
-    ///
-    /// ```
-    /// use twiceshy::QuotientFilter;
-    ///
-    /// # fn main() -> Result<(), twiceshy::error::BuildError> {
-    /// let (blocked, popular) = (["evil.example", "worse.example"], ["fine.example"]);
-    /// let list =
-    ///     QuotientFilter::builder().build_concurrent_keyed_from::<str>(blocked, popular)?;
-    /// assert!(list.contains("evil.example") && !list.contains("fine.example"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Returns the same errors as [`build_concurrent_from`](Self::build_concurrent_from), or an
-    /// error if the operating system provides no entropy for a fresh secret.
-    pub fn build_concurrent_keyed_from<K: Key + ?Sized>(
+    pub fn build_concurrent_keyed<K: Key + ?Sized>(
         &self,
-        members: impl IntoIterator<Item: Borrow<K>>,
-        mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
     ) -> Result<Keyed<K, Concurrent<F>>, BuildError> {
-        self.keyed_from(members, mistakes, |members, mistakes| {
-            self.build_concurrent_from(&members, &mistakes)
-        })
+        Ok(Keyed::new(self.build_concurrent()?, self.secret_or_fresh()?))
     }
 
     /// Returns the builders of the shards.

@@ -1,6 +1,6 @@
 //! Claims, and the operations that take a listing of members.
 
-use super::{Concurrent, Shard};
+use super::{Concurrent, PlainShard, Shard};
 use crate::Checked;
 use crate::claim::Adaptation;
 use crate::error::{AdaptError, InsertError, RemoveError};
@@ -52,12 +52,11 @@ impl<F: Shard> Concurrent<F> {
         self.outer_claim(hash, &filter.claim_near(inner))
     }
 
-    /// Inserts a member after [`insert`](Self::insert) returned [`InsertError::NeedsMembers`], with
-    /// the claim in that error. `listing` must contain all members in the claim's interval.
+    /// Inserts a member after [`insert`](Self::insert) returned [`InsertError::NeedsMembers`]; see
+    /// [`Adaptive::insert_listed`].
     ///
     /// # Errors
-    /// If there is no room, or [`InsertError::Mismatch`] if the claim is stale or the listed
-    /// members are not those of the filter. The filter is unchanged in both cases.
+    /// Returns the same errors as that method.
     pub fn insert_listed<'l>(
         &self,
         claim: &Claim,
@@ -65,20 +64,14 @@ impl<F: Shard> Concurrent<F> {
     ) -> Result<(), InsertError> {
         let inserted = self.with_listed(claim, &listing.into(), F::insert_listed);
         let inserted = inserted.unwrap_or(Err(InsertError::Mismatch));
-        inserted.map_err(|error| self.outer_error(claim.query, error))
+        inserted.map_err(|error| self.outer_error(self.sharding.shard(claim.query), error))
     }
 
-    /// Repairs a mistake, so that the filter answers "absent" to the claim's query from now on.
-    ///
-    /// The query must not be a member, and `listing` must contain *all* members in
-    /// [`claim.suspects()`](Claim::suspects). The filter refuses a claim as stale if another thread
-    /// has changed the members near it.
+    /// Repairs a mistake; see [`Adaptive::adapt`].
     ///
     /// # Errors
-    /// If the claim is stale, if the listed members don't match the fingerprints, if the query is
-    /// one of them, or if there is no room. The filter is unchanged in these cases, with one
-    /// exception: a filter that grows by itself grows if it has no room, and returns
-    /// [`AdaptError::Stale`]. Check the query again after that.
+    /// Returns the same errors as that method. A filter that grows by itself grows if it has no
+    /// room, and returns [`AdaptError::Stale`]. Check the query again after that.
     pub fn adapt<'l>(
         &self,
         claim: &Claim,
@@ -102,14 +95,11 @@ impl<F: Shard> Concurrent<F> {
         Adaptive::check_or_repair(&mut { self }, hash, is_member, members)
     }
 
-    /// Removes one copy of the claim's query, if the query is one of the listed members.
-    ///
-    /// `listing` must contain all members in [`claim.suspects()`](Claim::suspects). If it also
-    /// lists mistakes, fingerprints that no longer need their full length are shortened.
+    /// Removes one copy of the claim's query, if the query is one of the listed members; see
+    /// [`Adaptive::remove`].
     ///
     /// # Errors
-    /// If the query is not listed, if the claim is stale, or if the listed members don't match the
-    /// fingerprints. The filter is unchanged in that case.
+    /// Returns the same errors as that method.
     pub fn remove<'l>(
         &self,
         claim: &Claim,
@@ -159,10 +149,18 @@ impl<F: Shard> Concurrent<F> {
         }
     }
 
+    fn inner_claim(&self, claim: &Claim) -> Claim {
+        let cells = self.sharding.inner_cells(self.sharding.shard(claim.query), claim.cells);
+        Claim { query: self.sharding.inner(claim.query), cells, version: claim.version }
+    }
+}
+
+impl<F: PlainShard> Concurrent<F> {
     /// Converts a claim in a shard's error to a claim of the whole filter.
-    pub(super) fn outer_error(&self, hash: Hash, error: InsertError) -> InsertError {
+    pub(super) fn outer_error(&self, shard: usize, error: InsertError) -> InsertError {
         match error {
             InsertError::NeedsMembers(claim) => {
+                let hash = self.sharding.outer(shard, claim.query);
                 InsertError::NeedsMembers(Box::new(self.outer_claim(hash, &claim)))
             }
             other => other,
@@ -172,10 +170,5 @@ impl<F: Shard> Concurrent<F> {
     fn outer_claim(&self, query: Hash, claim: &Claim) -> Claim {
         let cells = self.sharding.outer_cells(self.sharding.shard(query), claim.cells);
         Claim { query, cells, version: claim.version }
-    }
-
-    fn inner_claim(&self, claim: &Claim) -> Claim {
-        let cells = self.sharding.inner_cells(self.sharding.shard(claim.query), claim.cells);
-        Claim { query: self.sharding.inner(claim.query), cells, version: claim.version }
     }
 }

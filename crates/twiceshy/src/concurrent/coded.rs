@@ -1,7 +1,7 @@
-//! Telescoping and extension filters as shards, and the methods that only they have.
+//! Telescoping, extension and plain quotient filters as shards, and the methods that only they have.
 
 use super::shard::Batch;
-use super::{Concurrent, Shard, ShardSize, ShardState};
+use super::{Concurrent, PlainShard, Shard, ShardSize, ShardState};
 use crate::builder::PLANNED_LOAD;
 use crate::error::{BuildError, InsertError};
 use crate::telescoping::CodesBefore;
@@ -10,7 +10,7 @@ use crate::{
     telescoping::{self, CodedFilter},
 };
 
-impl<S: telescoping::CodedScheme> Batch for CodedFilter<S> {
+impl<S: telescoping::Scheme> Batch for CodedFilter<S> {
     type Undo = CodesBefore;
 
     fn insert_batch(&mut self, hashes: &[Hash]) -> Result<CodesBefore, InsertError> {
@@ -22,16 +22,8 @@ impl<S: telescoping::CodedScheme> Batch for CodedFilter<S> {
     }
 }
 
-impl<S: telescoping::CodedScheme> Shard for CodedFilter<S> {
+impl<S: telescoping::Scheme> PlainShard for CodedFilter<S> {
     type Plan = telescoping::Parameters;
-
-    fn claim_near(&self, hash: Hash) -> Claim {
-        self.claim_near(hash)
-    }
-
-    fn may_confuse(&self, member: Hash, query: Hash) -> bool {
-        self.may_confuse(member, query)
-    }
 
     fn slots(&self) -> u64 {
         self.slots()
@@ -71,6 +63,18 @@ impl<S: telescoping::CodedScheme> Shard for CodedFilter<S> {
 
     fn succeed(&mut self, before: &Self) {
         self.succeed(before);
+    }
+}
+
+impl<S: telescoping::CodedScheme> Shard for CodedFilter<S> {
+    const FORGETS_REPAIRS: bool = true;
+
+    fn claim_near(&self, hash: Hash) -> Claim {
+        self.claim_near(hash)
+    }
+
+    fn may_confuse(&self, member: Hash, query: Hash) -> bool {
+        self.may_confuse(member, query)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Batches of hashes, grouped by shard so that each lock is taken only once.
 
-use super::{Concurrent, Shard, Sharding};
+use super::{Concurrent, PlainShard, Sharding};
 use crate::Hash;
 use crate::error::{InsertError, InsertManyError};
 
@@ -62,7 +62,7 @@ impl Groups {
     }
 }
 
-impl<F: Shard> Concurrent<F> {
+impl<F: PlainShard> Concurrent<F> {
     /// Inserts many members, all or none.
     ///
     /// All shards that receive a member stay locked until the call returns. In contrast,
@@ -86,27 +86,14 @@ impl<F: Shard> Concurrent<F> {
                     for ((group, filter), undo) in locked.iter_mut().zip(done) {
                         filter.undo_batch(group.hashes, undo);
                     }
-                    return Err(self.outer_batch_error(groups[at].shard, error));
+                    return Err(self.outer_error(groups[at].shard, error));
                 }
             }
         }
         Ok(())
     }
 
-    fn outer_batch_error(&self, shard: usize, error: InsertError) -> InsertError {
-        match error {
-            InsertError::NeedsMembers(claim) => {
-                let hash = self.sharding.outer(shard, claim.query);
-                self.outer_error(hash, InsertError::NeedsMembers(claim))
-            }
-            other => other,
-        }
-    }
-
-    /// Inserts as many of these members as there is room for.
-    ///
-    /// This is faster than inserting one by one, because it locks each shard once for all of its
-    /// members. Other threads that need the shard wait meanwhile.
+    /// Inserts as many of these members as there is room for, one shard after another.
     ///
     /// A filter that grows has room for all members, as long as there is memory and the remainders
     /// have a bit left.
@@ -133,7 +120,7 @@ impl<F: Shard> Concurrent<F> {
             }
             for (&position, &hash) in group.positions.iter().zip(group.hashes) {
                 if let Err(error) = filter.insert(hash) {
-                    refused.push((position, self.outer_error(hashes[position], error)));
+                    refused.push((position, self.outer_error(group.shard, error)));
                 }
             }
         }
@@ -145,16 +132,6 @@ impl<F: Shard> Concurrent<F> {
 
     /// Looks up many hashes: clears `maybe`, and then pushes the answer of
     /// [`contains`](Self::contains) for each hash. This is faster than single lookups.
-    ///
-    /// ```
-    /// # use twiceshy::{QuotientFilter, Hash};
-    /// let filter = QuotientFilter::builder().capacity(100).build_concurrent()?;
-    /// filter.insert(Hash::MAX)?;
-    /// let mut maybe = Vec::new();
-    /// filter.contains_many(&[Hash::MIN, Hash::MAX], &mut maybe);
-    /// assert_eq!(maybe, [false, true]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         maybe.clear();
         maybe.resize(hashes.len(), false);

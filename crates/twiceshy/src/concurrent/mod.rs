@@ -16,7 +16,7 @@ use crate::traits::filter_traits;
 use crate::{Hash, Stats, hash::HashScheme};
 use core::fmt;
 use locked::Locked;
-pub use shard::{Shard, ShardSize, ShardState};
+pub use shard::{PlainShard, Shard, ShardSize, ShardState};
 pub(crate) use sharding::Sharding;
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
@@ -70,7 +70,7 @@ pub struct Concurrent<F> {
     hash: HashScheme,
 }
 
-impl<F: Shard> Concurrent<F> {
+impl<F: PlainShard> Concurrent<F> {
     /// Returns a filter made of these shards, in hash order. Their number must be a power of two.
     fn of(filters: Vec<F>) -> Self {
         let (sharding, hash) = (Sharding::at_least(filters.len()), filters[0].hash_scheme());
@@ -108,21 +108,18 @@ impl<F: Shard> Concurrent<F> {
     /// Inserts a member.
     ///
     /// # Errors
-    /// If there is no room for the member; the filter is unchanged in that case. After
-    /// [`InsertError::NeedsMembers`], list the members in the claim's interval, and call
-    /// [`insert_listed`](Self::insert_listed).
+    /// Returns the same errors as [`Dynamic::insert`](crate::Dynamic::insert).
     #[inline]
     pub fn insert(&self, hash: Hash) -> Result<(), InsertError> {
         let (mut filter, inner) = self.write(hash);
-        filter.insert(inner).map_err(|error| self.outer_error(hash, error))
+        filter.insert(inner).map_err(|error| self.outer_error(self.sharding.shard(hash), error))
     }
 
-    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
-    /// different member that shares its fingerprint may be lost.
+    /// Removes one copy of a key that the caller *knows* to be a member; see
+    /// [`Dynamic::remove_trusting`](crate::Dynamic::remove_trusting).
     ///
     /// # Errors
-    /// If the key is certainly not a member, or [`RemoveError::Ambiguous`] if only
-    /// [`remove`](Self::remove) can tell. The filter is unchanged in both cases.
+    /// Returns the same errors as that method.
     pub fn remove_trusting(&self, hash: Hash) -> Result<(), RemoveError> {
         let (mut filter, hash) = self.write(hash);
         filter.remove_trusting(hash)
@@ -143,7 +140,7 @@ impl<F: Shard> Concurrent<F> {
 
     /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.read().is_empty())
+        self.len() == 0
     }
 
     /// Returns the hash function whose hashes the filter holds.
@@ -169,11 +166,6 @@ impl<F: Shard> Concurrent<F> {
         }
         sum.load /= slots;
         sum
-    }
-
-    /// Returns the share of slots in use, over all shards.
-    pub fn load(&self) -> f64 {
-        self.stats().load
     }
 
     /// Returns the number of slots of a shard.
@@ -217,18 +209,18 @@ impl<F: Shard> Concurrent<F> {
     }
 }
 
-filter_traits!([F: Shard] Concurrent<F>, Concurrent<F>: Filter);
+filter_traits!([F: PlainShard] Concurrent<F>, Concurrent<F>: Filter);
 
 // The traits that change a filter take `&mut self`. They are implemented for references, like
 // `Write` for `&File`, so that generic code can share the filter.
-filter_traits!([F: Shard] &Concurrent<F>, Concurrent<F>: Filter Dynamic Adaptive Removable);
+filter_traits!([F: PlainShard] &Concurrent<F>, Concurrent<F>: Filter Dynamic);
+filter_traits!([F: Shard] &Concurrent<F>, Concurrent<F>: Adaptive);
 
-impl<F: Shard> fmt::Debug for Concurrent<F> {
+impl<F: PlainShard> fmt::Debug for Concurrent<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Concurrent")
             .field("shards", &self.shards.len())
-            .field("len", &self.len())
-            .field("load", &self.load())
+            .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
 }

@@ -2,10 +2,10 @@
 
 use super::builder::relative_size;
 use super::shard::Batch;
-use super::{Concurrent, Shard, ShardSize, ShardState, Sharding};
+use super::{Concurrent, PlainShard, Shard, ShardSize, ShardState, Sharding};
 use crate::builder::{Builder, PLANNED_LOAD};
 use crate::error::{BuildError, InsertError, Invalid, RemoveError};
-use crate::quotient::{Details, Entry, MOST_EXTENDED, Parameters, Revived, ValueError};
+use crate::quotient::{Entry, MOST_EXTENDED, Parameters, Revived, ValueError};
 use crate::{Claim, Hash, Listing, Member, QuotientFilter};
 
 impl Batch for QuotientFilter {
@@ -20,7 +20,7 @@ impl Batch for QuotientFilter {
     }
 }
 
-impl Shard for QuotientFilter {
+impl PlainShard for QuotientFilter {
     /// The parameters, and the load at which the filter grows.
     type Plan = (Parameters, Option<f64>);
 
@@ -30,14 +30,6 @@ impl Shard for QuotientFilter {
         let by_default = builder.capacity.map(|_| builder.load());
         builder.options.growth = builder.options.growth.or(by_default);
         builder.options.growth.is_some()
-    }
-
-    fn claim_near(&self, hash: Hash) -> Claim {
-        self.claim_near(hash)
-    }
-
-    fn may_confuse(&self, member: Hash, query: Hash) -> bool {
-        self.may_confuse(member, query)
     }
 
     fn slots(&self) -> u64 {
@@ -114,21 +106,27 @@ impl Shard for QuotientFilter {
     }
 }
 
+impl Shard for QuotientFilter {
+    fn claim_near(&self, hash: Hash) -> Claim {
+        self.claim_near(hash)
+    }
+
+    fn may_confuse(&self, member: Hash, query: Hash) -> bool {
+        self.may_confuse(member, query)
+    }
+}
+
+/// Methods that only quotient filters have. Except for those that name a shard, each is the method
+/// of [`QuotientFilter`] with the same name, and returns the same errors.
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
 impl Concurrent<QuotientFilter> {
     /// Inserts a member `times` times, at the cost of one insert.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`insert`](Self::insert).
     pub fn insert_times(&self, hash: Hash, times: u64) -> Result<(), InsertError> {
         let (mut filter, hash) = self.write(hash);
         filter.insert_times(hash, times)
     }
 
-    /// Removes a listed member, but keeps the repairs that it caused; see
-    /// [`QuotientFilter::remove_keeping_repairs`].
-    ///
-    /// # Errors
-    /// Returns the same errors as that method.
+    /// Removes a listed member, but keeps the repairs that it caused.
     pub fn remove_keeping_repairs<'l>(
         &self,
         claim: &Claim,
@@ -137,21 +135,13 @@ impl Concurrent<QuotientFilter> {
         self.remove_with(claim, &listing.into(), QuotientFilter::remove_keeping_repairs)
     }
 
-    /// Removes a key that the caller *knows* to be a member, but keeps the repairs that it caused;
-    /// see [`QuotientFilter::remove_trusting_keeping_repairs`].
-    ///
-    /// # Errors
-    /// Returns the same errors as that method.
+    /// Removes a key that the caller *knows* to be a member, but keeps the repairs that it caused.
     pub fn remove_trusting_keeping_repairs(&self, hash: Hash) -> Result<(), RemoveError> {
         let (mut filter, hash) = self.write(hash);
         filter.remove_trusting_keeping_repairs(hash)
     }
 
-    /// Makes fingerprints near a claim's query as short as the listed mistakes allow; see
-    /// [`QuotientFilter::shorten`].
-    ///
-    /// # Errors
-    /// Returns the same errors as that method.
+    /// Makes fingerprints near a claim's query as short as the listed mistakes allow.
     pub fn shorten<'l>(
         &self,
         claim: &Claim,
@@ -160,37 +150,32 @@ impl Concurrent<QuotientFilter> {
         self.remove_with(claim, &listing.into(), QuotientFilter::shorten)
     }
 
-    /// Returns whether a fingerprint near a query has been lengthened; see
-    /// [`QuotientFilter::is_lengthened`].
+    /// Returns whether a fingerprint near a query has been lengthened.
     pub fn is_lengthened(&self, query: Hash) -> bool {
         let (filter, inner) = self.read(query);
         filter.is_lengthened(inner)
     }
 
-    /// Returns the number of members that share the fingerprint of a hash; see
-    /// [`QuotientFilter::count`].
+    /// Returns the number of members that share the fingerprint of a hash.
     pub fn count(&self, hash: Hash) -> u64 {
         let (filter, hash) = self.read(hash);
         filter.count(hash)
     }
 
-    /// Returns the value of a member's fingerprint; see [`QuotientFilter::value`].
+    /// Returns the value of a member's fingerprint.
     pub fn value(&self, hash: Hash) -> Option<u64> {
         let (filter, hash) = self.read(hash);
         filter.value(hash)
     }
 
-    /// Sets the value of a member's fingerprint, and returns the previous value; see
-    /// [`QuotientFilter::set_value`].
-    ///
-    /// # Errors
-    /// Returns the same errors as [`QuotientFilter::set_value`].
+    /// Sets the value of a member's fingerprint, and returns the previous value.
     pub fn set_value(&self, hash: Hash, value: u64) -> Result<u64, ValueError> {
         let (mut filter, hash) = self.write(hash);
         filter.set_value(hash, value)
     }
 
-    /// Returns the parameters of a shard.
+    /// Returns the parameters of a shard. Each doubling gives a shard more slots and one remainder
+    /// bit less.
     ///
     /// # Panics
     /// If the shard does not exist.
@@ -198,19 +183,9 @@ impl Concurrent<QuotientFilter> {
         self.with_shard(shard, QuotientFilter::parameters)
     }
 
-    /// Returns the parameters of each shard, in hash order. Each doubling gives a shard more slots
-    /// and one remainder bit less.
+    /// Returns the parameters of each shard, in hash order.
     pub fn parameters(&self) -> Vec<Parameters> {
-        self.shards.iter().map(|shard| shard.read().parameters()).collect()
-    }
-
-    /// Returns how the slots are used, over all shards.
-    pub fn details(&self) -> Details {
-        let details = self.shards.iter().map(|shard| shard.read().details());
-        details.fold(Details::default(), |sum, of_shard| Details {
-            fingerprints: sum.fingerprints + of_shard.fingerprints,
-            extension_slots: sum.extension_slots + of_shard.extension_slots,
-        })
+        (0..self.shards()).map(|shard| self.shard_parameters(shard)).collect()
     }
 
     /// Calls `visit` with the shard number and each entry, shard by shard. Threads that write to a
@@ -219,18 +194,6 @@ impl Concurrent<QuotientFilter> {
     /// The quotient of a fingerprint is given as if all shards had the size of this shard.
     ///
     /// `visit` must not use this filter, or it would deadlock.
-    ///
-    /// ```
-    /// # use twiceshy::{QuotientFilter, Hash};
-    /// let filter = QuotientFilter::builder().slots(100).shards(4).build_concurrent()?;
-    /// let hashes = [1, 2, 3].map(|number| Hash::from_u128(number << 126));
-    /// filter.insert_many(&hashes)?;
-    /// let mut entries = Vec::new();
-    /// filter.for_each(|shard, entry| entries.push((shard, entry)));
-    /// let (shard, entry) = entries[2];
-    /// assert!(shard == 3 && entry.fingerprint.covers(hashes[2]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn for_each(&self, mut visit: impl FnMut(usize, Entry)) {
         for (number, shard) in self.shards.iter().enumerate() {
             for entry in shard.read().iter() {

@@ -1,12 +1,12 @@
 //! Information about shards, and rebuilding a shard from its members.
 
-use super::{Concurrent, Shard, ShardSize};
+use super::{Concurrent, PlainShard, ShardSize};
 use crate::error::BuildError;
 use crate::{Hash, Member};
 use core::mem;
 use core::ops::RangeInclusive;
 
-impl<F: Shard> Concurrent<F> {
+impl<F: PlainShard> Concurrent<F> {
     /// Returns the number of shards, which is a power of two.
     pub fn shards(&self) -> usize {
         self.shards.len()
@@ -45,23 +45,8 @@ impl<F: Shard> Concurrent<F> {
     /// members, would be lost. This method detects a change made while it builds the shard, but not
     /// one that began before.
     ///
-    /// ```
-    /// # use twiceshy::{QuotientFilter, Hash};
-    /// let filter = QuotientFilter::builder().slots(100).shards(4).build_concurrent()?;
-    /// let members = [5u128, 6, 7].map(|number| Hash::from_u128(1 << 126 | number << 100));
-    /// let mistake = Hash::from_u128(1 << 126 | 8 << 100);
-    /// filter.rebuild_shard(1, Some(members.len()), &members, &[mistake])?;
-    /// assert!(members.iter().all(|&member| filter.contains(member)));
-    /// assert!(!filter.contains(mistake));
-    ///
-    /// // They are not hashes of shard 2.
-    /// assert!(filter.rebuild_shard(2, None, &members, &[]).is_err());
-    /// # Ok::<(), twiceshy::error::BuildError>(())
-    /// ```
-    ///
-    /// # Complexity
-    /// Linear in the number of members and mistakes. Takes memory for both the old and the new
-    /// shard.
+    /// Takes time in proportion to the members and mistakes, and memory for both the old and the
+    /// new shard.
     ///
     /// # Errors
     /// If a hash belongs to a different shard, if a list is out of order, if a hash is on both
@@ -92,12 +77,8 @@ impl<F: Shard> Concurrent<F> {
         let inner = |hash| self.sharding.inner(hash);
         let members = members.map(|member| Member { hash: inner(member.hash), ..member });
         let mistakes = mistakes.iter().map(|&mistake| inner(mistake));
-        let mut built = F::build(plan, size, members, mistakes).map_err(|error| match error {
-            BuildError::MistakeIsMember { hash, position } => {
-                BuildError::MistakeIsMember { hash: self.sharding.outer(shard, hash), position }
-            }
-            other => other,
-        })?;
+        let built = F::build(plan, size, members, mistakes);
+        let mut built = built.map_err(|error| self.sharding.outer_build_error(shard, error))?;
 
         let mut filter = place.write();
         if filter.state() != state {

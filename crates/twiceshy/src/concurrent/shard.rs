@@ -4,17 +4,18 @@ use crate::builder::{Builder, FromMembers};
 use crate::claim::Version;
 use crate::error::{BuildError, InsertError, Invalid};
 use crate::snapshot::ShardFormat;
-use crate::{Claim, Hash, Member, Removable};
+use crate::{Adaptive, Claim, Dynamic, Hash, Member};
 
-/// A filter that can be one shard of a [`Concurrent`](super::Concurrent) filter.
+/// A filter that can be one shard of a [`Concurrent`](super::Concurrent) filter, with or without
+/// repairs.
 ///
 /// A shard knows nothing about the other shards. The concurrent filter scales the hashes of a shard
 /// up, so that they cover the whole range of hashes.
 ///
 /// The trait is sealed, because a shard's snapshot is part of the library's format.
 #[expect(private_bounds, reason = "a sealed trait")]
-pub trait Shard:
-    Removable + FromMembers + Batch + ShardFormat + Send + Sync + Sized + 'static
+pub trait PlainShard:
+    Dynamic + FromMembers + Batch + ShardFormat + Send + Sync + Sized + 'static
 {
     /// The parameters that a rebuilt shard takes over from its predecessor.
     type Plan: Send;
@@ -25,13 +26,6 @@ pub trait Shard:
         let _ = builder;
         false
     }
-
-    /// Returns a claim that names all members that inserting or repairing this hash may affect.
-    fn claim_near(&self, hash: Hash) -> Claim;
-
-    /// Returns whether inserting a member may turn a query into a mistake. Both must have the same
-    /// [suspects](crate::Claim::suspects).
-    fn may_confuse(&self, member: Hash, query: Hash) -> bool;
 
     /// Returns the number of home slots.
     fn slots(&self) -> u64;
@@ -68,6 +62,19 @@ pub trait Shard:
     fn succeed(&mut self, before: &Self);
 }
 
+/// A shard that repairs its mistakes.
+pub trait Shard: PlainShard + Adaptive {
+    /// Whether the filter forgets repairs that it has no room for.
+    const FORGETS_REPAIRS: bool = false;
+
+    /// Returns a claim that names all members that inserting or repairing this hash may affect.
+    fn claim_near(&self, hash: Hash) -> Claim;
+
+    /// Returns whether inserting a member may turn a query into a mistake. Both must have the same
+    /// [suspects](crate::Claim::suspects).
+    fn may_confuse(&self, member: Hash, query: Hash) -> bool;
+}
+
 /// A filter that can undo a batch of inserts.
 pub(crate) trait Batch {
     /// The information that undoing the inserts needs.
@@ -80,14 +87,14 @@ pub(crate) trait Batch {
     fn undo_batch(&mut self, hashes: &[Hash], undo: Self::Undo);
 }
 
-/// The state of a shard's members and repairs; see [`Shard::state`].
+/// The state of a shard's members and repairs; see [`PlainShard::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardState {
     pub(crate) members: Version,
     pub(crate) repairs: u64,
 }
 
-/// The size of a shard that is to be built; see [`Shard::build`].
+/// The size of a shard that is to be built; see [`PlainShard::build`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShardSize {
     /// Number of members to plan for. If `None`, the shard keeps its slots, unless they are too

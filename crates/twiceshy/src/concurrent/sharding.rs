@@ -1,6 +1,7 @@
 //! Converts between hashes of the whole filter and hashes inside a shard.
 
 use crate::claim::Cells;
+use crate::error::BuildError;
 use crate::{Hash, fingerprint::Fingerprint};
 
 /// 2^`bits` shards, each an interval of hashes.
@@ -63,12 +64,27 @@ impl Sharding {
 
     /// Converts cells of a shard to cells of the whole filter.
     pub(crate) fn outer_cells(self, shard: usize, inner: Cells) -> Cells {
-        inner.within(shard, self.bits)
+        let (before, slots) = (shard as u64 * inner.slots, inner.slots << self.bits);
+        Cells { first: before + inner.first, last: before + inner.last, slots }
     }
 
-    /// Converts cells of the whole filter to cells of a shard.
+    /// Converts the hash in a shard's error to a hash of the whole filter.
+    pub(crate) fn outer_build_error(self, shard: usize, error: BuildError) -> BuildError {
+        match error {
+            BuildError::MistakeIsMember { hash, position } => {
+                BuildError::MistakeIsMember { hash: self.outer(shard, hash), position }
+            }
+            other => other,
+        }
+    }
+
+    /// Converts cells of the whole filter to cells of a shard. The result is meaningless if they
+    /// belong to a different shard or a different filter.
     pub(crate) fn inner_cells(self, shard: usize, outer: Cells) -> Cells {
-        outer.of_shard(shard, self.bits)
+        let slots = (outer.slots >> self.bits).max(1);
+        let before = (shard as u64).saturating_mul(slots);
+        let inner = |cell: u64| cell.saturating_sub(before).min(slots - 1);
+        Cells { first: inner(outer.first), last: inner(outer.last), slots }
     }
 }
 

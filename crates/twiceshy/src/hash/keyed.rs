@@ -1,7 +1,10 @@
-//! The keyed hash.
+//! Keys, and the keyed hash.
 
-use super::{Hash, Key, Secret};
-use crate::bits::cipher::Cipher;
+use super::{Hash, Secret};
+#[cfg(target_arch = "x86_64")]
+use crate::bits::AesRounds;
+use aes::Aes128;
+use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use core::fmt;
 use siphasher::sip128::SipHasher13;
 use zeroize::Zeroize;
@@ -39,23 +42,10 @@ pub enum HashScheme {
 /// use. It has its own subkey, so its hashes equal the others only by chance.
 ///
 /// # Why these functions
-/// Fast unkeyed or seeded hashes have collisions that hold for every seed. The table compares
-/// safe functions, in nanoseconds per key: the best of 25 rounds on two cores of an AMD EPYC
-/// (Zen 3). The first number is for a batch of independent keys, the second for a chain in which
-/// each key depends on the previous hash (`cargo bench -p twiceshy --bench hash`).
-///
-/// | bytes | `KeyedHasher` | SipHash-1-3 | POLYVAL, then AES |
-/// | ---: | ---: | ---: | ---: |
-/// | 8, a `u64` | 2.9, 17 | 14, 14 | 65, 68 |
-/// | 8 | 5.4, 19 | 14, 14 | 65, 68 |
-/// | 16 | 3.7, 20 | 15, 15 | 59, 60 |
-/// | 20 | 16, 16 | 15, 15 | 75, 75 |
-/// | 64 | 27, 28 | 26, 26 | 63, 61 |
-/// | 100 | 35, 36 | 33, 34 | 103, 102 |
-///
-/// While one AES block is enough, it is the cheapest: the processor overlaps the blocks of
-/// different keys. For longer keys, SipHash is as fast as any safe function that we tried, and
-/// far faster than AES on processors without AES instructions.
+/// Fast unkeyed or seeded hashes have collisions that hold for every seed. While one AES block is
+/// enough, it is the cheapest safe function: the processor overlaps the blocks of different keys.
+/// For longer keys, SipHash is as fast as any safe function that we tried, and far faster than AES
+/// on processors without AES instructions. `docs/security.md` has the measurements.
 #[derive(Clone)]
 pub struct KeyedHasher {
     block: Cipher,
@@ -94,7 +84,7 @@ impl KeyedHasher {
     #[inline]
     pub fn hash_bytes(&self, bytes: &[u8]) -> Hash {
         match <[u8; BLOCK]>::try_from(bytes) {
-            Ok(block) => self.hash_block(u128::from_le_bytes(block)),
+            Ok(block) => self.hash_integer::<BLOCK>(u128::from_le_bytes(block)),
             Err(_) if bytes.len() < BLOCK => {
                 Hash(self.block.encrypt(short_integer(bytes) | END_OF_KEY << (8 * bytes.len())))
             }
@@ -103,16 +93,11 @@ impl KeyedHasher {
     }
 
     /// Hashes the `SIZE` low bytes of `value` as [`hash_bytes`](Self::hash_bytes) does.
-    /// `SIZE` must be less than 16.
     #[inline(always)]
-    pub(super) fn hash_short<const SIZE: usize>(&self, value: u128) -> Hash {
-        Hash(self.block.encrypt(value | END_OF_KEY << (8 * SIZE)))
-    }
-
-    /// Hashes 16 bytes as [`hash_bytes`](Self::hash_bytes) does.
-    #[inline(always)]
-    pub(super) fn hash_block(&self, value: u128) -> Hash {
-        Hash(self.block.encrypt(value ^ self.full_block_mask))
+    fn hash_integer<const SIZE: usize>(&self, value: u128) -> Hash {
+        let padded = value | END_OF_KEY.unbounded_shl(8 * SIZE as u32);
+        let block = if SIZE < BLOCK { padded } else { value ^ self.full_block_mask };
+        Hash(self.block.encrypt(block))
     }
 
     fn hash_long(&self, bytes: &[u8]) -> Hash {
@@ -150,6 +135,109 @@ impl Drop for KeyedHasher {
 impl fmt::Debug for KeyedHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyedHasher(redacted)")
+    }
+}
+
+/// A type whose values can be hashed: bytes, strings, integers, and your own types.
+///
+/// Equal keys must have equal hashes. To implement it for your own type, encode the value as
+/// bytes such that different values have different encodings:
+///
+/// ```
+/// use twiceshy::{Hash, Key, hash::KeyedHasher};
+/// struct Block { volume: u32, number: u64 }
+/// impl Key for Block {
+///     fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+///         let mut bytes = [0; 12];
+///         bytes[..4].copy_from_slice(&self.volume.to_le_bytes());
+///         bytes[4..].copy_from_slice(&self.number.to_le_bytes());
+///         hasher.hash_bytes(&bytes)
+///     }
+/// }
+/// ```
+pub trait Key {
+    /// Returns the hash of this key.
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash;
+}
+
+/// Integers are hashed as their little-endian bytes.
+macro_rules! integer_keys {
+    ($($unsigned:ident $signed:ident)*) => {$(
+        impl Key for $unsigned {
+            #[inline]
+            fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+                hasher.hash_integer::<{ size_of::<Self>() }>((*self).into())
+            }
+        }
+        impl Key for $signed {
+            #[inline]
+            fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+                self.cast_unsigned().hash_with(hasher)
+            }
+        }
+    )*};
+}
+
+integer_keys! { u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 }
+
+macro_rules! byte_keys {
+    ($($key:ty),*) => {$(
+        impl Key for $key {
+            #[inline]
+            fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+                hasher.hash_bytes(self.as_ref())
+            }
+        }
+    )*};
+}
+
+byte_keys! { [u8], Vec<u8>, str, String }
+
+impl<const N: usize> Key for [u8; N] {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyedHasher) -> Hash {
+        hasher.hash_bytes(self)
+    }
+}
+
+/// AES-128 with one key.
+///
+/// On x86-64 with AES instructions, this uses our own rounds, because they can be inlined into a
+/// loop. Elsewhere, it uses the `aes` crate, which has constant-time software and supports the ARM
+/// instructions. Both compute the function of FIPS-197, and both wipe their round keys on drop.
+#[derive(Clone)]
+pub(crate) enum Cipher {
+    #[cfg(target_arch = "x86_64")]
+    Instructions(AesRounds),
+    Crate(Aes128),
+}
+
+impl Cipher {
+    pub(crate) fn new(key: &[u8; 16]) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(rounds) = AesRounds::expand(key) {
+            return Cipher::Instructions(rounds);
+        }
+        Self::by_crate(key)
+    }
+
+    /// Returns the fallback cipher, which works on every machine.
+    pub(crate) fn by_crate(key: &[u8; 16]) -> Self {
+        Cipher::Crate(Aes128::new(key.into()))
+    }
+
+    /// Encrypts a block given as a little-endian integer.
+    #[inline(always)]
+    pub(crate) fn encrypt(&self, block: u128) -> u128 {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Cipher::Instructions(rounds) => rounds.encrypt(block),
+            Cipher::Crate(aes) => {
+                let mut bytes = block.to_le_bytes().into();
+                aes.encrypt_block(&mut bytes);
+                u128::from_le_bytes(bytes.into())
+            }
+        }
     }
 }
 
@@ -242,6 +330,52 @@ mod tests {
                 prop_assert_eq!(hasher.hash_bytes(&key[..length]), expected);
                 prop_assert_eq!(fallback.hash_bytes(&key[..length]), expected);
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn integers_hash_as_their_little_endian_bytes(wide in any::<u128>()) {
+            let hasher = KeyedHasher::new(&Secret::from_bytes([3; 16]));
+            macro_rules! check {
+                ($($unsigned:ident)*) => {$(
+                    let key = wide as $unsigned;
+                    let expected = hasher.hash_bytes(&key.to_le_bytes());
+                    prop_assert_eq!(hasher.hash(&key), expected);
+                    prop_assert_eq!(hasher.hash(&key.cast_signed()), expected);
+                )*};
+            }
+            check!(u8 u16 u32 u64 u128);
+        }
+
+        #[test]
+        fn strings_hash_as_their_bytes(text in ".*") {
+            let hasher = KeyedHasher::new(&Secret::from_bytes([3; 16]));
+            let expected = hasher.hash_bytes(text.as_bytes());
+            prop_assert_eq!(hasher.hash(text.as_str()), expected);
+            prop_assert_eq!(hasher.hash(text.as_bytes()), expected);
+            prop_assert_eq!(hasher.hash(&text.clone().into_bytes()), expected);
+            prop_assert_eq!(hasher.hash(&text), expected);
+        }
+    }
+
+    #[test]
+    fn ciphers_agree_with_fips_197_example() {
+        let key: [u8; 16] = core::array::from_fn(|i| i as u8);
+        let plain: [u8; 16] = core::array::from_fn(|i| (i * 0x11) as u8);
+        let cipher = 0x69c4_e0d8_6a7b_0430_d8cd_b780_70b4_c55a_u128.swap_bytes();
+        for aes in [Cipher::new(&key), Cipher::by_crate(&key)] {
+            assert_eq!(aes.encrypt(u128::from_le_bytes(plain)), cipher);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn instructions_and_crate_agree(key in any::<[u8; 16]>(), block in any::<u128>()) {
+            prop_assert_eq!(
+                Cipher::new(&key).encrypt(block),
+                Cipher::by_crate(&key).encrypt(block)
+            );
         }
     }
 }

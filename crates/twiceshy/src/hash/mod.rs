@@ -2,14 +2,12 @@
 //!
 //! A [`KeyedHasher`], keyed with a [`Secret`], computes the [`struct@Hash`] of a [`Key`].
 
-mod key;
+pub(crate) mod fingerprint;
 mod keyed;
-mod scaled;
 mod secret;
 
-pub use key::Key;
-pub use keyed::{HashScheme, KeyedHasher};
-pub(crate) use scaled::{Scaled, first_hash_at};
+pub(crate) use fingerprint::{Scaled, first_hash_at};
+pub use keyed::{HashScheme, Key, KeyedHasher};
 pub use secret::{EntropyError, Secret};
 
 use core::fmt;

@@ -1,6 +1,6 @@
 //! The secret that keys the hash.
 
-use crate::bits::cipher::Cipher;
+use super::keyed::Cipher;
 use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

@@ -2,7 +2,7 @@
 
 use super::ListError;
 use super::plan::ListSize;
-use crate::builder::{Builder, PLANNED_LOAD};
+use crate::builder::{Builder, FromMembers, PLANNED_LOAD};
 use crate::error::{AdaptError, BuildError, InsertError, Invalid};
 use crate::quotient::MOST_EXTENDED;
 use crate::traits::filter_traits;
@@ -10,26 +10,20 @@ use crate::{
     Answer, Hash, Key, Keyed, Listing, QuotientFilter, Stats, hash::HashScheme,
     members::OrderedHashes, quotient::Parameters,
 };
-use core::borrow::Borrow;
-use core::ops::RangeInclusive;
 
 /// A yes list and a no list that can change at any time and are exact at all times.
-///
-/// It answers "yes" to every key on the yes list, "no" to every key on the no list, and "yes" to
-/// any other key with a small probability.
 ///
 /// It works on hashes; [`Keyed`] binds it to a key type and a secret. It treats keys with the same
 /// 128-bit hash as the same key.
 ///
 /// # Guarantees
-/// - No listed key is ever answered wrongly.
-/// - An unlisted key is answered "yes" with at most the requested probability, however many keys
-///   are listed.
+/// - It answers "yes" to every key on the yes list, "no" to every key on the no list, and "yes" to
+///   any other key with at most the requested probability, however many keys are listed.
 /// - A key is on at most one list. Adding it to the other list is an error that says so.
 /// - The lists grow by themselves. Adding a key with a random hash fails only if memory runs out,
 ///   and changes nothing in that case. Removing a key never fails and frees its room. The filter
 ///   shrinks when it is half empty.
-/// - Hashes that aren't random may be refused with [`ListError::Uneven`]. An example is 30 pairs of
+/// - Hashes that aren't random may be refused with [`BuildError::Uneven`]. An example is 30 pairs of
 ///   a yes key and a no key, all next to each other, where the keys of each pair differ only in the
 ///   last bit. The hashes of a [`Keyed`] list are random.
 ///
@@ -41,9 +35,8 @@ use core::ops::RangeInclusive;
 /// keys in its interval. Removing a key shortens the fingerprints that were longer because of it.
 /// So after every change, the filter equals the one that would be built from both lists.
 ///
-/// # Memory
-/// Answering needs only the filter, whose size is in the [plan](super::PlanDetails). Changing the
-/// lists also needs the lists themselves, about 18 bytes per key.
+/// Answering needs only the filter, whose size is in the [plan](super::PlanDetails). The lists take
+/// about 18 bytes per key.
 ///
 /// # Papers
 /// - Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024), §4.3: dynamic lists. There, the filter
@@ -78,47 +71,21 @@ pub struct YesNoList {
     /// Number of slots in use when the filter was built.
     fitted: u64,
     repairs: u64,
-    rebuilds: u64,
-}
-
-/// The size of the no list, the memory use, and the work done so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Details {
-    /// Number of keys on the no list.
-    pub no: usize,
-    /// Number of times that the filter was rebuilt with a different size.
-    pub rebuilds: u64,
-    /// Number of slots that hold extensions, or counts of yes keys that share a fingerprint.
-    pub extension_slots: u64,
-    /// Bytes of memory that the filter takes. Answering queries needs only the filter.
-    pub filter_bytes: u64,
-    /// Bytes of memory that both lists take.
-    pub list_bytes: u64,
-}
-
-/// The reason for a rebuild of the filter.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Cause {
-    /// There are more or fewer keys than planned.
-    Size,
-    /// There was no room, although there are no more keys than planned.
-    Full,
 }
 
 impl YesNoList {
     /// Returns a builder that sets the error rate and, optionally, the size of the lists. Without a
-    /// size they start small and grow.
+    /// size they start small and grow. [`build_from`](Builder::build_from) and
+    /// [`build_keyed_from`](Builder::build_keyed_from) take the yes list and the no list.
     ///
     /// ```
     /// use twiceshy::YesNoList;
     ///
     /// # fn main() -> Result<(), twiceshy::error::BuildError> {
-    /// let list = YesNoList::builder()
-    ///     .false_positive_rate(0.001)
-    ///     .capacity(100_000)
-    ///     .no_capacity(1_000_000)
-    ///     .build_keyed::<str>()?;
+    /// let builder = YesNoList::builder().false_positive_rate(0.01).capacity(1000);
+    /// let (blocked, popular) = (["evil.example", "worse.example"], ["fine.example"]);
+    /// let list = builder.no_capacity(100).build_keyed_from::<str>(blocked, popular)?;
+    /// assert!(list.contains("worse.example") && !list.contains("fine.example"));
     /// # Ok(())
     /// # }
     /// ```
@@ -131,7 +98,7 @@ impl YesNoList {
         let filter = QuotientFilter::from_sorted(parameters, [] as [Hash; 0], [])?;
         let most = most_yes_keys(size.rate, parameters);
         let (yes, no) = (OrderedHashes::new(), OrderedHashes::new());
-        Ok(Self { filter, yes, no, size, most, fitted: 0, repairs: 0, rebuilds: 0 })
+        Ok(Self { filter, yes, no, size, most, fitted: 0, repairs: 0 })
     }
 
     /// Returns whether a key with this hash may be on the yes list. The answer is correct for every
@@ -160,29 +127,27 @@ impl YesNoList {
         if !self.yes.insert(hash) {
             return Ok(false);
         }
-        let added = self.insert_yes(hash);
-        if added.is_err() {
+        self.insert_yes(hash).inspect_err(|_| {
             self.yes.remove(hash);
-        }
-        added.map(|()| true)
+        })?;
+        Ok(true)
     }
 
     /// Inserts a new yes key into the filter.
-    fn insert_yes(&mut self, hash: Hash) -> Result<(), ListError> {
+    fn insert_yes(&mut self, hash: Hash) -> Result<(), BuildError> {
         if self.yes.len() > self.most || self.filter.load() >= PLANNED_LOAD {
-            return self.rebuild(Cause::Size);
+            return self.rebuild(0);
         }
         match self.filter.insert(hash) {
             Ok(()) => {}
-            Err(InsertError::Full { .. }) => return self.rebuild(Cause::Full),
+            Err(InsertError::Full { .. }) => return self.grow(),
             Err(error) => unreachable!("each hash is inserted once: {error}"),
         }
         // `&mut self` prevents lookups from seeing the filter before it is repaired.
         let near: Vec<Hash> = self.no.range(self.filter.suspects(hash)).collect();
         let repaired = near.into_iter().try_for_each(|no| self.repair(no));
         if repaired.is_err() {
-            let removed = self.filter.remove_trusting(hash);
-            removed.expect("it was inserted just now");
+            self.take_out(hash);
         }
         repaired
     }
@@ -199,68 +164,65 @@ impl YesNoList {
         if !self.no.insert(hash) {
             return Ok(false);
         }
-        let added = self.repair(hash);
-        if added.is_err() {
+        self.repair(hash).inspect_err(|_| {
             self.no.remove(hash);
-        }
-        added.map(|()| true)
+        })?;
+        Ok(true)
     }
 
     /// Makes the filter answer "no" to a no key.
-    fn repair(&mut self, no: Hash) -> Result<(), ListError> {
+    fn repair(&mut self, no: Hash) -> Result<(), BuildError> {
         let Answer::Maybe(claim) = self.filter.check(no) else { return Ok(()) };
         self.repairs += 1;
         let members: Vec<Hash> = self.yes.range(claim.suspects()).collect();
         match self.filter.adapt(&claim, &members) {
             Ok(_) => Ok(()),
-            Err(AdaptError::Full { .. }) => self.rebuild(Cause::Full),
+            Err(AdaptError::Full { .. }) => self.grow(),
             Err(error) => unreachable!("the yes list lists all members: {error}"),
         }
     }
 
     /// Removes a key from the yes list. Returns whether it was there.
     pub fn remove_yes(&mut self, hash: Hash) -> bool {
-        if !self.yes.remove(hash) {
-            return false;
+        let was_there = self.yes.remove(hash);
+        if was_there {
+            self.take_out(hash);
+            self.shrink();
         }
-        self.take_out(hash);
-        true
+        was_there
     }
 
     /// Removes a yes key from the filter. The other fingerprints keep their lengths, because the no
     /// keys still need them.
     fn take_out(&mut self, hash: Hash) {
         self.filter.remove_trusting(hash).expect("what is on the yes list is a member");
-        self.shrink();
     }
 
     /// Removes a key from the no list. Returns whether it was there.
     pub fn remove_no(&mut self, hash: Hash) -> bool {
-        if !self.no.remove(hash) {
-            return false;
-        }
-        if self.filter.is_lengthened(hash) {
+        let was_there = self.no.remove(hash);
+        if was_there && self.filter.is_lengthened(hash) {
             self.shorten(hash);
+            self.shrink();
         }
-        true
+        was_there
     }
 
     /// Makes fingerprints near a removed no key as short as the other no keys allow.
     fn shorten(&mut self, hash: Hash) {
         let claim = self.filter.claim_near(hash);
-        let members: Vec<Hash> = self.yes.range(claim.suspects()).collect();
-        let mistakes: Vec<Hash> = self.no.range(claim.suspects()).collect();
+        let [members, mistakes] =
+            [&self.yes, &self.no].map(|list| list.range(claim.suspects()).collect::<Vec<Hash>>());
         let listing = Listing::new(&members).with_mistakes(mistakes);
         let shortened = self.filter.shorten(&claim, listing);
         shortened.expect("the lists are true, and shorter ones take no more room");
-        self.shrink();
     }
 
     /// Rebuilds the filter if it uses less than half as many slots as when it was built.
     fn shrink(&mut self) {
         if self.used() * 2 < self.fitted {
             // If there is not enough memory, the larger filter still works.
-            let _ = self.rebuild(Cause::Size);
+            let _ = self.rebuild(0);
         }
     }
 
@@ -270,22 +232,23 @@ impl YesNoList {
         details.fingerprints + details.extension_slots
     }
 
-    /// Rebuilds the filter from the lists, with room for more keys.
-    fn rebuild(&mut self, cause: Cause) -> Result<(), ListError> {
+    /// Rebuilds the filter from the lists, with room for more keys, and at least this many slots.
+    fn rebuild(&mut self, least_slots: u64) -> Result<(), BuildError> {
         let more = |len: usize| len + len / 4 + 16;
         let size = self.size.at_least(more(self.yes.len()), more(self.no.len()));
-        let mut parameters = size.parameters()?;
-        if cause == Cause::Full {
-            let before = self.filter.parameters().slots;
-            parameters.slots = parameters.slots.max(before + before / 4);
-        }
-        self.replace(parameters)?;
-        self.rebuilds += 1;
-        Ok(())
+        let parameters = size.parameters()?;
+        let slots = parameters.slots.max(least_slots);
+        self.replace(Parameters { slots, ..parameters })
+    }
+
+    /// Rebuilds a filter that is full, although there are no more keys than planned.
+    fn grow(&mut self) -> Result<(), BuildError> {
+        let slots = self.filter.parameters().slots;
+        self.rebuild(slots + slots / 4)
     }
 
     /// Builds the filter from the lists, with at least the slots in `parameters`.
-    fn replace(&mut self, mut parameters: Parameters) -> Result<(), ListError> {
+    fn replace(&mut self, mut parameters: Parameters) -> Result<(), BuildError> {
         // Chance requires a few more slots; unevenly distributed hashes require many more.
         let mut more = parameters.slots / 64 + 16;
         loop {
@@ -302,60 +265,28 @@ impl YesNoList {
                 Ok(_) | Err(BuildError::Full { .. })
                     if slots / MOST_EXTENDED > 2 * self.yes.len() as u64 + 64 =>
                 {
-                    return Err(ListError::Uneven);
+                    return Err(BuildError::Uneven);
                 }
                 Ok(_) | Err(BuildError::Full { .. }) => {
                     parameters.slots += more;
                     more *= 2;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Returns the number of keys on the yes list.
-    pub const fn yes_len(&self) -> usize {
-        self.yes.len()
+    /// Returns the hashes of the yes list.
+    pub const fn yes(&self) -> &OrderedHashes {
+        &self.yes
     }
 
-    /// Returns the number of keys on the no list.
-    pub const fn no_len(&self) -> usize {
-        self.no.len()
+    /// Returns the hashes of the no list.
+    pub const fn no(&self) -> &OrderedHashes {
+        &self.no
     }
 
-    /// Returns whether a key is on the yes list. This searches the list itself, so the answer is
-    /// exact.
-    pub fn is_yes(&self, hash: Hash) -> bool {
-        self.yes.contains(hash)
-    }
-
-    /// Returns whether a key is on the no list. This searches the list itself, so the answer is
-    /// exact.
-    pub fn is_no(&self, hash: Hash) -> bool {
-        self.no.contains(hash)
-    }
-
-    /// Iterates over the hashes of the yes list, in order.
-    pub fn yes(&self) -> impl DoubleEndedIterator<Item = Hash> + Clone {
-        self.yes.iter()
-    }
-
-    /// Iterates over the hashes of the no list, in order.
-    pub fn no(&self) -> impl DoubleEndedIterator<Item = Hash> + Clone {
-        self.no.iter()
-    }
-
-    /// Iterates over the hashes of the yes list in an interval, in order.
-    pub fn yes_in(&self, hashes: RangeInclusive<Hash>) -> impl Iterator<Item = Hash> + Clone {
-        self.yes.range(hashes)
-    }
-
-    /// Iterates over the hashes of the no list in an interval, in order.
-    pub fn no_in(&self, hashes: RangeInclusive<Hash>) -> impl Iterator<Item = Hash> + Clone {
-        self.no.range(hashes)
-    }
-
-    /// Returns the filter that answers lookups.
+    /// Returns the filter that answers lookups. Its members are the keys of the yes list.
     pub const fn filter(&self) -> &QuotientFilter {
         &self.filter
     }
@@ -380,25 +311,11 @@ impl YesNoList {
     /// Members are the keys on the yes list. Repairs count the times that a fingerprint had to be
     /// lengthened for a no key, when that key or a yes key was added.
     pub fn stats(&self) -> Stats {
+        let filter = self.filter.stats();
         let parts = size_of_val(&self.filter) + size_of_val(&self.yes) + size_of_val(&self.no);
-        let details = self.details();
-        Stats {
-            members: self.yes.len(),
-            memory: (size_of::<Self>() - parts) as u64 + details.filter_bytes + details.list_bytes,
-            repairs: self.repairs,
-            ..self.filter.stats()
-        }
-    }
-
-    /// Returns the size of the no list, the memory use of each part, and the number of rebuilds.
-    pub fn details(&self) -> Details {
-        Details {
-            no: self.no.len(),
-            rebuilds: self.rebuilds,
-            extension_slots: self.filter.details().extension_slots,
-            filter_bytes: self.filter.stats().memory,
-            list_bytes: self.yes.memory_usage() + self.no.memory_usage(),
-        }
+        let own = (size_of::<Self>() - parts) as u64;
+        let lists = self.yes.memory_usage() + self.no.memory_usage();
+        Stats { memory: own + filter.memory + lists, repairs: self.repairs, ..filter }
     }
 
     /// Checks every invariant: all answers for listed keys are correct, no key is on both lists,
@@ -410,20 +327,15 @@ impl YesNoList {
     pub fn validate(&self) -> Result<(), Invalid> {
         let invalid = |what: String| Err(Invalid(what));
         self.filter.validate()?;
-        self.yes.validate()?;
-        self.no.validate()?;
-        if let Some(hash) = self.no.iter().find(|&hash| self.yes.contains(hash)) {
-            return invalid(format!("{hash:?} is on both lists"));
+        for (name, list, answer) in [("yes", &self.yes, true), ("no", &self.no, false)] {
+            list.validate()?;
+            if let Some(hash) = list.iter().find(|&hash| self.contains(hash) != answer) {
+                return invalid(format!("{hash:?} is on the {name} list, but the answer is wrong"));
+            }
         }
-        if let Some(hash) = self.yes.iter().find(|&hash| !self.contains(hash)) {
-            return invalid(format!("{hash:?} is on the yes list, but the answer is \"no\""));
-        }
-        if let Some(hash) = self.no.iter().find(|&hash| self.contains(hash)) {
-            return invalid(format!("{hash:?} is on the no list, but the answer is \"yes\""));
-        }
-        let parameters = self.filter.parameters();
+        // This fails if a hash is on both lists.
         let (yes, no) = (self.yes.iter(), self.no.iter());
-        let exact = QuotientFilter::from_sorted(parameters, yes, no)
+        let exact = QuotientFilter::from_sorted(self.filter.parameters(), yes, no)
             .map_err(|error| Invalid(format!("the lists don't fit in the filter: {error}")))?;
         if !exact.iter().eq(self.filter.iter()) {
             return invalid("the filter doesn't match the lists".into());
@@ -437,54 +349,21 @@ impl YesNoList {
 
 filter_traits!([] YesNoList, YesNoList: Filter);
 
-impl Builder<YesNoList> {
-    /// Builds lists from hashes in any order. A hash that occurs twice in a list is listed once.
-    /// The filter is written in one pass.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`build`](Self::build), or [`ListError::OnYesList`] if a hash is
-    /// on both lists, or [`ListError::Uneven`] if the hashes aren't random.
-    pub fn build_from(
-        &self,
-        yes: impl IntoIterator<Item = Hash>,
-        no: impl IntoIterator<Item = Hash>,
-    ) -> Result<YesNoList, ListError> {
-        let mut list = self.build()?;
-        list.yes = ordered(yes);
-        list.no = ordered(no);
-        if let Some(hash) = list.no.iter().find(|&hash| list.yes.contains(hash)) {
-            return Err(ListError::OnYesList { hash });
-        }
+/// Members are the keys of the yes list, and mistakes those of the no list. A hash that occurs twice
+/// in a list is listed once.
+impl FromMembers for YesNoList {
+    fn from_members(
+        builder: &Builder<Self>,
+        members: Vec<Hash>,
+        mistakes: Vec<Hash>,
+    ) -> Result<Self, BuildError> {
+        let mut list = builder.build()?;
+        [list.yes, list.no] = [members, mistakes].map(|mut hashes| {
+            hashes.sort_unstable();
+            hashes.into_iter().collect()
+        });
         list.replace(list.size.at_least(list.yes.len(), list.no.len()).parameters()?)?;
         Ok(list)
-    }
-
-    /// Builds lists from keys.
-    ///
-    /// ```
-    /// use twiceshy::YesNoList;
-    ///
-    /// # fn main() -> Result<(), twiceshy::list::ListError> {
-    /// let (blocked, popular) = (["evil.example", "worse.example"], ["fine.example"]);
-    /// let list = YesNoList::builder().build_keyed_from::<str>(blocked, popular)?;
-    /// assert!(list.contains("worse.example") && !list.contains("fine.example"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Returns the same errors as [`build_from`](Self::build_from), or an error if the operating
-    /// system provides no entropy for a fresh secret.
-    pub fn build_keyed_from<K: Key + ?Sized>(
-        &self,
-        yes: impl IntoIterator<Item: Borrow<K>>,
-        no: impl IntoIterator<Item: Borrow<K>>,
-    ) -> Result<Keyed<K, YesNoList>, ListError> {
-        let mut keyed = self.build_keyed::<K>()?;
-        let yes: Vec<Hash> = yes.into_iter().map(|key| keyed.hash(key.borrow())).collect();
-        let no: Vec<Hash> = no.into_iter().map(|key| keyed.hash(key.borrow())).collect();
-        *keyed.filter_mut() = self.build_from(yes, no)?;
-        Ok(keyed)
     }
 }
 
@@ -494,26 +373,20 @@ fn most_yes_keys(rate: f64, parameters: Parameters) -> usize {
     (all * -(-rate).ln_1p()).round() as usize
 }
 
-fn ordered(hashes: impl IntoIterator<Item = Hash>) -> OrderedHashes {
-    let mut hashes: Vec<Hash> = hashes.into_iter().collect();
-    hashes.sort_unstable();
-    hashes.into_iter().collect()
-}
-
 impl<K: Key + ?Sized> Keyed<K, YesNoList> {
-    /// Adds a key to the yes list; see [`YesNoList::add_yes`].
+    /// Adds a key to the yes list. Returns whether it is new there.
     ///
     /// # Errors
-    /// Returns the same errors as [`YesNoList::add_yes`].
+    /// As [`YesNoList::add_yes`].
     pub fn add_yes(&mut self, key: &K) -> Result<bool, ListError> {
         let hash = self.hash(key);
         self.filter_mut().add_yes(hash)
     }
 
-    /// Adds a key to the no list; see [`YesNoList::add_no`].
+    /// Adds a key to the no list. Returns whether it is new there.
     ///
     /// # Errors
-    /// Returns the same errors as [`YesNoList::add_no`].
+    /// As [`YesNoList::add_no`].
     pub fn add_no(&mut self, key: &K) -> Result<bool, ListError> {
         let hash = self.hash(key);
         self.filter_mut().add_no(hash)

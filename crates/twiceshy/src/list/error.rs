@@ -1,7 +1,7 @@
 //! What can go wrong with yes/no lists.
 
 use crate::Hash;
-use crate::error::{BuildError, EntropyError, PlanError};
+use crate::error::BuildError;
 
 /// A yes/no list or filter was not built or changed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -32,22 +32,7 @@ pub enum ListError {
         /// The position in the no list, counted from 0.
         no: usize,
     },
-    /// The hashes are not random.
-    #[error("the hashes are so uneven that they can't be random; hash the keys")]
-    Uneven,
     /// The filter was not built.
     #[error(transparent)]
     Build(#[from] BuildError),
-}
-
-impl From<PlanError> for ListError {
-    fn from(error: PlanError) -> Self {
-        Self::Build(error.into())
-    }
-}
-
-impl From<EntropyError> for ListError {
-    fn from(error: EntropyError) -> Self {
-        Self::Build(error.into())
-    }
 }

@@ -11,12 +11,10 @@ mod fixed;
 mod matching;
 mod plan;
 
-pub use dynamic::{Details, YesNoList};
+pub use dynamic::YesNoList;
 pub use error::ListError;
 pub use fixed::{Delta, DeltaError, FilterBuilder, YesNoFilter};
 pub(crate) use fixed::{Shape, Tally};
 #[cfg(feature = "matching")]
 pub use matching::{Matching, MatchingFilter, MatchingFilterBuilder, UnknownMatching};
-#[doc(hidden)]
-pub use plan::Options;
 pub use plan::PlanDetails;

@@ -22,16 +22,14 @@ const LEAST_CAPACITY: usize = 16;
 /// the sum runs over d ≥ 1, and s = (n + extensions)/0.95. The plan takes the r with the smallest
 /// table that keeps the requested false-positive rate for unlisted keys.
 ///
-/// No slot needs a tag that says which list its key is on, because the lists themselves are stored
-/// beside the filter in hash order. The scheme of the *Adaptive Quotient Filters* paper (§4.3) has
-/// such a tag, one bit in every slot, and also stores all keys of the no list in the table. So it
-/// needs s = (n + m + extensions of both)/0.95 slots of r + 1 bits. There, r may be smaller,
-/// because many slots belong to keys on the no list, which cause no false positives.
+/// The scheme of the *Adaptive Quotient Filters* paper (§4.3) also stores all keys of the no list
+/// in the table, and a tag of one bit in every slot says which list its key is on. So it needs
+/// s = (n + m + extensions of both)/0.95 slots of r + 1 bits. There, r may be smaller, because
+/// slots of no keys cause no false positives.
 ///
 /// # Examples
-/// Each row has the bits per yes key, without and with tags, for a million yes keys at a
-/// false-positive rate of 1/256. The rows have 1/64, 1 and 64 no keys per yes key. Both columns use
-/// the same table format, in which even the narrowest slot takes at least 9 bits:
+/// Bits per yes key, without and with tags, for a million yes keys at a false-positive rate of
+/// 1/256, with 1/64, 1 and 64 no keys per yes key:
 ///
 /// ```
 /// use twiceshy::YesNoList;
@@ -60,23 +58,11 @@ pub struct PlanDetails {
     pub tagged_bytes: u64,
 }
 
-/// The options that only a yes/no list has.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    no_capacity: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { no_capacity: LEAST_CAPACITY }
-    }
-}
-
 impl sealed::Sealed for YesNoList {}
 
 impl Buildable for YesNoList {
-    type Options = Options;
+    /// The number of no keys.
+    type Options = Option<usize>;
     type Details = PlanDetails;
     const CAPACITY: Option<usize> = Some(LEAST_CAPACITY);
 
@@ -87,7 +73,7 @@ impl Buildable for YesNoList {
 
     fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<PlanDetails>> {
         let rate = builder.rate().unwrap_or(DEFAULT_RATE);
-        ListSize { yes: capacity, no: builder.options.no_capacity, rate }.plan()
+        ListSize { yes: capacity, no: builder.options.unwrap_or(LEAST_CAPACITY), rate }.plan()
     }
 
     fn build_planned(builder: &Builder<Self>, plan: Plan<PlanDetails>) -> Result<Self, BuildError> {
@@ -102,7 +88,7 @@ impl Builder<YesNoList> {
     /// more.
     #[must_use]
     pub fn no_capacity(mut self, keys: usize) -> Self {
-        self.options.no_capacity = keys;
+        self.options = Some(keys);
         self
     }
 }

@@ -31,7 +31,7 @@ use std::borrow::Cow;
 /// fingerprint cannot distinguish its member from a different hash with the same prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing<'a> {
-    pub(crate) members: Cow<'a, [Member]>,
+    pub(crate) members: Vec<Member>,
     pub(crate) mistakes: Option<Cow<'a, [Hash]>>,
     pub(crate) drops_ghosts: bool,
 }
@@ -85,58 +85,11 @@ impl<'a> Listing<'a> {
     }
 }
 
-impl<'a> From<&'a [Member]> for Listing<'a> {
-    fn from(members: &'a [Member]) -> Self {
-        Self { members: Cow::Borrowed(members), ..Self::default() }
-    }
-}
-
-impl<'a, const N: usize> From<&'a [Member; N]> for Listing<'a> {
-    fn from(members: &'a [Member; N]) -> Self {
-        members.as_slice().into()
-    }
-}
-
-impl<'a> From<&'a Vec<Member>> for Listing<'a> {
-    fn from(members: &'a Vec<Member>) -> Self {
-        members.as_slice().into()
-    }
-}
-
-impl From<Vec<Member>> for Listing<'_> {
-    fn from(members: Vec<Member>) -> Self {
-        Self { members: Cow::Owned(members), ..Self::default() }
-    }
-}
-
 /// Lists each hash as a member as many times as it occurs.
-impl From<&[Hash]> for Listing<'_> {
-    fn from(hashes: &[Hash]) -> Self {
-        hashes.iter().copied().collect()
-    }
-}
-
-impl<const N: usize> From<&[Hash; N]> for Listing<'_> {
-    fn from(hashes: &[Hash; N]) -> Self {
-        hashes.as_slice().into()
-    }
-}
-
-impl From<&Vec<Hash>> for Listing<'_> {
-    fn from(hashes: &Vec<Hash>) -> Self {
-        hashes.as_slice().into()
-    }
-}
-
-impl From<Vec<Hash>> for Listing<'_> {
-    fn from(hashes: Vec<Hash>) -> Self {
-        hashes.as_slice().into()
-    }
-}
-
-impl<L: Into<Member>> FromIterator<L> for Listing<'_> {
-    fn from_iter<I: IntoIterator<Item = L>>(members: I) -> Self {
-        members.into_iter().map(Into::into).collect::<Vec<Member>>().into()
+impl<L: IntoIterator<Item: Into<Member>>> From<L> for Listing<'_> {
+    fn from(members: L) -> Self {
+        let members = members.into_iter().map(Into::into).collect();
+        Self { members, ..Self::default() }
     }
 }
 
@@ -157,8 +110,8 @@ mod tests {
             Listing::from(&members),
             Listing::from(&members.to_vec()),
             Listing::from(members.to_vec()),
-            hashes.into_iter().collect(),
-            members.into_iter().collect(),
+            Listing::from(hashes),
+            Listing::from(members),
         ] {
             assert_eq!(listing, expected);
         }

@@ -27,6 +27,12 @@ impl From<Hash> for Member {
     }
 }
 
+impl From<&Hash> for Member {
+    fn from(hash: &Hash) -> Self {
+        Self::from(*hash)
+    }
+}
+
 impl From<&Member> for Member {
     fn from(member: &Member) -> Self {
         *member

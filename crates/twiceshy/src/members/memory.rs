@@ -60,6 +60,7 @@ impl<K: PartialEq> MemoryMap<K> {
 }
 
 impl<K> MemberSource for MemoryMap<K> {
+    type Member = Member;
     type Error = Infallible;
 
     fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {
@@ -70,6 +71,7 @@ impl<K> MemberSource for MemoryMap<K> {
 
 /// Lists the hashes of any map. No two members may share a hash.
 impl<V> MemberSource for BTreeMap<Hash, V> {
+    type Member = Member;
     type Error = Infallible;
 
     fn members(&self, suspects: RangeInclusive<Hash>) -> Result<Vec<Member>, Infallible> {

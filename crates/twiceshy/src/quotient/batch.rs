@@ -5,7 +5,7 @@ use super::lookup::LookClosely;
 use crate::Hash;
 use crate::batch::{self, Lookup};
 use crate::bits::machine::{Machine, Operation};
-use crate::table::{Place, Widths};
+use crate::table::{Equal, Place, Widths};
 
 impl QuotientFilter {
     /// Answers many lookups. Clears `maybe`, then writes one answer per hash, the same that
@@ -86,7 +86,8 @@ impl<K, M: Machine, H: Fn(&K) -> Hash, const SHAPE: u32> Lookup<K> for Steps<'_,
     #[inline(always)]
     fn scan(&self, begun: &Begun) -> (bool, bool) {
         let Begun { place, remainder } = *begun;
-        self.filter.table.scan::<M, SHAPE>(self.machine, place, remainder).flags()
+        let table = &self.filter.table;
+        table.scan_for::<M, SHAPE>(self.machine, place, Equal(remainder), true).flags()
     }
 
     #[inline(always)]

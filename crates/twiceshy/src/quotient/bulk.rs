@@ -2,8 +2,8 @@
 
 use super::QuotientFilter;
 use super::construct::{EntryWriter, Written};
+use super::edit::Refused;
 use super::entry::Entry;
-use super::insert::Refused;
 use crate::Hash;
 use crate::bits::machine::{AnyShape, Machine, Operation};
 use crate::error::BuildError;

@@ -1,8 +1,8 @@
 //! Construction of a filter from sorted members and mistakes, in one pass.
 
 use super::builder::check_shape;
+use super::edit::append;
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
-use super::listing::append;
 use super::{Parameters, QuotientFilter};
 use crate::bits::machine::{Machine, Operation, Target};
 use crate::bits::word::low_bits;

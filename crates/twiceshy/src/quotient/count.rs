@@ -3,7 +3,6 @@
 use super::QuotientFilter;
 use super::ValueError;
 use super::entry::Entry;
-use super::grow::MOST_SLOTS;
 use crate::Hash;
 use crate::bits::word::low_bits;
 
@@ -55,27 +54,19 @@ impl QuotientFilter {
         if value > low_bits(self.value_bits) {
             return Err(ValueError::TooLarge { value, bits: self.value_bits });
         }
-        let before = self.with_room(MOST_SLOTS, |filter| {
-            let scaled = filter.digits.scale(hash);
-            let minirun = filter.minirun_of(scaled);
-            let covering =
-                |entry: &Entry| entry.count > 0 && entry.fingerprint.covers_scaled(scaled);
-            let Some(at) = minirun.entries.iter().position(covering) else { return Ok(None) };
-            let mut entries = minirun.entries.clone();
-            let before = core::mem::replace(&mut entries[at].value, value);
-            filter.rewrite(&minirun, &entries)?;
-            Ok(Some(before))
-        });
-        match before {
-            Ok(before) => before.ok_or(ValueError::Absent),
-            Err(_) => Err(ValueError::Full { load: self.load() }),
-        }
+        let full = |load| ValueError::Full { load };
+        self.change(hash, full, |digits, entries| {
+            let scaled = digits.scale(hash);
+            let mut members = entries.iter_mut().filter(|entry| entry.count > 0);
+            let entry = members.find(|entry| entry.fingerprint.covers_scaled(scaled));
+            let entry = entry.ok_or(ValueError::Absent)?;
+            Ok(core::mem::replace(&mut entry.value, value))
+        })
     }
 
     /// Returns the entry that covers a hash, which may be a tombstone.
     fn entry_of(&self, hash: Hash) -> Option<Entry> {
         let scaled = self.digits.scale(hash);
-        let minirun = self.minirun_of(scaled);
-        minirun.entries.into_iter().find(|entry| entry.fingerprint.covers_scaled(scaled))
+        self.entries_near(scaled).find(|entry| entry.fingerprint.covers_scaled(scaled))
     }
 }

@@ -99,11 +99,6 @@ impl QuotientFilter {
         Spelling { digits: self.digits, value_bits: self.value_bits }
     }
 
-    /// Returns the slots that the entries take, in order.
-    pub(super) fn slots_of(&self, entries: impl IntoIterator<Item = Entry>) -> Vec<Slot> {
-        entries.into_iter().flat_map(|entry| self.spelling().slots(entry)).collect()
-    }
-
     /// Returns the entry in these slots of the run of `quotient`, or `None` if it is malformed,
     /// which happens only in corrupted memory.
     pub(super) fn checked_entry(&self, quotient: u64, slots: Range<u64>) -> Option<Entry> {

@@ -7,7 +7,7 @@ use crate::error::BuildError;
 #[non_exhaustive]
 pub enum ValueError {
     /// The key is not a member.
-    #[error("the key is no member, so it can have no value")]
+    #[error("the key is not a member, so it can't have a value")]
     Absent,
     /// The value has more bits than the filter was built for.
     #[error("{value} is too large: the filter was built for values of {bits} bits")]

@@ -4,10 +4,9 @@
 //! width. So the digits of the extensions stay as they are, and every repair is kept. After a
 //! doubling, one more bit in the first slot of each entry is unused.
 
-use super::insert::Refused;
+use super::edit::Refused;
 use super::{MergeError, Parameters, QuotientFilter};
-use crate::error::{BuildError, GrowError};
-use crate::{Hash, Member};
+use crate::error::GrowError;
 
 /// About the maximum number of slots that one entry can take. A filter that has room for fewer
 /// grows.
@@ -20,7 +19,7 @@ impl QuotientFilter {
     /// The false-positive rate stays the same as long as the members do. But once the new filter is
     /// as full as the old one was, it has twice the members and twice the false-positive rate; see
     /// [`Stats::expected_rate`](crate::Stats::expected_rate). With the members,
-    /// [`resized`](Self::resized) restores the lost bits.
+    /// [`rebuilt`](Self::rebuilt) restores the lost bits.
     ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Hash};
@@ -53,26 +52,6 @@ impl QuotientFilter {
         Ok(doubled)
     }
 
-    /// Returns a filter with the same members and any number of slots, more or fewer. `members`
-    /// lists all members, and `mistakes` lists mistakes to repair in the same pass, both in hash
-    /// order. Remainders use all bits of a slot again. See [`rebuilt`](Self::rebuilt).
-    ///
-    /// # Errors
-    /// The same as for [`rebuilt`](Self::rebuilt).
-    pub fn resized(
-        &self,
-        slots: u64,
-        members: impl IntoIterator<Item: Into<Member>>,
-        mistakes: impl IntoIterator<Item = Hash>,
-    ) -> Result<Self, BuildError> {
-        let parameters = self.parameters();
-        let remainder_bits = parameters.slot_bits;
-        let parameters = Parameters { slots, remainder_bits, ..parameters };
-        let mut resized = Self::rebuilt(parameters, &[self], members, mistakes)?;
-        resized.succeed(self);
-        Ok(resized)
-    }
-
     /// Takes over the growth setting and the number of repairs of the filter that this one
     /// replaces.
     pub(crate) fn succeed(&mut self, before: &Self) {
@@ -100,26 +79,15 @@ impl QuotientFilter {
     ///
     /// # Errors
     /// The errors of `act`, which must change nothing if it fails. This filter is unchanged then.
-    #[inline]
-    pub(super) fn with_room<T>(
+    pub(super) fn with_room<T, E>(
         &mut self,
         more: u64,
-        mut act: impl FnMut(&mut Self) -> Result<T, Refused>,
-    ) -> Result<T, Refused> {
-        match act(self) {
-            Err(Refused::Full) => self.with_more_room(more, act),
-            done => done,
+        mut act: impl FnMut(&mut Self) -> Result<T, Refused<E>>,
+    ) -> Result<T, Refused<E>> {
+        let done = act(self);
+        if self.growth.is_none() || !matches!(done, Err(Refused::Full)) {
+            return done;
         }
-    }
-
-    /// Grows the filter and runs `act`, after there was no room for it; see
-    /// [`with_room`](Self::with_room).
-    #[cold]
-    pub(super) fn with_more_room<T>(
-        &mut self,
-        more: u64,
-        mut act: impl FnMut(&mut Self) -> Result<T, Refused>,
-    ) -> Result<T, Refused> {
         let mut larger: Option<Self> = None;
         while let Some(mut doubled) = larger.as_ref().unwrap_or(self).doubled_for(more) {
             match act(&mut doubled) {
@@ -142,10 +110,10 @@ impl QuotientFilter {
 
     /// Runs `act` again with all slots allowed, after there was no room for it. All slots stay
     /// allowed if it succeeds.
-    fn with_all_slots<T>(
+    fn with_all_slots<T, E>(
         &mut self,
-        mut act: impl FnMut(&mut Self) -> Result<T, Refused>,
-    ) -> Result<T, Refused> {
+        mut act: impl FnMut(&mut Self) -> Result<T, Refused<E>>,
+    ) -> Result<T, Refused<E>> {
         let slots = self.table.slots();
         let limit = self.table.set_limit(slots);
         let done = if limit < slots { act(self) } else { Err(Refused::Full) };
@@ -155,23 +123,10 @@ impl QuotientFilter {
         done
     }
 
-    /// Grows the filter for a repair or a removal that had no room. Returns whether the caller
-    /// should try again. If the filter doubled, earlier claims are stale.
-    #[cold]
-    pub(super) fn grow(&mut self) -> bool {
-        if let Some(doubled) = self.doubled_for(MOST_SLOTS) {
-            *self = doubled;
-            return true;
-        }
-        let slots = self.table.slots();
-        self.growth.is_some() && self.table.set_limit(slots) < slots
-    }
-
-    /// Returns the doubled filter, if this filter grows automatically and doubling is likely to
-    /// make room for `more` slots. If there is no room in a filter that is half empty, the hashes
+    /// Returns the doubled filter, if doubling is likely to make room for `more` slots. If there is no room in a filter that is half empty, the hashes
     /// are so uneven that doubling would help little and cost much.
     fn doubled_for(&self, more: u64) -> Option<Self> {
         let is_half_full = (self.table.used() + more) * 2 >= self.growth_limit();
-        if self.growth.is_some() && is_half_full { self.doubled().ok() } else { None }
+        if is_half_full { self.doubled().ok() } else { None }
     }
 }

@@ -1,38 +1,15 @@
 //! Inserts.
 
 use super::QuotientFilter;
+use super::edit::{Refused, Uncountable};
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS};
 use super::grow::MOST_SLOTS;
-use super::listing::Minirun;
 use crate::bits::machine::{Keepable, Machine, Operation};
 use crate::error::InsertError;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::Digits;
 use crate::hash::Scaled;
 use crate::table::{Inserted, Place, Spot, TableFull, Widths};
 use crate::{Claim, Hash, Listing};
-
-/// Reason why a member was not inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    Full,
-    /// The fingerprint, or the filter, would have more members than can be counted.
-    Uncountable,
-}
-
-impl From<TableFull> for Refused {
-    fn from(TableFull: TableFull) -> Self {
-        Refused::Full
-    }
-}
-
-/// Kind of place into which a member was inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inserting {
-    /// A new entry, or an entry that has other members.
-    Usual,
-    /// An entry that was a tombstone.
-    Revived,
-}
 
 impl QuotientFilter {
     /// Inserts a member. A member that is inserted twice counts twice and has to be removed twice.
@@ -44,18 +21,13 @@ impl QuotientFilter {
     #[inline]
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         let inserted = self.insert.run(Insert(self), hash);
-        inserted.or_else(|refused| self.insert_grown(hash, refused))
+        inserted.or_else(|_| self.insert_growing(hash))
     }
 
     /// Inserts a member that was refused, if the filter can grow.
     #[cold]
-    fn insert_grown(&mut self, hash: Hash, refused: Refused) -> Result<(), InsertError> {
-        let inserted = match refused {
-            Refused::Full => {
-                self.with_more_room(MOST_SLOTS, |filter| filter.insert.run(Insert(filter), hash))
-            }
-            Refused::Uncountable => Err(Refused::Uncountable),
-        };
+    fn insert_growing(&mut self, hash: Hash) -> Result<(), InsertError> {
+        let inserted = self.with_room(MOST_SLOTS, |filter| filter.insert.run(Insert(filter), hash));
         inserted.map_err(|refused| self.insert_error(refused))
     }
 
@@ -71,18 +43,15 @@ impl QuotientFilter {
         if self.len.checked_add(times).is_none_or(|len| len > MOST_IN_ALL) {
             return Err(InsertError::Uncountable);
         }
-        let inserted = self.with_room(MOST_SLOTS, |filter| {
-            let scaled = filter.digits.scale(hash);
-            filter.insert_among(scaled, times)?;
-            filter.len += times;
-            filter.versions.bump(scaled.quotient);
-            Ok(())
-        });
-        inserted.map_err(|refused| self.insert_error(refused))
+        let full = |load| InsertError::Full { load };
+        self.change(hash, full, |digits, entries| {
+            let added = add(digits, entries, digits.scale(hash), times);
+            added.map(drop).map_err(|Uncountable| InsertError::Uncountable)
+        })
     }
 
-    /// Inserts the claim's query. This is for code that works with any filter: a quotient filter
-    /// never [needs members](InsertError::NeedsMembers) for an insert.
+    /// Inserts the claim's query, like [`insert`](Self::insert). A quotient filter needs no listing;
+    /// this is for code that works with any filter.
     ///
     /// # Errors
     /// The same as for [`insert`](Self::insert).
@@ -98,11 +67,12 @@ impl QuotientFilter {
     pub(super) fn insert_error(&self, refused: Refused) -> InsertError {
         match refused {
             Refused::Full => InsertError::Full { load: self.load() },
-            Refused::Uncountable => InsertError::Uncountable,
+            Refused::Other(Uncountable) => InsertError::Uncountable,
         }
     }
 
-    /// Inserts the fingerprint of a hash whose home and remainder are known.
+    /// Inserts the fingerprint of a hash whose home and remainder are known. Returns whether it
+    /// replaced a tombstone.
     #[inline(always)]
     pub(super) fn insert_begun<M: Machine, const SHAPE: u32>(
         &mut self,
@@ -110,12 +80,12 @@ impl QuotientFilter {
         hash: impl FnOnce() -> Hash,
         home: Place,
         remainder: u64,
-    ) -> Result<Inserting, Refused> {
-        match self.table.insert_here::<M, SHAPE>(machine, home, remainder, 0) {
-            Inserted::Done => Ok(Inserting::Usual),
+    ) -> Result<bool, Refused> {
+        match self.table.insert_here::<M, SHAPE, false>(machine, home, remainder, 0) {
+            Inserted::Done => Ok(false),
             Inserted::At(spot) => {
                 self.insert_at.run(InsertAt(self), (home, spot, remainder))?;
-                Ok(Inserting::Usual)
+                Ok(false)
             }
             Inserted::Nowhere => self.insert_walking(hash()),
         }
@@ -123,35 +93,16 @@ impl QuotientFilter {
 
     /// Inserts a member by walking through its run, if the run can't be handled within one block.
     #[inline(never)]
-    fn insert_walking(&mut self, hash: Hash) -> Result<Inserting, Refused> {
+    fn insert_walking(&mut self, hash: Hash) -> Result<bool, Refused> {
         let scaled = self.digits.scale(hash);
         self.target().run(InsertWalking { filter: self, scaled })
     }
 
-    /// Inserts a member `times` times into a minirun that may have other members.
+    /// Inserts a member into a minirun that has other members.
     #[cold]
-    fn insert_among(&mut self, scaled: Scaled, times: u64) -> Result<Inserting, Refused> {
-        let minirun = self.minirun_of(scaled);
-        let mut entries = minirun.entries.clone();
-        let covering = |entry: &&mut Entry| entry.fingerprint.covers_scaled(scaled);
-        let mut inserting = Inserting::Usual;
-        if let Some(entry) = entries.iter_mut().find(covering) {
-            if entry.count == 0 {
-                inserting = Inserting::Revived;
-            }
-            let sum = entry.count.checked_add(times);
-            entry.count = sum.ok_or(Refused::Uncountable)?;
-        } else {
-            let fingerprint = self.fingerprint_among(scaled, &minirun);
-            let behind = |entry: &Entry| entry.fingerprint > fingerprint;
-            let at = entries.iter().position(behind).unwrap_or(entries.len());
-            entries.insert(at, Entry::single(fingerprint).of(times));
-        }
-        if entries.iter().any(|entry| entry.count > MOST_MEMBERS) {
-            return Err(Refused::Uncountable);
-        }
-        self.rewrite(&minirun, &entries)?;
-        Ok(inserting)
+    fn insert_among(&mut self, scaled: Scaled) -> Result<bool, Refused> {
+        let digits = self.digits;
+        self.edit(scaled, |entries| add(digits, entries, scaled, 1))
     }
 
     /// Returns the spot after all smaller remainders of the run, or `None` if the run has an equal
@@ -177,17 +128,34 @@ impl QuotientFilter {
         }
         Some(walk.spot())
     }
+}
 
-    /// Returns the fingerprint of a new member that no fingerprint of the minirun covers.
-    fn fingerprint_among(&self, scaled: Scaled, minirun: &Minirun) -> Fingerprint {
-        let digits = self.digits;
-        let to_differ = |entry: &Entry| {
+/// Adds `times` members with the same hash to the entry that covers it, or adds a new entry. Returns
+/// whether the entry was a tombstone.
+fn add(
+    digits: Digits,
+    entries: &mut Vec<Entry>,
+    scaled: Scaled,
+    times: u64,
+) -> Result<bool, Uncountable> {
+    let covering = |entry: &&mut Entry| entry.fingerprint.covers_scaled(scaled);
+    let mut revives = false;
+    let count = if let Some(entry) = entries.iter_mut().find(covering) {
+        revives = entry.count == 0;
+        entry.count = entry.count.saturating_add(times);
+        entry.count
+    } else {
+        // As many digits as it takes to differ from each neighbour.
+        let needed = entries.iter().filter_map(|entry| {
             let other = Scaled { fraction: entry.fingerprint.prefix(), ..scaled };
-            digits.to_tell_apart(scaled, other).expect("none covers it")
-        };
-        let count = minirun.entries.iter().map(to_differ).max();
-        digits.fingerprint(scaled, count.unwrap_or(1))
-    }
+            digits.to_tell_apart(scaled, other)
+        });
+        let fingerprint = digits.fingerprint(scaled, needed.max().unwrap_or(1));
+        let at = entries.partition_point(|entry| entry.fingerprint < fingerprint);
+        entries.insert(at, Entry::single(fingerprint).of(times));
+        times
+    };
+    if count > MOST_MEMBERS { Err(Uncountable) } else { Ok(revives) }
 }
 
 /// Inserts a member within one cache line if possible, or [across lines](InsertAt) otherwise.
@@ -245,7 +213,7 @@ struct InsertWalking<'a> {
 
 impl Operation for InsertWalking<'_> {
     type Argument = ();
-    type Output = Result<Inserting, Refused>;
+    type Output = Result<bool, Refused>;
     type Shapes = Widths;
 
     #[inline(always)]
@@ -253,9 +221,9 @@ impl Operation for InsertWalking<'_> {
         let Self { filter, scaled } = self;
         let (home, remainder) = filter.home_of::<SHAPE>(scaled);
         let Some(spot) = filter.walk_to_spot::<M, SHAPE>(machine, home, remainder) else {
-            return filter.insert_among(scaled, 1);
+            return filter.insert_among(scaled);
         };
         filter.table.insert_at::<M, SHAPE>(machine, home, spot, spot.at, remainder)?;
-        Ok(Inserting::Usual)
+        Ok(false)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::QuotientFilter;
 use super::batch::Begun;
-use super::insert::{Inserting, Refused};
-use super::remove::Leave;
+use super::edit::Refused;
+use super::remove::{Leave, take_out};
 use crate::Hash;
 use crate::bits::machine::{Machine, Operation};
 use crate::error::InsertError;
@@ -79,8 +79,9 @@ impl QuotientFilter {
             };
             // Members that share a fingerprint are the same to the filter, so it doesn't matter
             // which one is taken out.
-            let taken_out = self.take_out(self.digits.scale(hash), leave);
-            assert_eq!(taken_out, Ok(true), "it was inserted");
+            let scaled = self.digits.scale(hash);
+            let taken = self.edit(scaled, |entries| take_out(entries, scaled, leave).ok_or(()));
+            taken.expect("it was inserted");
         }
     }
 }
@@ -116,8 +117,8 @@ impl Operation for InsertInTurn<'_> {
                 filter.table.prefetch_across::<SHAPE>(begun[index % AHEAD].place);
             }
             match filter.insert_begun::<M, SHAPE>(machine, || hash, place, remainder) {
-                Ok(Inserting::Usual) => {}
-                Ok(Inserting::Revived) => revived.push(index),
+                Ok(false) => {}
+                Ok(true) => revived.push(index),
                 Err(refused) => return Err((index, refused)),
             }
         }

@@ -8,7 +8,7 @@ use super::entry::MOST_COUNTERS;
 use crate::bits::machine::{AnyShape, Keepable, Machine, Operation};
 use crate::claim::Cells;
 use crate::hash::Scaled;
-use crate::table::{Kind, Place, Scan, Slot, Widths};
+use crate::table::{Budget, Equal, Kind, Place, Scan, Slot, Widths};
 use crate::{Answer, Claim, Hash};
 use core::ops::{Range, RangeInclusive};
 
@@ -143,7 +143,7 @@ impl Operation for Contains<'_> {
         let table = &filter.table;
         let (home, remainder) = filter.home_of::<SHAPE>(filter.digits.scale(hash));
         table.prefetch_across::<SHAPE>(home);
-        match table.scan::<M, SHAPE>(machine, home, remainder).scan() {
+        match table.scan_for::<M, SHAPE>(machine, home, Equal(remainder), false).scan() {
             Scan::Absent => false,
             Scan::Present => true,
             Scan::Unsure => filter.look_closely.run(LookClosely(filter), hash),
@@ -173,7 +173,7 @@ impl Operation for LookClosely<'_> {
         {
             return filter.entries_cover(first..=last, remainder, scaled);
         }
-        match filter.table.scan_across::<M, SHAPE>(machine, home, remainder).scan() {
+        match filter.table.scan_across_for::<M, SHAPE>(machine, home, Equal(remainder)).scan() {
             Scan::Absent => false,
             Scan::Present => true,
             Scan::Unsure => filter.find(scaled),
@@ -200,7 +200,8 @@ impl Operation for Find<'_> {
         let table = &filter.table;
         let remainder = scaled.leading(filter.digits.remainder);
         let home = table.home::<0>(scaled.quotient);
-        let Some(mut walk) = table.cautious_walk::<M, 0>(machine, home) else { return true };
+        let walk = table.try_walk::<M, 0>(machine, home, Budget::LOOKUP);
+        let Some(mut walk) = walk else { return true };
         loop {
             let value = walk.remainder();
             if value > remainder {

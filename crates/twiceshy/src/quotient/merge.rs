@@ -10,12 +10,12 @@ use super::construct::{EntryWriter, Written};
 use super::entry::Entry;
 use super::stream::{Number, Stream, doublings, fit_a_word, single};
 use super::{MergeError, Parameters, QuotientFilter};
-use crate::Keyed;
 use crate::bits::machine::{Machine, Operation};
 use crate::builder::PLANNED_LOAD;
 use crate::error::BuildError;
 use crate::fingerprint::Digits;
 use crate::table::Widths;
+use crate::{Key, Keyed};
 
 impl QuotientFilter {
     /// Merges filters into one that has the members of all of them. It takes one pass, and needs
@@ -221,7 +221,7 @@ impl Common {
     }
 }
 
-impl<K: ?Sized> Keyed<K, QuotientFilter> {
+impl<K: Key + ?Sized> Keyed<K, QuotientFilter> {
     /// Merges filters into one that has the members of all of them; see
     /// [`merged`](QuotientFilter::merged).
     ///

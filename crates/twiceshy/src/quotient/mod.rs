@@ -6,12 +6,12 @@ mod builder;
 mod bulk;
 mod construct;
 mod count;
+mod edit;
 mod entry;
 mod error;
 mod grow;
 mod insert;
 mod insert_many;
-mod listing;
 mod lookup;
 mod merge;
 mod parts;
@@ -290,4 +290,4 @@ impl fmt::Debug for QuotientFilter {
     }
 }
 
-filter_traits!([] QuotientFilter, QuotientFilter: Filter Dynamic Adaptive Removable);
+filter_traits!([] QuotientFilter, QuotientFilter: Filter Dynamic Adaptive);

@@ -2,23 +2,22 @@
 
 use super::boxes::Spot;
 use super::layout::{RangeBox, Spelling};
-use crate::error::AdaptError;
+use crate::claim::Mismatch;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
 
 /// Members and their boxes.
 pub(super) struct Account<'a> {
-    /// The listed members, in order.
-    members: &'a [Spot],
-    /// The box of each listed member.
-    boxes: Vec<&'a RangeBox>,
+    /// The listed members, in order, each with its box.
+    pub(super) members: Vec<(Spot, &'a RangeBox)>,
     /// Number of members in boxes that aren't listed.
     pub(super) unlisted: u64,
 }
 
-/// A partition with its members, and the number of digits that its fingerprint needs.
+/// A partition with its members, and the number of digits that its fingerprint had and needs.
 struct Partition {
     scaled: Scaled,
+    had: u32,
     digits: u32,
     mementos: Vec<u64>,
 }
@@ -31,8 +30,8 @@ impl<'a> Account<'a> {
     pub(super) fn new(
         spelling: Spelling,
         boxes: &'a [RangeBox],
-        members: &'a [Spot],
-    ) -> Result<Self, AdaptError> {
+        members: &[Spot],
+    ) -> Result<Self, Mismatch> {
         let scaled: Vec<Scaled> =
             members.iter().map(|spot| spelling.digits.scale(spot.partition)).collect();
         let mut owned: Vec<Option<&RangeBox>> = vec![None; members.len()];
@@ -54,80 +53,54 @@ impl<'a> Account<'a> {
                 }
             }
         }
-        let surplus = owned.iter().filter(|range_box| range_box.is_none()).count() as u64;
-        if surplus > 0 {
-            return Err(AdaptError::Surplus { members: surplus });
+        let with_box =
+            |(&spot, range_box): (&Spot, Option<_>)| range_box.map(|owner| (spot, owner));
+        let owned: Vec<_> = members.iter().zip(owned).filter_map(with_box).collect();
+        match (members.len() - owned.len()) as u64 {
+            0 => Ok(Self { members: owned, unlisted }),
+            members => Err(Mismatch::Surplus { members }),
         }
-        Ok(Self { members, boxes: owned.into_iter().flatten().collect(), unlisted })
     }
 
     /// Computes new boxes for all members. Each fingerprint has at least as many digits as `needed`
-    /// returns for a member, its old box, and that box's number of digits. Also returns the number
-    /// of partitions whose fingerprints became longer.
-    pub(super) fn settle(
+    /// returns for a member, its old box, and that box's number of digits, and enough that none is
+    /// a prefix of another. Also returns the number of partitions whose fingerprints became longer.
+    pub(super) fn settle<E>(
         &self,
         spelling: Spelling,
-        needed: impl Fn(&Spot, &RangeBox, u32) -> Result<u32, AdaptError>,
-    ) -> Result<(Vec<RangeBox>, usize), AdaptError> {
-        let mut counts = Vec::new();
-        let mut before = Vec::new();
-        for (spot, range_box) in self.members.iter().zip(&self.boxes) {
+        needed: impl Fn(Spot, &RangeBox, u32) -> Result<u32, E>,
+    ) -> Result<(Vec<RangeBox>, usize), E> {
+        let digits = spelling.digits;
+        let mut partitions: Vec<Partition> = Vec::new();
+        for &(spot, range_box) in &self.members {
+            let scaled = digits.scale(spot.partition);
             let had = spelling.digits_at(range_box.age).count(&range_box.fingerprint);
-            counts.push(needed(spot, range_box, had)?);
-            before.push(had);
-        }
-        let partitions = partitions(spelling.digits, self.members, &counts);
-        let firsts = self.members.chunk_by(|one, next| one.partition == next.partition);
-        let had = firsts.scan(0, |at, chunk| {
-            let had = before[*at];
-            *at += chunk.len();
-            Some(had)
-        });
-        let longer =
-            partitions.iter().zip(had).filter(|(partition, had)| partition.digits > *had).count();
-        Ok((boxes(spelling.digits, partitions), longer))
-    }
-}
-
-/// Computes boxes for sorted members. Each fingerprint has at least as many digits as `digits` says.
-pub(super) fn settle(spelling: Spelling, members: &[Spot], digits: &[u32]) -> Vec<RangeBox> {
-    boxes(spelling.digits, partitions(spelling.digits, members, digits))
-}
-
-/// Groups members by partition. Fingerprints get the digits that their members need, and enough
-/// that none is a prefix of another.
-fn partitions(digits: Digits, members: &[Spot], needed: &[u32]) -> Vec<Partition> {
-    let mut partitions: Vec<Partition> = Vec::new();
-    for (spot, &needed) in members.iter().zip(needed) {
-        let scaled = digits.scale(spot.partition);
-        match partitions.last_mut() {
-            Some(last) if last.scaled == scaled => {
-                last.digits = last.digits.max(needed);
-                last.mementos.push(spot.memento);
-            }
-            _ => {
-                partitions.push(Partition { scaled, digits: needed, mementos: vec![spot.memento] });
+            let needed = needed(spot, range_box, had)?;
+            match partitions.last_mut() {
+                Some(last) if last.scaled == scaled => {
+                    last.digits = last.digits.max(needed);
+                    last.mementos.push(spot.memento);
+                }
+                _ => {
+                    let mementos = vec![spot.memento];
+                    partitions.push(Partition { scaled, had, digits: needed, mementos });
+                }
             }
         }
-    }
-    distinguish(digits, &mut partitions);
-    partitions
-}
-
-/// Returns one box for all partitions that share a fingerprint.
-fn boxes(digits: Digits, partitions: Vec<Partition>) -> Vec<RangeBox> {
-    let mut boxes: Vec<RangeBox> = Vec::new();
-    for Partition { scaled, digits: count, mementos } in partitions {
-        let fingerprint = digits.fingerprint(scaled, count);
-        match boxes.last_mut() {
-            Some(last) if last.fingerprint == fingerprint => last.mementos.extend(mementos),
-            _ => boxes.push(RangeBox { fingerprint, age: 0, mementos }),
+        distinguish(digits, &mut partitions);
+        let lengthened = partitions.iter().filter(|partition| partition.digits > partition.had);
+        let lengthened = lengthened.count();
+        let mut boxes: Vec<RangeBox> = Vec::new();
+        for Partition { scaled, digits: count, mementos, .. } in partitions {
+            let fingerprint = digits.fingerprint(scaled, count);
+            match boxes.last_mut() {
+                Some(last) if last.fingerprint == fingerprint => last.mementos.extend(mementos),
+                _ => boxes.push(RangeBox { fingerprint, age: 0, mementos }),
+            }
         }
+        boxes.iter_mut().for_each(|range_box| range_box.mementos.sort_unstable());
+        Ok((boxes, lengthened))
     }
-    for range_box in &mut boxes {
-        range_box.mementos.sort_unstable();
-    }
-    boxes
 }
 
 /// Lengthens fingerprints until none is a prefix of another. A fingerprint covers only neighbours

@@ -4,45 +4,44 @@ use super::account::Account;
 use super::boxes::{Boxes, Piece, Shelf, Spot};
 use super::layout::RangeBox;
 use super::{AdaptiveRangeFilter, Listing, MOST_REPAIRED, RangeKey};
-use crate::claim::Adaptation;
-use crate::claim::{Cells, Version, Versions};
+use crate::Hash;
+use crate::claim::{Adaptation, Cells, Mismatch, Version};
 use crate::error::AdaptError;
 use crate::hash::Scaled;
 use crate::table::TableFull;
-use crate::{Hash, fingerprint::Fingerprint};
 use core::ops::{RangeBounds, RangeInclusive};
 
 /// A filter's answer to a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// There is no member in it, for certain.
+    /// The range certainly contains no member.
     Empty,
-    /// There may be one. Should there be none, the claim lets the filter repair itself.
+    /// The range may contain a member. If it does not, the claim lets the filter repair its mistake.
     Maybe(Claim),
 }
 
-/// A claim that there may be a member in a range: the parts of it that have one, as it seems, and
-/// the versions of the filter where that is.
+impl Answer {
+    /// Returns whether the answer is "maybe".
+    pub const fn is_maybe(&self) -> bool {
+        matches!(self, Answer::Maybe(_))
+    }
+}
+
+/// A claim that a range may contain a member: the parts of the range that seem to contain one, and
+/// the version of the filter near each part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// None, if the range is so long that it isn't repaired.
+    /// Empty if the range is too long to be repaired.
     pub(super) parts: Vec<Part>,
 }
 
-/// A piece of the range that may have a member.
+/// A piece of the range that may contain a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) piece: Piece,
     /// The quotient whose members can have caused the answer.
     cells: Cells,
     version: Version,
-}
-
-impl Answer {
-    /// Whether the answer is "maybe".
-    pub const fn is_maybe(&self) -> bool {
-        matches!(self, Answer::Maybe(_))
-    }
 }
 
 impl Claim {
@@ -55,97 +54,80 @@ impl Claim {
         cells.into_iter().map(Cells::hashes)
     }
 
-    /// Returns whether a member of this [hash](AdaptiveRangeFilter::hash_of) is to be listed.
+    /// Returns whether a member with this [hash](AdaptiveRangeFilter::hash_of) must be listed.
     pub fn is_suspect(&self, hash: Hash) -> bool {
-        self.parts.iter().any(|part| part.has_suspect(hash))
-    }
-}
-
-impl Part {
-    /// Returns whether no member has come or gone since it was claimed.
-    pub(super) fn is_current(&self, boxes: &Boxes, versions: &Versions) -> bool {
-        let quotient = boxes.scale(self.piece.partition).quotient;
-        self.version == versions.at(quotient)
-            && self.cells.contain(Cells::one(quotient, boxes.table.slots()))
-    }
-
-    fn has_suspect(&self, hash: Hash) -> bool {
-        Scaled::new(hash, self.cells.slots).quotient == self.cells.first
-    }
-}
-
-impl Answer {
-    /// What is said of a range that isn't repaired.
-    pub(super) fn hopeless() -> Self {
-        Self::Maybe(Claim { parts: Vec::new() })
-    }
-
-    /// What is said if these are the parts that may have a member.
-    pub(super) fn of(parts: Vec<Part>) -> Self {
-        if parts.is_empty() {
-            return Self::Empty;
-        }
-        Self::Maybe(Claim { parts })
-    }
-}
-
-impl Claim {
-    /// That something can be done about it.
-    pub(super) fn is_repairable(&self) -> Result<(), AdaptError> {
-        if self.parts.is_empty() { Err(AdaptError::TooLong) } else { Ok(()) }
+        let mut cells = self.parts.iter().map(|part| part.cells);
+        cells.any(|cells| Scaled::new(hash, cells.slots).quotient == cells.first)
     }
 }
 
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// As [`contains_range`](Self::contains_range), but "maybe" carries a claim, which can be
-    /// used to repair the filter if it was a mistake.
+    /// Looks up a range as [`contains_range`](Self::contains_range) does, but returns "maybe"
+    /// together with a claim.
     pub fn check_range(&self, range: impl RangeBounds<K>) -> Answer {
-        let filter = &self.filter;
-        let Some(span) = filter.span(&range) else { return Answer::Empty };
-        if filter.partitions.borders(span) >= MOST_REPAIRED {
-            let is_maybe = filter.contains_range_of_any_length(&range);
-            return if is_maybe { Answer::hopeless() } else { Answer::Empty };
+        // Most answers are "empty", which this finds fastest.
+        if !self.may_contain(&range) {
+            return Answer::Empty;
         }
-        let parts = filter.partitions.pieces(span).filter_map(|piece| self.part(piece));
-        Answer::of(parts.collect())
+        let Some(span) = self.span(&range) else { return Answer::Empty };
+        if self.partitions.borders(span) >= MOST_REPAIRED {
+            return Answer::Maybe(Claim { parts: Vec::new() });
+        }
+        let pieces = self.partitions.pieces(span).filter(|&piece| self.boxes.may_have(piece));
+        let parts: Vec<Part> = pieces.map(|piece| self.part(piece)).collect();
+        if parts.is_empty() { Answer::Empty } else { Answer::Maybe(Claim { parts }) }
     }
 
-    /// Returns what can be claimed of a piece, if a member may be in it.
-    fn part(&self, piece: Piece) -> Option<Part> {
-        let boxes = &self.filter.boxes;
-        boxes.may_have(piece).then(|| {
-            let quotient = boxes.scale(piece.partition).quotient;
-            let cells = Cells::one(quotient, boxes.table.slots());
-            Part { piece, cells, version: self.versions.at(quotient) }
-        })
+    /// Returns the claim that a piece may contain a member.
+    fn part(&self, piece: Piece) -> Part {
+        let cells = self.cells(piece.partition);
+        Part { piece, cells, version: self.versions.at(cells.first) }
+    }
+
+    /// Returns the quotient of a partition.
+    fn cells(&self, partition: Hash) -> Cells {
+        Cells::one(self.boxes.scale(partition).quotient, self.boxes.table.slots())
+    }
+
+    /// Returns whether no member near a part has changed since it was claimed.
+    pub(super) fn is_current(&self, part: &Part) -> bool {
+        *part == self.part(part.piece)
+    }
+
+    /// Returns the listed members in order, if all of them are suspects.
+    pub(super) fn listed(&self, claim: &Claim, members: &[K]) -> Result<Vec<Spot>, Mismatch> {
+        let mut spots: Vec<Spot> = members.iter().map(|&key| self.partitions.spot(key)).collect();
+        spots.sort_unstable();
+        match spots.iter().find(|spot| !claim.is_suspect(spot.partition)) {
+            Some(outside) => Err(Mismatch::Outside { member: outside.partition }),
+            None => Ok(spots),
+        }
     }
 
     /// Returns the hashes that a claim of this key would name: those that share the quotient of its
     /// partition's hash.
     pub fn suspects(&self, key: K) -> RangeInclusive<Hash> {
-        let boxes = &self.filter.boxes;
-        let quotient = boxes.scale(self.filter.hash_of(key)).quotient;
-        Cells::one(quotient, boxes.table.slots()).hashes()
+        self.cells(self.hash_of(key)).hashes()
     }
 
     /// Returns whether inserting a key may turn a range near another key into a mistake: whether their
     /// partitions share quotient and remainder.
     pub fn may_confuse(&self, key: K, other: K) -> bool {
-        let boxes = &self.filter.boxes;
-        let scaled = boxes.scale(self.filter.hash_of(key));
-        boxes.cell(scaled, boxes.age_around(scaled)).covers(self.filter.hash_of(other))
+        let scaled = self.boxes.scale(self.hash_of(key));
+        self.boxes.cell(scaled, self.boxes.age_around(scaled)).covers(self.hash_of(other))
     }
 
-    /// Repairs a mistake: there is no member in the claim's range, and `listing` has *all* members
-    /// that are [suspects](Claim::suspects). Afterwards the filter answers "empty" to the range.
+    /// Repairs a mistake, so that the filter answers "empty" to the claim's range from now on. The
+    /// range must not contain a member, and `listing` must contain *all* members that are
+    /// [suspects](Claim::suspects).
     ///
     /// The filter ignores listed suspects that have nothing to do with the answer. Repairing a
     /// mistake again is not an error.
     ///
     /// # Errors
-    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if the listed members are
-    /// not those of the boxes, if one of them is in the range, if that is too long, or if there is no
-    /// room.
+    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if the listed members
+    /// don't match the filter, if one of them is in the range, if the range is too long, or if there
+    /// is no room.
     pub fn adapt<'l>(
         &mut self,
         claim: &Claim,
@@ -155,54 +137,33 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         K: 'l,
     {
         let Listing { members, drops_ghosts, .. } = listing.into();
-        claim.is_repairable()?;
-        let spots = members.iter().map(|&key| self.filter.partitions.spot(key)).collect();
-        self.adapt_parts(&claim.parts, spots, drops_ghosts)
-    }
-
-    /// Repairs what these parts claim, in one go.
-    fn adapt_parts(
-        &mut self,
-        parts: &[Part],
-        mut members: Vec<Spot>,
-        drops_ghosts: bool,
-    ) -> Result<Adaptation, AdaptError> {
-        let boxes = &mut self.filter.boxes;
-        if parts.iter().any(|part| !part.is_current(boxes, &self.versions)) {
+        if claim.parts.is_empty() {
+            return Err(AdaptError::TooLong);
+        }
+        if claim.parts.iter().any(|part| !self.is_current(part)) {
             return Err(AdaptError::Stale);
         }
-        members.sort_unstable();
-        let is_suspect = |spot: &Spot| parts.iter().any(|part| part.has_suspect(spot.partition));
-        if let Some(outside) = members.iter().find(|spot| !is_suspect(spot)) {
-            return Err(AdaptError::Outside { member: outside.partition });
-        }
-
-        let load = boxes.load();
-        let mut adaptation = Adaptation { lengthened: 0, ghosts: 0 };
-        let mut undone: Vec<Shelf> = Vec::new();
-        let mut changed = Vec::new();
-        for part in parts {
-            let partition = part.piece.partition;
-            let shelf = boxes.shelf(partition);
-            let repaired = boxes.repair(&shelf, &part.piece, &members, drops_ghosts);
-            let repaired = repaired.and_then(|repaired| {
-                if repaired.boxes != shelf.boxes {
-                    let replaced = boxes.replace(&shelf, &repaired.boxes);
-                    replaced.map_err(|TableFull| AdaptError::Full { load })?;
-                    undone.push(shelf);
-                }
-                Ok(repaired)
-            });
+        let members = self.listed(claim, members)?;
+        let load = self.load();
+        let mut adaptation = Adaptation::default();
+        let mut replaced: Vec<Shelf> = Vec::new();
+        for Part { piece, .. } in &claim.parts {
+            let boxes = &mut self.boxes;
+            let shelf = boxes.shelf(piece.partition);
+            let repaired = boxes.repaired(&shelf, piece, &members, drops_ghosts);
+            let repaired =
+                repaired.and_then(|(repaired, part)| match boxes.replace(&shelf, &repaired) {
+                    Ok(()) => Ok(part),
+                    Err(TableFull) => Err(AdaptError::Full { load }),
+                });
             match repaired {
-                Ok(repaired) => {
-                    adaptation.lengthened += repaired.lengthened;
-                    adaptation.ghosts += repaired.ghosts;
-                    if repaired.ghosts > 0 {
-                        changed.push(boxes.scale(partition).quotient);
-                    }
+                Ok(part) => {
+                    adaptation.lengthened += part.lengthened;
+                    adaptation.ghosts += part.ghosts;
+                    replaced.push(shelf);
                 }
                 Err(error) => {
-                    for before in undone.into_iter().rev() {
+                    for before in replaced.into_iter().rev() {
                         let now = boxes.shelf_now(&before);
                         boxes.replace(&now, &before.boxes).expect("there was room for it");
                     }
@@ -210,54 +171,38 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
                 }
             }
         }
-        for quotient in changed {
-            self.versions.bump(quotient);
+        if adaptation.ghosts > 0 {
+            claim.parts.iter().for_each(|part| self.versions.bump(part.cells.first));
         }
         self.adaptations += u64::from(adaptation.lengthened > 0);
         Ok(adaptation)
     }
 }
 
-struct Repaired {
-    boxes: Vec<RangeBox>,
-    lengthened: usize,
-    ghosts: u64,
-}
-
 impl Boxes {
-    /// The boxes of a shelf, spelt anew: young ones, that were old, and longer ones, so that none
-    /// that covers the piece has a memento in it.
-    fn repair(
+    /// Computes new boxes of age 0 for the members of a shelf. Fingerprints are long enough that no
+    /// box that covers the piece has a memento in it.
+    fn repaired(
         &self,
         shelf: &Shelf,
         piece: &Piece,
         members: &[Spot],
         drops_ghosts: bool,
-    ) -> Result<Repaired, AdaptError> {
-        let members = self.within(members, &shelf.cell);
-        let account = Account::new(self.spelling, &shelf.boxes, &members)?;
-        if account.unlisted > 0 && !drops_ghosts {
-            return Err(AdaptError::Unlisted { members: account.unlisted });
+    ) -> Result<(Vec<RangeBox>, Adaptation), AdaptError> {
+        let account = Account::new(self.spelling, &shelf.boxes, shelf.within(members))?;
+        let ghosts = account.unlisted;
+        if ghosts > 0 && !drops_ghosts {
+            return Err(AdaptError::Unlisted { members: ghosts });
         }
         let query = self.scale(piece.partition);
-        let digits = self.spelling.digits;
-        let needed = |spot: &Spot, range_box: &RangeBox, had: u32| {
+        let needed = |spot: Spot, range_box: &RangeBox, had: u32| -> Result<u32, AdaptError> {
             if !range_box.covers(query) || !piece.has(spot.memento) {
                 return Ok(had);
             }
-            let needed = digits.to_tell_apart(self.scale(spot.partition), query);
-            Ok(needed.ok_or(AdaptError::IsMember)?.max(had))
+            let digits = self.spelling.digits.to_tell_apart(self.scale(spot.partition), query);
+            Ok(digits.ok_or(AdaptError::IsMember)?.max(had))
         };
         let (boxes, lengthened) = account.settle(self.spelling, needed)?;
-        Ok(Repaired { boxes, lengthened, ghosts: account.unlisted })
-    }
-
-    /// Returns those of some members, which are in order, whose partitions are in a cell.
-    pub(super) fn within(&self, members: &[Spot], cell: &Fingerprint) -> Vec<Spot> {
-        let quotient = |spot: &Spot| self.scale(spot.partition).quotient;
-        let first = members.partition_point(|spot| quotient(spot) < cell.quotient());
-        let of_quotient = members[first..].iter();
-        let of_quotient = of_quotient.take_while(|spot| quotient(spot) == cell.quotient());
-        of_quotient.filter(|spot| cell.covers(spot.partition)).copied().collect()
+        Ok((boxes, Adaptation { lengthened, ghosts }))
     }
 }

@@ -57,6 +57,16 @@ pub(super) struct Shelf {
     pub(super) boxes: Vec<RangeBox>,
 }
 
+impl Shelf {
+    /// Returns those of some sorted members that may be in these boxes.
+    pub(super) fn within<'m>(&self, members: &'m [Spot]) -> &'m [Spot] {
+        let hashes = self.cell.hashes();
+        let first = members.partition_point(|spot| spot.partition < *hashes.start());
+        let end = members.partition_point(|spot| spot.partition <= *hashes.end());
+        &members[first..end]
+    }
+}
+
 impl Boxes {
     /// Returns an empty table, or `None` if there is not enough memory.
     pub(super) fn new(spelling: Spelling) -> Option<Self> {
@@ -83,10 +93,19 @@ impl Boxes {
     /// none.
     pub(super) fn age_around(&self, scaled: Scaled) -> u32 {
         if self.oldest == 0 {
-            0
-        } else {
-            self.table.target().run(AgeAround { boxes: self, scaled })
+            return 0;
         }
+        // At the greatest age all boxes of the quotient match.
+        let run = self.find(scaled, self.spelling.greatest_age());
+        let remainder = scaled.leading(self.spelling.digits.remainder);
+        let firsts = self.table.entries(run).map(|entry| self.table.value(entry.start));
+        let covering = firsts.filter(|&first| self.spelling.begins_with(first, remainder));
+        covering.map(|first| self.spelling.age(first)).max().unwrap_or(0)
+    }
+
+    /// Returns the slots of the boxes whose slots begin with a partition's remainder at this age.
+    fn find(&self, scaled: Scaled, age: u32) -> Range<u64> {
+        self.table.target().run(Find { boxes: self, scaled, age })
     }
 
     /// Returns all partitions whose remainders at this age equal that of `scaled`.
@@ -96,7 +115,7 @@ impl Boxes {
 
     /// Returns the boxes whose fingerprints begin with a partition's remainder at this age.
     pub(super) fn shelf_of(&self, scaled: Scaled, age: u32) -> Shelf {
-        let mut slots = self.table.target().run(Find { boxes: self, scaled, age });
+        let mut slots = self.find(scaled, age);
         let mut boxes = Vec::new();
         for entry in self.table.entries(slots.clone()) {
             let range_box = self.read(scaled.quotient, entry.clone()).expect("a valid table");
@@ -180,38 +199,6 @@ pub(super) struct Label {
 /// Returns the number of members in these boxes.
 pub(super) fn members(boxes: &[RangeBox]) -> u64 {
     boxes.iter().map(|range_box| range_box.mementos.len() as u64).sum()
-}
-
-struct AgeAround<'a> {
-    boxes: &'a Boxes,
-    scaled: Scaled,
-}
-
-impl Operation for AgeAround<'_> {
-    type Argument = ();
-    type Output = u32;
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> u32 {
-        let Boxes { table, spelling, .. } = self.boxes;
-        let remainder = self.scaled.leading(spelling.digits.remainder);
-        let home = table.home::<0>(self.scaled.quotient);
-        if !table.is_occupied_at::<0>(home) {
-            return 0;
-        }
-        let mut walk = table.walk::<M, 0>(machine, home);
-        let mut greatest = 0;
-        loop {
-            let first = walk.remainder();
-            if spelling.begins_with(first, remainder) {
-                greatest = greatest.max(spelling.age(first));
-            }
-            if !walk.advance() {
-                return greatest;
-            }
-        }
-    }
 }
 
 struct Find<'a> {

@@ -3,39 +3,21 @@
 use super::boxes::{Boxes, Spot};
 use super::grow::BoxWriter;
 use super::layout::{RangeBox, Spelling};
-use super::{AdaptiveRangeFilter, OfRanges, RangeFilter, RangeKey};
+use super::{MementoFilter, RangeKey};
 use crate::bits::machine::{AnyShape, Machine, Operation};
-use crate::builder::Builder;
+use crate::builder::{Buildable, Builder};
 use crate::error::BuildError;
 use crate::sorting::Numbers;
 use crate::table::TableFull;
 
-impl<K: RangeKey> Builder<RangeFilter<K>> {
+impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
     /// Builds a filter of these members, in any order, in one pass: several times as fast as
     /// inserting them. If no size was given, or if the filter is expandable, it becomes as large as
     /// the members need.
     ///
     /// # Errors
     /// As [`build`](Self::build), or if the members don't fit a size that was given.
-    pub fn build_from(&self, members: &[K]) -> Result<RangeFilter<K>, BuildError> {
-        self.build_filled(members)
-    }
-}
-
-impl<K: RangeKey> Builder<AdaptiveRangeFilter<K>> {
-    /// Builds a filter of these members, in any order, in one pass: several times as fast as
-    /// inserting them. If no size was given, or if the filter is expandable, it becomes as large as
-    /// the members need.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build), or if the members don't fit a size that was given.
-    pub fn build_from(&self, members: &[K]) -> Result<AdaptiveRangeFilter<K>, BuildError> {
-        self.build_filled(members)
-    }
-}
-
-impl<F: OfRanges> Builder<F> {
-    fn build_filled(&self, members: &[F::Key]) -> Result<F, BuildError> {
+    pub fn build_from(&self, members: &[K]) -> Result<MementoFilter<K, ADAPTIVE>, BuildError> {
         let is_fixed = self.is_sized() && !self.options.expandable;
         let mut builder = self.clone();
         if !self.is_sized() {
@@ -43,10 +25,10 @@ impl<F: OfRanges> Builder<F> {
         }
         loop {
             let plan = builder.plan()?;
-            let mut filter = builder.build_plain(&plan)?;
-            let RangeFilter { partitions, boxes } = &mut filter;
+            let mut filter = MementoFilter::build_planned(&builder, plan)?;
+            let MementoFilter { partitions, boxes, .. } = &mut filter;
             if boxes.fill(members, |&key| partitions.spot(key)) {
-                return Ok(F::of_plain(filter));
+                return Ok(filter);
             }
             // A box of several members may take more slots than there are members in it.
             let slots = plan.slots;

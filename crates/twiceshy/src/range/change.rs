@@ -1,11 +1,70 @@
 //! Inserts and removes members.
 
-use super::boxes::{Boxes, Spot};
+use super::boxes::{Boxes, Shelf, Spot};
 use super::layout::RangeBox;
+use super::{MementoFilter, RangeKey};
 use crate::bits::machine::{Machine, Operation};
 use crate::error::{InsertError, RemoveError};
 use crate::hash::Scaled;
 use crate::table::{Inserted, RangeWidths, TableFull};
+
+impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
+    /// Inserts a member.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    pub fn insert(&mut self, key: K) -> Result<(), InsertError> {
+        if self.boxes.is_due() {
+            return self.insert_many(&[key]);
+        }
+        let spot = self.partitions.spot(key);
+        self.boxes.insert(spot)?;
+        self.bump(spot);
+        Ok(())
+    }
+
+    /// Inserts many members, all or none.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert). The filter is unchanged then.
+    pub fn insert_many(&mut self, keys: &[K]) -> Result<(), InsertError> {
+        for (index, &key) in keys.iter().enumerate() {
+            let inserted = if self.boxes.is_due()
+                && let Ok(mut doubled) = self.doubled()
+            {
+                // This filter stays as it is until the other one has taken all members.
+                let rest = doubled.insert_many(&keys[index..]);
+                if rest.is_ok() {
+                    *self = doubled;
+                    return Ok(());
+                }
+                rest
+            } else {
+                self.boxes.insert(self.partitions.spot(key))
+            };
+            if inserted.is_err() {
+                for &key in keys[..index].iter().rev() {
+                    self.boxes.undo_insert(self.partitions.spot(key));
+                }
+                return inserted;
+            }
+        }
+        keys.iter().for_each(|&key| self.bump(self.partitions.spot(key)));
+        Ok(())
+    }
+
+    /// Removes a key that the caller *knows* to be a member: once, if it was inserted more than once.
+    /// If it is not a member, a different member that can't be told from it may be lost.
+    ///
+    /// # Errors
+    /// [`RemoveError::Absent`] if it is certainly not a member.
+    pub fn remove_trusting(&mut self, key: K) -> Result<(), RemoveError> {
+        let spot = self.partitions.spot(key);
+        self.boxes.remove(spot)?;
+        self.bump(spot);
+        Ok(())
+    }
+}
 
 impl Boxes {
     pub(super) fn insert(&mut self, spot: Spot) -> Result<(), InsertError> {
@@ -24,11 +83,16 @@ impl Boxes {
         let shelf = self.shelf_of(scaled, 0);
         let mut boxes = shelf.boxes.clone();
         if let Some(range_box) = boxes.iter_mut().find(|range_box| range_box.covers(scaled)) {
-            range_box.add(spot.memento);
+            let at = range_box.mementos.partition_point(|&other| other < spot.memento);
+            range_box.mementos.insert(at, spot.memento);
         } else {
             // The fingerprint is long enough to differ from each neighbour's, so the neighbours
             // don't change.
-            let digits = boxes.iter().map(|range_box| self.to_tell_apart(scaled, range_box));
+            let digits = boxes.iter().map(|range_box| {
+                let other = Scaled { fraction: range_box.fingerprint.prefix(), ..scaled };
+                let digits = self.spelling.digits.to_tell_apart(scaled, other);
+                digits.expect("the box doesn't cover the partition")
+            });
             let fingerprint = self.spelling.digits.fingerprint(scaled, digits.max().unwrap_or(1));
             let at = boxes.partition_point(|range_box| range_box.fingerprint < fingerprint);
             boxes.insert(at, RangeBox { fingerprint, age: 0, mementos: vec![spot.memento] });
@@ -37,18 +101,21 @@ impl Boxes {
         replaced.map_err(|TableFull| InsertError::Full { load: self.load() })
     }
 
-    /// Returns the number of digits that distinguish a partition from a box that doesn't cover it.
-    fn to_tell_apart(&self, scaled: Scaled, range_box: &RangeBox) -> u32 {
-        let quotient = scaled.quotient;
-        let other = Scaled { quotient, fraction: range_box.fingerprint.prefix() };
-        let digits = self.spelling.digits.to_tell_apart(scaled, other);
-        digits.expect("the box doesn't cover the partition")
-    }
-
     /// Removes a member from the box with the longest fingerprint that may contain it. So every
     /// other member is still in a box that covers it.
     pub(super) fn remove(&mut self, spot: Spot) -> Result<(), RemoveError> {
-        let shelf = self.shelf(spot.partition);
+        self.remove_from(&self.shelf(spot.partition), spot)
+    }
+
+    /// Removes a member from the box that the last insert put it in, which has age 0. If an older
+    /// box with a longer fingerprint contains a member like it, that box must keep it: the new box
+    /// may cover a mistake that was repaired in the older one.
+    fn undo_insert(&mut self, spot: Spot) {
+        let shelf = self.shelf_of(self.scale(spot.partition), 0);
+        self.remove_from(&shelf, spot).expect("the member was inserted");
+    }
+
+    fn remove_from(&mut self, shelf: &Shelf, spot: Spot) -> Result<(), RemoveError> {
         let scaled = self.scale(spot.partition);
         let mut boxes = shelf.boxes.clone();
         let owners = boxes.iter().enumerate().filter_map(|(index, range_box)| {
@@ -61,15 +128,8 @@ impl Boxes {
         if boxes[index].mementos.is_empty() {
             boxes.remove(index);
         }
-        self.replace(&shelf, &boxes).expect("removing needs no more room");
+        self.replace(shelf, &boxes).expect("removing needs no more room");
         Ok(())
-    }
-}
-
-impl RangeBox {
-    fn add(&mut self, memento: u64) {
-        let at = self.mementos.partition_point(|&other| other < memento);
-        self.mementos.insert(at, memento);
     }
 }
 
@@ -92,7 +152,7 @@ impl Operation for InsertNewBox<'_> {
         let remainder = scaled.leading(spelling.digits.remainder);
         let value = spelling.first(remainder, self.spot.memento);
         let home = table.home::<SHAPE>(scaled.quotient);
-        match table.insert_here::<M, SHAPE>(machine, home, value, spelling.memento_bits) {
+        match table.insert_here::<M, SHAPE, false>(machine, home, value, spelling.memento_bits) {
             Inserted::Done => true,
             Inserted::At(spot) => {
                 table.insert_at::<M, SHAPE>(machine, home, spot, home.next_block(), value).is_ok()

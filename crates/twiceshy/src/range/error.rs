@@ -10,7 +10,7 @@ pub enum RejuvenateError<E> {
     #[error("the members of a fingerprint could not be listed")]
     List(#[source] E),
     /// What was listed is not what the filter has.
-    #[error("what was listed is not what the filter has")]
+    #[error("the listed members are not those of the filter; list exactly its members")]
     Members(#[source] AdaptError),
     /// The larger filter was not built.
     #[error(transparent)]

@@ -4,31 +4,21 @@
 //! the boxes have age 0, a quarter age 1, and so on. A box without remainder bits must be rebuilt
 //! from its members. For this the members of its quotient, which are few, are *listed*.
 
-use super::RejuvenateError;
 use super::account::Account;
 use super::boxes::{Boxes, Spot};
 use super::layout::{RangeBox, Spelling};
-use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
+use super::{MementoFilter, RangeKey, RejuvenateError};
+use crate::Hash;
 use crate::bits::word::low_bits;
 use crate::builder::PLANNED_LOAD;
 use crate::error::{AdaptError, BuildError, GrowError, PlanError};
 use crate::hash::Scaled;
 use crate::table::{Kind, QuotientTable, SLOTS, Slot, Stored, TableFull, TableWriter};
-use crate::{Hash, fingerprint::Fingerprint};
-use core::convert::Infallible;
 use core::ops::RangeInclusive;
 
-/// Which boxes are rebuilt from their members.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rebuild {
-    /// Boxes without remainder bits, and those with the same quotient.
-    Exhausted,
-    All,
-}
-
-impl<K: RangeKey> RangeFilter<K> {
+impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Returns a filter with twice the slots, exactly the same answers, and all repairs. It needs no
-    /// members.
+    /// members. Older claims are stale.
     ///
     /// An [expandable](crate::builder::Builder::expandable) filter does so by itself when it is full,
     /// until its oldest members have no remainder bits left. From then on, use
@@ -38,84 +28,21 @@ impl<K: RangeKey> RangeFilter<K> {
     /// A [`GrowError`] if the filter isn't expandable, if a remainder has no bits left, or if there
     /// is not enough memory.
     pub fn doubled(&self) -> Result<Self, GrowError> {
-        let no_list = |_| -> Result<Vec<Spot>, _> { Err(GrowError::NoRemainder) };
-        match self.boxes.doubled(Rebuild::Exhausted, no_list) {
-            Ok(boxes) => Ok(self.with(boxes)),
-            Err(RejuvenateError::List(error) | RejuvenateError::Grow(error)) => Err(error),
-            Err(RejuvenateError::Members(error)) => unreachable!("{error}"),
-        }
+        let doubled = self.doubled_listing(|_| Err(GrowError::NoRemainder));
+        doubled.map_err(|error| match error {
+            RejuvenateError::List(error) | RejuvenateError::Grow(error) => error,
+            RejuvenateError::Members(error) => unreachable!("{error}"),
+        })
     }
 
     /// Returns a filter with twice the slots, and rebuilds fingerprints that have no remainder bits
-    /// left.
+    /// left. Older claims are stale.
     ///
     /// `list` gets intervals of hashes, in order. It returns all members whose
     /// [partition's hash](Self::hash_of) is in the interval, each as often as it was inserted. This
     /// concerns only about one in 2^r members.
     ///
     /// No fingerprint becomes shorter, so every repair is kept.
-    ///
-    /// # Errors
-    /// A [`RejuvenateError`] if the filter isn't expandable, if `list` fails, if the listed members
-    /// don't match the filter, or if there is not enough memory.
-    pub fn doubled_listing<E>(
-        &self,
-        mut list: impl FnMut(RangeInclusive<Hash>) -> Result<Vec<K>, E>,
-    ) -> Result<Self, RejuvenateError<E>> {
-        let list = |cell: Fingerprint| {
-            let members = list(cell.hashes())?;
-            Ok(members.into_iter().map(|key| self.partitions.spot(key)).collect())
-        };
-        Ok(self.with(self.boxes.doubled(Rebuild::Exhausted, list)?))
-    }
-
-    /// Returns a filter with twice the slots, and rebuilds all fingerprints from `members`, which
-    /// is sorted by [hash](Self::hash_of). This gives the lowest false-positive rate.
-    ///
-    /// # Errors
-    /// As [`doubled_listing`](Self::doubled_listing).
-    pub fn doubled_with_members(
-        &self,
-        members: impl IntoIterator<Item = K>,
-    ) -> Result<Self, RejuvenateError<Infallible>> {
-        let mut spots = members.into_iter().map(|key| self.partitions.spot(key)).peekable();
-        let list = |cell: Fingerprint| {
-            let last = *cell.hashes().end();
-            let in_cell = core::iter::from_fn(|| spots.next_if(|spot| spot.partition <= last));
-            Ok(in_cell.collect())
-        };
-        let boxes = self.boxes.doubled(Rebuild::All, list)?;
-        match spots.count() as u64 {
-            0 => Ok(self.with(boxes)),
-            members => Err(RejuvenateError::Members(AdaptError::Surplus { members })),
-        }
-    }
-
-    pub(super) fn with(&self, boxes: Boxes) -> Self {
-        Self { partitions: self.partitions.clone(), boxes }
-    }
-
-    /// Doubles an expandable filter if it is full and needs no members for that.
-    pub(super) fn grow_in_time(&mut self) {
-        if self.boxes.is_due()
-            && let Ok(doubled) = self.doubled()
-        {
-            *self = doubled;
-        }
-    }
-}
-
-impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// Returns a filter with twice the slots; see [`RangeFilter::doubled`]. Older claims are stale.
-    ///
-    /// # Errors
-    /// As [`RangeFilter::doubled`].
-    pub fn doubled(&self) -> Result<Self, GrowError> {
-        Ok(self.succeeded_by(self.filter.doubled()?))
-    }
-
-    /// Returns a filter with twice the slots, and rebuilds fingerprints that have no remainder bits
-    /// left; see [`RangeFilter::doubled_listing`]. Older claims are stale.
     ///
     /// ```
     /// use twiceshy::AdaptiveRangeFilter;
@@ -138,86 +65,58 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// ```
     ///
     /// # Errors
-    /// As [`RangeFilter::doubled_listing`].
+    /// A [`RejuvenateError`] if the filter isn't expandable, if `list` fails, if the listed members
+    /// don't match the filter, or if there is not enough memory.
     pub fn doubled_listing<E>(
         &self,
-        list: impl FnMut(RangeInclusive<Hash>) -> Result<Vec<K>, E>,
+        mut list: impl FnMut(RangeInclusive<Hash>) -> Result<Vec<K>, E>,
     ) -> Result<Self, RejuvenateError<E>> {
-        Ok(self.succeeded_by(self.filter.doubled_listing(list)?))
-    }
-
-    /// Returns a filter with twice the slots and new fingerprints; see
-    /// [`RangeFilter::doubled_with_members`]. Older claims are stale.
-    ///
-    /// # Errors
-    /// As [`RangeFilter::doubled_with_members`].
-    pub fn doubled_with_members(
-        &self,
-        members: impl IntoIterator<Item = K>,
-    ) -> Result<Self, RejuvenateError<Infallible>> {
-        Ok(self.succeeded_by(self.filter.doubled_with_members(members)?))
-    }
-
-    pub(super) fn succeeded_by(&self, filter: RangeFilter<K>) -> Self {
-        Self { adaptations: self.adaptations, ..Self::new(filter) }
-    }
-
-    pub(super) fn grow_in_time(&mut self) {
-        if self.filter.boxes.is_due()
-            && let Ok(doubled) = self.doubled()
-        {
-            *self = doubled;
-        }
+        let boxes = self.boxes.doubled(|hashes| {
+            let members = list(hashes)?.into_iter();
+            Ok(members.map(|key| self.partitions.spot(key)).collect())
+        })?;
+        Ok(Self::new(self.partitions.clone(), boxes, self.adaptations))
     }
 }
 
 impl Boxes {
-    /// Returns whether the table is full and can be doubled without members.
+    /// Returns whether the table has reached its planned load, and can be doubled without members.
     #[inline]
-    fn is_due(&self) -> bool {
-        self.oldest < self.spelling.greatest_age() && self.is_full()
+    pub(super) fn is_due(&self) -> bool {
+        self.oldest < self.spelling.greatest_age() && self.load() >= PLANNED_LOAD
     }
 
-    /// Returns whether the table has reached its planned load.
-    pub(super) fn is_full(&self) -> bool {
-        self.load() >= PLANNED_LOAD
-    }
-
-    pub(super) fn doubled<E>(
+    fn doubled<E>(
         &self,
-        rebuild: Rebuild,
-        mut list: impl FnMut(Fingerprint) -> Result<Vec<Spot>, E>,
+        mut list: impl FnMut(RangeInclusive<Hash>) -> Result<Vec<Spot>, E>,
     ) -> Result<Self, RejuvenateError<E>> {
         if !self.spelling.has_ages {
-            return Err(RejuvenateError::Grow(GrowError::Fixed));
+            return Err(GrowError::Fixed.into());
         }
         let spelling = self.spelling.doubled();
         let slots = spelling.digits.slots;
         if !SLOTS.contains(&slots) {
-            return Err(RejuvenateError::Grow(PlanError::Slots(slots).into()));
+            return Err(GrowError::from(PlanError::Slots(slots)).into());
         }
         let bytes = || QuotientTable::bytes_for(slots, spelling.digits.width).unwrap_or(u64::MAX);
-        let no_room = || RejuvenateError::Grow(BuildError::Memory { bytes: bytes() }.into());
+        let no_room = || GrowError::from(BuildError::Memory { bytes: bytes() });
         let mut doubled = Self::new(spelling).ok_or_else(no_room)?;
         let mut writer = BoxWriter::new(&mut doubled);
         let mut stored = self.table.stored().peekable();
         let mut run: Vec<Stored> = Vec::new();
+        let greatest_age = self.spelling.greatest_age();
         while let Some(&Stored { quotient, .. }) = stored.peek() {
             run.clear();
             run.extend(core::iter::from_fn(|| stored.next_if(|next| next.quotient == quotient)));
-            let is_exhausted = |stored: &Stored| {
-                self.spelling.age(stored.remainder) == self.spelling.greatest_age()
-            };
-            let written = if rebuild == Rebuild::All || run.iter().any(is_exhausted) {
-                let cell =
-                    self.cell(Scaled { quotient, fraction: 0 }, self.spelling.greatest_age());
-                let mut members = list(cell).map_err(RejuvenateError::List)?;
+            let is_exhausted =
+                |box_of: &Stored| self.spelling.age(box_of.remainder) == greatest_age;
+            let written = if run.iter().any(is_exhausted) {
+                let hashes = self.cell(Scaled { quotient, fraction: 0 }, greatest_age).hashes();
+                let mut members = list(hashes.clone()).map_err(RejuvenateError::List)?;
                 members.sort_unstable();
-                let boxes = self.settled(&run, &cell, &members, spelling);
-                boxes
-                    .map_err(RejuvenateError::Members)?
-                    .iter()
-                    .try_for_each(|range_box| writer.push(range_box))
+                let boxes = self.settled(&run, &hashes, &members, spelling);
+                let mut boxes = boxes.map_err(RejuvenateError::Members)?.into_iter();
+                boxes.try_for_each(|range_box| writer.push(&range_box))
             } else {
                 run.iter().try_for_each(|stored| writer.copy(self, stored))
             };
@@ -231,22 +130,21 @@ impl Boxes {
     fn settled(
         &self,
         run: &[Stored],
-        cell: &Fingerprint,
+        hashes: &RangeInclusive<Hash>,
         members: &[Spot],
         spelling: Spelling,
     ) -> Result<Vec<RangeBox>, AdaptError> {
-        if let Some(outside) = members.iter().find(|spot| !cell.covers(spot.partition)) {
+        if let Some(outside) = members.iter().find(|spot| !hashes.contains(&spot.partition)) {
             return Err(AdaptError::Outside { member: outside.partition });
         }
-        let read = |stored: &Stored| self.read(stored.quotient, stored.slots.clone());
-        let boxes: Vec<RangeBox> =
-            run.iter().map(|stored| read(stored).expect("a valid table")).collect();
+        let boxes: Option<Vec<RangeBox>> =
+            run.iter().map(|stored| self.read(stored.quotient, stored.slots.clone())).collect();
+        let boxes = boxes.expect("a valid table");
         let account = Account::new(self.spelling, &boxes, members)?;
         if account.unlisted > 0 {
             return Err(AdaptError::Unlisted { members: account.unlisted });
         }
-        let (boxes, _) = account.settle(spelling, |_, _, had| Ok(had))?;
-        Ok(boxes)
+        Ok(account.settle::<AdaptError>(spelling, |_, _, had| Ok(had))?.0)
     }
 }
 

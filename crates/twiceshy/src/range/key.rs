@@ -92,9 +92,6 @@ macro_rules! integers {
 integers! { u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 }
 
 /// Numbers are in the order of [`f64::total_cmp`]: -0 is before 0, and NaNs are at both ends.
-///
-/// This is for lookups of single values. Ranges contain far too many numbers: see
-/// [`RangeKey`](RangeKey#how-long-ranges-can-be).
 impl RangeKey for f64 {
     const BITS: u32 = 64;
 
@@ -125,8 +122,7 @@ impl RangeKey for Ipv6Addr {
     }
 }
 
-/// Numbers are nanoseconds, so ranges can be a millisecond long. See
-/// [`RangeKey`](RangeKey#how-long-ranges-can-be) for longer ranges.
+/// Numbers are nanoseconds.
 impl RangeKey for Duration {
     const BITS: u32 = 94;
 
@@ -136,8 +132,7 @@ impl RangeKey for Duration {
     }
 }
 
-/// Numbers are nanoseconds since or before 1970, so ranges can be a millisecond long. See
-/// [`RangeKey`](RangeKey#how-long-ranges-can-be) for longer ranges.
+/// Numbers are nanoseconds since or before 1970.
 impl RangeKey for SystemTime {
     const BITS: u32 = 96;
 

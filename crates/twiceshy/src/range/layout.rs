@@ -20,22 +20,24 @@
 //! their order, and boxes whose fingerprints have a common prefix are neighbours.
 
 use crate::bits::word::low_bits;
-use crate::fingerprint::Digits;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Digits, Fingerprint};
 use crate::hash::Scaled;
 use crate::table::{Kind, Slot};
 
 /// Maximum width of a memento in bits.
 pub(super) const MOST_MEMENTO_BITS: u32 = 20;
 
-/// A box: a fingerprint, and the mementos of members whose partitions it covers. There is at least
-/// one memento; they are sorted, and each occurs as often as it was inserted.
+/// A box: all members whose partitions share a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RangeBox {
-    pub(super) fingerprint: Fingerprint,
+#[non_exhaustive]
+pub struct RangeBox {
+    /// The first bits of the hashes of the members' partitions.
+    pub fingerprint: Fingerprint,
     /// Number of doublings since the box was written. Its remainder lacks as many bits.
-    pub(super) age: u32,
-    pub(super) mementos: Vec<u64>,
+    pub age: u32,
+    /// The members' positions in their partitions, in order. There is at least one, and each
+    /// occurs as often as it was inserted.
+    pub mementos: Vec<u64>,
 }
 
 /// The layout of boxes in slots.

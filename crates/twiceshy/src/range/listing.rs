@@ -1,17 +1,16 @@
-//! What the caller of a repair or a removal knows of the keys near it.
+//! Lists of the keys near a query, which the caller of a repair or removal provides.
 
 use super::RangeKey;
 use core::ops::{Bound, RangeBounds};
-use std::borrow::Cow;
 
-/// The keys in a claim's intervals, as their owner lists them: a [`Listing`](crate::Listing) of keys
-/// instead of hashes.
+/// A list of the keys in a claim's intervals, made by their owner: a [`Listing`](crate::Listing) of
+/// keys instead of hashes. Any list of keys converts to it.
 ///
 /// List *all* members whose [partition's hash](super::AdaptiveRangeFilter::hash_of) is in one of the
 /// [suspects](super::Claim::suspects), in any order, each as often as it was inserted.
 #[derive(Clone, Debug)]
-pub struct Listing<'a, K: Clone> {
-    pub(super) members: Cow<'a, [K]>,
+pub struct Listing<'a, K> {
+    pub(super) members: &'a [K],
     pub(super) mistakes: Vec<(Bound<K>, Bound<K>)>,
     pub(super) drops_ghosts: bool,
 }
@@ -22,8 +21,8 @@ impl<K: RangeKey> Listing<'_, K> {
         members.into()
     }
 
-    /// Adds all repaired ranges that are to stay repaired, in any order. A removal makes what is left
-    /// near the key as short as they allow.
+    /// Adds all repaired ranges that must stay repaired, in any order. A removal makes fingerprints
+    /// near the key as short as these ranges allow.
     #[must_use]
     pub fn with_mistakes<R: RangeBounds<K>>(mut self, mistakes: &[R]) -> Self {
         let bounds = |range: &R| (range.start_bound().cloned(), range.end_bound().cloned());
@@ -31,11 +30,11 @@ impl<K: RangeKey> Listing<'_, K> {
         self
     }
 
-    /// Allows a repair to drop what no listed key explains; see
+    /// Allows a repair to drop members that are not listed; see
     /// [`Listing::dropping_ghosts`](crate::Listing::dropping_ghosts).
     ///
-    /// By calling this you say that the listing is **complete and current**. If it is not, a member
-    /// is taken for a ghost, and lost.
+    /// Call this only if the listing is **complete and current**. Otherwise a member is taken for a
+    /// ghost, and lost.
     #[must_use]
     pub fn dropping_ghosts(mut self) -> Self {
         self.drops_ghosts = true;
@@ -43,26 +42,8 @@ impl<K: RangeKey> Listing<'_, K> {
     }
 }
 
-impl<'a, K: RangeKey> From<&'a [K]> for Listing<'a, K> {
-    fn from(members: &'a [K]) -> Self {
-        Self { members: Cow::Borrowed(members), mistakes: Vec::new(), drops_ghosts: false }
-    }
-}
-
-impl<'a, K: RangeKey, const N: usize> From<&'a [K; N]> for Listing<'a, K> {
-    fn from(members: &'a [K; N]) -> Self {
-        members.as_slice().into()
-    }
-}
-
-impl<'a, K: RangeKey> From<&'a Vec<K>> for Listing<'a, K> {
-    fn from(members: &'a Vec<K>) -> Self {
-        members.as_slice().into()
-    }
-}
-
-impl<K: RangeKey> From<Vec<K>> for Listing<'_, K> {
-    fn from(members: Vec<K>) -> Self {
-        Self { members: Cow::Owned(members), mistakes: Vec::new(), drops_ghosts: false }
+impl<'a, K, L: AsRef<[K]> + ?Sized> From<&'a L> for Listing<'a, K> {
+    fn from(members: &'a L) -> Self {
+        Self { members: members.as_ref(), mistakes: Vec::new(), drops_ghosts: false }
     }
 }

@@ -4,15 +4,27 @@
 
 use super::boxes::{Boxes, Piece};
 use super::layout::Spelling;
-use super::{AdaptiveRangeFilter, MOST_PARTITIONS, RangeFilter, RangeKey};
+use super::query::Span;
+use super::{MOST_PARTITIONS, MementoFilter, RangeKey};
 use crate::batch::{self, Lookup};
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
 use crate::table::{Budget, Evidence, Kind, Place, RangeWidths, Scan, Slot, Wanted, Window};
-use core::ops::RangeBounds;
+use core::ops::{Bound, RangeBounds};
 
-impl<K: RangeKey> RangeFilter<K> {
-    /// Answers lookups of many ranges: clears `maybe` and fills it with one answer per range, as
+impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
+    /// Returns whether a key may be a member. "No" is certain.
+    pub fn contains(&self, key: K) -> bool {
+        self.contains_range((Bound::Included(key), Bound::Included(key)))
+    }
+
+    /// Returns whether a range may contain a member. "No" is certain. For an empty range the answer
+    /// is "no".
+    pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
+        self.may_contain(&range)
+    }
+
+    /// Looks up many ranges: clears `maybe`, and then pushes one answer per range, as
     /// [`contains_range`](Self::contains_range) gives it. If the filter is larger than the cache,
     /// this is several times as fast.
     pub fn contains_ranges<R: RangeBounds<K>>(&self, ranges: &[R], maybe: &mut Vec<bool>) {
@@ -21,46 +33,46 @@ impl<K: RangeKey> RangeFilter<K> {
         });
     }
 
+    /// Returns the numbers in a range, or `None` if it can't contain a member.
+    pub(super) fn span(&self, range: &impl RangeBounds<K>) -> Option<Span> {
+        Span::of(range).filter(|_| !self.is_empty())
+    }
+
     /// Returns the two pieces of a range, or the same piece twice if it has one.
     #[inline(always)]
     fn pair(&self, range: &impl RangeBounds<K>) -> Option<[Piece; 2]> {
         self.partitions.pair(self.span(range)?)
     }
 
-    /// Answers as [`contains_range`](Self::contains_range), partition by partition.
-    pub(super) fn contains_range_of_any_length(&self, range: &impl RangeBounds<K>) -> bool {
-        let Some(span) = self.span(range) else { return false };
-        if self.partitions.borders(span) >= MOST_PARTITIONS {
-            return true;
-        }
-        let boxes = &self.boxes;
-        let mut budget = boxes.budget.of_many(self.partitions.borders(span) as u64 + 1);
-        let mut pieces = self.partitions.pieces(span);
-        pieces.any(|piece| boxes.may_have_within(piece, &mut budget))
-    }
-
     /// Answers as [`contains_range`](Self::contains_range), with a fast path for short ranges.
     #[inline]
-    pub(super) fn contains_short_range(&self, range: &impl RangeBounds<K>) -> bool {
+    pub(super) fn may_contain(&self, range: &impl RangeBounds<K>) -> bool {
         let answer = self.boxes.table.target().run(ContainsRange { filter: self, range });
         answer.unwrap_or_else(|| self.contains_range_of_any_length(range))
     }
-}
 
-impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// Answers lookups of many ranges; see [`RangeFilter::contains_ranges`].
-    pub fn contains_ranges<R: RangeBounds<K>>(&self, ranges: &[R], maybe: &mut Vec<bool>) {
-        self.filter.contains_ranges(ranges, maybe);
+    /// Answers as [`contains_range`](Self::contains_range), partition by partition.
+    fn contains_range_of_any_length(&self, range: &impl RangeBounds<K>) -> bool {
+        let Some(span) = self.span(range) else { return false };
+        let borders = self.partitions.borders(span);
+        if borders >= MOST_PARTITIONS {
+            return true;
+        }
+        let mut budget = self.boxes.budget.of_many(borders as u64 + 1);
+        let mut pieces = self.partitions.pieces(span);
+        pieces.any(|piece| self.boxes.may_have_within(piece, &mut budget))
     }
 }
 
 /// Looks up a range of at most two pieces.
-struct ContainsRange<'a, K, R> {
-    filter: &'a RangeFilter<K>,
+struct ContainsRange<'a, K, R, const ADAPTIVE: bool> {
+    filter: &'a MementoFilter<K, ADAPTIVE>,
     range: &'a R,
 }
 
-impl<K: RangeKey, R: RangeBounds<K>> Operation for ContainsRange<'_, K, R> {
+impl<K: RangeKey, R: RangeBounds<K>, const ADAPTIVE: bool> Operation
+    for ContainsRange<'_, K, R, ADAPTIVE>
+{
     type Argument = ();
     type Output = Option<bool>;
     type Shapes = RangeWidths;
@@ -77,13 +89,15 @@ impl<K: RangeKey, R: RangeBounds<K>> Operation for ContainsRange<'_, K, R> {
     }
 }
 
-struct ContainsRanges<'a, K, R> {
-    filter: &'a RangeFilter<K>,
+struct ContainsRanges<'a, K, R, const ADAPTIVE: bool> {
+    filter: &'a MementoFilter<K, ADAPTIVE>,
     ranges: &'a [R],
     maybe: &'a mut [bool],
 }
 
-impl<K: RangeKey, R: RangeBounds<K>> Operation for ContainsRanges<'_, K, R> {
+impl<K: RangeKey, R: RangeBounds<K>, const ADAPTIVE: bool> Operation
+    for ContainsRanges<'_, K, R, ADAPTIVE>
+{
     type Argument = ();
     type Output = ();
     type Shapes = RangeWidths;
@@ -91,13 +105,13 @@ impl<K: RangeKey, R: RangeBounds<K>> Operation for ContainsRanges<'_, K, R> {
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
         let Self { filter, ranges, maybe } = self;
-        batch::answer(&Steps::<_, _, SHAPE> { machine, filter }, ranges, maybe);
+        batch::answer(&Steps::<_, _, SHAPE, ADAPTIVE> { machine, filter }, ranges, maybe);
     }
 }
 
-struct Steps<'a, M, K, const SHAPE: u32> {
+struct Steps<'a, M, K, const SHAPE: u32, const ADAPTIVE: bool> {
     machine: M,
-    filter: &'a RangeFilter<K>,
+    filter: &'a MementoFilter<K, ADAPTIVE>,
 }
 
 /// The probes of a range, unless it has more than two pieces, or none.
@@ -107,8 +121,8 @@ struct Begun {
     is_pair: bool,
 }
 
-impl<K: RangeKey, R: RangeBounds<K>, M: Machine, const SHAPE: u32> Lookup<R>
-    for Steps<'_, M, K, SHAPE>
+impl<K: RangeKey, R: RangeBounds<K>, M: Machine, const SHAPE: u32, const ADAPTIVE: bool> Lookup<R>
+    for Steps<'_, M, K, SHAPE, ADAPTIVE>
 {
     type Begun = Begun;
 
@@ -139,12 +153,12 @@ impl<K: RangeKey, R: RangeBounds<K>, M: Machine, const SHAPE: u32> Lookup<R>
 
     #[inline(always)]
     fn resolve(&self, range: &R) -> bool {
-        self.filter.contains_short_range(range)
+        self.filter.may_contain(range)
     }
 
     #[inline(always)]
     fn contains(&self, range: &R) -> bool {
-        self.filter.contains_short_range(range)
+        self.filter.may_contain(range)
     }
 }
 
@@ -205,8 +219,9 @@ impl Boxes {
     fn ask<M: Machine, const SHAPE: u32>(&self, machine: M, probes: [Probe; 2]) -> Option<bool> {
         let Self { table, spelling, .. } = self;
         let [one, other] = probes;
-        let first = table.scan_for::<M, SHAPE>(machine, one.place, Wants(*spelling, one));
-        let second = table.scan_for::<M, SHAPE>(machine, other.place, Wants(*spelling, other));
+        let first = table.scan_for::<M, SHAPE>(machine, one.place, Wants(*spelling, one), false);
+        let second =
+            table.scan_for::<M, SHAPE>(machine, other.place, Wants(*spelling, other), false);
         let [(here, unsure), (there, also_unsure)] = [first.flags(), second.flags()];
         if !(unsure | also_unsure) {
             return Some(here | there);
@@ -222,12 +237,10 @@ impl Boxes {
     #[inline]
     fn ask_on(&self, probe: Probe, evidence: Evidence) -> Option<bool> {
         match evidence.scan() {
-            Scan::Absent => Some(false),
-            Scan::Present => Some(true),
             Scan::Unsure if evidence.goes_on() => {
                 self.table.target().run(AskAcross { boxes: self, probe })
             }
-            Scan::Unsure => None,
+            scan => decision(scan),
         }
     }
 
@@ -272,6 +285,15 @@ impl Boxes {
     }
 }
 
+#[inline(always)]
+fn decision(scan: Scan) -> Option<bool> {
+    match scan {
+        Scan::Absent => Some(false),
+        Scan::Present => Some(true),
+        Scan::Unsure => None,
+    }
+}
+
 /// Scans for one probe whose run may continue in the next line.
 struct AskAcross<'a> {
     boxes: &'a Boxes,
@@ -287,11 +309,7 @@ impl Operation for AskAcross<'_> {
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
         let Self { boxes: Boxes { table, spelling, .. }, probe } = self;
         let wants = Wants(*spelling, probe);
-        match table.scan_across_for::<M, SHAPE>(machine, probe.place, wants).scan() {
-            Scan::Absent => Some(false),
-            Scan::Present => Some(true),
-            Scan::Unsure => None,
-        }
+        decision(table.scan_across_for::<M, SHAPE>(machine, probe.place, wants).scan())
     }
 }
 
@@ -351,7 +369,7 @@ impl Operation for MayHave<'_> {
         let Self { boxes, piece } = self;
         let probe = boxes.begin::<SHAPE>(piece);
         let wants = Wants(boxes.spelling, probe);
-        let evidence = boxes.table.scan_for::<M, SHAPE>(machine, probe.place, wants);
+        let evidence = boxes.table.scan_for::<M, SHAPE>(machine, probe.place, wants, false);
         boxes.ask_on(probe, evidence)
     }
 }

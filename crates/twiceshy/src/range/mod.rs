@@ -23,22 +23,19 @@ mod tests;
 pub use adapt::{Answer, Claim};
 #[doc(hidden)]
 pub use builder::Options;
-pub use builder::{OfRanges, PlanDetails};
+pub use builder::PlanDetails;
 pub use error::RejuvenateError;
 pub use key::RangeKey;
+pub use layout::RangeBox;
 pub use listing::Listing;
 pub(crate) use parts::RangeShape;
 pub use query::Partitions;
 
 use crate::builder::{Builder, PLANNED_LOAD};
 use crate::claim::Versions;
-use crate::error::{InsertError, RemoveError};
-use crate::{Hash, Secret, Stats, fingerprint::Fingerprint};
+use crate::{Hash, Secret, Stats};
 use boxes::{Boxes, Spot};
 use core::fmt;
-use core::ops::RangeBounds;
-use layout::RangeBox;
-use query::Span;
 
 /// For a range with more partitions, the answer is "maybe" without a lookup, which would take
 /// milliseconds.
@@ -81,10 +78,7 @@ const MOST_REPAIRED: u128 = 1 << 10;
 /// assert!(!filter.contains_range(1_000_001..=1_000_030));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct RangeFilter<K> {
-    partitions: Partitions<K>,
-    boxes: Boxes,
-}
+pub type RangeFilter<K> = MementoFilter<K, false>;
 
 /// A range filter that repairs its mistakes: the Aeris filter.
 ///
@@ -108,7 +102,7 @@ pub struct RangeFilter<K> {
 /// let builder = AdaptiveRangeFilter::<u64>::builder().capacity(100).longest_range(16);
 /// let mut filter = builder.remainder_bits(2).build()?;
 /// let members: Vec<u64> = (0..100).map(|n| n * 1000).collect();
-/// members.iter().try_for_each(|&member| filter.insert(member))?;
+/// filter.insert_many(&members)?;
 ///
 /// // Find a false positive between the members.
 /// let starts = (0..100_000).filter(|start| start % 1000 > 0 && start % 1000 < 980);
@@ -116,84 +110,54 @@ pub struct RangeFilter<K> {
 /// let mistake = mistake.expect("remainders of 2 bits are poor");
 /// let Answer::Maybe(claim) = filter.check_range(mistake.clone()) else { panic!() };
 /// let suspects = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
-/// filter.adapt(&claim, suspects.collect::<Vec<_>>())?;
+/// let suspects: Vec<u64> = suspects.collect();
+/// filter.adapt(&claim, &suspects)?;
 /// assert!(!filter.contains_range(mistake));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct AdaptiveRangeFilter<K> {
-    filter: RangeFilter<K>,
+pub type AdaptiveRangeFilter<K> = MementoFilter<K, true>;
+
+/// A [`RangeFilter`], or an [`AdaptiveRangeFilter`] if `ADAPTIVE` is true.
+pub struct MementoFilter<K, const ADAPTIVE: bool> {
+    partitions: Partitions<K>,
+    boxes: Boxes,
     versions: Versions,
     adaptations: u64,
 }
 
-/// A box: all members whose partitions share a fingerprint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Entry {
-    /// The first bits of the hashes of the members' partitions.
-    pub fingerprint: Fingerprint,
-    /// The members' positions in their partitions, in order.
-    pub mementos: Vec<u64>,
-}
-
-impl<K: RangeKey> RangeFilter<K> {
+impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Returns a builder: say how good and how large the filter should be.
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
 
-    fn new(secret: Secret, boxes: Boxes) -> Self {
-        Self { partitions: Partitions::new(secret, boxes.spelling.memento_bits), boxes }
+    fn new(partitions: Partitions<K>, boxes: Boxes, adaptations: u64) -> Self {
+        let versions = Versions::new(Self::versioned_slots(boxes.table.slots()));
+        Self { partitions, boxes, versions, adaptations }
     }
 
-    /// Inserts a member.
-    ///
-    /// # Errors
-    /// If there is no room for it.
-    pub fn insert(&mut self, key: K) -> Result<(), InsertError> {
-        self.grow_in_time();
-        self.boxes.insert(self.partitions.spot(key))
+    /// Returns the number of slots whose changes are counted. A plain filter makes no claims, so it
+    /// doesn't count.
+    fn versioned_slots(slots: u64) -> u64 {
+        if ADAPTIVE { slots } else { 1 }
     }
 
-    /// Inserts many members, all or none.
-    ///
-    /// # Errors
-    /// As [`insert`](Self::insert). No member was inserted then, but a filter that grows may have
-    /// grown.
-    pub fn insert_many(&mut self, keys: &[K]) -> Result<(), InsertError> {
-        insert_all(self, keys, Self::insert, Self::remove_trusting)
+    /// Returns the memory of a filter with this many slots, besides its table.
+    fn bytes_beside_table(slots: u64) -> u64 {
+        size_of::<Self>() as u64 + Versions::bytes_for(Self::versioned_slots(slots))
     }
 
-    /// Removes a key that the caller *knows* to be a member: once, if it was inserted more than once.
-    /// If it is not a member, a different member that can't be told from it may be lost.
-    ///
-    /// # Errors
-    /// [`RemoveError::Absent`] if it is certainly not a member.
-    pub fn remove_trusting(&mut self, key: K) -> Result<(), RemoveError> {
-        self.boxes.remove(self.partitions.spot(key))
-    }
-
-    /// Returns whether a key may be a member. "No" is certain.
-    pub fn contains(&self, key: K) -> bool {
-        self.contains_range((core::ops::Bound::Included(key), core::ops::Bound::Included(key)))
-    }
-
-    /// Returns whether a range may contain a member. "No" is certain. For an empty range the answer
-    /// is "no".
-    pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
-        self.contains_short_range(&range)
-    }
-
-    /// Returns the numbers in a range, or `None` if it can't contain a member.
-    fn span(&self, range: &impl RangeBounds<K>) -> Option<Span> {
-        Span::of(range).filter(|_| !self.is_empty())
+    /// Makes claims near a member stale.
+    #[inline]
+    fn bump(&mut self, spot: Spot) {
+        if ADAPTIVE {
+            self.versions.bump(self.boxes.scale(spot.partition).quotient);
+        }
     }
 
     /// Iterates over all boxes, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = Entry> {
-        self.boxes
-            .iter()
-            .map(|RangeBox { fingerprint, mementos, .. }| Entry { fingerprint, mementos })
+    pub fn iter(&self) -> impl Iterator<Item = RangeBox> {
+        self.boxes.iter()
     }
 
     /// Returns the number of members. Each counts as often as it was inserted.
@@ -219,13 +183,14 @@ impl<K: RangeKey> RangeFilter<K> {
     /// Returns what the filter holds, and what it takes. The expected rate is that of a range of the
     /// [longest length](Self::longest_range) that touches two partitions.
     pub fn stats(&self) -> Stats {
-        let (load, has_ages) = (self.load(), self.boxes.spelling.has_ages);
+        let Boxes { table, spelling, .. } = &self.boxes;
+        let load = self.load();
         Stats {
             members: self.len(),
-            memory: size_of::<Self>() as u64 + self.boxes.table.bytes(),
+            memory: Self::bytes_beside_table(table.slots()) + table.bytes(),
             load,
-            repairs: 0,
-            expected_rate: builder::expected_rate(self.remainder_bits(), has_ages, load),
+            repairs: self.adaptations,
+            expected_rate: builder::expected_rate(self.remainder_bits(), spelling.has_ages, load),
         }
     }
 
@@ -256,161 +221,12 @@ impl<K: RangeKey> RangeFilter<K> {
     }
 }
 
-impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// Returns a builder: say how good and how large the filter should be.
-    pub fn builder() -> Builder<Self> {
-        Builder::default()
-    }
-
-    fn new(filter: RangeFilter<K>) -> Self {
-        let versions = Versions::new(filter.boxes.table.slots());
-        Self { filter, versions, adaptations: 0 }
-    }
-
-    /// Inserts a member.
-    ///
-    /// # Errors
-    /// If there is no room for it.
-    pub fn insert(&mut self, key: K) -> Result<(), InsertError> {
-        self.insert_spot(self.filter.partitions.spot(key))
-    }
-
-    /// Inserts many members, all or none; see [`RangeFilter::insert_many`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn insert_many(&mut self, keys: &[K]) -> Result<(), InsertError> {
-        insert_all(self, keys, Self::insert, Self::remove_trusting)
-    }
-
-    /// Removes a key that the caller *knows* to be a member; see [`RangeFilter::remove_trusting`].
-    ///
-    /// # Errors
-    /// [`RemoveError::Absent`] if it is certainly not a member.
-    pub fn remove_trusting(&mut self, key: K) -> Result<(), RemoveError> {
-        self.remove_spot(self.filter.partitions.spot(key))
-    }
-
-    fn insert_spot(&mut self, spot: Spot) -> Result<(), InsertError> {
-        self.grow_in_time();
-        self.filter.boxes.insert(spot)?;
-        self.bump(spot);
-        Ok(())
-    }
-
-    fn remove_spot(&mut self, spot: Spot) -> Result<(), RemoveError> {
-        self.filter.boxes.remove(spot)?;
-        self.bump(spot);
-        Ok(())
-    }
-
-    fn bump(&mut self, spot: Spot) {
-        self.versions.bump(self.filter.boxes.scale(spot.partition).quotient);
-    }
-
-    /// Returns whether a key may be a member. "No" is certain.
-    pub fn contains(&self, key: K) -> bool {
-        self.filter.contains(key)
-    }
-
-    /// Returns whether a range may contain a member; see [`RangeFilter::contains_range`].
-    pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
-        self.filter.contains_range(range)
-    }
-
-    /// Iterates over all boxes, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = Entry> {
-        self.filter.iter()
-    }
-
-    /// Returns the number of members. Each counts as often as it was inserted.
-    pub fn len(&self) -> usize {
-        self.filter.len()
-    }
-
-    /// Returns whether the filter has no members.
-    pub fn is_empty(&self) -> bool {
-        self.filter.is_empty()
-    }
-
-    /// Returns the share of the slots in use.
-    pub fn load(&self) -> f64 {
-        self.filter.load()
-    }
-
-    /// Returns the number of members that fill 95 % of the slots; see [`RangeFilter::capacity`].
-    pub fn capacity(&self) -> usize {
-        self.filter.capacity()
-    }
-
-    /// Returns what the filter holds, and what it takes; see [`RangeFilter::stats`].
-    pub fn stats(&self) -> Stats {
-        let of_filter = self.filter.stats();
-        let apart = size_of::<Self>() - size_of::<RangeFilter<K>>();
-        let memory = of_filter.memory + apart as u64 + self.versions.bytes();
-        Stats { memory, repairs: self.adaptations, ..of_filter }
-    }
-
-    /// Returns the length of the longest range for which the false-positive rate holds.
-    pub fn longest_range(&self) -> u64 {
-        self.filter.longest_range()
-    }
-
-    /// Returns the number of bits per remainder.
-    pub fn remainder_bits(&self) -> u32 {
-        self.filter.remainder_bits()
-    }
-
-    /// The hash of a key's partition, by which members are listed.
-    pub fn hash_of(&self, key: K) -> Hash {
-        self.filter.hash_of(key)
-    }
-
-    /// How keys are cut into partitions, and these are hashed.
-    pub fn partitions(&self) -> &Partitions<K> {
-        self.filter.partitions()
-    }
-
-    /// The secret that partitions are hashed with; see [`RangeFilter::secret`].
-    pub fn secret(&self) -> &Secret {
-        self.filter.secret()
-    }
-}
-
-/// Inserts keys one by one; if one is refused, removes those before it.
-fn insert_all<F, K: Copy>(
-    filter: &mut F,
-    keys: &[K],
-    insert: impl Fn(&mut F, K) -> Result<(), InsertError>,
-    remove: impl Fn(&mut F, K) -> Result<(), RemoveError>,
-) -> Result<(), InsertError> {
-    for (inserted, &key) in keys.iter().enumerate() {
-        if let Err(error) = insert(filter, key) {
-            for &key in keys[..inserted].iter().rev() {
-                remove(filter, key).expect("it was inserted");
-            }
-            return Err(error);
-        }
-    }
-    Ok(())
-}
-
-impl<K: RangeKey> fmt::Debug for RangeFilter<K> {
+impl<K: RangeKey, const ADAPTIVE: bool> fmt::Debug for MementoFilter<K, ADAPTIVE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RangeFilter")
-            .field("len", &self.len())
-            .field("load", &self.load())
+        f.debug_struct(if ADAPTIVE { "AdaptiveRangeFilter" } else { "RangeFilter" })
             .field("longest_range", &self.longest_range())
             .field("remainder_bits", &self.remainder_bits())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<K: RangeKey> fmt::Debug for AdaptiveRangeFilter<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdaptiveRangeFilter")
-            .field("filter", &self.filter)
-            .field("adaptations", &self.adaptations)
+            .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::boxes::Boxes;
 use super::layout::{MOST_MEMENTO_BITS, Spelling};
-use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
+use super::{MementoFilter, Partitions, RangeKey};
 use crate::Secret;
 use crate::bits::memory::Lines;
 use crate::table::{Budget, QuotientTable, SLOTS, WIDTHS};
@@ -55,7 +55,7 @@ impl RangeShape {
     }
 }
 
-impl<K: RangeKey> RangeFilter<K> {
+impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     pub(crate) fn shape(&self) -> RangeShape {
         let Spelling { digits, memento_bits, has_ages } = self.boxes.spelling;
         RangeShape {
@@ -66,7 +66,7 @@ impl<K: RangeKey> RangeFilter<K> {
             oldest: self.boxes.oldest,
             len: self.boxes.len,
             used: self.boxes.table.used(),
-            adaptations: 0,
+            adaptations: self.adaptations,
         }
     }
 
@@ -77,32 +77,17 @@ impl<K: RangeKey> RangeFilter<K> {
     /// Returns a filter of a [possible](RangeShape::is_possible) shape with the table `lines`, or
     /// `None` if these are too few. It must be [validated](Self::validate) before use.
     pub(crate) fn from_parts(shape: RangeShape, lines: Lines, secret: Secret) -> Option<Self> {
-        let RangeShape { slots, used, len, oldest, .. } = shape;
+        let RangeShape { slots, used, len, oldest, memento_bits, .. } = shape;
         let table = QuotientTable::over(lines, slots, shape.slot_bits(), used)?;
-        let boxes =
-            Boxes { table, spelling: shape.spelling(), len, oldest, budget: Budget::ENDLESS };
-        Some(Self::new(secret, boxes))
+        let spelling = shape.spelling();
+        let boxes = Boxes { table, spelling, len, oldest, budget: Budget::ENDLESS };
+        let adaptations = if ADAPTIVE { shape.adaptations } else { 0 };
+        Some(Self::new(Partitions::new(secret, memento_bits), boxes, adaptations))
     }
 
     /// Limits the number of lines that a lookup reads, whatever the table contains. The filter must
     /// not be changed afterwards.
     pub(crate) fn limit_lookups(&mut self) {
         self.boxes.budget = Budget::LOOKUP;
-    }
-}
-
-impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    pub(crate) fn shape(&self) -> RangeShape {
-        RangeShape { adaptations: self.adaptations, ..self.filter.shape() }
-    }
-
-    /// Returns the underlying plain filter.
-    pub(crate) fn plain(&self) -> &RangeFilter<K> {
-        &self.filter
-    }
-
-    /// Makes a plain filter adaptive, with this number of repairs.
-    pub(crate) fn of(filter: RangeFilter<K>, adaptations: u64) -> Self {
-        Self { adaptations, ..Self::new(filter) }
     }
 }

@@ -1,18 +1,19 @@
 //! Removes a member and shortens its neighbours' fingerprints, given a list of all members nearby.
 
-use super::account::{self, Account};
+use super::account::Account;
 use super::adapt::Claim;
-use super::boxes::{Boxes, Piece, Shelf, Spot};
+use super::boxes::{Piece, Spot};
 use super::query::Span;
 use super::{AdaptiveRangeFilter, Listing, MOST_REPAIRED, RangeKey};
-use crate::error::{AdaptError, RemoveError};
+use crate::error::RemoveError;
 use crate::table::TableFull;
 
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// Removes a key, once, if it is one of the listed members: all [suspects](Claim::suspects) of a
-    /// claim that it may be there. What is left there becomes as short as the listed mistakes allow,
-    /// which are all repaired ranges that still matter: boxes that were split because of other
-    /// ranges become one again, and free their room.
+    /// Removes a key, once, if it is one of the listed members.
+    ///
+    /// The claim must come from a check of the key, and `listing` must contain all its
+    /// [suspects](Claim::suspects). The listed mistakes are all repaired ranges that still matter.
+    /// Fingerprints that are longer than these mistakes need become shorter, which frees slots.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveRangeFilter, range::{Answer, Listing}};
@@ -25,9 +26,9 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// ```
     ///
     /// # Errors
-    /// A [`RemoveError`], and nothing has changed, if the claim is stale, or not the key's, if the
-    /// listed members are not those of the boxes, if the key is not one of them, or if one of them is
-    /// in a mistake.
+    /// A [`RemoveError`], and nothing has changed, if the claim is stale or of a different key, if
+    /// the listed members don't match the filter, if the key is not one of them, or if one of them
+    /// is in a mistake.
     pub fn remove<'l>(
         &mut self,
         claim: &Claim,
@@ -38,70 +39,40 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         K: 'l,
     {
         let Listing { members, mistakes, .. } = listing.into();
-        let filter = &mut self.filter;
-        let spot = filter.partitions.spot(key);
+        let spot = self.partitions.spot(key);
         let part = claim.parts.iter().find(|part| part.piece.partition == spot.partition);
-        let part = part.ok_or(RemoveError::Stale)?;
-        if !part.is_current(&filter.boxes, &self.versions) {
+        if !part.is_some_and(|part| self.is_current(part)) {
             return Err(RemoveError::Stale);
         }
-        if let Some(&outside) = members.iter().find(|&&key| !claim.is_suspect(filter.hash_of(key)))
-        {
-            return Err(RemoveError::Outside { member: filter.hash_of(outside) });
-        }
-        let mut members: Vec<Spot> =
-            members.iter().map(|&key| filter.partitions.spot(key)).collect();
-        members.sort_unstable();
-        let shelf = filter.boxes.shelf(spot.partition);
+        let members = self.listed(claim, members)?;
+        let shelf = self.boxes.shelf(spot.partition);
         let spans = mistakes.iter().filter_map(|range| Span::of(range));
-        let spans = spans.filter(|&span| filter.partitions.borders(span) < MOST_REPAIRED);
-        let pieces = spans.flat_map(|span| filter.partitions.pieces(span));
-        let pieces: Vec<Piece> =
+        let spans = spans.filter(|&span| self.partitions.borders(span) < MOST_REPAIRED);
+        let pieces = spans.flat_map(|span| self.partitions.pieces(span));
+        let mistakes: Vec<Piece> =
             pieces.filter(|piece| shelf.cell.covers(piece.partition)).collect();
-        let boxes = &mut filter.boxes;
-        boxes.remove_from(&shelf, spot, &boxes.within(&members, &shelf.cell), &pieces)?;
+
+        let boxes = &mut self.boxes;
+        let mut account = Account::new(boxes.spelling, &shelf.boxes, shelf.within(&members))?;
+        if account.unlisted > 0 {
+            return Err(RemoveError::Unlisted { members: account.unlisted });
+        }
+        let at = account.members.binary_search_by_key(&spot, |&(member, _)| member);
+        account.members.remove(at.map_err(|_| RemoveError::Absent)?);
+        let needed = |Spot { partition, memento }: Spot| {
+            let digits = |mistake: &Piece| {
+                let [member, mistake] =
+                    [partition, mistake.partition].map(|hash| boxes.scale(hash));
+                boxes.spelling.digits.to_tell_apart(member, mistake)
+            };
+            let near = mistakes.iter().filter(|mistake| mistake.has(memento)).map(digits);
+            let most = near.into_iter().try_fold(1, |most: u32, one| Some(one?.max(most)));
+            most.ok_or(RemoveError::MistakeIsMember { hash: partition })
+        };
+        let (settled, _) = account.settle(boxes.spelling, |member, _, _| needed(member))?;
+        let replaced = boxes.replace(&shelf, &settled);
+        replaced.map_err(|TableFull| RemoveError::Full { load: boxes.load() })?;
         self.bump(spot);
         Ok(())
-    }
-}
-
-impl Boxes {
-    /// Removes one of the members of a shelf, and makes the other fingerprints as short as the
-    /// mistakes allow.
-    fn remove_from(
-        &mut self,
-        shelf: &Shelf,
-        spot: Spot,
-        members: &[Spot],
-        mistakes: &[Piece],
-    ) -> Result<(), RemoveError> {
-        let listed = Account::new(self.spelling, &shelf.boxes, members).map_err(refused)?;
-        if listed.unlisted > 0 {
-            return Err(RemoveError::Unlisted { members: listed.unlisted });
-        }
-        let at = members.binary_search(&spot).map_err(|_| RemoveError::Absent)?;
-        let (mut others, mut digits) = (members.to_vec(), Vec::new());
-        others.remove(at);
-        for other in &others {
-            let scaled = self.scale(other.partition);
-            let to_tell_apart = |mistake: &Piece| {
-                let digits = self.spelling.digits;
-                digits.to_tell_apart(scaled, self.scale(mistake.partition))
-            };
-            let wrong = mistakes.iter().filter(|mistake| mistake.has(other.memento));
-            let needed = wrong.map(to_tell_apart).try_fold(1, |most, one| Some(one?.max(most)));
-            let member = other.partition;
-            digits.push(needed.ok_or(RemoveError::MistakeIsMember { hash: member })?);
-        }
-        let boxes = account::settle(self.spelling, &others, &digits);
-        let replaced = self.replace(shelf, &boxes);
-        replaced.map_err(|TableFull| RemoveError::Full { load: self.load() })
-    }
-}
-
-fn refused(error: AdaptError) -> RemoveError {
-    match error {
-        AdaptError::Surplus { members } => RemoveError::Surplus { members },
-        error => unreachable!("{error}"),
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::table::Budget;
 use crate::{
     Secret,
-    error::{AdaptError, GrowError},
+    error::{AdaptError, GrowError, InsertError, RemoveError},
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,11 @@ fn filter(slots: u64, remainder_bits: u32, longest_range: u64) -> AdaptiveRangeF
     builder(slots, remainder_bits, longest_range).build().unwrap()
 }
 
-fn builder<F: OfRanges>(slots: u64, remainder_bits: u32, longest_range: u64) -> Builder<F> {
+fn builder<const ADAPTIVE: bool>(
+    slots: u64,
+    remainder_bits: u32,
+    longest_range: u64,
+) -> Builder<MementoFilter<u16, ADAPTIVE>> {
     Builder::default()
         .slots(slots)
         .remainder_bits(remainder_bits)
@@ -36,7 +40,7 @@ proptest! {
         range_bits in 0u32..8, expandable in any::<bool>(),
         starts in prop::collection::vec((0u16..3000, 0u16..300), 0..70),
     ) {
-        let builder = builder::<RangeFilter<u16>>(256, remainder_bits, 1 << range_bits);
+        let builder = builder::<false>(256, remainder_bits, 1 << range_bits);
         let builder = if expandable { builder.expandable() } else { builder };
         let mut one_by_one = builder.build().unwrap();
         for &key in &keys {
@@ -291,4 +295,53 @@ fn rate_holds_for_uniform_and_adjacent_ranges() {
             assert!(seen < rate, "{seen} at {longest_range}");
         }
     }
+}
+
+/// Fills a filter that can't grow any more, with repaired mistakes in its oldest boxes.
+fn exhausted_filter() -> (AdaptiveRangeFilter<u64>, Vec<u64>, Vec<u64>) {
+    let builder = AdaptiveRangeFilter::<u64>::builder().slots(64).remainder_bits(2).expandable();
+    let builder = builder.longest_range(1).secret(Secret::from_bytes([8; 16]));
+    let mut filter = builder.build().unwrap();
+    let members: Vec<u64> = (0..20).collect();
+    filter.insert_many(&members).unwrap();
+    let mut mistakes = Vec::new();
+    for query in 1000..1100 {
+        if let Answer::Maybe(claim) = filter.check_range(query..=query) {
+            let suspects = members.iter().filter(|&&key| claim.is_suspect(filter.hash_of(key)));
+            if filter.adapt(&claim, &suspects.copied().collect::<Vec<_>>()).is_ok() {
+                mistakes.push(query);
+            }
+        }
+    }
+    assert!(mistakes.len() > 5);
+    (filter.doubled().unwrap().doubled().unwrap(), members, mistakes)
+}
+
+#[test]
+fn refused_batch_changes_nothing_in_an_exhausted_filter() {
+    let (mut filter, members, mistakes) = exhausted_filter();
+    let before: Vec<_> = filter.iter().collect();
+    // The members again, because a new box of theirs is shorter than the repaired one.
+    let keys: Vec<u64> = members.iter().copied().chain(2000..3000).collect();
+    assert!(matches!(filter.insert_many(&keys), Err(InsertError::Full { .. })));
+    filter.validate().unwrap();
+    assert!(mistakes.iter().all(|&query| !filter.contains(query)));
+    assert!(filter.iter().eq(before));
+}
+
+#[test]
+fn refused_batch_changes_nothing_in_a_filter_that_grows() {
+    let builder = AdaptiveRangeFilter::<u64>::builder().slots(64).remainder_bits(3).expandable();
+    let mut filter = builder.longest_range(1).build().unwrap();
+    filter.insert_many(&(0..50).collect::<Vec<_>>()).unwrap();
+    let (before, stats) = (filter.iter().collect::<Vec<_>>(), filter.stats());
+    let Answer::Maybe(claim) = filter.check_range(7..=7) else { panic!("it is a member") };
+    let batch: Vec<u64> = (1000..3000).collect();
+    assert!(matches!(filter.insert_many(&batch), Err(InsertError::Full { .. })));
+    filter.validate().unwrap();
+    assert!(filter.iter().eq(before));
+    assert_eq!((filter.stats(), filter.check_range(7..=7)), (stats, Answer::Maybe(claim)));
+    // Three doublings make room for a smaller batch.
+    filter.insert_many(&batch[..400]).unwrap();
+    assert!(batch[..400].iter().all(|&key| filter.contains(key)) && filter.contains(7));
 }

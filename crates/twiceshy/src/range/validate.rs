@@ -1,12 +1,12 @@
 //! Checks every invariant of a filter.
 
 use super::boxes::{Boxes, Label};
-use super::{AdaptiveRangeFilter, RangeFilter, RangeKey};
+use super::{MementoFilter, RangeKey};
 use crate::error::Invalid;
 use crate::table::Kind;
 use core::ops::Range;
 
-impl<K: RangeKey> RangeFilter<K> {
+impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Checks every invariant of the filter and its table, for tests and for diagnosing suspected
     /// corruption. Takes time in proportion to the filter's size.
     ///
@@ -17,20 +17,10 @@ impl<K: RangeKey> RangeFilter<K> {
     }
 }
 
-impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// Checks every invariant; see [`RangeFilter::validate`].
-    ///
-    /// # Errors
-    /// Names the broken invariant.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        self.filter.validate()
-    }
-}
-
 impl Boxes {
     /// Works for a table with any contents. Reads boxes in place, because a malicious table may have
     /// boxes with more mementos than fit in memory.
-    pub(super) fn validate(&self) -> Result<(), Invalid> {
+    fn validate(&self) -> Result<(), Invalid> {
         let Self { table, spelling, .. } = self;
         let mut members = 0u64;
         // The table checks every slot, and counts those with value 0 that are alone in their run:

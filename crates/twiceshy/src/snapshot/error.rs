@@ -138,6 +138,15 @@ impl From<Invalid> for SnapshotError {
     }
 }
 
+impl From<SnapshotError> for Invalid {
+    fn from(error: SnapshotError) -> Self {
+        match error {
+            SnapshotError::Invalid(invalid) => invalid,
+            other => Self(other.to_string()),
+        }
+    }
+}
+
 /// Runs `action` and adds the path to its error.
 pub(super) fn with_path<T>(
     path: &Path,

@@ -5,13 +5,10 @@ use super::describe::{Contents, Describe, SIZE};
 use super::error::SnapshotError;
 use super::sections::{SecretRecord, SecretSource};
 use super::stream::{Input, Table};
-use super::verbs::Snapshot;
 use crate::bits::memory::{AlignedBytes, LINE, Source};
-use crate::error::Invalid;
+use crate::traits::filter_traits;
 use crate::{
-    Filter, Hash, Keyed, QuotientFilter, Secret, Stats,
-    hash::HashScheme,
-    quotient::{self, Parameters},
+    Filter, Hash, Key, Keyed, QuotientFilter, Secret, Stats, hash::HashScheme, quotient::Parameters,
 };
 use core::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,7 +21,7 @@ use std::sync::Arc;
 ///
 /// [`from_bytes`](Self::from_bytes) reads only the header, so it takes constant time. A
 /// [`MappedFile`](crate::snapshot::MappedFile) is read page by page when lookups need it.
-/// [`open`](Snapshot::open) reads a whole file into memory, but doesn't check its checksums; the
+/// [`open`](super::Snapshot::open) reads a whole file into memory, but doesn't check its checksums; the
 /// file may change or go afterwards.
 ///
 /// # Guarantees
@@ -63,13 +60,7 @@ pub(crate) trait InPlace: Describe {
     fn own_secret(&self) -> Option<Secret> {
         None
     }
-
-    /// Returns the size of the filter in bytes, including its table.
-    fn memory(&self) -> u64;
 }
-
-/// A filter of hashes that is read in place.
-pub(crate) trait HashLookup: InPlace + Filter {}
 
 impl<F: InPlace> Frozen<F> {
     /// Opens a snapshot in memory. Also returns the secret, unless it is ignored.
@@ -89,13 +80,6 @@ impl<F: InPlace> Frozen<F> {
     #[inline(always)]
     pub(super) fn unchecked(&self) -> &F {
         &self.filter
-    }
-
-    /// Returns the size of the filter in bytes, including the snapshot. A mapped file counts in
-    /// full, although the system keeps only the pages in memory that were read.
-    pub fn memory_usage(&self) -> u64 {
-        let besides_table = self.filter.memory() - (self.filter.lines().len() * LINE) as u64;
-        besides_table + size_of::<Contents<F>>() as u64 + self.contents.sections.total_size()
     }
 
     /// Checks the checksums and every invariant of the filter. Takes time in proportion to
@@ -119,7 +103,7 @@ impl<F: InPlace> Frozen<F> {
     }
 }
 
-impl<F: HashLookup> Frozen<F> {
+impl<F: InPlace + Filter> Frozen<F> {
     /// Opens a snapshot in memory: a vector, an `Arc<[u8]>`, a `&'static [u8]`, or a
     /// [`MappedFile`](crate::snapshot::MappedFile). Lookups are fastest if the address is a
     /// multiple of 64.
@@ -145,10 +129,16 @@ impl<F: HashLookup> Frozen<F> {
         self.filter.contains_many(hashes, answers);
     }
 
-    /// Returns what the filter holds, as the header says, and what it takes. A header doesn't tell
-    /// how many fingerprints are tombstones: the expected rate counts them as if they had members.
+    /// Returns the numbers in the header, and the size in bytes, including the snapshot. A mapped
+    /// file counts in full, although the system keeps only the pages in memory that were read.
+    ///
+    /// A header doesn't say how many fingerprints are tombstones, so the expected rate counts them
+    /// as if they had members.
     pub fn stats(&self) -> Stats {
-        Stats { memory: self.memory_usage(), ..self.filter.stats() }
+        let stats = self.filter.stats();
+        let besides_table = stats.memory - (self.filter.lines().len() * LINE) as u64;
+        let snapshot = size_of::<Contents<F>>() as u64 + self.contents.sections.total_size();
+        Stats { memory: besides_table + snapshot, ..stats }
     }
 
     /// Returns the number of members in the header. Each counts as often as it was inserted.
@@ -160,6 +150,11 @@ impl<F: HashLookup> Frozen<F> {
     pub fn is_empty(&self) -> bool {
         self.filter.is_empty()
     }
+
+    /// Returns the hash function whose hashes the filter holds.
+    pub fn hash_scheme(&self) -> HashScheme {
+        self.filter.hash_scheme()
+    }
 }
 
 impl Frozen<QuotientFilter> {
@@ -167,14 +162,7 @@ impl Frozen<QuotientFilter> {
     pub fn parameters(&self) -> Parameters {
         self.filter.parameters()
     }
-
-    /// Returns how the slots are used, as the header says.
-    pub fn details(&self) -> quotient::Details {
-        self.filter.details()
-    }
 }
-
-impl<F: HashLookup> Snapshot for Frozen<F> {}
 
 /// Writing copies the table and its checksum without checking them.
 impl<F: InPlace> Table for Frozen<F> {
@@ -206,37 +194,9 @@ impl<F: InPlace> Table for Frozen<F> {
     }
 }
 
-impl<F: HashLookup> Filter for Frozen<F> {
-    #[inline]
-    fn contains(&self, hash: Hash) -> bool {
-        self.contains(hash)
-    }
+filter_traits!([F: InPlace + Filter] Frozen<F>, Frozen<F>: Filter);
 
-    fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
-        self.contains_many(hashes, answers);
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn stats(&self) -> Stats {
-        self.stats()
-    }
-
-    fn validate(&self) -> Result<(), Invalid> {
-        self.validate().map_err(|error| match error {
-            SnapshotError::Invalid(invalid) => invalid,
-            other => Invalid(other.to_string()),
-        })
-    }
-
-    fn hash_scheme(&self) -> HashScheme {
-        self.filter.hash_scheme()
-    }
-}
-
-impl<K: ?Sized, F: HashLookup> Keyed<K, Frozen<F>> {
+impl<K: Key + ?Sized, F: InPlace + Filter> Keyed<K, Frozen<F>> {
     /// Opens a snapshot in memory; see [`Frozen::from_bytes`]. If `secret` is `None`, the snapshot
     /// must contain the secret.
     ///

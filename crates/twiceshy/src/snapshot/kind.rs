@@ -17,10 +17,11 @@ pub(crate) enum Kind {
     ExtendingShards,
     /// A quotient filter that doesn't adapt.
     Plain,
+    PlainShards,
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Quotient,
         Self::QuotientShards,
         Self::Ranges,
@@ -30,6 +31,7 @@ impl Kind {
         Self::Extending,
         Self::ExtendingShards,
         Self::Plain,
+        Self::PlainShards,
     ];
 
     pub(super) fn magic(self) -> [u8; 8] {
@@ -43,6 +45,7 @@ impl Kind {
             Self::Extending => *b"\x89TWSHE\r\n",
             Self::ExtendingShards => *b"\x89TWSHe\r\n",
             Self::Plain => *b"\x89TWSHP\r\n",
+            Self::PlainShards => *b"\x89TWSHp\r\n",
         }
     }
 
@@ -76,6 +79,7 @@ impl Kind {
             (Self::Extending, _) => "an extension filter",
             (Self::ExtendingShards, _) => "a concurrent extension filter",
             (Self::Plain, _) => "a plain quotient filter",
+            (Self::PlainShards, _) => "a concurrent plain quotient filter",
         }
     }
 }

@@ -27,45 +27,28 @@
 //!
 //! # What a snapshot reveals
 //! A snapshot contains the secret of its keys only with [`SecretMode::Include`]. Store the secret
-//! in a different place.
-//!
-//! - **An attacker who has only the filter** learns its parameters, the numbers of members and
-//!   repairs, and the members' fingerprints. Fingerprints are prefixes of hashes; without the
-//!   secret they look random. The attacker can neither test a key nor search for false positives.
-//!   Two snapshots of one filter show which fingerprints were added and removed. If the attacker
-//!   can have a key inserted in between, they learn its fingerprint. The mark of the secret shows
-//!   whether two filters have the same secret, and reveals nothing else.
-//! - **An attacker who has the filter and the secret** can test any key offline. They can test
-//!   likely keys to find members (with false positives at the usual rate). They can also search
-//!   for false positives, which takes about 2^r tries each, and then send them all at once.
-//!   Repairs help against the false positives that were sent, but not against unused ones.
-//!
-//! The checksums protect against accidents. An attacker who can write to the file can make a
-//! filter that misses members and has correct checksums. Sign the file if that is a threat.
+//! in a different place. Without it, a reader learns the parameters, the numbers of members and
+//! repairs, and fingerprints that look random, but can't test a key. With the secret, a reader can
+//! test any key, and search for false positives. The checksums protect against accidents; sign the
+//! file if an attacker can write to it. The repository's `docs/security.md` says more.
 //!
 //! # Format, version 1
-//! All numbers are little-endian. A snapshot is a header of two 64-byte lines, followed by
-//! sections. Every section begins at a multiple of 64 bytes.
+//! All numbers are little-endian. Checksums are CRC-32 (IEEE 802.3). A snapshot is a header of two
+//! 64-byte lines, followed by sections. Every section begins at a multiple of 64 bytes. Bytes that
+//! have no meaning are 0.
 //!
 //! | byte | size | |
 //! | ---: | ---: | --- |
-//! | 0 | 8 | magic: `89 54 57 53 48 59 0d 0a`, "\x89TWSHY\r\n" |
+//! | 0 | 8 | magic, see below |
 //! | 8 | 4 | version: 1 |
-//! | 12 | 4 | flags: bit 0 is set if a secret section follows the table; the other bits are 0 |
-//! | 16 | 8 | number of slots |
-//! | 24 | 4 | bits per remainder |
-//! | 28 | 4 | bits per slot |
-//! | 32 | 4 | bits per value |
+//! | 12 | 4 | flags: bit 0 is set if a secret section follows the table; bit 1, see below |
+//! | 16 | 20 | size and bits, see below |
 //! | 36 | 4 | hash scheme: 1, [`Aes128SipHash13`](crate::hash::HashScheme::Aes128SipHash13) |
-//! | 40 | 8 | members, each counted as often as it was inserted |
-//! | 48 | 8 | used slots that are not the first of their entry |
-//! | 56 | 8 | used slots |
-//! | 64 | 8 | repairs |
+//! | 40 | 32 | counts, see below |
 //! | 72 | 8 | lines of the table, *n* |
 //! | 80 | 8 | mark of the secret: the first 8 bytes of the AES-128 block 3 under the secret, or 1 if these are 0; 0 if the secret is unknown |
-//! | 88 | 8 | load at which the filter doubles automatically, a 64-bit floating-point number, or 0 |
+//! | 88 | 8 | extra, see below |
 //! | 96 | 16 | reserved for the numbers that remainders are made with, 8 bytes each; 0 means 1 and 0: remainders are the first bits of the fraction |
-//! | 112 | 4 | 0 |
 //! | 116 | 4 | checksum of the table section |
 //! | 120 | 4 | checksum of the secret section, or 0 |
 //! | 124 | 4 | checksum of bytes 0 to 123 |
@@ -73,148 +56,78 @@
 //! | 128 + 64·*n* | 64 | end of the table section: a line of zeros, so that the last line can be read in place like the others |
 //! | 192 + 64·*n* | 64 | secret section, if present: the secret's 16 bytes, then zeros |
 //!
-//! Checksums are CRC-32 (IEEE 802.3). A table of s slots has ⌈(s + 4·⌊√s⌋ + 64) / lanes⌉ lines.
-//! Each line stores slots of w bits in this layout:
+//! The other fields depend on the kind of filter:
+//!
+//! | byte | size | quotient | range | yes/no | telescoping, extension, plain |
+//! | ---: | ---: | --- | --- | --- | --- |
+//! | 0 | 8 | "\x89TWSHY\r\n" | "\x89TWSHR\r\n" | "\x89TWSHL\r\n" | "\x89TWSHT\r\n", "\x89TWSHE\r\n", "\x89TWSHP\r\n" |
+//! | 12 | 4 | | bit 1 is set if boxes have ages | | |
+//! | 16 | 8 | slots | slots | blocks, *b*: at most 2^26, of 512 quotients each | slots |
+//! | 24 | 4 | bits per remainder | bits per remainder, *r* | bits per remainder: 1 to 55 | bits per remainder and per slot, *w* |
+//! | 28 | 4 | bits per slot, *w* | bits per slot: *r* + *m*, plus one if boxes have ages | log₂ of the quotients per group: 0 to 9 | code bits per 64 slots, *c*: 8 to 120 |
+//! | 32 | 4 | bits per value | bits per memento, *m*: at most 20, and fewer than the bits of a key | low bits of a seed that are stored verbatim: at most 20 | probability that a symbol is 0, or that a selector ends, in units of 2^-16: 2^15 to 2^16 - 1 |
+//! | 40 | 8 | members, each counted as often as it was inserted | members | yes keys | members, which are also the used slots |
+//! | 48 | 8 | used slots that are not the first of their entry | 4 bytes: bits per key, [`RangeKey::BITS`]; 4 bytes: highest age that a box may have, at most *r*, and 0 without ages | no keys | repairs that were forgotten |
+//! | 56 | 8 | used slots | used slots | fingerprints | mistakes that were known when the filter was built, but had no room for a repair |
+//! | 64 | 8 | repairs | repairs; 0 for a plain filter | the requested rate, a 64-bit floating-point number | repairs |
+//! | 88 | 8 | load at which the filter doubles automatically, a 64-bit floating-point number, or 0 | | 4 bytes: the user's label | |
+//!
+//! **Quotient filters.** A table of s slots has ⌈(s + 4·⌊√s⌋ + 64) / lanes⌉ lines. Each line stores
+//! slots of w bits in this layout, where bit 0 is the lowest bit of the first byte:
 //!
 //! ```text
 //! bit 0      8            8+L        8+2L         8+3L                     8+3L+L·w
 //!     ┌──────┬────────────┬──────────┬────────────┬────────┬────────┬─┄┄─┬──────────┐
 //!     │ spill│ occupied   │ runend   │ extension  │ slot 0 │ slot 1 │    │ slot L-1 │
 //!     └──────┴────────────┴──────────┴────────────┴────────┴────────┴─┄┄─┴──────────┘
-//!       L = ⌊504 / (3 + w)⌋ lanes, at most 56. Bit 0 is the lowest bit of the first byte. Bits
-//!       after the last slot are 0.
+//!       L = ⌊504 / (3 + w)⌋ lanes, at most 56. Bits after the last slot are 0.
 //! ```
 //!
 //! `src/table/mod.rs` explains the planes, and `src/quotient/entry.rs` how slots encode entries.
 //!
-//! # Format of concurrent filters, version 1
-//! A header line, the snapshots of all shards in hash order and in the format above, and a footer
-//! line. So every part begins at a multiple of 64 bytes. A shard stores hashes without their first
-//! log₂(shards) bits: `hash << log₂(shards)`.
+//! **Range filters** have the same lines, and up to three times as many: the tail grows where boxes
+//! are long. `src/range/layout.rs` explains how slots encode boxes. The hash of a member is the hash
+//! of its partition: the key without its last *m* bits, as 8 bytes, or as 16 bytes if keys have more
+//! than 64 bits. Plain and adaptive range filters can open each other's snapshots.
 //!
-//! | byte | size | |
-//! | ---: | ---: | --- |
-//! | 0 | 8 | magic: `89 54 57 53 48 43 0d 0a`, "\x89TWSHC\r\n" |
-//! | 8 | 4 | version: 1 |
-//! | 12 | 4 | flags: 0 |
-//! | 16 | 4 | shards: a power of two, at most 4096 |
-//! | 20 | 4 | hash scheme of every shard, as above |
-//! | 24 | 36 | 0 |
-//! | 60 | 4 | checksum of bytes 0 to 59 |
-//! | 64 | | the shards' snapshots, without secret sections and without marks |
-//! | *m* | 8 | size of the whole snapshot in bytes, *m* + 64 |
-//! | *m* + 8 | 4 | checksum of the header checksums of all shards, in order: it proves that they were saved together |
-//! | *m* + 12 | 48 | 0 |
-//! | *m* + 60 | 4 | checksum of the 60 bytes before |
+//! **Yes/no filters.** The table begins with *b* + 1 offsets of 4 bytes: the start of each block and
+//! the end of the last one, in 8-byte words from the start of the first block. Then follow zeros up
+//! to a whole word, the blocks, and zeros up to a whole line. `src/list/fixed/block.rs` explains a
+//! block, and `src/list/fixed/seed.rs` how remainders are computed from hashes.
 //!
-//! All shards have the same bits per value and the same load at which they double. Their numbers
-//! of slots, bits per slot and bits per remainder may differ. The snapshot contains neither the
-//! secret nor its mark. Store the secret in a different place, with the name of its snapshot.
-//!
-//! # Format of range filters, version 1
-//! The same as the format of quotient filters, except for the header. Plain and adaptive range
-//! filters have the same format; each can be opened as the other.
-//!
-//! | byte | size | |
-//! | ---: | ---: | --- |
-//! | 0 | 8 | magic: `89 54 57 53 48 52 0d 0a`, "\x89TWSHR\r\n" |
-//! | 8 | 4 | version: 1 |
-//! | 12 | 4 | flags: bit 0 is set if a secret section follows the table, bit 1 if boxes have ages; the other bits are 0 |
-//! | 16 | 8 | number of slots |
-//! | 24 | 4 | bits per remainder, *r* |
-//! | 28 | 4 | bits per slot: *r* + *m*, plus one if boxes have ages |
-//! | 32 | 4 | bits per memento, *m*: at most 20, and fewer than the bits of a key |
-//! | 36 | 4 | hash scheme, as above |
-//! | 40 | 8 | members, each counted as often as it was inserted |
-//! | 48 | 4 | bits per key, [`RangeKey::BITS`] |
-//! | 52 | 4 | highest age that a box may have: at most *r*, and 0 without ages |
-//! | 56 | 8 | used slots |
-//! | 64 | 8 | repairs; 0 for a plain filter |
-//! | 72 | 8 | lines of the table, *n* |
-//! | 80 | 8 | mark of the secret, as above |
-//! | 88 | 28 | 0 |
-//! | 116 | 12 | checksums, as above |
-//! | 128 | | table section, and secret section, if present, as above |
-//!
-//! A table may have up to three times as many lines as the formula above says: its tail grows
-//! where boxes are long. `src/range/layout.rs` explains how slots encode boxes. The hash of a
-//! member is the hash of its partition: the key without its last *m* bits, as 8 bytes, or as 16
-//! bytes if keys have more than 64 bits.
-//!
-//! # Format of yes/no filters, version 1
-//! The same as the format of quotient filters, except for the header. A published list has a
-//! secret section.
-//!
-//! | byte | size | |
-//! | ---: | ---: | --- |
-//! | 0 | 8 | magic: `89 54 57 53 48 4c 0d 0a`, "\x89TWSHL\r\n" |
-//! | 8 | 4 | version: 1 |
-//! | 12 | 4 | flags: bit 0 is set if a secret section follows the table; the other bits are 0 |
-//! | 16 | 8 | number of blocks, *b*: at most 2^26, of 512 quotients each |
-//! | 24 | 4 | bits per remainder: 1 to 55 |
-//! | 28 | 4 | log₂ of the quotients per group: 0 to 9 |
-//! | 32 | 4 | low bits of a seed that are stored verbatim: at most 20 |
-//! | 36 | 4 | hash scheme, as above |
-//! | 40 | 8 | yes keys |
-//! | 48 | 8 | no keys |
-//! | 56 | 8 | fingerprints |
-//! | 64 | 8 | the requested rate, a 64-bit floating-point number |
-//! | 72 | 8 | lines of the table, *n* |
-//! | 80 | 8 | mark of the secret, as above |
-//! | 88 | 4 | the user's label |
-//! | 92 | 24 | 0 |
-//! | 116 | 12 | checksums, as above |
-//! | 128 | | table section, and secret section, if present, as above |
-//!
-//! The table begins with *b* + 1 offsets of 4 bytes: the start of each block and the end of the
-//! last one, in 8-byte words from the start of the first block. Then follow zeros up to a whole
-//! word, the blocks, and zeros up to a whole line. `src/list/fixed/block.rs` explains a block, and
-//! `src/list/fixed/seed.rs` how remainders are computed from hashes.
-//!
-//! # Format of telescoping and extension filters, version 1
-//! The same as the format of quotient filters, except for the header and the layout of lines.
-//!
-//! | byte | size | |
-//! | ---: | ---: | --- |
-//! | 0 | 8 | magic: `89 54 57 53 48 54 0d 0a`, "\x89TWSHT\r\n", for a [`TelescopingFilter`]; `89 54 57 53 48 45 0d 0a`, "\x89TWSHE\r\n", for an [`ExtensionFilter`] |
-//! | 8 | 4 | version: 1 |
-//! | 12 | 4 | flags: bit 0 is set if a secret section follows the table; the other bits are 0 |
-//! | 16 | 8 | number of slots |
-//! | 24 | 4 | bits per remainder and per slot, *w* |
-//! | 28 | 4 | code bits per 64 slots, *c*: 8 to 120 |
-//! | 32 | 4 | probability that a symbol is 0, or that a selector ends, in units of 2^-16: 2^15 to 2^16 - 1 |
-//! | 36 | 4 | hash scheme, as above |
-//! | 40 | 8 | members, each counted as often as it was inserted; also the number of used slots |
-//! | 48 | 8 | repairs that were forgotten |
-//! | 56 | 8 | mistakes that were known when the filter was built, but had no room for a repair |
-//! | 64 | 8 | repairs |
-//! | 72 | 8 | lines of the table, *n* |
-//! | 80 | 8 | mark of the secret, as above |
-//! | 88 | 28 | 0 |
-//! | 116 | 12 | checksums, as above |
-//! | 128 | | table section, and secret section, if present, as above |
-//!
-//! A line has L = ⌊64·504 / (64·(2 + w) + c)⌋ lanes, at most 56. Instead of the extension plane it
-//! has a code of all remaining bits, at most 120:
+//! **Telescoping and extension filters** have a code instead of the extension plane:
 //!
 //! ```text
 //! bit 0      8            8+L        8+2L    8+2L+C                    8+2L+C+L·w
 //!     ┌──────┬────────────┬──────────┬───────┬────────┬────────┬─┄┄─┬──────────┐
 //!     │ spill│ occupied   │ runend   │ code  │ slot 0 │ slot 1 │    │ slot L-1 │
 //!     └──────┴────────────┴──────────┴───────┴────────┴────────┴─┄┄─┴──────────┘
-//!       C = 504 − L·(2 + w) bits of code, at most 120
+//!       L = ⌊64·504 / (64·(2 + w) + c)⌋ lanes, at most 56; C = 504 − L·(2 + w), at most 120
 //! ```
 //!
-//! A [`PlainQuotientFilter`] has neither codes nor repairs: *c*, its odds and its numbers of repairs
-//! are 0. It begins with `89 54 57 53 48 50 0d 0a`, "\x89TWSHP\r\n", and its lines have
-//! ⌊504 / (2 + w)⌋ lanes, at most 56.
+//! `src/telescoping/coder.rs` and `scheme.rs` explain codes. A plain quotient filter has neither
+//! codes nor repairs: *c*, the probability and the numbers of repairs are 0, and its lines have
+//! ⌊504 / (2 + w)⌋ lanes, at most 56. These snapshots can't be read in place.
 //!
-//! `src/telescoping/coder.rs` and `scheme.rs` explain codes. These snapshots can't be read in
-//! place.
+//! **Concurrent filters.** A header line, the snapshots of all shards in hash order, and a footer
+//! line. A shard stores hashes without their first log₂(shards) bits: `hash << log₂(shards)`. The
+//! snapshot contains neither the secret nor its mark.
 //!
-//! Concurrent filters of this kind have the format of concurrent filters above, with shards in
-//! this format. They begin with `89 54 57 53 48 74 0d 0a`, "\x89TWSHt\r\n", for telescoping
-//! filters, and with `89 54 57 53 48 65 0d 0a`, "\x89TWSHe\r\n", for extension filters.
+//! | byte | size | |
+//! | ---: | ---: | --- |
+//! | 0 | 8 | magic: "\x89TWSHC\r\n" for quotient filters, "\x89TWSHt\r\n" for telescoping filters, "\x89TWSHe\r\n" for extension filters, "\x89TWSHp\r\n" for plain quotient filters |
+//! | 8 | 4 | version: 1 |
+//! | 12 | 4 | flags: 0 |
+//! | 16 | 4 | shards: a power of two, at most 4096 |
+//! | 20 | 4 | hash scheme of every shard, as above |
+//! | 60 | 4 | checksum of bytes 0 to 59 |
+//! | 64 | | the shards' snapshots, without secret sections and without marks |
+//! | *m* | 8 | size of the whole snapshot in bytes, *m* + 64 |
+//! | *m* + 8 | 4 | checksum of the header checksums of all shards, in order: it proves that they were saved together |
+//! | *m* + 60 | 4 | checksum of the 60 bytes before |
+//!
+//! The shards of a quotient filter have the same bits per value and the same load at which they
+//! double. Otherwise, shards may differ.
 
 mod describe;
 mod error;
@@ -236,4 +149,4 @@ pub use frozen::Frozen;
 pub use verbs::{KeyedSnapshot, SecretMode, Snapshot};
 
 #[cfg(doc)]
-use crate::{ExtensionFilter, PlainQuotientFilter, TelescopingFilter, range::RangeKey};
+use crate::range::RangeKey;

@@ -35,17 +35,27 @@ pub(super) fn replace(
     };
     // Until the old file's permissions are copied, only the owner may open the new one.
     let initial = if before.is_some() { Readers::Owner } else { readers };
-    let (mut temporary, mut file) = Temporary::beside(path, initial)?;
+    let (temporary, file) = create_beside(path, initial)?;
+    let moved = fill(file, before, write).and_then(|()| Ok(fs::rename(&temporary, path)?));
+    if moved.is_err() {
+        // A file that can't be removed is harmless.
+        let _ = fs::remove_file(temporary);
+        return moved;
+    }
+    Ok(sync_folder(path)?)
+}
+
+/// Writes a new file, and syncs and closes it.
+fn fill(
+    mut file: File,
+    before: Option<fs::Metadata>,
+    write: impl FnOnce(&mut File) -> Result<(), SnapshotError>,
+) -> Result<(), SnapshotError> {
     if let Some(before) = before {
         file.set_permissions(before.permissions())?;
     }
     write(&mut file)?;
-    file.sync_all()?;
-    drop(file);
-    fs::rename(&temporary.path, path)?;
-    temporary.is_moved = true;
-    sync_folder(path)?;
-    Ok(())
+    Ok(file.sync_all()?)
 }
 
 /// Returns the folder of a file.
@@ -61,38 +71,21 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder(path))?.sync_all() } else { Ok(()) }
 }
 
-/// A temporary file that is removed on drop, unless it was moved.
-struct Temporary {
-    path: PathBuf,
-    is_moved: bool,
-}
-
-impl Temporary {
-    fn beside(path: &Path, readers: Readers) -> io::Result<(Self, File)> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
-        let name = path.file_name().ok_or_else(no_name)?;
-        loop {
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let mut hidden = OsString::from(".");
-            hidden.push(name);
-            hidden.push(format!(".{}-{number}.tmp", std::process::id()));
-            let path = folder(path).join(hidden);
-            match options(readers).open(&path) {
-                Ok(file) => return Ok((Self { path, is_moved: false }, file)),
-                // Left by an earlier process with the same process id.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.is_moved {
-            // A file that can't be removed is harmless.
-            let _ = fs::remove_file(&self.path);
+/// Creates a temporary file in the same folder.
+fn create_beside(path: &Path, readers: Readers) -> io::Result<(PathBuf, File)> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
+    let name = path.file_name().ok_or_else(no_name)?;
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{number}.tmp", std::process::id()));
+        let path = folder(path).join(hidden);
+        match options(readers).open(&path) {
+            // Left by an earlier process with the same process id.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return Ok((path, opened?)),
         }
     }
 }

@@ -24,7 +24,6 @@ mod offset {
     pub(super) const MARK: usize = 80;
     pub(super) const TABLE_CHECKSUM: usize = 116;
     pub(super) const SECRET_CHECKSUM: usize = 120;
-    pub(super) const CHECKSUM: usize = 124;
 }
 
 /// Flag of a header with a secret section.
@@ -112,15 +111,14 @@ impl Sections {
     /// flags of its kind.
     pub(super) fn seal(&self, kind: Kind, flags: u32, bytes: &mut [u8; SIZE]) {
         let secret = if self.secret_checksum.is_some() { SECRET } else { 0 };
-        bytes[..offset::VERSION].copy_from_slice(&kind.magic());
+        put(bytes, 0, kind.magic());
         put(bytes, offset::VERSION, VERSION.to_le_bytes());
         put(bytes, offset::FLAGS, (flags | secret).to_le_bytes());
         put(bytes, offset::LINES, (self.lines as u64).to_le_bytes());
         put(bytes, offset::MARK, self.mark.to_le_bytes());
         put(bytes, offset::TABLE_CHECKSUM, self.table_checksum.to_le_bytes());
         put(bytes, offset::SECRET_CHECKSUM, self.secret_checksum.unwrap_or(0).to_le_bytes());
-        let checksum = crc32fast::hash(&bytes[..offset::CHECKSUM]);
-        put(bytes, offset::CHECKSUM, checksum.to_le_bytes());
+        seal(bytes);
     }
 
     /// Reads the sections from a header, and the flags of its kind. The caller checks the number
@@ -220,18 +218,29 @@ impl SecretRecord<'_> {
 }
 
 /// Writes the bytes of a number at an offset.
-pub(super) fn put<const COUNT: usize>(bytes: &mut [u8; SIZE], at: usize, number: [u8; COUNT]) {
+pub(super) fn put<const COUNT: usize>(bytes: &mut [u8], at: usize, number: [u8; COUNT]) {
     bytes[at..at + COUNT].copy_from_slice(&number);
+}
+
+/// Writes the checksum of all other bytes to the last four.
+pub(super) fn seal(bytes: &mut [u8]) {
+    let (others, checksum) = bytes.split_last_chunk_mut().expect("more than four bytes");
+    *checksum = crc32fast::hash(others).to_le_bytes();
+}
+
+/// Checks the checksum in the last four bytes.
+pub(super) fn check_seal(bytes: &[u8], section: &'static str) -> Result<(), SnapshotError> {
+    match bytes.split_last_chunk() {
+        Some((others, checksum)) if crc32fast::hash(others).to_le_bytes() == *checksum => Ok(()),
+        _ => Err(SnapshotError::Checksum { section }),
+    }
 }
 
 /// Returns the header of a snapshot of this kind that begins with these bytes, after checking its
 /// checksum. Bytes after the header are ignored.
 pub(super) fn header_of(kind: Kind, bytes: &[u8]) -> Result<&[u8; SIZE], SnapshotError> {
     let header = first_bytes(kind, bytes)?;
-    let checksum = number(&header[offset::CHECKSUM..]) as u32;
-    if checksum != crc32fast::hash(&header[..offset::CHECKSUM]) {
-        return Err(SnapshotError::Checksum { section: "header" });
-    }
+    check_seal(header, "header")?;
     Ok(header)
 }
 

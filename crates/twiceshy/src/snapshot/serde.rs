@@ -4,8 +4,8 @@ use super::stream::{Input, Stream};
 use super::verbs::Snapshot;
 use crate::{
     Concurrent, QuotientFilter, YesNoFilter,
-    concurrent::Shard,
-    telescoping::{CodedFilter, CodedScheme},
+    concurrent::PlainShard,
+    telescoping::{CodedFilter, Scheme},
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -38,8 +38,8 @@ macro_rules! serialise {
 
 serialise!(QuotientFilter);
 serialise!(YesNoFilter);
-serialise!(CodedFilter<S>, S: CodedScheme);
-serialise!(Concurrent<F>, F: Shard);
+serialise!(CodedFilter<S>, S: Scheme);
+serialise!(Concurrent<F>, F: PlainShard);
 
 struct Bytes<F>(PhantomData<F>);
 
@@ -52,10 +52,6 @@ impl<'de, F: Stream> Visitor<'de> for Bytes<F> {
 
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<F, E> {
         Input::read_whole(bytes, |input| F::read(input)).map_err(E::custom)
-    }
-
-    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<F, E> {
-        self.visit_bytes(&bytes)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<F, A::Error> {

@@ -3,13 +3,12 @@
 use super::SnapshotError;
 use super::describe::{Contents, ShardFormat, bad_header, code_of, scheme_of};
 use super::kind::Kind;
-use super::sections::{SecretRecord, VERSION, first_bytes, number};
+use super::sections::{SecretRecord, VERSION, check_seal, first_bytes, number, put, seal};
 use super::stream::{Input, Stream};
-use super::verbs::Snapshot;
 use crate::bits::memory::LINE;
 use crate::concurrent::Sharding;
 use crate::error::Invalid;
-use crate::{Concurrent, concurrent::Shard, hash::HashScheme};
+use crate::{Concurrent, concurrent::PlainShard, hash::HashScheme};
 use std::io::{Read, Write};
 
 mod offset {
@@ -25,47 +24,35 @@ mod offset {
     pub(super) const FOOTER_RESERVED: usize = 12;
 }
 
-impl<F: Shard> Snapshot for Concurrent<F> {}
-
-impl<F: Shard> Stream for Concurrent<F> {
+impl<F: PlainShard> Stream for Concurrent<F> {
     fn write(&self, writer: &mut impl Write) -> Result<(), SnapshotError> {
-        write(self, writer)
+        writer.write_all(&header(F::SHARDS, self.shards(), self.hash_scheme()))?;
+        let (mut size, mut list) = (2 * LINE as u64, crc32fast::Hasher::new());
+        for shard in 0..self.shards() {
+            let (header, lines) = self.with_shard(shard, |shard| {
+                let bytes = (shard.lines().len() * LINE) as u64;
+                let lines = shard.lines().copied().ok_or(SnapshotError::Memory { bytes })?;
+                Ok::<_, SnapshotError>((shard.header(), lines))
+            })?;
+            let contents = Contents::<F>::of(header, &lines, SecretRecord::Nothing);
+            let checksum = contents.write(&lines, SecretRecord::Nothing, writer)?;
+            list.update(&checksum.to_le_bytes());
+            size += contents.sections.total_size();
+        }
+        Ok(writer.write_all(&footer(size, list.finalize()))?)
     }
 
     fn read(input: &mut Input<impl Read>) -> Result<Self, SnapshotError> {
-        read(input)
+        let (count, hash) = read_header(F::SHARDS, input)?;
+        let mut list = crc32fast::Hasher::new();
+        let mut shards: Vec<F> = Vec::new();
+        for shard in 0..count {
+            let read = read_shard(input, shards.first(), hash, &mut list);
+            shards.push(read.map_err(|error| SnapshotError::Shard { shard, error: error.into() })?);
+        }
+        check_footer(input, list.finalize())?;
+        Ok(Self::of_valid(shards)?)
     }
-}
-
-fn write<F: Shard>(filter: &Concurrent<F>, writer: &mut impl Write) -> Result<(), SnapshotError> {
-    let hash = filter.with_shard(0, |shard| F::encode(&shard.header()).hash);
-    let header = Header { shards: filter.shards(), hash };
-    writer.write_all(&header.to_bytes(F::SHARDS))?;
-    let (mut size, mut list) = (2 * LINE as u64, crc32fast::Hasher::new());
-    for shard in 0..filter.shards() {
-        let (header, lines) = filter.with_shard(shard, |shard| {
-            let bytes = (shard.lines().len() * LINE) as u64;
-            let lines = shard.lines().copied().ok_or(SnapshotError::Memory { bytes })?;
-            Ok::<_, SnapshotError>((shard.header(), lines))
-        })?;
-        let contents = Contents::<F>::of(header, &lines, SecretRecord::Nothing);
-        let checksum = contents.write(&lines, SecretRecord::Nothing, writer)?;
-        list.update(&checksum.to_le_bytes());
-        size += contents.sections.total_size();
-    }
-    Ok(writer.write_all(&footer(size, list.finalize()))?)
-}
-
-fn read<F: Shard>(input: &mut Input<impl Read>) -> Result<Concurrent<F>, SnapshotError> {
-    let header = Header::read(F::SHARDS, input)?;
-    let mut list = crc32fast::Hasher::new();
-    let mut shards: Vec<F> = Vec::new();
-    for shard in 0..header.shards {
-        let read = read_shard(input, shards.first(), header.hash, &mut list);
-        shards.push(read.map_err(|error| SnapshotError::Shard { shard, error: error.into() })?);
-    }
-    check_footer(input, list.finalize())?;
-    Ok(Concurrent::of_valid(shards)?)
 }
 
 /// Reads a shard, and checks that it fits the first one.
@@ -90,68 +77,45 @@ fn read_shard<F: ShardFormat>(
     contents.checked(lines, None)
 }
 
-/// The contents of the first line.
-struct Header {
-    shards: usize,
-    hash: HashScheme,
-}
-
-impl Header {
-    fn to_bytes(&self, kind: Kind) -> [u8; LINE] {
-        let mut line = [0; LINE];
-        line[..offset::VERSION].copy_from_slice(&kind.magic());
-        for (at, number) in [
-            (offset::VERSION, VERSION),
-            (offset::SHARDS, self.shards as u32),
-            (offset::HASH, code_of(self.hash)),
-        ] {
-            line[at..at + 4].copy_from_slice(&number.to_le_bytes());
-        }
-        sealed(line)
-    }
-
-    /// Reads the line that a snapshot of this kind begins with.
-    fn read(kind: Kind, input: &mut Input<impl Read>) -> Result<Self, SnapshotError> {
-        let mut line = [0; LINE];
-        let found = input.read_some(&mut line)?;
-        let line: &[u8; LINE] = first_bytes(kind, &line[..found])?;
-        check(line, "header")?;
-        let short = |at| number(&line[at..at + 4]) as u32;
-        let reserved = &line[offset::RESERVED..offset::CHECKSUM];
-        if short(offset::FLAGS) != 0 || reserved.iter().any(|&byte| byte != 0) {
-            return Err(bad_header("reserved bits are not 0"));
-        }
-        let shards = short(offset::SHARDS) as usize;
-        if !Sharding::is_possible(shards) {
-            return Err(SnapshotError::Header(format!("a filter can't have {shards} shards")));
-        }
-        Ok(Self { shards, hash: scheme_of(short(offset::HASH))? })
-    }
-}
-
-/// Adds the checksum to a line.
-fn sealed(mut line: [u8; LINE]) -> [u8; LINE] {
-    let checksum = crc32fast::hash(&line[..offset::CHECKSUM]);
-    line[offset::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+/// Returns the line that a snapshot of this kind begins with.
+fn header(kind: Kind, shards: usize, hash: HashScheme) -> [u8; LINE] {
+    let mut line = [0; LINE];
+    put(&mut line, 0, kind.magic());
+    put(&mut line, offset::VERSION, VERSION.to_le_bytes());
+    put(&mut line, offset::SHARDS, (shards as u32).to_le_bytes());
+    put(&mut line, offset::HASH, code_of(hash).to_le_bytes());
+    seal(&mut line);
     line
 }
 
-/// Checks the checksum of a line.
-fn check(line: &[u8; LINE], section: &'static str) -> Result<(), SnapshotError> {
-    let (bytes, checksum) = line.split_at(offset::CHECKSUM);
-    if crc32fast::hash(bytes) == number(checksum) as u32 {
-        Ok(())
-    } else {
-        Err(SnapshotError::Checksum { section })
+/// Reads the line that a snapshot of this kind begins with: the number of shards, and their hash
+/// scheme.
+fn read_header(
+    kind: Kind,
+    input: &mut Input<impl Read>,
+) -> Result<(usize, HashScheme), SnapshotError> {
+    let mut line = [0; LINE];
+    let found = input.read_some(&mut line)?;
+    let line: &[u8; LINE] = first_bytes(kind, &line[..found])?;
+    check_seal(line, "header")?;
+    let short = |at| number(&line[at..at + 4]) as u32;
+    let reserved = &line[offset::RESERVED..offset::CHECKSUM];
+    if short(offset::FLAGS) != 0 || reserved.iter().any(|&byte| byte != 0) {
+        return Err(bad_header("reserved bits are not 0"));
     }
+    let shards = short(offset::SHARDS) as usize;
+    if !Sharding::is_possible(shards) {
+        return Err(SnapshotError::Header(format!("a filter can't have {shards} shards")));
+    }
+    Ok((shards, scheme_of(short(offset::HASH))?))
 }
 
 fn footer(size: u64, list_checksum: u32) -> [u8; LINE] {
     let mut line = [0; LINE];
-    line[..offset::LIST_CHECKSUM].copy_from_slice(&size.to_le_bytes());
-    line[offset::LIST_CHECKSUM..offset::FOOTER_RESERVED]
-        .copy_from_slice(&list_checksum.to_le_bytes());
-    sealed(line)
+    put(&mut line, 0, size.to_le_bytes());
+    put(&mut line, offset::LIST_CHECKSUM, list_checksum.to_le_bytes());
+    seal(&mut line);
+    line
 }
 
 /// Reads the footer, and checks that all shards were saved together.
@@ -159,7 +123,7 @@ fn check_footer(input: &mut Input<impl Read>, list_checksum: u32) -> Result<(), 
     let mut line = [0; LINE];
     let size = input.found + LINE as u64;
     input.fill(&mut line, size)?;
-    check(&line, "footer")?;
+    check_seal(&line, "footer")?;
     if line[offset::FOOTER_RESERVED..offset::CHECKSUM].iter().any(|&byte| byte != 0) {
         return Err(Invalid("reserved bytes of the footer are not 0".into()).into());
     }

@@ -5,8 +5,8 @@ use super::describe::{Contents, Describe, SIZE};
 use super::sections::{
     SECRET_SIZE, SecretRecord, SecretSource, Sections, check_padding, checked_secret,
 };
-use crate::Secret;
 use crate::bits::memory::{LINE, Lines};
+use crate::{Filter, Secret};
 use std::io::{ErrorKind, Read, Write};
 use zeroize::Zeroizing;
 
@@ -38,7 +38,7 @@ pub(crate) trait Table: Sized {
     ) -> Result<(Self, Option<Secret>), SnapshotError>;
 }
 
-impl<F: Table> Stream for F {
+impl<F: Table + Filter> Stream for F {
     fn write(&self, writer: &mut impl Write) -> Result<(), SnapshotError> {
         self.write_table(SecretRecord::Nothing, writer)
     }

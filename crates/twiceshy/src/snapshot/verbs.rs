@@ -5,7 +5,7 @@ use super::error::{SnapshotError, with_path};
 use super::replace::{Readers, replace};
 use super::sections::SecretRecord;
 use super::stream::{Input, Stream, Table};
-use crate::{Filter, Keyed, Secret};
+use crate::{Filter, Key, Keyed, Secret};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -32,9 +32,8 @@ pub trait Snapshot: Stream {
     /// Writes a [snapshot](crate::snapshot).
     ///
     /// Other threads may use a concurrent filter at the same time. Each shard is saved as it is at
-    /// some moment during the call. The snapshot contains every member that was inserted before
-    /// the call; it may or may not contain members that are inserted or removed during it. Threads
-    /// that change a shard wait while it is copied in memory, but never for `writer`.
+    /// some moment during the call. Threads that change a shard wait while it is copied in memory,
+    /// but never for `writer`.
     ///
     /// # Errors
     /// If writing fails, or if there is not enough memory for a copy of a shard.
@@ -77,6 +76,8 @@ pub trait Snapshot: Stream {
         open(path.as_ref(), |input| Stream::read(input))
     }
 }
+
+impl<F: Stream> Snapshot for F {}
 
 /// Whether a snapshot contains the secret that keys are hashed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +165,8 @@ pub trait KeyedSnapshot: WithSecret {
     }
 }
 
+impl<F: WithSecret> KeyedSnapshot for F {}
+
 /// A filter and the secret of its keys.
 pub(crate) trait WithSecret: Sized {
     type Table: Table;
@@ -173,9 +176,7 @@ pub(crate) trait WithSecret: Sized {
     fn of_parts(table: Self::Table, secret: Secret) -> Self;
 }
 
-impl<K: ?Sized, F: Table + Filter> KeyedSnapshot for Keyed<K, F> {}
-
-impl<K: ?Sized, F: Table + Filter> WithSecret for Keyed<K, F> {
+impl<K: Key + ?Sized, F: Table + Filter> WithSecret for Keyed<K, F> {
     type Table = F;
 
     fn parts(&self) -> (&F, &Secret) {

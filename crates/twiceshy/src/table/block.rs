@@ -1,10 +1,176 @@
-//! The bits of one block.
+//! The layout of a table: shapes of blocks, places in them, and the bits of one block.
 
-use super::place::Place;
-use super::shape::{MOST_CODE_BITS, Shape};
+use crate::bits::machine::{Choice, Machine, Shapes};
 use crate::bits::memory::{LINE, VIEW};
 use crate::bits::word::low_bits;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
+
+/// The slot widths that a table can have.
+pub(crate) const WIDTHS: RangeInclusive<u32> = 1..=56;
+
+/// The numbers of home slots that a table can have. With these, positions can't overflow, and a
+/// fraction keeps at least 80 unused bits.
+pub(crate) const SLOTS: RangeInclusive<u64> = 1..=1 << 48;
+
+/// Maximum number of bits of a block's code.
+pub(crate) const MOST_CODE_BITS: u32 = 120;
+
+/// Default number of code bits per 64 slots.
+pub(crate) const USUAL_CODE_BITS: u32 = 56;
+
+/// The width of a table's slots, and what else its blocks contain: a plane of extensions, a code,
+/// or neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(super) width: u32,
+    /// Whether slots may be extensions.
+    pub(super) extensions: bool,
+    /// Requested number of code bits per 64 slots. The actual number is approximately that.
+    pub(crate) code: u32,
+}
+
+impl Shape {
+    /// Returns a shape with extensions and no code.
+    pub(crate) const fn extended(width: u32) -> Self {
+        Self { width, extensions: true, code: 0 }
+    }
+
+    /// Returns a shape with a code of the default size. The code, the run ends, the occupied bits
+    /// and the spill together take about three bits per slot.
+    pub(crate) const fn coded(width: u32) -> Self {
+        Self::with_code(width, USUAL_CODE_BITS)
+    }
+
+    pub(crate) const fn with_code(width: u32, code: u32) -> Self {
+        Self { width, extensions: false, code }
+    }
+
+    /// Returns a shape with neither extensions nor a code.
+    pub(crate) const fn bare(width: u32) -> Self {
+        Self::with_code(width, 0)
+    }
+
+    /// Returns the number of slots of a block, and the number of bits of its code.
+    pub(crate) const fn lanes_and_code_bits(self) -> (u32, u32) {
+        let Geometry { lanes, code_bits, .. } = Geometry::of(self);
+        (lanes, code_bits)
+    }
+
+    /// Encodes the shape as one number. With extensions, that is the width.
+    pub(crate) const fn constant(self) -> u32 {
+        (!self.extensions as u32) << 16 | self.code << 8 | self.width
+    }
+
+    /// Returns the slot width of a shape that is known at compile time, or `None` if `constant` is
+    /// 0.
+    pub(crate) const fn width_of(constant: u32) -> Option<u32> {
+        if constant == 0 { None } else { Some(Self::of_constant(constant).width) }
+    }
+
+    /// Decodes the number that [`constant`](Self::constant) returns.
+    pub(super) const fn of_constant(constant: u32) -> Self {
+        Self { width: constant & 0xff, extensions: constant >> 16 == 0, code: constant >> 8 & 0xff }
+    }
+}
+
+/// A width stands for slots of that width, with extensions.
+impl From<u32> for Shape {
+    fn from(width: u32) -> Self {
+        Self::extended(width)
+    }
+}
+
+/// Defines a list of common shapes.
+macro_rules! shapes {
+    ($(#[$doc:meta])* $name:ident = $shape:expr; $($width:literal)*) => {
+        $(#[$doc])*
+        pub(crate) struct $name;
+
+        impl Shapes for $name {
+            #[inline(always)]
+            fn choose<C: Choice>(shape: u32, choice: C) -> C::Output {
+                match shape {
+                    $(common if common == const { $shape($width).constant() } => {
+                        choice.with::<{ $shape($width).constant() }>()
+                    })*
+                    _ => choice.with::<0>(),
+                }
+            }
+        }
+    };
+}
+
+shapes! {
+    /// The common shapes of quotient filters, by the width of their slots.
+    Widths = Shape::extended; 6 7 8 9 10 11 12 13 14 15 16
+}
+
+shapes! {
+    /// The common shapes of range filters, whose slots also contain mementos.
+    RangeWidths = Shape::extended; 9 10 11 12 13 14 15 16 17 18 19 20 21
+}
+
+shapes! {
+    /// The common shapes of filters with codes.
+    CodedShapes = Shape::coded; 7 8 9 10 12
+}
+
+shapes! {
+    /// The common shapes of filters that can't adapt.
+    BareShapes = Shape::bare; 7 8 9 10 12
+}
+
+/// A block and a lane of it, in one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(u64);
+
+/// Number of values that a [`Place`] reserves for a lane. It equals the bytes per block, so a block
+/// number times `STRIDE` is also the block's first byte.
+const STRIDE: u64 = LINE as u64;
+
+impl Place {
+    #[inline(always)]
+    pub(crate) fn new(block: usize, lane: u32) -> Self {
+        Self((block as u64 * STRIDE) | (u64::from(lane) % STRIDE))
+    }
+
+    #[inline(always)]
+    pub(crate) fn block(self) -> usize {
+        (self.0 / STRIDE) as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn lane(self) -> u32 {
+        (self.0 % STRIDE) as u32
+    }
+
+    /// Returns the index of some byte in the place's block. Memory is addressed with it.
+    #[inline(always)]
+    pub(super) fn byte(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns the first place of the next block.
+    #[inline(always)]
+    pub(crate) fn next_block(self) -> Self {
+        Self((self.0 / STRIDE + 1) * STRIDE)
+    }
+
+    /// Returns the previous place, which must exist. `lanes` is the number of lanes per block.
+    #[inline(always)]
+    pub(super) fn before(self, lanes: u32) -> Self {
+        match self.lane() {
+            0 => Self::new(self.block() - 1, lanes - 1),
+            _ => Self(self.0 - 1),
+        }
+    }
+
+    /// Returns the place `lanes` lanes further in the same block.
+    #[inline(always)]
+    pub(super) fn up(self, lanes: u32) -> Self {
+        Self(self.0 + u64::from(lanes))
+    }
+}
 
 /// Stored spill of a block whose real spill doesn't fit in a byte.
 pub(super) const SATURATED: u64 = low_bits(SPILL_BITS);
@@ -28,14 +194,6 @@ pub(super) enum Plane {
     Occupied,
     RunEnd,
     Extension,
-}
-
-/// Bits in each plane of a block.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Planes {
-    pub(super) occupied: u64,
-    pub(super) run_end: u64,
-    pub(super) extension: u64,
 }
 
 /// The planes that move with the slots.
@@ -65,12 +223,10 @@ const MOVING: [Plane; 2] = [Plane::RunEnd, Plane::Extension];
 /// come before the slots, so that slots of 8 bits are whole bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
-    width: u32,
-    /// See [`Shape`].
-    extensions: bool,
-    code: u32,
-    code_bits: u32,
-    lanes: u32,
+    pub(super) shape: Shape,
+    pub(super) width: u32,
+    pub(super) code_bits: u32,
+    pub(super) lanes: u32,
     /// 2^64 / lanes, rounded up. Multiplying by it divides positions below 2^57 exactly.
     reciprocal: u64,
     /// The first bit of the slots.
@@ -78,14 +234,6 @@ pub(super) struct Geometry {
     /// The lowest bit of each whole slot in a window (`lowest`), and the highest (`highest`).
     pub(super) lowest: u64,
     pub(super) highest: u64,
-}
-
-impl Shape {
-    /// Returns the number of slots of a block, and the number of bits of its code.
-    pub(crate) const fn lanes_and_code_bits(self) -> (u32, u32) {
-        let Geometry { lanes, code_bits, .. } = Geometry::of(self);
-        (lanes, code_bits)
-    }
 }
 
 impl Geometry {
@@ -111,9 +259,8 @@ impl Geometry {
             slot += 1;
         }
         Self {
+            shape,
             width,
-            extensions,
-            code,
             code_bits,
             lanes,
             reciprocal: u64::MAX / lanes as u64 + 1,
@@ -121,23 +268,6 @@ impl Geometry {
             lowest,
             highest: lowest << (width - 1),
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn shape(self) -> Shape {
-        let Self { width, extensions, code, .. } = self;
-        Shape { width, extensions, code }
-    }
-
-    /// Returns whether slots may be extensions.
-    #[inline(always)]
-    pub(super) fn has_extensions(self) -> bool {
-        self.extensions
-    }
-
-    #[inline(always)]
-    pub(super) fn code_bits(self) -> u32 {
-        self.code_bits
     }
 
     /// Returns the first bit of the code.
@@ -149,30 +279,20 @@ impl Geometry {
     /// Returns the range of unused bits before the slots.
     #[inline(always)]
     pub(super) fn gap(self) -> Range<u32> {
-        let planes = PLANES + u32::from(self.extensions);
+        let planes = PLANES + u32::from(self.shape.extensions);
         SPILL_BITS + planes * self.lanes + self.code_bits..self.slots_at
     }
 
     /// Returns the planes that move with the slots.
     #[inline(always)]
     pub(super) fn moving(self) -> &'static [Plane] {
-        if self.has_extensions() { &MOVING } else { &MOVING[..1] }
+        if self.shape.extensions { &MOVING } else { &MOVING[..1] }
     }
 
     /// Returns the number of whole slots in a window.
     #[inline(always)]
     pub(super) fn slots_per_window(self) -> u32 {
         self.lowest.count_ones()
-    }
-
-    #[inline(always)]
-    pub(super) fn lanes(self) -> u32 {
-        self.lanes
-    }
-
-    #[inline(always)]
-    pub(super) fn width(self) -> u32 {
-        self.width
     }
 
     #[inline(always)]
@@ -184,7 +304,7 @@ impl Geometry {
 
     #[inline(always)]
     pub(super) fn has(self, plane: Plane) -> bool {
-        !matches!(plane, Plane::Extension) || self.has_extensions()
+        !matches!(plane, Plane::Extension) || self.shape.extensions
     }
 
     #[inline(always)]
@@ -223,41 +343,47 @@ impl Geometry {
         window(block, self.plane_at(plane))
     }
 
-    /// Flips the bits of the planes that are set in `flips`. It does so in one pass over whole
-    /// words, because reading a word right after writing only part of it is slow.
-    #[inline(always)]
-    pub(super) fn flip(self, block: &mut Block, flips: Planes) {
-        for (at, flips) in (0..).step_by(64).zip(self.flips(flips)) {
-            set_word(block, at, word(block, at) ^ flips);
-        }
-    }
-
-    /// Converts bits of the planes to bits of the block's first three words.
-    #[inline(always)]
-    pub(super) fn flips(self, planes: Planes) -> [u64; 3] {
-        let mut flips = [0; 3];
-        for (plane, bits) in [
-            (Plane::Occupied, planes.occupied),
-            (Plane::RunEnd, planes.run_end),
-            (Plane::Extension, planes.extension),
-        ] {
-            if !self.has(plane) {
-                continue;
-            }
-            let at = self.plane_at(plane);
-            let wide = u128::from(bits) << (at % 64);
-            flips[at as usize / 64 % 3] ^= wide as u64;
-            // This is zero if the index wraps around to word 0.
-            flips[(at as usize / 64 + 1) % 3] ^= (wide >> 64) as u64;
-        }
-        flips
-    }
-
     /// Returns the true run ends of a block. (A set bit on an extension slot means a counter
     /// instead.)
     #[inline(always)]
     pub(super) fn run_ends(self, block: &Block) -> u64 {
         self.plane(block, Plane::RunEnd) & !self.plane(block, Plane::Extension)
+    }
+}
+
+/// Comparing all slots of a window at once.
+impl Geometry {
+    /// Returns which slots of a window are equal to `value`, one bit per slot. Bits above the
+    /// lowest set one may be wrong.
+    #[inline(always)]
+    pub(super) fn equal<M: Machine>(self, machine: M, slots: u64, value: u64) -> u64 {
+        machine.pack(self.unpacked_equal(slots, value), self.highest)
+    }
+
+    /// Returns what [`equal`](Self::equal) does, in the highest bit of each slot. Other bits are
+    /// arbitrary.
+    #[inline(always)]
+    pub(super) fn unpacked_equal(self, slots: u64, value: u64) -> u64 {
+        let differs = slots ^ value.wrapping_mul(self.lowest);
+        // Subtracting 1 from the lowest slot that is zero borrows through all bits of that slot.
+        differs.wrapping_sub(self.lowest) & !differs
+    }
+
+    /// Compares the whole slots of two windows. Returns which slots of `values` are less than those
+    /// of `slots`, one bit per slot.
+    #[inline(always)]
+    pub(super) fn less<M: Machine>(self, machine: M, values: u64, slots: u64) -> u64 {
+        machine.pack(!self.not_less(values, slots), self.highest)
+    }
+
+    /// Compares the whole slots of two windows. The result has the highest bit of each slot set
+    /// where `values` is not less than `slots`. Its other bits are arbitrary.
+    #[inline(always)]
+    pub(super) fn not_less(self, values: u64, slots: u64) -> u64 {
+        // Subtract without the highest bits. A highest bit set in the minuend keeps borrows from
+        // reaching the next slot. Where the highest bits differ, they decide.
+        let not_less = (values | self.highest).wrapping_sub(slots & !self.highest);
+        values & !slots | !(values ^ slots) & not_less
     }
 }
 

@@ -7,10 +7,9 @@
 //! entries with the same home block, however many slots move.
 
 use super::block::{Block, Geometry, set_window, window};
-use super::place::Place;
-use super::runs::{Located, Runs};
-use super::walk::Spot;
-use super::{QuotientTable, TableFull, Words};
+use super::locate::Spot;
+use super::scan::{Located, Runs};
+use super::{Place, QuotientTable, TableFull, Words};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use core::ops::Range;
@@ -21,18 +20,18 @@ const STEP: u32 = 56;
 impl Words {
     /// Returns the number of bits of a block's code.
     pub(crate) fn code_bits(&self) -> u32 {
-        self.geometry().code_bits()
+        self.geometry().code_bits
     }
 
     /// Returns [`code_bits`](Self::code_bits), which is known at compile time if `SHAPE` isn't 0.
     #[inline(always)]
     pub(crate) fn code_bits_of<const SHAPE: u32>(&self) -> u32 {
-        self.geometry_of::<SHAPE>().code_bits()
+        self.geometry_of::<SHAPE>().code_bits
     }
 
     /// Returns the number of slots per block.
     pub(crate) fn lanes(&self) -> u32 {
-        self.geometry().lanes()
+        self.geometry().lanes
     }
 
     /// Returns the code of the block that a place is in.
@@ -44,8 +43,8 @@ impl Words {
     pub(crate) fn set_code(&mut self, place: Place, code: u128) {
         let geometry = self.geometry();
         let block = self.block_mut_of(place);
-        for done in (0..geometry.code_bits()).step_by(STEP as usize) {
-            let bits = (geometry.code_bits() - done).min(STEP);
+        for done in (0..geometry.code_bits).step_by(STEP as usize) {
+            let bits = (geometry.code_bits - done).min(STEP);
             set_window(
                 block,
                 geometry.code_at() + done,
@@ -69,11 +68,11 @@ impl Words {
         let start = self.start_of(home.block());
         let spill = self.spill(machine, home.block());
         let before = position - start - spill;
-        if spill >= u64::from(geometry.lanes()) {
+        if spill >= u64::from(geometry.lanes) {
             return before as usize;
         }
         let runs = Runs::of(machine, geometry, block);
-        let behind = (position - start).min(geometry.lanes().into()) as u32;
+        let behind = (position - start).min(geometry.lanes.into()) as u32;
         let unused = runs.all_unused(machine) & low_bits(behind);
         before as usize - unused.count_ones() as usize
     }
@@ -89,7 +88,7 @@ impl Words {
         let (block, geometry) = (self.block_of(home), self.geometry_of::<SHAPE>());
         let runs = Runs::of(machine, geometry, block);
         let Located { start, end } = runs.locate(machine, home.lane(), runs.exists(home.lane()));
-        if end == 0 || runs.spill >= geometry.lanes() {
+        if end == 0 || runs.spill >= geometry.lanes {
             return None;
         }
         let unused = runs.all_unused(machine) & low_bits(start);
@@ -134,7 +133,7 @@ impl QuotientTable {
 impl Geometry {
     #[inline(always)]
     pub(super) fn code(self, block: &Block) -> u128 {
-        let (at, bits) = (self.code_at(), self.code_bits());
+        let (at, bits) = (self.code_at(), self.code_bits);
         let part = |done: u32| match bits.checked_sub(done) {
             Some(rest) => u128::from(window(block, at + done) & low_bits(rest.min(STEP))) << done,
             None => 0,

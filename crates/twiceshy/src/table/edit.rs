@@ -2,7 +2,7 @@
 
 use super::TableFull;
 use super::block::Plane;
-use super::{Kind, Place, QuotientTable, Slot};
+use super::{Kind, QuotientTable, Slot};
 use crate::bits::machine::{AnyShape, Machine, Operation};
 use core::ops::Range;
 
@@ -34,7 +34,7 @@ impl QuotientTable {
         let exists = self.is_occupied(quotient);
         debug_assert!(exists || range.is_empty());
         debug_assert!(slots.first().is_none_or(|slot| slot.kind == Kind::Remainder));
-        let at_end = !exists || range.end == self.run_end(machine, quotient);
+        let at_end = range.end == self.run_end(machine, quotient);
         let (old, new) = (range.end - range.start, slots.len() as u64);
 
         if new > old {
@@ -42,17 +42,18 @@ impl QuotientTable {
         }
         if at_end && new > 0 {
             if exists && range.is_empty() {
-                let before = self.entry_before(range.start);
-                self.set_run_end(before, false);
+                let before = self.entry_before::<0>(self.place(range.start));
+                self.set_bit_at::<0>(before, Plane::RunEnd, false);
             }
-            self.set_occupied(quotient, true);
+            self.set_bit(quotient, Plane::Occupied, true);
         }
         for (position, &slot) in (range.start..).zip(slots) {
             self.write(position, slot);
         }
         if at_end && new > 0 {
             let last = slots.iter().rposition(|slot| slot.kind == Kind::Remainder);
-            self.set_run_end(range.start + last.expect("an entry") as u64, true);
+            let last = range.start + last.expect("an entry") as u64;
+            self.set_bit(last, Plane::RunEnd, true);
         }
         if new < old {
             self.take_away(machine, quotient, range.start + new..range.end, at_end && new == 0);
@@ -102,15 +103,15 @@ impl QuotientTable {
         let mut rest = range.clone();
         if vanish {
             self.write(range.start, Slot { value: 0, kind: Kind::Remainder });
-            self.set_run_end(range.start, true);
+            self.set_bit(range.start, Plane::RunEnd, true);
             rest.start += 1;
         }
         for position in rest.clone() {
             self.write(position, junk);
         }
         if was_last && !vanish {
-            let before = self.entry_before(range.start);
-            self.set_run_end(before, true);
+            let before = self.entry_before::<0>(self.place(range.start));
+            self.set_bit_at::<0>(before, Plane::RunEnd, true);
         }
         for position in rest.rev() {
             self.close(machine, quotient, position, false);
@@ -118,23 +119,6 @@ impl QuotientTable {
         if vanish {
             self.close(machine, quotient, range.start, true);
         }
-    }
-
-    /// Returns the position of the remainder of the entry that ends before `position`, in the same
-    /// run.
-    pub(super) fn entry_before(&self, position: u64) -> u64 {
-        self.position(self.entry_before_at::<0>(self.place(position)))
-    }
-
-    /// Returns what [`entry_before`](Self::entry_before) does, as a place.
-    #[inline(always)]
-    pub(super) fn entry_before_at<const SHAPE: u32>(&self, place: Place) -> Place {
-        let lanes = self.geometry_of::<SHAPE>().lanes();
-        let mut head = place.before(lanes);
-        while self.bit_at::<SHAPE>(head, Plane::Extension) {
-            head = head.before(lanes);
-        }
-        head
     }
 }
 

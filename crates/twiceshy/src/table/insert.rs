@@ -1,10 +1,10 @@
 //! Inserting an entry that is only a remainder, which is the most common change to a table.
 
 use super::TableFull;
-use super::block::{Geometry, Plane, Planes, window};
-use super::runs::Runs;
-use super::shift::Moving;
-use super::walk::Spot;
+use super::block::{Plane, window};
+use super::locate::Spot;
+use super::scan::Runs;
+use super::shift::{Moving, Planes};
 use super::{Place, QuotientTable};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
@@ -24,35 +24,12 @@ pub(crate) enum Inserted {
 impl QuotientTable {
     /// Inserts an entry that is only a remainder into the run of the quotient at `home`, after all
     /// smaller entries. The remainder is the part of `value` above its lowest `other_bits` bits.
+    /// With `LAST`, the entry becomes the last of its run, and the values don't matter.
     ///
     /// Does so only if nothing outside `home`'s block has to change, and if the run has neither
-    /// extensions nor an entry with that remainder. Finds the run as [`scan`](QuotientTable::scan)
-    /// does.
+    /// extensions nor, without `LAST`, an entry with that remainder.
     #[inline(always)]
-    pub(crate) fn insert_here<M: Machine, const SHAPE: u32>(
-        &mut self,
-        machine: M,
-        home: Place,
-        value: u64,
-        other_bits: u32,
-    ) -> Inserted {
-        self.put_here::<M, SHAPE, false>(machine, home, value, other_bits)
-    }
-
-    /// Inserts an entry as [`insert_here`](Self::insert_here) does, but as the last of its run. The
-    /// values of the other entries don't matter.
-    #[inline(always)]
-    pub(crate) fn append_here<M: Machine, const SHAPE: u32>(
-        &mut self,
-        machine: M,
-        home: Place,
-        value: u64,
-    ) -> Inserted {
-        self.put_here::<M, SHAPE, true>(machine, home, value, 0)
-    }
-
-    #[inline(always)]
-    fn put_here<M: Machine, const SHAPE: u32, const LAST: bool>(
+    pub(crate) fn insert_here<M: Machine, const SHAPE: u32, const LAST: bool>(
         &mut self,
         machine: M,
         home: Place,
@@ -64,7 +41,6 @@ impl QuotientTable {
         }
         let geometry = self.geometry_of::<SHAPE>();
         let (block, lane) = (self.block_mut_of(home), home.lane());
-        let lanes = low_bits(geometry.lanes());
         let runs = Runs::of(machine, geometry, block);
         let Runs { extensions, ends, spilt, .. } = runs;
         let foreign = (extensions | spilt) >> lane & 1;
@@ -79,13 +55,13 @@ impl QuotientTable {
 
         let exists = runs.exists(lane);
         let rank = runs.rank(machine, lane);
-        if rank + exists as u32 > ends.count_ones() || runs.spill >= geometry.lanes() {
+        if rank + exists as u32 > ends.count_ones() || runs.spill >= geometry.lanes {
             return Inserted::Nowhere;
         }
         let located = runs.locate(machine, lane, 1);
         let (start, run) = (located.start, located.slots(1) & exists.wrapping_neg());
         let beyond = !low_bits(geometry.slots_per_window());
-        let extended = (extensions | !lanes).wrapping_shr(start) & (run << 1 | 1);
+        let extended = extensions.wrapping_shr(start) & (run << 1 | 1);
         let larger = if LAST {
             if extended != 0 {
                 return Inserted::Nowhere;
@@ -98,7 +74,7 @@ impl QuotientTable {
             if run & beyond | extended | run & equal != 0 {
                 return Inserted::Nowhere;
             }
-            geometry.larger(machine, slots, value) & run
+            geometry.less(machine, value.wrapping_mul(geometry.lowest), slots) & run
         };
         let behind = start + run.count_ones();
 
@@ -150,34 +126,9 @@ impl QuotientTable {
             self.set_bit_at::<SHAPE>(home, Plane::Occupied, true);
         } else if last {
             // The previous entry is no longer the run's last.
-            let before = self.entry_before_at::<SHAPE>(at);
+            let before = self.entry_before::<SHAPE>(at);
             self.set_bit_at::<SHAPE>(before, Plane::RunEnd, false);
         }
         Ok(())
-    }
-}
-
-impl Geometry {
-    /// Returns which slots of a window are larger than `value`, one bit per slot.
-    #[inline(always)]
-    fn larger<M: Machine>(self, machine: M, slots: u64, value: u64) -> u64 {
-        self.less(machine, value.wrapping_mul(self.lowest), slots)
-    }
-
-    /// Compares the whole slots of two windows. Returns which slots of `values` are less than those
-    /// of `slots`, one bit per slot.
-    #[inline(always)]
-    pub(super) fn less<M: Machine>(self, machine: M, values: u64, slots: u64) -> u64 {
-        machine.pack(!self.not_less(values, slots), self.highest)
-    }
-
-    /// Compares the whole slots of two windows. The result has the highest bit of each slot set
-    /// where `values` is not less than `slots`. Its other bits are arbitrary.
-    #[inline(always)]
-    pub(super) fn not_less(self, values: u64, slots: u64) -> u64 {
-        // Subtract without the highest bits. A highest bit set in the minuend keeps borrows from
-        // reaching the next slot. Where the highest bits differ, they decide.
-        let not_less = (values | self.highest).wrapping_sub(slots & !self.highest);
-        values & !slots | !(values ^ slots) & not_less
     }
 }

@@ -1,9 +1,8 @@
-//! Locating unused slots, and runs that may lie in later blocks.
+//! Locating unused slots and runs that may lie in later blocks, and walking through a run.
 
-use super::block::{Plane, SATURATED};
-use super::budget::Budget;
-use super::runs::Runs;
-use super::{Place, Words};
+use super::block::{Place, Plane, SATURATED};
+use super::scan::Runs;
+use super::words::Words;
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use core::ops::Range;
@@ -46,24 +45,22 @@ impl Words {
         self.position(start.expect(VALID))
     }
 
-    /// Returns the position right after the run of `quotient`, which must have a run.
+    /// Returns the position right after the run of `quotient`. If it has no run, returns the slot
+    /// where the run would begin.
     pub(crate) fn run_end<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
-        debug_assert!(self.is_occupied(quotient));
         self.position(self.run_end_at::<M, 0>(machine, self.place(quotient)))
     }
 
-    /// Returns the slots of the run of `quotient`. If it has no run, returns an empty range at the
-    /// slot where the run would begin.
+    /// Returns the slots of the run of `quotient`, which are none if it has no run.
     pub(crate) fn run<M: Machine>(&self, machine: M, quotient: u64) -> Range<u64> {
-        let start = self.run_start(machine, quotient);
-        let end = if self.is_occupied(quotient) { self.run_end(machine, quotient) } else { start };
-        start..end
+        self.run_start(machine, quotient)..self.run_end(machine, quotient)
     }
 
     /// Returns the number of runs of the quotients before `lane` in the block of `home`.
     #[inline(always)]
     fn runs_up_to<const SHAPE: u32>(&self, home: Place, lane: u32) -> u32 {
-        (self.plane_at::<SHAPE>(home, Plane::Occupied) & low_bits(lane)).count_ones()
+        let occupied = self.geometry_of::<SHAPE>().plane(self.block_of(home), Plane::Occupied);
+        (occupied & low_bits(lane)).count_ones()
     }
 
     /// Returns the place right after the first `count` runs of a block's quotients. Returns `None`
@@ -78,7 +75,7 @@ impl Words {
     ) -> Option<Place> {
         let geometry = self.geometry_of::<SHAPE>();
         let spill = self.try_spill(machine, block, budget)?;
-        let first = if spill < geometry.lanes().into() {
+        let first = if spill < geometry.lanes.into() {
             Place::new(block, spill as u32)
         } else {
             geometry.place(self.start_of(block) + spill)
@@ -133,12 +130,10 @@ impl Words {
     ) -> Option<Place> {
         let geometry = self.geometry_of::<SHAPE>();
         while at.block() < self.blocks() {
-            if at.lane() < geometry.lanes() {
-                at =
-                    at.up(
-                        (self.plane_at::<SHAPE>(at, Plane::Extension) >> at.lane()).trailing_ones()
-                    );
-                if at.lane() < geometry.lanes() {
+            if at.lane() < geometry.lanes {
+                let extensions = geometry.plane(self.block_of(at), Plane::Extension);
+                at = at.up((extensions >> at.lane()).trailing_ones());
+                if at.lane() < geometry.lanes {
                     return Some(at);
                 }
             }
@@ -148,11 +143,11 @@ impl Words {
         None
     }
 
-    /// Returns the end of the run that begins at `position`.
-    pub(super) fn end_of_run_from<M: Machine>(&self, machine: M, position: u64) -> u64 {
+    /// Returns the end of the run that begins at `position`, or `None` if the table is not valid.
+    pub(super) fn end_of_run_from<M: Machine>(&self, machine: M, position: u64) -> Option<u64> {
         let (at, mut budget) = (self.place(position), Budget::ENDLESS);
-        let end = self.behind_next_runs::<M, 0>(machine, at, 1, &mut budget);
-        self.position(end.expect(VALID))
+        let end = self.behind_next_runs::<M, 0>(machine, at, 1, &mut budget)?;
+        Some(self.position(end))
     }
 
     /// Returns the first unused slot at or after a place, if there is one.
@@ -236,5 +231,162 @@ impl Words {
             }
         };
         Some(end.saturating_sub(self.start_of(block + 1)))
+    }
+
+    /// Returns the slots of the entries of `quotient` with this remainder. The remainder is the
+    /// part of a slot above its lowest `other_bits` bits. If there is no such entry, returns an
+    /// empty range where it would be.
+    #[inline(always)]
+    pub(crate) fn minirun<M: Machine>(
+        &self,
+        machine: M,
+        quotient: u64,
+        remainder: u64,
+        other_bits: u32,
+    ) -> Range<u64> {
+        let mut walk = self.walk::<M, 0>(machine, self.place(quotient));
+        if !self.is_occupied(quotient) {
+            return walk.position()..walk.position();
+        }
+        let mut start = None;
+        loop {
+            let value = walk.remainder() >> other_bits;
+            if value >= remainder && start.is_none() {
+                start = Some(walk.position());
+            }
+            if value > remainder || !walk.advance() {
+                return start.unwrap_or(walk.position())..walk.position();
+            }
+        }
+    }
+
+    /// Starts a walk at the first entry of the run of the quotient at `place`. If there is no run,
+    /// the walk starts where the run would begin.
+    #[inline(always)]
+    pub(crate) fn walk<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        place: Place,
+    ) -> Walk<'_, SHAPE> {
+        self.try_walk::<M, SHAPE>(machine, place, Budget::ENDLESS).expect(VALID)
+    }
+
+    /// Starts a walk as [`walk`](Self::walk) does, in a table that may be invalid. Returns `None`
+    /// if the run can't be found, or is too far away.
+    #[inline(always)]
+    pub(crate) fn try_walk<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        place: Place,
+        mut budget: Budget,
+    ) -> Option<Walk<'_, SHAPE>> {
+        let at = self.try_run_start::<M, SHAPE>(machine, place, &mut budget)?;
+        Some(Walk { table: self, at, last: false, lost: false, budget })
+    }
+}
+
+/// A walk through a run, which is at one of its entries.
+pub(crate) struct Walk<'a, const SHAPE: u32> {
+    table: &'a Words,
+    at: Place,
+    /// Whether the walk has passed the last entry.
+    last: bool,
+    /// Whether the walk left the table or spent its budget. Its place is then meaningless.
+    lost: bool,
+    budget: Budget,
+}
+
+/// A spot where an entry can be inserted.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot {
+    pub(crate) at: Place,
+    /// Whether all entries of the run are before it.
+    pub(super) last: bool,
+}
+
+impl<const SHAPE: u32> Walk<'_, SHAPE> {
+    /// Returns the current spot of the walk.
+    #[inline(always)]
+    pub(crate) fn spot(&self) -> Spot {
+        Spot { at: self.at, last: self.last }
+    }
+
+    /// Returns the position of the first slot of the current entry.
+    #[inline(always)]
+    pub(crate) fn position(&self) -> u64 {
+        self.table.position(self.at)
+    }
+
+    /// Returns the remainder of the current entry.
+    #[inline(always)]
+    pub(crate) fn remainder(&self) -> u64 {
+        self.table.value_at::<SHAPE>(self.at)
+    }
+
+    /// Advances to the next entry, or past the last one. Returns whether there is a next entry.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) -> bool {
+        let geometry = self.table.geometry_of::<SHAPE>();
+        self.last = geometry.run_ends(self.table.block_of(self.at)) >> self.at.lane() & 1 == 1;
+        match self.table.try_skip_extensions::<SHAPE>(self.at.up(1), &mut self.budget) {
+            Some(next) => self.at = next,
+            None => self.lost = true,
+        }
+        !self.last && !self.lost
+    }
+
+    /// Returns whether the walk ended before the run did. In a valid table, that happens only to a
+    /// walk with a limited budget that went very far.
+    #[inline(always)]
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Returns the remaining budget of the walk.
+    #[inline(always)]
+    pub(crate) fn budget(&mut self) -> &mut Budget {
+        &mut self.budget
+    }
+}
+
+/// Number of blocks in the largest cluster that a lookup always searches completely.
+const BLOCKS: u64 = 1 << 16;
+
+/// Number of times a lookup may pass through a cluster. It goes back to a block whose spill is
+/// known and forward again, to the ends of all runs there, to its own run, and through that run.
+/// The rest is a safety margin.
+const PASSES: u64 = 8;
+
+/// The number of blocks that a search may still visit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget(u64);
+
+impl Budget {
+    /// No limit, for valid tables, where every search ends.
+    pub(crate) const ENDLESS: Self = Self(u64::MAX);
+    /// The limit for one lookup in a table that may be invalid.
+    pub(crate) const LOOKUP: Self = Self(BLOCKS * PASSES);
+
+    #[cfg(test)]
+    pub(crate) fn of(blocks: u64) -> Self {
+        Self(blocks)
+    }
+
+    /// Returns this budget, enlarged for `lookups` lookups of which only a few search far.
+    pub(crate) fn of_many(self, lookups: u64) -> Self {
+        Self(self.0.saturating_add(lookups.saturating_mul(PASSES)))
+    }
+
+    /// Returns whether no block may be visited any more.
+    #[inline(always)]
+    pub(crate) fn is_spent(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Spends one block. Returns `None` if the budget is spent.
+    #[inline(always)]
+    pub(super) fn spend(&mut self) -> Option<()> {
+        self.0 = self.0.checked_sub(1)?;
+        Some(())
     }
 }

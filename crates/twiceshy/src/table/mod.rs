@@ -26,7 +26,7 @@
 //! 7. `used` is the number of used slots, at most `slots`.
 //!
 //! All operations rely on these invariants, except lookups. A lookup accepts lines with any
-//! content; if they are not a valid table, its answer may be wrong, but it ends ([`budget`]).
+//! content; if they are not a valid table, its answer may be wrong, but it ends ([`Budget`]).
 //!
 //! # Spill-over tail
 //! Runs that are pushed past the last home slot continue in a tail; nothing wraps around. With
@@ -35,44 +35,36 @@
 //! up; then an insert that finds no unused slot is refused.
 //!
 //! # Files
-//! - Layout: [`shape`], [`place`], [`block`] (the bits of one block), [`words`] (header and words).
-//! - Finding: [`runs`] (the runs of one block), [`locate`] (runs across blocks), [`scan`] (compares
-//!   a run with a value, without a loop), [`walk`] (visits the entries of a run), [`budget`]
-//!   (limits a search).
+//! - Layout: [`block`] (shapes, places, the bits of one block), [`words`] (header and words).
+//! - Finding: [`scan`] (locates a run in its block, and compares it with a value), [`locate`] (runs
+//!   across blocks, entry by entry).
 //! - Changing: [`insert`] and [`edit`] (entries), [`shift`] (opens and closes gaps), [`code`]
 //!   (blocks with a code).
 //! - Whole tables: [`read`] and [`write`](mod@write) (in order), [`validate`] (the invariants).
 
 mod block;
-mod budget;
 mod code;
 mod edit;
 mod insert;
 mod locate;
-mod place;
 mod read;
-mod runs;
 mod scan;
-mod shape;
 mod shift;
 mod validate;
-mod walk;
 mod words;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use budget::Budget;
-pub(crate) use insert::Inserted;
-pub(crate) use place::Place;
-pub(crate) use read::{BlockReader, First, Reader, Stored};
-pub(crate) use scan::{Evidence, Scan, Wanted, Window};
-pub(crate) use shape::{
-    BareShapes, CodedShapes, MOST_CODE_BITS, RangeWidths, SLOTS, Shape, USUAL_CODE_BITS, WIDTHS,
-    Widths,
+pub(crate) use block::{
+    BareShapes, CodedShapes, MOST_CODE_BITS, Place, RangeWidths, SLOTS, Shape, USUAL_CODE_BITS,
+    WIDTHS, Widths,
 };
-pub(crate) use walk::Spot;
+pub(crate) use insert::Inserted;
+pub(crate) use locate::{Budget, Spot};
+pub(crate) use read::{BlockReader, First, Reader, Stored};
+pub(crate) use scan::{Equal, Evidence, Scan, Wanted, Window};
 pub(crate) use words::{Kind, Slot, Words};
 pub(crate) use write::TableWriter;
 
@@ -148,7 +140,7 @@ impl QuotientTable {
     pub(crate) fn blocks_for(slots: u64, shape: impl Into<Shape>) -> Option<usize> {
         let shape = shape.into();
         let possible = SLOTS.contains(&slots) && WIDTHS.contains(&shape.width);
-        let lanes = possible.then(|| u64::from(Geometry::of(shape).lanes()))?;
+        let lanes = possible.then(|| u64::from(Geometry::of(shape).lanes))?;
         usize::try_from((slots + 4 * slots.isqrt() + 64).div_ceil(lanes)).ok()
     }
 

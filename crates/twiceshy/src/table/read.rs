@@ -1,11 +1,10 @@
 //! Reading a table in order, block by block.
 
 use super::block::Plane;
-use super::budget::Budget;
-use super::runs::Runs;
+use super::locate::Budget;
+use super::scan::Runs;
 use super::{Slot, Widths, Words};
 use crate::bits::machine::{Machine, Operation};
-use crate::bits::word::low_bits;
 use core::ops::Range;
 
 /// An entry as it is stored.
@@ -27,25 +26,10 @@ pub(crate) struct First {
     pub(crate) more: bool,
 }
 
-/// A run: its quotient and its slots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) quotient: u64,
-    pub(crate) slots: Range<u64>,
-}
-
 impl Words {
     /// Returns an iterator over all entries, in order.
     pub(crate) fn stored(&self) -> Reader<'_> {
         Reader { blocks: BlockReader::new(self), firsts: Vec::new(), at: 0 }
-    }
-
-    /// Returns the entry whose first slot is `first`.
-    #[inline]
-    pub(crate) fn stored_from(&self, first: First) -> Stored {
-        let First { quotient, remainder, position, more } = first;
-        let end = if more { self.skip_extensions(position + 1) } else { position + 1 };
-        Stored { quotient, remainder, slots: position..end }
     }
 
     /// Returns the slot at `position` if it continues an entry, else `None`. The table may be
@@ -80,9 +64,7 @@ impl Words {
             if start == slots.end {
                 return None;
             }
-            let behind = start + 1;
-            let more = self.is_extension(behind);
-            let entry = start..if more { self.skip_extensions(behind) } else { behind };
+            let entry = start..self.skip_extensions(start + 1);
             start = entry.end;
             Some(entry)
         })
@@ -106,9 +88,10 @@ impl Iterator for Reader<'_> {
         if self.at == self.firsts.len() {
             table.target().run(ReadBlock(self));
         }
-        let first = *self.firsts.get(self.at)?;
+        let &First { quotient, remainder, position, more } = self.firsts.get(self.at)?;
         self.at += 1;
-        Some(table.stored_from(first))
+        let end = if more { table.skip_extensions(position + 1) } else { position + 1 };
+        Some(Stored { quotient, remainder, slots: position..end })
     }
 }
 
@@ -157,9 +140,10 @@ impl<'a> BlockReader<'a> {
         let at = self.next - 1;
         let (block, start) = (table.block(at), table.start_of(at));
         let run_ends = geometry.raw_plane(block, Plane::RunEnd);
-        let goes_on = self.next < table.blocks() && table.extensions(self.next) & 1 == 1;
+        let goes_on =
+            self.next < table.blocks() && table.is_extension(start + u64::from(geometry.lanes));
         let extensions =
-            geometry.plane(block, Plane::Extension) | u64::from(goes_on) << geometry.lanes();
+            geometry.plane(block, Plane::Extension) | u64::from(goes_on) << geometry.lanes;
         let mut home = self.home;
         while entries != 0 {
             let lane = entries.trailing_zeros();
@@ -198,7 +182,7 @@ impl Words {
     fn entries_of<M: Machine, const SHAPE: u32>(&self, machine: M, block: usize) -> u64 {
         let (geometry, block) = (self.geometry_of::<SHAPE>(), self.block(block));
         let runs = Runs::of(machine, geometry, block);
-        low_bits(geometry.lanes()) & !runs.extensions & !runs.all_unused(machine)
+        !runs.extensions & !runs.all_unused(machine)
     }
 }
 

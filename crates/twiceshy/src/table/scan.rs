@@ -1,25 +1,148 @@
-//! Compares a run with a value within one line, without a loop and almost without a branch.
+//! The runs of one block: locates a run by rank and select, and compares it with a value.
 //!
-//! The block of the quotient decides most lookups. With 9-bit slots at 90 % load, it decides 93 %
-//! of the lookups of absent keys and 85 % of those of members. All of the run's slots are compared
-//! with the wanted value at once: XOR a window of packed slots with a copy of the value per slot,
-//! and a slot of the result is zero exactly where they are equal. Branches that depend on the
-//! line's content are expensive, because a mispredicted branch discards the later lookups that the
-//! processor has already begun.
+//! The runs of a block's quotients follow each other, starting after the block's spill. So the run
+//! of the block's `k`-th occupied quotient ends at the `k`-th run end after the spill. To find it,
+//! count the occupied bits before the quotient (rank), then find the run end with that number
+//! (select).
+//!
+//! The block of the quotient decides most lookups: with 9-bit slots at 90 % load, 93 % of those of
+//! absent keys and 85 % of those of members. All of the run's slots are compared with the wanted
+//! value at once: XOR a window of packed slots with a copy of the value per slot, and a slot of the
+//! result is zero exactly where they are equal. Nothing here branches on the line's content,
+//! because a mispredicted branch discards the later lookups that the processor has already begun.
 
-use super::block::{Geometry, Plane, window};
-use super::runs::{Located, Runs};
-use super::{Place, Words};
+use super::block::{Block, Geometry, Place, Plane, stored_spill, window};
+use super::words::Words;
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use core::ops::RangeInclusive;
 
+/// The information about runs in the planes of one block. Bit `i` of each word is lane `i`.
+#[derive(Clone, Copy)]
+pub(super) struct Runs {
+    /// Quotients that have a run. Bits above the last lane are arbitrary.
+    occupied: u64,
+    /// Slots that are not the first of their entry. All bits above the last lane are set.
+    pub(super) extensions: u64,
+    /// Number of slots that belong to runs of earlier blocks. It may exceed the slots of the block.
+    pub(super) spill: u32,
+    /// The first `spill` slots.
+    pub(super) spilt: u64,
+    /// Last remainders of the runs of this block's quotients.
+    pub(super) ends: u64,
+    lanes: u32,
+}
+
+/// A run within one block.
+#[derive(Clone, Copy)]
+pub(super) struct Located {
+    /// Lane of its first slot. If the run ends in a different block, it begins here or later.
+    pub(super) start: u32,
+    /// Bit of its last remainder, or 0 if that is in a different block.
+    pub(super) end: u64,
+}
+
+impl Runs {
+    #[inline(always)]
+    pub(super) fn of<M: Machine>(machine: M, geometry: Geometry, block: &Block) -> Self {
+        let extensions = geometry.raw_plane(block, Plane::Extension) | !low_bits(geometry.lanes);
+        let spill = stored_spill(block) as u32;
+        let spilt = machine.low_bits(spill);
+        // The two cases are equal. This is the form with the fewest instructions for each.
+        let ends = if geometry.shape.extensions {
+            geometry.raw_plane(block, Plane::RunEnd) & !(extensions | spilt)
+        } else {
+            geometry.plane(block, Plane::RunEnd) & !spilt
+        };
+        let occupied = geometry.raw_plane(block, Plane::Occupied);
+        Self { occupied, extensions, spill, spilt, ends, lanes: geometry.lanes }
+    }
+
+    /// Returns 1 if the quotient at `lane` has a run, else 0.
+    #[inline(always)]
+    pub(super) fn exists(self, lane: u32) -> u64 {
+        self.occupied >> lane & 1
+    }
+
+    /// Returns the number of runs of the quotients before `lane`.
+    #[inline(always)]
+    pub(super) fn rank<M: Machine>(self, machine: M, lane: u32) -> u32 {
+        machine.lowest(self.occupied, lane).count_ones()
+    }
+
+    /// Locates the run of the quotient at `lane` if `wanted` is 1.
+    ///
+    /// To find where a quotient without a run would have one, pass 1. Otherwise pass
+    /// [`exists`](Self::exists). If `wanted` is 0, the result has no end, and its start is
+    /// arbitrary.
+    #[inline(always)]
+    pub(super) fn locate<M: Machine>(self, machine: M, lane: u32, wanted: u64) -> Located {
+        // The run begins after the spill and after the previous run, but not before its home.
+        let home = machine.low_bits(lane);
+        let end = machine.deposit_bit(wanted << self.rank(machine, lane), self.ends);
+        let before = self.ends & end.wrapping_sub(1) | self.spilt | home;
+        Located { start: u64::BITS - before.leading_zeros(), end }
+    }
+
+    /// Returns the number of runs of the quotients up to `lane` that don't end before it. If that
+    /// is 0, the slot is unused, unless it is spilt or an extension.
+    #[inline(always)]
+    pub(super) fn unfinished<M: Machine>(self, machine: M, lane: u32) -> u32 {
+        self.rank(machine, lane + 1) - machine.lowest(self.ends, lane).count_ones()
+    }
+
+    /// Returns which of the 32 slots from `lane` on are unused, given the number of
+    /// [unfinished](Self::unfinished) runs there. None of these slots may be spilt.
+    #[inline(always)]
+    pub(super) fn unused<M: Machine>(self, machine: M, lane: u32, unfinished: u32) -> u64 {
+        // `unfinished` includes the run of the lane's own quotient. An end takes effect at the next
+        // lane.
+        let begins = (self.occupied >> lane) as u32 & !1;
+        let ends = ((self.ends >> lane) as u32) << 1;
+        u64::from(machine.balanced(begins, ends, unfinished)) & !self.extensions >> lane
+    }
+
+    /// Returns which slots after the spill are unused.
+    #[inline(always)]
+    pub(super) fn all_unused<M: Machine>(self, machine: M) -> u64 {
+        let (mut unused, mut lane) = (0, self.spill);
+        while lane < self.lanes {
+            unused |= self.unused(machine, lane, self.unfinished(machine, lane)) << lane;
+            lane += 32;
+        }
+        unused
+    }
+
+    /// Returns the first unused slot from `lane` on. `lane` must not be spilt.
+    #[inline(always)]
+    pub(super) fn first_unused<M: Machine>(self, machine: M, mut lane: u32) -> Option<u32> {
+        while lane < self.lanes {
+            let unused = self.unused(machine, lane, self.unfinished(machine, lane));
+            if unused != 0 {
+                return Some(lane + unused.trailing_zeros());
+            }
+            lane += 32;
+        }
+        None
+    }
+}
+
+impl Located {
+    /// Returns one bit per slot of the run, from its start on. Returns no bits if `exists` is 0,
+    /// and all bits if the run ends in a different block.
+    #[inline(always)]
+    pub(super) fn slots(self, exists: u64) -> u64 {
+        let end = self.end.wrapping_shr(self.start);
+        end ^ end.wrapping_sub(exists)
+    }
+}
+
 /// The answer of one block about a value in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scan {
-    /// No entry of the run has the wanted remainder.
+    /// No entry of the run is wanted.
     Absent,
-    /// The run has an entry that consists of only the wanted remainder.
+    /// The run has an entry that consists of only the wanted slot.
     Present,
     /// The block can't tell: the run leaves the block, is too long, or has extensions. Walk through
     /// it.
@@ -29,7 +152,7 @@ pub(crate) enum Scan {
 /// The facts from which a [`Scan`] is decided.
 #[derive(Clone, Copy)]
 pub(crate) struct Evidence {
-    /// Nonzero if the remainder is in the run, or may be.
+    /// Nonzero if a wanted entry is in the run, or may be.
     maybe: u64,
     /// Nonzero if a nonzero `maybe` is not certain.
     doubts: u64,
@@ -73,6 +196,29 @@ impl Evidence {
     }
 }
 
+/// Selects the wanted slots. This is a trait because closures aren't compiled for the machine
+/// level.
+pub(crate) trait Wanted: Copy {
+    /// Whether an entry of several slots can be ruled out by its first slot.
+    const FIRST_DECIDES: bool = false;
+
+    /// Returns the wanted slots of a window, one bit per slot.
+    fn of<M: Machine>(self, machine: M, window: Window) -> u64;
+}
+
+/// Wants entries whose remainder is this.
+#[derive(Clone, Copy)]
+pub(crate) struct Equal(pub(crate) u64);
+
+impl Wanted for Equal {
+    const FIRST_DECIDES: bool = true;
+
+    #[inline(always)]
+    fn of<M: Machine>(self, machine: M, window: Window) -> u64 {
+        window.equal(machine, self.0)
+    }
+}
+
 /// The part of a run that is in one block.
 struct Here {
     /// The first slots of the run.
@@ -85,12 +231,24 @@ struct Here {
     extended: u64,
 }
 
-/// The part of a run that is in two blocks.
-struct Across {
-    here: Here,
-    next: Here,
-    /// Nonzero if these parts may be wrong or incomplete.
-    crowded: u64,
+impl Here {
+    #[inline(always)]
+    fn evidence<M: Machine, W: Wanted>(
+        self,
+        machine: M,
+        geometry: Geometry,
+        wanted: W,
+    ) -> Evidence {
+        let Self { slots, run, extended } = self;
+        let beyond = !low_bits(geometry.slots_per_window());
+        let wanted = wanted.of(machine, Window { geometry, slots });
+        if W::FIRST_DECIDES {
+            return Evidence { maybe: (wanted | beyond) & run, doubts: run & beyond | extended };
+        }
+        // Ignore `extended` if there is no run.
+        let doubts = run & beyond | extended & (run << 1 | run);
+        Evidence { maybe: wanted & run | doubts, doubts }
+    }
 }
 
 impl Words {
@@ -99,36 +257,32 @@ impl Words {
     /// `place`.
     #[inline(always)]
     pub(crate) fn prefetch_across<const SHAPE: u32>(&self, place: Place) {
-        let late = place.lane() > self.geometry_of::<SHAPE>().lanes() * 2 / 3;
+        let late = place.lane() > self.geometry_of::<SHAPE>().lanes * 2 / 3;
         self.prefetch(if late { place.next_block() } else { place });
     }
 
-    /// Looks for `remainder` in the run of the quotient at `place`.
-    #[inline(always)]
-    pub(crate) fn scan<M: Machine, const SHAPE: u32>(
-        &self,
-        machine: M,
-        place: Place,
-        remainder: u64,
-    ) -> Evidence {
-        let geometry = self.geometry_of::<SHAPE>();
-        let Here { slots, run, extended } = self.run_here::<M, SHAPE>(machine, place);
-        let equal = geometry.equal(machine, slots, remainder);
-        let beyond = !low_bits(geometry.slots_per_window());
-        Evidence { maybe: (equal | beyond) & run, doubts: run & beyond | extended }
-    }
-
-    /// Looks for an entry whose first slot is wanted, in the run of the quotient at `place`. The
-    /// result is unsure if an entry has more slots, because their content isn't compared.
+    /// Looks for a wanted entry in the run of the quotient at `place`, as far as the run is in its
+    /// block. The slots of an entry after the first aren't compared. Pass `has_run` as true if it
+    /// is known that the quotient has a run.
     #[inline(always)]
     pub(crate) fn scan_for<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
         wanted: impl Wanted,
+        has_run: bool,
     ) -> Evidence {
         let geometry = self.geometry_of::<SHAPE>();
-        self.run_here::<M, SHAPE>(machine, place).evidence(machine, geometry, wanted)
+        let (block, lane) = (self.block_of(place), place.lane());
+        let runs = Runs::of(machine, geometry, block);
+        let exists = if has_run { 1 } else { runs.exists(lane) };
+        let located = runs.locate(machine, lane, exists);
+        let (start, run) = (located.start, located.slots(exists));
+        // Include the slot after the run. If it is in another block, it may be an extension.
+        let extensions = if geometry.shape.extensions { runs.extensions } else { 0 };
+        let extended = extensions.wrapping_shr(start) & (run << 1 | 1);
+        let here = Here { slots: window(block, geometry.slot_at(start)), run, extended };
+        here.evidence(machine, geometry, wanted)
     }
 
     /// Looks for an entry as [`scan_for`](Self::scan_for) does, but also where the run continues in
@@ -141,7 +295,40 @@ impl Words {
         wanted: impl Wanted,
     ) -> Evidence {
         let geometry = self.geometry_of::<SHAPE>();
-        let Across { here, next, crowded } = self.run_across::<M, SHAPE>(machine, place);
+        let (block, next) = (self.block_of(place), self.block_of(place.next_block()));
+        let (lanes, lane) = (low_bits(geometry.lanes), place.lane());
+        let runs = Runs::of(machine, geometry, block);
+        let extensions = runs.extensions & lanes;
+        let next_extensions = geometry.plane(next, Plane::Extension);
+        let next_ends = geometry.raw_plane(next, Plane::RunEnd) & lanes & !next_extensions;
+
+        let exists = runs.exists(lane);
+        let (rank, count) = (runs.rank(machine, lane), runs.ends.count_ones());
+        let across = exists & u64::from(rank >= count);
+        let located = runs.locate(machine, lane, exists);
+        let (start, whole) = (located.start, located.slots(exists));
+        // A run that ends in the next block begins in this one, unless an earlier run also ends
+        // in the next block.
+        let part = if rank == count { lanes.wrapping_shr(start) } else { 0 };
+        let run = if across == 0 { whole } else { part };
+
+        let next_end = machine.deposit_bit(across << (rank.wrapping_sub(count) % 64), next_ends);
+        let next_start = u64::BITS - (next_ends & next_end.wrapping_sub(1)).leading_zeros();
+        let next_run = Located { start: next_start, end: next_end }.slots(across);
+
+        let extended =
+            (extensions | next_extensions << geometry.lanes).wrapping_shr(start) & (run << 1 | 1);
+        let unseen = if geometry.shape.extensions { !lanes } else { 0 };
+        let next_extended =
+            (next_extensions | unseen).wrapping_shr(next_start) & (next_run << 1 | across);
+        let here = Here { slots: window(block, geometry.slot_at(start)), run, extended };
+        let next = Here {
+            slots: window(next, geometry.slot_at(next_start)),
+            run: next_run,
+            extended: next_extended,
+        };
+        // Runs of earlier blocks may also end in the next block. The code above ignores them.
+        let crowded = exists & u64::from(runs.spill > geometry.lanes);
         let here = here.evidence(machine, geometry, wanted);
         let next = next.evidence(machine, geometry, wanted);
         Evidence {
@@ -150,28 +337,9 @@ impl Words {
         }
     }
 
-    /// Returns the part of the run of the quotient at `place` that is in its block.
-    #[inline(always)]
-    fn run_here<M: Machine, const SHAPE: u32>(&self, machine: M, place: Place) -> Here {
-        let geometry = self.geometry_of::<SHAPE>();
-        let (block, lane) = (self.block_of(place), place.lane());
-        let runs = Runs::of(machine, geometry, block);
-        let exists = runs.exists(lane);
-        let located = runs.locate(machine, lane, exists);
-        let (start, run) = (located.start, located.slots(exists));
-        let unseen = geometry.unseen(low_bits(geometry.lanes()));
-        Here {
-            slots: window(block, geometry.slot_at(start)),
-            run,
-            // Include the slot after the run. If it is in another block, it may be an extension.
-            extended: (runs.extensions | unseen).wrapping_shr(start) & (run << 1 | 1),
-        }
-    }
-
     /// Returns the position of the first entry with `remainder` in the run of the quotient at
     /// `place`, and the position of the run's last entry. Returns `None` unless the whole run is in
-    /// the block and in view. Used when [`scan`](Self::scan) is unsure because some entry has more
-    /// slots.
+    /// the block and in view. Used when a scan is unsure because some entry has more slots.
     #[inline(always)]
     pub(crate) fn first_equal<M: Machine, const SHAPE: u32>(
         &self,
@@ -192,80 +360,10 @@ impl Words {
         // A slot that looks equal may be a digit of a longer entry. Slots out of view may be
         // anything.
         let is_entry = first <= last && runs.extensions >> first & 1 == 0;
-        let in_view = last - start < geometry.slots_per_window() && last + 1 < geometry.lanes();
+        let in_view = last - start < geometry.slots_per_window() && last + 1 < geometry.lanes;
         let at = self.start_of(place.block());
         (is_entry && in_view).then_some((at + u64::from(first), at + u64::from(last)))
     }
-
-    /// Looks for `remainder` as [`scan`](Self::scan) does, but also where the run continues in the
-    /// next block.
-    #[inline(always)]
-    pub(crate) fn scan_across<M: Machine, const SHAPE: u32>(
-        &self,
-        machine: M,
-        place: Place,
-        remainder: u64,
-    ) -> Evidence {
-        let geometry = self.geometry_of::<SHAPE>();
-        let Across { here, next, crowded } = self.run_across::<M, SHAPE>(machine, place);
-        let beyond = !low_bits(geometry.slots_per_window());
-        Evidence {
-            maybe: (geometry.equal(machine, here.slots, remainder) | beyond) & here.run
-                | (geometry.equal(machine, next.slots, remainder) | beyond) & next.run
-                | crowded,
-            doubts: (here.run | next.run) & beyond | here.extended | next.extended | crowded,
-        }
-    }
-
-    /// Returns the parts of the run of the quotient at `place` that are in its block and in the
-    /// next one.
-    #[inline(always)]
-    fn run_across<M: Machine, const SHAPE: u32>(&self, machine: M, place: Place) -> Across {
-        let geometry = self.geometry_of::<SHAPE>();
-        let (block, next) = (self.block_of(place), self.block_of(place.next_block()));
-        let (lanes, lane) = (low_bits(geometry.lanes()), place.lane());
-        let runs = Runs::of(machine, geometry, block);
-        let extensions = runs.extensions & lanes;
-        let next_extensions = geometry.plane(next, Plane::Extension);
-        let next_ends = geometry.raw_plane(next, Plane::RunEnd) & lanes & !next_extensions;
-
-        let exists = runs.exists(lane);
-        let (rank, count) = (runs.rank(machine, lane), runs.ends.count_ones());
-        let across = exists & u64::from(rank >= count);
-        let located = runs.locate(machine, lane, exists);
-        let (start, whole) = (located.start, located.slots(exists));
-        // A run that ends in the next block begins in this one, unless an earlier run also ends
-        // in the next block.
-        let part = if rank == count { lanes.wrapping_shr(start) } else { 0 };
-        let run = if across == 0 { whole } else { part };
-
-        let next_end = machine.deposit_bit(across << (rank.wrapping_sub(count) % 64), next_ends);
-        let next_start = u64::BITS - (next_ends & next_end.wrapping_sub(1)).leading_zeros();
-        let next_end = next_end.wrapping_shr(next_start);
-        let next_run = next_end | next_end.wrapping_sub(across);
-
-        let extended =
-            (extensions | next_extensions << geometry.lanes()).wrapping_shr(start) & (run << 1 | 1);
-        let next_extended = (next_extensions | geometry.unseen(lanes)).wrapping_shr(next_start)
-            & (next_run << 1 | across);
-        Across {
-            here: Here { slots: window(block, geometry.slot_at(start)), run, extended },
-            next: Here {
-                slots: window(next, geometry.slot_at(next_start)),
-                run: next_run,
-                extended: next_extended,
-            },
-            // Runs of earlier blocks may also end in the next block. The code above ignores them.
-            crowded: exists & u64::from(runs.spill > geometry.lanes()),
-        }
-    }
-}
-
-/// Selects the wanted slots. This is a trait because closures aren't compiled for the machine
-/// level.
-pub(crate) trait Wanted: Copy {
-    /// Returns the wanted slots of a window, one bit per slot.
-    fn of<M: Machine>(self, machine: M, window: Window) -> u64;
 }
 
 /// The first slots of a run.
@@ -314,46 +412,9 @@ impl Window {
         let Self { geometry, slots } = self;
         let mut such = 0;
         for index in 0..geometry.slots_per_window() {
-            let slot = slots >> (index * geometry.width()) & low_bits(geometry.width());
+            let slot = slots >> (index * geometry.width) & low_bits(geometry.width);
             such |= u64::from(is_such(slot)) << index;
         }
         such
-    }
-}
-
-impl Here {
-    #[inline(always)]
-    fn evidence<M: Machine>(self, machine: M, geometry: Geometry, wanted: impl Wanted) -> Evidence {
-        let Self { slots, run, extended } = self;
-        let beyond = !low_bits(geometry.slots_per_window());
-        // Ignore `extended` if there is no run.
-        let doubts = run & beyond | extended & (run << 1 | run);
-        let wanted = wanted.of(machine, Window { geometry, slots });
-        Evidence { maybe: wanted & run | doubts, doubts }
-    }
-}
-
-impl Geometry {
-    /// Returns the bits above `lanes`: slots after the block, which may be extensions. Returns 0 if
-    /// the table has no extensions.
-    #[inline(always)]
-    fn unseen(self, lanes: u64) -> u64 {
-        if self.has_extensions() { !lanes } else { 0 }
-    }
-
-    /// Returns which slots of a window are equal to `value`, one bit per slot. Bits above the
-    /// lowest set one may be wrong.
-    #[inline(always)]
-    pub(super) fn equal<M: Machine>(self, machine: M, slots: u64, value: u64) -> u64 {
-        machine.pack(self.unpacked_equal(slots, value), self.highest)
-    }
-
-    /// Returns what [`equal`](Self::equal) does, in the highest bit of each slot. Other bits are
-    /// arbitrary.
-    #[inline(always)]
-    fn unpacked_equal(self, slots: u64, value: u64) -> u64 {
-        let differs = slots ^ value.wrapping_mul(self.lowest);
-        // Subtracting 1 from the lowest slot that is zero borrows through all bits of that slot.
-        differs.wrapping_sub(self.lowest) & !differs
     }
 }

@@ -1,6 +1,8 @@
-//! Opening and closing gaps, a word at a time.
+//! Changing planes, and opening and closing gaps, a word at a time.
 
-use super::block::{Block, Geometry, Plane, Planes, SATURATED, set_spill, stored_spill, window};
+use super::block::{
+    Block, Geometry, Plane, SATURATED, set_spill, set_word, stored_spill, window, word,
+};
 use super::{Place, QuotientTable};
 use crate::bits::machine::Machine;
 use crate::bits::word::{bit_range, low_bits};
@@ -9,6 +11,14 @@ use crate::bits::word::{bit_range, low_bits};
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moving {
     pub(super) value: u64,
+    pub(super) run_end: u64,
+    pub(super) extension: u64,
+}
+
+/// Bits in each plane of a block.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Planes {
+    pub(super) occupied: u64,
     pub(super) run_end: u64,
     pub(super) extension: u64,
 }
@@ -36,7 +46,7 @@ impl QuotientTable {
         mut slot: Moving,
     ) {
         let geometry = self.geometry_of::<SHAPE>();
-        let top = geometry.lanes() - 1;
+        let top = geometry.lanes - 1;
         let mut spilt = home.next_block();
         while spilt.block() < first.block() {
             let block = self.block_mut_of(spilt);
@@ -60,21 +70,20 @@ impl QuotientTable {
     pub(super) fn close<M: Machine>(&mut self, machine: M, quotient: u64, at: u64, vanish: bool) {
         let end = self.end_of_movable(machine, quotient);
         if vanish {
-            self.set_occupied(quotient, false);
+            self.set_bit(quotient, Plane::Occupied, false);
         }
         let geometry = self.geometry();
         let (first, last) = (self.place(at), self.place(end - 1));
         for block in first.block()..=last.block() {
             let low = if block == first.block() { first.lane() } else { 0 };
-            let high = if block == last.block() { last.lane() } else { geometry.lanes() - 1 };
-            self.change_words(block, |words| {
-                for &plane in geometry.moving() {
-                    let at = geometry.plane_at(plane);
-                    shift_down(words, at + low, at + high, 1);
-                }
-                let (slots, end) = (geometry.slot_at(low), geometry.slot_at(high + 1));
-                shift_down(words, slots, end - 1, geometry.width());
-            });
+            let high = if block == last.block() { last.lane() } else { geometry.lanes - 1 };
+            let line = self.block_mut_of(Place::new(block, 0));
+            for &plane in geometry.moving() {
+                let at = geometry.plane_at(plane);
+                shift_down(line, at + low, at + high, 1);
+            }
+            let (slots, end) = (geometry.slot_at(low), geometry.slot_at(high + 1));
+            shift_down(line, slots, end - 1, geometry.width);
             if block < last.block() {
                 self.copy_slot(self.start_of(block + 1), self.start_of(block + 1) - 1);
             }
@@ -103,7 +112,7 @@ impl QuotientTable {
         let mut end = self.run_end(machine, quotient);
         let mut from = quotient + 1;
         while let Some(next) = self.first_occupied(from, end) {
-            end = self.end_of_run_from(machine, end);
+            end = self.end_of_run_from(machine, end).expect("a valid table");
             from = next + 1;
         }
         end
@@ -137,6 +146,36 @@ impl QuotientTable {
 }
 
 impl Geometry {
+    /// Flips the bits of the planes that are set in `flips`. It does so in one pass over whole
+    /// words, because reading a word right after writing only part of it is slow.
+    #[inline(always)]
+    pub(super) fn flip(self, block: &mut Block, flips: Planes) {
+        for (at, flips) in (0..).step_by(64).zip(self.flips(flips)) {
+            set_word(block, at, word(block, at) ^ flips);
+        }
+    }
+
+    /// Converts bits of the planes to bits of the block's first three words.
+    #[inline(always)]
+    pub(super) fn flips(self, planes: Planes) -> [u64; 3] {
+        let mut flips = [0; 3];
+        for (plane, bits) in [
+            (Plane::Occupied, planes.occupied),
+            (Plane::RunEnd, planes.run_end),
+            (Plane::Extension, planes.extension),
+        ] {
+            if !self.has(plane) {
+                continue;
+            }
+            let at = self.plane_at(plane);
+            let wide = u128::from(bits) << (at % 64);
+            flips[at as usize / 64 % 3] ^= wide as u64;
+            // This is zero if the index wraps around to word 0.
+            flips[(at as usize / 64 + 1) % 3] ^= (wide >> 64) as u64;
+        }
+        flips
+    }
+
     /// Moves the slots `first..=last` of a block up by one, and puts `slot` before them. Returns
     /// the slot that was pushed out. With `spilt`, also increases the block's spill by one.
     #[inline(always)]
@@ -153,7 +192,7 @@ impl Geometry {
             let new = (old & moving) << 1 & moving | bit << first;
             (old & moving ^ new, old >> last & 1)
         };
-        let value = window(block, self.slot_at(last)) & low_bits(self.width());
+        let value = window(block, self.slot_at(last)) & low_bits(self.width);
         let (run_end, pushed_run_end) = pushed(self.plane(block, Plane::RunEnd), slot.run_end);
         let (extension, pushed_extension) =
             pushed(self.plane(block, Plane::Extension), slot.extension);
@@ -178,30 +217,20 @@ impl Geometry {
     ) {
         let line = block.first_chunk_mut().expect("a line");
         let bits = (self.slot_at(first), self.slot_at(last + 1) - 1);
-        machine.push_bits(line, bits, self.width(), value, flips);
+        machine.push_bits(line, bits, self.width, value, flips);
     }
 }
 
 /// Moves the bits `first..=last` down by `by`, which must be less than 64. The lowest `by` bits
 /// are dropped, and zeros come in at the top. Bits outside the range don't change.
 #[inline(always)]
-fn shift_down(words: &mut [u64; 8], first: u32, last: u32, by: u32) {
-    for index in first / 64..=last / 64 {
-        let mask = mask_within(index, first, last);
-        let word = words[index as usize];
-        let above = if index < last / 64 {
-            words[index as usize + 1] & mask_within(index + 1, first, last)
-        } else {
-            0
-        };
-        let moved = (word & mask) >> by | above << (64 - by);
-        words[index as usize] = word & !mask | moved & mask;
+fn shift_down(block: &mut Block, first: u32, last: u32, by: u32) {
+    // The bits of the word at `at` that are in the range.
+    let mask = |at: u32| bit_range(first.saturating_sub(at), (last - at).min(63));
+    for at in (first / 64 * 64..=last).step_by(64) {
+        let (old, mine) = (word(block, at), mask(at));
+        let above = if at + 64 <= last { word(block, at + 64) & mask(at + 64) } else { 0 };
+        let moved = (old & mine) >> by | above << (64 - by);
+        set_word(block, at, old & !mine | moved & mine);
     }
-}
-
-/// Returns the bits of word `index` that lie in bits `first..=last` of the whole line.
-#[inline(always)]
-fn mask_within(index: u32, first: u32, last: u32) -> u64 {
-    let start = index * 64;
-    bit_range(first.saturating_sub(start), (last - start).min(63))
 }

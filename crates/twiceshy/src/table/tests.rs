@@ -1,8 +1,9 @@
 //! Tests of the table against an exact model: lists of entries by quotient.
 
 use super::block::{Plane, SATURATED};
-use super::read::{Run, Stored};
-use super::{Kind, QuotientTable, SLOTS, Slot, TableFull, TableWriter};
+use super::read::Stored;
+use super::validate::Run;
+use super::{Budget, Kind, Place, QuotientTable, SLOTS, Slot, TableFull, TableWriter};
 use crate::bits::machine::{AnyShape, Level, Machine, Operation, Target};
 use crate::bits::word::low_bits;
 use proptest::prelude::*;
@@ -386,7 +387,9 @@ impl Operation for Walk<'_> {
     type Shapes = AnyShape;
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
         let Walk(table, quotient) = self;
-        table.cautious_walk::<M, 0>(machine, table.place(quotient)).map(|walk| walk.position())
+        table
+            .try_walk::<M, 0>(machine, table.place(quotient), Budget::LOOKUP)
+            .map(|walk| walk.position())
     }
 }
 
@@ -442,9 +445,9 @@ fn check_finds_broken_invariants() {
     }
     table.check().unwrap();
     let breakers: [fn(&mut QuotientTable); 7] = [
-        |table| table.set_occupied(100, true),
-        |table| table.set_occupied(3, false),
-        |table| table.words.set_occupied(table.words.slots() + 1, true),
+        |table| table.set_bit(100, Plane::Occupied, true),
+        |table| table.set_bit(3, Plane::Occupied, false),
+        |table| table.words.set_bit(table.words.slots() + 1, Plane::Occupied, true),
         |table| table.set_spill(1, 7),
         |table| table.used += 1,
         |table| table.words.set_value(table.words.end() - 1, 1),
@@ -461,7 +464,7 @@ fn check_finds_broken_invariants() {
 fn check_finds_nonzero_bits_after_the_slots() {
     // Blocks with 50 slots of 7 bits have 4 unused bits.
     let mut table = QuotientTable::new(200, 7).unwrap();
-    table.change_words(1, |words| words[7] |= 1 << 60);
+    table.block_mut_of(Place::new(1, 0))[63] |= 1 << 4;
     assert!(table.check().is_err());
 }
 

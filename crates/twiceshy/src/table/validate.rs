@@ -1,13 +1,20 @@
 //! Checks all invariants of a table, in one pass. The table may hold any bytes.
 
 use super::block::{Block, Geometry, Plane, SATURATED, window};
-use super::read::Run;
-use super::runs::Runs;
+use super::scan::Runs;
 use super::{QuotientTable, Widths};
 use crate::bits::machine::{Machine, Operation};
 use crate::bits::memory::LINE;
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
+use core::ops::Range;
+
+/// A run: its quotient and its slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) quotient: u64,
+    pub(crate) slots: Range<u64>,
+}
 
 impl QuotientTable {
     /// Checks every invariant of the [module](super). In blocks with only remainders, also checks
@@ -22,53 +29,10 @@ impl QuotientTable {
         self.target().run(Validate { table: self, remainder_bits, check })
     }
 
-    #[inline(always)]
-    fn validate_on<M: Machine, const SHAPE: u32>(
+    /// Checks the runs of a block's quotients one by one. The previous runs must end at `end`.
+    fn check_runs<M: Machine>(
         &self,
         machine: M,
-        remainder_bits: u32,
-        mut check: impl FnMut(Run) -> Result<(), Invalid>,
-    ) -> Result<u64, Invalid> {
-        // This slot ends every search for a slot that isn't an extension, whatever the other slots
-        // hold.
-        self.check_blank(self.end(), self.end() + 1)?;
-        let (mut end, mut used, mut plain) = (0, 0, 0);
-        // If the last block was plain: the end of the runs before it, and the number of slots of
-        // its runs.
-        let mut last_plain = None;
-        for block in 0..self.blocks() {
-            self.check_border::<SHAPE>(block, end)?;
-            if let Some(checked) = self.check_plain::<M, SHAPE>(machine, block, end, remainder_bits)
-            {
-                last_plain = Some((end, checked.slots));
-                end = checked.end;
-                plain += checked.slots;
-                continue;
-            }
-            // Slots of a plain block's runs that lie in the next block are checked with that block
-            // if it is plain, too. This block isn't, so check those runs here.
-            if let Some((start, slots)) = last_plain.take()
-                && end > self.start_of(block)
-            {
-                plain -= slots;
-                used += self.check_runs(block - 1, start, &mut check)?.slots;
-            }
-            let checked = self.check_runs(block, end, &mut check)?;
-            end = checked.end;
-            used += checked.slots;
-        }
-        self.check_blank(end, self.end())?;
-        used += plain;
-        if used != self.used() || used > self.slots() {
-            let (counted, slots) = (self.used(), self.slots());
-            return Err(Invalid(format!("{used} of {slots} slots are used, not {counted}")));
-        }
-        Ok(plain)
-    }
-
-    /// Checks the runs of a block's quotients one by one. The previous runs must end at `end`.
-    fn check_runs(
-        &self,
         block: usize,
         mut end: u64,
         check: &mut impl FnMut(Run) -> Result<(), Invalid>,
@@ -82,7 +46,7 @@ impl QuotientTable {
             }
             let start = end.max(quotient);
             self.check_blank(end, start)?;
-            end = self.check_run(quotient, start)?;
+            end = self.check_run(machine, quotient, start)?;
             used += end - start;
             check(Run { quotient, slots: start..end })?;
         }
@@ -102,7 +66,7 @@ impl QuotientTable {
         }
         let geometry = self.geometry_of::<SHAPE>();
         let gap = geometry.gap();
-        if !is_zero(self.block(block), geometry.slot_at(geometry.lanes()), 8 * LINE as u32)
+        if !is_zero(self.block(block), geometry.slot_at(geometry.lanes), 8 * LINE as u32)
             || !is_zero(self.block(block), gap.start, gap.end)
         {
             return Err(Invalid(format!("block {block} isn't zero where nothing is")));
@@ -122,9 +86,9 @@ impl QuotientTable {
         remainder_bits: u32,
     ) -> Option<Checked> {
         let (geometry, start) = (self.geometry_of::<SHAPE>(), self.start_of(block));
-        let lanes = low_bits(geometry.lanes());
+        let lanes = low_bits(geometry.lanes);
         let spill = u64::saturating_sub(end, start) as u32;
-        if spill >= geometry.lanes() || block + 1 >= self.blocks() {
+        if spill >= geometry.lanes || block + 1 >= self.blocks() {
             return None;
         }
         let (view, next) = (self.block(block), self.block(block + 1));
@@ -138,7 +102,7 @@ impl QuotientTable {
         let runs = Runs::of(machine, geometry, view);
         let Runs { ends, spilt, .. } = runs;
         let (mut unused, mut lane) = (0, 0);
-        while lane < geometry.lanes() {
+        while lane < geometry.lanes {
             let unfinished = runs.unfinished(machine, lane);
             unused |= runs.unused(machine, lane, unfinished) << lane & !spilt;
             // A run can end only where a run is unfinished. So there are never more ends than runs.
@@ -147,7 +111,7 @@ impl QuotientTable {
             }
             lane += 32;
         }
-        let last = geometry.lanes() - 1;
+        let last = geometry.lanes - 1;
         let (this, that) = (geometry.slot(view, last), geometry.slot(next, 0));
         let order = Order::of(machine, geometry, view, remainder_bits)?;
         let rising = order.rising | u64::from(this < that) << last;
@@ -162,37 +126,25 @@ impl QuotientTable {
         let further = u64::BITS - next_end.leading_zeros();
         // The last entry may have more slots, in the next block or after it.
         let extended = geometry.plane(next, Plane::Extension) & low_bits(further + 1);
-        if extended != 0 || further == geometry.lanes() || unfinished > 0 && next_end == 0 {
+        if extended != 0 || further == geometry.lanes || unfinished > 0 && next_end == 0 {
             return None;
         }
         let slots = (used & !spilt).count_ones() + further;
         let behind = match further {
             0 => u64::BITS - ends.leading_zeros(),
-            _ => geometry.lanes() + further,
+            _ => geometry.lanes + further,
         };
         let end = if slots == 0 { end } else { start + u64::from(behind) };
         Some(Checked { end, slots: slots.into() })
     }
 
     /// Checks a run, and returns its end.
-    fn check_run(&self, quotient: u64, start: u64) -> Result<u64, Invalid> {
+    fn check_run<M: Machine>(&self, machine: M, quotient: u64, start: u64) -> Result<u64, Invalid> {
         if start >= self.end() || self.is_extension(start) {
             return Err(Invalid(format!("the run of {quotient} doesn't begin with a remainder")));
         }
-        match self.first_run_end(start) {
-            Some(last) => Ok(self.skip_extensions(last + 1)),
-            None => Err(Invalid(format!("the run of {quotient} has no end"))),
-        }
-    }
-
-    /// Returns the first run end at or after a position.
-    fn first_run_end(&self, from: u64) -> Option<u64> {
-        let place = self.place(from);
-        let mut passed = low_bits(place.lane());
-        (place.block()..self.blocks()).find_map(|block| {
-            let ends = self.run_ends(block) & !core::mem::take(&mut passed);
-            (ends != 0).then(|| self.start_of(block) + u64::from(ends.trailing_zeros()))
-        })
+        let end = self.end_of_run_from(machine, start);
+        end.ok_or_else(|| Invalid(format!("the run of {quotient} has no end")))
     }
 
     /// Checks that the slots `from..to` are zero, and so are their bits in both planes.
@@ -202,8 +154,8 @@ impl QuotientTable {
             let block = self.place(at).block();
             let end = self.start_of(block + 1).min(to);
             if !self.are_blank(at, end) {
-                let position = (at..end).find(|&position| !self.is_blank(position));
-                let position = position.unwrap_or(at);
+                let mut slots = at..end;
+                let position = slots.find(|&slot| !self.are_blank(slot, slot + 1)).unwrap_or(at);
                 return Err(Invalid(format!("unused slot {position} isn't zero")));
             }
             at = end;
@@ -244,10 +196,10 @@ impl Order {
         block: &Block,
         remainder_bits: u32,
     ) -> Option<Self> {
-        let too_high = geometry.lowest * (low_bits(geometry.width()) & !low_bits(remainder_bits));
-        let whole = geometry.lowest * low_bits(geometry.width());
+        let too_high = geometry.lowest * (low_bits(geometry.width) & !low_bits(remainder_bits));
+        let whole = geometry.lowest * low_bits(geometry.width);
         let (mut order, mut high) = (Self { rising: 0, nonzero: 0 }, 0);
-        for lane in (0..geometry.lanes() - 1).step_by(geometry.slots_per_window() as usize) {
+        for lane in (0..geometry.lanes - 1).step_by(geometry.slots_per_window() as usize) {
             let slots = window(block, geometry.slot_at(lane)) & whole;
             let others = window(block, geometry.slot_at(lane + 1));
             order.rising |= geometry.less(machine, slots, others) << lane;
@@ -255,10 +207,10 @@ impl Order {
             high |= slots & too_high;
         }
         // The last window may extend past the slots.
-        let but_last = low_bits(geometry.lanes() - 1);
+        let but_last = low_bits(geometry.lanes - 1);
         order.rising &= but_last;
         order.nonzero &= but_last;
-        let last = geometry.slot(block, geometry.lanes() - 1);
+        let last = geometry.slot(block, geometry.lanes - 1);
         (high == 0 && last <= low_bits(remainder_bits)).then_some(order)
     }
 }
@@ -275,8 +227,43 @@ impl<C: FnMut(Run) -> Result<(), Invalid>> Operation for Validate<'_, C> {
     type Shapes = Widths;
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
-        let Self { table, remainder_bits, check } = self;
-        table.validate_on::<M, SHAPE>(machine, remainder_bits, check)
+        let Self { table, remainder_bits, mut check } = self;
+        // This slot ends every search for a slot that isn't an extension, whatever the other slots
+        // hold.
+        table.check_blank(table.end(), table.end() + 1)?;
+        let (mut end, mut used, mut plain) = (0, 0, 0);
+        // If the last block was plain: the end of the runs before it, and the number of slots of
+        // its runs.
+        let mut last_plain = None;
+        for block in 0..table.blocks() {
+            table.check_border::<SHAPE>(block, end)?;
+            if let Some(checked) =
+                table.check_plain::<M, SHAPE>(machine, block, end, remainder_bits)
+            {
+                last_plain = Some((end, checked.slots));
+                end = checked.end;
+                plain += checked.slots;
+                continue;
+            }
+            // Slots of a plain block's runs that lie in the next block are checked with that block
+            // if it is plain, too. This block isn't, so check those runs here.
+            if let Some((start, slots)) = last_plain.take()
+                && end > table.start_of(block)
+            {
+                plain -= slots;
+                used += table.check_runs(machine, block - 1, start, &mut check)?.slots;
+            }
+            let checked = table.check_runs(machine, block, end, &mut check)?;
+            end = checked.end;
+            used += checked.slots;
+        }
+        table.check_blank(end, table.end())?;
+        used += plain;
+        if used != table.used() || used > table.slots() {
+            let (counted, slots) = (table.used(), table.slots());
+            return Err(Invalid(format!("{used} of {slots} slots are used, not {counted}")));
+        }
+        Ok(plain)
     }
 }
 

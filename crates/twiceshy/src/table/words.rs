@@ -1,8 +1,6 @@
 //! The header and the words of a table: everything that a lookup reads.
 
-use super::block::{Block, Geometry, Plane, set_spill, set_window, stored_spill};
-use super::place::Place;
-use super::shape::Shape;
+use super::block::{Block, Geometry, Place, Plane, Shape, set_spill, set_window, stored_spill};
 use crate::bits::machine::{Level, Target};
 use crate::bits::memory::{LINE, Lines};
 use crate::bits::word::low_bits;
@@ -36,6 +34,8 @@ pub(super) struct Header {
 /// The header and the words of a table. Code that answers lookups takes only this.
 ///
 /// The methods with `&mut self` are for the writer, a [`QuotientTable`](super::QuotientTable).
+/// Where a method has a twin that takes a [`Place`] and the constant `SHAPE`, the twin is the
+/// faster one: it needs no division, and knows the geometry at compile time.
 #[derive(Clone)]
 pub(crate) struct Words {
     pub(super) header: Header,
@@ -50,12 +50,12 @@ impl Words {
 
     #[inline(always)]
     pub(crate) fn width(&self) -> u32 {
-        self.header.geometry.width()
+        self.header.geometry.width
     }
 
     #[inline(always)]
     pub(crate) fn shape(&self) -> Shape {
-        self.header.geometry.shape()
+        self.header.geometry.shape
     }
 
     /// Returns the target for operations on this table.
@@ -114,7 +114,7 @@ impl Words {
     /// Returns the first position of a block.
     #[inline(always)]
     pub(super) fn start_of(&self, block: usize) -> u64 {
-        block as u64 * u64::from(self.header.geometry.lanes())
+        block as u64 * u64::from(self.header.geometry.lanes)
     }
 
     /// Returns the end of the usable slots of the tail. One more slot follows, which stays blank,
@@ -123,16 +123,16 @@ impl Words {
     pub(super) fn end(&self) -> u64 {
         self.start_of(self.blocks()) - 1
     }
+}
 
+/// Reading.
+impl Words {
     /// Prefetches a block, which need not exist.
     #[inline(always)]
     pub(crate) fn prefetch(&self, place: Place) {
         self.lines.prefetch(place.byte());
     }
-}
 
-/// Reading.
-impl Words {
     /// Returns the block that a place is in.
     #[inline(always)]
     pub(super) fn block_of(&self, place: Place) -> &Block {
@@ -144,19 +144,10 @@ impl Words {
         self.lines.view(block * LINE)
     }
 
+    /// Returns the quotients of a block that have runs.
     #[inline(always)]
     pub(super) fn occupied(&self, block: usize) -> u64 {
         self.header.geometry.plane(self.block(block), Plane::Occupied)
-    }
-
-    #[inline(always)]
-    pub(super) fn extensions(&self, block: usize) -> u64 {
-        self.header.geometry.plane(self.block(block), Plane::Extension)
-    }
-
-    #[inline(always)]
-    pub(super) fn run_ends(&self, block: usize) -> u64 {
-        self.header.geometry.run_ends(self.block(block))
     }
 
     #[inline(always)]
@@ -164,14 +155,8 @@ impl Words {
         stored_spill(self.block(block))
     }
 
-    /// Returns a plane of the block that a place is in.
     #[inline(always)]
-    pub(super) fn plane_at<const SHAPE: u32>(&self, place: Place, plane: Plane) -> u64 {
-        self.geometry_of::<SHAPE>().plane(self.block_of(place), plane)
-    }
-
-    #[inline(always)]
-    pub(super) fn bit_at<const SHAPE: u32>(&self, place: Place, plane: Plane) -> bool {
+    fn bit_at<const SHAPE: u32>(&self, place: Place, plane: Plane) -> bool {
         let geometry = self.geometry_of::<SHAPE>();
         geometry.raw_plane(self.block_of(place), plane) >> place.lane() & 1 == 1
     }
@@ -192,7 +177,7 @@ impl Words {
     }
 
     #[inline(always)]
-    pub(crate) fn is_extension(&self, position: u64) -> bool {
+    pub(super) fn is_extension(&self, position: u64) -> bool {
         self.bit(position, Plane::Extension)
     }
 
@@ -214,11 +199,15 @@ impl Words {
         }
     }
 
-    /// Returns whether a slot's value and plane bits are all zero, as they must be in an unused
-    /// slot.
-    pub(super) fn is_blank(&self, position: u64) -> bool {
-        let set = self.geometry().moving().iter().any(|&plane| self.bit(position, plane));
-        !set && self.value(position) == 0
+    /// Returns the place of the remainder of the entry that ends before `place`, in the same run.
+    #[inline(always)]
+    pub(super) fn entry_before<const SHAPE: u32>(&self, place: Place) -> Place {
+        let lanes = self.geometry_of::<SHAPE>().lanes;
+        let mut head = place.before(lanes);
+        while self.bit_at::<SHAPE>(head, Plane::Extension) {
+            head = head.before(lanes);
+        }
+        head
     }
 }
 
@@ -227,17 +216,6 @@ impl Words {
     #[inline(always)]
     pub(super) fn block_mut_of(&mut self, place: Place) -> &mut Block {
         self.lines.view_mut(place.byte())
-    }
-
-    /// Changes the words of a block.
-    #[inline(always)]
-    pub(super) fn change_words(&mut self, block: usize, change: impl FnOnce(&mut [u64; 8])) {
-        let (bytes, _) = self.lines.view_mut(block * LINE).as_chunks_mut::<8>();
-        let mut words: [u64; 8] = core::array::from_fn(|word| u64::from_le_bytes(bytes[word]));
-        change(&mut words);
-        for (bytes, word) in bytes.iter_mut().zip(words) {
-            *bytes = word.to_le_bytes();
-        }
     }
 
     pub(super) fn set_spill(&mut self, block: usize, spill: u64) {
@@ -258,16 +236,6 @@ impl Words {
     #[inline(always)]
     pub(super) fn set_bit(&mut self, position: u64, plane: Plane, value: bool) {
         self.set_bit_at::<0>(self.place(position), plane, value);
-    }
-
-    pub(super) fn set_occupied(&mut self, quotient: u64, occupied: bool) {
-        self.set_bit(quotient, Plane::Occupied, occupied);
-    }
-
-    #[inline(always)]
-    pub(super) fn set_run_end(&mut self, position: u64, run_end: bool) {
-        debug_assert!(!self.is_extension(position));
-        self.set_bit(position, Plane::RunEnd, run_end);
     }
 
     #[inline(always)]

@@ -5,7 +5,8 @@
 //! a gap, is unpredictable, so the code branches on neither.
 
 use super::TableFull;
-use super::block::{Geometry, Plane, Planes, set_word, word};
+use super::block::{Geometry, Plane, set_word, word};
+use super::shift::Planes;
 use super::{Kind, Place, QuotientTable, Slot};
 use crate::bits::word::low_bits;
 
@@ -101,7 +102,7 @@ impl<'a> TableWriter<'a> {
             hand.run_ends |= u64::from(quotient != hand.quotient) << hand.last;
             let mut lane = hand.lane_of(quotient);
             let elsewhere = lane >= hand.room.into();
-            if elsewhere || quotient - hand.first_home >= geometry.lanes().into() {
+            if elsewhere || quotient - hand.first_home >= geometry.lanes.into() {
                 self.hand = hand;
                 self.go_to(quotient)?;
                 hand = self.hand;
@@ -192,7 +193,7 @@ impl<'a> TableWriter<'a> {
             self.table.set_bit_at::<0>(last, Plane::RunEnd, true);
         }
         let geometry = self.table.geometry();
-        let run_end = run_ends & low_bits(geometry.lanes());
+        let run_end = run_ends & low_bits(geometry.lanes);
         let planes = Planes { occupied: 0, run_end, extension: extensions };
         let mut words = core::mem::take(&mut self.slots);
         words.iter_mut().zip(geometry.flips(planes)).for_each(|(word, bits)| *word |= bits);
@@ -228,7 +229,7 @@ impl<'a> TableWriter<'a> {
 impl QuotientTable {
     /// Returns the number of usable slots of a block.
     fn room(&self, block: usize) -> u32 {
-        u64::from(self.geometry().lanes()).min(self.end() - self.start_of(block)) as u32
+        u64::from(self.geometry().lanes).min(self.end() - self.start_of(block)) as u32
     }
 }
 

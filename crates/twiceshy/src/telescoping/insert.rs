@@ -232,7 +232,7 @@ impl<S: Scheme> Operation for Insert<'_, S> {
             return Err(Refused::HasCode);
         }
         let value = filter.digits_of::<SHAPE>().digit(scaled.fraction, 0);
-        let inserted = match filter.table.append_here::<M, SHAPE>(machine, home, value) {
+        let inserted = match filter.table.insert_here::<M, SHAPE, true>(machine, home, value, 0) {
             Inserted::Done => Ok(()),
             Inserted::At(spot) => {
                 filter.routines.insert_at.run(InsertAt(filter), (home, Some(spot), value))

@@ -123,7 +123,7 @@ impl<S: Scheme> CodedFilter<S> {
         if ACROSS {
             self.table.scan_across_for::<M, SHAPE>(machine, place, wanted)
         } else {
-            self.table.scan_for::<M, SHAPE>(machine, place, wanted)
+            self.table.scan_for::<M, SHAPE>(machine, place, wanted, false)
         }
     }
 

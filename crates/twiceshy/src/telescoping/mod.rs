@@ -311,4 +311,4 @@ impl<S: Scheme> fmt::Debug for CodedFilter<S> {
 }
 
 filter_traits!([S: Scheme] CodedFilter<S>, CodedFilter<S>: Filter Dynamic);
-filter_traits!([S: CodedScheme] CodedFilter<S>, CodedFilter<S>: Adaptive Removable);
+filter_traits!([S: CodedScheme] CodedFilter<S>, CodedFilter<S>: Adaptive);

@@ -72,7 +72,7 @@ impl<S: Scheme> CodedFilter<S> {
         Parameters {
             slots: self.slots(),
             remainder_bits: self.table.width(),
-            code_bits: self.table.shape().code(),
+            code_bits: self.table.shape().code,
         }
     }
 

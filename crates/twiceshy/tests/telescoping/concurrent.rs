@@ -1,4 +1,4 @@
-//! Concurrent telescoping and extension filters.
+//! Concurrent telescoping, extension and plain quotient filters.
 
 use super::random;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use twiceshy::Listing;
 use twiceshy::{
-    Answer, Concurrent, Hash, Snapshot,
+    Answer, Concurrent, ExtensionFilter, Hash, PlainQuotientFilter, Snapshot,
     error::{AdaptError, BuildError, InsertError, PlanError, RemoveError},
     snapshot::SnapshotError,
     telescoping::{self, CodedFilter, Extensions, Selectors},
@@ -191,6 +191,46 @@ fn check_fixture<S: telescoping::CodedScheme>(name: &str) {
 fn version_1_of_shards_is_read_and_written_unchanged() {
     check_fixture::<Selectors>("v1-concurrent-telescoping.twiceshy");
     check_fixture::<Extensions>("v1-concurrent-extensions.twiceshy");
+}
+
+#[test]
+fn plain_filter_is_shared_saved_and_rebuilt() {
+    let builder = PlainQuotientFilter::builder().slots(100).remainder_bits(8).shards(4);
+    let filter = builder.build_concurrent().unwrap();
+    let members: Vec<Hash> = (0..50).map(random(1)).collect();
+    std::thread::scope(|scope| {
+        for part in members.chunks(10) {
+            let filter = &filter;
+            scope.spawn(move || part.iter().for_each(|&member| filter.insert(member).unwrap()));
+        }
+    });
+    filter.insert_many(&members[..5]).unwrap();
+    members[..5].iter().for_each(|&member| filter.remove_trusting(member).unwrap());
+    assert_eq!(filter.len(), 50);
+    filter.validate().unwrap();
+
+    // Threads insert in any order, so the file has the members in hash order.
+    let mut listed = members.clone();
+    listed.sort_unstable();
+    for shard in 0..filter.shards() {
+        let hashes = filter.shard_hashes(shard);
+        let of_shard: Vec<Hash> =
+            listed.iter().copied().filter(|hash| hashes.contains(hash)).collect();
+        filter.rebuild_shard(shard, None, &of_shard, &[]).unwrap();
+    }
+    let mut bytes = Vec::new();
+    filter.write_to(&mut bytes).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = path.join("tests/fixtures/v1-concurrent-plain.twiceshy");
+    let Ok(kept) = std::fs::read(&path) else {
+        std::fs::write(&path, &bytes).unwrap();
+        panic!("the file was missing, and is written now");
+    };
+    assert!(bytes == kept, "it would be written differently today");
+    let restored = Concurrent::<PlainQuotientFilter>::open(&path).unwrap();
+    assert!(members.iter().all(|&member| restored.contains(member)));
+    let other = Concurrent::<ExtensionFilter>::open(&path).unwrap_err();
+    assert!(other.to_string().contains("a concurrent plain quotient filter"), "{other}");
 }
 
 fn check_rebuilding<S: telescoping::CodedScheme>() {

@@ -47,7 +47,7 @@ impl Apply {
         drop(held);
         drop(progress);
         let report = Report::new()
-            .count("yes-keys", new.filter().yes_keys())
+            .count("yes-keys", new.filter().len() as u64)
             .count("no-keys", new.filter().no_keys());
         target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)

@@ -187,7 +187,7 @@ impl Build {
 
         let filter = filter.filter();
         let mut report =
-            Report::new().count("yes-keys", filter.yes_keys()).count("no-keys", filter.no_keys());
+            Report::new().count("yes-keys", filter.len() as u64).count("no-keys", filter.no_keys());
         if let Some(on_both) = on_both {
             report = report.count("on both lists", on_both);
         }

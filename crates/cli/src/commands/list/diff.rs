@@ -50,7 +50,7 @@ impl Diff {
         target.write(&bytes)?;
         drop(progress);
         let report = Report::new()
-            .count("yes-keys", delta.yes_keys())
+            .count("yes-keys", new.keyed().filter().len() as u64)
             .bytes("bytes", bytes.len() as u64)
             .word(
                 "contains",

@@ -27,7 +27,7 @@ impl Info {
         let filter = list.keyed().filter();
         let metadata = fs::metadata(&self.list);
         let bytes = metadata.with_context(|| self.list.display().to_string())?.len();
-        let yes = filter.yes_keys();
+        let yes = filter.len() as u64;
         let per_key = if yes == 0 { 0.0 } else { bytes as f64 * 8.0 / yes as f64 };
         let report = Report::new()
             .count("yes-keys", yes)

@@ -1,4 +1,4 @@
-//! `twiceshy-lab bench range-store`: stores on disk behind different range filters.
+//! `twiceshy-lab bench range-store`: stores on disk with different range filters.
 //!
 //! As in `bench store`, all stores have the same memory, are compacted before the queries, and take
 //! turns. The adaptive store keeps a reverse map on its disk and records its mistakes; its figures

@@ -1,4 +1,4 @@
-//! The setups: an ordered store behind different range filters.
+//! The setups: an ordered store with different range filters.
 
 use crate::contestant::range::{Keys, RangeContestant, RangeKind, RangeShape};
 use std::ops::Bound::Included;

@@ -1,4 +1,4 @@
-//! The setups: the engine alone, and behind our filter.
+//! The setups: the engine alone, and with our filter.
 
 use super::super::random::Random;
 use std::ops::Bound::Included;

@@ -1,69 +1,42 @@
-//! The cascade as a contestant, with its reverse map.
+//! The cascade as a contestant.
 
 use super::QuotientCascade;
-use crate::contestant::aqf::hasher;
-use crate::contestant::{Contestant, Shape};
-use std::collections::BTreeSet;
-use twiceshy::{Answer, Claim, Hash, hash::KeyedHasher};
+use crate::contestant::listed::NeedsMembers;
+use crate::contestant::{Listed, Shape};
+use twiceshy::{Answer, Claim, Hash};
 
-pub(crate) struct Cascade {
-    filter: QuotientCascade,
-    hasher: KeyedHasher,
-    /// The members, by hash: the reverse map.
-    members: BTreeSet<Hash>,
+/// Builds a cascade with its reverse map.
+pub(in crate::contestant) fn new(shape: &Shape) -> Listed<QuotientCascade> {
+    let filter = QuotientCascade::new(shape.rate(), shape.members() as usize);
+    Listed::new(filter.expect("memory for a filter"), shape)
 }
 
-impl Cascade {
-    pub(crate) fn new(shape: &Shape) -> Self {
-        let filter = QuotientCascade::new(shape.rate(), shape.members() as usize);
-        Self {
-            filter: filter.expect("memory for a filter"),
-            hasher: hasher(shape.seed),
-            members: BTreeSet::new(),
-        }
+impl NeedsMembers for QuotientCascade {
+    fn insert(&mut self, hash: Hash) {
+        self.insert(hash).expect("room");
     }
 
-    fn suspects(&self, claim: &Claim) -> Vec<Hash> {
-        self.members.range(claim.suspects()).copied().collect()
-    }
-}
-
-impl Contestant for Cascade {
-    fn insert(&mut self, keys: &[u64]) {
-        for key in keys {
-            let hash = self.hasher.hash(key);
-            self.filter.insert(hash).expect("room");
-            self.members.insert(hash);
-        }
+    fn contains(&self, hash: Hash) -> bool {
+        self.contains(hash)
     }
 
-    fn remove(&mut self, keys: &[u64]) -> bool {
-        for key in keys {
-            let hash = self.hasher.hash(key);
-            let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("a member") };
-            let suspects = self.suspects(&claim);
-            self.filter.remove_listed(&claim, &suspects).expect("a member");
-            self.members.remove(&hash);
-        }
-        true
+    fn check(&self, hash: Hash) -> Answer {
+        self.check(hash)
     }
 
-    fn contains(&self, key: u64) -> bool {
-        self.filter.contains(self.hasher.hash(&key))
+    fn adapt(&mut self, claim: &Claim, members: &[Hash]) {
+        self.adapt(claim, members).expect("all suspects, and room");
     }
 
-    fn repair(&mut self, mistake: u64) {
-        if let Answer::Maybe(claim) = self.filter.check(self.hasher.hash(&mistake)) {
-            let suspects = self.suspects(&claim);
-            self.filter.adapt(&claim, &suspects).expect("all suspects, and room");
-        }
+    fn remove(&mut self, claim: &Claim, members: &[Hash]) {
+        self.remove_listed(claim, members).expect("a member");
     }
 
     fn bits(&self) -> u64 {
-        self.filter.memory_usage() * 8
+        self.memory_usage() * 8
     }
 
     fn used_bits(&self) -> f64 {
-        self.filter.used_bytes() * 8.0
+        self.used_bytes() * 8.0
     }
 }

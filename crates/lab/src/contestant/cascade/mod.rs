@@ -21,7 +21,7 @@ mod tests;
 #[cfg(test)]
 mod validate;
 
-pub(super) use contestant::Cascade;
+pub(super) use contestant::new;
 
 use twiceshy::{
     Answer, Hash, Member, QuotientFilter,
@@ -56,7 +56,7 @@ const GROWTH_LOAD: f64 = 0.95;
 /// lacks one. If the cell was repaired before, it also refuses a list with hashes that the level
 /// below doesn't hold. Otherwise it can't detect a list of the right length with wrong hashes, and
 /// loses the members that are missing from it.
-struct QuotientCascade {
+pub(super) struct QuotientCascade {
     first: QuotientFilter,
     /// The levels below the first, except for the last.
     deeper: Vec<QuotientFilter>,

@@ -68,7 +68,7 @@ impl ListKind {
             }
             Self::Changing => {
                 let builder = YesNoList::builder().false_positive_rate(rate);
-                let list = builder.build_from(yes.iter().copied(), no.iter().copied());
+                let list = builder.build_from(yes.to_vec(), no.to_vec());
                 Box::new(list.expect("two lists"))
             }
             Self::Cascade => Box::new(Cascade::new(yes, no, rate)),
@@ -105,7 +105,7 @@ impl ListFilter for YesNoList {
     }
 
     fn bits(&self) -> u64 {
-        8 * self.details().filter_bytes
+        8 * self.filter().stats().memory
     }
 }
 

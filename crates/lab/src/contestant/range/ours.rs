@@ -6,10 +6,10 @@ use twiceshy::{
     AdaptiveRangeFilter, Hash, RangeFilter, Secret,
     builder::Builder,
     error::AdaptError,
-    range::{self, OfRanges},
+    range::{self, MementoFilter},
 };
 
-fn builder<F: OfRanges>(shape: &RangeShape) -> Builder<F> {
+fn builder<const ADAPTIVE: bool>(shape: &RangeShape) -> Builder<MementoFilter<u64, ADAPTIVE>> {
     let mut secret = [0; 16];
     secret[..8].copy_from_slice(&shape.seed.to_le_bytes());
     Builder::default()
@@ -31,7 +31,7 @@ pub(super) struct Memento {
 
 impl Memento {
     pub(super) fn new(shape: &RangeShape) -> Result<Self, String> {
-        let builder = builder::<RangeFilter<u64>>(shape);
+        let builder = builder(shape);
         let filter = builder.build().map_err(|error| error.to_string())?;
         Ok(Self { builder, filter })
     }
@@ -72,7 +72,7 @@ pub(super) struct Aeris {
 
 impl Aeris {
     pub(super) fn new(shape: &RangeShape, adapts: bool) -> Result<Self, String> {
-        let builder = builder::<AdaptiveRangeFilter<u64>>(shape);
+        let builder = builder(shape);
         let filter = builder.build().map_err(|error| error.to_string())?;
         Ok(Self { builder, filter, members: adapts.then(BTreeSet::new) })
     }

@@ -3,7 +3,8 @@
 use super::disk::Opened;
 use crate::contestant::range::Keys;
 use twiceshy::{
-    AdaptiveRangeFilter, RangeFilter, Secret, builder::Builder, error::GrowError, range::OfRanges,
+    AdaptiveRangeFilter, RangeFilter, Secret, builder::Builder, error::GrowError,
+    range::MementoFilter,
 };
 
 /// Number of keys of the longest range.
@@ -71,7 +72,11 @@ pub(super) enum Filter {
 }
 
 /// Returns the builder of a growing filter, with these remainder bits or the setting's rate.
-fn builder<F: OfRanges>(setting: &Setting, remainder_bits: Option<u32>, seed: u64) -> Builder<F> {
+fn builder<const ADAPTIVE: bool>(
+    setting: &Setting,
+    remainder_bits: Option<u32>,
+    seed: u64,
+) -> Builder<MementoFilter<u64, ADAPTIVE>> {
     let secret = Secret::from_bytes(u128::from(seed).to_le_bytes());
     let builder = Builder::default().longest_range(LENGTH).expandable().secret(secret);
     match remainder_bits {
@@ -83,8 +88,9 @@ fn builder<F: OfRanges>(setting: &Setting, remainder_bits: Option<u32>, seed: u6
 /// A growing filter.
 pub(super) struct Growing {
     pub(super) way: Way,
-    /// Builds a Memento filter of all keys.
-    builder: Builder<RangeFilter<u64>>,
+    /// Build filters of all keys.
+    aeris: Builder<AdaptiveRangeFilter<u64>>,
+    memento: Builder<RangeFilter<u64>>,
     /// `None` if it couldn't double any further.
     filter: Option<Filter>,
 }
@@ -95,15 +101,13 @@ impl Growing {
             Some(bits) => bits.map(Some),
             None => [None; 2],
         };
-        let builder = builder(setting, memento, seed);
+        let (aeris, memento) = (builder(setting, aeris, seed), builder(setting, memento, seed));
         let filter = if way.adapts() {
-            let empty = self::builder(setting, aeris, seed).slots(slots).build();
-            Filter::Aeris(empty.expect("memory for a filter"))
+            Filter::Aeris(aeris.clone().slots(slots).build().expect("memory for a filter"))
         } else {
-            let empty = builder.clone().slots(slots).build();
-            Filter::Memento(empty.expect("memory for a filter"))
+            Filter::Memento(memento.clone().slots(slots).build().expect("memory for a filter"))
         };
-        Self { way, builder, filter: Some(filter) }
+        Self { way, aeris, memento, filter: Some(filter) }
     }
 
     pub(super) fn insert(&mut self, keys: &[u64]) {
@@ -120,13 +124,15 @@ impl Growing {
     /// Returns the filter with `slots` slots, twice as many as now; `None` if it can't double.
     pub(super) fn doubled(&self, slots: u64, disk: &Opened) -> Option<Filter> {
         let of_all_keys = || {
-            let filter = self.builder.clone().slots(slots).build_from(&disk.keys());
+            let filter = self.memento.clone().slots(slots).build_from(&disk.keys());
             Filter::Memento(filter.expect("memory for a filter"))
         };
         match (self.filter.as_ref()?, self.way) {
-            (Filter::Aeris(filter), Way::Full) => {
-                let doubled = filter.doubled_with_members(disk.members());
-                Some(Filter::Aeris(doubled.expect("the disk has what the filter has")))
+            (Filter::Aeris(_), Way::Full) => {
+                // There are no repairs to keep.
+                let members: Vec<u64> = disk.members().collect();
+                let doubled = self.aeris.clone().slots(slots).build_from(&members);
+                Some(Filter::Aeris(doubled.expect("memory for a filter")))
             }
             (Filter::Aeris(filter), _) => {
                 let doubled = filter.doubled_listing(|hashes| disk.listed(&hashes));

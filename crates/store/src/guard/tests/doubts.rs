@@ -15,7 +15,7 @@ fn arrive(guard: &Guard<Map>, key: u16, value: u32) {
 }
 
 fn ready() -> Guard<Map> {
-    builder().build(Map::default()).unwrap()
+    options().open_guard(Map::default()).unwrap()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_removal_that_times_out_keeps_its_key() {
 #[test]
 fn a_removal_reaches_the_database_while_its_key_may_be_in_doubt() {
     for max_doubts in [0, 1] {
-        let guard = builder().max_doubts(max_doubts).build(Map::default()).unwrap();
+        let guard = options().max_doubts(max_doubts).open_guard(Map::default()).unwrap();
         time_out(&guard, 7);
         let mut is_called = false;
         let removed = guard.remove(&7, |_| {
@@ -94,7 +94,7 @@ fn a_removal_reaches_the_database_while_its_key_may_be_in_doubt() {
 /// A database may refuse to look up a key that a client made up.
 #[test]
 fn a_key_that_cannot_be_looked_up_can_be_settled() {
-    let guard = builder().max_doubts(50).build(Map::default()).unwrap();
+    let guard = options().max_doubts(50).open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| time_out(&guard, key));
     guard.database().refuses_lookups.store(true, Ordering::Relaxed);
     assert_eq!(guard.get(&7), Err(Down));
@@ -106,7 +106,7 @@ fn a_key_that_cannot_be_looked_up_can_be_settled() {
 #[test]
 fn a_refused_write_that_could_not_be_taken_back_is_cleared_by_a_repair() {
     let guard: Guard<Map, twiceshy::TelescopingFilter> =
-        builder().capacity(400).build_unready(Map::default()).unwrap();
+        options().capacity(400).open_guard_unready(Map::default()).unwrap();
     guard.rebuild().unwrap();
     let write = |key: u16, error: bool| {
         let hash = guard.hash(&key);
@@ -173,7 +173,7 @@ fn a_write_that_panics_is_in_doubt() {
 
 #[test]
 fn a_shard_with_too_many_doubts_answers_maybe_until_all_are_settled() {
-    let guard: Guard<Map> = builder().max_doubts(10).build(Map::default()).unwrap();
+    let guard: Guard<Map> = options().max_doubts(10).open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| time_out(&guard, key));
     assert_eq!((guard.doubts().len(), guard.stats().shards_ready), (10, 0));
     put(&guard, 1000, 1).unwrap();
@@ -201,7 +201,7 @@ fn a_shard_with_too_many_doubts_answers_maybe_until_all_are_settled() {
 #[test]
 fn threads_find_every_write_that_arrives_late() {
     const WRITERS: u16 = 2;
-    let guard: Guard<Map> = builder().max_doubts(50).build(Map::default()).unwrap();
+    let guard: Guard<Map> = options().max_doubts(50).open_guard(Map::default()).unwrap();
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let guard = &guard;
@@ -250,22 +250,22 @@ fn foreign(keys: u16) -> Map {
 }
 
 #[test]
-fn a_guard_needs_a_secret_or_a_new_database() {
-    let without = GuardBuilder::new().capacity(16);
-    assert!(matches!(without.build(Map::default()), Err(GuardError::NoSecret)));
+fn guard_needs_a_secret_unless_it_may_generate_one() {
+    let without = OpenOptions::new().capacity(16);
+    assert!(matches!(without.open_guard(Map::default()), Err(GuardError::NoSecret)));
     assert!(matches!(
-        without.build_unready::<_, QuotientFilter>(Map::default()),
+        without.open_guard_unready::<_, QuotientFilter>(Map::default()),
         Err(GuardError::NoSecret)
     ));
-    assert!(without.clone().new_database().build(Map::default()).is_ok());
-    let guard = without.new_database().build(foreign(5000));
+    assert!(without.clone().generate_secret().open_guard(Map::default()).is_ok());
+    let guard = without.generate_secret().open_guard(foreign(5000));
     assert!(matches!(guard, Err(GuardError::ForeignHash)));
 }
 
 #[test]
 fn hashes_of_another_secret_fail_the_build_however_few_keys_and_shards() {
     for (keys, shards) in [(1, 1), (1, 64), (5000, 1), (5000, 64)] {
-        let guard = builder().shards(shards).build(foreign(keys));
+        let guard = options().shards(shards).open_guard(foreign(keys));
         assert!(matches!(guard, Err(GuardError::ForeignHash)), "{keys} keys, {shards} shards");
     }
 }
@@ -346,7 +346,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
     fn no_member_is_missing_and_no_mistake_made_twice(ops in ops(), max_doubts in 0..40usize) {
-        let guard = builder().max_doubts(max_doubts).build(Map::default()).unwrap();
+        let guard = options().max_doubts(max_doubts).open_guard(Map::default()).unwrap();
         let mut model = Model::default();
         for (value, op) in (0..).zip(ops) {
             match op {

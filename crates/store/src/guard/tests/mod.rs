@@ -3,6 +3,7 @@
 mod doubts;
 
 use super::*;
+use crate::OpenOptions;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,21 +43,11 @@ impl Map {
     }
 }
 
-impl Guarded for Map {
-    type Key = u16;
-    type Value = u32;
+impl MemberSource for Map {
+    type Member = u16;
     type Error = Down;
 
-    fn look_up(&self, key: &u16) -> Result<Option<u32>, Down> {
-        self.check()?;
-        if self.refuses_lookups.load(Ordering::Relaxed) {
-            return Err(Down);
-        }
-        self.lookups.fetch_add(1, Ordering::Relaxed);
-        Ok(self.rows().get(key).map(|&(_, value)| value))
-    }
-
-    fn list(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<u16>, Down> {
+    fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<u16>, Down> {
         self.check()?;
         if self.is_unlisted.load(Ordering::Relaxed) {
             return Err(Down);
@@ -71,6 +62,20 @@ impl Guarded for Map {
     }
 }
 
+impl Guarded for Map {
+    type Key = u16;
+    type Value = u32;
+
+    fn look_up(&self, key: &u16) -> Result<Option<u32>, Down> {
+        self.check()?;
+        if self.refuses_lookups.load(Ordering::Relaxed) {
+            return Err(Down);
+        }
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        Ok(self.rows().get(key).map(|&(_, value)| value))
+    }
+}
+
 fn secret() -> Secret {
     Secret::from_bytes([7; 16])
 }
@@ -80,8 +85,8 @@ fn hasher() -> KeyedHasher {
 }
 
 /// Returns options of a bad filter: most absent keys are mistakes at first.
-fn builder() -> GuardBuilder {
-    GuardBuilder::new().capacity(16).false_positive_rate(0.2).shards(4).secret(secret())
+fn options() -> OpenOptions {
+    OpenOptions::new().capacity(16).false_positive_rate(0.2).shards(4).secret(secret())
 }
 
 fn put(guard: &Guard<Map>, key: u16, value: u32) -> Result<(), GuardError<Down>> {
@@ -115,7 +120,7 @@ fn keys_in_the_database_are_found_from_the_start() {
     for key in 0..1000u16 {
         map.insert(hasher().hash(&key), key, key.into());
     }
-    let guard: Guard<Map> = builder().build_unready(map).unwrap();
+    let guard: Guard<Map> = options().open_guard_unready(map).unwrap();
     assert_eq!((guard.get(&7), guard.get(&2000)), (Ok(Some(7)), Ok(None)));
     assert_eq!((guard.stats().unfiltered, guard.stats().shards_ready), (1, 0));
     put(&guard, 1000, 1000).unwrap();
@@ -127,7 +132,7 @@ fn keys_in_the_database_are_found_from_the_start() {
 
 #[test]
 fn many_keys_are_written_together_and_each_is_one_member() {
-    let guard = builder().build(Map::default()).unwrap();
+    let guard = options().open_guard(Map::default()).unwrap();
     put(&guard, 3, 0).unwrap();
     let keys = [1, 2, 3, 2, 1];
     let written = guard.insert_many(&keys, |map| {
@@ -143,7 +148,7 @@ fn many_keys_are_written_together_and_each_is_one_member() {
 
 #[test]
 fn a_refused_write_leaves_nothing_in_the_filter() {
-    let guard = builder().build(Map::default()).unwrap();
+    let guard = options().open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     for key in 50..300 {
         let refused = guard.insert(&key, |_| Err::<(), _>(WriteError::NotWritten(Down)));
@@ -156,7 +161,7 @@ fn a_refused_write_leaves_nothing_in_the_filter() {
 
 #[test]
 fn a_repair_that_fails_is_counted_and_fails_no_read() {
-    let guard = builder().build(Map::default()).unwrap();
+    let guard = options().open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     guard.database().is_unlisted.store(true, Ordering::Relaxed);
     assert!((100..1000).all(|key| guard.get(&key) == Ok(None)));
@@ -176,7 +181,7 @@ fn a_repair_that_fails_is_counted_and_fails_no_read() {
 /// A write that was done, but not acknowledged, leaves a member among the mistakes.
 #[test]
 fn a_mistake_that_is_a_member_hinders_no_neighbour() {
-    let guard = builder().build(Map::default()).unwrap();
+    let guard = options().open_guard(Map::default()).unwrap();
     (0..50).for_each(|key| put(&guard, key, 1).unwrap());
     assert!((50..500).all(|key| guard.get(&key) == Ok(None)));
     assert!(guard.stats().mistakes > 0);
@@ -194,7 +199,7 @@ fn a_mistake_that_is_a_member_hinders_no_neighbour() {
 
 #[test]
 fn no_more_mistakes_are_kept_than_the_limit() {
-    let guard = builder().mistakes_kept(10).build(Map::default()).unwrap();
+    let guard = options().mistakes_kept(10).open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     assert!((100..1000).all(|key| guard.get(&key) == Ok(None)));
     let stats = guard.stats();
@@ -207,7 +212,7 @@ fn no_more_mistakes_are_kept_than_the_limit() {
 fn threads_lose_no_member() {
     const WRITERS: u16 = 3;
     let _deadline = Deadline::new();
-    let guard = builder().build(Map::default()).unwrap();
+    let guard = options().open_guard(Map::default()).unwrap();
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)

@@ -80,6 +80,11 @@ impl BitWriter {
         self.push(low_bits(count as u32), count as u32 + 1);
     }
 
+    /// Iterates over the bytes written so far. The last word is padded with zeros.
+    pub(super) fn bytes(&self) -> impl Iterator<Item = u8> {
+        self.words.iter().flat_map(|word| word.to_le_bytes())
+    }
+
     /// Appends zeros up to a multiple of `bits`.
     pub(super) fn align(&mut self, bits: usize) {
         let missing = self.bits.next_multiple_of(bits) - self.bits;
@@ -158,11 +163,12 @@ impl Block<'_> {
         [(heads + 2 * quotient) / 8, remainders / 8]
     }
 
-    /// Returns the position after zero number `rank` from bit `from` on, or `from + most` if it is
-    /// not among the first `most` bits.
+    /// Returns the position after the first `count` zeros from bit `from` on, or `from + most` if
+    /// the first `most` bits have fewer.
     #[inline(always)]
-    fn after_zero<M: Machine>(&self, machine: M, from: usize, rank: usize, most: usize) -> usize {
-        let (mut at, mut left) = (from, rank);
+    fn after_zeros<M: Machine>(&self, machine: M, from: usize, count: usize, most: usize) -> usize {
+        let Some(mut left) = count.checked_sub(1) else { return from };
+        let mut at = from;
         while at < from + most {
             // Steps of whole bytes keep the position within a byte the same.
             let zeros = !self.window(at) & low_bits(56);
@@ -193,10 +199,7 @@ impl Block<'_> {
     #[inline(always)]
     fn run<M: Machine>(&self, machine: M, quotient: usize) -> Range<usize> {
         let (heads, most) = (self.heads(), BLOCK + self.keys());
-        let start = match quotient.checked_sub(1) {
-            Some(before) => self.after_zero(machine, heads, before, most),
-            None => heads,
-        };
+        let start = self.after_zeros(machine, heads, quotient, most);
         let first = (start - heads).saturating_sub(quotient);
         first..first + self.ones(start, most)
     }
@@ -205,10 +208,7 @@ impl Block<'_> {
     #[inline(always)]
     pub(super) fn seed<M: Machine>(&self, machine: M, group: usize) -> u64 {
         let (highs, most) = (self.highs(), (8 * self.bytes.len()).min(MAX_SEED_BITS));
-        let start = match group.checked_sub(1) {
-            Some(before) => self.after_zero(machine, highs, before, most),
-            None => highs,
-        };
+        let start = self.after_zeros(machine, highs, group, most);
         let low_bits_at = COUNT_BITS + group * self.shape.low_bits as usize;
         let low = self.window(low_bits_at) & low_bits(self.shape.low_bits);
         (self.ones(start, most) as u64) << self.shape.low_bits | low
@@ -277,14 +277,10 @@ impl Block<'_> {
             }
             groups.push(Group { seed, fingerprints });
         }
-        if number != self.keys() {
-            return invalid("a block has fewer heads than keys");
-        }
-        // Writing the groups again must give the same bytes.
+        // Writing the groups again must give the same bytes. So there are as many heads as keys.
         let mut writer = BitWriter::default();
         write(shape, &groups, &mut writer);
-        let written = writer.words.iter().flat_map(|word| word.to_le_bytes());
-        if !written.eq(self.bytes[..bytes].iter().copied()) {
+        if !writer.bytes().eq(self.bytes[..bytes].iter().copied()) {
             return invalid("a block is not in canonical form");
         }
         Ok(groups)

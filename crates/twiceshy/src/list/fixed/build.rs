@@ -7,18 +7,19 @@ use super::shape::{BLOCK_BITS, Shape};
 use super::{Tally, YesNoFilter, index_bytes};
 use crate::bits::memory::{LINE, Lines};
 use crate::builder::DEFAULT_RATE;
-use crate::error::{BuildError, EntropyError, PlanError};
+use crate::error::{BuildError, PlanError};
 use crate::list::ListError;
 use crate::{Hash, Key, Keyed, Secret, hash::KeyedHasher};
 use core::borrow::Borrow;
 use core::ops::Range;
+use std::collections::HashSet;
 
-/// Builds a [`YesNoFilter`], with the words of the common [`Builder`](crate::builder::Builder) where
-/// they make sense: the size follows from the two lists.
+/// Builds a [`YesNoFilter`]. The options have the same names as those of the common
+/// [`Builder`](crate::builder::Builder). The size follows from the two lists.
 #[derive(Clone, Debug, Default)]
 pub struct FilterBuilder {
     rate: Option<f64>,
-    /// Yes-keys and no-keys to plan for, at least.
+    /// Minimum number of yes keys and of no keys to plan for.
     capacities: [u64; 2],
     secret: Option<Secret>,
     base: Option<(Shape, f64)>,
@@ -49,23 +50,23 @@ const HASHES_PER_KEY: f64 = 512.0;
 const HASHES: f64 = (1 << 22) as f64;
 
 impl FilterBuilder {
-    /// Sets the highest probability that a key on neither list is answered yes; 0.001 by default, or
-    /// the rate of the filter that this one is to be [like](Self::like).
+    /// Sets the highest probability that a key on neither list is answered yes; 0.001 by default,
+    /// or the rate of the filter that this one is [like](Self::like).
     #[must_use]
     pub fn false_positive_rate(mut self, rate: f64) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// Plans the filter for at least this many yes-keys, so that filters of later, longer lists can be
-    /// [like](Self::like) this one.
+    /// Plans the filter for at least this many yes keys, so that filters of later, longer lists can
+    /// be [like](Self::like) this one.
     #[must_use]
     pub fn capacity(mut self, keys: usize) -> Self {
         self.capacities[0] = keys as u64;
         self
     }
 
-    /// Plans the filter for at least this many no-keys; see [`capacity`](Self::capacity).
+    /// Plans the filter for at least this many no keys; see [`capacity`](Self::capacity).
     #[must_use]
     pub fn no_capacity(mut self, keys: usize) -> Self {
         self.capacities[1] = keys as u64;
@@ -74,16 +75,16 @@ impl FilterBuilder {
 
     /// Sets the secret that hashes keys; a fresh one by default.
     ///
-    /// A filter that is shipped contains its secret. An attacker who reads it can choose keys that
-    /// collide. If these get on the lists, the next filter with the same secret is larger. So use the
-    /// secret of an older filter only to build one that is [like](Self::like) it.
+    /// A published filter contains its secret. An attacker who reads it can choose keys that
+    /// collide, and if these get on the lists, the next filter with the same secret is larger. So
+    /// use the secret of an older filter only to build one that is [like](Self::like) it.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
         self
     }
 
-    /// Gives the filter the same shape as another, as long as that serves: then the
+    /// Gives the filter the same shape as another, if the lists fit in that shape. Then the
     /// [delta](YesNoFilter::delta_to) between them is small. Keys must be hashed with the same
     /// [secret](Self::secret).
     #[must_use]
@@ -92,8 +93,8 @@ impl FilterBuilder {
         self
     }
 
-    /// Sets a number of your own, which the filter keeps: for example, how keys are made from what is
-    /// asked for.
+    /// Sets a number of your own, which the filter keeps: for example, how keys are made from
+    /// lines.
     #[must_use]
     pub fn label(mut self, label: u32) -> Self {
         self.label = label;
@@ -111,25 +112,24 @@ impl FilterBuilder {
     ) -> Result<Keyed<K, YesNoFilter>, ListError> {
         let secret = self.secret_or_fresh()?;
         let hasher = KeyedHasher::new(&secret);
-        let hashes = |keys: &[Q]| keys.iter().map(|key| hasher.hash(key.borrow())).collect();
-        let (yes, no): (Vec<Hash>, Vec<Hash>) = (hashes(yes), hashes(no));
+        let [yes, no] = [yes, no]
+            .map(|keys| keys.iter().map(|key| hasher.hash(key.borrow())).collect::<Vec<Hash>>());
         Ok(Keyed::new(self.build(&yes, &no)?, secret))
     }
 
-    pub(crate) fn secret_or_fresh(&self) -> Result<Secret, EntropyError> {
-        self.secret.clone().map_or_else(Secret::generate, Ok)
+    pub(crate) fn secret_or_fresh(&self) -> Result<Secret, BuildError> {
+        Ok(self.secret.clone().map_or_else(Secret::generate, Ok)?)
     }
 
-    /// Builds a filter of two lists of hashes, in any order. A hash that is on a list twice is on it
-    /// once.
+    /// Builds a filter of two lists of hashes, in any order. Duplicates in a list don't matter.
     ///
     /// # Errors
-    /// [`ListError::OnBothLists`] names a hash that is on both lists. Another error if the rate is
-    /// impossible, or if there is no memory.
+    /// [`ListError::OnBothLists`] names a hash that is on both lists. [`ListError::Build`] if the
+    /// rate is impossible, or if there is not enough memory.
     pub fn build(&self, yes: &[Hash], no: &[Hash]) -> Result<YesNoFilter, ListError> {
         let rate = self.rate.or(self.base.map(|(_, rate)| rate)).unwrap_or(DEFAULT_RATE);
         if !(LEAST_RATE..1.0).contains(&rate) {
-            return Err(PlanError::Rate { rate, least: LEAST_RATE }.into());
+            return Err(BuildError::from(PlanError::Rate { rate, least: LEAST_RATE }).into());
         }
         let counts = [yes.len() as u64, no.len() as u64];
         let like = self.base.map(|(shape, _)| shape);
@@ -148,20 +148,20 @@ impl FilterBuilder {
                     let (yes, no) = (place(yes).unwrap_or(0), place(no).unwrap_or(0));
                     return Err(ListError::OnBothLists { hash, yes, no });
                 }
-                Err(Unseparated::Build(error)) => return Err(error),
+                Err(Unseparated::Build(error)) => return Err(error.into()),
                 Ok(filter) => return Ok(filter),
             }
         }
     }
 
-    fn plan(&self, counts: [u64; 2], rate: f64, least: u32) -> Result<Shape, PlanError> {
+    fn plan(&self, counts: [u64; 2], rate: f64, least: u32) -> Result<Shape, BuildError> {
         let [yes, no] = [0, 1].map(|list| counts[list].max(self.capacities[list]));
-        Shape::plan(yes, no, rate, least).ok_or(PlanError::Capacity(yes as usize))
+        let shape = Shape::plan(yes, no, rate, least);
+        Ok(shape.ok_or(PlanError::Capacity(yes as usize))?)
     }
 }
 
 /// Why building failed.
-#[derive(Debug)]
 enum Unseparated {
     /// A group has no seed unless remainders have at least this many bits.
     Group {
@@ -169,12 +169,12 @@ enum Unseparated {
     },
     /// This hash is on both lists.
     Equal(Hash),
-    Build(ListError),
+    Build(BuildError),
 }
 
-impl<E: Into<ListError>> From<E> for Unseparated {
-    fn from(error: E) -> Self {
-        Self::Build(error.into())
+impl From<BuildError> for Unseparated {
+    fn from(error: BuildError) -> Self {
+        Self::Build(error)
     }
 }
 
@@ -186,177 +186,114 @@ fn write(
     no: &[Hash],
 ) -> Result<YesNoFilter, Unseparated> {
     let mut tally = Tally { yes: 0, no: no.len() as u64, fingerprints: 0, rate, label };
-    let blocks = shape.blocks as usize;
-    let mut yes = Scattered::new(yes, &shape, blocks)?;
-    let no = Scattered::new(no, &shape, blocks)?;
+    let (blocks, quotients) = (shape.blocks as usize, shape.quotients());
+    let block_of = |hash: Hash| (quotient(hash, quotients) >> BLOCK_BITS) as usize;
+    let index_in_block = |hash: Hash| quotient(hash, quotients) as usize % BLOCK;
+    let [mut yes_blocks, mut no_blocks, mut block_yes, mut block_no] =
+        [const { Grouped { hashes: Vec::new(), starts: Vec::new() } }; 4];
+    yes_blocks.fill(yes, blocks, block_of)?;
+    no_blocks.fill(no, blocks, block_of)?;
     let mut writer = Writer::new(shape);
-    let mut in_order = Vec::new();
-    let keys = yes.hashes.len() + no.hashes.len();
-    let mut hashes_left = HASHES + HASHES_PER_KEY * keys as f64;
+    let mut hashes_left = HASHES + HASHES_PER_KEY * (yes.len() + no.len()) as f64;
     for number in 0..blocks {
-        let yes = yes.block_mut(number);
+        let mut yes = yes_blocks.group(number).to_vec();
         yes.sort_unstable();
-        let yes = deduplicated(yes);
+        yes.dedup();
         tally.yes += yes.len() as u64;
-        let no = no.by_quotient(number, &mut in_order);
-        let block = SeededBlock { shape: &shape, yes, no: &in_order, starts: &no };
-        let groups = block.groups(&mut hashes_left)?;
-        tally.fingerprints +=
-            groups.iter().map(|group| group.fingerprints.len() as u64).sum::<u64>();
+        block_yes.fill(&yes, BLOCK, index_in_block)?;
+        block_no.fill(no_blocks.group(number), BLOCK, index_in_block)?;
+        let block = SeededBlock { shape: &shape, yes: &block_yes, no: &block_no };
+        let groups = (0..shape.groups()).map(|group| block.seeded(group, &mut hashes_left));
+        let groups = groups.collect::<Result<Vec<_>, _>>()?;
+        let fingerprints = groups.iter().map(|group| group.fingerprints.len() as u64);
+        tally.fingerprints += fingerprints.sum::<u64>();
         writer.push(&groups)?;
     }
     Ok(YesNoFilter::from_parts(shape, tally, writer.finish()?))
 }
 
-/// Removes the duplicates of a sorted list.
-fn deduplicated(hashes: &mut [Hash]) -> &[Hash] {
-    let mut kept = 0;
-    for at in 0..hashes.len() {
-        if at == 0 || hashes[at] != hashes[kept - 1] {
-            hashes[kept] = hashes[at];
-            kept += 1;
-        }
-    }
-    &hashes[..kept]
-}
-
-/// Hashes, grouped by block.
-struct Scattered {
+/// Hashes, grouped by block or by quotient.
+struct Grouped {
     hashes: Vec<Hash>,
-    /// The start of each block's hashes, and the end of the last block's.
+    /// The start of each group, and the end of the last group.
     starts: Vec<usize>,
-    quotients: u64,
 }
 
-impl Scattered {
-    fn new(hashes: &[Hash], shape: &Shape, blocks: usize) -> Result<Self, BuildError> {
-        let quotients = shape.quotients();
-        let block_of = |hash: Hash| (quotient(hash, quotients) >> BLOCK_BITS) as usize;
-        let mut starts = vec![0; blocks + 1];
+impl Grouped {
+    /// Replaces the hashes. A stable counting sort puts each into its group, of `groups`.
+    fn fill(
+        &mut self,
+        hashes: &[Hash],
+        groups: usize,
+        group_of: impl Fn(Hash) -> usize,
+    ) -> Result<(), BuildError> {
+        let Self { hashes: grouped, starts } = self;
+        // Entry `group + 1` is first the start of a group, and its end when it is filled.
+        starts.clear();
+        starts.resize(groups + 2, 0);
         for &hash in hashes {
-            starts[block_of(hash) + 1] += 1;
+            starts[group_of(hash) + 2] += 1;
         }
-        for block in 0..blocks {
-            starts[block + 1] += starts[block];
+        for group in 0..=groups {
+            starts[group + 1] += starts[group];
         }
-        let mut next = starts.clone();
-        let mut scattered = Vec::new();
-        let no_memory = |_| BuildError::Memory { bytes: 16 * hashes.len() as u64 };
-        scattered.try_reserve_exact(hashes.len()).map_err(no_memory)?;
-        scattered.resize(hashes.len(), Hash::MIN);
+        grouped.clear();
+        let no_memory = |_| BuildError::Memory { bytes: size_of_val(hashes) as u64 };
+        grouped.try_reserve_exact(hashes.len()).map_err(no_memory)?;
+        grouped.resize(hashes.len(), Hash::MIN);
         for &hash in hashes {
-            let place = &mut next[block_of(hash)];
-            scattered[*place] = hash;
+            let place = &mut starts[group_of(hash) + 1];
+            grouped[*place] = hash;
             *place += 1;
         }
-        Ok(Self { hashes: scattered, starts, quotients })
+        Ok(())
     }
 
-    fn range(&self, block: usize) -> Range<usize> {
-        self.starts[block]..self.starts[block + 1]
-    }
-
-    fn block_mut(&mut self, block: usize) -> &mut [Hash] {
-        let range = self.range(block);
-        &mut self.hashes[range]
-    }
-
-    /// Fills `in_order` with the hashes of a block, grouped by quotient, and returns where each
-    /// quotient begins.
-    fn by_quotient(&self, block: usize, in_order: &mut Vec<Hash>) -> [u32; BLOCK + 1] {
-        let hashes = &self.hashes[self.range(block)];
-        let place = |hash: Hash| quotient(hash, self.quotients) as usize % BLOCK;
-        let mut starts = [0; BLOCK + 1];
-        for &hash in hashes {
-            starts[place(hash) + 1] += 1;
-        }
-        for quotient in 0..BLOCK {
-            starts[quotient + 1] += starts[quotient];
-        }
-        let mut next = starts;
-        in_order.clear();
-        in_order.resize(hashes.len(), Hash::MIN);
-        for &hash in hashes {
-            let next = &mut next[place(hash)];
-            in_order[*next as usize] = hash;
-            *next += 1;
-        }
-        starts
+    fn group(&self, group: usize) -> &[Hash] {
+        &self.hashes[self.starts[group]..self.starts[group + 1]]
     }
 }
 
-/// The keys of a block whose groups need seeds.
+/// The keys of a block whose groups need seeds, grouped by quotient.
 struct SeededBlock<'a> {
     shape: &'a Shape,
     /// Sorted, without duplicates.
-    yes: &'a [Hash],
-    /// Grouped by quotient; each begins at its entry in `starts`.
-    no: &'a [Hash],
-    starts: &'a [u32; BLOCK + 1],
+    yes: &'a Grouped,
+    no: &'a Grouped,
 }
 
-impl SeededBlock<'_> {
-    /// Finds seeds for all groups, and subtracts the work from `hashes_left`.
-    fn groups(&self, hashes_left: &mut f64) -> Result<Vec<Group>, Unseparated> {
-        let quotients = self.shape.quotients();
-        let mut rest = self.yes;
-        let mut groups = Vec::with_capacity(self.shape.groups());
-        // The end of each quotient's yes keys in the group.
-        let mut ends = Vec::with_capacity(BLOCK);
-        for group in 0..self.shape.groups() {
-            let size = 1 << self.shape.group_bits;
-            let first = group * size;
-            ends.clear();
-            let mut count = 0;
-            for number in first..first + size {
-                let of_quotient = rest[count..]
-                    .iter()
-                    .take_while(|&&hash| quotient(hash, quotients) as usize % BLOCK == number);
-                count += of_quotient.count();
-                ends.push(count);
-            }
-            let (yes, others) = rest.split_at(count);
-            rest = others;
-            groups.push(self.seeded(first, yes, &ends, hashes_left)?);
-        }
-        Ok(groups)
-    }
+/// The yes keys of a quotient, as positions in its group, and its no keys.
+type Pair<'a> = (Range<usize>, &'a [Hash]);
 
-    /// Returns the group that begins at quotient `first`, with the smallest seed that separates its
-    /// yes keys from its no keys.
-    fn seeded(
-        &self,
-        first: usize,
-        yes: &[Hash],
-        ends: &[usize],
-        hashes_left: &mut f64,
-    ) -> Result<Group, Unseparated> {
-        let bits = self.shape.remainder_bits;
+impl SeededBlock<'_> {
+    /// Returns a group with the smallest seed that separates its yes keys from its no keys, and
+    /// subtracts the work from `hashes_left`.
+    fn seeded(&self, group: usize, hashes_left: &mut f64) -> Result<Group, Unseparated> {
+        let Shape { group_bits, remainder_bits: bits, .. } = *self.shape;
+        let quotients = group << group_bits..(group + 1) << group_bits;
+        let starts = &self.yes.starts;
+        let first = starts[quotients.start];
+        let yes = &self.yes.hashes[first..starts[quotients.end]];
+        let place = |quotient: usize| starts[quotient] - first..starts[quotient + 1] - first;
+        let pairs = quotients.clone().map(|quotient| (place(quotient), self.no.group(quotient)));
+        let pairs: Vec<Pair<'_>> =
+            pairs.filter(|(yes, no)| !yes.is_empty() && !no.is_empty()).collect();
+        *hashes_left -= hashes_to_seed(bits, &pairs, *hashes_left)?;
         let mut remainders = vec![0; yes.len()];
-        let pairs: Vec<(Range<usize>, &[Hash])> = (first..)
-            .zip(ends.iter().scan(0, |start, &end| Some(core::mem::replace(start, end)..end)))
-            .map(|(number, yes)| {
-                let no = self.starts[number] as usize..self.starts[number + 1] as usize;
-                (yes, &self.no[no])
-            })
-            .filter(|(yes, no)| !yes.is_empty() && !no.is_empty())
-            .collect();
-        *hashes_left -= self.hashes_to_seed(&pairs, *hashes_left)?;
         for seed in 0..MAX_SEEDS {
             let mix = Mix::of(seed);
             for (remainder, &hash) in remainders.iter_mut().zip(yes) {
                 *remainder = mix.remainder(hash, bits);
             }
-            let is_confused = |(yes, no): &(Range<usize>, &[Hash])| {
+            let is_confused = |(yes, no): &Pair<'_>| {
                 let stored = &remainders[yes.clone()];
                 no.iter().any(|&hash| stored.contains(&mix.remainder(hash, bits)))
             };
             if !pairs.iter().any(is_confused) {
-                let quotients =
-                    ends.iter().scan(0, |start, &end| Some(core::mem::replace(start, end)..end));
                 let mut fingerprints = Vec::with_capacity(yes.len());
-                for (number, range) in (0u64..).zip(quotients) {
-                    fingerprints.extend(remainders[range].iter().map(|&r| number << bits | r));
+                for (number, quotient) in (0u64..).zip(quotients) {
+                    let remainders = remainders[place(quotient)].iter();
+                    fingerprints.extend(remainders.map(|&remainder| number << bits | remainder));
                 }
                 fingerprints.sort_unstable();
                 fingerprints.dedup();
@@ -371,48 +308,33 @@ impl SeededBlock<'_> {
         }
         Err(Unseparated::Group { least_bits: bits + 1 })
     }
+}
 
-    /// Returns the average number of hashes needed to find a seed for the yes and no keys of these
-    /// quotients.
-    ///
-    /// A seed works if no yes key has the same remainder as a no key of its quotient. The
-    /// probability is e^(-pairs/2^bits). If it is too low, the error names a sufficient number of
-    /// bits.
-    fn hashes_to_seed(
-        &self,
-        pairs: &[(Range<usize>, &[Hash])],
-        hashes_left: f64,
-    ) -> Result<f64, Unseparated> {
-        let bits = self.shape.remainder_bits;
-        let estimate = |no_keys: &dyn Fn(&[Hash]) -> usize| {
-            let counts = pairs.iter().map(|(yes, no)| (yes.len() as f64, no_keys(no) as f64));
-            counts.fold((0.0, 0.0), |(products, keys), (yes, no)| {
-                (products + yes * no, keys + yes + no)
-            })
-        };
-        let hashes = |(products, keys): (f64, f64)| {
-            let tries = (products / f64::from(bits).exp2()).exp();
-            tries.min(MAX_SEEDS as f64) * keys
-        };
-        let roughly = hashes(estimate(&|no| no.len()));
-        if roughly <= hashes_left {
-            return Ok(roughly);
-        }
-        // Duplicates of a no key don't make it harder to find a seed.
-        let different = |no: &[Hash]| {
-            let mut no = no.to_vec();
-            no.sort_unstable();
-            no.dedup();
-            no.len()
-        };
-        let (products, keys) = estimate(&different);
-        let exactly = hashes((products, keys));
-        if exactly <= hashes_left {
-            return Ok(exactly);
-        }
-        let enough = (products / FEW_TRIES.ln()).log2().ceil() as u32;
-        Err(Unseparated::Group { least_bits: enough.max(bits + 1) })
+/// Returns the average number of hashes needed to find a seed for the yes and no keys of these
+/// quotients.
+///
+/// A seed works if no yes key has the same remainder as a no key of its quotient. The probability is
+/// e^(-products/2^bits), if `products` is the number of such pairs of keys. If it is too low, the
+/// error names a sufficient number of bits.
+fn hashes_to_seed(bits: u32, pairs: &[Pair<'_>], hashes_left: f64) -> Result<f64, Unseparated> {
+    let products_and_hashes = |no_keys: fn(&[Hash]) -> usize| {
+        let counts = pairs.iter().map(|(yes, no)| (yes.len() as f64, no_keys(no) as f64));
+        let (products, keys) = counts
+            .fold((0.0, 0.0), |(products, keys), (yes, no)| (products + yes * no, keys + yes + no));
+        let tries = (products / f64::from(bits).exp2()).exp();
+        (products, tries.min(MAX_SEEDS as f64) * keys)
+    };
+    let (_, roughly) = products_and_hashes(<[Hash]>::len);
+    if roughly <= hashes_left {
+        return Ok(roughly);
     }
+    // Duplicates of a no key don't make it harder to find a seed.
+    let (products, exactly) = products_and_hashes(|no| no.iter().collect::<HashSet<_>>().len());
+    if exactly <= hashes_left {
+        return Ok(exactly);
+    }
+    let enough = (products / FEW_TRIES.ln()).log2().ceil() as u32;
+    Err(Unseparated::Group { least_bits: enough.max(bits + 1) })
 }
 
 /// Writes an index and the blocks.
@@ -429,10 +351,10 @@ impl Writer {
     }
 
     /// Writes the next block.
-    pub(super) fn push(&mut self, groups: &[Group]) -> Result<(), ListError> {
+    pub(super) fn push(&mut self, groups: &[Group]) -> Result<(), BuildError> {
         let keys: usize = groups.iter().map(|group| group.fingerprints.len()).sum();
         if keys > MOST_KEYS {
-            return Err(ListError::Uneven);
+            return Err(BuildError::Uneven);
         }
         block::write(&self.shape, groups, &mut self.blocks);
         let words = self.blocks.words.len();

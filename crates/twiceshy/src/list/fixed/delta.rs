@@ -27,8 +27,8 @@
 //! | 120 | *n* | body: the table, or edits padded to whole words |
 //! | 120 + *n* | 4 | checksum of all bytes before: CRC-32, as in snapshots |
 //!
-//! Edits are a sequence of bits, beginning with the lowest bit of the first byte. For each changed
-//! group, in order, they contain the number of unchanged groups before it, and one of these:
+//! Edits are bits, beginning with the lowest bit of the first byte. For each changed group, in
+//! order, they contain the number of unchanged groups before it, and one of these:
 //!
 //! - a 0, the number of removed fingerprints, the number of kept fingerprints before each of them,
 //!   the number of added fingerprints, and these fingerprints;
@@ -44,27 +44,21 @@ use super::block::{BitWriter, Group};
 use super::build::{MAX_SEEDS, Writer};
 use super::shape::Shape;
 use super::{Tally, YesNoFilter};
-use crate::Keyed;
 use crate::bits::memory::{LINE, Lines};
-use crate::bits::word::low_bits;
-use crate::error::Invalid;
-use crate::list::ListError;
+use crate::error::{BuildError, Invalid};
+use crate::{Key, Keyed};
 use core::fmt;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
 const MAGIC: [u8; 8] = *b"\x89TWSHD\r\n";
 const VERSION: u32 = 1;
-const WHOLE: u32 = 1;
 
 /// A new filter of the same shape may be this many times as large as the old filter and the edits.
 const MAX_GROWTH: usize = 16;
 
 /// Size of the header in bytes.
 const HEADER: usize = 120;
-
-/// The part of the header that the digest covers.
-const DIGESTED: core::ops::Range<usize> = 56..112;
 
 /// The difference between two [`YesNoFilter`]s.
 ///
@@ -89,18 +83,12 @@ pub struct Delta {
     mark: u64,
     shape: Shape,
     tally: Tally,
-    change: Change,
+    is_whole: bool,
+    /// The lines of the table, or words of edits.
+    body: Vec<u8>,
 }
 
-#[derive(Clone, PartialEq)]
-enum Change {
-    /// Words of edits.
-    Edits(Vec<u64>),
-    /// The lines of the table.
-    Whole(Vec<u8>),
-}
-
-/// An error when making, reading or applying a delta. An error changes nothing.
+/// An error when making, reading or applying a delta.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltaError {
@@ -150,10 +138,10 @@ impl From<Invalid> for DeltaError {
     }
 }
 
-impl From<ListError> for DeltaError {
-    fn from(error: ListError) -> Self {
+impl From<BuildError> for DeltaError {
+    fn from(error: BuildError) -> Self {
         match error {
-            ListError::Uneven => Self::Impossible("a block has more keys than it can"),
+            BuildError::Uneven => Self::Impossible("a block has more keys than it can"),
             _ => Self::Memory,
         }
     }
@@ -167,15 +155,17 @@ impl YesNoFilter {
     /// # Errors
     /// If one of the filters is invalid.
     pub fn delta_to(&self, new: &Self) -> Result<Delta, DeltaError> {
-        let whole = || Change::Whole(new.lines.bytes()[..new.lines.len() * LINE].to_vec());
-        let change = if self.shape == new.shape {
-            let edits = edits(self, new)?;
-            if 8 * edits.len() < LINE * new.lines.len() { Change::Edits(edits) } else { whole() }
-        } else {
-            whole()
-        };
-        let (from, to) = (self.digest(), new.digest());
-        Ok(Delta { from, to, mark: 0, shape: new.shape, tally: new.tally, change })
+        let edits = if self.shape == new.shape { Some(edits(self, new)?) } else { None };
+        let edits = edits.filter(|edits| edits.len() < new.table().len());
+        Ok(Delta {
+            from: self.digest(),
+            to: new.digest(),
+            mark: 0,
+            shape: new.shape,
+            tally: new.tally,
+            is_whole: edits.is_none(),
+            body: edits.unwrap_or_else(|| new.table().to_vec()),
+        })
     }
 
     /// Applies a delta to this filter. The result is identical to the new filter that the delta was
@@ -188,16 +178,15 @@ impl YesNoFilter {
         if delta.from != self.digest() {
             return Err(DeltaError::OtherBase);
         }
-        let lines = match &delta.change {
-            Change::Whole(bytes) => {
-                let mut lines = Lines::zeroed(bytes.len() / LINE).ok_or(DeltaError::Memory)?;
-                lines.bytes_mut().copy_from_slice(bytes);
-                lines
-            }
-            Change::Edits(_) if self.shape != delta.shape => {
-                return Err(DeltaError::Impossible("its edits are for a different shape"));
-            }
-            Change::Edits(edits) => edited(self, edits)?,
+        let lines = if delta.is_whole {
+            let lines = Lines::zeroed(delta.body.len() / LINE);
+            let mut lines = lines.ok_or(DeltaError::Memory)?;
+            lines.bytes_mut().copy_from_slice(&delta.body);
+            lines
+        } else if self.shape == delta.shape {
+            edited(self, &delta.body)?
+        } else {
+            return Err(DeltaError::Impossible("its edits are for a different shape"));
         };
         let new = Self::from_parts(delta.shape, delta.tally, lines);
         if new.digest() != delta.to {
@@ -209,13 +198,13 @@ impl YesNoFilter {
 
     fn digest(&self) -> u128 {
         let mut hasher = SipHasher13::new();
-        hasher.write(&header_of(&self.shape, &self.tally)[DIGESTED]);
-        hasher.write(&self.lines.bytes()[..self.lines.len() * LINE]);
+        hasher.write(&settings(&self.shape, &self.tally));
+        hasher.write(self.table());
         hasher.finish128().as_u128()
     }
 }
 
-impl<K: ?Sized> Keyed<K, YesNoFilter> {
+impl<K: Key + ?Sized> Keyed<K, YesNoFilter> {
     /// Returns the delta from this filter to `new`; see [`YesNoFilter::delta_to`].
     ///
     /// # Errors
@@ -242,11 +231,11 @@ impl<K: ?Sized> Keyed<K, YesNoFilter> {
 /// Reads all groups of a filter.
 fn groups(filter: &YesNoFilter) -> Result<Vec<Group>, DeltaError> {
     let mut groups = Vec::new();
-    filter.each_group(|_, group| groups.push(group))?;
+    filter.each_group(|group| groups.push(group))?;
     Ok(groups)
 }
 
-fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u64>, DeltaError> {
+fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u8>, DeltaError> {
     let bits = new.shape.group_bits + new.shape.remainder_bits;
     let mut writer = BitWriter::default();
     let mut passed = 0;
@@ -255,32 +244,33 @@ fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u64>, DeltaError> {
             passed += 1;
             continue;
         }
-        gamma(&mut writer, passed);
-        passed = 0;
-        if old.seed == new.seed {
-            writer.push(0, 1);
-            write_edits(&mut writer, &old.fingerprints, &new.fingerprints, bits);
-        } else {
-            writer.push(1, 1);
+        gamma(&mut writer, core::mem::take(&mut passed));
+        let is_seeded_anew = old.seed != new.seed;
+        writer.push(is_seeded_anew.into(), 1);
+        if is_seeded_anew {
             gamma(&mut writer, new.seed);
             write_fingerprints(&mut writer, &new.fingerprints, bits);
+        } else {
+            write_edits(&mut writer, &old.fingerprints, &new.fingerprints, bits);
         }
     }
     gamma(&mut writer, passed);
-    Ok(writer.words)
+    Ok(writer.bytes().collect())
 }
 
 /// Writes the removed and the added fingerprints. Both lists are sorted.
 fn write_edits(writer: &mut BitWriter, old: &[u64], new: &[u64], bits: u32) {
-    let goes = |fingerprint: &u64| new.binary_search(fingerprint).is_err();
-    let gone: Vec<usize> = (0..old.len()).filter(|&at| goes(&old[at])).collect();
-    let come = new.iter().copied().filter(|fingerprint| old.binary_search(fingerprint).is_err());
-    gamma(writer, gone.len() as u64);
-    let mut next = 0;
-    for at in gone {
-        gamma(writer, (at - next) as u64);
-        next = at + 1;
+    let is_gone = |fingerprint: &&u64| new.binary_search(fingerprint).is_err();
+    gamma(writer, old.iter().filter(is_gone).count() as u64);
+    let mut kept = 0;
+    for fingerprint in old {
+        if is_gone(&fingerprint) {
+            gamma(writer, core::mem::take(&mut kept));
+        } else {
+            kept += 1;
+        }
     }
+    let come = new.iter().copied().filter(|fingerprint| old.binary_search(fingerprint).is_err());
     write_fingerprints(writer, &come.collect::<Vec<_>>(), bits);
 }
 
@@ -300,10 +290,10 @@ fn gamma(writer: &mut BitWriter, number: u64) {
     writer.push(number.reverse_bits() >> (63 - bits), bits + 1);
 }
 
-fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
+fn edited(filter: &YesNoFilter, edits: &[u8]) -> Result<Lines, DeltaError> {
     let shape = filter.shape;
     let bits = shape.group_bits + shape.remainder_bits;
-    let mut reader = BitReader { words: edits, at: 0 };
+    let mut reader = BitReader { bytes: edits, at: 0 };
     let mut passed = reader.gamma()?;
     let mut groups = groups(filter)?;
     for group in &mut groups {
@@ -318,15 +308,15 @@ fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
             }
             group.fingerprints = reader.fingerprints(bits)?;
         } else {
-            read_edits(&mut reader, &mut group.fingerprints, bits)?;
+            group.fingerprints = reader.edited(&group.fingerprints, bits)?;
         }
         passed = reader.gamma()?;
     }
-    if passed > 0 || reader.at.div_ceil(64) != edits.len() {
+    if passed > 0 || 8 * reader.at.div_ceil(64) != edits.len() {
         return Err(DeltaError::Impossible("it edits more groups than there are"));
     }
     // A few bits of edits can describe large seeds, so the size of the new filter is limited.
-    let most = MAX_GROWTH * (filter.lines.len() * LINE / 8 + edits.len());
+    let most = MAX_GROWTH * (filter.table().len() + edits.len()) / 8;
     let mut writer = Writer::new(shape);
     for block in groups.chunks(shape.groups()) {
         writer.push(block)?;
@@ -334,48 +324,25 @@ fn edited(filter: &YesNoFilter, edits: &[u64]) -> Result<Lines, DeltaError> {
             return Err(DeltaError::Impossible("the new filter is far larger than the old one"));
         }
     }
-    Ok(writer.finish().map_err(ListError::from)?)
-}
-
-fn read_edits(
-    reader: &mut BitReader<'_>,
-    fingerprints: &mut Vec<u64>,
-    bits: u32,
-) -> Result<(), DeltaError> {
-    let (gone, mut next) = (reader.gamma()?, 0u64);
-    if gone > fingerprints.len() as u64 {
-        return Err(DeltaError::Impossible("it removes more fingerprints than there are"));
-    }
-    let mut goes = vec![false; fingerprints.len()];
-    for _ in 0..gone {
-        let at = next.saturating_add(reader.gamma()?);
-        let place = goes.get_mut(usize::try_from(at).unwrap_or(usize::MAX));
-        *place.ok_or(DeltaError::Impossible("it removes a fingerprint that doesn't exist"))? = true;
-        next = at + 1;
-    }
-    let mut goes = goes.into_iter();
-    fingerprints.retain(|_| !goes.next().unwrap_or(false));
-    fingerprints.extend(reader.fingerprints(bits)?);
-    fingerprints.sort_unstable();
-    Ok(())
+    Ok(writer.finish()?)
 }
 
 /// Reads what [`BitWriter`] wrote.
 struct BitReader<'a> {
-    words: &'a [u64],
+    bytes: &'a [u8],
+    /// The next bit.
     at: usize,
 }
 
 impl BitReader<'_> {
     fn read(&mut self, count: u32) -> Result<u64, DeltaError> {
-        if self.at + count as usize > 64 * self.words.len() {
-            return Err(DeltaError::Impossible("it ends too early"));
-        }
-        let (word, used) = (self.at / 64, self.at % 64);
-        self.at += count as usize;
-        let next = self.words.get(word + 1).copied().unwrap_or(0);
-        let both = u128::from(self.words.get(word).copied().unwrap_or(0)) | u128::from(next) << 64;
-        Ok((both >> used) as u64 & low_bits(count))
+        (0..count).try_fold(0, |number, place| {
+            let byte = self.bytes.get(self.at / 8);
+            let byte = byte.ok_or(DeltaError::Impossible("it ends too early"))?;
+            let bit = u64::from(byte >> (self.at % 8) & 1);
+            self.at += 1;
+            Ok(number | bit << place)
+        })
     }
 
     fn gamma(&mut self) -> Result<u64, DeltaError> {
@@ -386,65 +353,62 @@ impl BitReader<'_> {
                 return Err(DeltaError::Impossible("a number is too large"));
             }
         }
-        let rest = self.read(bits)?;
-        Ok(if bits == 0 { 0 } else { (1 << bits | rest.reverse_bits() >> (64 - bits)) - 1 })
+        let number = (0..bits).try_fold(1, |number, _| Ok(number << 1 | self.read(1)?));
+        number.map(|number| number - 1)
     }
 
     fn fingerprints(&mut self, bits: u32) -> Result<Vec<u64>, DeltaError> {
         // Reserves no memory: the count may be larger than the number of bits allows.
-        let count = self.gamma()?;
-        let mut fingerprints = Vec::new();
-        for _ in 0..count {
-            fingerprints.push(self.read(bits)?);
+        (0..self.gamma()?).map(|_| self.read(bits)).collect()
+    }
+
+    /// Returns the fingerprints of a group after its edits.
+    fn edited(&mut self, old: &[u64], bits: u32) -> Result<Vec<u64>, DeltaError> {
+        let (mut old, mut new) = (old.iter(), Vec::new());
+        for _ in 0..self.gamma()? {
+            let kept = usize::try_from(self.gamma()?).unwrap_or(usize::MAX);
+            new.extend(old.by_ref().take(kept));
+            old.next()
+                .ok_or(DeltaError::Impossible("it removes a fingerprint that doesn't exist"))?;
         }
-        Ok(fingerprints)
+        new.extend(old);
+        new.extend(self.fingerprints(bits)?);
+        new.sort_unstable();
+        Ok(new)
     }
 }
 
-/// Returns a header with only the fields that the digest covers.
-fn header_of(shape: &Shape, tally: &Tally) -> [u8; HEADER] {
-    let mut header = [0; HEADER];
-    let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
-    put(56, &shape.blocks.to_le_bytes());
-    put(64, &shape.remainder_bits.to_le_bytes());
-    put(68, &shape.group_bits.to_le_bytes());
-    put(72, &shape.low_bits.to_le_bytes());
-    put(76, &tally.label.to_le_bytes());
-    put(80, &tally.yes.to_le_bytes());
-    put(88, &tally.no.to_le_bytes());
-    put(96, &tally.fingerprints.to_le_bytes());
-    put(104, &tally.rate.to_le_bytes());
-    header
+/// Returns the part of the header that the digest covers.
+fn settings(shape: &Shape, tally: &Tally) -> Vec<u8> {
+    let mut bytes = shape.blocks.to_le_bytes().to_vec();
+    let words = [shape.remainder_bits, shape.group_bits, shape.low_bits, tally.label];
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    let longs = [tally.yes, tally.no, tally.fingerprints, tally.rate.to_bits()];
+    bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+    bytes
 }
 
 impl Delta {
     /// Returns whether the delta contains all of the new filter, because its shape differs or
     /// because that is shorter.
     pub fn is_whole(&self) -> bool {
-        matches!(self.change, Change::Whole(_))
-    }
-
-    /// Returns the number of yes keys in the new filter.
-    pub fn yes_keys(&self) -> u64 {
-        self.tally.yes
+        self.is_whole
     }
 
     /// Encodes the delta as bytes. `src/list/fixed/delta.rs` describes the format.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let body: Vec<u8> = match &self.change {
-            Change::Edits(words) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
-            Change::Whole(bytes) => bytes.clone(),
-        };
-        let mut header = header_of(&self.shape, &self.tally);
-        let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &MAGIC);
-        put(8, &VERSION.to_le_bytes());
-        put(12, &if self.is_whole() { WHOLE } else { 0 }.to_le_bytes());
-        put(16, &self.from.to_le_bytes());
-        put(32, &self.to.to_le_bytes());
-        put(48, &self.mark.to_le_bytes());
-        put(112, &(body.len() as u64).to_le_bytes());
-        let mut bytes = [&header[..], &body].concat();
+        let mut bytes = [
+            &MAGIC[..],
+            &VERSION.to_le_bytes(),
+            &u32::from(self.is_whole).to_le_bytes(),
+            &self.from.to_le_bytes(),
+            &self.to.to_le_bytes(),
+            &self.mark.to_le_bytes(),
+            &settings(&self.shape, &self.tally),
+            &(self.body.len() as u64).to_le_bytes(),
+            &self.body,
+        ]
+        .concat();
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         bytes
     }
@@ -485,23 +449,14 @@ impl Delta {
         let rate = f64::from_bits(long(104));
         let (yes, no, fingerprints) = (long(80), long(88), long(96));
         let tally = Tally { yes, no, fingerprints, rate, label: short(76) };
-        if !shape.is_possible() || !tally.is_possible() || short(12) > WHOLE {
+        if !shape.is_possible() || !tally.is_possible() || short(12) > 1 {
             return Err(DeltaError::Impossible("its sizes are impossible"));
         }
-        let body = &rest[HEADER..];
-        let change = if short(12) == WHOLE {
-            if body.len() % LINE != 0 {
-                return Err(DeltaError::Impossible("its table is not a whole number of lines"));
-            }
-            Change::Whole(body.to_vec())
-        } else {
-            let (words, others) = body.as_chunks();
-            if !others.is_empty() {
-                return Err(DeltaError::Impossible("its edits are not a whole number of words"));
-            }
-            Change::Edits(words.iter().map(|&word| u64::from_le_bytes(word)).collect())
-        };
-        Ok(Self { from: wide(16), to: wide(32), mark: long(48), shape, tally, change })
+        let (is_whole, body) = (short(12) == 1, rest[HEADER..].to_vec());
+        if body.len() % if is_whole { LINE } else { 8 } != 0 {
+            return Err(DeltaError::Impossible("its body is not a whole number of lines or words"));
+        }
+        Ok(Self { from: wide(16), to: wide(32), mark: long(48), shape, tally, is_whole, body })
     }
 }
 
@@ -510,7 +465,7 @@ impl fmt::Debug for Delta {
         f.debug_struct("Delta")
             .field("shape", &self.shape)
             .field("tally", &self.tally)
-            .field("is_whole", &self.is_whole())
+            .field("is_whole", &self.is_whole)
             .finish_non_exhaustive()
     }
 }

@@ -16,31 +16,12 @@ impl YesNoFilter {
         self.target.run(Contains { filter: self, hash })
     }
 
-    /// Answers many lookups: clears `answers` and fills it with one answer per hash, as
-    /// [`contains`](Self::contains) gives it. If the filter is larger than the cache, this is
-    /// several times as fast.
-    ///
-    /// ```
-    /// use twiceshy::{Hash, YesNoFilter};
-    /// let hashes: Vec<Hash> = (0..100).map(|n| Hash::from_u128(n << 121)).collect();
-    /// let filter = YesNoFilter::builder().build(&hashes[..50], &hashes[50..])?;
-    /// let mut answers = Vec::new();
-    /// filter.contains_many(&hashes, &mut answers);
-    /// assert!(answers[..50].iter().all(|&yes| yes) && !answers[50..].iter().any(|&yes| yes));
-    /// # Ok::<(), twiceshy::list::ListError>(())
-    /// ```
+    /// Looks up many hashes: clears `answers`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
+    /// if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
-        self.contains_each(hashes, |&hash| hash, answers);
-    }
-
-    pub(crate) fn contains_each<K>(
-        &self,
-        keys: &[K],
-        hash: impl Fn(&K) -> Hash,
-        answers: &mut Vec<bool>,
-    ) {
-        batch::fill_answers(answers, keys.len(), |answers| {
-            self.target.run(ContainsEach { filter: self, keys, hash, answers });
+        batch::fill_answers(answers, hashes.len(), |answers| {
+            self.target.run(ContainsMany { filter: self, hashes, answers });
         });
     }
 
@@ -84,40 +65,37 @@ impl Operation for Contains<'_> {
     }
 }
 
-struct ContainsEach<'a, K, H> {
+struct ContainsMany<'a> {
     filter: &'a YesNoFilter,
-    keys: &'a [K],
-    hash: H,
+    hashes: &'a [Hash],
     answers: &'a mut [bool],
 }
 
-impl<K, H: Fn(&K) -> Hash> Operation for ContainsEach<'_, K, H> {
+impl Operation for ContainsMany<'_> {
     type Argument = ();
     type Output = ();
     type Shapes = AnyShape;
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
-        let Self { filter, keys, hash, answers } = self;
-        batch::answer(&Steps { machine, filter, hash }, keys, answers);
+        batch::answer(&Steps { machine, filter: self.filter }, self.hashes, self.answers);
     }
 }
 
-struct Steps<'a, M, H> {
+struct Steps<'a, M> {
     machine: M,
     filter: &'a YesNoFilter,
-    hash: H,
 }
 
 /// The first byte of a block, a quotient in it, and the hash.
 type Begun = (usize, usize, u128);
 
-impl<K, M: Machine, H: Fn(&K) -> Hash> Lookup<K> for Steps<'_, M, H> {
+impl<M: Machine> Lookup<Hash> for Steps<'_, M> {
     type Begun = Begun;
 
     #[inline(always)]
-    fn begin(&self, key: &K) -> Begun {
-        let (filter, hash) = (self.filter, (self.hash)(key));
+    fn begin(&self, &hash: &Hash) -> Begun {
+        let filter = self.filter;
         let (block, quotient) = filter.quotient(hash);
         let first = filter.place(block).0;
         filter.lines.prefetch(first);
@@ -128,27 +106,13 @@ impl<K, M: Machine, H: Fn(&K) -> Hash> Lookup<K> for Steps<'_, M, H> {
     }
 
     #[inline(always)]
-    fn is_candidate(&self, _: &Begun) -> bool {
-        true
-    }
-
-    #[inline(always)]
     fn scan(&self, &(first, quotient, hash): &Begun) -> (bool, bool) {
         let hash = Hash::from_u128(hash);
         (self.filter.is_in(self.machine, first, quotient, hash), false)
     }
 
-    /// Never called: every scan decides.
     #[inline(always)]
-    fn defer(&self, _: &K) {}
-
-    #[inline(always)]
-    fn resolve(&self, key: &K) -> bool {
-        self.contains(key)
-    }
-
-    #[inline(always)]
-    fn contains(&self, key: &K) -> bool {
-        self.filter.contains((self.hash)(key))
+    fn contains(&self, &hash: &Hash) -> bool {
+        self.filter.contains(hash)
     }
 }

@@ -1,5 +1,4 @@
-//! A static filter of a *yes list* and a *no list*. It answers yes for every key of the yes list,
-//! no for every key of the no list, and yes for any other key at a given rate.
+//! The static filter of a yes list and a no list.
 //!
 //! # How it works
 //! The integer part of a hash times the number of quotients is the key's quotient. Keys are sorted
@@ -11,9 +10,8 @@
 //! key of the group has the same remainder as a no key of the same quotient. So the no list costs
 //! only the seeds. If a yes key collides with c no keys on average, a seed works for k yes keys
 //! with probability e^-kc, and storing the first that works takes about kc log₂ e bits. That is
-//! c log₂ e bits per yes key, which is the lower bound (theorem 7 of the adaptive quotient filter
-//! paper). The longer fingerprints of an adaptive filter take several times as much, but don't
-//! need to know all no keys in advance.
+//! the lower bound (theorem 7 of the adaptive quotient filter paper). The longer fingerprints of an
+//! adaptive filter take several times as much, but don't need to know all no keys in advance.
 //!
 //! In a larger group, rounding a seed to whole bits wastes less, but more seeds have to be tried.
 //! [`shape`] computes the smallest filter that needs few tries.
@@ -22,7 +20,7 @@
 //! 1. A block contains the fingerprint of each of its yes keys, and of no no key.
 //! 2. The remainders of a quotient are sorted and different.
 //! 3. There is only one way to write a block, so filters with the same lists, shape and secret are
-//!    identical, bit for bit. Applying a [delta](Delta) gives the same filter as building it.
+//!    identical, bit for bit.
 //!
 //! All except the first can be checked without the lists.
 
@@ -32,7 +30,6 @@ mod delta;
 mod lookup;
 mod seed;
 mod shape;
-mod validate;
 
 #[cfg(test)]
 mod tests;
@@ -43,17 +40,17 @@ pub(crate) use shape::Shape;
 
 use crate::bits::machine::Target;
 use crate::bits::memory::{LINE, Lines};
+use crate::error::Invalid;
 use crate::traits::filter_traits;
 use crate::{Stats, hash::HashScheme};
-use block::{BLOCK, Block};
+use block::{Block, Group};
 use core::fmt;
 
 /// A static filter that is always right about the keys of two lists.
 ///
 /// It answers yes for each key of the *yes list*, no for each key of the *no list*, and yes for any
-/// other key with at most a given probability. It is built in one step and doesn't change.
-/// [Deltas](Self::delta_to) update it without the lists. A [`YesNoList`](crate::YesNoList) can
-/// change at any time, but is larger.
+/// other key with at most a given probability. [Deltas](Self::delta_to) update it without the
+/// lists. A [`YesNoList`](crate::YesNoList) can change at any time, but is larger.
 ///
 /// ```
 /// use twiceshy::YesNoFilter;
@@ -124,11 +121,6 @@ impl YesNoFilter {
         FilterBuilder::default()
     }
 
-    /// Returns the number of different keys that the yes list had.
-    pub fn yes_keys(&self) -> u64 {
-        self.tally.yes
-    }
-
     /// Returns the number of keys on the no list, including repeated keys.
     pub fn no_keys(&self) -> u64 {
         self.tally.no
@@ -176,9 +168,8 @@ impl YesNoFilter {
         HashScheme::Aes128SipHash13
     }
 
-    /// Returns what the filter holds, and what it takes. Members are the keys of the yes list. It is
-    /// always as full as it can be, and it is built without mistakes on its no list, so that it never
-    /// repairs any.
+    /// Returns the filter's number of members, memory use and expected error. Members are the keys
+    /// of the yes list. The filter is always full, and never needs repairs.
     pub fn stats(&self) -> Stats {
         Stats {
             members: self.len(),
@@ -187,6 +178,11 @@ impl YesNoFilter {
             repairs: 0,
             expected_rate: self.false_positive_rate(),
         }
+    }
+
+    /// Returns the bytes of the index and the blocks.
+    fn table(&self) -> &[u8] {
+        &self.lines.bytes()[..self.lines.len() * LINE]
     }
 
     /// Returns the offset and the size of a block, in bytes.
@@ -198,6 +194,46 @@ impl YesNoFilter {
         };
         let (start, end) = (word(block), word(block + 1));
         (index_bytes(self.shape.blocks) + 8 * start, 8 * end.saturating_sub(start))
+    }
+
+    /// Checks every invariant that doesn't depend on the lists.
+    ///
+    /// # Errors
+    /// Names the broken invariant.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let (mut found, Tally { yes, fingerprints, .. }) = (0, self.tally);
+        self.each_group(|group| found += group.fingerprints.len() as u64)?;
+        if found != fingerprints {
+            return Err(Invalid(format!("there are {found} fingerprints, not {fingerprints}")));
+        }
+        if found > yes || (found == 0) != (yes == 0) {
+            return Err(Invalid(format!("{yes} yes keys can't have {found} fingerprints")));
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with every group, in order, and checks the format.
+    fn each_group(&self, mut each: impl FnMut(Group)) -> Result<(), Invalid> {
+        let (bytes, index) = (self.table(), index_bytes(self.shape.blocks));
+        if bytes.len() < index {
+            return Err(Invalid("the table is too short for the index".into()));
+        }
+        let mut next = index;
+        for block in 0..self.shape.blocks as usize {
+            let (first, size) = self.place(block);
+            if first != next || size > bytes.len().saturating_sub(first) {
+                return Err(Invalid(format!("block {block} has a wrong position or size")));
+            }
+            self.block(first).groups(size)?.into_iter().for_each(&mut each);
+            next = first + size;
+        }
+        let unused = &bytes[4 * (self.shape.blocks as usize + 1)..index];
+        if next.div_ceil(LINE) * LINE != bytes.len()
+            || unused.iter().chain(&bytes[next..]).any(|&byte| byte != 0)
+        {
+            return Err(Invalid("unused bytes after the index or the last block are not 0".into()));
+        }
+        Ok(())
     }
 
     fn block(&self, first: usize) -> Block<'_> {

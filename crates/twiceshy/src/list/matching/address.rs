@@ -145,12 +145,9 @@ impl Address {
 /// Returns an address whose host has `host` bytes, and everything above it on the same host: the
 /// address without its query, and cut at each `/`.
 fn prefixes(address: &[u8], host: usize) -> impl Iterator<Item = &[u8]> {
-    let cuts = address.iter().enumerate().skip(host);
-    let cuts = cuts.filter(|&(_, byte)| b"/?".contains(byte)).map(|(at, _)| at);
     // A `/` in the query does not belong to the path.
     let query = address.iter().position(|&byte| byte == b'?').unwrap_or(address.len());
-    let cuts = cuts.take_while(move |&at| at <= query).take(MAX_CUTS);
     let without_query = (query < address.len()).then(|| &address[..query]);
-    let cuts = cuts.filter(move |&at| at < query).map(|at| &address[..at]);
-    std::iter::once(address).chain(without_query).chain(cuts)
+    let slashes = (host..query).filter(|&at| address[at] == b'/').take(MAX_CUTS);
+    std::iter::once(address).chain(without_query).chain(slashes.map(|at| &address[..at]))
 }

@@ -58,9 +58,9 @@ impl MatchingFilter {
         found
     }
 
-    /// Answers many lookups: clears `answers` and fills it with one answer per line, as
-    /// [`contains`](Self::contains) gives it. If the filter is larger than the cache, this is
-    /// several times as fast.
+    /// Looks up many lines: clears `answers`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each line. This is several times as fast as single lookups
+    /// if the filter is larger than the cache.
     pub fn contains_many<L: AsRef<[u8]>>(&self, lines: &[L], answers: &mut Vec<bool>) {
         let (mut hashes, mut ends) = (Vec::new(), Vec::with_capacity(lines.len()));
         for line in lines {
@@ -89,17 +89,6 @@ pub struct MatchingFilterBuilder {
 impl FilterBuilder {
     /// Builds the filter from lines, and records how they are matched as the filter's
     /// [label](Self::label). Set all other options first.
-    ///
-    /// ```
-    /// use twiceshy::{Matching, YesNoFilter};
-    ///
-    /// # fn main() -> Result<(), twiceshy::list::ListError> {
-    /// let builder = YesNoFilter::builder().false_positive_rate(0.001).matching(Matching::Host);
-    /// let list = builder.build(&["evil.example"], &["www.good.example"])?;
-    /// assert!(list.contains("www.evil.example") && !list.contains("good.example"));
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn matching(self, matching: Matching) -> MatchingFilterBuilder {
         MatchingFilterBuilder { builder: self.label(matching.label()), matching }

@@ -30,13 +30,13 @@ use std::borrow::Cow;
 ///
 /// # Hosts
 /// A line is a host or a URL. The scheme, user, port, brackets, a leading `*.`, a trailing dot and
-/// everything from `#` are dropped. Empty lines, lines that start with `#` or `/`, and other lines
-/// without a host are skipped. A backslash ends the host, as it does in a browser.
+/// everything from `#` are dropped. Lines without a host are skipped, such as empty lines and lines
+/// that start with `#` or `/`. A backslash ends the host, as it does in a browser.
 ///
 /// Hosts are then normalised by the [URL Standard](https://url.spec.whatwg.org/#host-parsing):
 /// names to lower case, internationalised names to their ASCII form (`bücher.example` becomes
-/// `xn--bcher-kva.example`), IPv4 addresses to four decimal numbers and IPv6 addresses to their
-/// shortest form. An IP address matches only itself, and so does a name of more than 253 bytes.
+/// `xn--bcher-kva.example`), and IP addresses to their usual form. An IP address matches only
+/// itself, and so does a name of more than 253 bytes.
 ///
 /// Names that the standard refuses are not an error. Their valid labels become ASCII, and the other
 /// labels only become lower case, so a listed host also matches below an invalid subdomain. Hosts

@@ -6,15 +6,12 @@ use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, ShardFormat, bad_header};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
-use crate::snapshot::verbs::Snapshot;
 use crate::telescoping::CodedTally;
 use crate::{
     Secret,
     hash::HashScheme,
     telescoping::{self, CodedFilter},
 };
-
-impl<S: telescoping::Scheme> Snapshot for CodedFilter<S> {}
 
 impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
     const KIND: Kind = match (S::REPAIRS, S::MEMBERS_TO_FORGET) {
@@ -87,7 +84,10 @@ impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
     }
 }
 
-impl<S: telescoping::CodedScheme> ShardFormat for CodedFilter<S> {
-    const SHARDS: Kind =
-        if S::MEMBERS_TO_FORGET { Kind::TelescopingShards } else { Kind::ExtendingShards };
+impl<S: telescoping::Scheme> ShardFormat for CodedFilter<S> {
+    const SHARDS: Kind = match (S::REPAIRS, S::MEMBERS_TO_FORGET) {
+        (false, _) => Kind::PlainShards,
+        (true, false) => Kind::ExtendingShards,
+        (true, true) => Kind::TelescopingShards,
+    };
 }

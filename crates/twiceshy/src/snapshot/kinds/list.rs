@@ -5,13 +5,10 @@ use crate::error::Invalid;
 use crate::list::{Shape, Tally};
 use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Describe, Fields, bad_header};
-use crate::snapshot::frozen::{Frozen, HashLookup, InPlace};
+use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
-use crate::snapshot::verbs::Snapshot;
 use crate::{Secret, YesNoFilter, hash::HashScheme};
-
-impl Snapshot for YesNoFilter {}
 
 impl Describe for YesNoFilter {
     const KIND: Kind = Kind::Lists;
@@ -69,33 +66,12 @@ impl Describe for YesNoFilter {
     }
 }
 
-impl InPlace for YesNoFilter {
-    fn memory(&self) -> u64 {
-        self.stats().memory
-    }
-}
-
-impl HashLookup for YesNoFilter {}
+impl InPlace for YesNoFilter {}
 
 impl Frozen<YesNoFilter> {
     /// Returns the filter's [label](crate::list::FilterBuilder::label), or 0.
     pub fn label(&self) -> u32 {
         self.unchecked().label()
-    }
-
-    /// Returns the number of different keys on the yes list.
-    pub fn yes_keys(&self) -> u64 {
-        self.unchecked().yes_keys()
-    }
-
-    /// Returns the number of keys on the no list, including repeated keys.
-    pub fn no_keys(&self) -> u64 {
-        self.unchecked().no_keys()
-    }
-
-    /// Returns the probability of the answer "yes" for a key on neither list.
-    pub fn false_positive_rate(&self) -> f64 {
-        self.unchecked().false_positive_rate()
     }
 }
 

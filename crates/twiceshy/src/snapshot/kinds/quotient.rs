@@ -5,13 +5,10 @@ use crate::error::Invalid;
 use crate::quotient::{GROWTH_LOADS, Tally};
 use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, ShardFormat, bad_header};
-use crate::snapshot::frozen::{HashLookup, InPlace};
+use crate::snapshot::frozen::InPlace;
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
-use crate::snapshot::verbs::Snapshot;
 use crate::{QuotientFilter, Secret, quotient::Parameters};
-
-impl Snapshot for QuotientFilter {}
 
 impl Describe for QuotientFilter {
     const KIND: Kind = Kind::Quotient;
@@ -94,10 +91,4 @@ impl ShardFormat for QuotientFilter {
     }
 }
 
-impl InPlace for QuotientFilter {
-    fn memory(&self) -> u64 {
-        self.stats().memory
-    }
-}
-
-impl HashLookup for QuotientFilter {}
+impl InPlace for QuotientFilter {}

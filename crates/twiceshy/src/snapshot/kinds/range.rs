@@ -2,25 +2,23 @@
 
 use crate::bits::memory::Lines;
 use crate::error::Invalid;
-use crate::range::RangeShape;
+use crate::range::{MementoFilter, RangeKey, RangeShape};
 use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::sections::Sections;
-use crate::snapshot::verbs::{CarriesSecret, KeyedSnapshot};
-use crate::{AdaptiveRangeFilter, Hash, RangeFilter, Secret, hash::HashScheme, range::RangeKey};
+use crate::snapshot::verbs::CarriesSecret;
+#[cfg(doc)]
+use crate::snapshot::verbs::KeyedSnapshot;
+use crate::{Hash, RangeFilter, Secret, hash::HashScheme};
 use core::ops::RangeBounds;
 use std::sync::Arc;
 
 /// Flag of a filter whose boxes have ages.
 const AGES: u32 = 2;
 
-impl<K: RangeKey> KeyedSnapshot for RangeFilter<K> {}
-impl<K: RangeKey> KeyedSnapshot for AdaptiveRangeFilter<K> {}
-impl<K: RangeKey> KeyedSnapshot for Frozen<RangeFilter<K>> {}
-
-impl<K: RangeKey> Describe for RangeFilter<K> {
+impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> {
     const KIND: Kind = Kind::Ranges;
     const FLAGS: u32 = AGES;
 
@@ -98,48 +96,7 @@ impl<K: RangeKey> Describe for RangeFilter<K> {
     }
 }
 
-impl<K: RangeKey> Describe for AdaptiveRangeFilter<K> {
-    const KIND: Kind = Kind::Ranges;
-    const FLAGS: u32 = AGES;
-
-    type Header = RangeShape;
-
-    fn header(&self) -> RangeShape {
-        self.shape()
-    }
-
-    fn lines(&self) -> &Lines {
-        self.plain().lines()
-    }
-
-    fn encode(shape: &RangeShape) -> Fields {
-        RangeFilter::<K>::encode(shape)
-    }
-
-    fn decode(fields: &Fields, sections: &Sections) -> Result<RangeShape, SnapshotError> {
-        RangeFilter::<K>::decode(fields, sections)
-    }
-
-    fn assemble(
-        shape: &RangeShape,
-        lines: Lines,
-        secret: Option<Secret>,
-    ) -> Result<Self, SnapshotError> {
-        Ok(Self::of(RangeFilter::assemble(shape, lines, secret)?, shape.adaptations))
-    }
-
-    fn check_all(&self) -> Result<(), Invalid> {
-        self.plain().validate()
-    }
-}
-
-impl<K: RangeKey> CarriesSecret for RangeFilter<K> {
-    fn carried_secret(&self) -> &Secret {
-        self.secret()
-    }
-}
-
-impl<K: RangeKey> CarriesSecret for AdaptiveRangeFilter<K> {
+impl<K: RangeKey, const ADAPTIVE: bool> CarriesSecret for MementoFilter<K, ADAPTIVE> {
     fn carried_secret(&self) -> &Secret {
         self.secret()
     }
@@ -158,10 +115,6 @@ impl<K: RangeKey> InPlace for RangeFilter<K> {
 
     fn own_secret(&self) -> Option<Secret> {
         Some(self.secret().clone())
-    }
-
-    fn memory(&self) -> u64 {
-        self.stats().memory
     }
 }
 

@@ -1,0 +1,51 @@
+//! Opening a guard.
+
+use super::{Guard, GuardError, Guarded};
+use crate::doubts::Doubts;
+use crate::maintained::MaintainedFilter;
+use crate::options::OpenOptions;
+use crate::sizing::Sizing;
+use twiceshy::{Secret, concurrent::Shard, hash::KeyedHasher};
+
+impl OpenOptions {
+    /// Puts a [`Guard`] in front of a database, and builds its filter. It lists all keys of the database,
+    /// shard by shard.
+    ///
+    /// A guard needs the [`secret`](Self::secret) that the hashes in the database were made with, or will
+    /// be. Generate one with [`Secret::generate`] when you create the database, and keep it as you keep
+    /// passwords.
+    ///
+    /// # Errors
+    /// Returns an error
+    /// - if there is no [`secret`](Self::secret), and the guard may not
+    ///   [generate](Self::generate_secret) one;
+    /// - if the hashes in the database were made with a different secret;
+    /// - if the filter can't be built, or if the database fails.
+    pub fn open_guard<D: Guarded>(&self, database: D) -> Result<Guard<D>, GuardError<D::Error>> {
+        let guard = self.open_guard_unready(database)?;
+        guard.rebuild()?;
+        Ok(guard)
+    }
+
+    /// Puts a [`Guard`] with a filter of any type in front of a database, without listing anything. The
+    /// guard serves at once. It asks the database about every key of a shard until [`Guard::rebuild`],
+    /// called by any thread, has built that shard.
+    ///
+    /// # Errors
+    /// Returns an error if there is no secret, as [`open_guard`](Self::open_guard) does, or if the filter
+    /// can't be built.
+    pub fn open_guard_unready<D: Guarded, F: Shard>(
+        &self,
+        database: D,
+    ) -> Result<Guard<D, F>, GuardError<D::Error>> {
+        let secret = match &self.secret {
+            Some(secret) => secret.clone(),
+            None if self.generates_secret => Secret::generate()?,
+            None => return Err(GuardError::NoSecret),
+        };
+        let empty = self.sizing(Sizing::default()).build_empty()?;
+        let maintained = MaintainedFilter::new(empty, false, self.found_mistakes());
+        let doubts = Doubts::new(self.max_doubts);
+        Ok(Guard { database, maintained, hasher: KeyedHasher::new(&secret), doubts })
+    }
+}

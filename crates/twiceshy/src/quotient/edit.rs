@@ -1,0 +1,225 @@
+//! Edits of a minirun: its entries are read, changed, and written back.
+
+use super::QuotientFilter;
+use super::entry::Entry;
+use super::grow::MOST_SLOTS;
+use crate::bits::machine::{AnyShape, Machine, Operation};
+use crate::claim::{Cells, Mismatch};
+use crate::fingerprint::Digits;
+use crate::hash::Scaled;
+use crate::table::TableFull;
+use crate::{Claim, Hash, Member};
+use core::ops::Range;
+
+/// Reason why an operation changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused<E = Uncountable> {
+    /// There is no room. There may be in a larger filter.
+    Full,
+    /// More room would not help.
+    Other(E),
+}
+
+/// The fingerprint, or the filter, would have more members than can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Uncountable;
+
+impl<E> From<TableFull> for Refused<E> {
+    fn from(TableFull: TableFull) -> Self {
+        Refused::Full
+    }
+}
+
+impl QuotientFilter {
+    /// Finds the slots of the entries with the quotient and remainder of `scaled`.
+    fn find_minirun(&self, scaled: Scaled) -> Range<u64> {
+        self.table.target().run(FindMinirun { filter: self, scaled })
+    }
+
+    /// Iterates over the entries with the quotient and remainder of `scaled`.
+    pub(super) fn entries_near(&self, scaled: Scaled) -> impl Iterator<Item = Entry> {
+        self.entries(scaled.quotient, self.find_minirun(scaled))
+    }
+
+    /// Calls `edit` with the entries that have the quotient and remainder of `scaled`, and writes
+    /// what it leaves of them, unless it fails. Doesn't update the number of members.
+    pub(super) fn edit<T, E>(
+        &mut self,
+        scaled: Scaled,
+        edit: impl FnOnce(&mut Vec<Entry>) -> Result<T, E>,
+    ) -> Result<T, Refused<E>> {
+        let range = self.find_minirun(scaled);
+        let mut entries: Vec<Entry> = self.entries(scaled.quotient, range.clone()).collect();
+        let extra = range.end - range.start - entries.len() as u64;
+        let before = tombstones(&entries);
+        let done = edit(&mut entries).map_err(Refused::Other)?;
+        let spelling = self.spelling();
+        let slots: Vec<_> = entries.iter().flat_map(|&entry| spelling.slots(entry)).collect();
+        self.table.rewrite(scaled.quotient, range, &slots)?;
+        self.extra_slots = self.extra_slots - extra + (slots.len() - entries.len()) as u64;
+        self.tombstones = self.tombstones - before + tombstones(&entries);
+        Ok(done)
+    }
+
+    /// Edits the entries near a hash, like [`edit`](Self::edit), and updates the number of members.
+    /// If there is no room and the filter grows automatically, it grows. If `edit` or the growth
+    /// fails, the filter is unchanged.
+    pub(super) fn change<T, E>(
+        &mut self,
+        hash: Hash,
+        full: impl FnOnce(f64) -> E,
+        edit: impl Fn(Digits, &mut Vec<Entry>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let changed = self.with_room(MOST_SLOTS, |filter| {
+            let digits = filter.digits;
+            let scaled = digits.scale(hash);
+            let (mut before, mut after) = (0, 0);
+            let done = filter.edit(scaled, |entries| {
+                before = entries.iter().map(|entry| entry.count).sum();
+                let done = edit(digits, entries)?;
+                after = entries.iter().map(|entry| entry.count).sum();
+                Ok(done)
+            })?;
+            if after != before {
+                filter.len = filter.len - before + after;
+                filter.versions.bump(scaled.quotient);
+            }
+            Ok(done)
+        });
+        changed.map_err(|refused| match refused {
+            Refused::Full => full(self.load()),
+            Refused::Other(error) => error,
+        })
+    }
+
+    /// Edits the entries near a claim's query, like [`change`](Self::change), with a list of their
+    /// members.
+    pub(super) fn change_listed<T, E: From<Mismatch>>(
+        &mut self,
+        claim: &Claim,
+        members: &[Member],
+        full: impl FnOnce(f64) -> E,
+        edit: impl Fn(Listed, &mut Vec<Entry>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let quotient = self.digits.scale(claim.query).quotient;
+        let needed = Cells::one(quotient, self.digits.slots);
+        claim.check(self.versions.at(quotient), needed, members)?;
+        self.change(claim.query, full, |digits, entries| {
+            edit(Listed::new(digits, claim.query, members), entries)
+        })
+    }
+}
+
+/// A member that the caller has listed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Owner {
+    pub(super) scaled: Scaled,
+    pub(super) count: u64,
+}
+
+/// The listed members that share a query's quotient and remainder, in order.
+///
+/// No fingerprint is a prefix of another one, so a member can only belong to the fingerprint that
+/// covers it.
+pub(super) struct Listed {
+    pub(super) digits: Digits,
+    pub(super) query: Scaled,
+    pub(super) owners: Vec<Owner>,
+}
+
+impl Listed {
+    fn new(digits: Digits, query: Hash, members: &[Member]) -> Self {
+        let query = digits.scale(query);
+        let minirun = digits.fingerprint(query, 1);
+        let mut owners: Vec<Owner> = members
+            .iter()
+            .filter(|member| member.count > 0)
+            .map(|&Member { hash, count }| Owner { scaled: digits.scale(hash), count })
+            .filter(|owner| minirun.covers_scaled(owner.scaled))
+            .collect();
+        owners.sort_unstable();
+        Self { digits, query, owners }
+    }
+
+    /// Returns the members that an entry covers.
+    fn of(&self, entry: &Entry) -> &[Owner] {
+        let Entry { fingerprint, .. } = entry;
+        let before = |owner: &Owner| owner.scaled.fraction < fingerprint.prefix();
+        let owners = &self.owners[self.owners.partition_point(before)..];
+        let covered = owners.partition_point(|owner| fingerprint.covers_scaled(owner.scaled));
+        &owners[..covered]
+    }
+
+    /// Returns how many members the entries have that are not listed.
+    ///
+    /// # Errors
+    /// If listed members are missing from the entries.
+    pub(super) fn count_unlisted(&self, entries: &[Entry]) -> Result<u64, Mismatch> {
+        let stored: u64 = entries.iter().map(|entry| entry.count).sum();
+        let matched: u64 = entries.iter().map(|entry| entry.count.min(count(self.of(entry)))).sum();
+        match count(&self.owners) - matched {
+            0 => Ok(stored - matched),
+            members => Err(Mismatch::Surplus { members }),
+        }
+    }
+
+    /// Replaces entries by new ones of the listed members that they cover. `digits` returns the
+    /// number of digits of a member's fingerprint. An entry without listed members becomes a
+    /// tombstone if `stays` returns `true`, and is dropped otherwise.
+    pub(super) fn respell<E>(
+        &self,
+        entries: &mut Vec<Entry>,
+        stays: impl Fn(&Entry) -> bool,
+        digits: impl Fn(&Entry, Scaled) -> Result<u32, E>,
+    ) -> Result<(), E> {
+        let mut respelt = Vec::with_capacity(entries.len());
+        for entry in &*entries {
+            let owners = self.of(entry);
+            if count(owners) == 0 && stays(entry) {
+                respelt.push(entry.of(0));
+            }
+            for &Owner { scaled, count } in owners.iter().filter(|owner| owner.count > 0) {
+                let fingerprint = self.digits.fingerprint(scaled, digits(entry, scaled)?);
+                append(&mut respelt, Entry { fingerprint, count, ..*entry });
+            }
+        }
+        *entries = respelt;
+        Ok(())
+    }
+}
+
+/// Returns the number of members, each counted as often as it is listed.
+fn count(owners: &[Owner]) -> u64 {
+    owners.iter().fold(0, |sum, owner| sum.saturating_add(owner.count))
+}
+
+fn tombstones(entries: &[Entry]) -> u64 {
+    entries.iter().filter(|entry| entry.count == 0).count() as u64
+}
+
+/// Appends an entry, or adds it to the last one if that has the same fingerprint. The larger of the
+/// two values stays. A count that overflows saturates, and is then too large to be written.
+pub(super) fn append(entries: &mut Vec<Entry>, entry: Entry) {
+    match entries.last_mut() {
+        Some(last) if last.fingerprint == entry.fingerprint => {
+            last.count = last.count.saturating_add(entry.count);
+            last.value = last.value.max(entry.value);
+        }
+        _ => entries.push(entry),
+    }
+}
+
+struct FindMinirun<'a> {
+    filter: &'a QuotientFilter,
+    scaled: Scaled,
+}
+
+impl Operation for FindMinirun<'_> {
+    type Argument = ();
+    type Output = Range<u64>;
+    type Shapes = AnyShape;
+    #[inline(always)]
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Range<u64> {
+        self.filter.minirun(machine, self.scaled)
+    }
+}
