@@ -519,3 +519,18 @@ fn too_long_keys_and_values_are_refused_first() {
         assert!(store.contains(&longest).unwrap() && store.delete(&longest).unwrap());
     }
 }
+
+#[test]
+fn a_mistake_that_a_batch_repeats_is_looked_up_once() {
+    let options = OpenOptions::new().capacity(2000).false_positive_rate(0.1);
+    let store: Store<_, Quotient> = options.open_with(MemoryBackend::new(), None).unwrap();
+    store.put_many((0..2000u32).map(|n| (n.to_be_bytes(), b"1"))).unwrap();
+    let before = store.stats().backend_gets;
+    for n in 2000..2500u32 {
+        store.get_many(&[n.to_be_bytes(); 20]).unwrap();
+    }
+    let stats = store.stats();
+    assert!(stats.false_positives > 20, "{stats:?}");
+    assert_eq!(stats.backend_gets - before, stats.false_positives);
+    assert_eq!(stats.repeated_false_positives, 0);
+}

@@ -1,19 +1,21 @@
 //! A filter for keys, built on a filter for hashes.
 
 use crate::builder::{Buildable, Builder, FromMembers};
-use crate::error::{BuildError, InsertError, RemoveError};
+use crate::claim::Adaptation;
+use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
 use crate::{
-    Adaptive, Answer, Checked, Dynamic, Filter, Hash, Key, Listing, Secret, hash::KeyedHasher,
+    Adaptive, Answer, Checked, Claim, Dynamic, Filter, Hash, Key, Listing, Secret, Stats,
+    hash::KeyedHasher,
 };
 use core::borrow::Borrow;
 use core::fmt;
 use core::marker::PhantomData;
-use core::ops::{Deref, DerefMut, RangeInclusive};
+use core::ops::RangeInclusive;
 
 /// A filter for keys of one type, hashed with one secret.
 ///
-/// It has its own methods for operations that take keys. All other methods are those of the
-/// underlying filter, which it dereferences to: for example `len`, `stats`, `adapt` and `remove`.
+/// Each of its methods hashes the keys and calls the method of the filter with the same name. What
+/// takes no keys and isn't here is reached through [`filter`](Self::filter).
 ///
 /// The key type is part of the filter's type. If you insert a `7i32`, you cannot look it up as a
 /// `7u64`, which has a different hash:
@@ -23,6 +25,15 @@ use core::ops::{Deref, DerefMut, RangeInclusive};
 /// let mut filter = QuotientFilter::builder().capacity(100).build_keyed::<i32>().unwrap();
 /// filter.insert(&7i32).unwrap();
 /// filter.contains(&7u64);
+/// ```
+///
+/// It is saved with [`KeyedSnapshot`](crate::snapshot::KeyedSnapshot), which marks the file with
+/// the secret. The bare filter can't be saved by accident:
+///
+/// ```compile_fail,E0599
+/// use twiceshy::{QuotientFilter, Snapshot};
+/// let filter = QuotientFilter::builder().capacity(100).build_keyed::<str>().unwrap();
+/// filter.write_to(Vec::new());
 /// ```
 ///
 /// # Examples
@@ -118,6 +129,21 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
         answers.clear();
         self.filter.contains_many(&self.hashes(keys), answers);
     }
+
+    /// Returns the number of members, each counted as often as it was inserted.
+    pub fn len(&self) -> usize {
+        self.filter.len()
+    }
+
+    /// Returns whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.filter.is_empty()
+    }
+
+    /// Returns the filter's number of members, memory use, load and expected error.
+    pub fn stats(&self) -> Stats {
+        self.filter.stats()
+    }
 }
 
 impl<K: Key + ?Sized, F: Dynamic> Keyed<K, F> {
@@ -169,19 +195,41 @@ impl<K: Key + ?Sized, F: Adaptive> Keyed<K, F> {
     ) -> Result<Checked, E> {
         self.filter.check_or_repair(self.hasher.hash(key), is_member, members)
     }
-}
 
-impl<K: Key + ?Sized, F> Deref for Keyed<K, F> {
-    type Target = F;
-
-    fn deref(&self) -> &F {
-        &self.filter
+    /// Repairs a mistake.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Adaptive::adapt`].
+    pub fn adapt<'l>(
+        &mut self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<Adaptation, AdaptError> {
+        self.filter.adapt(claim, listing.into())
     }
-}
 
-impl<K: Key + ?Sized, F> DerefMut for Keyed<K, F> {
-    fn deref_mut(&mut self) -> &mut F {
-        &mut self.filter
+    /// Inserts a member after [`insert`](Self::insert) asked for a list of members.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Adaptive::insert_listed`].
+    pub fn insert_listed<'l>(
+        &mut self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), InsertError> {
+        self.filter.insert_listed(claim, listing.into())
+    }
+
+    /// Removes one copy of the claim's query, if the query is one of the listed members.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Adaptive::remove`].
+    pub fn remove<'l>(
+        &mut self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), RemoveError> {
+        self.filter.remove(claim, listing.into())
     }
 }
 

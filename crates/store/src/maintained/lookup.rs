@@ -58,7 +58,8 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Looks many keys up as [`get`](Self::get) does. The filter is asked about all of them at once.
-    /// `look_up` is called with the index of a key.
+    /// After a mistake, it is asked again about each of the others that it had said "maybe" to: the
+    /// same key may be among them. `look_up` is called with the index of a key.
     pub(crate) fn get_many<V, E>(
         &self,
         source: &impl Source,
@@ -70,13 +71,17 @@ impl<F: Shard> MaintainedFilter<F> {
         let ready: Vec<bool> = hashes.iter().map(is_ready).collect();
         let mut maybe = Vec::with_capacity(hashes.len());
         self.contains_many(hashes, &mut maybe);
+        let mut has_repaired = false;
         let get = |(at, &hash): (usize, &Hash)| {
-            let asked = match (ready[at], maybe[at]) {
+            let is_maybe = maybe[at] && (!has_repaired || self.contains(hash));
+            let asked = match (ready[at], is_maybe) {
                 (true, false) => Asked::Absent,
                 (true, true) => Asked::Maybe(self.filter.claim_near(hash)),
                 (false, _) => Asked::Unfiltered,
             };
-            self.get_asked(source, asked, || look_up(at))
+            let value = self.get_asked(source, asked, || look_up(at))?;
+            has_repaired |= ready[at] && is_maybe && value.is_none();
+            Ok(value)
         };
         hashes.iter().enumerate().map(get).collect()
     }

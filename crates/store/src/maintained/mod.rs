@@ -40,7 +40,6 @@ pub(crate) use rebuild::THREAD as REBUILD_THREAD;
 use crate::stats::{Count, Counters, Stats};
 use crate::stripes::{Locked, Stripes};
 use risky_writes::RiskyWrites;
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use twiceshy::{
     Concurrent, Hash, MemberSource,
@@ -52,12 +51,6 @@ use twiceshy::{
 pub(crate) trait Source:
     MemberSource<Member = Hash, Error: From<InsertError> + From<AdaptError> + From<BuildError>>
 {
-    /// Lists the mistakes that the database keeps in an interval, in order. Returns `None` if it keeps
-    /// none, or if a failed write makes it unknown which.
-    fn mistakes(&self, _: &RangeInclusive<Hash>) -> Result<Option<Vec<Hash>>, Self::Error> {
-        Ok(None)
-    }
-
     /// Keeps a mistake durably, and drops the one that was forgotten for it. The mistake may be kept
     /// already.
     fn keep_mistake(&self, mistake: Hash, forgotten: Option<Hash>) -> Result<(), Self::Error>;
@@ -151,8 +144,6 @@ pub(crate) struct MaintainedFilter<F> {
     /// The number of shards that were rebuilt, perhaps in a different size.
     rebuilt: AtomicU64,
     mistakes: AtomicUsize,
-    /// Whether the filter may make mistakes that are kept, because their repair has failed.
-    makes_kept: AtomicBool,
     policy: Policy,
     risky_writes: RiskyWrites,
     counters: Counters,
@@ -172,7 +163,6 @@ impl<F: Shard> MaintainedFilter<F> {
             stripes: Stripes::new(),
             rebuilt: AtomicU64::new(0),
             mistakes: AtomicUsize::new(0),
-            makes_kept: AtomicBool::new(false),
             policy,
             risky_writes: RiskyWrites::new(),
             counters: Counters::new(),
@@ -213,17 +203,10 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Returns whether the filter may be saved: all of it is built, no failed write has left a ghost in
-    /// it, no thread has panicked while it held a stripe, and kept mistakes are repaired.
+    /// it, and no thread has panicked while it held a stripe.
     pub(crate) fn is_exact(&self) -> bool {
         let has_ghosts = || self.has_ghosts.iter().any(|ghosts| ghosts.load(Ordering::Acquire));
-        let is_repaired = F::FORGETS_REPAIRS || !self.makes_kept.load(Ordering::Acquire);
-        self.is_all_ready() && !has_ghosts() && !self.stripes.is_poisoned() && is_repaired
-    }
-
-    /// Notes that a repair of a kept mistake has failed.
-    fn leave_unrepaired(&self) {
-        self.counters.add(Count::RepairsFailed, 1);
-        self.makes_kept.store(true, Ordering::Release);
+        self.is_all_ready() && !has_ghosts() && !self.stripes.is_poisoned()
     }
 
     /// Sets whether the listing of members is known to be complete.

@@ -35,7 +35,7 @@ impl<F: Shard> MaintainedFilter<F> {
     ) -> Tried<(), S::Error> {
         let mut locked = self.lock(&[mistake]);
         let is_kept = locked.has_mistake(mistake);
-        let mut is_repaired = true;
+        let mut count = Count::Repairs;
         let answer = match claim {
             Some(claim) if !is_kept => Answer::Maybe(claim),
             // Another thread may have repaired it since.
@@ -65,7 +65,7 @@ impl<F: Shard> MaintainedFilter<F> {
             }
             match adapted {
                 Ok(()) => {}
-                Err(error) if is_beyond_repair(&error) => is_repaired = false,
+                Err(error) if is_beyond_repair(&error) => count = Count::RepairsFailed,
                 Err(error) => return Ok(Err((mistake, error.into()))),
             }
         } else if !is_known.get() && is_kept {
@@ -73,11 +73,7 @@ impl<F: Shard> MaintainedFilter<F> {
             return Ok(Ok(()));
         }
         self.counters.add(Count::FalsePositives, 1);
-        if is_repaired {
-            self.counters.add(Count::Repairs, 1);
-        } else {
-            self.leave_unrepaired();
-        }
+        self.counters.add(count, 1);
         if is_kept {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
@@ -148,7 +144,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 continue;
             }
             let Ok(mut members) = members.map_or_else(|| self.scan(source, &suspects), Ok) else {
-                self.leave_unrepaired();
+                self.counters.add(Count::RepairsFailed, 1);
                 continue;
             };
             // A failed write may have left a member among the mistakes.
@@ -162,7 +158,9 @@ impl<F: Shard> MaintainedFilter<F> {
                 };
                 match adapted {
                     Ok(()) => self.counters.add(Count::Repairs, 1),
-                    Err(error) if is_beyond_repair(&error) => self.leave_unrepaired(),
+                    Err(error) if is_beyond_repair(&error) => {
+                        self.counters.add(Count::RepairsFailed, 1);
+                    }
                     Err(error) => return Err((mistake, error.into())),
                 }
             }

@@ -106,13 +106,6 @@ impl<B: Backend, F: Shard> MemberSource for Inner<B, F> {
 }
 
 impl<B: Backend, F: Shard> Source for Inner<B, F> {
-    fn mistakes(&self, hashes: &RangeInclusive<Hash>) -> Result<Option<Vec<Hash>>> {
-        if self.storage.is_doubtful() {
-            return Ok(None);
-        }
-        layout::mistakes(&self.storage.backend, hashes).collect::<Result<_>>().map(Some)
-    }
-
     fn keep_mistake(&self, mistake: Hash, forgotten: Option<Hash>) -> Result<()> {
         let mut batch = Batch::new();
         batch.insert(Keyspace::Mistakes, layout::mistake_key(mistake), b"");

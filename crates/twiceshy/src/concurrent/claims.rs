@@ -70,8 +70,7 @@ impl<F: Shard> Concurrent<F> {
     /// Repairs a mistake; see [`Adaptive::adapt`].
     ///
     /// # Errors
-    /// Returns the same errors as that method. A filter that grows by itself grows if it has no
-    /// room, and returns [`AdaptError::Stale`]. Check the query again after that.
+    /// Returns the same errors as that method.
     pub fn adapt<'l>(
         &self,
         claim: &Claim,

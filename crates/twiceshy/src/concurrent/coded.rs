@@ -67,8 +67,6 @@ impl<S: telescoping::Scheme> PlainShard for CodedFilter<S> {
 }
 
 impl<S: telescoping::CodedScheme> Shard for CodedFilter<S> {
-    const FORGETS_REPAIRS: bool = true;
-
     fn claim_near(&self, hash: Hash) -> Claim {
         self.claim_near(hash)
     }

@@ -1,8 +1,9 @@
 //! Methods that take keys and `&self`, for concurrent filters.
 
 use super::{Concurrent, PlainShard, Shard};
-use crate::error::{InsertError, InsertManyError, RemoveError};
-use crate::{Answer, Checked, Hash, Key, Keyed, Listing};
+use crate::claim::Adaptation;
+use crate::error::{AdaptError, InsertError, InsertManyError, RemoveError};
+use crate::{Answer, Checked, Claim, Hash, Key, Keyed, Listing};
 use core::borrow::Borrow;
 use core::ops::RangeInclusive;
 
@@ -48,5 +49,32 @@ impl<K: Key + ?Sized, F: Shard> Keyed<K, Concurrent<F>> {
         members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
     ) -> Result<Checked, E> {
         self.filter().check_or_repair(self.hash(key), is_member, members)
+    }
+
+    /// Repairs a mistake.
+    pub fn adapt<'l>(
+        &self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<Adaptation, AdaptError> {
+        self.filter().adapt(claim, listing)
+    }
+
+    /// Inserts a member after [`insert`](Self::insert) asked for a list of members.
+    pub fn insert_listed<'l>(
+        &self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), InsertError> {
+        self.filter().insert_listed(claim, listing)
+    }
+
+    /// Removes one copy of the claim's query, if the query is one of the listed members.
+    pub fn remove<'l>(
+        &self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), RemoveError> {
+        self.filter().remove(claim, listing)
     }
 }

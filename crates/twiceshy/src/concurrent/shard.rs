@@ -64,9 +64,6 @@ pub trait PlainShard:
 
 /// A shard that repairs its mistakes.
 pub trait Shard: PlainShard + Adaptive {
-    /// Whether the filter forgets repairs that it has no room for.
-    const FORGETS_REPAIRS: bool = false;
-
     /// Returns a claim that names all members that inserting or repairing this hash may affect.
     fn claim_near(&self, hash: Hash) -> Claim;
 

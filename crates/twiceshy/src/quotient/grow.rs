@@ -117,8 +117,9 @@ impl QuotientFilter {
         done
     }
 
-    /// Returns the doubled filter, if doubling is likely to make room for `more` slots. If there is no room in a filter that is half empty, the hashes
-    /// are so uneven that doubling would help little and cost much.
+    /// Returns the doubled filter, if doubling is likely to make room for `more` slots. If a filter
+    /// that is half empty has no room, its hashes are so uneven that doubling would help little and
+    /// cost much.
     fn doubled_for(&self, more: u64) -> Option<Self> {
         let is_half_full = (self.table.used() + more) * 2 >= self.growth_limit();
         if is_half_full { self.doubled().ok() } else { None }
