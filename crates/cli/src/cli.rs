@@ -94,12 +94,12 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Measure what adapting is worth on this machine (30 seconds)
+    /// Compare a store with repairs to one without, on this machine (30 seconds)
     Demo(Demo),
     /// Key-value stores on disk, each with a filter in front
     #[command(subcommand, after_help = STORE)]
     Store(StoreCommand),
-    /// Filter files, built from keys
+    /// Build, check and merge filter files
     #[command(subcommand, after_help = FILTER)]
     Filter(FilterCommand),
     /// Block lists that are always right about the keys of two lists

@@ -25,8 +25,8 @@ Examples:
 The secret:
   Keys are hashed with a random secret, so that nobody can compute false positives in advance. By
   default, the secret is saved in the filter, and only the owner may read the file: anyone who has
-  it can test which keys are in the filter. To publish a filter that reveals nothing about its keys,
-  use --secret-file. The secret is then read from that file, or written to it if the file does not
+  the file can test which keys are in the filter. To publish a filter that reveals only how many
+  keys it has, use --secret-file. The secret is then read from that file, or written to it if the file does not
   exist, and checking keys needs both files.
 
 A key that occurs several times counts once. Building takes 16 to 32 bytes of memory per line.";

@@ -34,7 +34,7 @@ pub(crate) struct Add {
     /// A file of keys to add to the no list, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     no: Vec<PathBuf>,
-    /// How often a key on neither list is wrongly answered yes [default for new lists: 0.001]
+    /// False-positive rate for keys on neither list [default for new lists: 0.001]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
     /// Accept lines that are not UTF-8

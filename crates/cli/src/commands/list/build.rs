@@ -30,7 +30,7 @@ Matching:
   line  The whole line is the key.
   host  The key is the host name. A line can be a host or a URL; everything else in a URL is ignored,
         and so are a leading `*.`, brackets and a trailing dot. Names become lower case and ASCII
-        (`bücher.com` becomes `xn--bcher-kva.com`), and addresses get their usual notation. Names
+        (`bücher.com` becomes `xn--bcher-kva.com`), and IP addresses are normalised. Names
         without an ASCII form are not changed. Lines without a host, such as empty lines and lines
         that begin with `#` or `/`, are skipped. A host on the yes list matches itself and all of its
         subdomains: `example.com` matches `www.example.com`, but not `badexample.com`. Addresses, and
@@ -67,7 +67,7 @@ pub(crate) struct Build {
     /// Where to write the list; replaces an existing file
     #[arg(short, long, value_name = "LIST")]
     output: PathBuf,
-    /// How often a key on neither list is wrongly answered yes [default: 0.001]
+    /// False-positive rate for keys on neither list [default: 0.001]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
     /// How to match keys [default: line]
@@ -76,7 +76,7 @@ pub(crate) struct Build {
     /// Which list wins for keys that are on both [default: an error]
     #[arg(long, value_name = "ANSWER")]
     prefer: Option<Prefer>,
-    /// An older list; makes the delta from it small
+    /// Reuse an older list's secret and shape, so that the delta is small
     #[arg(long, value_name = "LIST")]
     like: Option<PathBuf>,
     /// Leave room for the lists to grow by this share, such as 0.1
