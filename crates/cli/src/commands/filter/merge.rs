@@ -16,7 +16,7 @@ Examples:
   twiceshy filter build tuesday.txt --like monday.filter -o tuesday.filter
   twiceshy filter merge monday.filter tuesday.filter -o both.filter
 
-Filters can be merged if they have the same secret, the same slot width, and sizes that differ by a
+Filters can be merged if they have the same secret, the same slot width, and sizes whose ratio is a
 power of two. Filters that were built with --like meet these conditions. A key that is in two filters
 counts twice. The merged filter answers \"maybe\" for a key if one of the filters does.";
 
