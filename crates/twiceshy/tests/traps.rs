@@ -289,7 +289,7 @@ fn error_messages_say_what_to_do() {
     assert!(messages[1].contains("list them all"), "{}", messages[1]);
     assert!(messages[2].contains("not in the filter"), "{}", messages[2]);
     assert!(messages[3].contains("is a member"), "{}", messages[3]);
-    assert!(messages[4].contains("no suspect"), "{}", messages[4]);
+    assert!(messages[4].contains("list only members in it"), "{}", messages[4]);
     let full = filter.insert(Hash::MAX).unwrap_err().to_string();
     assert!(full.contains("build a larger one"), "{full}");
     filter.validate().unwrap();

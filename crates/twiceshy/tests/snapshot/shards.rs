@@ -357,17 +357,20 @@ fn version_1_of_shards_is_read_and_written_unchanged() {
     wear(&filter, &mut members, 200, &mut numbers);
     assert!(filter.stats().repairs > 0);
     assert!(filter.parameters().iter().any(|shard| shard.remainder_bits < shard.slot_bits));
-    let bytes = saved(&filter);
     let name = "v1-concurrent.twiceshy";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     let Ok(kept) = std::fs::read(&path) else {
-        std::fs::write(&path, &bytes).unwrap();
+        std::fs::write(&path, saved(&filter)).unwrap();
         panic!("{name} was missing, and is written now");
     };
     let back = restored(&kept).unwrap();
     check_entries(&back, &members);
-    assert_same(&filter, &back);
-    assert!(kept == bytes, "{name} would be written differently today");
+    back.validate().unwrap();
+    // The file is from a version in which a repair that made a shard grow was refused. So it has
+    // the same members and fewer repairs.
+    assert_eq!((back.parameters(), back.len()), (filter.parameters(), filter.len()));
+    assert!(back.stats().repairs < filter.stats().repairs);
+    assert!(kept == saved(&back), "{name} would be written differently today");
 }
 
 /// A plain filter of `worn` is a valid shard.
