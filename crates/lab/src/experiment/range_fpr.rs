@@ -88,7 +88,7 @@ fn trial(
 ) -> Trial {
     let seeds = context.pick(2, 16, 8);
     let queries = context.pick(10_000, 300_000, 200_000_000);
-    let shape = RangeShape::new(1 << context.pick(13, 17, 26), length, 0, context.seed);
+    let shape = RangeShape::new(1 << context.pick(14, 17, 26), length, 0, context.seed);
     let shapes = shapes(shape, context.pick(4, 2, 1));
     let unseen = || shapes.iter().map(|_| Seen { bits: 0.0, rates: Vec::new() }).collect();
     let mut trial = Trial { length, place, seen: std::array::from_fn(|_| unseen()) };
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn all_filters_have_the_requested_space() {
         for length in LENGTHS {
-            let shapes = shapes(RangeShape::new(1 << 13, length, 0, 1), 1);
+            let shapes = shapes(RangeShape::new(1 << 14, length, 0, 1), 1);
             assert!(shapes.len() >= 3, "{length}");
             let spaces: Vec<f64> =
                 shapes.iter().map(|shape| bits_per_member(RangeKind::Memento, shape)).collect();
