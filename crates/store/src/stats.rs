@@ -111,7 +111,7 @@ impl Counters {
         self.copies[copy()].0[count as usize].fetch_add(by, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self, count: Count) -> u64 {
+    fn get(&self, count: Count) -> u64 {
         self.copies.iter().map(|copy| copy.0[count as usize].load(Ordering::Relaxed)).sum()
     }
 

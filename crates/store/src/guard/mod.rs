@@ -328,8 +328,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     }
 
     /// Checks every invariant of the filter, and that each ready shard holds every key that the
-    /// database lists, and has repaired the kept mistakes. Writes to a shard wait while it is checked; lookups don't. For tests, and
-    /// for diagnosing suspected corruption.
+    /// database lists. Writes to a shard wait while it is checked; lookups don't. For tests, and for
+    /// diagnosing suspected corruption.
     ///
     /// # Errors
     /// [`GuardError::Invalid`] says what is wrong. If the database can't list keys, returns its
