@@ -278,8 +278,8 @@ pub(crate) fn mistakes(
     keys.filter_map(|pair| pair.map(|(key, _)| mistake(&key)).map_err(StoreError::from).transpose())
 }
 
-/// Lists the members, or the no keys, in an interval of hashes. `read` computes the hash of a key. The
-/// order is by the first bytes of the hashes.
+/// Lists the members (or the keys of the no list) whose hashes are in an interval. `read` computes the
+/// hash of a key. The order is by the first bytes of the hashes.
 pub(crate) fn listed<M>(
     backend: &impl Backend,
     space: Keyspace,

@@ -26,9 +26,9 @@ pub(crate) struct Opening<'a, B> {
     options: &'a OpenOptions,
     place: Place<'a, B>,
     claim: BackendClaim,
-    /// The sizing that the store remembers.
+    /// The sizing that is recorded in the store.
     remembered: Option<Sizing>,
-    /// The sizing that the filter is to have.
+    /// The sizing to build the filter with.
     pub(crate) sizing: Sizing,
 }
 
@@ -137,13 +137,13 @@ impl<B: Backend> Storage<B> {
         self.saved.write(&self.backend, batch, durability)
     }
 
-    /// Writes a batch of mistakes alone. If that fails, no member is in doubt.
+    /// Writes a batch that contains only mistakes. If this fails, no member is in doubt.
     pub(crate) fn write_mistakes(&self, batch: &Batch) -> Result<()> {
         self.saved.write_mistakes(&self.backend, batch, self.durability)
     }
 
-    /// Forgets mistakes that find no room when a store is opened. The saved filter, if any, has them
-    /// repaired, and stays valid.
+    /// Deletes mistakes that exceed the limit when a store is opened. The saved filter, if any, has
+    /// repaired these mistakes, and stays valid.
     pub(crate) fn forget_mistakes(&self, batch: &Batch) -> Result<()> {
         if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(batch, self.durability)?) }
     }

@@ -353,7 +353,7 @@ fn tiny_filter_grows_during_one_large_batch() {
 
 /// Codes are full of repairs, so that inserts need the members of a block. Hardly any mistakes are kept.
 #[test]
-fn telescoping_filter_lists_members_to_insert() {
+fn telescoping_insert_scans_the_backend() {
     let options = OpenOptions::new().secret(Secret::from_bytes([7; 16])).mistakes_kept(1);
     let options = options.capacity(800).false_positive_rate(0.01).shards(1);
     let store: Store<_, TelescopingFilter> = options.open_with(MemoryBackend::new(), None).unwrap();

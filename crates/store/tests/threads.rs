@@ -21,7 +21,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// A minute of work for each layout, if `TWICESHY_THREAD_SECONDS` says 60, and otherwise less.
+/// Runs each layout for a minute if `TWICESHY_THREAD_SECONDS` is 60, and for less by default.
 fn minute() -> Duration {
     let seconds = std::env::var("TWICESHY_THREAD_SECONDS").ok();
     seconds.map_or(Duration::from_millis(1500), |seconds| {
@@ -65,14 +65,14 @@ fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
                         time += 1;
                         let n = random.below(FEW);
                         let value = key(time << 8 | me);
-                        // Always there: one writes each, all read.
+                        // A key that is always present: one thread writes it, all threads read it.
                         let found = store.get(&key(n)).unwrap().expect("it is there, always");
                         assert!(number(&found) >= seen[n as usize], "an update was lost");
                         seen[n as usize] = number(&found);
                         if n % THREADS == me {
                             store.put(&key(n), &key(number(&found) + 1)).unwrap();
                         }
-                        // My own.
+                        // A key that only this thread writes.
                         let mine = 1000 * (me + 1) + n;
                         let found = store.get(&key(mine)).unwrap().map(|value| number(&value));
                         assert_eq!(found, own[n as usize]);
@@ -83,7 +83,7 @@ fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
                             store.put(&key(mine), &value).unwrap();
                             Some(number(&value))
                         };
-                        // Everybody's.
+                        // A key that all threads write.
                         if random.below(2) == 0 {
                             store.delete(&key(100 + n)).unwrap();
                             last[n as usize] = Some(None);
@@ -91,7 +91,7 @@ fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
                             store.put(&key(100 + n), &value).unwrap();
                             last[n as usize] = Some(Some(number(&value)));
                         }
-                        // Nobody's, and new ones.
+                        // Absent keys and new keys.
                         assert_eq!(store.get(&key(1 << 40 | random.below(5000))).unwrap(), None);
                         if grown.load(SeqCst) < 20_000 {
                             let new = 1 << 50 | grown.fetch_add(1, SeqCst);
@@ -176,7 +176,7 @@ fn no_mistake_is_repeated_while_members_come_and_go() {
     assert_eq!(visits(), before);
 }
 
-/// Operations of a backend that are done but have not returned yet.
+/// Kinds of backend operations to stop after they are done and before they return.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Done {
     Get,
@@ -269,7 +269,7 @@ fn interleave(
     *backend.hook.lock().unwrap() = Some((at, Box::new(hook)));
     thread::scope(|scope| {
         scope.spawn(|| one(&store));
-        // If it isn't stopped, there is nothing to interleave with.
+        // If the operation isn't stopped, there is nothing to interleave with.
         let _ = is_stopped.recv_timeout(Duration::from_millis(200));
         other(&store);
         let _ = done.send(());
@@ -330,7 +330,7 @@ fn thread_that_builds_the_filter_may_drop_the_store() {
     let backend = Arc::new(MemoryBackend::new());
     let open = |options: OpenOptions| -> Store<_> {
         loop {
-            // The thread has the backend until its work ends.
+            // The thread owns the backend until its work ends.
             match options.open_with(Arc::clone(&backend), None) {
                 Err(StoreError::Backend(BackendError::Claimed)) => thread::yield_now(),
                 opened => return opened.unwrap(),
@@ -466,9 +466,9 @@ fn store_works_while_its_filter_is_built() {
             let mut store: Store<_> = options.open_with(Arc::clone(&backend), None).unwrap();
             is_reached.recv().unwrap();
             let is_possible = match layout {
-                // The other threads are done with what they have at hand, at most.
+                // Each other thread finishes at most its current shard.
                 Layout::Merged => ready..ready + 4,
-                // None is believed before all keys are known to be in it.
+                // No shard is trusted before the listing of members is known to be complete.
                 Layout::Split => 0..1,
             };
             assert!(is_possible.contains(&store.stats().shards_ready));
@@ -503,7 +503,7 @@ fn store_works_while_its_filter_is_built() {
             check(&store);
             let stats = store.stats();
             assert_eq!((stats.members, stats.repeated_false_positives), (300, 0));
-            // As it was.
+            // Restore the original pairs.
             (0..300).for_each(|n| store.put(&key(n), b"old").unwrap());
             (300..350).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
             (300..350).for_each(|n| assert_eq!(store.get(&key(n)).unwrap(), None));

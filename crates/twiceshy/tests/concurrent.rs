@@ -36,7 +36,7 @@ proptest! {
 /// After any operations, the shards have exactly the contents and answers of one plain filter
     /// with the slots of all of them.
     #[test]
-fn shards_equal_one_plain_filter(
+fn sharded_filter_matches_unsharded_filter(
         shards in prop::sample::select(vec![1usize, 2, 8]),
         slots in 300u64..600,
         remainder_bits in 6u32..14,

@@ -610,7 +610,7 @@ fn secrets_are_saved_only_on_request() {
 
 /// A filter of hashes has no secret.
 #[test]
-fn filter_restored_without_keys_drops_its_secret() {
+fn filter_restored_unkeyed_accepts_any_secret() {
     let mut keyed = QuotientFilter::builder().capacity(100).build_keyed::<u64>().unwrap();
     keyed.insert(&7).unwrap();
     let secret = || keyed.secret().clone();
@@ -622,7 +622,7 @@ fn filter_restored_without_keys_drops_its_secret() {
         let alone = restored(bytes).unwrap();
         let frozen = FrozenFilter::from_bytes(bytes.clone()).unwrap();
         assert_same(&alone, &frozen.to_filter().unwrap());
-        // So it accepts any secret now. After saving with a secret, others are refused again.
+        // The filter accepts any secret now. Saved with a secret, it refuses others again.
         let bytes = saved(&alone);
         let wrong: Keyed<u64, QuotientFilter> =
             Keyed::read_from(&bytes[..], Some(other())).unwrap();

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_adaptive_filter_repeats_no_disk_visit() {
+    fn all_but_the_adaptive_filter_repeat_disk_reads() {
         let shape = Shape { slots: 1 << 12, remainder_bits: 5, seed: 1 };
         for kind in Kind::ALL {
             let mut victim = Guarded::new(kind, &shape);

@@ -59,8 +59,8 @@ pub(crate) trait Source:
     /// caller holds the key's stripe.
     fn doubt(&self, hash: Hash) -> Doubt;
 
-    /// Whether any shard may have *ghosts*: fingerprints that failed writes have left, and that repairs
-    /// drop. If not, a shard has ghosts only if it is marked so; elsewhere a fingerprint that no listed
+    /// Whether a failed write can leave a fingerprint (a *ghost*) in any shard. Repairs drop ghosts. If this
+    /// is `false`, only shards that are marked can have ghosts. In other shards, a fingerprint that no listed
     /// member explains shows that the listing isn't true.
     const LEAVES_GHOSTS: bool = true;
 

@@ -36,7 +36,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub(super) fn recover(&self) -> Result<()> {
         let locked = self.stripes.lock([ALL]);
         let keys = self.count_keys()?;
-        // Leave room for some more, so that the filter needn't grow at once.
+        // Leave room for more members, so that the filter needn't grow at once.
         let needed = keys.members as usize + self.mistakes.load(Ordering::Relaxed);
         let capacity = self.sizing.capacity.max(needed + needed / 4);
         if self.replace(&locked, capacity)? != keys {
@@ -105,7 +105,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            // A full filter is larger the next time, until there is no memory for it.
+            // Don't count "full" as a try: the next try uses a larger filter, until there is no memory.
             tries += u32::from(!is_full(&error));
             if tries > TRIES {
                 return Err(error);

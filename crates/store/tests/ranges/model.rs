@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn both_ends_of_signed_numbers(ops in ops(150)) {
+    fn store_matches_model_at_signed_extremes(ops in ops(150)) {
         let key = |n| if n < 128 { i32::MIN + i32::from(n) } else { i32::MAX - i32::from(255 - n) };
         Pair::new(MemoryBackend::new(), key).run(&ops);
     }

@@ -240,7 +240,7 @@ fn planned_bits_per_key_match_the_papers() {
 
 /// In a table that was not validated, a lookup stops reading a long box and answers "maybe".
 #[test]
-fn limited_lookups_answer_maybe() {
+fn lookup_over_budget_answers_maybe() {
     let mut filter =
         RangeFilter::<u64>::builder().slots(4000).longest_range(1 << 12).build().unwrap();
     (0..3000).for_each(|key| filter.insert(key).unwrap());
@@ -252,7 +252,7 @@ fn limited_lookups_answer_maybe() {
 }
 
 #[test]
-fn smallest_and_largest_keys_and_unbounded_ranges() {
+fn extreme_keys_and_unbounded_ranges_are_answered_correctly() {
     let mut filter = RangeFilter::<u64>::builder().slots(100).build().unwrap();
     assert!(!filter.contains_range(..) && !filter.contains(0));
     for key in [0, u64::MAX] {

@@ -380,8 +380,8 @@ impl Geometry {
     /// where `values` is not less than `slots`. Its other bits are arbitrary.
     #[inline(always)]
     pub(super) fn not_less(self, values: u64, slots: u64) -> u64 {
-        // Subtract without the highest bits. A highest bit set in the minuend keeps borrows from
-        // reaching the next slot. Where the highest bits differ, they decide.
+        // Compare the low bits by subtraction; setting each top bit first stops borrows. Differing
+        // top bits decide.
         let not_less = (values | self.highest).wrapping_sub(slots & !self.highest);
         values & !slots | !(values ^ slots) & not_less
     }

@@ -23,8 +23,8 @@ pub(super) struct Row {
     pub(super) memory_bytes: u64,
     pub(super) backend_gets: u64,
     pub(super) backend_scans: u64,
-    /// Absent keys that were looked up in the backend, for the first time and again. Unknown for
-    /// the engine's own filter, and undefined without a filter.
+    /// Number of absent keys that were looked up in the backend: distinct keys, and repeated
+    /// lookups. Unknown for the engine's own filter, and undefined without a filter.
     pub(super) distinct_mistakes: Option<u64>,
     pub(super) repeated_mistakes: Option<u64>,
 }
@@ -54,7 +54,7 @@ struct Goal {
     of: Measured,
     to: Measured,
     at_least: f64,
-    /// A sufficient speed, in thousands per second.
+    /// A speed that passes regardless of the ratio, in thousands per second.
     or_kops: Option<f64>,
 }
 

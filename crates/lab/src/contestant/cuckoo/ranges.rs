@@ -35,8 +35,7 @@ pub(super) fn choose(bins: usize) -> Ranges {
     ranges
 }
 
-/// Returns whether this share of the members, thrown into ranges of this many bins, fills none of
-/// them.
+/// Returns whether ranges of `range` bins can hold this share of the members without overflowing.
 fn is_enough(range: usize, share: f64, bins: usize) -> bool {
     let number = bins.div_ceil(range) as f64;
     let slots = (range * BIN) as f64;

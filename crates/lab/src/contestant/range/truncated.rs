@@ -96,7 +96,7 @@ mod tests {
     use twiceshy_workloads::key::scatter;
 
     #[test]
-    fn words_have_the_first_bits_and_the_order_of_keys() {
+    fn words_are_key_prefixes_in_key_order() {
         assert_eq!(Word::new(0xabcd << 48, 16).letters(), [0xa, 0xb, 0xc, 0xd]);
         assert_eq!(Word::new(0xabcd << 48, 13).letters(), [0x1, 0x5, 0x7, 0x9]);
         assert_eq!(Word::new(u64::MAX, 64).letters(), [0xf; 16]);

@@ -30,7 +30,7 @@ pub struct FilterBuilder {
 /// and a no key usually has no seed.
 const LEAST_BITS: u32 = 2;
 
-/// The lowest rate: that of the other filters.
+/// The lowest rate, the same as for the other filters.
 const LEAST_RATE: f64 = 1.0 / (1u64 << 56) as f64;
 
 /// After this many seeds, check whether a key is on both lists; then no seed works.
@@ -228,7 +228,8 @@ impl Grouped {
         group_of: impl Fn(Hash) -> usize,
     ) -> Result<(), BuildError> {
         let Self { hashes: grouped, starts } = self;
-        // Entry `group + 1` is first the start of a group, and its end when it is filled.
+        // While placing, `starts[group + 1]` is the next free position of `group`; afterwards, its
+        // end.
         starts.clear();
         starts.resize(groups + 2, 0);
         for &hash in hashes {
