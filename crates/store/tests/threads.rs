@@ -21,7 +21,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Runs each layout for a minute if `TWICESHY_THREAD_SECONDS` is 60, and for less by default.
+/// Returns how long to run each layout: `TWICESHY_THREAD_SECONDS` seconds, or 1.5 seconds by default.
 fn minute() -> Duration {
     let seconds = std::env::var("TWICESHY_THREAD_SECONDS").ok();
     seconds.map_or(Duration::from_millis(1500), |seconds| {
@@ -33,8 +33,8 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().unwrap())
 }
 
-/// Keys that are always there, with ever larger values; keys of one thread each; keys of all;
-/// and new ones, so that the filter grows, while it is also built again all the time.
+/// Uses keys that are always present and get ever larger values, keys that one thread writes, keys that all
+/// threads write, and new keys. The filter grows, and is rebuilt all the time.
 fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
     const THREADS: u64 = 8;
     const FEW: u64 = 24;
@@ -124,18 +124,18 @@ fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
 }
 
 #[test]
-fn threads_lose_nothing() {
+fn threads_lose_no_write() {
     for stats in nothing_is_lost::<QuotientFilter>() {
         assert_eq!((stats.repairs_failed, stats.ghosts_left), (0, 0));
     }
 }
 
 #[test]
-fn threads_lose_nothing_with_a_telescoping_filter() {
+fn threads_lose_no_write_with_a_telescoping_filter() {
     nothing_is_lost::<TelescopingFilter>();
 }
 
-/// Writes bring mistakes back again and again, and repair them at once. No lookup in between may go to the
+/// Writes make repaired mistakes collide again, and repair them at once. No concurrent lookup may read the
 /// backend.
 #[test]
 fn no_mistake_is_repeated_while_members_come_and_go() {
@@ -186,7 +186,7 @@ enum Done {
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A backend that calls a function once, before an operation returns.
+/// A backend that calls a hook once, before an operation returns.
 #[derive(Default)]
 struct Hooked {
     inner: MemoryBackend,
@@ -248,7 +248,7 @@ impl Backend for Hooked {
     }
 }
 
-/// Stops one operation in the middle until another is done, or has waited for it for a while.
+/// Stops one operation in the middle until another operation is done, or has waited for a while.
 fn interleave(
     layout: Layout,
     at: Done,
@@ -302,7 +302,7 @@ fn concurrent_put_and_delete_of_one_key_lose_no_member() {
 
 /// The member that caused a mistake is removed between the lookup and the repair, and then put again.
 #[test]
-fn mistake_is_kept_although_its_cause_is_gone() {
+fn mistake_is_kept_after_its_cause_is_removed() {
     let backend = Arc::new(Hooked::default());
     let store: Arc<Store<_>> =
         Arc::new(options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap());
@@ -398,7 +398,7 @@ fn progress_callback_may_close_another_store() {
                     options(Layout::Merged).open_with(Arc::clone(&inside), None).unwrap()
                 };
                 open().close().unwrap();
-                // It waited for the threads that have the backend.
+                // Closing waited for the threads that own the backend.
                 done.send(open().contains(&key(7)).unwrap()).unwrap();
             }
         }),
@@ -408,9 +408,9 @@ fn progress_callback_may_close_another_store() {
 }
 
 #[test]
-fn listing_of_a_repair_stays_true() {
+fn members_replaced_during_a_repair_are_answered_correctly() {
     for layout in LAYOUTS {
-        // Asks until it is a mistake; the others go and come while its suspects are listed.
+        // Looks absent keys up until one is a mistake; members are replaced while its suspects are listed.
         let ask = |store: &Store<_>| {
             for n in 1000..1200 {
                 assert_eq!(store.get(&key(n)).unwrap(), None);
@@ -477,7 +477,7 @@ fn store_works_while_its_filter_is_built() {
             let keys: Vec<_> = (0..600).map(key).collect();
             let values = store.get_many(&keys).unwrap();
             assert!((0..600).all(|n| values[n].is_some() == (n < 300)));
-            // Deleted; deleted and put again; overwritten; new; asked for, then put.
+            // Delete keys, put some of them again, overwrite others, and put new ones after looking them up.
             (0..100).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
             (0..50).for_each(|n| assert!(!store.delete(&key(n)).unwrap()));
             (50..200).for_each(|n| store.put(&key(n), b"new").unwrap());
@@ -511,7 +511,7 @@ fn store_works_while_its_filter_is_built() {
     }
 }
 
-/// A shard may become ready between the filter's answer and the question whether it is ready.
+/// A shard may become ready after the filter answers and before the store checks whether it is ready.
 #[test]
 fn answer_of_an_unready_shard_is_not_used() {
     let _deadline = Deadline::new();

@@ -1,5 +1,5 @@
-//! The backend fails at each operation of a script, one after the other: what was acknowledged is
-//! there, what was not is whole or absent, and no listed key is answered wrongly.
+//! Runs a script over a backend that fails at each operation in turn. Acknowledged changes must be there,
+//! other changes must be whole or absent, and no listed key may be answered wrongly.
 
 use crate::options;
 use std::collections::{BTreeMap, BTreeSet};
@@ -194,7 +194,7 @@ fn fail(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
     known.check();
 }
 
-/// An add that fails before it is written leaves a ghost in the filter, by which opening counts.
+/// An add that fails before its write leaves a ghost in the filter. Opening counts keys with that filter.
 #[test]
 fn key_whose_add_failed_is_not_counted_after_reopening() {
     let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
