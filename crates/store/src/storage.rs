@@ -69,9 +69,8 @@ impl<'a, B: Backend> Opening<'a, B> {
 
     /// Builds or plans a filter, and returns the sizing that it has.
     ///
-    /// If the capacity is one that the store remembers, and is too large for this machine, the filter
-    /// starts with the default capacity and grows. So a store that was opened on a larger machine can
-    /// be opened on this one.
+    /// If the capacity is recorded in the store, and is too large for this machine, the filter starts
+    /// with the default capacity and grows. So a store from a machine with more memory can be opened here.
     pub(crate) fn build<F, E>(
         &self,
         build: impl Fn(&Sizing) -> Result<F, E>,
@@ -92,8 +91,8 @@ impl<'a, B: Backend> Opening<'a, B> {
         Identity::of(&self.place.backend, kind, self.options.secret.as_ref())
     }
 
-    /// Remembers the sizing, and restores the saved filter if it is exact and as wanted. Otherwise builds
-    /// an empty one, unless it is built already.
+    /// Records the sizing, and restores the saved filter if it is exact and as requested. Otherwise builds
+    /// an empty filter, unless one is built already.
     pub(crate) fn finish<F>(
         self,
         empty: Option<(F, Sizing)>,

@@ -24,13 +24,13 @@ impl RiskyWrites {
         Self(AtomicU64::new(0))
     }
 
-    /// Returns the present moment. Call this before the filter is asked.
+    /// Returns the current count. Call this before asking the filter.
     pub(super) fn now(&self) -> Moment {
         Moment(self.0.load(Ordering::Acquire))
     }
 
-    /// Returns whether there has been no risky write since a moment. Call this after the filter was
-    /// asked: a write that the filter's answer knows of began before.
+    /// Returns whether there has been no risky write since a moment. Call this after asking the filter: any
+    /// write that affected the filter's answer has begun by then.
     pub(super) fn has_been_none_since(&self, before: Moment) -> bool {
         let Moment(now) = self.now();
         now == before.0 && now & UNDER_WAY == 0

@@ -114,8 +114,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         }
     }
 
-    /// Replaces the filter by one that is twice as large, or of the same size if it isn't full, unless
-    /// another thread has done so.
+    /// Replaces the filter, unless another thread has done so. The new filter has twice the capacity if the
+    /// old one is full, and otherwise the same capacity.
     fn grow(&self, generation: u64, error: &StoreError) -> Result<()> {
         let locked = self.stripes.lock([ALL]);
         let current = self.filter();
