@@ -1,4 +1,4 @@
-//! Limits of counts, values and sizes.
+//! Tests operations at the limits of counts, values and sizes.
 
 use twiceshy::Listing;
 use twiceshy::{
@@ -46,7 +46,7 @@ fn claim(filter: &QuotientFilter, query: Hash) -> Claim {
     }
 }
 
-/// Repairs all mistakes among some queries, and returns them.
+/// Repairs all mistakes among some queries, and returns the mistakes.
 fn repair(
     filter: &mut QuotientFilter,
     members: &[Hash],

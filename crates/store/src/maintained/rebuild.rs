@@ -11,7 +11,7 @@ use twiceshy::concurrent::Shard;
 /// The name of a thread that rebuilds shards.
 pub(crate) const THREAD: &str = "twiceshy-rebuild";
 
-/// Returns the number of threads that rebuild a filter. Leaves some cores for the store's other work.
+/// Returns the number of threads that rebuild a filter: at most 4, because a store has other work, too.
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(4)
 }

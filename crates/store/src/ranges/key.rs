@@ -95,7 +95,7 @@ impl StoredKey for SystemTime {
     }
 }
 
-/// The number of a key, as the filter sees it. No key needs to have this number.
+/// A number that the filter is asked about, whether or not a key has it.
 #[derive(Clone, Copy)]
 pub(super) struct Number<K>(u128, PhantomData<fn() -> K>);
 

@@ -66,7 +66,7 @@ impl Mistakes {
         self.pieces.remove(&(partition, first));
     }
 
-    /// Evicts a span, preferring one other than this, and returns it.
+    /// Evicts a span, preferring one that doesn't begin with `first` in `partition`, and returns it.
     pub(super) fn evict(&mut self, partition: Hash, first: u128) -> Option<Span> {
         let after = (Bound::Excluded((partition, first)), Bound::Unbounded);
         let other = self.pieces.range(after).next().or(self.pieces.first_key_value());
