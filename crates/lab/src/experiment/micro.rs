@@ -115,8 +115,8 @@ fn run(context: &Context) -> Outcome {
     let bar = progress("loads", rounds * STEPS);
     let mut times: Times = vec![std::array::from_fn(|_| vec![Vec::new(); STEPS]); ENTRANTS.len()];
     for seed in 0..rounds as u64 {
-        // Each round has a different secret; otherwise the same frequent query would collide in all
-        // of them.
+        // Each round has a different secret; otherwise the same frequent query would collide in
+        // every round.
         let shape = Shape { seed: context.seed + seed, ..shape };
         round(&shape, queries, &mut times, || bar.inc(1));
     }

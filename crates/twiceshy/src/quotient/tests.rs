@@ -1,4 +1,4 @@
-//! Tests of what the public interface does not show: every machine gives the same results.
+//! Tests that SIMD code and portable code give the same results.
 
 use super::{Parameters, QuotientFilter};
 use crate::bits::machine::Level;
@@ -18,7 +18,7 @@ fn filter(slots: u64, width: u32, level: Level) -> QuotientFilter {
 }
 
 proptest! {
-    /// Small tables of narrow slots, so that most queries collide and clusters are long.
+    /// Uses small tables of narrow slots, so that most queries collide and clusters are long.
     #[test]
     fn simd_and_portable_code_agree(
         seed in any::<[u8; 16]>(), slots in 1u64..600, width in 1u32..20, fill in 0u64..110

@@ -41,7 +41,7 @@ pub(super) struct Boxes {
     pub(super) spelling: Spelling,
     /// Number of members, each counted as often as it was inserted.
     pub(super) len: u64,
-    /// No box has a higher age.
+    /// An upper bound for the age of boxes.
     pub(super) oldest: u32,
     /// Limit of the lines that a lookup reads, for tables that were not validated.
     pub(super) budget: Budget,

@@ -182,7 +182,7 @@ struct Checked {
 
 /// Properties of each slot of a block except the last, as one bit per slot.
 struct Order {
-    /// The slot is less than the next one.
+    /// Slots that are less than the next slot.
     rising: u64,
     nonzero: u64,
 }

@@ -1,4 +1,4 @@
-//! Flips bits of snapshots and recomputes their checksums. Each is refused or restores a valid filter.
+//! Flips bits of snapshots and recomputes their checksums. Each is refused or gives a valid filter.
 
 use super::{Numbers, build, restored, saved, worn};
 use proptest::prelude::*;
