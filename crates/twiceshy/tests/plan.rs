@@ -175,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
     #[test]
-    fn filter_for_given_capacity_keeps_its_rate_and_memory(capacity in 0usize..3_000, exponent in 0.5..14.0f64) {
+    fn capacity_keeps_its_rate_and_memory(capacity in 0usize..3_000, exponent in 0.5..14.0f64) {
         for_every_filter!(check_capacity(capacity, (-exponent).exp2()));
     }
 

@@ -328,8 +328,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     }
 
     /// Checks every invariant of the filter, and that each ready shard holds every key that the
-    /// database lists, and has repaired the kept mistakes. Writes to a shard wait while it is checked; lookups don't. For tests, and
-    /// for diagnosing suspected corruption.
+    /// database lists, and has repaired the kept mistakes. Writes to a shard wait while it is checked;
+    /// lookups don't. For tests, and for diagnosing suspected corruption.
     ///
     /// # Errors
     /// [`GuardError::Invalid`] says what is wrong. If the database can't list keys, returns its
@@ -414,7 +414,7 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         let hash = self.hash(key);
         let listed = self.database.members(hash..=hash).map_err(GuardError::Database)?;
         let is_found = listed.iter().any(|other| self.hash(borrowed(other)) == hash);
-        // Another thread may have removed it in the meantime.
+        // Another thread may have removed the key in the meantime.
         if is_found || !self.is_there(key)? { Ok(()) } else { Err(GuardError::ForeignHash) }
     }
 }

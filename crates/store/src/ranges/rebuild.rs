@@ -52,7 +52,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn rebuild(&self) -> Result<()> {
-        // Otherwise the old filter would be loaded after closing.
+        // Without this, the next open would load the old filter.
         self.storage.invalidate_saved()?;
         let locked = self.stripes.lock([ALL]);
         self.reconcile()?;

@@ -53,7 +53,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn rebuild(&self) -> Result<()> {
         let inner = &*self.inner;
-        // Otherwise the old filter would be loaded after closing.
+        // Without this, the next open would load the old filter.
         inner.storage.invalidate_saved()?;
         if inner.layout == Layout::Split {
             inner.reconcile()?;

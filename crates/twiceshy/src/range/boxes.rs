@@ -129,7 +129,7 @@ impl Boxes {
         Shelf { cell: self.cell(scaled, age), age, slots, boxes }
     }
 
-    /// Replaces the boxes of a shelf by others, which are sorted.
+    /// Replaces the boxes of a shelf with `boxes`, which must be sorted.
     pub(super) fn replace(&mut self, shelf: &Shelf, boxes: &[RangeBox]) -> Result<(), TableFull> {
         let slots: Vec<Slot> =
             boxes.iter().flat_map(|range_box| self.spelling.slots(range_box)).collect();

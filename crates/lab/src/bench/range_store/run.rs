@@ -106,7 +106,8 @@ impl Run {
         ranges
     }
 
-    /// Lets the adversary query the ranges that begin at `strangers`, and returns the ranges that went to the disk.
+    /// Lets the adversary query the ranges that begin at `strangers`. Returns the ranges that went to
+    /// the disk.
     fn learn(&mut self, mut strangers: impl Iterator<Item = u64>, tally: &mut Tally) -> Vec<u64> {
         /// Ranges per batch, to bound the memory.
         const CHUNK: usize = 1 << 20;

@@ -29,8 +29,8 @@ pub(super) struct Row {
     pub(super) repeated_mistakes: Option<u64>,
 }
 
-/// Summarises rounds with the same rows: speeds of the best and the median round, the rest from the
-/// last.
+/// Summarises rounds with the same rows: takes the speeds of the best and the median round, and all
+/// other values from the last round.
 pub(super) fn summary(rounds: &[Vec<Row>]) -> Vec<Row> {
     let Some(last) = rounds.last() else { return Vec::new() };
     let mut rows = last.clone();
@@ -103,7 +103,7 @@ const GOALS: [Goal; 5] = [
 ];
 
 impl Goal {
-    /// Returns the median ratio. Both speeds were measured side by side, so each round has its own
+    /// Returns the median ratio. The two speeds were measured side by side, so each round has its own
     /// ratio.
     fn measured(&self, rounds: &[Vec<Row>]) -> f64 {
         let ratio = |rows: &Vec<Row>| speed(rows, self.of) / speed(rows, self.to);

@@ -72,7 +72,7 @@ fn a_removal_that_times_out_keeps_its_key() {
     });
     assert!(matches!(failed, Err(GuardError::InDoubt(Down))), "{failed:?}");
     assert_eq!((guard.get(&7), guard.doubts()), (Ok(None), vec![7]));
-    // It was the rollback that we saw.
+    // The removal is rolled back.
     arrive(&guard, 7, 1);
     assert_eq!(guard.get(&7), Ok(Some(1)));
 }
@@ -241,7 +241,7 @@ fn threads_find_every_write_that_arrives_late() {
     assert_eq!((guard.stats().members, guard.stats().shards_ready), (0, 4));
 }
 
-/// A map with the hashes of another secret.
+/// Returns a map whose hashes were made with a different secret.
 fn foreign(keys: u16) -> Map {
     let map = Map::default();
     let other = KeyedHasher::new(&Secret::from_bytes([8; 16]));
@@ -287,9 +287,9 @@ enum Op {
     Delete(u16),
     /// A write whose outcome is unknown, and whether it is done at once.
     TimeOut(u16, bool),
-    /// The same for a removal.
+    /// A removal whose outcome is unknown, and whether it is done at once.
     DeleteTimesOut(u16, bool),
-    /// A write that timed out arrives, if there is one.
+    /// Lets a write that timed out arrive, if there is one.
     Arrive(u16),
     Refused(u16),
     Get(u16),

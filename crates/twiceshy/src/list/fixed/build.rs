@@ -161,7 +161,7 @@ impl FilterBuilder {
     }
 }
 
-/// Why building failed.
+/// The reason why building failed.
 enum Unseparated {
     /// A group has no seed unless remainders have at least this many bits.
     Group {
@@ -258,7 +258,7 @@ impl Grouped {
 /// The keys of a block whose groups need seeds, grouped by quotient.
 struct SeededBlock<'a> {
     shape: &'a Shape,
-    /// Sorted, without duplicates.
+    /// The yes keys, sorted and without duplicates.
     yes: &'a Grouped,
     no: &'a Grouped,
 }

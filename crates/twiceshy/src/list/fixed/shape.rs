@@ -20,7 +20,7 @@ pub(crate) const BLOCK_BITS: u32 = BLOCK.ilog2();
 /// The most remainder bits that fit in one word beside a quotient's position in its group.
 pub(crate) const MAX_REMAINDER_BITS: u32 = 55;
 
-/// Seeds have at most this many bits, so more low bits would be useless.
+/// The most low bits of a seed that are useful. No seed has more bits.
 pub(crate) const MAX_LOW_BITS: u32 = 20;
 
 /// The most blocks that the index can address.
