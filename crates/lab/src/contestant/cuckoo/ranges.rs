@@ -22,7 +22,7 @@ const FULL: f64 = 0.97;
 ///
 /// For tables with fewer than about ten thousand bins, the longest range is the whole table.
 pub(super) fn choose(bins: usize) -> Ranges {
-    // Fingerprints whose range fits in a quarter of the table can't leave that quarter.
+    // This share of the fingerprints has at most this range, and can't leave it.
     let mut ranges = [1.0, 0.75, 0.5, 0.25].map(|share| {
         let mut range = 1;
         while range < bins && !is_enough(range, share, bins) {
