@@ -1,4 +1,4 @@
-//! Tests that SIMD code and portable code give the same results.
+//! Tests that need private items: SIMD and portable code agree, and suspects match the claim.
 
 use super::{Parameters, QuotientFilter};
 use crate::bits::machine::Level;
