@@ -8,7 +8,7 @@ use std::process::Command;
 pub(crate) struct Origin {
     /// The arguments of the lab, without directories.
     pub(crate) command: String,
-    /// Names and values of what the result depends on, such as the processor and the commit.
+    /// Names and values of facts that the result depends on, such as the processor and the commit.
     pub(crate) facts: Vec<(String, String)>,
 }
 
@@ -37,7 +37,8 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
     words.join(" ")
 }
 
-/// Returns what results depend on, as far as the machine tells, and what was built.
+/// Returns facts that results depend on: about the machine, as far as it reports them, and about the
+/// build.
 pub(crate) fn facts() -> Vec<(String, String)> {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;

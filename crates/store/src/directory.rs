@@ -10,7 +10,7 @@ use std::path::Path;
 /// The name of the backend's directory in the directory of a store.
 pub(crate) const DATA: &str = "data";
 
-/// Opens the backend of the store in a directory. If there is none, `create` says whether to create it.
+/// Opens the backend of the store in a directory. `create` says whether to create a missing backend.
 pub(crate) fn open_backend(directory: &Path, create: bool) -> Result<FjallBackend> {
     if create {
         refuse_foreign(directory)?;
@@ -19,7 +19,7 @@ pub(crate) fn open_backend(directory: &Path, create: bool) -> Result<FjallBacken
     Ok(FjallBackend::open(directory.join(DATA), options)?)
 }
 
-/// Returns an error if a directory has no store in it, but other files.
+/// Returns an error if a directory has files, but no store.
 fn refuse_foreign(directory: &Path) -> Result<()> {
     let data = directory.join(DATA);
     if has_data(&data)? {
@@ -31,7 +31,7 @@ fn refuse_foreign(directory: &Path) -> Result<()> {
     };
     for entry in entries {
         let name = entry.map_err(io_error("list", directory))?.file_name();
-        // A process that was killed while it created a store may have left these.
+        // A process that was killed while it created a store may have left these files.
         let is_ours = if name == DATA { is_unfinished(&data)? } else { is_our_file(&name) };
         if !is_ours {
             return Err(StoreError::Foreign { path: directory.to_owned() });

@@ -47,7 +47,7 @@ struct State<K> {
 struct Overflow {
     /// The number of the latest key that found no room.
     latest: u64,
-    /// Everything with a smaller number is settled.
+    /// Keys numbered below this are settled.
     settled: u64,
 }
 

@@ -48,7 +48,7 @@ impl fmt::Display for List {
     }
 }
 
-/// What a store holds, and how.
+/// The kind of a store, with its layout or its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A [`Store`](crate::Store).

@@ -41,7 +41,7 @@ const FORMAT: u32 = 3;
 /// The previous version, whose identity has no check value.
 const UNCHECKED_FORMAT: u32 = 2;
 
-/// What a store was created with, and keeps.
+/// The properties that a store was created with, and that never change.
 pub(crate) struct Identity {
     pub(crate) kind: Kind,
     pub(crate) secret: Secret,
@@ -156,7 +156,7 @@ fn check_value(secret: &Secret, record: &[u8]) -> [u8; 16] {
     KeyedHasher::new(secret).hash_bytes(record).as_u128().to_be_bytes()
 }
 
-/// Reads the sizing that the store in a backend remembers.
+/// Reads the sizing that is recorded in a backend.
 pub(crate) fn sizing(backend: &impl Backend) -> Result<Option<Sizing>> {
     let Some(bytes) = backend.get(Keyspace::Meta, SHAPE)? else { return Ok(None) };
     let wrong = || StoreError::Format("the size of its filter is unreadable".into());
@@ -172,7 +172,7 @@ pub(crate) fn sizing(backend: &impl Backend) -> Result<Option<Sizing>> {
     }))
 }
 
-/// Remembers the sizing of the filter.
+/// Records the sizing of the filter.
 pub(crate) fn keep_sizing(backend: &impl Backend, sizing: &Sizing) -> Result<()> {
     let rate = sizing.false_positive_rate.to_bits();
     let numbers = [sizing.capacity as u64, rate, sizing.shards as u64];
@@ -189,7 +189,7 @@ pub(crate) fn member_key(hash: Hash, key: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the user's key in a member's key, or `None` if that is too short.
+/// Returns the user's key in a member's key, or `None` if the member's key is too short.
 pub(crate) fn user_key(member_key: &[u8]) -> Option<&[u8]> {
     member_key.get(PREFIX_BYTES..)
 }
@@ -278,8 +278,8 @@ pub(crate) fn mistakes(
     keys.filter_map(|pair| pair.map(|(key, _)| mistake(&key)).map_err(StoreError::from).transpose())
 }
 
-/// Lists the members, or the no keys, in an interval of hashes. `read` computes the hash of a key. The
-/// order is by the first bytes of the hashes.
+/// Lists the members (or the keys of the no list) whose hashes are in an interval. `read` computes the
+/// hash of a key. The order is by the first bytes of the hashes.
 pub(crate) fn listed<M>(
     backend: &impl Backend,
     space: Keyspace,

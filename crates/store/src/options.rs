@@ -43,11 +43,11 @@ pub struct OpenOptions {
 /// A function that is called after each shard of a filter that is rebuilt.
 pub(crate) type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// How much of the filter has been rebuilt.
+/// The progress of rebuilding a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Shards that answer.
+    /// Shards that are ready to answer.
     pub ready: usize,
     /// Shards of the filter.
     pub shards: usize,
@@ -226,7 +226,7 @@ impl OpenOptions {
         self
     }
 
-    /// Returns what is done about mistakes that lookups find.
+    /// Returns the policy for mistakes that lookups find.
     pub(crate) fn found_mistakes(&self) -> Policy {
         Policy::Found { repaired: self.repairs, kept: self.mistakes_kept }
     }
@@ -256,10 +256,10 @@ impl OpenOptions {
     }
 }
 
-/// Where a store is.
+/// The backend and the directories of a store.
 pub(crate) struct Place<'a, B> {
     pub(crate) backend: B,
-    /// The directory for the saved filter, if it is to be saved.
+    /// The directory for the saved filter, or `None` if the filter isn't saved.
     pub(crate) directory: Option<&'a Path>,
     /// The path of the backend within the directory of a backup.
     pub(crate) data: &'static str,

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use twiceshy::{Secret, snapshot::SnapshotError};
 
-/// Where a store's filter is saved, and whether the saved filter is valid.
+/// The location of a store's saved filter, and whether that filter is valid.
 pub(crate) struct SavedFilter {
     /// `None` if the filter isn't saved.
     directory: Option<PathBuf>,
@@ -78,8 +78,8 @@ impl SavedFilter {
         Ok(())
     }
 
-    /// Writes mistakes alone, as [`write`](Self::write) does. If that fails, nothing is in doubt: a
-    /// filter that knows more mistakes than the backend, or fewer, misses no member.
+    /// Writes a batch that contains only mistakes. If this fails, nothing is in doubt: a filter that knows
+    /// more mistakes than the backend, or fewer, misses no member. See [`write`](Self::write).
     pub(crate) fn write_mistakes(
         &self,
         backend: &impl Backend,
@@ -131,7 +131,7 @@ impl SavedFilter {
     }
 }
 
-/// Saves a filter under a new name, and removes the files of earlier ones.
+/// Saves a filter under a new name, and removes the files of earlier filters.
 fn replace(
     backend: &impl Backend,
     directory: &Path,
@@ -154,7 +154,7 @@ fn replace(
 /// Programs of that time find no file for a record of this version.
 const RECORD: u8 = 2;
 
-/// Returns the file of a record, if it is the one that was saved.
+/// Returns the file that a record names, if the file matches the record.
 fn recorded_file(directory: &Path, record: &[u8]) -> Option<PathBuf> {
     let [RECORD, rest @ ..] = record else { return None };
     let (&number, seal) = rest.split_first_chunk()?;
@@ -184,7 +184,7 @@ fn remove_record(backend: &impl Backend, directory: Option<&Path>) -> Result<()>
     Ok(())
 }
 
-/// Returns the name of the file with a number.
+/// Returns the name of file `number`.
 fn file_name(number: [u8; 16]) -> OsString {
     format!("{PREFIX}{:032x}{SUFFIX}", u128::from_be_bytes(number)).into()
 }
@@ -195,7 +195,7 @@ const END_BYTES: u64 = 64;
 const PREFIX: &str = "filter-";
 const SUFFIX: &str = ".snapshot";
 
-/// Returns whether a store gives this name to the file of a saved filter, or to one that it is writing.
+/// Returns whether this is the name of a saved filter's file, or of one that is being written.
 pub(crate) fn is_our_file(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let unfinished = || {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What a store or a guard has done since it was opened, and the state of its filter.
+/// Counts of a store's or guard's operations since it was opened, and the state of its filter.
 ///
 /// Every store has all fields. A field that a store has no use for is 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Stats {
     /// Lookups that found nothing and that the filter could not answer: it was being rebuilt, or the
     /// range was too long for it.
     pub unfiltered: u64,
-    /// Mistakes repaired, including those that a new member brought back.
+    /// Mistakes repaired, including those that collided with a new member.
     pub repairs: u64,
     /// Repairs that failed. The same mistake may be made again.
     pub repairs_failed: u64,
@@ -48,7 +48,7 @@ pub struct Stats {
     pub filter_bytes: u64,
     /// Share of the filter's slots that are in use.
     pub load: f64,
-    /// Shards that answer.
+    /// Shards that are ready to answer.
     pub shards_ready: usize,
     /// Shards of the filter.
     pub shards: usize,

@@ -26,9 +26,9 @@ pub(crate) struct Opening<'a, B> {
     options: &'a OpenOptions,
     place: Place<'a, B>,
     claim: BackendClaim,
-    /// The sizing that the store remembers.
+    /// The sizing that is recorded in the store.
     remembered: Option<Sizing>,
-    /// The sizing that the filter is to have.
+    /// The sizing to build the filter with.
     pub(crate) sizing: Sizing,
 }
 
@@ -69,9 +69,8 @@ impl<'a, B: Backend> Opening<'a, B> {
 
     /// Builds or plans a filter, and returns the sizing that it has.
     ///
-    /// If the capacity is one that the store remembers, and is too large for this machine, the filter
-    /// starts with the default capacity and grows. So a store that was opened on a larger machine can
-    /// be opened on this one.
+    /// If the capacity is recorded in the store, and is too large for this machine, the filter starts
+    /// with the default capacity and grows. So a store from a machine with more memory can be opened here.
     pub(crate) fn build<F, E>(
         &self,
         build: impl Fn(&Sizing) -> Result<F, E>,
@@ -92,8 +91,8 @@ impl<'a, B: Backend> Opening<'a, B> {
         Identity::of(&self.place.backend, kind, self.options.secret.as_ref())
     }
 
-    /// Remembers the sizing, and restores the saved filter if it is exact and as wanted. Otherwise builds
-    /// an empty one, unless it is built already.
+    /// Records the sizing, and restores the saved filter if it is exact and as requested. Otherwise builds
+    /// an empty filter, unless one is built already.
     pub(crate) fn finish<F>(
         self,
         empty: Option<(F, Sizing)>,
@@ -137,13 +136,13 @@ impl<B: Backend> Storage<B> {
         self.saved.write(&self.backend, batch, durability)
     }
 
-    /// Writes a batch of mistakes alone. If that fails, no member is in doubt.
+    /// Writes a batch that contains only mistakes. If this fails, no member is in doubt.
     pub(crate) fn write_mistakes(&self, batch: &Batch) -> Result<()> {
         self.saved.write_mistakes(&self.backend, batch, self.durability)
     }
 
-    /// Forgets mistakes that find no room when a store is opened. The saved filter, if any, has them
-    /// repaired, and stays valid.
+    /// Deletes mistakes that exceed the limit when a store is opened. The saved filter, if any, has
+    /// repaired these mistakes, and stays valid.
     pub(crate) fn forget_mistakes(&self, batch: &Batch) -> Result<()> {
         if batch.is_empty() { Ok(()) } else { Ok(self.backend.write(batch, self.durability)?) }
     }

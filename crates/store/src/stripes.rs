@@ -63,7 +63,7 @@ impl<M: Default> Stripes<M> {
     }
 }
 
-/// Stripes that are locked.
+/// A set of locked stripes.
 pub(crate) struct Locked<'a, M = OrderedHashes> {
     /// Sorted by index.
     stripes: SmallVec<[(usize, MutexGuard<'a, M>); 2]>,
@@ -111,7 +111,7 @@ impl Locked<'_> {
         self.stripe_mut(mistake).insert(mistake)
     }
 
-    /// Removes a mistake. Returns whether it was there.
+    /// Removes a mistake. Returns whether the stripe held it.
     pub(crate) fn remove_mistake(&mut self, mistake: Hash) -> bool {
         self.stripe_mut(mistake).remove(mistake)
     }
@@ -125,7 +125,7 @@ impl Locked<'_> {
         self.stripes.iter().any(|(_, mistakes)| !mistakes.is_empty())
     }
 
-    /// Forgets a mistake in the stripe of this one, and this one only if there is no other.
+    /// Evicts a mistake from the same stripe, preferring one other than `mistake`, and returns it.
     pub(crate) fn evict(&mut self, mistake: Hash) -> Hash {
         let mistakes = self.stripe_mut(mistake);
         let next = mistakes.range(mistake..=Hash::MAX).find(|&other| other != mistake);

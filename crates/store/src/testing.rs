@@ -13,7 +13,7 @@ use crate::backend::{
 /// The way an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The operation isn't done.
+    /// The operation fails and isn't done.
     Before,
     /// The operation is done, but returns an error.
     After,
@@ -52,7 +52,7 @@ pub struct FaultyBackend<B> {
 struct State {
     operations: u64,
     plan: Option<Plan>,
-    /// Changes that show after reopening.
+    /// Changes that become visible after reopening.
     late: BTreeMap<(Keyspace, Vec<u8>), Option<Vec<u8>>>,
 }
 

@@ -14,7 +14,7 @@ use twiceshy::Hash;
 pub(crate) struct Difference {
     pub(crate) hash: Hash,
     pub(crate) key: Bytes,
-    /// Whether the reverse map lacks it. Otherwise the map of keys does.
+    /// Whether the reverse map lacks the key. Otherwise the map of keys lacks it.
     pub(crate) is_unlisted: bool,
 }
 
@@ -29,7 +29,8 @@ pub(crate) fn is_listed(backend: &impl Backend, hash: Hash, key: &[u8]) -> Resul
 }
 
 /// Compares each key with the reverse map, and each member with the map of keys. Returns `None` for each
-/// that is in both. `hash` returns the hash of a key, or `None` for keys that no store has written.
+/// entry that both maps have. `hash` returns the hash of a key, or `None` for keys that no store has
+/// written.
 pub(crate) fn compared(
     backend: &impl Backend,
     hash: impl Fn(&[u8]) -> Option<Hash>,

@@ -1,4 +1,4 @@
-//! One suite for all backends.
+//! Runs the same tests on all backends.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,17 +15,17 @@ use twiceshy_store::{
     Backend, BackendError, Batch, Durability, Keyspace, MemoryBackend, OpenOptions, StoreError,
 };
 
-/// How to open a kind of backend.
+/// A kind of backend that tests can open.
 trait Open: Backend + Sized {
-    /// Whether its data outlives it.
+    /// Whether data persists after the backend is dropped.
     const PERSISTENT: bool = true;
 
-    /// Whether a scan is a view of one moment, between batches.
+    /// Whether a scan sees a consistent snapshot between batches.
     const VIEWS: bool = false;
 
     fn open_at(path: &Path) -> Result<Self>;
 
-    /// The same, but nothing is made.
+    /// Opens an existing backend. Never creates one.
     fn open_existing_at(path: &Path) -> Result<Self>;
 }
 
@@ -43,7 +43,7 @@ impl Open for MemoryBackend {
 
 #[cfg(feature = "fjall")]
 impl Open for twiceshy_store::FjallBackend {
-    /// With caches and memtables so small that the disk is used at once.
+    /// Opens a backend with caches and memtables so small that it uses the disk at once.
     fn open_at(path: &Path) -> Result<Self> {
         let mut options = twiceshy_store::FjallOptions::default();
         options.cache_bytes = 64 << 10;
@@ -341,7 +341,7 @@ fn what_is_too_long_changes_nothing<B: Open>() {
     let error = backend.write(&batch, Durability::Buffered).unwrap_err();
     assert!(matches!(error, BackendError::KeyTooLong { bytes } if bytes == MAX_KEY_BYTES + 1));
     assert_eq!(all(&backend, Keyspace::Members), []);
-    // No key that long is there, and asking for one is no mistake.
+    // No stored key is that long, and looking one up is not an error.
     assert_eq!(get(&backend, Keyspace::Members, vec![1; MAX_KEY_BYTES + 1]), None);
 }
 
@@ -528,8 +528,8 @@ fn a_backup_needs_an_empty_directory<B: Open>() {
     let names = |path: &Path| std::fs::read_dir(path).unwrap().count();
     assert_eq!(names(target.path()), 1, "no lock is left in somebody's directory");
     assert!(matches!(backend.backup(directory.path()), Err(BackendError::Occupied { .. })));
-    // A backup replaces what a killed backup left. Such a backup had made its lock first;
-    // without a lock, the same names are somebody else's files.
+    // A backup replaces the files of a killed backup, which had created its lock first. Without
+    // a lock, files with the same names belong to somebody else.
     let target = tempfile::tempdir().unwrap();
     for engine in ["fjall", "redb"] {
         std::fs::write(target.path().join(format!("{engine}.new")), "half").unwrap();
@@ -540,7 +540,7 @@ fn a_backup_needs_an_empty_directory<B: Open>() {
     backend.backup(target.path()).unwrap();
 }
 
-/// No backend has such keys, but lookups of them must work.
+/// No backend stores such keys, but looking them up must work.
 fn too_long_keys_are_not_found<B: Open>() {
     let (_directory, backend) = fresh::<B>();
     let [zeros, sevens] = [0, 7].map(|byte| vec![byte; MAX_KEY_BYTES]);
@@ -622,7 +622,7 @@ fn missing_backend_is_not_created<B: Open>() {
     is_missing(&path);
     assert_eq!(entries(&path), 0);
 
-    // There is a backend, but no store in it.
+    // The directory has a backend, but the backend has no store.
     drop(B::open_at(&path).unwrap());
     let backend = B::open_existing_at(&path).unwrap();
     let saved = directory.path().join("saved");
@@ -660,7 +660,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Few keys, with many zeros, so that they meet; now and then a longer one.
+    // Few keys, with many zeros, so that steps reuse keys; sometimes a longer key.
     let key = || prop_oneof![9 => vec(0..3_u8, 0..4), 1 => vec(any::<u8>(), 0..300)];
     let value = prop_oneof![9 => vec(any::<u8>(), 0..40), 1 => vec(any::<u8>(), 0..20_000)];
     let space = || prop::sample::select(&Keyspace::ALL[..]);

@@ -36,7 +36,7 @@ fn put(store: &OnFjall, numbers: impl Iterator<Item = u32>) {
     store.put_many(numbers.map(|number| (key(number), key(number)))).unwrap();
 }
 
-/// Those below `members` are there, and no others.
+/// Checks that exactly the keys below `members` are present.
 fn check(store: &OnFjall, members: u32) {
     for number in 0..2 * members {
         let expected = (number < members).then(|| key(number));
@@ -57,7 +57,7 @@ fn snapshot(path: &Path) -> PathBuf {
 fn is_saved(path: &Path, layout: Layout) -> bool {
     let store = options(layout).open(path).unwrap();
     let stats = store.stats();
-    // One that was saved is ready at once, and nothing was read to build it.
+    // A saved filter is ready at once, and nothing is read to build it.
     stats.shards_ready == stats.shards && stats.backend_scans == 0
 }
 
@@ -115,12 +115,12 @@ fn old_snapshot_is_not_used() {
     store.close().unwrap();
     put_back();
     check(&open(path, Layout::Merged), 150);
-    // Also if the newer one is gone.
+    // An old snapshot isn't used if the newer one is missing.
     let new = snapshot(path);
     put_back();
     fs::remove_file(&new).unwrap();
     check(&open(path, Layout::Merged), 150);
-    // Also under its name.
+    // Nor is it used under the newer one's name.
     assert!(is_saved(path, Layout::Merged));
     fs::copy(snapshot(old.path()), snapshot(path)).unwrap();
     let store = open(path, Layout::Merged);
@@ -141,7 +141,7 @@ fn snapshot_that_becomes_readable_again_is_not_used() {
     fs::rename(&file, &aside).unwrap();
     let store = open(path, Layout::Merged);
     put(&store, 100..150);
-    // What a crash would leave.
+    // Copy the files that a crash would leave.
     let copied = tempfile::tempdir().unwrap();
     let copy = copied.path().join("copy");
     store.backup(&copy).unwrap();
@@ -243,7 +243,7 @@ fn every_key_is_found_after_a_journal_is_damaged() {
         second.flush().unwrap();
         put(&second, 50..1500);
         let [base, copy] = ["base", "copy"].map(|name| directory.path().join(name));
-        // The engine may be changing its files meanwhile.
+        // The engine may be changing its files during the copy.
         let is_whole = || {
             copy_all(&path, &base)?;
             copy_all(&base, &copy)?;
@@ -342,7 +342,7 @@ impl<F: Fn() + Send + Sync + 'static> Backend for Reading<F> {
     fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
         let pairs = self.backend.range(space, bounds);
         if space == Keyspace::Keys && !self.is_read.swap(true, SeqCst) {
-            // It has read the first ones, but not the last.
+            // The scan has read the first keys, but not the last.
             return Box::new(pairs.inspect(|pair| {
                 if *pair.as_ref().unwrap().0 == key(0) {
                     (self.then)();

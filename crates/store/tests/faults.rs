@@ -26,8 +26,8 @@ enum Step {
     Reopen,
 }
 
-/// Members, mistakes of all the others, members that collide with these, mistakes that become
-/// members and are mistakes again.
+/// Inserts members, makes mistakes with all other keys, inserts members that collide with these mistakes,
+/// and turns mistakes into members and back.
 fn script() -> Vec<Step> {
     use Step::*;
     let mut script = vec![PutMany(0..12, 1), Put(12, 2), Put(3, 3), GetAll];
@@ -43,7 +43,7 @@ fn always(layout: Layout) -> OpenOptions {
     options(layout).secret(Secret::from_bytes([7; 16]))
 }
 
-/// A store and what is known of it.
+/// A store and the facts that are known about it.
 struct Known<B: Backend> {
     store: Store<B>,
     facts: Facts,
@@ -55,7 +55,7 @@ struct Facts {
     possible: BTreeMap<u8, BTreeSet<Option<u8>>>,
     /// Mistakes that were repaired and remembered.
     repaired: BTreeSet<u8>,
-    /// Whether writes that failed may show after reopening.
+    /// Whether failed writes may show after reopening.
     is_late: bool,
 }
 
@@ -103,7 +103,7 @@ impl<B: Backend> Known<B> {
         let done = self.store.put_many(keys.clone().map(|key| ([key], [value])));
         let is_acknowledged = done.is_ok();
         keys.clone().for_each(|key| self.facts.wrote(key, Some(value), is_acknowledged));
-        // Whole or not at all.
+        // The batch is written as a whole or not at all.
         let values: Result<Vec<_>> = keys.map(|key| self.store.get(&[key])).collect();
         if let Ok(values) = values {
             let written = values.iter().flatten().filter(|found| found[0] == value).count();
@@ -147,12 +147,12 @@ fn check(backend: impl Backend, layout: Layout, files: &Path, facts: &Facts) {
     }
     let mut known = Known { store, facts: facts.clone() };
     (0..KEYS).for_each(|key| known.get(key).unwrap());
-    // What there is can be found, and the filter has no more, when ghosts are cleared.
+    // Every key is found, and after ghosts are cleared the filter holds nothing else.
     known.store.rebuild().unwrap();
     let pairs: Vec<_> = known.store.iter().map(Result::unwrap).collect();
     assert!(pairs.iter().all(|(key, _)| known.facts.possible[&key[0]] != BTreeSet::from([None])));
     assert_eq!(known.store.stats().members, pairs.len() as u64);
-    // And it can be used.
+    // The store is still usable.
     for key in 0..KEYS {
         known.store.put(&[key], &[99]).unwrap();
     }
@@ -163,7 +163,7 @@ fn check(backend: impl Backend, layout: Layout, files: &Path, facts: &Facts) {
     assert_eq!(known.store.stats().members, 0);
 }
 
-/// Opens a store; if that fails and failures are single, again.
+/// Opens a store. If that fails and failures are single, opens it again.
 fn open(backend: &Faulty, layout: Layout, files: &Path) -> Result<Store<Faulty>> {
     let open = || always(layout).open_with(Arc::clone(backend), Some(files));
     let mut store: Store<_> = open().or_else(|_| open())?;

@@ -1,4 +1,4 @@
-//! What a power cut may leave of fjall's journal: a part of it, and pages that were never written.
+//! Opens journals of fjall as a power cut may leave them: cut off, or with pages that were never written.
 
 #![cfg(feature = "fjall")]
 
@@ -18,7 +18,7 @@ fn write_batches(path: &Path) {
     }
 }
 
-/// Sets all of 10 keys to its number, and adds one.
+/// Returns a batch that sets 10 keys to its number, and adds a key.
 fn batch(number: u8) -> Batch {
     let mut batch = Batch::new();
     for key in 0..10_u8 {
@@ -28,7 +28,7 @@ fn batch(number: u8) -> Batch {
     batch
 }
 
-/// The number of batches that are there, all of them whole.
+/// Returns the number of batches in the backend, and checks that each is whole.
 fn count_batches(backend: &FjallBackend) -> u8 {
     let all = |space| {
         let pairs = backend.range(space, (Unbounded, Unbounded)).map(Result::unwrap);
@@ -42,7 +42,7 @@ fn count_batches(backend: &FjallBackend) -> u8 {
     last
 }
 
-/// The same after opening; one more can then be written, and stays.
+/// Opens the backend and counts its batches. Checks that one more batch can be written, and stays.
 fn read_batches(path: &Path) -> Result<u8> {
     let backend = FjallBackend::open(path, FjallOptions::default())?;
     let found = count_batches(&backend);
@@ -66,7 +66,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Opens copies of a directory with other journals.
+/// Opens copies of a directory with changed journals.
 fn with_journals(change: impl Fn(&[u8]) -> Vec<Vec<u8>>, check: impl Fn(usize, Result<u8>)) {
     let directory = tempfile::tempdir().unwrap();
     let original = directory.path().join("original");
@@ -92,14 +92,14 @@ fn with_journals(change: impl Fn(&[u8]) -> Vec<Vec<u8>>, check: impl Fn(usize, R
 }
 
 #[test]
-fn a_journal_that_ends_early_has_the_batches_before() {
+fn journal_that_ends_early_has_the_batches_before_the_cut() {
     with_journals(
         |bytes| {
             let cuts = (0..=bytes.len()).rev().step_by(bytes.len() / usize::from(BATCHES));
             cuts.map(|cut| bytes[..cut].to_vec()).collect()
         },
         |i, found| {
-            // Each cut is a batch earlier, and in the middle of one.
+            // Each cut is one batch earlier, and in the middle of a batch.
             let expected = BATCHES.saturating_sub(i as u8);
             let found = found.unwrap();
             assert!(found.abs_diff(expected) <= 1, "cut {i}: {found}");
@@ -108,10 +108,10 @@ fn a_journal_that_ends_early_has_the_batches_before() {
     );
 }
 
-/// The disk may write the pages of what isn't synced in any order. fjall can then fail to open;
-/// what it must not do is to make something up.
+/// The disk may write pages that aren't synced in any order. fjall may then fail to open, but must not
+/// return wrong data.
 #[test]
-fn a_journal_with_a_hole_has_the_batches_before_or_none_is_given() {
+fn journal_with_a_hole_has_the_batches_before_it_or_fails_to_open() {
     with_journals(
         |bytes| {
             let holes = (0..bytes.len()).step_by(bytes.len() / 29);

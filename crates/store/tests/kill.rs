@@ -1,7 +1,7 @@
 //! A child process writes, acknowledges each batch through a pipe, and is killed at any moment. All
 //! acknowledged batches must be there, and besides them at most the batch that was being written.
 //!
-//! `TWICESHY_KILL_CYCLES` sets how often, `TWICESHY_SEED` when.
+//! `TWICESHY_KILL_CYCLES` sets the number of kills, `TWICESHY_SEED` the moments.
 
 #![cfg(any(feature = "fjall", feature = "redb"))]
 
@@ -24,13 +24,13 @@ use twiceshy_store::{Backend, Batch, Durability, Keyspace};
 
 #[cfg(feature = "fjall")]
 #[test]
-fn fjall_keeps_what_it_acknowledged() {
+fn fjall_keeps_acknowledged_batches_after_kill() {
     kill_again_and_again("fjall");
 }
 
 #[cfg(feature = "redb")]
 #[test]
-fn redb_keeps_what_it_acknowledged() {
+fn redb_keeps_acknowledged_batches_after_kill() {
     kill_again_and_again("redb");
 }
 
@@ -55,7 +55,7 @@ fn open(engine: &str, path: &Path) -> Result<Box<dyn Backend>> {
 
 const COUNTER: &[u8] = b"last batch";
 
-/// The batch of a number: a few changes in all keyspaces, and the number.
+/// Returns batch `number`: a few changes in all keyspaces, and the number itself.
 fn batch(number: u64) -> Batch {
     let mut random = Random(number);
     let mut batch = Batch::new();
@@ -78,7 +78,7 @@ fn last_batch(backend: &dyn Backend) -> u64 {
     number.map_or(0, |number| u64::from_be_bytes((*number).try_into().unwrap()))
 }
 
-/// The child: no test of its own, so it does nothing unless it is asked to.
+/// Runs the child process. Not a test of its own: without the environment variables, it does nothing.
 #[test]
 fn child() {
     let (Ok(engine), Some(path)) = (env::var(CHILD_ENGINE), env::var_os(CHILD_PATH)) else {
@@ -91,7 +91,7 @@ fn child() {
             _ => Durability::Buffered,
         };
         backend.write(&batch(number), durability).unwrap();
-        // Not by `println!`, which tests capture.
+        // Don't use `println!`: tests capture its output.
         if writeln!(stdout().lock(), "wrote {number}").is_err() {
             return;
         }
@@ -107,7 +107,7 @@ fn kill_again_and_again(engine: &str) {
 
     for cycle in 0..cycles {
         let _deadline = Deadline::new();
-        // From time to time anew, so that kills hit the making of a directory, too.
+        // Sometimes start with a new directory, so that kills also interrupt its creation.
         if random.below(8) == 0 {
             directory = tempfile::tempdir().unwrap();
             model = Default::default();
@@ -118,7 +118,7 @@ fn kill_again_and_again(engine: &str) {
         if random.below(4) == 0 {
             thread::sleep(Duration::from_micros(random.below(30_000)));
         } else {
-            // After some batches, so that each life gets somewhere.
+            // Kill the child after some batches, so that each child makes progress.
             let goal = written + 1 + random.below(1500);
             let patience = Instant::now() + Duration::from_millis(20 + random.below(400));
             while last < goal && (last == written || Instant::now() < patience) {
@@ -169,7 +169,7 @@ fn kill_again_and_again(engine: &str) {
     println!("{cycles} kills, {written} batches since the last new directory, slowest {slowest:?}");
 }
 
-/// The same of a whole store, whose child also tells which mistakes were repaired.
+/// The same test for a whole store. Its child also reports which mistakes were repaired.
 #[cfg(feature = "fjall")]
 mod store {
     use super::*;
@@ -185,7 +185,7 @@ mod store {
         Reopen,
     }
 
-    /// The operation of a number.
+    /// Returns operation `number`.
     fn op(number: u64) -> Op {
         let mut random = Random(number);
         let key = random.below(KEYS);
@@ -201,7 +201,7 @@ mod store {
         number.to_be_bytes().repeat(1 + number as usize % 20)
     }
 
-    /// So bad a filter that a tenth of the absent keys are mistakes.
+    /// Opens a store with a filter so poor that a tenth of the absent keys are mistakes.
     fn open(path: &Path, layout: Layout) -> Store<FjallBackend> {
         let mut fjall = FjallOptions::default();
         fjall.memtable_bytes = 64 << 10;
@@ -243,16 +243,16 @@ mod store {
     }
 
     #[test]
-    fn merged_keeps_what_it_acknowledged() {
+    fn merged_store_keeps_acknowledged_writes_after_kill() {
         kill_again_and_again("merged");
     }
 
     #[test]
-    fn split_keeps_what_it_acknowledged() {
+    fn split_store_keeps_acknowledged_writes_after_kill() {
         kill_again_and_again("split");
     }
 
-    /// What must be there, and which mistakes have been repaired.
+    /// The pairs that the store must hold, and the mistakes that have been repaired.
     #[derive(Default)]
     struct Expected {
         members: BTreeMap<u64, Vec<u8>>,
@@ -273,7 +273,7 @@ mod store {
                 }
                 Op::Delete(key) => {
                     let was_there = self.members.remove(&key).is_some();
-                    // One that wasn't there may have been a mistake.
+                    // A key that was absent may have been a mistake.
                     if !was_there && repaired == "1" {
                         self.repaired.insert(key);
                     }
@@ -285,7 +285,7 @@ mod store {
             }
         }
 
-        /// The operation that was not acknowledged is done, or it isn't.
+        /// Finds out whether the operation that was not acknowledged was done.
         fn settle(&mut self, store: &Store<FjallBackend>) {
             self.done += 1;
             let (Op::Put(key) | Op::Delete(key)) = op(self.done) else { return };

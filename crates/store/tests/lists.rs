@@ -1,4 +1,4 @@
-//! Yes/no lists on a disk: against a model, without visits, failing, killed, and used by many
+//! Tests of a `ListStore`: against a model, for disk reads, with failing backends, with kills, and with many
 //! threads.
 
 mod common;
@@ -18,8 +18,8 @@ mod threads;
 use twiceshy::Secret;
 use twiceshy_store::OpenOptions;
 
-/// So bad a filter that most unlisted keys are answered "yes", so small that it grows, and always
-/// the same hashes.
+/// Returns options of a filter so poor that it answers "yes" for most unlisted keys, and so small that it
+/// grows. The secret is fixed, so that hashes are the same in each run.
 fn options() -> OpenOptions {
     OpenOptions::new()
         .capacity(8)

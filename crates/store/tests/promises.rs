@@ -1,5 +1,5 @@
-//! Tests of what every store promises when something goes wrong: opening fails, the filter can't be
-//! saved, the directory or the backend is in use, or a write shows only after reopening.
+//! Tests that every store keeps its promises when something goes wrong: opening fails, the filter can't
+//! be saved, the directory or the backend is in use, or a write shows only after reopening.
 
 mod common;
 
@@ -20,7 +20,7 @@ type Faulty = Arc<FaultyBackend<MemoryBackend>>;
 const SECRET: [u8; 16] = [7; 16];
 const KEYS: u64 = 300;
 
-/// A store of any kind, with keys and nothing else.
+/// A store of any kind, used as a set of keys.
 trait Subject: Sized {
     fn open_with(
         backend: Faulty,
@@ -39,7 +39,7 @@ trait Subject: Sized {
     }
 }
 
-/// Options of any store. Each store ignores those of the others.
+/// Returns options for any store. Each kind of store ignores the options of other kinds.
 fn options(layout: Layout, capacity: Option<usize>) -> OpenOptions {
     let options = OpenOptions::new().secret(Secret::from_bytes(SECRET)).shards(4);
     let options = options.layout(layout).longest_range(4);
@@ -49,7 +49,7 @@ fn options(layout: Layout, capacity: Option<usize>) -> OpenOptions {
     }
 }
 
-/// Opens a store, and waits for its filter. If that can't be built, the store works without it.
+/// Opens a store, and waits for its filter. If the filter can't be built, the store works without it.
 fn open_points(
     options: &OpenOptions,
     backend: Faulty,
@@ -164,7 +164,7 @@ fn faulty(backend: MemoryBackend) -> Faulty {
     Arc::new(FaultyBackend::new(backend))
 }
 
-/// A backend with a store of keys in it, and no saved filter.
+/// Returns a backend that contains a store with keys, without a saved filter.
 fn filled<S: Subject>() -> Faulty {
     let backend = faulty(MemoryBackend::new());
     let store = S::open(&backend, None).unwrap();
@@ -187,7 +187,7 @@ fn set_meta(backend: &Faulty, name: &[u8], value: impl AsRef<[u8]>) {
     backend.inner().write(&batch, Durability::Synced).unwrap();
 }
 
-/// The files of a directory, by name.
+/// Returns the names of the files in a directory.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<String> =
@@ -242,7 +242,7 @@ fn second_store_is_refused<S: Subject>() {
     assert!(Yes::open(&backend, None).is_err() && Ranges::open(&backend, None).is_err());
     store.put(2).unwrap();
     store.close().unwrap();
-    // Free after closing, after dropping, and after an open that failed.
+    // The backend is free after closing, after dropping, and after a failed open.
     drop(S::open(&backend, None).unwrap());
     backend.fail_at(1, Fault::Before);
     assert!(S::open(&backend, None).is_err());
@@ -323,7 +323,7 @@ fn foreign_files_are_never_removed() {
     with_each!(foreign_files_stay);
 }
 
-/// A store that remembers a capacity from a machine with more memory.
+/// Opens a store that remembers a capacity from a machine with more memory.
 fn opens_with_less_memory<S: Subject>() {
     const TOO_MANY: u64 = 1 << 45;
     let backend = filled::<S>();
@@ -336,7 +336,7 @@ fn opens_with_less_memory<S: Subject>() {
     store.put(1).unwrap();
     drop(store);
     assert_eq!(meta(&backend, b"shape").unwrap(), large, "a larger machine may come back");
-    // Asked for, it is refused, and nothing has changed.
+    // An explicit capacity that doesn't fit is refused, and nothing has changed.
     assert!(matches!(open(Some(TOO_MANY as usize * 2)), Err(StoreError::Build(_))));
     assert_eq!(meta(&backend, b"shape").unwrap(), large);
     // A capacity that fits takes effect.
@@ -351,7 +351,7 @@ fn store_opens_although_its_remembered_capacity_does_not_fit() {
     with_each!(opens_with_less_memory);
 }
 
-/// A put fails at each operation, and a delete after it at each or at none.
+/// Lets a put fail at each operation, and then a delete at each operation or at none.
 fn removal_is_written_in_doubt<S: Subject>() {
     let filled = filled::<S>();
     for n in 0..6 {
@@ -386,7 +386,7 @@ fn damaged_identity_is_noticed<S: Subject>() {
         let mut damaged = record.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         set_meta(&backend, b"store", &damaged);
-        // Without a secret in the options, only the check value can tell.
+        // Without a secret in the options, only the check value shows the damage.
         let options = OpenOptions::new().capacity(8);
         let backend = || Arc::clone(&backend);
         let opened = [
@@ -433,7 +433,7 @@ fn rebuild_of_a_range_store_first_invalidates_the_saved_filter() {
     Ranges::open(&backend, Some(directory.path())).unwrap().close().unwrap();
     assert!(meta(&backend, b"clean").is_some());
     let store = Ranges::open(&backend, Some(directory.path())).unwrap();
-    // Its first operation removes the record.
+    // The first operation of a rebuild removes the record.
     backend.fail_from(1, Fault::Before);
     assert!(store.0.rebuild().is_err());
     backend.heal();
@@ -442,7 +442,7 @@ fn rebuild_of_a_range_store_first_invalidates_the_saved_filter() {
     assert!(has_all(&store));
 }
 
-/// A range of 64 partitions with a filter that is wrong about most of them.
+/// Asks for a range of 64 partitions; the filter is wrong about most of these.
 #[test]
 fn one_range_query_takes_at_most_four_places_for_mistakes() {
     let options = OpenOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4);
@@ -539,7 +539,7 @@ fn filter_is_not_saved_after_a_panic() {
     store.add_many(List::Yes, (0..20u8).map(|key| [key])).unwrap();
     let listed = || backend.inner().range(Keyspace::Mistakes, (Unbounded, Unbounded)).count();
     for key in 20..100u8 {
-        // Try until the write is done, which is the last operation.
+        // Try until the last operation, the write, is done.
         let before = listed();
         for n in (0..).take_while(|_| listed() == before) {
             backend.fail_at(n, Fault::Panic);
@@ -572,8 +572,8 @@ fn length_of_a_list_never_drops_below_zero() {
     assert!(store.is_empty());
 }
 
-/// A reverse map that lists absent keys is damaged, and a rebuild repairs it. The filter may take such a
-/// key for a member that it never held.
+/// A rebuild repairs a damaged reverse map that lists absent keys. The filter may take such a key for a
+/// member, although it never held that key.
 #[test]
 fn failed_rebuild_of_a_damaged_store_loses_no_member() {
     let secret = Secret::from_bytes(SECRET);

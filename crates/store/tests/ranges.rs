@@ -1,5 +1,5 @@
-//! The guarded store of ranges: against a model, counted where the disk is, failing, killed, and
-//! used by many threads.
+//! Tests of a `RangeStore`: against a model, for disk reads, with failing backends, with kills, and with
+//! many threads.
 
 mod common;
 

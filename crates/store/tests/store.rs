@@ -28,9 +28,9 @@ enum Op {
     Delete(u16),
     Get(u16),
     GetMany(Vec<u16>),
-    /// Closed, and opened again.
+    /// Closes the store, and opens it again.
     Reopen,
-    /// Opened again from what a crash would have left.
+    /// Opens a copy of the files that a crash would leave.
     Crash,
     Rebuild,
 }
@@ -57,7 +57,7 @@ fn key(number: u16) -> Vec<u8> {
     if bytes[0] == 0 { bytes[1..].to_vec() } else { bytes.to_vec() }
 }
 
-/// Where a store is, and how it is opened.
+/// The location of a store, and the options to open it.
 struct Place {
     engine: &'static str,
     directory: TempDir,
@@ -125,7 +125,7 @@ impl Place {
     }
 }
 
-/// A store, what it must hold, and which keys were mistakes since they were last put.
+/// A store, the pairs it must hold, and the keys that were mistakes since they were last put.
 struct Checked<F: Shard> {
     store: Tried<F>,
     place: Place,
@@ -134,7 +134,7 @@ struct Checked<F: Shard> {
 }
 
 impl<F: Shard> Checked<F> {
-    /// Looks a key up. If it is absent, the backend may be asked once.
+    /// Looks a key up. If the key is absent, the backend may be read once.
     fn get(&mut self, number: u16) {
         let before = self.store.stats();
         let value = self.store.get(&key(number)).unwrap();
@@ -191,7 +191,7 @@ impl<F: Shard> Checked<F> {
     }
 
     fn get_many(&mut self, numbers: &[u16]) {
-        // None of them is looked for twice.
+        // No key is looked up twice.
         for &number in numbers {
             self.get(number);
         }
@@ -277,12 +277,12 @@ fn layout(is_split: bool) -> Layout {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn in_memory(ops in ops(256, 40), split: bool) {
+    fn store_in_memory_matches_map(ops in ops(256, 40), split: bool) {
         agrees_with_a_map::<Quotient>(Place::new("memory", layout(split)), ops);
     }
 
     #[test]
-    fn with_few_mistakes_kept(ops in ops(256, 40), split: bool, kept in 1_usize..40) {
+    fn store_that_keeps_few_mistakes_matches_map(ops in ops(256, 40), split: bool, kept in 1_usize..40) {
         agrees_with_a_map::<Quotient>(Place::new("memory", layout(split)).mistakes_kept(kept), ops);
     }
 
@@ -302,13 +302,13 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
     #[test]
-    fn growing(ops in ops(3000, 600), split: bool) {
+    fn growing_store_matches_map(ops in ops(3000, 600), split: bool) {
         let place = Place { keys: 3000, ..Place::new("memory", layout(split)) };
         agrees_with_a_map::<Quotient>(place, ops);
     }
 
     #[test]
-    fn growing_with_codes(ops in ops(3000, 600), split: bool) {
+    fn growing_store_with_codes_matches_map(ops in ops(3000, 600), split: bool) {
         let new = || Place { keys: 3000, ..Place::new("memory", layout(split)) }.forgetting();
         agrees_with_a_map::<TelescopingFilter>(new(), ops.clone());
         agrees_with_a_map::<ExtensionFilter>(new(), ops);
@@ -316,13 +316,13 @@ proptest! {
 
     #[cfg(feature = "fjall")]
     #[test]
-    fn on_fjall(ops in ops(256, 40), split: bool) {
+    fn store_on_fjall_matches_map(ops in ops(256, 40), split: bool) {
         agrees_with_a_map::<Quotient>(Place::new("fjall", layout(split)), ops);
     }
 
     #[cfg(feature = "redb")]
     #[test]
-    fn on_redb(ops in ops(256, 40), split: bool) {
+    fn store_on_redb_matches_map(ops in ops(256, 40), split: bool) {
         agrees_with_a_map::<Quotient>(Place::new("redb", layout(split)), ops);
     }
 }
@@ -340,7 +340,7 @@ fn tiny_filter_grows_during_one_large_batch() {
         let mistakes = store.stats().mistakes;
         assert!(mistakes > 20 && store.stats().members == 20_000);
         drop(store);
-        // Fewer are kept from now on.
+        // From now on, fewer mistakes are kept.
         let mut store: Store<_> =
             options.clone().mistakes_kept(20).open_with(Arc::clone(&backend), None).unwrap();
         store.wait_until_ready().unwrap();
@@ -353,7 +353,7 @@ fn tiny_filter_grows_during_one_large_batch() {
 
 /// Codes are full of repairs, so that inserts need the members of a block. Hardly any mistakes are kept.
 #[test]
-fn telescoping_filter_lists_members_to_insert() {
+fn telescoping_insert_scans_the_backend() {
     let options = OpenOptions::new().secret(Secret::from_bytes([7; 16])).mistakes_kept(1);
     let options = options.capacity(800).false_positive_rate(0.01).shards(1);
     let store: Store<_, TelescopingFilter> = options.open_with(MemoryBackend::new(), None).unwrap();
@@ -403,7 +403,7 @@ fn filter_of_one_block_loses_no_member() {
     check::<QuotientFilter>();
 }
 
-/// The mistake is gone in memory and in the backend.
+/// A mistake that becomes a member is removed from memory and from the backend.
 #[test]
 fn new_member_is_removed_from_the_mistakes() {
     for layout in common::LAYOUTS {
@@ -419,7 +419,7 @@ fn new_member_is_removed_from_the_mistakes() {
         (100..200).for_each(put);
         store.put_many((200..1000_u16).map(|n| (n.to_be_bytes(), b""))).unwrap();
         assert_eq!((store.stats().mistakes, kept()), (0, 0));
-        // What was a mistake once may be one again, for the first time.
+        // After a delete, the key may be a mistake again, and counts as new.
         (0..1000_u16).step_by(2).for_each(|n| assert!(store.delete(&n.to_be_bytes()).unwrap()));
         (0..1000_u16).step_by(2).for_each(|n| assert!(!store.contains(&n.to_be_bytes()).unwrap()));
         let stats = store.stats();
@@ -503,14 +503,14 @@ fn store_that_is_closed_at_once_saves_its_filter() {
 }
 
 #[test]
-fn too_long_keys_and_values_are_refused_first() {
+fn too_long_keys_and_values_are_refused_before_anything_is_written() {
     for layout in common::LAYOUTS {
         let store: Store<_> =
             common::options(layout).open_with(MemoryBackend::new(), None).unwrap();
         let (long, longest) = (vec![1; 65_531], vec![1; 65_530]);
         assert!(matches!(store.put(&long, b""), Err(StoreError::KeyTooLong { bytes: 65_531 })));
         assert!(store.put(&long, b"").unwrap_err().to_string().contains("65530"));
-        // Zeros that nobody touches take no memory.
+        // Zeroed pages that are never touched take no memory.
         let value = vec![0; twiceshy_store::backend::MAX_VALUE_BYTES + 1];
         assert!(store.put_many([(&b"a"[..], &b"1"[..]), (b"b", &value)]).is_err());
         assert_eq!((store.get(&long).unwrap(), store.delete(&long).unwrap()), (None, false));

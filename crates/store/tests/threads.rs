@@ -21,7 +21,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// A minute of work for each layout, if `TWICESHY_THREAD_SECONDS` says 60, and otherwise less.
+/// Returns how long to run each layout: `TWICESHY_THREAD_SECONDS` seconds, or 1.5 seconds by default.
 fn minute() -> Duration {
     let seconds = std::env::var("TWICESHY_THREAD_SECONDS").ok();
     seconds.map_or(Duration::from_millis(1500), |seconds| {
@@ -33,8 +33,8 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().unwrap())
 }
 
-/// Keys that are always there, with ever larger values; keys of one thread each; keys of all;
-/// and new ones, so that the filter grows, while it is also built again all the time.
+/// Uses keys that are always present and get ever larger values, keys that one thread writes, keys that all
+/// threads write, and new keys. The filter grows, and is rebuilt all the time.
 fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
     const THREADS: u64 = 8;
     const FEW: u64 = 24;
@@ -65,14 +65,14 @@ fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
                         time += 1;
                         let n = random.below(FEW);
                         let value = key(time << 8 | me);
-                        // Always there: one writes each, all read.
+                        // A key that is always present: one thread writes it, all threads read it.
                         let found = store.get(&key(n)).unwrap().expect("it is there, always");
                         assert!(number(&found) >= seen[n as usize], "an update was lost");
                         seen[n as usize] = number(&found);
                         if n % THREADS == me {
                             store.put(&key(n), &key(number(&found) + 1)).unwrap();
                         }
-                        // My own.
+                        // A key that only this thread writes.
                         let mine = 1000 * (me + 1) + n;
                         let found = store.get(&key(mine)).unwrap().map(|value| number(&value));
                         assert_eq!(found, own[n as usize]);
@@ -83,7 +83,7 @@ fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
                             store.put(&key(mine), &value).unwrap();
                             Some(number(&value))
                         };
-                        // Everybody's.
+                        // A key that all threads write.
                         if random.below(2) == 0 {
                             store.delete(&key(100 + n)).unwrap();
                             last[n as usize] = Some(None);
@@ -91,7 +91,7 @@ fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
                             store.put(&key(100 + n), &value).unwrap();
                             last[n as usize] = Some(Some(number(&value)));
                         }
-                        // Nobody's, and new ones.
+                        // Absent keys and new keys.
                         assert_eq!(store.get(&key(1 << 40 | random.below(5000))).unwrap(), None);
                         if grown.load(SeqCst) < 20_000 {
                             let new = 1 << 50 | grown.fetch_add(1, SeqCst);
@@ -124,18 +124,18 @@ fn nothing_is_lost<F: Shard>() -> Vec<Stats> {
 }
 
 #[test]
-fn threads_lose_nothing() {
+fn threads_lose_no_write() {
     for stats in nothing_is_lost::<QuotientFilter>() {
         assert_eq!((stats.repairs_failed, stats.ghosts_left), (0, 0));
     }
 }
 
 #[test]
-fn threads_lose_nothing_with_a_telescoping_filter() {
+fn threads_lose_no_write_with_a_telescoping_filter() {
     nothing_is_lost::<TelescopingFilter>();
 }
 
-/// Writes bring mistakes back again and again, and repair them at once. No lookup in between may go to the
+/// Writes make repaired mistakes collide again, and repair them at once. No concurrent lookup may read the
 /// backend.
 #[test]
 fn no_mistake_is_repeated_while_members_come_and_go() {
@@ -176,7 +176,7 @@ fn no_mistake_is_repeated_while_members_come_and_go() {
     assert_eq!(visits(), before);
 }
 
-/// Operations of a backend that are done but have not returned yet.
+/// Kinds of backend operations to stop after they are done and before they return.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Done {
     Get,
@@ -186,7 +186,7 @@ enum Done {
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A backend that calls a function once, before an operation returns.
+/// A backend that calls a hook once, before an operation returns.
 #[derive(Default)]
 struct Hooked {
     inner: MemoryBackend,
@@ -248,7 +248,7 @@ impl Backend for Hooked {
     }
 }
 
-/// Stops one operation in the middle until another is done, or has waited for it for a while.
+/// Stops one operation in the middle until another operation is done, or has waited for a while.
 fn interleave(
     layout: Layout,
     at: Done,
@@ -269,7 +269,7 @@ fn interleave(
     *backend.hook.lock().unwrap() = Some((at, Box::new(hook)));
     thread::scope(|scope| {
         scope.spawn(|| one(&store));
-        // If it isn't stopped, there is nothing to interleave with.
+        // If the operation isn't stopped, there is nothing to interleave with.
         let _ = is_stopped.recv_timeout(Duration::from_millis(200));
         other(&store);
         let _ = done.send(());
@@ -302,7 +302,7 @@ fn concurrent_put_and_delete_of_one_key_lose_no_member() {
 
 /// The member that caused a mistake is removed between the lookup and the repair, and then put again.
 #[test]
-fn mistake_is_kept_although_its_cause_is_gone() {
+fn mistake_is_kept_after_its_cause_is_removed() {
     let backend = Arc::new(Hooked::default());
     let store: Arc<Store<_>> =
         Arc::new(options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap());
@@ -330,7 +330,7 @@ fn thread_that_builds_the_filter_may_drop_the_store() {
     let backend = Arc::new(MemoryBackend::new());
     let open = |options: OpenOptions| -> Store<_> {
         loop {
-            // The thread has the backend until its work ends.
+            // The thread owns the backend until its work ends.
             match options.open_with(Arc::clone(&backend), None) {
                 Err(StoreError::Backend(BackendError::Claimed)) => thread::yield_now(),
                 opened => return opened.unwrap(),
@@ -398,7 +398,7 @@ fn progress_callback_may_close_another_store() {
                     options(Layout::Merged).open_with(Arc::clone(&inside), None).unwrap()
                 };
                 open().close().unwrap();
-                // It waited for the threads that have the backend.
+                // Closing waited for the threads that own the backend.
                 done.send(open().contains(&key(7)).unwrap()).unwrap();
             }
         }),
@@ -408,9 +408,9 @@ fn progress_callback_may_close_another_store() {
 }
 
 #[test]
-fn listing_of_a_repair_stays_true() {
+fn members_replaced_during_a_repair_are_answered_correctly() {
     for layout in LAYOUTS {
-        // Asks until it is a mistake; the others go and come while its suspects are listed.
+        // Looks absent keys up until one is a mistake; members are replaced while its suspects are listed.
         let ask = |store: &Store<_>| {
             for n in 1000..1200 {
                 assert_eq!(store.get(&key(n)).unwrap(), None);
@@ -466,9 +466,9 @@ fn store_works_while_its_filter_is_built() {
             let mut store: Store<_> = options.open_with(Arc::clone(&backend), None).unwrap();
             is_reached.recv().unwrap();
             let is_possible = match layout {
-                // The other threads are done with what they have at hand, at most.
+                // Each other thread finishes at most its current shard.
                 Layout::Merged => ready..ready + 4,
-                // None is believed before all keys are known to be in it.
+                // No shard is trusted before the listing of members is known to be complete.
                 Layout::Split => 0..1,
             };
             assert!(is_possible.contains(&store.stats().shards_ready));
@@ -477,7 +477,7 @@ fn store_works_while_its_filter_is_built() {
             let keys: Vec<_> = (0..600).map(key).collect();
             let values = store.get_many(&keys).unwrap();
             assert!((0..600).all(|n| values[n].is_some() == (n < 300)));
-            // Deleted; deleted and put again; overwritten; new; asked for, then put.
+            // Delete keys, put some of them again, overwrite others, and put new ones after looking them up.
             (0..100).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
             (0..50).for_each(|n| assert!(!store.delete(&key(n)).unwrap()));
             (50..200).for_each(|n| store.put(&key(n), b"new").unwrap());
@@ -503,7 +503,7 @@ fn store_works_while_its_filter_is_built() {
             check(&store);
             let stats = store.stats();
             assert_eq!((stats.members, stats.repeated_false_positives), (300, 0));
-            // As it was.
+            // Restore the original pairs.
             (0..300).for_each(|n| store.put(&key(n), b"old").unwrap());
             (300..350).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
             (300..350).for_each(|n| assert_eq!(store.get(&key(n)).unwrap(), None));
@@ -511,7 +511,7 @@ fn store_works_while_its_filter_is_built() {
     }
 }
 
-/// A shard may become ready between the filter's answer and the question whether it is ready.
+/// A shard may become ready after the filter answers and before the store checks whether it is ready.
 #[test]
 fn answer_of_an_unready_shard_is_not_used() {
     let _deadline = Deadline::new();

@@ -1,4 +1,4 @@
-//! Lookups of telescoping and extension filters allocate no memory.
+//! Tests that lookups in telescoping and extension filters allocate no memory.
 
 use std::hint::black_box;
 use twiceshy::{
@@ -22,7 +22,7 @@ fn check_lookups<S: telescoping::CodedScheme>() {
             let suspects = claim.suspects();
             let is_suspect = |member: &&Hash| suspects.contains(member);
             let listed: Vec<Hash> = members.iter().filter(is_suspect).copied().collect();
-            // Fails if a code is full.
+            // A repair fails if a code is full.
             let _ = filter.adapt(&claim, &listed);
         }
     }

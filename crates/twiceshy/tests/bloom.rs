@@ -65,7 +65,7 @@ impl Set {
         Self { filter, members }
     }
 
-    /// Looks up a key that is not a member, and repairs a mistake. Returns whether it was one.
+    /// Looks up a key that is not a member. Returns whether that was a mistake, and repairs it.
     fn ask(&mut self, query: Hash) -> bool {
         let Answer::Maybe(claim) = self.filter.check(query) else { return false };
         let suspects: Vec<Hash> = self.members.range(claim.suspects()).copied().collect();
@@ -254,7 +254,7 @@ fn churn_fills_the_filter_until_it_is_rebuilt() {
         let hash = newcomer(index as u64);
         if let Err(InsertError::Full { load }) = set.filter.insert(hash) {
             assert!(load >= 1.0 && set.filter.details().rebuild_due);
-            // There must be room for what comes and goes.
+            // There must be room for the members that come and go.
             let keep: Vec<Hash> = set.members.iter().copied().take(4000).collect();
             set.members = keep.iter().copied().collect();
             set.filter.rebuild(keep).unwrap();
@@ -296,7 +296,7 @@ fn rebuild_is_due_when_a_full_filter_has_room_to_free() {
     assert_eq!((set.filter.details().ghosts, set.filter.load()), (0, 1.0));
     assert!(matches!(set.filter.insert(refused), Err(InsertError::Full { .. })));
     assert!(set.filter.details().rebuild_due, "an insert is refused that has room after a rebuild");
-    // With other functions, those that took no room may need some.
+    // With different hash functions, members that took no room may need some.
     set.filter.rebuild(set.members.iter().copied().take(999)).unwrap();
     set.filter.insert(refused).unwrap();
     assert!(!set.filter.details().rebuild_due);
@@ -317,7 +317,7 @@ fn rebuild_refuses_counts_that_overflow() {
     set.check();
 }
 
-/// Plans no repairs, so all of them go to the last level.
+/// Plans no repairs, so all repairs go to the last level.
 #[test]
 fn last_level_takes_many_members() {
     const MEMBERS: u64 = 20_000;
@@ -334,7 +334,7 @@ fn last_level_takes_many_members() {
 }
 
 #[test]
-fn impossible_plans_are_refused_and_others_kept() {
+fn impossible_plans_are_refused_and_possible_plans_are_kept() {
     let builder = AdaptiveBloomFilter::builder();
     assert!(matches!(builder.plan(), Err(PlanError::Size)));
     assert!(matches!(builder.clone().capacity(9).memory(9).plan(), Err(PlanError::Size)));

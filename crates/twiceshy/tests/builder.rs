@@ -11,7 +11,7 @@ fn builder() -> Builder<QuotientFilter> {
     QuotientFilter::builder()
 }
 
-/// The message that a builder refuses with.
+/// Returns the error message of a builder.
 fn refusal(builder: &Builder<QuotientFilter>) -> String {
     builder.build().expect_err("impossible").to_string()
 }
@@ -55,7 +55,7 @@ fn impossible_options_are_refused_with_the_reason() {
 }
 
 #[test]
-fn memory_budget_is_used_up_and_kept() {
+fn memory_budget_is_used_up_but_not_exceeded() {
     for bytes in [2_000, 10_000, 1 << 16, 1_000_000, 12_345_678] {
         for rate in [0.3, 0.01, 0.000_1] {
             let builder = builder().false_positive_rate(rate).memory(bytes);
@@ -103,7 +103,7 @@ fn same_secret_gives_the_same_hashes() {
     let again = builder().capacity(10).secret(secret.clone()).build_keyed::<str>().unwrap();
     assert_eq!(first.hash("alice"), again.hash("alice"));
 
-    // The same for a filter that was built from hashes.
+    // This also holds for a filter that was built from hashes.
     let hashes = vec![KeyedHasher::new(&secret).hash("alice")];
     let filter = builder().build_from(hashes, vec![]).unwrap();
     let keyed: Keyed<str, _> = Keyed::new(filter, secret);

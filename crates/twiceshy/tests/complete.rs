@@ -25,7 +25,7 @@ fn claim(filter: &QuotientFilter, query: Hash) -> Claim {
     }
 }
 
-/// These have the same quotient and remainder.
+/// `A`, `B` and `MISTAKE` have the same quotient and remainder.
 const A: u64 = 0x3_aa_10_00_00;
 const B: u64 = 0x3_aa_20_00_00;
 const MISTAKE: u64 = 0x3_aa_11_00_00;
@@ -43,7 +43,7 @@ fn members_with_equal_fingerprints_keep_their_counts() {
     filter.insert(b).unwrap();
     assert_eq!((filter.count(a), filter.count(b), filter.len()), (4, 4, 4));
 
-    // Only the list knows how the four are divided: a wrong division is refused.
+    // Only the list knows how the count of four is divided; a wrong division is refused.
     let wrong = [Member { hash: a, count: 2 }, Member { hash: b, count: 2 }];
     let right = [Member { hash: a, count: 3 }, Member { hash: b, count: 1 }];
     filter.adapt(&claim(&filter, hash(MISTAKE)), &right).unwrap();
@@ -63,7 +63,7 @@ fn removing_absent_key_fails_and_changes_nothing() {
     filter.insert(a).unwrap();
     let before: Vec<_> = filter.iter().collect();
     assert_eq!(filter.remove_trusting(hash(0x4_00_00_00_00)), Err(RemoveError::Absent));
-    // It shares the fingerprint, but isn't listed.
+    // The hash shares a member's fingerprint, but isn't listed.
     let refused = filter.remove(&claim(&filter, b), &[a]);
     assert_eq!(refused, Err(RemoveError::Absent));
     let refused = filter.remove(&claim(&filter, a), &[] as &[Hash]);

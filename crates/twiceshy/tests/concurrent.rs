@@ -36,7 +36,7 @@ proptest! {
 /// After any operations, the shards have exactly the contents and answers of one plain filter
     /// with the slots of all of them.
     #[test]
-fn shards_equal_one_plain_filter(
+fn sharded_filter_matches_unsharded_filter(
         shards in prop::sample::select(vec![1usize, 2, 8]),
         slots in 300u64..600,
         remainder_bits in 6u32..14,
@@ -88,7 +88,7 @@ fn suspects_end_at_the_border_of_their_shard() {
         let (query, near) =
             (Hash::from_u128(border + 1), claim(&filter, Hash::from_u128(border + 1)));
         assert_eq!(filter.adapt(&near, &[first, last]), Err(AdaptError::Outside { member: last }));
-        // Nor is the hash that equals the member within a different shard.
+        // Nor is a hash in a different shard that has the same bits within the shard.
         let twin = Hash::from_u128(border.wrapping_add(3 << 125));
         assert_eq!(filter.adapt(&near, &[twin]), Err(AdaptError::Outside { member: twin }));
         filter.adapt(&near, &[first]).unwrap();
@@ -98,7 +98,7 @@ fn suspects_end_at_the_border_of_their_shard() {
 }
 
 #[test]
-fn errors_name_whole_hashes_not_those_within_a_shard() {
+fn errors_name_the_whole_hash() {
     let filter = builder().remainder_bits(4).slots(80).shards(8).build_concurrent().unwrap();
     let [member, other] = [0u128, 1].map(|low| Hash::from_u128(5 << 125 | low));
     let twin = Hash::from_u128(2 << 125);
@@ -197,11 +197,11 @@ fn batches_agree_with_single_operations() {
     let queries: Vec<Hash> =
         members.iter().copied().chain((0..20_000).map(|_| numbers.hash())).collect();
     for shards in [1, 4, 64] {
-        // Once with room for all, and once with too little, so that some are refused.
+        // Once with room for all hashes, and once with too little room, so that some are refused.
         for shape in [builder().capacity(100), builder().slots(8_000).remainder_bits(5)] {
             let build = || shape.clone().shards(shards).build_concurrent().unwrap();
             let [single, batched] = [build(), build()];
-            // Inserts the first part one by one, so that batches also meet a filter with members.
+            // Insert the first part one by one, so that later batches find members in the filter.
             let (first, rest) = members.split_at(3_000);
             let insert = |(at, &hash): (usize, &Hash)| single.insert(hash).err().map(|_| at);
             let refused: Vec<usize> =
@@ -243,7 +243,7 @@ fn building_shards_equals_inserting() {
     for &hash in &members {
         *model.entry(hash).or_default() += 1;
     }
-    // Close to members, so that they would be mistakes.
+    // Keys close to members, which would be mistakes without repairs.
     let mistakes: Vec<Hash> =
         members.iter().step_by(7).map(|hash| Hash::from_u128(hash.as_u128() ^ 1 << 20)).collect();
     for shards in [1, 4, 64] {
@@ -258,7 +258,7 @@ fn building_shards_equals_inserting() {
         check_entries(&filter, &model);
         assert!(mistakes.iter().all(|&mistake| !filter.contains(mistake)));
         filter.validate().unwrap();
-        // It still grows and repairs.
+        // The built filter still grows and repairs.
         for _ in 0..20_000 {
             let hash = numbers.hash();
             filter.insert(hash).unwrap();
@@ -273,8 +273,8 @@ fn building_shards_equals_inserting() {
     }
 }
 
-/// Two threads have removed one member each from the store, but not yet from the filter. Listing can
-/// never succeed for either of them, but removing without a list does.
+/// Two threads have removed one member each from the store, but not yet from the filter. Removing
+/// with a list can never succeed for either thread, but removing without a list does.
 #[test]
 fn mutually_unlisted_members_can_be_removed() {
     let filter = builder().remainder_bits(6).slots(64).shards(2).build_concurrent().unwrap();
@@ -287,7 +287,7 @@ fn mutually_unlisted_members_can_be_removed() {
         }
     }
     filter.remove_trusting(one).unwrap();
-    // Now the other is the only one.
+    // Now the other member is the only one left.
     filter.remove(&claim(&filter, other), &[other]).unwrap();
     assert!(filter.is_empty() && !filter.contains(one) && !filter.contains(other));
 }
@@ -309,7 +309,7 @@ fn planned_sizes_are_for_all_shards_together() {
     let (plain, one) = (builder().capacity(5_000), builder().capacity(5_000).shards(1));
     let one = one.build_concurrent().unwrap();
     assert_eq!(one.parameters(), [plain.plan().unwrap().details.parameters]);
-    // The rate that was asked for is kept.
+    // The requested rate is kept.
     let filter = builder().false_positive_rate(0.01).capacity(50_000).shards(8).build_concurrent();
     let filter = filter.unwrap();
     let mut numbers = Numbers(3);

@@ -1,4 +1,4 @@
-//! Limits of counts, values and sizes.
+//! Tests operations at the limits of counts, values and sizes.
 
 use twiceshy::Listing;
 use twiceshy::{
@@ -14,7 +14,7 @@ fn hash(digits: u64) -> Hash {
     Hash::from_u128(u128::from(digits) << 92)
 }
 
-/// These have the same quotient and remainder.
+/// `A`, `B` and `MISTAKE` have the same quotient and remainder.
 const A: u64 = 0x3_aa_10_00_00;
 const B: u64 = 0x3_aa_20_00_00;
 const MISTAKE: u64 = 0x3_aa_11_00_00;
@@ -46,7 +46,7 @@ fn claim(filter: &QuotientFilter, query: Hash) -> Claim {
     }
 }
 
-/// Repairs all mistakes among some queries, and returns them.
+/// Repairs all mistakes among some queries, and returns the mistakes.
 fn repair(
     filter: &mut QuotientFilter,
     members: &[Hash],
@@ -123,7 +123,7 @@ fn failed_insert_many_is_undone_in_restored_full_filter() {
     filter.write_to(&mut snapshot).unwrap();
     let mut restored = QuotientFilter::read_from(&snapshot[..]).unwrap();
 
-    // The first replaces the tombstone, and is undone when there is no room for all.
+    // The first insert replaces the tombstone, and is undone when there is no room for all.
     let many: Vec<Hash> = (0..32).map(member).collect();
     assert!(matches!(restored.insert_many(&many), Err(InsertError::Full { .. })));
     assert!(restored.iter().eq(filter.iter()));
@@ -166,7 +166,7 @@ fn merging_random_filters_keeps_members_and_repairs() {
             for _ in 0..(seed / 3 + index) % 4 {
                 filter = filter.doubled().unwrap();
             }
-            // Some are close to the members of other filters.
+            // Some members are close to the members of other filters.
             let near = |(at, &hash): (usize, &Hash)| match at % 3 {
                 0 => Hash::from_u128(hash.as_u128() ^ 1 << (at % 100)),
                 _ => hash,
@@ -269,7 +269,7 @@ fn changes_of_members_make_claims_stale() {
         let stale = claim(&filter, mistake);
         change(&mut filter, b);
         let before: Vec<_> = filter.iter().collect();
-        // The lists match the filter before and after the change, but both are refused.
+        // One list matches the old filter, one the new; the stale claim is refused with either.
         assert_eq!(filter.adapt(&stale, &[a, b]), Err(AdaptError::Stale));
         assert_eq!(
             filter.adapt(&stale, Listing::new(&[a]).dropping_ghosts()),
@@ -415,7 +415,7 @@ fn member_missing_in_a_source_skips_no_entries() {
     filter.insert(b).unwrap();
     filter.adapt(&claim(&filter, mistake), &[b]).unwrap();
     filter.set_value(b, 6).unwrap();
-    // They have the same quotient and remainder, and the new member comes first.
+    // The two members have the same quotient and remainder, and the new member comes first.
     let rebuilt = resized(&filter, 16, [newcomer, b], []);
     assert_eq!((rebuilt.value(newcomer), rebuilt.value(b)), (Some(0), Some(6)));
     assert!(!rebuilt.contains(mistake));

@@ -65,7 +65,7 @@ fn removing_keys_frees_space() {
     (0..20_000).for_each(|key| assert!(list.add_no(&(1 << 30 | key)).unwrap()));
     let full = sizes(list.filter());
     assert!(list.stats().repairs > 100 && full.2 > 100, "{full:?}");
-    // A no key that goes gives the extensions back that it needed.
+    // Removing a no key gives back the extensions that it needed.
     (0..20_000).for_each(|key| assert!(list.remove_no(&(1 << 30 | key))));
     let yes_only = sizes(list.filter());
     list.filter().validate().unwrap();
@@ -96,7 +96,7 @@ fn adding_a_key_to_both_lists_is_refused() {
 }
 
 #[test]
-fn announced_capacity_needs_no_rebuild() {
+fn list_within_planned_capacity_is_not_rebuilt() {
     let builder = YesNoList::builder().false_positive_rate(0.01);
     let planned = builder.clone().capacity(5_000).no_capacity(50_000);
     let mut list = numbered(&planned);
@@ -154,7 +154,7 @@ fn sizes_match_the_plan() {
         assert_eq!(filter.stats().memory, plan.bytes);
         // Narrow slots take no less.
         assert!(plan.bytes < plan.details.tagged_bytes + u64::from(no == 0));
-        // And the lists, which keep some slots free, take no more than a few more.
+        // The lists keep some slots free, so they take slightly more space than planned.
         let list = builder.build_from(members, mistakes).unwrap();
         assert!(list.filter().stats().memory <= plan.bytes + plan.bytes / 16 + 256, "{plan:?}");
     }

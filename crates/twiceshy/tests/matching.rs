@@ -1,4 +1,4 @@
-//! Lists that match hosts and URLs.
+//! Tests of lists that match hosts and URLs.
 
 #[path = "matching/keys.rs"]
 mod keys;
@@ -10,7 +10,7 @@ use twiceshy::{
     snapshot::SnapshotError,
 };
 
-/// So low that no unlisted key is answered yes by chance.
+/// A rate so low that no unlisted key is answered yes by chance.
 const RATE: f64 = 1e-9;
 
 fn built(matching: Matching, yes: &[&str], no: &[&str]) -> Result<MatchingFilter, ListError> {

@@ -17,7 +17,7 @@ fn building_from_random_lists_matches_the_model(bytes in prop::collection::vec(a
         drive_constructor(&bytes);
     }
 
-/// More operations than slots, so tables become full.
+/// Runs more operations than there are slots, so that tables become full.
     #[test]
 fn operations_on_full_tables_match_the_model(
         slots in 1u64..120,
@@ -36,8 +36,7 @@ fn operations_on_full_tables_match_the_model(
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20) })]
 
-/// Runs of a few quotients, so long that spills exceed their byte, with ghosts that are inserted
-    /// and removed.
+/// Makes runs so long that spills exceed their byte, and inserts and removes ghosts.
     #[test]
 fn operations_on_long_runs_match_the_model(
         slots in 1500u64..3000,

@@ -12,7 +12,7 @@ fn spread(hash: Hash, slots: u64, quotients: u64) -> Hash {
     Hash::from_u128(quotient * one_slot + (hash.as_u128() >> 8) % one_slot)
 }
 
-/// Hashes at and next to the borders of each fingerprint, and others of its quotient.
+/// Returns both ends of a fingerprint's interval, their outer neighbours, and a random hash nearby.
 fn near(fingerprint: &Fingerprint, slots: u64, noise: Hash) -> [Hash; 5] {
     let (first, last) = hashes_of(fingerprint, slots).into_inner();
     let (first, last) = (first.as_u128(), last.as_u128());

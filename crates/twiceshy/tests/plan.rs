@@ -1,5 +1,5 @@
-//! Every filter is sized with the same words: plans keep their promises, and contradictory words get
-//! the same error from every filter.
+//! Tests that every filter is sized with the same options, that plans keep their promises, and that
+//! contradictory options give the same error for every filter.
 
 use proptest::prelude::*;
 use twiceshy::{
@@ -10,7 +10,7 @@ use twiceshy::{
     hash::KeyedHasher,
 };
 
-/// What these tests ask of a filter.
+/// The operations that these tests need.
 trait Sized: Buildable<Details: Clone + std::fmt::Debug + PartialEq> {
     /// Inserts a random member, chosen by its number.
     fn insert_member(&mut self, number: u64);
@@ -25,7 +25,7 @@ fn hash(number: u64) -> Hash {
     KeyedHasher::new(&Secret::from_bytes([42; 16])).hash(&number)
 }
 
-/// Numbers of strangers: members have lower ones.
+/// The first number of a non-member. Members have lower numbers.
 const STRANGERS: u64 = 1 << 40;
 
 macro_rules! sized_by_hash {
@@ -54,7 +54,7 @@ macro_rules! sized_by_key {
             }
 
             fn contains_stranger(&self, number: u64) -> bool {
-                // It touches two partitions, which is the worst case that the rate is for.
+                // The range touches two partitions, which is the worst case for the rate.
                 let start = hash(STRANGERS + number).as_u128() as u64 | 31;
                 self.contains_range(start..=start.saturating_add(31))
             }
@@ -80,7 +80,7 @@ impl Sized for YesNoList {
         self.contains(hash(STRANGERS + number))
     }
 
-    /// The filter alone: the lists grow with their keys.
+    /// Returns the size of the filter without the lists, which grow with their keys.
     fn bytes(&self) -> u64 {
         self.filter().stats().memory
     }
@@ -166,7 +166,7 @@ fn check_slots<F: Sized + HasSlots>(slots: u64, rate: f64, load: f64) {
     assert_eq!(plan.slots, slots);
     assert!(plan.capacity as f64 <= slots as f64 * load);
     check_plan(&builder, rate);
-    // The remainders that were planned, given as such, are the same filter.
+    // Requesting the planned remainder bits gives the same filter.
     let bits = self::builder::<F>().remainder_bits(plan.remainder_bits).planned_load(load);
     assert_eq!(bits.slots(slots).plan(), Ok(plan));
 }
@@ -175,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
     #[test]
-    fn capacity_has_its_rate_and_its_memory(capacity in 0usize..3_000, exponent in 0.5..14.0f64) {
+    fn capacity_keeps_its_rate_and_memory(capacity in 0usize..3_000, exponent in 0.5..14.0f64) {
         for_every_filter!(check_capacity(capacity, (-exponent).exp2()));
     }
 
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn slots_have_their_rate(
+    fn filter_with_given_slots_keeps_its_rate(
         slots in 1u64..3_000, exponent in 1.1..14.0f64, load in 0.5..0.97f64,
     ) {
         for_every_filter_with_slots!(check_slots(slots, (-exponent).exp2(), load));
@@ -303,7 +303,7 @@ fn missing_size_is_an_error_unless_the_filter_grows_by_itself() {
 }
 
 #[test]
-fn words_of_one_family_are_checked_by_its_plan() {
+fn options_of_one_family_are_checked_by_its_plan() {
     let quotient = || QuotientFilter::builder().capacity(10);
     assert_eq!(quotient().value_bits(17).plan(), Err(PlanError::ValueBits(17)));
     assert_eq!(quotient().grow_at(0.05).plan(), Err(PlanError::Growth(0.05)));
@@ -319,7 +319,7 @@ fn words_of_one_family_are_checked_by_its_plan() {
 }
 
 #[test]
-fn few_slots_are_a_filter() {
+fn filters_with_few_slots_can_be_built() {
     for slots in 1..=8 {
         let builder = builder::<AdaptiveRangeFilter<u64>>().remainder_bits(1).slots(slots);
         assert_eq!(builder.plan().unwrap().slots, slots);

@@ -1,5 +1,5 @@
-//! The promises, on sets of real size. All data comes from a fixed secret, so failures are
-//! reproducible.
+//! Tests the filter's promises on sets of realistic size. All data comes from a fixed secret, so
+//! failures are reproducible.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -72,13 +72,13 @@ fn ten_million_members_at_95_percent_load_and_a_million_repairs() {
     for inserted in 1..=MEMBERS {
         filter.insert(member(u64::from(inserted) - 1)).unwrap();
         while mistakes.len() < (inserted / (MEMBERS / REPAIRS)) as usize {
-            // A mistake caused by some member: any hash in its interval of suspects.
+            // Choose a mistake caused by some member: any hash in its interval of suspects.
             draws += 1;
             let draw = noise(draws);
             let victim = member(draw.as_u128() as u64 % u64::from(inserted));
             let Answer::Maybe(claim) = filter.check(victim) else { panic!("a false negative") };
             let query = within(&claim.suspects(), draw);
-            // If they are already distinguished, try another member.
+            // If the filter already distinguishes the two, try another member.
             let Answer::Maybe(claim) = filter.check(query) else { continue };
             let members = timeline.suspects(&claim.suspects(), inserted);
             filter.adapt(&claim, &members).unwrap();
@@ -336,7 +336,7 @@ fn too_small_estimate_is_enlarged() {
         let built = few.build_from(members.clone(), vec![]).unwrap();
         let count = (0..QUERIES).filter(|&index| built.contains(other(index))).count();
         assert!(count < 1_200, "{count} of a million for capacity {capacity}");
-        // So does the room for repairs.
+        // The room for repairs is also kept.
         let many = builder.clone().remainder_bits(4).capacity(capacity);
         let built = many.build_from(members.clone(), mistakes.clone()).unwrap();
         assert!(built.len() == 5_000 && !mistakes.iter().any(|&hash| built.contains(hash)));
@@ -359,7 +359,7 @@ fn different_secrets_have_different_mistakes() {
             (10_000..1_000_000u64).filter(|key| filter.contains(hasher.hash(key))).collect()
         })
         .collect();
-    // About a thousand each, of which about one is in both by chance.
+    // Each filter makes about a thousand mistakes. About one is common to both by chance.
     assert!(positives.iter().all(|keys| keys.len() > 500));
     assert!(positives[0].intersection(&positives[1]).count() < 10);
 }

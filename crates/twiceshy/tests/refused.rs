@@ -1,4 +1,4 @@
-//! Operations that fail, or in which the caller's code panics, change nothing.
+//! Tests that operations change nothing if they fail or if the caller's code panics.
 
 use std::iter::repeat_n;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +33,7 @@ fn contents(filter: &QuotientFilter) -> (Vec<Entry>, Stats, Vec<u8>) {
     (filter.iter().collect(), filter.stats(), snapshot)
 }
 
-/// A key that panics when it is hashed, if it is `None`.
+/// A key that panics when it is hashed if its value is `None`.
 #[derive(Clone, Copy)]
 struct Fragile(Option<u64>);
 
@@ -262,9 +262,9 @@ fn expected_rate_does_not_count_tombstones() {
     filter.validate().unwrap();
 }
 
-/// Merging cuts fingerprints to the length of the shortest, so they cover more.
+/// Merging cuts fingerprints to the length of the shortest, so they match more hashes.
 #[test]
-fn merged_filter_with_cut_remainders_covers_more() {
+fn merged_filter_with_cut_remainders_matches_more_hashes() {
     let (mut short, mut long) = (filter(16, 8), filter(32, 8));
     let bits = |bits: u128| Hash::from_u128(bits << (128 - 20));
     let [member, mistake] = [bits(0x12_300), bits(0x12_3ff)];

@@ -103,7 +103,7 @@ fn assert_same(a: &QuotientFilter, b: &QuotientFilter) {
     assert_eq!(saved(a), saved(b));
 }
 
-/// Saves a filter, reads it in every way, and compares.
+/// Saves a filter, reads it in every way, and compares the results.
 fn round_trip(filter: &QuotientFilter) {
     let bytes = saved(filter);
     assert_same(filter, &restored(&bytes).unwrap());
@@ -152,7 +152,7 @@ fn filters_with_wide_slots_are_restored(
         drive(&bytes);
     }
 
-/// A valid header, and random bytes as the table.
+/// Reads a valid header, followed by random bytes as the table.
     #[test]
 fn lookups_in_random_tables_end(
         slots in prop_oneof![1u64..2000, 100_000u64..200_000], remainder_bits in 1u32..=56,
@@ -161,7 +161,7 @@ fn lookups_in_random_tables_end(
         let mut bytes = saved(&build(slots, remainder_bits, value_bits));
         let used = used % (slots + 1);
         bytes[56..64].copy_from_slice(&used.to_le_bytes());
-// As in a doubled filter.
+// Slots are wider than remainders, as in a doubled filter.
         bytes[24] -= (narrower % remainder_bits) as u8;
         let mut numbers = Numbers::new(seed);
         for (index, line) in bytes[HEADER..].chunks_mut(LINE).enumerate() {
@@ -174,7 +174,7 @@ fn lookups_in_random_tables_end(
                 };
                 part.copy_from_slice(&number.to_le_bytes()[..part.len()]);
             }
-// Some spills are stored, so lookups search for the others.
+// Some spills are stored; the rest are saturated, so lookups have to search.
             match kind {
                 0 | 2 | 4 | 6 => line[0] = if index % 16 == 0 { 0 } else { 255 },
                 3 => line[0] = 0,
@@ -190,7 +190,7 @@ fn lookups_in_random_tables_end(
 fn crowded() -> QuotientFilter {
     let mut filter = build(40_000, 9, 0);
     let mut numbers = Numbers::new(5);
-    // All in the first 64th of the table.
+    // All hashes are in the first 64th of the table.
     for _ in 0..38_000 {
         filter.insert(Hash::from_u128(numbers.next() >> 6)).unwrap();
     }
@@ -224,7 +224,7 @@ fn lookups_in_endless_runs_end() {
             line.fill(planes);
             line[0] = spill;
         }
-        // Occupied, but no run ends after it.
+        // The quotient is occupied, but no run ends after it.
         bytes[HEADER + 1] = 0xff;
         for first in [spill, 0] {
             bytes[HEADER] = first;
@@ -342,7 +342,7 @@ fn flipped_table_bits_are_refused_or_restored_exactly() {
 }
 
 #[test]
-fn bytes_after_the_snapshot_are_not_read_or_refused() {
+fn bytes_after_the_snapshot_are_not_read_and_frozen_filters_refuse_them() {
     let mut bytes = small();
     bytes.push(7);
     let mut rest = &bytes[..];
@@ -426,7 +426,7 @@ fn restored_full_filter_undoes_failed_batches() {
     filter.remove_trusting_keeping_repairs(hash(7)).unwrap();
     assert!(filter.load() > 0.8);
     let mut back = restored(&saved(&filter)).unwrap();
-    // The first replaces a tombstone and frees a slot; there is no room for all the others.
+    // The first insert replaces a tombstone and frees a slot; there is no room for the rest.
     let many: Vec<Hash> = [7].into_iter().chain(35..60).map(hash).collect();
     assert!(back.insert_many(&many).is_err());
     assert_same(&filter, &back);
@@ -434,7 +434,7 @@ fn restored_full_filter_undoes_failed_batches() {
     back.validate().unwrap();
 }
 
-/// Otherwise one insert would double it until memory runs out.
+/// If such filters were accepted, one insert would double them until memory runs out.
 #[test]
 fn filters_that_would_grow_endlessly_are_refused() {
     let growing = QuotientFilter::builder().slots(50).remainder_bits(56).grow_at(0.1);
@@ -610,7 +610,7 @@ fn secrets_are_saved_only_on_request() {
 
 /// A filter of hashes has no secret.
 #[test]
-fn filter_restored_without_keys_drops_its_secret() {
+fn filter_restored_unkeyed_accepts_any_secret() {
     let mut keyed = QuotientFilter::builder().capacity(100).build_keyed::<u64>().unwrap();
     keyed.insert(&7).unwrap();
     let secret = || keyed.secret().clone();
@@ -622,7 +622,7 @@ fn filter_restored_without_keys_drops_its_secret() {
         let alone = restored(bytes).unwrap();
         let frozen = FrozenFilter::from_bytes(bytes.clone()).unwrap();
         assert_same(&alone, &frozen.to_filter().unwrap());
-        // So it accepts any secret now. After saving with a secret, others are refused again.
+        // The filter accepts any secret now. Saved with a secret, it refuses others again.
         let bytes = saved(&alone);
         let wrong: Keyed<u64, QuotientFilter> =
             Keyed::read_from(&bytes[..], Some(other())).unwrap();

@@ -1,4 +1,5 @@
-//! What is the same for every filter: checking and repairing in one call, listings, batches.
+//! Tests behaviour that is the same for every filter: checking and repairing in one call, listings,
+//! batches.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -62,7 +63,7 @@ fn claim_of(filter: &impl Adaptive, query: Hash) -> Claim {
     }
 }
 
-/// Goes through every outcome of `check_or_repair`.
+/// Tests every outcome of `check_or_repair`.
 fn check_or_repair(mut filter: impl Adaptive) {
     let members = fill(&mut filter);
     let list = |hashes| members.members(hashes);
@@ -207,8 +208,8 @@ fn keyed_filters_check_and_repair_by_key() {
     assert!(keys.iter().all(|key| keyed.contains(key) && shared.contains(key)));
 }
 
-/// A filter of one quotient, two members of it, a mistake that collides with the first, and a claim
-/// of it.
+/// Returns a filter with one quotient, its two members, a mistake that collides with the first, and
+/// the claim of that mistake.
 fn one_quotient() -> (QuotientFilter, [Hash; 2], Hash, Claim) {
     let mut filter = QuotientFilter::builder().remainder_bits(8).slots(8).build().unwrap();
     let members = [1u128, 2].map(|remainder| Hash::from_u128(remainder << 117));
@@ -256,7 +257,7 @@ fn listing_that_does_not_match_the_remainder_is_refused() {
         let dropping = filter.adapt(&claim, Listing::new(&listed).dropping_ghosts());
         match error {
             AdaptError::Unlisted { .. } => {
-                // By dropping ghosts the caller says that the listing is complete.
+                // A caller that asks to drop ghosts says that the listing is complete.
                 assert_eq!(dropping.unwrap().ghosts, 1);
                 (filter, .., claim) = one_quotient();
             }
@@ -301,7 +302,7 @@ fn mistakes_in_a_listing_decide_how_short_fingerprints_become() {
     }
 }
 
-/// Inserts a batch that doesn't fit; nothing of it may stay.
+/// Inserts a batch that doesn't fit. No hash of the batch may stay.
 fn refuses_all_or_nothing(mut filter: impl Dynamic) {
     let members = fill(&mut filter);
     let before = filter.stats();
@@ -355,7 +356,7 @@ fn refused_batch_keeps_tombstones_and_repairs() {
 }
 
 #[test]
-fn plain_filter_comes_back_from_its_snapshot() {
+fn plain_filter_is_restored_from_its_snapshot() {
     let mut filter = plain();
     let members = fill(&mut filter);
     let mut bytes = Vec::new();

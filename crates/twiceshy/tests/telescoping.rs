@@ -85,7 +85,7 @@ impl<S: telescoping::CodedScheme> Set<S> {
         self.members.insert(hash);
     }
 
-    /// Looks up a key that is not a member, and repairs a mistake. Returns whether it was one.
+    /// Looks up a key that is not a member. Returns whether that was a mistake, and repairs it.
     fn ask(&mut self, query: Hash) -> bool {
         let Answer::Maybe(claim) = self.filter.check(query) else { return false };
         let suspects: Vec<Hash> = self.members.range(claim.suspects()).copied().collect();
@@ -107,7 +107,7 @@ impl<S: telescoping::CodedScheme> Set<S> {
     }
 }
 
-/// Building a filter from mistakes repairs about as many as single repairs do, or more.
+/// Building a filter from a list of mistakes repairs about as many as single repairs do, or more.
 fn check_built<S: telescoping::CodedScheme>() {
     const MEMBERS: u64 = 1000;
     let builder = CodedFilter::<S>::builder().remainder_bits(4).slots(1111);
@@ -148,7 +148,7 @@ fn crowded_repair_succeeds_with_the_next_claim() {
             set.ask(random(1000 + seed)(number));
         }
         for number in 0..90 {
-            // They share 40 bits after the quotient, so the sixth digit distinguishes them.
+            // The hashes share 40 bits after the quotient, so the sixth digit distinguishes them.
             let query = Hash::from_u128(random(seed)(number).as_u128() ^ 1 << 74);
             let Answer::Maybe(narrow) = set.filter.check(query) else { continue };
             let list = |claim: &Claim| -> Vec<Hash> {
@@ -197,7 +197,7 @@ fn claim_of_a_refused_batch_is_valid() {
     assert!(refused > 5, "{refused}");
 }
 
-/// One hash is inserted 10^5 times; the mistake is caused by another member of its quotient.
+/// Inserts one hash 10^5 times. Another member of its quotient causes the mistake.
 fn check_copies<S: telescoping::CodedScheme>() {
     const COPIES: u64 = 100_000;
     let _deadline = twiceshy_deadline::Deadline::new();

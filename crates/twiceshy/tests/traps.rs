@@ -1,4 +1,4 @@
-//! Bugs of other implementations, with one test each.
+//! Tests for bugs that other implementations have, one test per bug.
 
 use twiceshy::Listing;
 use twiceshy::{
@@ -40,12 +40,12 @@ fn lookup_checks_every_fingerprint_of_a_minirun() {
     }
     let mistake = hash(0x3_aa_20_11_00);
     filter.adapt(&claim(&filter, mistake), &members).unwrap();
-    // The first and the last differ from the mistake after one digit, the middle one after two.
-    // Each is still found after the ones that don't match.
+    // The first and the last fingerprint differ from the mistake after one digit, the middle one
+    // after two. Each is found although those before it don't match.
     assert_eq!(lengths(&filter), [2, 3, 2]);
     assert!(members.iter().all(|&member| filter.contains(member)));
     assert!(!filter.contains(mistake));
-    // A mistake caused only by the last one lengthens only that one.
+    // A mistake caused only by the last fingerprint lengthens only that fingerprint.
     let other = hash(0x3_aa_30_00_01);
     filter.adapt(&claim(&filter, other), &members).unwrap();
     assert_eq!(lengths(&filter), [2, 3, 4]);
@@ -73,11 +73,11 @@ fn inserting_a_neighbour_does_not_undo_a_repair() {
     let mistake = hash(0x3_aa_10_30_00);
     filter.adapt(&claim(&filter, mistake), &[hash(0x3_aa_10_20_00)]).unwrap();
     assert_eq!(lengths(&filter), [3]);
-    // Differs from its neighbour after one digit, so one digit is enough.
+    // This member differs from its neighbour after one digit, so one digit is enough.
     filter.insert(hash(0x3_aa_40_20_00)).unwrap();
-    // Has one digit in common with it, so it takes two.
+    // This member shares one digit with its neighbour, so it takes two digits.
     filter.insert(hash(0x3_aa_10_50_00)).unwrap();
-    // A different minirun: no extension.
+    // A member of a different minirun needs no extension.
     filter.insert(hash(0x3_ab_10_50_00)).unwrap();
     assert_eq!(lengths(&filter), [3, 3, 2, 1]);
     assert!(!filter.contains(mistake));
@@ -119,7 +119,7 @@ fn suspect_replaced_after_listing_is_not_lost() {
         Err(AdaptError::Stale)
     );
     assert!(filter.contains(new));
-    // Repeats the call with a new claim: the fingerprint of the removed one is a ghost.
+    // Repeat the call with a new claim: the fingerprint of the removed suspect is a ghost.
     let Answer::Maybe(claim) = filter.check(query) else { unreachable!() };
     let listed = map.members(claim.suspects()).unwrap();
     let refused = filter.adapt(&claim, &listed);
@@ -231,7 +231,7 @@ fn lists_must_be_sorted() {
         }
     };
     assert_eq!(unsorted(&[high, low], &[]), Some("members"));
-    // Before, between and after the members.
+    // Mistakes before, between and after the members.
     for members in [&[Hash::MAX][..], &[hash(0x3_aa_18_00_00)], &[Hash::MIN], &[]] {
         assert_eq!(unsorted(members, &[high, low]), Some("mistakes"));
     }

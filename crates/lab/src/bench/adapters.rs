@@ -104,10 +104,10 @@ pub(super) trait Adapter {
     fn name(&self) -> &'static str;
     fn bytes(&self) -> u64;
     fn can(&self, op: Op) -> bool;
-    /// Replaces the filter by an empty one before inserts; not measured.
+    /// Replaces the filter with an empty one before inserts. This isn't measured.
     fn reset(&mut self, work: &Work);
-    /// Runs an operation that it [can](Self::can) do on all keys. Returns the number of "maybe"
-    /// answers, or of inserted members.
+    /// Runs an operation that the filter [can](Self::can) do on all keys. Returns the number of
+    /// "maybe" answers, or of inserted members.
     fn run(&mut self, op: Op, work: &Work) -> usize;
     /// Looks up one key, to measure the latency.
     fn look_up(&self, key: u64, hash: Hash, prehashed: bool) -> bool;
@@ -295,7 +295,7 @@ impl Adapter for Abf {
 /// A filter from another crate, which takes 64-bit hashes, one at a time.
 pub(super) trait Peer: Sized {
     const NAME: &'static str;
-    /// Whether members can be inserted one by one; otherwise the filter is built from all of them.
+    /// Whether members can be inserted one by one. Otherwise the filter is built from all members.
     const DYNAMIC: bool = true;
     fn new(work: &Work) -> Self;
     fn bytes(&self) -> u64;
@@ -417,7 +417,7 @@ impl Peer for fastbloom::BloomFilter {
 impl Peer for sbbf_rs_safe::Filter {
     const NAME: &'static str = "split-block";
     fn new(work: &Work) -> Self {
-        // As many bits per key as the quotient filter.
+        // Use as many bits per key as the quotient filter.
         let bits = (work.remainder_bits + 4) as usize;
         Self::new(bits, work.members.len())
     }

@@ -61,7 +61,7 @@ fn shared(slots: u64, remainder_bits: u32) -> Concurrent<QuotientFilter> {
         .expect("memory for a filter")
 }
 
-/// Runs `work` on each half of the hashes in its own thread; returns wall-clock nanoseconds.
+/// Runs `work` on each half of the hashes in its own thread. Returns wall-clock nanoseconds.
 fn in_two_threads(hashes: &[Hash], work: impl Fn(&[Hash]) + Sync) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -119,7 +119,7 @@ impl Work {
         empty(self.slots, self.remainder_bits)
     }
 
-    /// Runs an operation once; returns its nanoseconds.
+    /// Runs an operation once. Returns its nanoseconds.
     fn run(&self, op: &str) -> f64 {
         let check = |filter: &QuotientFilter| {
             assert_eq!(filter.len(), self.members.len(), "{op}: a member is missing");
@@ -268,7 +268,7 @@ pub(crate) fn run(options: &Common) -> Result<(), ExitCode> {
             work.snapshot.len() as f64 / best
         });
         if op == "map_open" {
-            // Opening doesn't depend on the number of members, so the duration is what counts.
+            // Opening doesn't depend on the number of members, so report the duration.
             let mut times = times;
             times.sort_by(f64::total_cmp);
             let (median, most) = (times[times.len() / 2], times[times.len() - 1]);

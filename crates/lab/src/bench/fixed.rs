@@ -17,7 +17,7 @@ pub(crate) trait Fixed: Dynamic + Sized {
 
     fn empty(slots: u64, remainder_bits: u32) -> Self;
 
-    /// Repairs a mistake with the members from `list`; returns whether it could.
+    /// Repairs a mistake with the members from `list`. Returns whether the repair succeeded.
     fn repair(&mut self, _: Hash, _list: impl Fn(RangeInclusive<Hash>) -> Vec<Hash>) -> bool {
         false
     }
@@ -123,7 +123,7 @@ impl<F: Fixed> OneSize<F> {
         Self { name, filter, hasher: work.hasher.clone(), is_adapted: false, maybe: Vec::new() }
     }
 
-    /// Creates one that is measured after repairs, with lookups only.
+    /// Creates a filter that is measured after repairs, with lookups only.
     pub(super) fn adapted(name: &'static str, work: &Work) -> Self {
         Self { is_adapted: true, ..Self::new(name, work) }
     }

@@ -106,7 +106,7 @@ impl Work {
         }
     }
 
-    /// Inserts all members into the quotient filter; returns the nanoseconds.
+    /// Inserts all members into the quotient filter. Returns the nanoseconds.
     fn insert_into_aqf(&self) -> f64 {
         let filter = QuotientFilter::builder()
             .remainder_bits(self.shape.remainder_bits)

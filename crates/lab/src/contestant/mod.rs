@@ -28,7 +28,7 @@ pub(crate) trait Contestant {
         self.insert(keys);
     }
 
-    /// Removes members; returns `false` without any change if the filter can't.
+    /// Removes members. Returns `false` and changes nothing if the filter can't remove members.
     fn remove(&mut self, keys: &[u64]) -> bool;
 
     fn contains(&self, key: u64) -> bool;
@@ -38,11 +38,11 @@ pub(crate) trait Contestant {
         keys.iter().filter(|&&key| self.contains(key)).count()
     }
 
-    /// Repairs a mistake: a key that it contains is not a member. Filters that don't adapt do
-    /// nothing.
+    /// Repairs a mistake: a key that the filter contains is not a member. Filters that don't adapt
+    /// do nothing.
     fn repair(&mut self, mistake: u64);
 
-    /// Queries non-members, and repairs the mistakes; returns how many there were.
+    /// Queries non-members, and repairs the mistakes. Returns the number of mistakes.
     fn ask(&mut self, strangers: &[u64]) -> usize {
         let mut mistakes = 0;
         for &key in strangers {
@@ -88,7 +88,7 @@ impl Shape {
 pub(crate) enum Kind {
     /// The adaptive quotient filter.
     Aqf,
-    /// The adaptive quotient filter, never told of its mistakes.
+    /// The adaptive quotient filter without repairs.
     AqfNotAdapting,
     /// The quotient filter of the crate `qfilter`.
     Qfilter,
@@ -102,9 +102,9 @@ pub(crate) enum Kind {
     Vacuum,
     /// The cyclic adaptive cuckoo filter, with a selector of one bit.
     Cyclic1,
-    /// The same with a selector of two bits.
+    /// The cyclic adaptive cuckoo filter, with a selector of two bits.
     Cyclic2,
-    /// The same with a selector of three bits.
+    /// The cyclic adaptive cuckoo filter, with a selector of three bits.
     Cyclic3,
     /// The swapping adaptive cuckoo filter.
     Swapping,

@@ -12,7 +12,7 @@ pub(super) type Cuckoo = ScalableCuckooFilter<u64, Mixed>;
 pub(super) trait Plain {
     fn build(shape: &Shape) -> Self;
     fn insert(&mut self, hash: u64);
-    /// Removes a member; returns whether the filter can.
+    /// Removes a member. Returns `false` if the filter can't remove members.
     fn remove(&mut self, hash: u64) -> bool;
     fn contains(&self, hash: u64) -> bool;
     fn bits(&self) -> u64;

@@ -126,15 +126,15 @@ impl Utaf {
         occupied.count_ones() + u32::from(through && bit(&self.occupied, home))
     }
 
-    /// Returns the run of a quotient; if there is none, an empty range where it would begin.
+    /// Returns the run of a quotient, or an empty range where its run would begin.
     fn run(&self, quotient: usize) -> Range<usize> {
         let start = self.end_of_runs(quotient, self.runs(quotient, false)).max(quotient);
         let through = self.end_of_runs(quotient, self.runs(quotient, true));
         start..through.max(start)
     }
 
-    /// Returns the first unused slot from `slot` on: one before which all runs of homes up to it
-    /// end.
+    /// Returns the first unused slot from `slot` on. All runs of homes up to an unused slot end
+    /// before it.
     fn first_unused(&self, mut slot: usize) -> Option<usize> {
         // The last slot stays unused, so that each run is followed by a slot.
         while slot + 1 < self.words.len() {
@@ -158,8 +158,8 @@ impl Utaf {
         Hash::from_u128(first)..=Hash::from_u128(first | ((1 << shift) - 1))
     }
 
-    /// Changes the selectors of the members that caused a mistake; returns whether it is absent
-    /// now. `members` must be all among the [suspects](Self::suspects).
+    /// Changes the selectors of the members that caused a mistake. Returns whether the mistake is
+    /// repaired. `members` must be all members among the [suspects](Self::suspects).
     pub(crate) fn repair(&mut self, mistake: Hash, members: &[Hash]) -> bool {
         let run = self.run(self.quotient(mistake));
         let words: Vec<u64> = run.clone().map(|slot| self.words.get(slot)).collect();
@@ -184,8 +184,8 @@ impl Utaf {
     }
 }
 
-/// Finds a word for a member, if necessary by moving others to different words; returns whether
-/// there is one.
+/// Finds a word for a member, if necessary by moving other members to different words. Returns
+/// whether there is one.
 fn find_word(
     member: usize,
     owners: &mut [Option<usize>],
@@ -314,7 +314,7 @@ impl Dynamic for Utaf {
         }
         let run = self.run(quotient);
         let Some(unused) = self.first_unused(run.end) else { return Err(full) };
-        // Each block that something is pushed into gets one more spilt slot.
+        // Each block that a slot is pushed into gets one more spilt slot.
         let spilt = quotient / 64 + 1..unused / 64 + 1;
         if self.offsets[spilt.clone()].contains(&u16::MAX) {
             return Err(full);
@@ -379,7 +379,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
-        /// Few bits cause many mistakes, and few slots fill up.
+        /// Uses few bits, to cause many mistakes, and few slots, to fill the filter.
         #[test]
         fn members_are_never_lost(
             home_bits in 1u32..9,

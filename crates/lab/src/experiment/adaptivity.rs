@@ -35,7 +35,7 @@ fn observe(kind: Kind, shape: &Shape, queries: usize, sample: usize) -> Run {
     let mut filter = kind.build(shape);
     filter.insert(&members);
     let zipf = Zipf::new(UNIVERSE, EXPONENT).expect("a law");
-    // A skewed sample mostly consists of the same few keys, so a new one is drawn each time.
+    // A skewed sample mostly consists of the same few keys, so draw a new sample each time.
     let mut fresh = zipf.stream(shape.seed ^ 1 << 32).map(scatter);
     let mut queried = zipf.stream(shape.seed).map(scatter);
     let before = filter.used_bits();
@@ -98,7 +98,7 @@ fn run(context: &Context) -> Outcome {
     )
     .series(curve(Kind::Aqf.name(), &runs[1], |run| &run.added));
 
-    // The last tenth, so that a rare event isn't missed.
+    // Average over the last tenth, so that a rare event isn't missed.
     let late = |run: &Run| mean(&run.rates[STEPS - STEPS / 10..]);
     let [untold, told] =
         [&runs[0], &runs[1]].map(|runs| mean(&runs.iter().map(late).collect::<Vec<_>>()));

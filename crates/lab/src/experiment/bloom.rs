@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adaptive_filters_repeat_few_mistakes_and_plain_ones_all() {
+    fn adaptive_filters_repeat_few_mistakes_and_plain_filters_repeat_all() {
         let shape = Shape { slots: 1 << 14, remainder_bits: 4, seed: 3 };
         let [plain, adaptive, cascade] = KINDS.map(|kind| play(kind, &shape));
         assert!(plain.again > 0.999 && plain.left > 500);

@@ -27,7 +27,7 @@ struct Attack {
 }
 
 impl Attack {
-    /// Returns the totals of the second half, when it has learnt all it can.
+    /// Returns the totals of the second half, when the attacker has learnt all it can.
     fn late(&self) -> Tally {
         let mut sum = Tally::default();
         for &tally in &self.rounds[ROUNDS / 2..] {

@@ -25,7 +25,7 @@ const REMAINDER_BITS: u32 = 8;
 const CODES: [u32; 4] = [24, 46, 56, 120];
 /// Different queries per member.
 const RATIOS: [u64; 6] = [2, 5, 10, 20, 50, 100];
-/// How many times all queries are asked.
+/// The number of times that all queries are asked.
 const PASSES: usize = 5;
 /// Queries per member of the adversary in rounds, and the number of rounds.
 const WHITTLED: [u64; 4] = [10, 20, 30, 50];
@@ -33,7 +33,7 @@ const ROUNDS: usize = 100;
 
 /// The measurements of one filter with one set of queries.
 struct Game {
-    /// Share of the earlier mistakes that are mistakes in the last pass.
+    /// Share of the earlier mistakes that are mistakes again in the last pass.
     again: f64,
     /// Forgotten repairs per member.
     forgotten: f64,

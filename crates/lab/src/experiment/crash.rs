@@ -26,7 +26,7 @@ const ADAPTIVE: usize = 2;
 struct Seen {
     /// Number of keys that went to the disk on their first query.
     learnt: u64,
-    /// Disk visits when all of them are queried again: before the crash, after it, and once more.
+    /// Disk visits when all these keys are queried again: before the crash, after it, and once more.
     replays: [u64; 3],
     /// Seconds to read all members, and to build the filter.
     scan: f64,

@@ -179,7 +179,7 @@ mod tests {
     use crate::bench::store::Key;
 
     #[test]
-    fn adversary_has_its_share_and_uses_all_it_knows() {
+    fn adversary_sends_its_share_and_repeats_every_mistake_it_knows() {
         let learnt = [[1; 16], [2; 16]];
         let mut strangers = stores::strangers(1);
         let mut hostile = learnt.iter().copied().cycle();

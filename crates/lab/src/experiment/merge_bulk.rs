@@ -46,8 +46,8 @@ fn measure(shape: &Shape, members: &[Hash]) -> [f64; STEPS.len()] {
     let mut alone = empty(slots, remainder_bits);
     let ((), inserting) = timed(|| insert_each(&mut alone, members));
 
-    // Half the slots each; remainders with one bit more make fingerprints as long as the whole
-    // filter's.
+    // Each filter has half the slots. With one remainder bit more, its fingerprints are as long as
+    // those of the whole filter.
     let (one, other) = members.split_at(members.len() / 2);
     let mut halves = [(); 2].map(|()| empty(slots / 2, remainder_bits + 1));
     let ((), halving) = timed(|| {
@@ -71,7 +71,7 @@ fn measure(shape: &Shape, members: &[Hash]) -> [f64; STEPS.len()] {
 }
 
 fn run(context: &Context) -> Outcome {
-    // Larger than the caches, as in the paper, so that single inserts wait for memory.
+    // The filter is larger than the caches, as in the paper, so that single inserts wait for memory.
     let shape = Shape { slots: 1 << context.pick(16, 24, 26), ..context.shape() };
     let rounds = 5;
     let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));

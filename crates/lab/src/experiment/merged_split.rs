@@ -36,7 +36,7 @@ struct Round {
     ranges: [Option<f64>; 3],
 }
 
-/// Measures work in turns; returns the speed of the median turn per setup.
+/// Measures work in turns. Returns the speed of the median turn per setup.
 fn in_slices(runs: &[Run], keys: &[Key], work: impl Fn(&Run, &Key)) -> [f64; 3] {
     let turns = slices(keys, TURNS);
     let mut speeds = KINDS.map(|_| Vec::new());
@@ -117,7 +117,7 @@ fn run(context: &Context) -> Outcome {
             ranges.into(),
         ]);
     }
-    // Both were measured side by side, so each round has its own ratio.
+    // The two setups were measured side by side, so each round has its own ratio.
     let ratio = |of: fn(&Round) -> &[f64; 3]| over(&|round| of(round)[SPLIT] / of(round)[MERGED]);
     let inserts = ratio(|round| &round.inserts);
     let absent = ratio(|round| &round.strangers);

@@ -91,11 +91,11 @@ fn round(shape: &Shape, queries: usize, times: &mut Times, done: impl Fn()) {
             let insert = || {
                 if in_batches { filter.insert(newcomers) } else { filter.insert_each(newcomers) }
             };
-            // The last chunk of a round may be smaller.
+            // Scale to a full chunk; the last may be smaller.
             let whole = chunk as f64 / newcomers.len() as f64;
             times[0][step].push(timed(insert).1 * whole);
             if in_batches {
-                // From here on it is the same as the filter without batches.
+                // Lookups are measured only for the filter without batches; they are the same.
                 continue;
             }
             times[1][step].push(timed(|| filter.ask(&asked[0])).1);
@@ -115,8 +115,8 @@ fn run(context: &Context) -> Outcome {
     let bar = progress("loads", rounds * STEPS);
     let mut times: Times = vec![std::array::from_fn(|_| vec![Vec::new(); STEPS]); ENTRANTS.len()];
     for seed in 0..rounds as u64 {
-        // Each round has a different secret; otherwise the same frequent query would collide in all
-        // of them.
+        // Each round has a different secret; otherwise the same frequent query would collide in
+        // every round.
         let shape = Shape { seed: context.seed + seed, ..shape };
         round(&shape, queries, &mut times, || bar.inc(1));
     }

@@ -59,7 +59,7 @@ struct Load {
 /// Queries per user.
 const EACH: usize = 10_000;
 
-/// Sends the skewed queries of all users to all filters; returns the numbers of disk visits.
+/// Sends the skewed queries of all users to all filters. Returns the numbers of disk visits.
 fn skewed(filters: &mut [Guarded], load: &Load, seed: u64, done: impl Fn()) -> Vec<usize> {
     let zipf = Zipf::new(UNIVERSE, EXPONENT).expect("a law");
     let mut visits = vec![0; filters.len()];
@@ -74,7 +74,7 @@ fn skewed(filters: &mut [Guarded], load: &Load, seed: u64, done: impl Fn()) -> V
     visits
 }
 
-/// Returns the share of queries that visit the disk while an attacker replays what it has
+/// Returns the share of queries that visit the disk while an attacker replays the mistakes it has
 /// collected.
 fn attacked(victim: &mut Guarded, load: &Load, seed: u64) -> f64 {
     let config = CollectorConfig { warm_up: load.queries, ..CollectorConfig::default() };

@@ -184,7 +184,7 @@ fn run(context: &Context) -> Outcome {
     let least = context.pick(7, 12, 13);
     let sizes = context.pick(5, 6, 6);
     let seeds = context.pick(1, 2, 10);
-    // Starts with the most members, so that the ratio rises.
+    // Start with the most members, so that the ratio rises.
     let shape = |size: u32| Shape {
         slots: 1 << (least + sizes - 1 - size),
         remainder_bits: REMAINDER_BITS,

@@ -149,7 +149,7 @@ fn run(context: &Context) -> Outcome {
     let remainder_bits = context.pick(6, 9, 9);
     let slots = 1 << context.pick(13, 20, 26);
     let bar = progress("filters", LENGTHS.len() * KINDS.len());
-    // By length and filter.
+    // The measurements by length and filter.
     let seen: Vec<Vec<Seen>> = LENGTHS
         .iter()
         .map(|&length| {
@@ -202,7 +202,7 @@ mod tests {
 
     /// Queries random empty ranges, and repeats the mistakes.
     #[test]
-    fn adversary_ends_with_nothing_only_against_the_adaptive_filter() {
+    fn adversary_has_no_mistakes_left_only_against_the_adaptive_filter() {
         for length in LENGTHS {
             let shape = RangeShape::new(1 << 12, length, 6, 3);
             let sorted = shape.sorted_members();

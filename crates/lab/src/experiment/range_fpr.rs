@@ -60,8 +60,8 @@ fn bits_per_member(kind: RangeKind, shape: &RangeShape) -> f64 {
     kind.empty(shape).expect("memory for a filter").bits() as f64 / shape.members as f64
 }
 
-/// Returns shapes with the remainder widths for which our filter has the space of the paper's. Of
-/// several widths with the same space, as with the narrowest slots, takes the widest.
+/// Returns shapes with the remainder widths for which our filter has the space of the paper's. If
+/// several widths take the same space, as with the narrowest slots, takes the widest.
 fn shapes(shape: RangeShape, every: usize) -> Vec<RangeShape> {
     let shapes = (1..=20).rev().map(|remainder_bits| RangeShape { remainder_bits, ..shape });
     let space = |shape: &RangeShape| bits_per_member(RangeKind::Memento, shape);

@@ -20,7 +20,7 @@ pub(super) const RANGE_HOSTILE: Experiment = Experiment {
     run,
 };
 
-/// Keys per range, and the cache in percent of the data. Running all of them takes long.
+/// Keys per range, and the cache in percent of the data. Running all cases takes long.
 const CASES: [(u64, u64); 9] =
     [(1, 1), (32, 1), (1024, 1), (32, 10), (1, 10), (1024, 10), (1, 5), (32, 5), (1024, 5)];
 /// Index of the case that is shown in full.

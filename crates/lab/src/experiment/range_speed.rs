@@ -52,7 +52,7 @@ fn round(shape: &RangeShape, at: usize, queries: usize, times: &mut Times) {
             let time = match op {
                 RangeOp::Insert => timed(|| filter.insert_each(&members)).1,
                 RangeOp::Bulk => {
-                    // The first call also determines sizes for some filters.
+                    // For some filters, the first call also determines sizes.
                     filter.bulk(&sorted);
                     timed(|| filter.bulk(&sorted)).1
                 }
@@ -142,7 +142,7 @@ fn run(context: &Context) -> Outcome {
     });
     let blocks = plots.map(Into::into).chain([table(speed).into()]).collect();
 
-    // The ratio to the best of the others, at the worst length.
+    // The ratio to the best other filter, at the worst length.
     let worst = |op: RangeOp, ours: RangeKind, others: &[RangeKind]| {
         let op = RangeOp::ALL.iter().position(|&other| other == op).expect("all are measured");
         let rate = |kind: RangeKind, at: usize| {

@@ -49,7 +49,8 @@ fn inserts(rows: &[Row]) -> Table {
     table.highlight(4, Best::Least)
 }
 
-/// Shows what the paper doesn't: repairs, for which ours reads a whole interval, and deletes.
+/// Shows operations that the paper doesn't: deletes, and repairs, for which our map reads a whole
+/// interval.
 fn others(rows: &[Row]) -> Table {
     let mut table = Table::new("Repairs and deletes")
         .columns([

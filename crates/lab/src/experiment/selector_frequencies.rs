@@ -19,7 +19,7 @@ pub(super) const SELECTOR_FREQUENCIES: Experiment = Experiment {
 };
 
 const REMAINDER_BITS: u32 = 8;
-/// Enough that no repair is forgotten.
+/// Number of code bits, enough that no repair is forgotten.
 const CODE_BITS: u32 = 120;
 /// Different queries per slot: the paper's c, since its filters have as many slots as members.
 const RATIOS: [u64; 3] = [5, 20, 50];

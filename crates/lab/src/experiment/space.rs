@@ -14,7 +14,7 @@ pub(super) const SPACE: Experiment = Experiment {
     run,
 };
 
-/// The paper's overhead in percent, and the limit of what is still similar.
+/// The paper's overhead in percent, and the highest overhead that counts as similar.
 const PAPER: f64 = 9.0;
 const TWICE: f64 = 2.0 * PAPER;
 

@@ -47,7 +47,7 @@ pub(super) fn filled<const N: usize>(kinds: [Kind; N], size: &Size) -> [Run; N] 
     runs
 }
 
-/// Compacts the stores, and resets what reached their backends.
+/// Compacts the stores, and resets the counts of their backends.
 pub(super) fn tidy(runs: &[Run]) {
     for run in runs {
         run.setup.compact();
@@ -56,7 +56,7 @@ pub(super) fn tidy(runs: &[Run]) {
     measure::settle();
 }
 
-/// Sends the same keys, `most` in total, to all setups in turns. Only the keys of one turn are in
+/// Sends the same keys, at most `most`, to all setups in turns. Only the keys of one turn are in
 /// memory at a time.
 pub(super) fn ask_in_turns<const N: usize>(
     runs: &mut [Run; N],

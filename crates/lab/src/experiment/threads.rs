@@ -23,7 +23,7 @@ const STRANGERS: u64 = 1 << 40;
 /// Share of linear scaling that counts as almost linear.
 const ALMOST: f64 = 0.8;
 const SHARED: &str = "AQF, shared";
-/// The limit of the machine: threads that share only its memory.
+/// Name of the curve that shows the machine's limit: threads that share only its memory.
 const APART: &str = "AQF, one each";
 const LINEAR: &str = "linear";
 
@@ -38,14 +38,14 @@ enum Op {
 
 const OPS: [Op; 2] = [Op::Insert, Op::Lookup];
 
-/// Measures wall-clock nanoseconds, since CPU time doesn't show what threads reach together.
+/// Measures wall-clock nanoseconds, since CPU time doesn't show the threads' combined speed.
 fn on_the_clock(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_nanos() as f64
 }
 
-/// Gives each thread its part of the keys; returns wall-clock nanoseconds.
+/// Gives each thread its part of the keys. Returns wall-clock nanoseconds.
 fn in_threads(threads: usize, keys: &[u64], work: impl Fn(usize, &[u64]) + Sync) -> f64 {
     let work = &work;
     on_the_clock(|| {
@@ -58,7 +58,7 @@ fn in_threads(threads: usize, keys: &[u64], work: impl Fn(usize, &[u64]) + Sync)
 }
 
 fn shared(shape: &Shape) -> Concurrent<QuotientFilter> {
-    // Several per thread, so that threads rarely meet.
+    // Use several shards per thread, so that threads rarely wait for each other.
     let shards = 16 * cores().next_power_of_two();
     let builder = QuotientFilter::builder().slots(shape.slots);
     let builder = builder.remainder_bits(shape.remainder_bits).shards(shards);
@@ -69,7 +69,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Nanoseconds by round: of inserts and of lookups.
+/// Nanoseconds of inserts and of lookups, by round.
 type Times = [Vec<f64>; 2];
 
 /// The measurements of all rounds.
@@ -81,7 +81,7 @@ struct Measured {
     /// Times with one filter per thread.
     apart: Vec<Times>,
     alone: [Times; ALONE.len()],
-    /// For inserts in all threads: the time, and the share of it that they were running.
+    /// For inserts in all threads: the time, and the share of that time in which the threads ran.
     running: Vec<(f64, f64)>,
 }
 
@@ -235,7 +235,8 @@ fn run(context: &Context) -> Outcome {
         of_linear(&lookups, last) * 100.0,
         apart * 100.0,
     );
-    // If other programs use the processors, or they slow each other down, nothing can be concluded.
+    // If other programs use the processors, or the processors slow each other down, nothing can be
+    // concluded.
     let is_open = last == 0 || (share < ALMOST && running.min(apart) < ALMOST);
     let [insert_plot, lookup_plot] = OPS.map(|op| measured.plot(op));
     Outcome {

@@ -49,7 +49,7 @@ fn generated(seed: u64) -> [Queries; 3] {
 /// detected before it is used.
 fn blocks(data: &Path, most: usize) -> Result<Queries, LoadError> {
     let trace = Trace::open(data.join(BLOCKS))?;
-    // Distinct from the flows' small numbers, so that nothing is repaired already.
+    // Use keys that differ from the flows' small numbers, so that none is repaired already.
     let blocks = trace.take(most).map(|access| Ok(access?.block | 1 << 61));
     let blocks = blocks.collect::<Result<Vec<_>, LoadError>>()?;
     Ok(Queries { name: "block trace (real)", numbers: Box::new(blocks.into_iter()) })

@@ -4,11 +4,11 @@ use crate::contestant::{Contestant, Kind, Shape};
 use twiceshy_workloads::adversary::{Judge, Reply, Victim};
 use twiceshy_workloads::key::scatter;
 
-/// Takes every disk visit for a mistake.
+/// Counts every disk visit as a mistake.
 pub(super) const JUDGE: Judge = Judge::new(0);
 
-/// A filter in front of a simulated disk, which is read if the filter answers "maybe", and which
-/// repairs the filter's mistakes.
+/// A filter in front of a simulated disk. If the filter answers "maybe", the disk is read, and a
+/// mistake is repaired.
 ///
 /// Attackers query any of 2^64 keys, so they never hit a member: every disk visit is a mistake.
 pub(super) struct Guarded {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_adaptive_filter_repeats_no_disk_visit() {
+    fn all_but_the_adaptive_filter_repeat_disk_reads() {
         let shape = Shape { slots: 1 << 12, remainder_bits: 5, seed: 1 };
         for kind in Kind::ALL {
             let mut victim = Guarded::new(kind, &shape);

@@ -38,7 +38,7 @@ pub(super) fn begin(kind: Kind, shape: &Shape, ratio: u64) -> (Guarded, Whittlin
     (Guarded::new(kind, shape), against(shape, ratio))
 }
 
-/// Plays all rounds of one game; rounds without queries are empty.
+/// Plays all rounds of one game. Rounds without queries are empty.
 fn play(kind: Kind, shape: &Shape, ratio: u64) -> [Round; ROUNDS] {
     let (mut victim, mut whittling) = begin(kind, shape, ratio);
     std::array::from_fn(|_| whittling.round(&mut victim))

@@ -26,7 +26,7 @@ const KINDS: [Kind; 11] = {
     let [a, b, c, d, e, f, g, h, i, j] = query_ratio::KINDS;
     [a, b, c, d, e, f, g, h, i, j, Kind::Vacuum]
 };
-/// The filters of the paper's claim: the best one, and the others.
+/// The filters of the paper's claim: the best filter, and the rest.
 const BEST: Kind = Kind::Cyclic3;
 const OTHERS: [Kind; 4] = [Kind::Cyclic1, Kind::Cyclic2, Kind::Swapping, Kind::Cuckooing];
 

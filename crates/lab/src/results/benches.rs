@@ -5,15 +5,15 @@ use crate::origin::Origin;
 use serde_json::Value;
 use twiceshy_report::{Cell, Column, Table};
 
-/// How the rows of a benchmark become tables.
+/// The layout of a benchmark's rows as tables.
 struct Bench {
-    /// The words of the command that it begins with.
+    /// The words that the benchmark's command begins with.
     command: &'static str,
     title: &'static str,
     tables: &'static [Layout],
 }
 
-/// How one table is laid out. Rows and columns that no result has are left out.
+/// The layout of one table. Rows and columns that no result has are left out.
 struct Layout {
     lead: &'static str,
     /// The fields that tell rows apart, and what each of them is called if they have these values.
@@ -34,7 +34,7 @@ enum Columns {
     Numbers(&'static [Number]),
 }
 
-/// A number of a result, and how it is shown.
+/// A number of a result, and its format.
 struct Number {
     field: &'static str,
     name: &'static str,
@@ -340,7 +340,7 @@ impl Layout {
                         let row = rows
                             .iter()
                             .find(|row| is_in(row, column) && !row[total.field].is_null());
-                        // Its decimals differ from those of the column.
+                        // The number of decimals differs from that of the column.
                         total.value(row).map_or(Cell::Empty, |value| {
                             format!("{value:.*}", usize::from(total.decimals)).into()
                         })

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::markup::{Markup, put};
 use crate::{Page, Plot};
 
-/// Number of colours in the style sheet, and of marks.
+/// The number of colours, and also of marks.
 const COLOURS: usize = 8;
 const DASHES: [&str; 3] = ["", "7 4", "2 3"];
 const LOOKS: usize = COLOURS * DASHES.len();

@@ -26,7 +26,7 @@ impl Directory {
         create_directory(path)?;
         let lock_path = path.join(LOCK);
         if !exists(&lock_path)? {
-            // We create nothing before the lock. So this is not ours, and must stay.
+            // We create nothing before the lock, so files without a lock aren't ours and must stay.
             for unfinished in ENGINES.map(|engine| path.join(unfinished(engine))) {
                 if exists(&unfinished)? {
                     return Err(BackendError::Occupied { path: unfinished });
@@ -56,7 +56,7 @@ impl Directory {
 
     /// Creates the directory and locks it. It must be empty.
     pub(super) fn open_new(path: &Path) -> Result<Self> {
-        // Check before there is a lock in it, and again under the lock.
+        // Check before creating the lock in the directory, and again under the lock.
         if exists(path)? {
             check_new(path)?;
         }
@@ -69,8 +69,8 @@ impl Directory {
         &self.path
     }
 
-    /// Returns the path of this engine's data. If it is missing, `make` creates it under another name, and
-    /// then it is renamed, because engines can't open data that they were killed in the middle of creating.
+    /// Returns the path of this engine's data. If the data is missing, `make` creates it under a different
+    /// name, and then it is renamed, because engines can't open data whose creation was interrupted.
     pub(super) fn data(
         &self,
         engine: &'static str,
@@ -149,7 +149,7 @@ fn occupied(metadata: &fs::Metadata) -> u64 {
     metadata.len()
 }
 
-/// Renames data to its final name, durably. If that fails, it is not there.
+/// Renames data to its final name, durably. If this fails, nothing has the final name.
 fn publish(unfinished: &Path, path: &Path, sync: impl FnOnce() -> Result<()>) -> Result<()> {
     fs::rename(unfinished, path).map_err(io_error("rename", unfinished))?;
     sync().inspect_err(|_| {

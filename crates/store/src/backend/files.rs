@@ -16,7 +16,7 @@ pub(crate) fn create_directory(path: &Path) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Returns those of a directory and its ancestors that don't exist.
+/// Returns which of a directory and its ancestors don't exist.
 fn missing(path: &Path) -> io::Result<Vec<&Path>> {
     let mut missing = Vec::new();
     for path in path.ancestors().filter(|path| !path.as_os_str().is_empty()) {

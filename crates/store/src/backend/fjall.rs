@@ -42,7 +42,7 @@ use super::{
     Keyspace, MAX_KEY_BYTES, Result, Scan, Unbounded,
 };
 
-/// The name of its data in the directory.
+/// The name of fjall's data in the directory.
 const ENGINE: &str = "fjall";
 
 /// Options of a [`FjallBackend`].
@@ -160,8 +160,8 @@ impl FjallBackend {
         failed(operation, self.directory.path())
     }
 
-    /// Returns a function that turns an engine's error of a write into ours. An engine that has halted
-    /// doesn't say why, so the first failure is remembered.
+    /// Returns a function that converts the engine's write errors. A halted engine doesn't say why, so the
+    /// first failure is remembered.
     fn failed_write(&self, operation: &'static str) -> impl Fn(::fjall::Error) -> BackendError {
         move |error| {
             let mut error = self.failed(operation)(error);
@@ -176,8 +176,8 @@ impl FjallBackend {
         }
     }
 
-    /// Returns why the engine has halted. Its workers don't report it, so this writes as much as they do, to
-    /// see whether that fails, too.
+    /// Returns why the engine has halted. Its workers don't report the reason, so this writes as much as they
+    /// do, to see whether that fails, too.
     fn reason(&self) -> Option<&str> {
         if self.failure.get().is_none()
             && let Err(error) = self.try_to_write()
@@ -243,7 +243,7 @@ impl FjallBackend {
         for (space, size) in self.spaces.iter().zip(sizes).filter(|&(_, size)| size > 0) {
             let limit = self.options.memtable_bytes;
             let unsealed = space.unsealed.fetch_add(size, Ordering::Relaxed) + size;
-            // If many threads see it full, only the first one resets it.
+            // If several threads see the memtable full, only the first one resets the count.
             if unsealed >= limit && space.unsealed.swap(0, Ordering::Relaxed) >= limit {
                 self.make_room(space)?;
                 space.keyspace.rotate_memtable()?;
@@ -255,7 +255,7 @@ impl FjallBackend {
     /// Waits until the workers have caught up, so that the engine never has to wait for them.
     fn make_room(&self, space: &Space) -> ::fjall::Result<()> {
         let tree = &space.keyspace.tree;
-        // Only flushes ask for compactions, so don't wait for these without a limit.
+        // Only flushes start compactions, so don't wait for compactions without a limit.
         let patience = Instant::now() + Duration::from_secs(1);
         loop {
             self.check_workers()?;
@@ -461,7 +461,7 @@ fn failed(operation: &'static str, path: &Path) -> impl Fn(::fjall::Error) -> Ba
     }
 }
 
-/// Returns why the engine failed, in words for people. fjall's own messages are for debugging.
+/// Returns a readable reason for a failure of the engine. fjall's own messages are for debugging.
 fn cause(error: ::fjall::Error) -> Box<dyn Error + Send + Sync> {
     match error {
         ::fjall::Error::Io(error) | ::fjall::Error::Storage(LsmError::Io(error)) => error.into(),
@@ -512,7 +512,7 @@ mod tests {
         batch
     }
 
-    /// Without our limit, fjall has memtables of many times the limit by then, or its workers stall.
+    /// Without our limit, fjall's memtables would exceed the limit many times, or its workers would stall.
     #[test]
     fn memtables_are_flushed_under_load() {
         let directory = tempfile::tempdir().unwrap();

@@ -83,7 +83,7 @@ impl Backend for MemoryBackend {
     }
 }
 
-/// Most scans are short. Long ones read larger chunks, and so take the lock rarely.
+/// The number of pairs in a scan's first chunk. Long scans read larger chunks, to take the lock rarely.
 const FIRST_CHUNK: usize = 16;
 const LARGEST_CHUNK: usize = 1024;
 
@@ -96,8 +96,8 @@ struct MemoryScan<'a> {
     front: VecDeque<(Bytes, Bytes)>,
     back: VecDeque<(Bytes, Bytes)>,
     chunk: usize,
-    /// Whether all pairs were read. Then each end takes what the other has read. Pairs that are added
-    /// later are ignored, because they would be out of order.
+    /// Whether all pairs were read. Then each end takes the pairs that the other end has read. Pairs that
+    /// are added later are ignored, because they would be out of order.
     all_read: bool,
 }
 

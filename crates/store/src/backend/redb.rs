@@ -18,7 +18,7 @@ use super::{
     Result, Scan,
 };
 
-/// The name of its file in the directory.
+/// The name of redb's file in the directory.
 const ENGINE: &str = "redb";
 
 /// Options of a [`RedbBackend`].
@@ -121,7 +121,7 @@ impl Backend for RedbBackend {
     }
 
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
-        // Locked once: a thread that locks it twice could deadlock with one that wants to compact. Held
+        // Lock only once: a thread that locks twice could deadlock with one that compacts. Hold the lock
         // until the value is copied, because redb must not drop the page before.
         let database = self.database();
         let value = table(&database, space).and_then(|table| Ok(table.get_owned(key)?));
@@ -141,7 +141,7 @@ impl Backend for RedbBackend {
         }
     }
 
-    /// Synced always.
+    /// Writes a batch. The write is always synced.
     fn write(&self, batch: &Batch, _: Durability) -> Result<()> {
         batch.check()?;
         if batch.is_empty() {

@@ -414,7 +414,7 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         let hash = self.hash(key);
         let listed = self.database.members(hash..=hash).map_err(GuardError::Database)?;
         let is_found = listed.iter().any(|other| self.hash(borrowed(other)) == hash);
-        // Another thread may have removed it in the meantime.
+        // Another thread may have removed the key in the meantime.
         if is_found || !self.is_there(key)? { Ok(()) } else { Err(GuardError::ForeignHash) }
     }
 }

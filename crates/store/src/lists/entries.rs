@@ -54,7 +54,7 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// Both lists as they are at one moment. A filter can be built from this.
+/// The hashes of both lists at one moment, and their secret. A filter can be built from them.
 #[derive(Clone, Debug)]
 pub struct ListExport {
     /// The secret that keys are hashed with.

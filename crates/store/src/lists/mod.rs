@@ -165,7 +165,7 @@ impl<B: Backend> ListStore<B> {
     }
 }
 
-/// Lists the yes list.
+/// Lists the keys of the yes list.
 impl<B: Backend> MemberSource for ListStore<B> {
     type Member = Hash;
     type Error = StoreError;

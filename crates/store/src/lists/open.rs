@@ -56,7 +56,7 @@ impl OpenOptions {
             checked,
             empty,
             |file| Concurrent::<QuotientFilter>::open(file),
-            // The options may ask for a different rate than those before.
+            // The options may ask for a different rate than earlier options did.
             |restored: &Concurrent<QuotientFilter>| {
                 restored.parameters().iter().all(|shard| shard.slot_bits == slot_bits)
             },
@@ -92,7 +92,7 @@ fn empty(sizing: &Sizing) -> Result<Concurrent<QuotientFilter>, BuildError> {
         .build_concurrent()
 }
 
-/// Returns the bits per remainder that are enough for the rate even when the filter is as full as it gets.
+/// Returns the bits per remainder that are enough for the rate even when the filter is at its fullest.
 fn remainder_bits(sizing: &Sizing) -> Result<u32, BuildError> {
     let rate = sizing.false_positive_rate;
     let least = f64::exp2(-56.0);

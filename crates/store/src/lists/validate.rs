@@ -12,7 +12,7 @@ impl<B: Backend> ListStore<B> {
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn rebuild(&self) -> Result<()> {
-        // Otherwise the old filter would be loaded after closing.
+        // Without this, the next open would load the old filter.
         self.storage.invalidate_saved()?;
         self.maintained.rebuild_all(self, || Ok(()), || true, |_| ())
     }

@@ -52,7 +52,7 @@ impl<B: Backend> ListStore<B> {
     }
 
     fn add_chunk(&self, list: List, keys: &[&[u8]]) -> Result<u64> {
-        // Check all keys before the filter gets any of them.
+        // Check all keys before inserting any key into the filter.
         let is_long = |key: &&&[u8]| key.len() > MAX_USER_KEY_BYTES;
         if let Some(key) = keys.iter().find(is_long) {
             return Err(StoreError::KeyTooLong { bytes: key.len() });

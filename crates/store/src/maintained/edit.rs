@@ -11,7 +11,7 @@ use twiceshy::{
     error::{AdaptError, InsertError, RemoveError},
 };
 
-/// How often members are listed for one hash that is inserted or removed.
+/// The most times that members are listed for one hash that is inserted or removed.
 const LISTINGS: usize = 32;
 
 impl<F: Shard> MaintainedFilter<F> {
@@ -41,7 +41,7 @@ impl<F: Shard> MaintainedFilter<F> {
     /// Removes a member from the filter, which may ask for the members near it. `others` are in the
     /// filter, but not in the database. Returns whether the member was removed; otherwise it is a ghost.
     pub(super) fn remove_hash<S: Source>(&self, source: &S, hash: Hash, others: &[Hash]) -> bool {
-        // Listing may panic.
+        // Listing members may panic.
         defer_on_unwind! { self.leave_ghost(hash) }
         match self.filter.remove_trusting(hash) {
             Ok(()) => return true,

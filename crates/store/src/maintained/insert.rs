@@ -26,7 +26,7 @@ impl Admitted<'_> {
         &self.is_new
     }
 
-    /// Returns whether a key is kept as a mistake. It won't be after the write.
+    /// Returns whether a key is kept as a mistake. The write ends this.
     pub(crate) fn is_mistake(&self, hash: Hash) -> bool {
         self.locked.has_mistake(hash)
     }
@@ -58,8 +58,8 @@ impl<F: Shard> MaintainedFilter<F> {
         self.write_admitted(source, admitted, hashes, write)
     }
 
-    /// Inserts a key into the filter and writes it to the database, if it is wanted once its stripe is
-    /// held.
+    /// Inserts a key into the filter and writes it to the database, if it is still wanted when its stripe
+    /// is held.
     pub(crate) fn write_if<S: Source>(
         &self,
         source: &S,
@@ -98,7 +98,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 }
             }
             Err(error) if S::is_refusal(error) => self.undo_inserts(source, &admitted.inserted),
-            // The keys may be in the database. In the filter they do no harm.
+            // The keys may be in the database. Leaving them in the filter does no harm.
             Err(_) if S::LEAVES_GHOSTS => {
                 admitted.inserted.iter().for_each(|&hash| self.leave_ghost(hash));
             }
@@ -142,7 +142,7 @@ impl<F: Shard> MaintainedFilter<F> {
         new: &[Hash],
     ) -> Result<(), (Hash, S::Error)> {
         let at_risk = self.mistakes_at_risk(source, locked, new)?;
-        // Listing may panic.
+        // Listing members may panic.
         defer_on_unwind! {
             for &hash in new {
                 self.leave_ghost(hash);

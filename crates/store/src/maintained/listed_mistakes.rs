@@ -1,4 +1,4 @@
-//! Mistakes that the user lists, and that must never be made.
+//! Mistakes that the user lists in advance, and that the filter must never make.
 
 use super::insert::{Tried, distinct};
 use super::{MaintainedFilter, Source};
@@ -89,8 +89,8 @@ impl<F: Shard> MaintainedFilter<F> {
 }
 
 impl MaintainedFilter<QuotientFilter> {
-    /// Removes a mistake from the database, and then from the list. Returns whether it was listed. If it
-    /// isn't listed here, `is_in_database` tells. The filter gets back the space that the repair took.
+    /// Removes a mistake from the database, and then from the list. Returns whether it was listed. If the
+    /// list in memory lacks it, `is_in_database` decides. The filter gets back the space of the repair.
     pub(crate) fn unlist_mistake<S: Source>(
         &self,
         source: &S,
@@ -112,8 +112,8 @@ impl MaintainedFilter<QuotientFilter> {
         Ok(true)
     }
 
-    /// Makes fingerprints near a hash as short as the remaining mistakes allow. Where that fails, they
-    /// stay long, which does no harm.
+    /// Makes fingerprints near a hash as short as the remaining mistakes allow. If that fails, the
+    /// fingerprints stay long, which does no harm.
     fn shorten(&self, source: &impl Source, locked: &Locked<'_>, hash: Hash) {
         let claim = self.filter.claim_near(hash);
         let suspects = claim.suspects();
@@ -123,8 +123,8 @@ impl MaintainedFilter<QuotientFilter> {
         let _ = self.filter.shorten(&claim, listing);
     }
 
-    /// Rebuilds the shards of these hashes whose remainders have lost bits by growing. With more members,
-    /// they would make more mistakes than planned.
+    /// Rebuilds those shards of these hashes whose remainders have lost bits by growing. With more members,
+    /// such shards would make more mistakes than planned.
     pub(crate) fn restore_remainders<S: Source>(
         &self,
         source: &S,

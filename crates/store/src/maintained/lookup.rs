@@ -4,11 +4,11 @@ use super::{Doubt, MaintainedFilter, Source};
 use crate::stats::{Count, Counters};
 use twiceshy::{Answer, Claim, Hash, concurrent::Shard};
 
-/// What a filter knows about a question.
+/// The filter's answer to a lookup.
 pub(crate) enum Asked<C> {
-    /// Nothing in the database can be the answer.
+    /// The database holds nothing that matches.
     Absent,
-    /// The database must be asked. If it has nothing, that was a mistake, and this is the claim.
+    /// The database must be asked. If it holds nothing, the answer was a mistake, to repair with this claim.
     Maybe(C),
     /// The filter can't answer.
     Unfiltered,
@@ -57,9 +57,9 @@ impl<F: Shard> MaintainedFilter<F> {
         self.get_asked(source, asked, look_up)
     }
 
-    /// Looks many keys up as [`get`](Self::get) does. The filter is asked about all of them at once.
-    /// After a mistake, it is asked again about each of the others that it had said "maybe" to: the
-    /// same key may be among them. `look_up` is called with the index of a key.
+    /// Looks many keys up as [`get`](Self::get) does. The filter is asked about all keys at once.
+    /// After a mistake, it is asked again about each remaining key that it had said "maybe" to: the
+    /// same key may occur again. `look_up` is called with the index of a key.
     pub(crate) fn get_many<V, E>(
         &self,
         source: &impl Source,
@@ -106,7 +106,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Asks the filter. If a write may have brought a repaired mistake back for a moment, waits until
+    /// Asks the filter. If a concurrent write may have made a repaired mistake collide again, waits until
     /// the write has repaired it.
     fn check(&self, hash: Hash) -> Answer {
         let before = self.risky_writes.now();
@@ -123,13 +123,13 @@ impl<F: Shard> MaintainedFilter<F> {
         self.check(hash).is_maybe()
     }
 
-    /// Removes a key from the database, if it is there, and then from the filter. Returns whether it was
-    /// there.
+    /// Removes a key from the database, if present, and then from the filter. Returns whether the database
+    /// had it.
     ///
     /// A key that isn't listed as a member isn't in the filter either, where another member may have its
     /// fingerprint. `is_listed` is called unless all keys are known to be listed.
     ///
-    /// While a write of the key is in doubt, the database can't tell whether it is there: then `write` is
+    /// While a write of the key is in doubt, the database can't tell whether it has the key, so `write` is
     /// called in any case.
     pub(crate) fn remove<S: Source, E>(
         &self,
@@ -164,7 +164,7 @@ impl<F: Shard> MaintainedFilter<F> {
         if is_member {
             let is_left = match removed {
                 Ok(()) => doubt != Doubt::Unsettled && !self.remove_hash(source, hash, &[]),
-                // The key may be gone all the same.
+                // The key may have been removed despite the error.
                 Err(_) => S::LEAVES_GHOSTS,
             };
             if is_left {
@@ -174,8 +174,8 @@ impl<F: Shard> MaintainedFilter<F> {
         removed.map(|()| is_there)
     }
 
-    /// Changes the database near a hash without changing the filter. Unless `change` returns that it
-    /// changed nothing, the filter may have a ghost then.
+    /// Changes the database near a hash without changing the filter. Afterwards the filter may have a ghost,
+    /// unless `change` returns that it changed nothing.
     pub(crate) fn leaving_ghost<E>(
         &self,
         hash: Hash,
@@ -196,8 +196,8 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Ends the doubt about a key. The filter forgets the key unless it is in the database. Returns
-    /// whether it is. `settle` ends the doubt itself and returns whether it did, which it doesn't if a
-    /// later write is in doubt.
+    /// whether the database has the key. `settle` removes the record of the doubt and returns whether it
+    /// did; it doesn't if a later write is in doubt.
     pub(crate) fn settle<E>(
         &self,
         source: &impl Source,

@@ -1,4 +1,4 @@
-//! A filter that is kept in step with a database: its locks, its mistakes, its counters.
+//! A filter that is kept in step with a database, with its locks, mistakes and counters.
 //!
 //! [`Store`](crate::Store), [`ListStore`](crate::ListStore) and [`Guard`](crate::Guard) differ in the
 //! database, and in what a mistake is. The protocol between filter and database is the same for all of
@@ -59,8 +59,8 @@ pub(crate) trait Source:
     /// caller holds the key's stripe.
     fn doubt(&self, hash: Hash) -> Doubt;
 
-    /// Whether any shard may have *ghosts*: fingerprints that failed writes have left, and that repairs
-    /// drop. If not, a shard has ghosts only if it is marked so; elsewhere a fingerprint that no listed
+    /// Whether a failed write can leave a fingerprint (a *ghost*) in any shard. Repairs drop ghosts. If this
+    /// is `false`, only shards that are marked can have ghosts. In other shards, a fingerprint that no listed
     /// member explains shows that the listing isn't true.
     const LEAVES_GHOSTS: bool = true;
 
@@ -90,13 +90,13 @@ pub(crate) enum Doubt {
     Unsettled,
 }
 
-/// What a mistake is, and what is done about it.
+/// Whether mistakes are found by lookups or listed by the user, and how many are kept.
 #[derive(Clone, Copy)]
 pub(crate) enum Policy {
     /// Mistakes are found by lookups. If `repaired`, they are repaired, and up to `kept` are kept.
     Found { repaired: bool, kept: usize },
-    /// Mistakes are listed by the user. All are kept, and none may ever be made. The filter would make
-    /// this share of random ones without repairs.
+    /// Mistakes are listed by the user. All are kept, and none may ever be made. Without repairs, the
+    /// filter would be wrong about this share of random keys.
     Listed { rate: f64 },
 }
 
@@ -131,7 +131,7 @@ impl Policy {
 /// A filter that is kept in step with a database.
 pub(crate) struct MaintainedFilter<F> {
     pub(crate) filter: Concurrent<F>,
-    /// Which shards hold all of their members. The others answer "maybe".
+    /// Which shards hold all of their members. Other shards answer "maybe".
     ready: Box<[AtomicBool]>,
     /// Whether the listing of members is known to be complete. Until then, no shard is trusted.
     is_complete: AtomicBool,
@@ -150,7 +150,7 @@ pub(crate) struct MaintainedFilter<F> {
 }
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Takes over a filter whose shards are all ready, or none of them.
+    /// Wraps a filter. Either all of its shards are ready, or none.
     pub(crate) fn new(filter: Concurrent<F>, is_ready: bool, policy: Policy) -> Self {
         Self {
             ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
@@ -169,9 +169,9 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Returns whether the shard of a hash is ready. Call this before the filter is asked: a shard that
-    /// becomes ready in between may lack members that were written before. (A shard that is distrusted
-    /// in between may answer as it did before.)
+    /// Returns whether the shard of a hash is ready. Call this before asking the filter: a shard that
+    /// becomes ready after it was asked may have lacked members. (A shard that is distrusted after this call
+    /// may answer as before.)
     fn is_ready(&self, hash: Hash) -> bool {
         self.ready[self.filter.shard_of(hash)].load(Ordering::Acquire)
     }
@@ -197,13 +197,13 @@ impl<F: Shard> MaintainedFilter<F> {
         S::LEAVES_GHOSTS || self.has_ghosts(shard)
     }
 
-    /// Returns whether the whole filter answers.
+    /// Returns whether all shards are ready.
     pub(crate) fn is_all_ready(&self) -> bool {
         self.ready.iter().all(|ready| ready.load(Ordering::Acquire)) && self.is_complete()
     }
 
-    /// Returns whether the filter may be saved: all of it is built, no failed write has left a ghost in
-    /// it, and no thread has panicked while it held a stripe.
+    /// Returns whether the filter may be saved: all shards are built, no failed write has left a ghost,
+    /// and no thread has panicked while it held a stripe.
     pub(crate) fn is_exact(&self) -> bool {
         let has_ghosts = || self.has_ghosts.iter().any(|ghosts| ghosts.load(Ordering::Acquire));
         self.is_all_ready() && !has_ghosts() && !self.stripes.is_poisoned()
@@ -218,7 +218,7 @@ impl<F: Shard> MaintainedFilter<F> {
         self.is_complete.load(Ordering::Acquire)
     }
 
-    /// Loads mistakes that were kept, as many as may be. Returns the others.
+    /// Loads kept mistakes, up to the limit. Returns those beyond the limit.
     pub(crate) fn load_mistakes<E>(
         &self,
         mistakes: impl Iterator<Item = Result<Hash, E>>,
@@ -237,8 +237,8 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(forgotten)
     }
 
-    /// Locks all hashes that the filter could confuse with these. A shard that grows confuses fewer, but
-    /// one that is rebuilt may confuse more: then the lock is taken again.
+    /// Locks all hashes that the filter could confuse with these. A shard that grows confuses fewer hashes,
+    /// but a rebuilt shard may confuse more: then the lock is taken again.
     fn lock(&self, hashes: &[Hash]) -> Locked<'_> {
         loop {
             let before = self.rebuilt.load(Ordering::Acquire);
@@ -264,13 +264,13 @@ impl<F: Shard> MaintainedFilter<F> {
         self.rebuilt.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns the number of shards that answer.
+    /// Returns the number of shards that are ready.
     fn shards_ready(&self) -> usize {
         let ready = self.ready.iter().filter(|ready| ready.load(Ordering::Relaxed));
         if self.is_complete() { ready.count() } else { 0 }
     }
 
-    /// Returns the statistics, except for those that only one kind of store has.
+    /// Returns the statistics, except for fields that only one kind of store has.
     pub(crate) fn stats(&self) -> Stats {
         let of_filter = self.filter.stats();
         Stats {

@@ -11,7 +11,7 @@ use twiceshy::concurrent::Shard;
 /// The name of a thread that rebuilds shards.
 pub(crate) const THREAD: &str = "twiceshy-rebuild";
 
-/// Returns the number of threads that rebuild a filter. A store has other work to do, too.
+/// Returns the number of threads that rebuild a filter: at most 4, because a store has other work, too.
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(4)
 }
@@ -36,7 +36,7 @@ impl<F: Shard> MaintainedFilter<F> {
             mistakes.retain(|mistake| members.binary_search(mistake).is_err());
         }
         let needed = members.len() + self.policy.slots(mistakes.len()) + more;
-        // A shard keeps its size unless that is too small.
+        // A shard keeps its size unless it is too small.
         let planned = (self.filter.shard_slots(shard) as f64 * PLANNED_LOAD) as usize;
         let capacity = (needed > planned).then_some(needed);
         self.filter.rebuild_shard(shard, capacity, &members, &mistakes)?;
@@ -50,9 +50,9 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Rebuilds all shards with several threads, because reading takes longest, and each shard is read
-    /// by itself. The current thread first does something else. `goes_on` is called before each shard, and
-    /// returns whether to rebuild it and the rest. `on_shard` is called after each shard, by the thread
-    /// that has rebuilt it.
+    /// separately. The current thread first does other work. `goes_on` is called before each shard, and
+    /// returns whether to rebuild this shard and the rest. `on_shard` is called after each shard, by the
+    /// thread that has rebuilt it.
     pub(crate) fn rebuild_all<S, T>(
         &self,
         source: &S,

@@ -24,8 +24,8 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Tries to repair a mistake. `is_known` tells the next try that it is one: a larger filter may not
-    /// make it, but it must be kept all the same.
+    /// Tries to repair a mistake. `is_known` tells the next try that the key is a mistake: a larger filter
+    /// may answer "absent", but the mistake must be kept all the same.
     fn try_repair<S: Source>(
         &self,
         source: &S,
@@ -38,7 +38,7 @@ impl<F: Shard> MaintainedFilter<F> {
         let mut count = Count::Repairs;
         let answer = match claim {
             Some(claim) if !is_kept => Answer::Maybe(claim),
-            // Another thread may have repaired it since.
+            // Another thread may have repaired the mistake since.
             _ => self.filter.check(mistake),
         };
         if let Answer::Maybe(claim) = answer {
@@ -53,8 +53,8 @@ impl<F: Shard> MaintainedFilter<F> {
             is_known.set(true);
             let mut adapted = self.adapt::<S>(claim, &suspects, &members);
             if matches!(adapted, Err(AdaptError::Crowded | AdaptError::Stale)) {
-                // With more members listed, other repairs can be forgotten. The claim may also be from
-                // before a rebuild, and name too few.
+                // With more members listed, other repairs can be forgotten. The claim may also be older
+                // than a rebuild, and name too few members.
                 let suspects = self.filter.suspects(mistake);
                 let members = self.scan(source, &suspects)?;
                 // Growth makes claims narrower, so the claim that is made last names listed members.
@@ -69,7 +69,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 Err(error) => return Ok(Err((mistake, error.into()))),
             }
         } else if !is_known.get() && is_kept {
-            // Another thread has repaired it.
+            // Another thread has repaired the mistake.
             return Ok(Ok(()));
         }
         self.counters.add(Count::FalsePositives, 1);
@@ -91,7 +91,7 @@ impl<F: Shard> MaintainedFilter<F> {
     ) -> Result<(), S::Error> {
         let mut forgotten = None;
         if !locked.insert_mistake(mistake) {
-            // It is kept here. A failed write may have left it out of the database.
+            // The mistake is kept in memory. A failed write may have left it out of the database.
         } else if self.mistakes.fetch_add(1, Ordering::Relaxed) >= self.policy.kept() {
             forgotten = Some(locked.evict(mistake));
             self.mistakes.fetch_sub(1, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl<F: Shard> MaintainedFilter<F> {
         source.keep_mistake(mistake, forgotten)
     }
 
-    /// Returns the mistakes that new members may bring back.
+    /// Returns the kept mistakes that new members may collide with.
     ///
     /// If mistakes are listed, and must never be made, this also lists the members that the filter could
     /// confuse with them. Then nothing can fail or panic between the insert of the new members and the
@@ -130,7 +130,7 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(at_risk)
     }
 
-    /// Repairs the mistakes that new members have brought back. The new members are in the filter, but
+    /// Repairs the kept mistakes that new members collide with. The new members are in the filter, but
     /// not in the database yet. An error names the mistake that there is no room for.
     pub(super) fn repair_at_risk<S: Source>(
         &self,
@@ -169,17 +169,17 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 }
 
-/// Mistakes that a new member may bring back.
+/// Kept mistakes that a new member may collide with.
 pub(super) struct AtRisk {
-    /// The hashes of all members that the filter could confuse with them.
+    /// The hashes of all members that the filter could confuse with these mistakes.
     suspects: RangeInclusive<Hash>,
     mistakes: Vec<Hash>,
     /// The members with these hashes, if they are listed already.
     members: Option<Vec<Hash>>,
 }
 
-/// Returns whether a rebuild of the shard wouldn't help. The mistake can be made again then, which must
-/// not fail a write.
+/// Returns whether a repair failed for a reason that rebuilding the shard wouldn't fix. The mistake can
+/// then be made again, which must not fail a write.
 ///
 /// A listing that is too short doesn't call for a rebuild either: there are no ghosts, so the listing
 /// isn't true, and the shard's listing would be no better.

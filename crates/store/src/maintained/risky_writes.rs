@@ -1,15 +1,16 @@
-//! Writes that may bring repaired mistakes back for a moment.
+//! Tracks inserts whose collisions aren't repaired yet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts writes between the insert of a new member and the repair of the mistakes that collide with it.
+/// Counts writes that have inserted a new member and not yet repaired the mistakes that collide with it.
 ///
-/// A lookup that reads "maybe" in between would make a repaired mistake again. So it compares the count
-/// before and after it asks the filter, and if there was such a write, it waits for it by locking its
-/// stripe, and asks again. The lower half counts writes under way, the upper half those that ended.
+/// A lookup that reads "maybe" during such a write could make a repaired mistake again. So the lookup
+/// compares the count before and after it asks the filter. If there was such a write, the lookup locks its
+/// stripe to wait for the write, and asks again. The lower half of the number counts writes under way, the
+/// upper half counts writes that have ended.
 pub(super) struct RiskyWrites(AtomicU64);
 
-/// The state of the count at one moment.
+/// The value of the count at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct Moment(u64);
 
@@ -23,13 +24,13 @@ impl RiskyWrites {
         Self(AtomicU64::new(0))
     }
 
-    /// Returns the present moment. Call this before the filter is asked.
+    /// Returns the current count. Call this before asking the filter.
     pub(super) fn now(&self) -> Moment {
         Moment(self.0.load(Ordering::Acquire))
     }
 
-    /// Returns whether there has been no risky write since a moment. Call this after the filter was
-    /// asked: a write that the filter's answer knows of began before.
+    /// Returns whether there has been no risky write since a moment. Call this after asking the filter: any
+    /// write that affected the filter's answer has begun by then.
     pub(super) fn has_been_none_since(&self, before: Moment) -> bool {
         let Moment(now) = self.now();
         now == before.0 && now & UNDER_WAY == 0
@@ -44,7 +45,7 @@ impl RiskyWrites {
 
 impl Drop for RiskyWrite<'_> {
     fn drop(&mut self) {
-        // One less under way, one more ended.
+        // Subtracts one write under way, and adds one that has ended.
         self.0.fetch_add(UNDER_WAY, Ordering::AcqRel);
     }
 }

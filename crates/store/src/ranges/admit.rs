@@ -19,7 +19,8 @@ pub(super) struct Admitted<'a> {
     pub(super) count: u64,
 }
 
-/// Mistakes that new members may bring back, and all members that can cause that, including the new ones.
+/// Kept mistakes that new members may collide with, and all members that can cause these mistakes,
+/// including the new ones.
 struct AtRisk<K> {
     suspects: RangeInclusive<Hash>,
     mistakes: Vec<Span>,
@@ -27,7 +28,7 @@ struct AtRisk<K> {
 }
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Inserts all keys into the filter that it doesn't have yet, or none.
+    /// Inserts all keys that the filter doesn't have yet into the filter, or none.
     pub(super) fn try_admit(&self, numbers: &[u128]) -> Tried<Admitted<'_>> {
         let locked = self.lock(numbers);
         let mut is_new = vec![false; numbers.len()];
@@ -44,7 +45,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(admitted.map(|()| Admitted { locked, is_new, count: new.len() as u64 }))
     }
 
-    /// Returns the mistakes that new members may bring back.
+    /// Returns the kept mistakes that new members may collide with.
     fn mistakes_at_risk(
         &self,
         locked: &Locked<'_, Mistakes>,
@@ -62,7 +63,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 let mistake = Number::new(mistake.first);
                 new.iter().any(|&newcomer| filter.filter.may_confuse(newcomer, mistake))
             };
-            // The new members cut them.
+            // Cut the new members out of the mistakes.
             let mistakes: Vec<Span> =
                 mistakes.filter(may_be_back).flat_map(|mistake| remaining(mistake, new)).collect();
             drop(filter);
@@ -77,8 +78,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(at_risk)
     }
 
-    /// Inserts new members into the filter, all or none, and repairs the mistakes that they bring back.
-    /// Lookups wait for both.
+    /// Inserts new members into the filter, all or none, and repairs the mistakes that they collide with.
+    /// Lookups wait for the inserts and the repairs.
     fn admit(&self, new: &[Number<K>], at_risk: &[AtRisk<K>]) -> Result<()> {
         let filter = &mut self.filter_mut().filter;
         let mut inserted = 0;
@@ -100,7 +101,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let admitted = admit();
         if admitted.is_err() {
             for &member in &new[..inserted] {
-                // It is there: its stripe is held.
+                // The member is in the filter, because its stripe is held.
                 let _ = filter.remove_trusting(member);
             }
         }

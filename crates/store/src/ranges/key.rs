@@ -95,7 +95,7 @@ impl StoredKey for SystemTime {
     }
 }
 
-/// The number of a key, whether or not there is such a key. The filter is asked for these.
+/// A number that the filter is asked about, whether or not a key has it.
 #[derive(Clone, Copy)]
 pub(super) struct Number<K>(u128, PhantomData<fn() -> K>);
 
@@ -110,7 +110,7 @@ impl<K: RangeKey> Number<K> {
         SmallVec::from_slice(&self.0.to_be_bytes()[unused..])
     }
 
-    /// Reads a stored number. Returns `None` if no number is stored like this.
+    /// Reads a stored number. Returns `None` if the bytes aren't a valid number.
     pub(super) fn from_bytes(stored: &[u8]) -> Option<Self> {
         if stored.len() != K::BITS.div_ceil(8) as usize {
             return None;
@@ -135,7 +135,7 @@ fn is_short<K: RangeKey>(number: u128) -> bool {
     number.checked_shr(K::BITS).unwrap_or(0) == 0
 }
 
-/// All numbers from the first to the last, which is not less than the first.
+/// All numbers from `first` to `last`. `last` is not less than `first`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) first: u128,
@@ -157,7 +157,7 @@ impl Span {
         span.map(Self::checked::<K>).transpose()
     }
 
-    /// Refuses numbers with too many bits, which would be stored as different ones.
+    /// Refuses numbers with too many bits, which would be stored as different numbers.
     fn checked<K: RangeKey>(self) -> Result<Self> {
         if is_short::<K>(self.last) { Ok(self) } else { Err(StoreError::Number { bits: K::BITS }) }
     }

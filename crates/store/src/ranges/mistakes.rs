@@ -46,7 +46,7 @@ impl Mistakes {
         let Span { mut first, mut last } = piece;
         let before = |number: u128| number.saturating_sub(1);
         let mut joined = Vec::new();
-        // Go backwards from the last span that may touch it.
+        // Go backwards from the last span that may touch the piece.
         let start = (partition, 0);
         while let Some((&(_, other), &end)) =
             self.pieces.range(start..=(partition, last.saturating_add(1))).next_back()
@@ -66,7 +66,7 @@ impl Mistakes {
         self.pieces.remove(&(partition, first));
     }
 
-    /// Forgets a span, and only this one if there is no other.
+    /// Evicts a span, preferring one that doesn't begin with `first` in `partition`, and returns it.
     pub(super) fn evict(&mut self, partition: Hash, first: u128) -> Option<Span> {
         let after = (Bound::Excluded((partition, first)), Bound::Unbounded);
         let other = self.pieces.range(after).next().or(self.pieces.first_key_value());

@@ -103,17 +103,17 @@ impl_upkeep!([K: StoredKey, B: Backend] RangeStore<K, B>, storage);
 
 type Filter<K> = AdaptiveRangeFilter<Number<K>>;
 
-/// The filter, until it is replaced.
+/// A filter, which is used until it is replaced.
 struct Current<K: RangeKey> {
     filter: Filter<K>,
-    /// The number of members that it is planned for.
+    /// The number of members that the filter is planned for.
     capacity: usize,
-    /// The number of filters before it.
+    /// The number of filters before this one.
     generation: u64,
 }
 
-/// The filter is asked about ranges of at most this many partitions. Of more, some would be mistakes again
-/// and again, and asking about all of them would take as long as a disk read.
+/// The most partitions of a range that the filter is asked about. In a longer range, some partitions would
+/// be mistakes again and again, and asking about all partitions would take as long as a disk read.
 const MOST_PARTITIONS: u128 = 64;
 
 /// How many pieces of one query are kept as mistakes, so that no query displaces many others. A range of

@@ -79,7 +79,7 @@ impl OpenOptions {
             None,
             |sizing| builder(sizing).build(),
             |file| Filter::<K>::open(file, Some(secret.clone())),
-            // The options may ask for a different filter than those before.
+            // The options may ask for a different filter than earlier options did.
             |restored: &Filter<K>| {
                 restored.longest_range() == found.longest_range
                     && restored.remainder_bits() == plan.remainder_bits
@@ -130,7 +130,7 @@ pub(super) fn builder<K: StoredKey>(
         .secret(secret.clone())
 }
 
-/// Returns the numbers that a filter is planned for.
+/// Returns the planned numbers of a filter.
 fn numbers<K: StoredKey>(plan: &Plan<PlanDetails>) -> Numbers {
     Numbers { key_bits: K::BITS, longest_range: 1 << plan.details.memento_bits }
 }

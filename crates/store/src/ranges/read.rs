@@ -1,4 +1,4 @@
-//! Reading.
+//! Reading from a range store.
 
 use super::key::Span;
 use super::repair::stored;
@@ -44,7 +44,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         RangePairs { first: None, rest, keys: PhantomData }
     }
 
-    /// Returns the value of a key, if it is there.
+    /// Returns the value of a key, or `None` if the key is absent.
     ///
     /// # Errors
     /// As [`range_is_empty`](Self::range_is_empty).
@@ -53,7 +53,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.guarded(span, || self.look_up(span.first))
     }
 
-    /// Returns whether a key is there.
+    /// Returns whether the store has a key.
     ///
     /// # Errors
     /// As [`range_is_empty`](Self::range_is_empty).

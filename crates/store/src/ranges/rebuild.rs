@@ -36,7 +36,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub(super) fn recover(&self) -> Result<()> {
         let locked = self.stripes.lock([ALL]);
         let keys = self.count_keys()?;
-        // Leave room for some more, so that the filter needn't grow at once.
+        // Leave room for more members, so that the filter needn't grow at once.
         let needed = keys.members as usize + self.mistakes.load(Ordering::Relaxed);
         let capacity = self.sizing.capacity.max(needed + needed / 4);
         if self.replace(&locked, capacity)? != keys {
@@ -52,7 +52,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn rebuild(&self) -> Result<()> {
-        // Otherwise the old filter would be loaded after closing.
+        // Without this, the next open would load the old filter.
         self.storage.invalidate_saved()?;
         let locked = self.stripes.lock([ALL]);
         self.reconcile()?;
@@ -105,7 +105,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            // A full filter is larger the next time, until there is no memory for it.
+            // Don't count "full" as a try: the next try uses a larger filter, until there is no memory.
             tries += u32::from(!is_full(&error));
             if tries > TRIES {
                 return Err(error);
@@ -114,8 +114,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         }
     }
 
-    /// Replaces the filter by one that is twice as large, or of the same size if it isn't full, unless
-    /// another thread has done so.
+    /// Replaces the filter, unless another thread has done so. The new filter has twice the capacity if the
+    /// old one is full, and otherwise the same capacity.
     fn grow(&self, generation: u64, error: &StoreError) -> Result<()> {
         let locked = self.stripes.lock([ALL]);
         let current = self.filter();

@@ -36,7 +36,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 
     /// Tries to repair a mistake. `mistaken` tells the next try which pieces to keep: a larger filter may
-    /// not make the mistake, but it must be kept all the same.
+    /// answer "empty", but the mistake must be kept all the same.
     fn try_repair(
         &self,
         span: Span,
@@ -57,7 +57,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let claim = claim.filter(|_| !is_kept && firsts.len() == 1);
         let mut claim = claim.or_else(|| self.claim(span));
         if claim.is_none() && !is_known && is_kept {
-            // Another thread has repaired it.
+            // Another thread has repaired the mistake.
             return Ok(Ok(()));
         }
         while let Some(current) = claim {
@@ -122,7 +122,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(adapted?.ghosts)
     }
 
-    /// Returns the pieces of a mistake that are kept: all, or, if there are many, those that the filter is
+    /// Returns the pieces of a mistake to keep: all pieces, or, if there are many, those that the filter is
     /// wrong about.
     fn worth_keeping(&self, span: Span) -> Pieces {
         let mut pieces: Pieces = self.pieces(span).take(MOST_KEPT + 1).collect();
@@ -165,7 +165,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         for &piece in pieces {
             self.keep(locked.stripe_mut(self.hash(piece.first)), piece, &mut batch);
         }
-        // Write all of them: a failed write may have left some out of the backend.
+        // Write all pieces: a failed write may have left some out of the backend.
         self.storage.write_mistakes(&batch)
     }
 
@@ -193,7 +193,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         inserted
     }
 
-    /// Loads the mistakes that were kept, as many as may be.
+    /// Loads kept mistakes, up to the limit.
     pub(super) fn load_mistakes(&self) -> Result<()> {
         let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
         let mut batch = Batch::new();

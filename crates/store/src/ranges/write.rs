@@ -1,4 +1,4 @@
-//! Writing.
+//! Writing to a range store.
 
 use super::admit::Admitted;
 use super::key::Span;
@@ -63,7 +63,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             }
         }
         if let Err(error) = self.storage.write(&batch) {
-            // The keys may be in the backend. In the filter they do no harm.
+            // The keys may be in the backend. Leaving them in the filter does no harm.
             self.counters.add(Count::GhostsLeft, count);
             for (partition, mistake) in cut {
                 self.insert_mistake(locked.stripe_mut(partition), mistake);
@@ -105,7 +105,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         batch.remove(Keyspace::Keys, &bytes);
         batch.remove(Keyspace::Members, layout::member_key(self.hash(number), &bytes));
         let removed = self.storage.write(&batch);
-        // If the removal failed, the key may still be there.
+        // If the removal failed, the backend may still have the key.
         let is_ghost = || {
             removed.is_err()
                 || self.filter_mut().filter.remove_trusting(Number::new(number)).is_err()

@@ -53,7 +53,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
     /// If the backend fails, or if there is no memory; nothing is lost then.
     pub fn rebuild(&self) -> Result<()> {
         let inner = &*self.inner;
-        // Otherwise the old filter would be loaded after closing.
+        // Without this, the next open would load the old filter.
         inner.storage.invalidate_saved()?;
         if inner.layout == Layout::Split {
             inner.reconcile()?;
@@ -133,7 +133,8 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     /// Rebuilds all shards. Unless the listing of members is known to be complete, compares it with the
     /// census of the keys, and if they differ, makes the two maps equal.
     fn rebuild_at_open(&self, progress: Option<&(dyn Fn(Progress) + Send + Sync)>) -> Result<()> {
-        // This thread drops the callback, which may own the store, even if it rebuilds no shard itself.
+        // Mark this thread as a rebuilder even if it rebuilds nothing: dropping the callback may drop the
+        // store.
         REBUILDS.set(self.address());
         let shards = self.maintained.filter.shards();
         let ready = Mutex::new((0, Census::default()));

@@ -16,7 +16,7 @@ pub const CHILD_ENGINE: &str = "TWICESHY_KILL_ENGINE";
 pub const CHILD_PATH: &str = "TWICESHY_KILL_PATH";
 pub const CHILD_FIRST: &str = "TWICESHY_KILL_FIRST";
 
-/// Runs a test of the same file in a child process. Returns the child, and what it says that it wrote.
+/// Runs a test of the same file in a child process. Returns the child, and the writes it acknowledges.
 pub fn spawn_child(test: &str, engine: &str, path: &Path, first: u64) -> (Child, Receiver<String>) {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", test, "--test-threads=1", "--nocapture"])
@@ -30,9 +30,9 @@ pub fn spawn_child(test: &str, engine: &str, path: &Path, first: u64) -> (Child,
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
-            // The test harness writes lines, too.
+            // Skip lines of the test harness.
             if let Some((_, written)) = line.split_once("wrote ") {
-                // Once the parent has what it waits for, it may have gone.
+                // The receiver may be gone, because the parent stops listening when it has what it waits for.
                 let _ = sender.send(written.to_owned());
             }
         }

@@ -1,4 +1,4 @@
-//! Helpers of several tests.
+//! Helpers shared by several tests.
 
 #![allow(dead_code, unreachable_pub, reason = "not every test uses all of them")]
 

@@ -1,5 +1,5 @@
-//! The backend fails at each operation of a script, one after the other: what was acknowledged is
-//! there, what was not is whole or absent, and no listed key is answered wrongly.
+//! Runs a script over a backend that fails at each operation in turn. Acknowledged changes must be there,
+//! other changes must be whole or absent, and no listed key may be answered wrongly.
 
 use crate::options;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ enum Step {
     Reopen,
 }
 
-/// Keys of both lists that collide, that go and come again on the other one, and growth.
+/// Adds colliding keys to both lists, moves keys from one list to the other, and grows the filter.
 fn script() -> Vec<Step> {
     use List::{No, Yes};
     use Step::*;
@@ -38,22 +38,22 @@ fn script() -> Vec<Step> {
 
 struct Known {
     backend: Faulty,
-    /// Where the filter is saved.
+    /// The directory where the filter is saved.
     files: TempDir,
     store: Option<ListStore<Faulty>>,
-    /// The lists that a key may be on; of one that isn't here, that is none.
+    /// The lists that a key may be on. A key that isn't in this map is on no list.
     possible: BTreeMap<u8, BTreeSet<Option<u8>>>,
-    /// What was repaired before they were closed.
+    /// Number of repairs before the lists were closed.
     repairs: u64,
 }
 
-/// For a set.
+/// Numbers the lists, so that a set can hold them.
 fn number(list: List) -> u8 {
     u8::from(list == List::Yes)
 }
 
 impl Known {
-    /// Opens them, if they aren't open.
+    /// Opens the lists if they aren't open.
     fn store(&mut self) -> Result<&ListStore<Faulty>> {
         if self.store.is_none() {
             let files = Some(self.files.path());
@@ -87,7 +87,7 @@ impl Known {
                         possible.remove(&here);
                         assert!(!possible.is_empty(), "{key} is gone");
                     }
-                    // It may be gone.
+                    // The removal may have happened.
                     Err(_) if possible.contains(&here) => drop(possible.insert(None)),
                     Err(_) => {}
                 }
@@ -107,12 +107,11 @@ impl Known {
         match &added {
             Ok(_) => keys.for_each(|key| *self.possible(key) = BTreeSet::from([here])),
             Err(StoreError::OnOtherList { list: other, key }) => {
-                // Nothing has changed. Where it is for good, after a write that failed, only reopening
-                // tells.
+                // Nothing has changed. After a failed write, only reopening shows which list the key is on.
                 let possible = self.possible(key[0]);
                 assert!(possible.contains(&Some(number(*other))), "{key:?} is not on {other}");
             }
-            // Those that are certainly on the other list are still there.
+            // Keys known to be on the other list stay on it.
             Err(_) => keys.for_each(|key| {
                 let there = Some(number(list.other()));
                 if *self.possible(key) != BTreeSet::from([there]) {
@@ -120,7 +119,7 @@ impl Known {
                 }
             }),
         }
-        // What is known to be listed is answered so at all times, even now.
+        // Keys that are known to be listed are answered correctly at all times, even now.
         for (&key, possible) in &self.possible {
             let Some(store) = &self.store else { break };
             match possible.iter().collect::<Vec<_>>()[..] {
@@ -132,13 +131,13 @@ impl Known {
         added.map(drop)
     }
 
-    /// Closes them, and shows what came late.
+    /// Closes the lists, and makes delayed writes visible.
     fn reopen(&mut self) {
         self.repairs += self.store.take().map_or(0, |store| store.stats().repairs);
         self.backend.reopen().unwrap();
     }
 
-    /// Nothing fails any more: all is as it should be.
+    /// Checks the lists after failures have stopped.
     fn check(&mut self) {
         for key in 0..KEYS {
             let store = self.store().unwrap();
@@ -159,7 +158,7 @@ fn run(plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) -> Known {
     let files = tempfile::tempdir().unwrap();
     let mut known = Known { backend, files, store: None, possible: BTreeMap::new(), repairs: 0 };
     for step in script() {
-        // It is said what failed; the next step may be fine.
+        // Ignore the error: the next step may succeed.
         let _ = known.step(&step);
     }
     known
@@ -195,7 +194,7 @@ fn fail(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
     known.check();
 }
 
-/// An add that fails before it is written leaves a ghost in the filter, by which opening counts.
+/// An add that fails before its write leaves a ghost in the filter. Opening counts keys with that filter.
 #[test]
 fn key_whose_add_failed_is_not_counted_after_reopening() {
     let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));

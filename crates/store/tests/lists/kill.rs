@@ -1,7 +1,7 @@
-//! A child process changes lists, says so through a pipe, and is killed at any moment: what it
-//! acknowledged must be there, and no listed key is answered wrongly.
+//! A child process changes lists, acknowledges each change through a pipe, and is killed at any moment.
+//! All acknowledged changes must be there, and no listed key may be answered wrongly.
 //!
-//! `TWICESHY_KILL_CYCLES` sets how often, `TWICESHY_SEED` when.
+//! `TWICESHY_KILL_CYCLES` sets the number of kills, `TWICESHY_SEED` the moments.
 
 use crate::common::Random;
 use crate::common::child::{CHILD_FIRST, CHILD_PATH, STALLED, cycles_and_seed, spawn_child};
@@ -24,7 +24,7 @@ enum Op {
     Reopen,
 }
 
-/// The operation of a number.
+/// Returns operation `number`.
 fn op(number: u64) -> Op {
     let mut random = Random(number);
     let key = random.below(KEYS);
@@ -36,7 +36,7 @@ fn op(number: u64) -> Op {
     }
 }
 
-/// So bad a filter that there is much to repair, and so small a one that it grows.
+/// Opens lists with a filter so poor that it needs many repairs, and so small that it grows.
 fn open(path: &Path) -> Store {
     let mut fjall = FjallOptions::default();
     // Memtables are sealed, flushed and compacted all the time.
@@ -61,7 +61,7 @@ fn apply(store: &Store, number: u64) -> bool {
     }
 }
 
-/// The child: no test of its own, so it does nothing unless it is asked to.
+/// Runs the child process. Not a test of its own: without the environment variables, it does nothing.
 #[test]
 fn child() {
     let Some(path) = env::var_os(CHILD_PATH) else { return };
@@ -79,7 +79,7 @@ fn child() {
     }
 }
 
-/// What must be listed.
+/// The keys that must be listed.
 #[derive(Default)]
 struct Expected {
     lists: BTreeMap<u64, List>,
@@ -87,7 +87,7 @@ struct Expected {
 }
 
 impl Expected {
-    /// Whether an operation changes anything, and does so.
+    /// Applies an operation. Returns whether it changes anything.
     fn apply(&mut self, number: u64) -> bool {
         match op(number) {
             Op::Add(list, key) => match self.lists.get(&key) {
@@ -110,7 +110,7 @@ impl Expected {
         assert_eq!(self.apply(number), changed == "1");
     }
 
-    /// The operation that was not acknowledged is done, or it isn't.
+    /// Finds out whether the operation that was not acknowledged was done.
     fn settle(&mut self, store: &Store) {
         self.done += 1;
         let (Op::Add(_, key) | Op::Remove(_, key)) = op(self.done) else { return };
@@ -137,14 +137,14 @@ impl Expected {
 }
 
 #[test]
-fn what_was_acknowledged_is_listed() {
+fn lists_keep_acknowledged_changes_after_kill() {
     let (cycles, seed) = cycles_and_seed();
     let mut random = Random(seed);
     let mut directory = tempfile::tempdir().unwrap();
     let mut expected = Expected::default();
     for cycle in 0..cycles {
         let _deadline = Deadline::new();
-        // From time to time anew, so that kills hit the making of lists, too.
+        // Sometimes start with a new directory, so that kills also interrupt the creation of lists.
         if random.below(8) == 0 {
             directory = tempfile::tempdir().unwrap();
             expected = Expected { done: expected.done, ..Expected::default() };

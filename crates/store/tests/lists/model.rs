@@ -1,4 +1,4 @@
-//! Any sequence of changes and restarts, on any backend: no listed key is ever answered wrongly.
+//! Checks that no listed key is answered wrongly after any sequence of changes and restarts, on any backend.
 
 use crate::options;
 use proptest::prelude::*;
@@ -34,7 +34,7 @@ fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
 struct Pair<B: Backend> {
     options: OpenOptions,
     backend: Arc<Observed<B>>,
-    /// How often the backend was read.
+    /// Number of reads of the backend.
     reads: Arc<AtomicU64>,
     directory: tempfile::TempDir,
     store: Option<ListStore<Arc<Observed<B>>>>,
@@ -174,7 +174,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(32) })]
 
     #[test]
-    fn in_memory(ops in ops(150)) {
+    fn lists_in_memory_match_model(ops in ops(150)) {
         Pair::new(MemoryBackend::new()).run(&ops);
     }
 }
@@ -184,7 +184,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3) })]
 
     #[test]
-    fn on_fjall(ops in ops(60)) {
+    fn lists_on_fjall_match_model(ops in ops(60)) {
         let directory = tempfile::tempdir().unwrap();
         let options = twiceshy_store::FjallOptions::default();
         Pair::new(twiceshy_store::FjallBackend::open(directory.path(), options).unwrap()).run(&ops);
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3) })]
 
     #[test]
-    fn on_redb(ops in ops(60)) {
+    fn lists_on_redb_match_model(ops in ops(60)) {
         let directory = tempfile::tempdir().unwrap();
         let options = twiceshy_store::RedbOptions::default();
         let backend = twiceshy_store::RedbBackend::open(directory.path().join("lists"), options);
@@ -207,7 +207,7 @@ proptest! {
 /// However many keys are added, one by one or at once, the rate of "yes" for unlisted keys stays within the
 /// limit, up to five standard deviations.
 #[test]
-fn unlisted_keys_stay_within_the_rate_however_many_are_listed() {
+fn rate_holds_for_any_number_of_listed_keys() {
     let rate = 0.01;
     for is_batched in [false, true] {
         let options = options().false_positive_rate(rate).capacity(100);

@@ -1,4 +1,4 @@
-//! Tests of opening.
+//! Tests of opening lists.
 
 use crate::common::copy;
 use crate::options;
@@ -60,7 +60,7 @@ fn impossible_filter_is_refused_before_anything_is_written() {
     assert!(matches!(other.err().unwrap(), StoreError::Secret));
 }
 
-/// Closed lists are opened without a look at the yes list; after that it is read once.
+/// After a clean close, opening doesn't scan the yes list; after a write without closing, it does.
 #[test]
 fn saved_filter_is_used_only_if_nothing_was_written_since() {
     let scans = Arc::new(AtomicU64::new(0));
@@ -85,7 +85,7 @@ fn saved_filter_is_used_only_if_nothing_was_written_since() {
     assert_eq!(scans.load(Ordering::Relaxed), before);
     assert_eq!((store.len(List::Yes), store.len(List::No)), (100, 100));
     assert!((0..200u8).all(|key| store.contains(&[key]) == (key < 100)));
-    // As after a kill: written, and not closed.
+    // Write without closing, as if the process was killed.
     store.add_yes(&[200]).unwrap();
     backend = observed(copy(&backend));
     std::mem::forget(store);
@@ -94,7 +94,7 @@ fn saved_filter_is_used_only_if_nothing_was_written_since() {
     assert!(store.contains(&[200]) && store.len(List::Yes) == 101);
     store.close().unwrap();
 
-    // Another rate is another filter.
+    // With a different rate, the saved filter isn't used.
     let better = options().false_positive_rate(1e-4);
     let store = better.open_lists_with(Arc::clone(&backend), Some(directory.path())).unwrap();
     assert!(store.expected_rate() <= 1e-4);

@@ -1,4 +1,4 @@
-//! Many threads change and ask: no listed key is answered wrongly, not for a moment.
+//! Checks that no listed key is answered wrongly while many threads change the lists.
 
 use crate::common::Random;
 use crate::options;
@@ -16,7 +16,7 @@ fn threads_see_no_wrong_answer() {
     let _deadline = Deadline::new();
     let store = options().capacity(64).open_lists_with(MemoryBackend::new(), None).unwrap();
     let key = |n: u64| n.to_be_bytes();
-    // These stay.
+    // These keys stay on their lists.
     store.add_many(List::Yes, (0..FIXED).map(key)).unwrap();
     store.add_many(List::No, (FIXED..2 * FIXED).map(key)).unwrap();
     let is_over = AtomicBool::new(false);
@@ -25,7 +25,7 @@ fn threads_see_no_wrong_answer() {
         let writers: Vec<_> = (0..2u64)
             .map(|writer| {
                 scope.spawn(move || {
-                    // Each has keys of its own, which go from list to list.
+                    // Each thread has its own keys, which it moves from list to list.
                     let mut random = Random(writer);
                     let mut lists = [None; 200];
                     for _ in 0..6000 {
@@ -91,9 +91,9 @@ fn lookup_of_a_no_key_waits_for_the_repair_of_a_new_yes_key() {
     let backend = Observed::new(MemoryBackend::new(), |_, _| {}).on_range(move |space, _| {
         if space == Keyspace::Members {
             let before = seen.load(Ordering::SeqCst);
-            // Nobody asks any more when the test is over.
+            // The receiver is gone when the test is over.
             let _ = moment.send(());
-            // As long as a wrong answer could take; a right one comes later.
+            // Wait longer than a wrong answer would take; a right answer comes later.
             for _ in 0..2000 {
                 if seen.load(Ordering::SeqCst) > before {
                     break;

@@ -1,5 +1,5 @@
-//! The backend fails at each operation of a script, one after the other: what was acknowledged is
-//! there, what was not is whole or absent, and no range is empty that has a key.
+//! Runs a script over a backend that fails at each operation in turn. Acknowledged writes must be there,
+//! other writes must be whole or absent, and no range that has a key may be answered "empty".
 
 use crate::watched::always;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,14 +18,14 @@ enum Step {
     Put(u64, u8),
     PutMany(&'static [u64], u8),
     Delete(u64),
-    /// Asks for all ranges of so many keys.
+    /// Asks for all ranges of this many keys.
     Ask(u64),
     Rebuild,
     Reopen,
 }
 
-/// Members, mistakes between them, members that collide with these, growth, mistakes that become
-/// members and are mistakes again.
+/// Inserts members, makes mistakes between them, inserts members that collide with these mistakes, grows
+/// the filter, and turns mistakes into members and back.
 fn script() -> Vec<Step> {
     use Step::*;
     let mut script: Vec<Step> = (0..6).map(|n| Put(n * 9, 1)).collect();
@@ -38,11 +38,11 @@ fn script() -> Vec<Step> {
 
 struct Known {
     backend: Faulty,
-    /// Where the filter is saved.
+    /// The directory where the filter is saved.
     files: TempDir,
     /// How operations fail.
     fault: Fault,
-    /// Whether writes that failed may show after reopening.
+    /// Whether failed writes may show after reopening.
     is_late: bool,
     store: Option<RangeStore<u64, Faulty>>,
     /// The values that a key may have. A key that isn't here is absent.
@@ -50,10 +50,10 @@ struct Known {
 }
 
 impl Known {
-    /// Opens it, if it isn't open.
+    /// Opens the store if it isn't open.
     fn store(&mut self) -> Result<&RangeStore<u64, Faulty>> {
         if self.store.is_none() {
-            // Ranges of several partitions, and several ranges in one.
+            // Some ranges span several partitions, and some partitions hold several ranges.
             let options = always().longest_range(2);
             let files = Some(self.files.path());
             self.store = Some(options.open_ranges_with(Arc::clone(&self.backend), files)?);
@@ -106,7 +106,7 @@ impl Known {
                 for &key in keys {
                     self.wrote(key, Some(value), is_acknowledged);
                 }
-                // Whole or not at all.
+                // The batch is written as a whole or not at all.
                 let store = self.store()?;
                 let values: Result<Vec<_>> = keys.iter().map(|&key| store.get(key)).collect();
                 if let Ok(values) = values {
@@ -130,13 +130,13 @@ impl Known {
         }
     }
 
-    /// Closes it, and shows what came late.
+    /// Closes the store, and makes delayed writes visible.
     fn reopen(&mut self) {
         self.store = None;
         self.backend.reopen().unwrap();
     }
 
-    /// Nothing fails any more: all is as it should be, and what is a mistake now is made once.
+    /// Checks the store after failures have stopped. Each mistake is made at most once more.
     fn check(&mut self) {
         self.ask(1).unwrap();
         self.ask(3).unwrap();
@@ -147,7 +147,7 @@ impl Known {
         self.ask(3).unwrap();
         let after = self.store().unwrap().stats();
         assert_eq!(after.false_positives, before.false_positives, "a mistake again");
-        // The two maps are the same, and no mistake has a member.
+        // The two maps are equal, and no mistaken range contains a member.
         let keys = |space| {
             let pairs = self.backend.range(space, (Unbounded, Unbounded));
             pairs.map(|pair| pair.unwrap()).collect::<Vec<_>>()
@@ -159,7 +159,7 @@ impl Known {
             keys(Keyspace::Members).iter().map(|(member, _)| number(member)).collect();
         assert_eq!(there, listed);
         for (first, last) in keys(Keyspace::Mistakes) {
-            // What came late may have been a mistake before.
+            // A delayed write may have put a key that was a mistake before.
             assert!(
                 self.fault == Fault::Late
                     || there.range(number(&first)..=number(&last)).next().is_none()
@@ -176,7 +176,7 @@ fn run(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) -> Known 
     let (store, possible) = (None, BTreeMap::new());
     let mut known = Known { backend, files, fault, is_late, store, possible };
     for step in script() {
-        // It is said what failed; the next step may be fine.
+        // Ignore the error: the next step may succeed.
         let _ = known.step(&step);
     }
     known
@@ -213,7 +213,7 @@ fn fail(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
     known.check();
 }
 
-/// It is unknown whether the key is there, so the span stays known as empty.
+/// After a failed put, it is unknown whether the key is present, so its span is still kept as a mistake.
 #[test]
 fn failed_put_cuts_no_mistake() {
     let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
@@ -225,7 +225,7 @@ fn failed_put_cuts_no_mistake() {
     });
     let first = first.expect("the filter is too good for this test");
     let mistakes = store.stats().mistakes;
-    // What is read before the write, if anything, fails first.
+    // Reads before the write, if any, fail first.
     for n in 0.. {
         backend.fail_at(n, Fault::Before);
         let put = store.put(first + 1, b"2");

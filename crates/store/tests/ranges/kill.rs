@@ -1,7 +1,7 @@
-//! A child process writes and asks, says so through a pipe, and is killed at any moment: what it
-//! acknowledged must be there, and no mistake that it repaired is made again.
+//! A child process writes and asks, acknowledges each operation through a pipe, and is killed at any
+//! moment. All acknowledged writes must be there, and no repaired mistake may be made again.
 //!
-//! `TWICESHY_KILL_CYCLES` sets how often, `TWICESHY_SEED` when.
+//! `TWICESHY_KILL_CYCLES` sets the number of kills, `TWICESHY_SEED` the moments.
 
 use crate::common::Random;
 use crate::common::child::{CHILD_FIRST, CHILD_PATH, STALLED, cycles_and_seed, spawn_child};
@@ -26,7 +26,7 @@ enum Op {
     Reopen,
 }
 
-/// The operation of a number.
+/// Returns operation `number`.
 fn op(number: u64) -> Op {
     let mut random = Random(number);
     let key = random.below(KEYS);
@@ -42,7 +42,7 @@ fn value(number: u64) -> Vec<u8> {
     number.to_be_bytes().repeat(1 + number as usize % 20)
 }
 
-/// So bad a filter that there are many mistakes, and so small a one that it grows.
+/// Opens a store with a filter so poor that it makes many mistakes, and so small that it grows.
 fn open(path: &Path) -> Store {
     let mut fjall = FjallOptions::default();
     // Memtables are sealed, flushed and compacted all the time.
@@ -53,7 +53,7 @@ fn open(path: &Path) -> Store {
     options.open_ranges_with(backend, Some(path)).unwrap()
 }
 
-/// The child: no test of its own, so it does nothing unless it is asked to.
+/// Runs the child process. Not a test of its own: without the environment variables, it does nothing.
 #[test]
 fn child() {
     let Some(path) = env::var_os(CHILD_PATH) else { return };
@@ -79,7 +79,7 @@ fn child() {
     }
 }
 
-/// What must be there, and what is known not to be.
+/// The pairs that the store must hold, and the ranges that are known to be empty.
 #[derive(Default)]
 struct Expected {
     members: BTreeMap<u64, Vec<u8>>,
@@ -100,7 +100,7 @@ impl Expected {
             }
             Op::Delete(key) => {
                 let was_there = self.members.remove(&key).is_some();
-                // One that wasn't there may have been a mistake.
+                // A key that was absent may have been a mistake.
                 if !was_there && repaired == "1" {
                     self.repaired.insert(key);
                 }
@@ -110,7 +110,7 @@ impl Expected {
         }
     }
 
-    /// The operation that was not acknowledged is done, or it isn't.
+    /// Finds out whether the operation that was not acknowledged was done.
     fn settle(&mut self, store: &Store) {
         self.done += 1;
         let (Op::Put(key) | Op::Delete(key)) = op(self.done) else { return };
@@ -149,14 +149,14 @@ impl Expected {
 }
 
 #[test]
-fn what_was_acknowledged_is_there() {
+fn range_store_keeps_acknowledged_writes_after_kill() {
     let (cycles, seed) = cycles_and_seed();
     let mut random = Random(seed);
     let mut directory = tempfile::tempdir().unwrap();
     let mut expected = Expected::default();
     for cycle in 0..cycles {
         let _deadline = Deadline::new();
-        // From time to time anew, so that kills hit the making of a store, too.
+        // Sometimes start with a new directory, so that kills also interrupt the creation of a store.
         if random.below(8) == 0 {
             directory = tempfile::tempdir().unwrap();
             expected = Expected { done: expected.done, ..Expected::default() };

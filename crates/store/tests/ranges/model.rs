@@ -1,4 +1,4 @@
-//! The store beside a `BTreeMap`, in so small a universe that everything collides.
+//! Compares a range store with a `BTreeMap`, in a universe so small that everything collides.
 
 use crate::watched::{Watched, options};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ enum Op {
 }
 
 fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
-    // Many at both ends, and around the middle of the type.
+    // Prefer keys at both ends and around the middle of the type.
     let key = || prop_oneof![0u8..12, 122u8..134, 244u8..=255, any::<u8>()];
     let length = || prop_oneof![8 => 0u8..8, 1 => any::<u8>()];
     let op = prop_oneof![
@@ -40,7 +40,7 @@ struct Pair<K: StoredKey, B: Backend> {
     watched: Watched<K, B>,
     key: fn(u8) -> K,
     model: BTreeMap<u8, u8>,
-    /// What was found to be empty on the disk, and is so still.
+    /// Ranges that the disk showed to be empty, and that still are.
     known: BTreeSet<u8>,
 }
 
@@ -109,17 +109,17 @@ impl<K: StoredKey + PartialEq + Debug, B: Backend> Pair<K, B> {
         assert_eq!((stats.repairs_failed, stats.repeated_false_positives), (0, 0));
     }
 
-    /// Asks for a range; what is known to be empty isn't visited.
+    /// Asks for a range, and checks that a range known to be empty costs no disk read.
     fn visit<T>(&mut self, first: u8, last: u8, ask: impl Fn(&Watched<K, B>) -> T) -> T {
         let before = self.watched.store().stats();
         let (visits, answer) = self.watched.visits(|_| ask(&self.watched));
         let after = self.watched.store().stats();
         assert_eq!(after.lookups, before.lookups + 1);
-        // There are ranges that are too long for the filter.
+        // Some ranges are too long for the filter.
         if visits > 0 && after.unfiltered == before.unfiltered {
             let is_known = (first..=last).all(|n| self.known.contains(&n));
             assert!(!is_known, "{first} to {last} is visited again");
-            // All of a range is kept if it has four partitions at most.
+            // The whole range is kept if it has at most four partitions.
             if after.true_positives == before.true_positives && last - first < 13 {
                 self.known.extend(first..=last);
             }
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn both_ends_of_signed_numbers(ops in ops(150)) {
+    fn store_matches_model_at_signed_extremes(ops in ops(150)) {
         let key = |n| if n < 128 { i32::MIN + i32::from(n) } else { i32::MAX - i32::from(255 - n) };
         Pair::new(MemoryBackend::new(), key).run(&ops);
     }
@@ -179,7 +179,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
 
     #[test]
-    fn on_a_disk(ops in ops(100)) {
+    fn store_on_disk_matches_model(ops in ops(100)) {
         let directory = tempfile::tempdir().unwrap();
         let options = twiceshy_store::FjallOptions::default();
         let backend = twiceshy_store::FjallBackend::open(directory.path(), options).unwrap();

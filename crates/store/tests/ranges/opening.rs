@@ -1,4 +1,4 @@
-//! Tests of opening.
+//! Tests of opening a range store.
 
 use crate::common::copy;
 use crate::watched::{always, options};
@@ -41,7 +41,7 @@ fn stores_of_different_kinds_refuse_each_other() {
     let error = open(&options(), &points).err().unwrap();
     assert!(matches!(error, StoreError::Kind(_)), "{error}");
     assert_eq!(keys(&points, Keyspace::Meta), before);
-    // Each opens its own, still.
+    // Each kind of store can still be opened as itself.
     let store: Store<_> = OpenOptions::new().open_with(points, None).unwrap();
     assert!(store.contains(b"alice").unwrap());
     assert!(open(&options(), &ranges).unwrap().contains(7).unwrap());
@@ -57,7 +57,7 @@ fn store_keeps_its_key_type_longest_range_and_secret() {
     assert!(matches!(other_range.err().unwrap(), StoreError::Kind(_)));
     let other_secret = open(&always().secret(Secret::from_bytes([8; 16])), &backend);
     assert!(matches!(other_secret.err().unwrap(), StoreError::Secret));
-    // Three are rounded up to four. Without a wish, the store keeps its length.
+    // Three is rounded up to four. By default, the store keeps its longest range.
     assert!(open(&always().longest_range(3), &backend).unwrap().contains(7).unwrap());
     let store = open(&OpenOptions::new(), &backend).unwrap();
     assert!(store.contains(7).unwrap());
@@ -103,7 +103,7 @@ fn different_maps_are_made_equal() {
     assert!(mistakes > 20);
     drop(store);
     let mut batch = Batch::new();
-    // Every third isn't listed, every fifth is listed but isn't there.
+    // Every third key isn't listed; every fifth key is listed but absent.
     for member in keys(&backend, Keyspace::Members) {
         let n = u64::from_be_bytes(*member.last_chunk().unwrap()) / 100;
         if n.is_multiple_of(3) {
@@ -156,7 +156,7 @@ fn foreign_bytes_do_no_harm() {
     assert!(store.iter().any(|pair| matches!(pair, Err(StoreError::Format(_)))));
 }
 
-/// However small it was planned, the filter has room for all.
+/// The filter grows to hold all members, however small it was planned.
 #[test]
 fn store_planned_for_no_members_grows() {
     let _deadline = Deadline::new();
@@ -178,7 +178,7 @@ fn store_planned_for_no_members_grows() {
     }
 }
 
-/// What is on the disk besides the backend.
+/// Returns the files in a directory besides the backend.
 fn saved(directory: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().path()).collect()
 }
@@ -210,7 +210,7 @@ fn saved_filter_is_used_while_it_is_exact() {
     let (_, store) = open_in(&backend, &always());
     (0..100).for_each(|n| store.put(n * 100, b"1").unwrap());
     check(&store, 100);
-    // A filter that grows may be wrong about others than before.
+    // A filter that grows may make different mistakes than before.
     let mut before = 0;
     while store.stats().false_positives > before {
         before = store.stats().false_positives;
@@ -226,21 +226,21 @@ fn saved_filter_is_used_while_it_is_exact() {
     assert_eq!(scanned, 0);
     check(&store, 100);
     assert_eq!(store.stats().false_positives, 0);
-    // What is written from now on, the saved filter doesn't know.
+    // The saved filter doesn't contain later writes.
     store.put(100 * 100, b"1").unwrap();
     assert!(saved(directory.path()).is_empty());
-    // As after a kill.
+    // Don't close the store, as if the process was killed.
     backend = observed(copy(&backend));
     std::mem::forget(store);
     let (scanned, store) = open_in(&backend, &always());
     assert!(scanned > 0);
     check(&store, 101);
-    // A filter that was saved and not changed is still there after the store is dropped.
+    // A saved filter that wasn't changed still exists after the store is dropped.
     drop(store);
     let newer = saved(directory.path());
     drop(open_in(&backend, &always()).1);
     assert_eq!(saved(directory.path()), newer);
-    // An older one under the name of the newer is not taken for it, nor is a damaged one.
+    // Neither an older filter under the newer one's name nor a damaged filter is used.
     for bytes in [old.1.clone(), vec![0; 1000]] {
         std::fs::write(&saved(directory.path())[0], bytes).unwrap();
         let (scanned, store) = open_in(&backend, &always());
@@ -248,7 +248,7 @@ fn saved_filter_is_used_while_it_is_exact() {
         check(&store, 101);
     }
     std::fs::write(&old.0, &old.1).unwrap();
-    // Nor one that is worse than what is asked for.
+    // Nor is a filter with a higher rate than requested.
     let (scanned, store) = open_in(&backend, &always().false_positive_rate(0.01));
     assert!(scanned > 0);
     check(&store, 101);

@@ -1,4 +1,4 @@
-//! Many threads at once.
+//! Tests of a range store with many threads.
 
 use crate::common::Random;
 use crate::watched::{Watched, options};
@@ -11,7 +11,7 @@ use twiceshy_store::{MemoryBackend, RangeStore};
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 3000;
 
-/// Keys of one thread among those of all, so that each knows what its own are worth, and all share
+/// Returns key `n` of thread `me`. Each thread knows the values of its own keys, but all threads share
 /// partitions.
 fn key(me: u64, n: u64) -> u64 {
     n * THREADS + me
@@ -49,7 +49,7 @@ fn threads_find_their_keys_and_repeat_no_mistake() {
                 let asked = key(me, random.below(OWN));
                 let found = store.get(asked).unwrap().map(|value| value.to_vec());
                 assert_eq!(found, own.get(&asked).map(|value| value.to_vec()));
-                // Mine are there, whatever others do.
+                // This thread's keys are present, whatever other threads do.
                 let span = asked..asked + 1 + random.below(40);
                 let pairs = store.range(span.clone()).unwrap().map(|pair| pair.unwrap());
                 let mine = pairs.filter(|(key, _)| key % THREADS == me);
@@ -61,7 +61,7 @@ fn threads_find_their_keys_and_repeat_no_mistake() {
                 if !expected.is_empty() {
                     assert!(!store.range_is_empty(span).unwrap());
                 }
-                // Nobody's: mistakes, that all repair at once.
+                // Absent keys: all threads repair the same mistakes at once.
                 let far = (1 << 30) + random.below(500) * 3;
                 assert!(store.range_is_empty(far..far + 3).unwrap());
             }
@@ -91,8 +91,8 @@ fn check<B: twiceshy_store::Backend>(store: &RangeStore<u64, B>, model: &BTreeMa
     assert!(model.keys().all(|&key| store.contains(key).unwrap()));
 }
 
-/// Members that bring mistakes back come and go, and the filter grows. No lookup may go to the disk for a
-/// repaired mistake.
+/// Members that collide with repaired mistakes come and go, and the filter grows. No lookup may read the
+/// disk for a repaired mistake.
 #[test]
 fn no_mistake_is_repeated_while_members_come_and_go() {
     let _deadline = Deadline::new();

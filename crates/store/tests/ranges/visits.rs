@@ -1,4 +1,4 @@
-//! An empty range goes to the disk once, as long as its mistake is kept.
+//! Checks that an empty range costs one disk read, as long as its mistake is kept.
 
 use crate::common::Random;
 use crate::watched::{Watched, always};
@@ -8,12 +8,12 @@ use twiceshy_store::{Backend, Keyspace, MemoryBackend, OpenOptions};
 
 const MEMBERS: u64 = 60;
 
-/// Members a thousand apart, at different places in their partitions.
+/// Returns member `n`. Members are a thousand apart, at different places in their partitions.
 fn member(n: u64) -> u64 {
     n * 1001
 }
 
-/// A range between two members, as long as is planned for, or a bit longer.
+/// Returns a range between two members. Its length is at most a bit longer than the planned one.
 fn empty_range(random: &mut Random) -> Range<u64> {
     let first = member(random.below(MEMBERS)) + 1 + random.below(980);
     first..first + 1 + random.below(12)
@@ -25,7 +25,7 @@ struct Known {
 }
 
 impl Known {
-    /// Members, and ranges that were visited.
+    /// Creates a store with members, and asks for empty ranges to collect mistakes.
     fn new(options: OpenOptions) -> Self {
         let watched = Watched::open(options, MemoryBackend::new());
         (0..MEMBERS).for_each(|n| watched.store().put(member(n), b"1").unwrap());
@@ -97,7 +97,7 @@ fn no_mistake_is_repeated_after_all_members_were_replaced() {
         store.put(member(n), b"3").unwrap();
         known.check();
     }
-    // All at once, too, in another order.
+    // Delete all members, then insert them in reverse order.
     (0..MEMBERS).for_each(|n| assert!(store.delete(member(n)).unwrap()));
     known.check();
     (0..MEMBERS).rev().for_each(|n| store.put(member(n), b"4").unwrap());
@@ -129,7 +129,7 @@ fn no_more_mistakes_are_kept_than_the_limit() {
         let mut known = Known::new(always().mistakes_kept(most));
         let kept = |known: &Known| known.watched.store().stats().mistakes;
         assert!(kept(&known) <= most as u64);
-        // Cut one in two, where there may be no room for both.
+        // Split a mistaken range in two; the limit may allow only one half.
         let range = known.mistakes.last().unwrap().clone();
         known.watched.store().put(range.start + (range.end - range.start) / 2, b"6").unwrap();
         assert!(kept(&known) <= most as u64);
@@ -207,7 +207,7 @@ fn mistakes_are_repeated_without_repairs() {
     assert_eq!(watched.store().stats().mistakes, 0);
 }
 
-/// Some of a batch's keys bring mistakes back, others come into them.
+/// Some keys of a batch collide with mistakes again, others are inside a mistaken range.
 #[test]
 fn no_mistake_is_repeated_after_batches() {
     let mut known = Known::new(always());

@@ -1,4 +1,4 @@
-//! A store whose visits to the disk are counted.
+//! A store that counts its disk reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use twiceshy::Secret;
 use twiceshy_store::backend::Observed;
 use twiceshy_store::{Backend, Keyspace, OpenOptions, RangeStore, StoredKey};
 
-/// So bad a filter that most empty ranges are mistakes at first.
+/// Returns options of a filter so poor that most empty ranges are mistakes at first.
 pub(crate) fn options() -> OpenOptions {
     OpenOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4)
 }

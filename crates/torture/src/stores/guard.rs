@@ -1,4 +1,4 @@
-//! `Guard`, in front of a database that is a backend with an index of hashes.
+//! Runs the torture tests on a `Guard`. Its database is a backend with an index of hashes.
 
 use super::{
     Answered, Cause, Failure, Opened, Style, Target, key_bytes, read_key, read_value, value_bytes,

@@ -1,4 +1,4 @@
-//! `ListStore`.
+//! Runs the torture tests on a `ListStore`.
 
 use super::{Answered, Failure, Style, Target, key_bytes, read_key, run_upkeep};
 use crate::model::Answer;

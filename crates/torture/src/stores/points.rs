@@ -1,4 +1,4 @@
-//! `Store`.
+//! Runs the torture tests on a `Store`.
 
 use super::{
     Answered, Failure, Style, Target, key_bytes, read_key, read_value, run_upkeep, value_bytes,

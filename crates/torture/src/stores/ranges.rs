@@ -1,4 +1,4 @@
-//! `RangeStore`.
+//! Runs the torture tests on a `RangeStore`.
 
 use super::{Answered, Failure, Style, Target, read_value, run_upkeep, value_bytes};
 use crate::model::Answer;

@@ -202,7 +202,7 @@ impl Digits {
         1 + bits.saturating_sub(self.remainder).div_ceil(self.width)
     }
 
-    /// Returns whether a fraction has a digit at this index, which must be at least 1.
+    /// Returns whether a fraction has digit `index` (1 or more).
     #[inline(always)]
     pub(crate) fn has(self, index: u32) -> bool {
         self.bits(index) < u128::BITS

@@ -1,4 +1,4 @@
-//! What can go wrong with yes/no lists.
+//! Errors of yes/no lists.
 
 use crate::Hash;
 use crate::error::BuildError;

@@ -230,7 +230,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Counts of what was written.
+/// Counts of the members, tombstones and entries that were written.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Written {
     members: u64,

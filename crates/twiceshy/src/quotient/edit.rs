@@ -14,7 +14,7 @@ use core::ops::Range;
 /// Reason why an operation changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused<E = Uncountable> {
-    /// There is no room. There may be in a larger filter.
+    /// There is no room, but a larger filter may have room.
     Full,
     /// More room would not help.
     Other(E),

@@ -53,9 +53,9 @@ impl QuotientFilter {
         self.set_growth(before.growth);
     }
 
-    /// Sets the load at which the filter counts as full and [doubles](Self::doubled), as long as it
-    /// can. If it is fuller already, its slots stay usable: an operation that is tried and undone
-    /// must get its room back.
+    /// Sets the load at which the filter [doubles](Self::doubled), as long as it can. If the filter
+    /// is fuller already, the slots in use stay usable: an operation that is tried and undone must
+    /// get its room back.
     pub(super) fn set_growth(&mut self, load: Option<f64>) {
         self.growth = load;
         let limit = self.growth_limit().max(self.table.used());

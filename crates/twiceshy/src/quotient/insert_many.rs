@@ -9,7 +9,7 @@ use crate::bits::machine::{Machine, Operation};
 use crate::error::InsertError;
 use crate::table::Widths;
 
-/// How many inserts ahead a cache line is prefetched.
+/// Number of inserts ahead for which cache lines are prefetched.
 const AHEAD: usize = 12;
 
 impl QuotientFilter {

@@ -6,7 +6,7 @@ use crate::error::RemoveError;
 use crate::hash::Scaled;
 use crate::{Claim, Hash, Listing};
 
-/// What a removed member leaves in its place.
+/// Whether a removed member leaves a tombstone in its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
     Nothing,

@@ -203,9 +203,9 @@ struct Origin<'a, N> {
     rest: BlockReader<'a>,
     /// Digits of the target filter.
     digits: Digits,
-    /// How often this filter has to be doubled to be as large as the target.
+    /// Number of doublings after which this filter is as large as the target.
     doublings: u32,
-    /// How many of a remainder's lowest bits have no room in the target.
+    /// Number of low remainder bits that have no room in the target.
     cut: u32,
     /// Numbers and positions of the entries with more slots that are still in the stream.
     extended: VecDeque<(N, u64)>,

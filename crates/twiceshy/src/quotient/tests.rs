@@ -1,4 +1,4 @@
-//! Tests of what the public interface does not show: every machine gives the same results.
+//! Tests that need private items: SIMD and portable code agree, and suspects match the claim.
 
 use super::{Parameters, QuotientFilter};
 use crate::bits::machine::Level;
@@ -18,9 +18,9 @@ fn filter(slots: u64, width: u32, level: Level) -> QuotientFilter {
 }
 
 proptest! {
-    /// Small tables of narrow slots, so that most queries collide and clusters are long.
+    /// Uses small tables of narrow slots, so that most queries collide and clusters are long.
     #[test]
-    fn all_machines_give_equal_results(
+    fn simd_and_portable_code_agree(
         seed in any::<[u8; 16]>(), slots in 1u64..600, width in 1u32..20, fill in 0u64..110
     ) {
         let mut here = filter(slots, width, Level::detect());

@@ -1,4 +1,4 @@
-//! Repairing a range that was a mistake.
+//! Repairs a mistake about a range.
 
 use super::account::Account;
 use super::boxes::{Boxes, Piece, Shelf, Spot};
@@ -31,7 +31,7 @@ impl Answer {
 /// the version of the filter near each part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Empty if the range is too long to be repaired.
+    /// The pieces that may contain a member. Empty if the range is too long to be repaired.
     pub(super) parts: Vec<Part>,
 }
 

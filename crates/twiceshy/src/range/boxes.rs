@@ -41,7 +41,7 @@ pub(super) struct Boxes {
     pub(super) spelling: Spelling,
     /// Number of members, each counted as often as it was inserted.
     pub(super) len: u64,
-    /// No box has a higher age.
+    /// An upper bound for the age of boxes.
     pub(super) oldest: u32,
     /// Limit of the lines that a lookup reads, for tables that were not validated.
     pub(super) budget: Budget,
@@ -129,7 +129,7 @@ impl Boxes {
         Shelf { cell: self.cell(scaled, age), age, slots, boxes }
     }
 
-    /// Replaces the boxes of a shelf by others, which are sorted.
+    /// Replaces the boxes of a shelf with `boxes`, which must be sorted.
     pub(super) fn replace(&mut self, shelf: &Shelf, boxes: &[RangeBox]) -> Result<(), TableFull> {
         let slots: Vec<Slot> =
             boxes.iter().flat_map(|range_box| self.spelling.slots(range_box)).collect();

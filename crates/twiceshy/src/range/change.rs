@@ -81,7 +81,7 @@ impl Boxes {
     /// Inserts a member if there may be boxes with its quotient and remainder, or too little room.
     fn insert_near_others(&mut self, spot: Spot) -> Result<(), InsertError> {
         let scaled = self.scale(spot.partition);
-        // Not into older boxes, because their fingerprints are shorter.
+        // Don't insert into older boxes, because their fingerprints are shorter.
         let shelf = self.shelf_of(scaled, 0);
         let mut boxes = shelf.boxes.clone();
         if let Some(range_box) = boxes.iter_mut().find(|range_box| range_box.covers(scaled)) {

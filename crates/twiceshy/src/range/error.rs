@@ -1,4 +1,4 @@
-//! What can go wrong with range filters only.
+//! Errors that only range filters have.
 
 use crate::error::{AdaptError, GrowError};
 
@@ -9,7 +9,7 @@ pub enum RejuvenateError<E> {
     /// Members could not be listed.
     #[error("the members of a fingerprint could not be listed")]
     List(#[source] E),
-    /// What was listed is not what the filter has.
+    /// The listed members are not those of the filter.
     #[error("the listed members are not those of the filter; list exactly its members")]
     Members(#[source] AdaptError),
     /// The larger filter was not built.

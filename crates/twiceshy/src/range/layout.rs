@@ -259,7 +259,7 @@ mod tests {
         }
 
         #[test]
-        fn remainder_covers_partitions_with_its_prefix(
+        fn aged_remainder_matches_partitions_with_same_prefix(
             remainder in 1u32..=12, age in any::<u32>(), has_ages in any::<bool>(),
             [member, other] in any::<[u64; 2]>(), shared in 0u32..=12,
         ) {

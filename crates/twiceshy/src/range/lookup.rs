@@ -149,7 +149,7 @@ impl<M: Machine, const SHAPE: u32> Lookup<Option<[Piece; 2]>> for Steps<'_, M, S
         }
     }
 
-    /// The lines that follow were prefetched at first.
+    /// Does nothing: the lines that follow were prefetched at first.
     #[inline(always)]
     fn defer(&self, _: &Option<[Piece; 2]>) {}
 

@@ -15,7 +15,7 @@ pub(crate) struct RangeShape {
     pub(crate) remainder_bits: u32,
     pub(crate) memento_bits: u32,
     pub(crate) has_ages: bool,
-    /// No box has a higher age.
+    /// An upper bound for the age of boxes.
     pub(crate) oldest: u32,
     /// Number of members, each counted as often as it was inserted.
     pub(crate) len: u64,

@@ -7,7 +7,7 @@ use crate::{
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often each member was inserted.
+/// The number of inserts of each member.
 type Model = BTreeMap<u16, usize>;
 
 fn filter(slots: u64, remainder_bits: u32, longest_range: u64) -> AdaptiveRangeFilter<u16> {
@@ -69,7 +69,7 @@ proptest! {
                 model.insert(key, 1);
             }
         }
-        // Each is one partition.
+        // Each range is one partition.
         let ranges = (0u16..250).map(|number| 8 * number..=8 * number + 7);
         let empty = ranges.filter(|range| model.range(range.clone()).next().is_none());
         let claims: Vec<_> = empty
@@ -169,7 +169,7 @@ fn repaired_long_range_stays_repaired_as_the_filter_fills() {
 
 #[test]
 fn build_from_chooses_a_sufficient_size() {
-    // All keys in one box, or each in its own.
+    // All keys are in one box, or each key is in its own box.
     for keys in [(0..5000u64).collect::<Vec<_>>(), (0..5000).map(|key| key << 40).collect()] {
         let builder = RangeFilter::<u64>::builder().longest_range(1 << 16);
         let filter = builder.build_from(&keys).unwrap();
@@ -240,7 +240,7 @@ fn planned_bits_per_key_match_the_papers() {
 
 /// In a table that was not validated, a lookup stops reading a long box and answers "maybe".
 #[test]
-fn limited_lookups_answer_maybe() {
+fn lookup_over_budget_answers_maybe() {
     let mut filter =
         RangeFilter::<u64>::builder().slots(4000).longest_range(1 << 12).build().unwrap();
     (0..3000).for_each(|key| filter.insert(key).unwrap());
@@ -252,7 +252,7 @@ fn limited_lookups_answer_maybe() {
 }
 
 #[test]
-fn smallest_and_largest_keys_and_unbounded_ranges() {
+fn extreme_keys_and_unbounded_ranges_are_answered_correctly() {
     let mut filter = RangeFilter::<u64>::builder().slots(100).build().unwrap();
     assert!(!filter.contains_range(..) && !filter.contains(0));
     for key in [0, u64::MAX] {
@@ -260,7 +260,7 @@ fn smallest_and_largest_keys_and_unbounded_ranges() {
         assert!(filter.contains(key) && filter.contains_range(..));
     }
     assert!(filter.contains_range(..=0) && filter.contains_range(u64::MAX..));
-    // Too long for a lookup.
+    // The range is too long for a lookup.
     assert!(filter.contains_range(1..1 << 40));
     assert!(!filter.contains_range(1..30) && !filter.contains_range(..0));
     filter.remove_trusting(0).unwrap();
@@ -321,7 +321,7 @@ fn exhausted_filter() -> (AdaptiveRangeFilter<u64>, Vec<u64>, Vec<u64>) {
 fn refused_batch_changes_nothing_in_an_exhausted_filter() {
     let (mut filter, members, mistakes) = exhausted_filter();
     let before: Vec<_> = filter.iter().collect();
-    // The members again, because a new box of theirs is shorter than the repaired one.
+    // Insert the members again, because their new box is shorter than the repaired one.
     let keys: Vec<u64> = members.iter().copied().chain(2000..3000).collect();
     assert!(matches!(filter.insert_many(&keys), Err(InsertError::Full { .. })));
     filter.validate().unwrap();

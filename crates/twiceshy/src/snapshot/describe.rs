@@ -1,4 +1,4 @@
-//! What differs between the snapshots of different kinds of filters.
+//! The parts of a snapshot that depend on the kind of filter.
 
 use super::SnapshotError;
 use super::kind::Kind;

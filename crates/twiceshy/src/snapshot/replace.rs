@@ -83,7 +83,7 @@ fn create_beside(path: &Path, readers: Readers) -> io::Result<(PathBuf, File)> {
         hidden.push(format!(".{}-{number}.tmp", std::process::id()));
         let path = folder(path).join(hidden);
         match options(readers).open(&path) {
-            // Left by an earlier process with the same process id.
+            // The file was left by an earlier process with the same process id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             opened => return Ok((path, opened?)),
         }
@@ -176,7 +176,7 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    // Uses a link to the device: if `replace` were wrong, it would replace only the link.
+    // Use a link to the device: if `replace` were wrong, it would replace only the link.
     #[cfg(unix)]
     #[test]
     fn devices_and_pipes_are_written_to() {

@@ -29,7 +29,7 @@ mod offset {
 /// Flag of a header with a secret section.
 const SECRET: u32 = 1;
 
-/// What a snapshot records about the secret.
+/// The record of the secret in a snapshot: nothing, a mark, or the secret itself.
 #[derive(Clone, Copy)]
 pub(crate) enum SecretRecord<'a> {
     Nothing,

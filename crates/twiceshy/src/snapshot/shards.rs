@@ -19,7 +19,7 @@ mod offset {
     pub(super) const SHARDS: usize = 16;
     pub(super) const HASH: usize = 20;
     pub(super) const RESERVED: usize = 24;
-    /// In the header and in the footer.
+    /// The offset of the checksum in the header and in the footer.
     pub(super) const CHECKSUM: usize = 60;
 
     pub(super) const LIST_CHECKSUM: usize = 8;

@@ -218,7 +218,7 @@ fn save(
     readers: Readers,
     write: impl FnOnce(BufWriter<&mut File>) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
-    // A buffer, because many small shards mean many small writes.
+    // Use a buffer, because many small shards mean many small writes.
     with_path(path, |path| replace(path, readers, |file| write(BufWriter::new(file))))
 }
 

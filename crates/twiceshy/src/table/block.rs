@@ -144,7 +144,7 @@ impl Place {
         (self.0 % STRIDE) as u32
     }
 
-    /// Returns the index of some byte in the place's block. Memory is addressed with it.
+    /// Returns the index of some byte in the place's block, to address memory.
     #[inline(always)]
     pub(super) fn byte(self) -> usize {
         self.0 as usize
@@ -351,7 +351,7 @@ impl Geometry {
     }
 }
 
-/// Comparing all slots of a window at once.
+/// Compares all slots of a window at once.
 impl Geometry {
     /// Returns which slots of a window are equal to `value`, one bit per slot. Bits above the
     /// lowest set one may be wrong.
@@ -360,7 +360,7 @@ impl Geometry {
         machine.pack(self.unpacked_equal(slots, value), self.highest)
     }
 
-    /// Returns what [`equal`](Self::equal) does, in the highest bit of each slot. Other bits are
+    /// Returns the result of [`equal`](Self::equal) in the highest bit of each slot. Other bits are
     /// arbitrary.
     #[inline(always)]
     pub(super) fn unpacked_equal(self, slots: u64, value: u64) -> u64 {
@@ -380,8 +380,8 @@ impl Geometry {
     /// where `values` is not less than `slots`. Its other bits are arbitrary.
     #[inline(always)]
     pub(super) fn not_less(self, values: u64, slots: u64) -> u64 {
-        // Subtract without the highest bits. A highest bit set in the minuend keeps borrows from
-        // reaching the next slot. Where the highest bits differ, they decide.
+        // Compare the low bits by subtraction; setting each top bit first stops borrows. Differing
+        // top bits decide.
         let not_less = (values | self.highest).wrapping_sub(slots & !self.highest);
         values & !slots | !(values ^ slots) & not_less
     }

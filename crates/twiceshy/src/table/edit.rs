@@ -1,4 +1,4 @@
-//! Changing the entries of a run.
+//! Changes the entries of a run.
 
 use super::TableFull;
 use super::block::Plane;

@@ -103,7 +103,7 @@ impl Model {
 
 const PORTABLE: Target = Target { level: Level::Portable, shape: 0 };
 
-/// Locates the runs and spills of a table, and compares them with the expected ones.
+/// Locates the runs and spills of a table, and compares them with the expected runs and spills.
 struct Locate<'a> {
     table: &'a QuotientTable,
     runs: &'a [(u64, Range<u64>)],

@@ -180,9 +180,9 @@ struct Checked {
     slots: u64,
 }
 
-/// Properties of all slots of a block except the last: one bit per slot.
+/// Properties of each slot of a block except the last, as one bit per slot.
 struct Order {
-    /// The slot is less than the next one.
+    /// Slots that are less than the next slot.
     rising: u64,
     nonzero: u64,
 }
@@ -245,8 +245,8 @@ impl<C: FnMut(Run) -> Result<(), Invalid>> Operation for Validate<'_, C> {
                 plain += checked.slots;
                 continue;
             }
-            // Slots of a plain block's runs that lie in the next block are checked with that block
-            // if it is plain, too. This block isn't, so check those runs here.
+            // A run can extend from a plain block into the next. This next block isn't plain, so
+            // check that run here.
             if let Some((start, slots)) = last_plain.take()
                 && end > table.start_of(block)
             {

@@ -88,7 +88,7 @@ impl<S: Scheme> CodedFilter<S> {
     }
 }
 
-/// A member, and how it is to be spelt.
+/// A member and its level.
 #[derive(Clone, Copy)]
 struct Placed {
     hash: Hash,
@@ -182,7 +182,7 @@ impl<S: Scheme> Blocks<S> {
                 near.iter().filter(|&&mistake| self.coding.covers(back, mistake)).count()
             };
             let repaired = (0..members.len()).filter(|&at| members[at].level > 0);
-            // Among equals, the one that takes the most room.
+            // Among equal candidates, choose the one that takes the most room.
             let least =
                 repaired.min_by_key(|&at| (brought_back(&members[at]), Reverse(members[at].level)));
             let at = least.expect("a code always has room for entries of level 0");

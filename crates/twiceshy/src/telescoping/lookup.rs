@@ -169,7 +169,7 @@ impl<S: Scheme> CodedFilter<S> {
     }
 }
 
-/// What is known of a hash whose line was asked for.
+/// The place and fraction of a hash whose line was prefetched.
 #[derive(Clone, Copy, Default)]
 struct Begun {
     place: Place,

@@ -56,7 +56,7 @@ impl<C: Fn(usize, usize) -> bool> Matching<C> {
             return count;
         }
         for kind in kinds {
-            // A move that failed may have tried it in the meantime.
+            // A move that failed may have tried this entry in the meantime.
             if core::mem::replace(&mut tried[kind], true) {
                 continue;
             }

@@ -59,7 +59,7 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
 
     /// Returns the entropy of symbols in bits, if a symbol isn't 0 with probability `chance`.
     fn symbol_bits(chance: f64) -> f64 {
-        // That of a geometric distribution.
+        // The entropy of a geometric distribution.
         entropy(chance) / (1.0 - chance)
     }
 

@@ -244,7 +244,7 @@ fn random_hashes(seed: u64) -> impl Iterator<Item = Hash> {
         .map(|(high, low)| Hash::from_u128(u128::from(high) << 64 | u128::from(low)))
 }
 
-/// The bits that symbols take on the average, and how many the entropy of their distribution is.
+/// Returns the average number of bits per symbol, and the entropy of the symbols' distribution.
 fn code_lengths<S: CodedScheme>(
     coding: &Coding<S>,
     entropy: f64,
@@ -286,7 +286,7 @@ fn code_lengths_are_near_the_entropy() {
     assert!((0.9..1.03).contains(&(coded / bound)), "{coded} bits, entropy {bound}");
 }
 
-/// An adversary asks again whatever was a mistake in the last round; how many of these are left.
+/// Lets an adversary repeat the mistakes of the previous round. Returns how many are left.
 fn whittled<S: CodedScheme>(queries_per_member: usize) -> usize {
     let mut model = Model::<S>::new(1 << 12, 8, 56);
     let members = (1 << 12) * 9 / 10;

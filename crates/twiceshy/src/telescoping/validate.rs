@@ -25,7 +25,7 @@ impl<S: Scheme> CodedFilter<S> {
             }
             let entries =
                 if homes.is_empty() { 0 } else { self.entries(homes.start..=homes.end - 1).len() };
-            // Decodes only this many, because an invalid code may have any number of symbols.
+            // Decode only this many symbols, because an invalid code may have any number.
             let mut symbols = Vec::with_capacity(entries);
             self.coding.decode_from(code, table.code_bits(), 0, |symbol| {
                 let is_one = symbols.len() < entries;

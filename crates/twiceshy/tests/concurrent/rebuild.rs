@@ -58,11 +58,11 @@ fn shard_number_must_exist() {
 #[test]
 fn empty_filter_is_filled_shard_by_shard() {
     let all = members(20_000, 2);
-    // Close to members, so that they would be mistakes.
+    // Keys close to members, which would be mistakes without repairs.
     let mistakes = all.keys().step_by(7).map(|hash| Hash::from_u128(hash.as_u128() ^ 1 << 101));
     let mistakes: BTreeSet<Hash> = mistakes.collect();
     for shards in [1, 4, 64] {
-        // Plans for all members, for fewer, and for just the existing slots.
+        // Plan for all members, for fewer members, and for just the existing slots.
         for shape in [builder().capacity(20_000), builder().capacity(100), builder().slots(300)] {
             for with_hint in [true, false] {
                 let shape = shape.clone().remainder_bits(9).shards(shards);
@@ -83,7 +83,7 @@ fn empty_filter_is_filled_shard_by_shard() {
     }
 }
 
-/// Growing takes bits of the remainders. Rebuilding from the members restores them.
+/// Growing takes bits from the remainders. Rebuilding from the members restores these bits.
 #[test]
 fn rebuilt_shard_regains_bits_and_still_grows() {
     let filter = builder().capacity(500).shards(2).remainder_bits(12).build_concurrent().unwrap();
@@ -114,7 +114,7 @@ fn rebuilt_shard_regains_bits_and_still_grows() {
     }
     assert!(filter.parameters().iter().all(|shard| shard.remainder_bits < 12));
     check_entries(&filter, &more);
-    // Rebuilding can also make it smaller.
+    // Rebuilding can also make a shard smaller.
     for shard in 0..2 {
         filter.rebuild_shard(shard, Some(10), &NONE, &NONE).unwrap();
         assert!(filter.parameters()[shard].slots < 20);
@@ -154,7 +154,7 @@ fn failed_rebuild_changes_nothing() {
     let [first, last] = [*filter.shard_hashes(2).start(), *filter.shard_hashes(2).end()];
     let [too_low, too_high] = [first.as_u128() - 1, last.as_u128() + 1].map(Hash::from_u128);
 
-    // A hash of a different shard, at either end or in the middle, in members or mistakes.
+    // Add a hash of a different shard at either end or in the middle, in members or mistakes.
     for outside in [too_low, too_high, Hash::MIN, Hash::MAX] {
         let with = |at: usize| {
             let mut members = listed.clone();
@@ -192,7 +192,7 @@ fn failed_rebuild_changes_nothing() {
     check_entries(&filter, &all);
 }
 
-/// Hashes that no size can spread give an error, not an endless loop.
+/// Hashes that no filter size can spread give an error, not an endless loop.
 #[test]
 fn uneven_hashes_get_more_slots_or_are_refused() {
     let filter = builder().slots(40).remainder_bits(6).shards(2).build_concurrent().unwrap();
@@ -308,7 +308,7 @@ fn members_are_never_absent_while_shards_are_rebuilt() {
             .collect();
         let writer = scope.spawn(move || {
             for (hash, count) in members(3_000, 11) {
-                // The lock excludes a rebuild that has listed, but not finished.
+                // The lock excludes a rebuild that has listed members, but not finished.
                 let mut store = store.write().unwrap();
                 filter.insert(hash).unwrap();
                 store.insert(hash, count);

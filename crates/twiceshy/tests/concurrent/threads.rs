@@ -165,13 +165,13 @@ impl<'a> Worker<'a> {
                 panic!("{member:?} is lost");
             };
             let mut listed = list(&self.shared.store.read().unwrap(), claim.suspects());
-            // The store has already removed it once.
+            // The store has already removed one copy of the member.
             listed.push(member.into());
             match self.shared.filter.remove(&claim, &listed) {
                 Ok(()) => return,
                 Err(RemoveError::Stale) => {}
-                // Another thread has changed the store, but not yet the filter, and may wait for this
-                // one. But the store knew that this is a member.
+                // Another thread has changed the store, but not yet the filter, and may wait for
+                // this thread. But the store listed this hash as a member.
                 Err(RemoveError::Unlisted { .. }) => {
                     return self.shared.filter.remove_trusting(member).unwrap();
                 }
@@ -181,7 +181,7 @@ impl<'a> Worker<'a> {
     }
 
     fn repair(&mut self) {
-        // Close to a member, otherwise it is seldom a mistake.
+        // Choose a query close to a member; otherwise it is seldom a mistake.
         let owner = THREADS + self.number;
         let query = match self.pick() {
             Some(member) => {
@@ -192,7 +192,7 @@ impl<'a> Worker<'a> {
         };
         let Answer::Maybe(claim) = self.shared.filter.check(query) else { return };
         let listed = list(&self.shared.store.read().unwrap(), claim.suspects());
-        // Gives other threads time to make the claim stale.
+        // Give other threads time to make the claim stale.
         std::thread::yield_now();
         match self.shared.filter.adapt(&claim, &listed) {
             Ok(_) => self.shared.repaired.fetch_add(1, Ordering::Relaxed),

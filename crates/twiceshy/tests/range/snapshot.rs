@@ -252,7 +252,7 @@ fn boxes_without_age_are_refused() {
         let builder = if expandable { builder.expandable() } else { builder };
         let filter = builder.longest_range(1).secret(secret()).build().unwrap();
         let mut bytes = saved(&filter);
-        // A run of one slot for the first quotient: the first bits of two planes of 56 lanes.
+        // Set the first bits of two planes of 56 lanes: a run of one slot for the first quotient.
         bytes[HEADER + 1] |= 1;
         bytes[HEADER + 8] |= 1;
         bytes[LEN_AT] = 1;
@@ -263,7 +263,7 @@ fn boxes_without_age_are_refused() {
     }
 }
 
-/// Every slot of the table is a continuation, or the end of a run, or both.
+/// Sets every slot of the table to a continuation, the end of a run, or both.
 #[test]
 fn lookups_in_invalid_tables_end() {
     for expandable in [false, true] {

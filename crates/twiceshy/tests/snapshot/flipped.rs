@@ -1,4 +1,4 @@
-//! Flips bits of snapshots and recomputes their checksums. Each is refused or a valid filter.
+//! Flips bits of snapshots and recomputes their checksums. Each is refused or gives a valid filter.
 
 use super::{Numbers, build, restored, saved, worn};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use twiceshy_model::snapshot::{HEADER, read, seal};
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
-/// Long runs, with plain blocks next to blocks that have counters and extensions.
+/// Builds long runs, with plain blocks next to blocks that have counters and extensions.
     #[test]
     fn flipped_snapshot_is_refused_or_valid(
         slots in 50u64..500, remainder_bits in prop_oneof![4 => 2u32..=14, 1 => 1u32..=56],
@@ -33,8 +33,8 @@ proptest! {
     }
 }
 
-/// A run continues in a block with a counter, which isn't checked as a whole. The order of the run
-/// must be checked there, too.
+/// A run continues in a block with a counter. Such a block isn't checked as a whole, so the order
+/// of the run must be checked separately.
 #[test]
 fn run_out_of_order_in_next_block_is_refused() {
     let mut filter = build(200, 9, 0);

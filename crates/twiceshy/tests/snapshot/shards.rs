@@ -89,7 +89,7 @@ fn used_shards_are_restored_and_continue_as_before(
             let query = Hash::from_u128(numbers.next());
             prop_assert_eq!(filter.contains(query), back.contains(query));
         }
-// Both behave and grow the same afterwards.
+// The original and the restored filter behave and grow the same afterwards.
         let mut of_back = members.clone();
         let (mut one, mut other) = (Numbers::new(!seed), Numbers::new(!seed));
         wear(&filter, &mut members, 600, &mut one);
@@ -99,7 +99,7 @@ fn used_shards_are_restored_and_continue_as_before(
     }
 }
 
-/// Returns a snapshot of two shards with few lines.
+/// Returns a small snapshot of two shards.
 fn small() -> Vec<u8> {
     let filter = builder().slots(20).remainder_bits(5).shards(2).build_concurrent().unwrap();
     let (mut numbers, mut members) = (Numbers::new(3), Members::new());
@@ -187,7 +187,7 @@ fn impossible_headers_and_footers_are_refused() {
         let error = refused(&|bytes| bytes[size - LINE + behind] = 1);
         assert!(error.contains("reserved"), "{error}");
     }
-    // The header claims more shards than there are, and fewer.
+    // The header claims more shards than the snapshot has, and fewer.
     let error = refused(&|bytes| bytes[16] = 4);
     assert!(error.starts_with("shard 2: "), "{error}");
     assert!(refused(&|bytes| bytes[16] = 1).contains("has changed"));
@@ -228,12 +228,12 @@ fn shards_that_do_not_belong_together_are_refused() {
     keyed.write_to(&mut with, SecretMode::Include).unwrap();
     assert!(refused(&[marked]).contains("secret"));
     assert!(refused(&[with]).contains("secret"));
-    // Something else instead of a shard.
+    // A section that isn't a shard.
     let error = refused(&[small()]);
     assert!(error.contains("concurrent"), "{error}");
 
-    // The right shards in the wrong order, and one of a different snapshot. The checksums of all
-    // shards are correct.
+    // The right shards in the wrong order, and a shard of a different snapshot. The checksums of
+    // all shards are correct.
     let bytes = small();
     let parts = shards_in(&bytes);
     let (first, second) = (bytes[parts[0].clone()].to_vec(), bytes[parts[1].clone()].to_vec());
@@ -373,7 +373,7 @@ fn version_1_of_shards_is_read_and_written_unchanged() {
     assert!(kept == saved(&back), "{name} would be written differently today");
 }
 
-/// A plain filter of `worn` is a valid shard.
+/// A plain filter is a valid shard.
 #[test]
 fn plain_filter_is_a_valid_single_shard() {
     let plain = worn(build(200, 9, 3), 260, 7);

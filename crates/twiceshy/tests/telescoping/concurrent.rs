@@ -15,7 +15,7 @@ use twiceshy::{
 use twiceshy_deadline::Deadline;
 use twiceshy_model::snapshot::{seal_shards, shards_in};
 
-/// A filter, and its members in a mutex, as a store would have them.
+/// A filter, and its members in a mutex, as in a store.
 struct Guarded<S: telescoping::CodedScheme> {
     filter: Concurrent<CodedFilter<S>>,
     members: Mutex<BTreeSet<Hash>>,
@@ -69,7 +69,7 @@ impl<S: telescoping::CodedScheme> Guarded<S> {
     fn ask_alone(&self, query: Hash, members: &BTreeSet<Hash>) {
         let Answer::Maybe(claim) = self.filter.check(query) else { return };
         assert!(claim.suspects().contains(&query));
-        // All members that an insert may affect: those of the whole block.
+        // The interval of all members that an insert may affect: those of the whole block.
         let most = self.filter.suspects(query);
         assert!(most.contains(claim.suspects().start()) && most.contains(claim.suspects().end()));
         let shard = self.filter.shard_hashes(self.filter.shard_of(query));
@@ -273,7 +273,7 @@ fn lists_of_other_shards_are_refused() {
     assert_eq!(guarded.filter.adapt(&claim, Listing::new(&list).dropping_ghosts()), Err(outside));
     let removed = guarded.filter.remove(&claim, &list);
     assert_eq!(removed, Err(RemoveError::Outside { member: last }));
-    // Also claims of filters with a different number of shards.
+    // Claims of filters with a different number of shards are refused, too.
     for shards in [1, 2, 64] {
         let other = Guarded::<Selectors>::new(100_000, shards).filter.claim_near(last);
         let nobody: [Hash; 0] = [];
@@ -292,7 +292,7 @@ fn lists_of_other_shards_are_refused() {
     ));
 }
 
-/// A claim of a different filter never changes anything.
+/// A claim of one filter never changes another filter.
 #[test]
 fn claims_of_other_filters_are_refused() {
     let filter = |slots, shards| {

@@ -53,7 +53,7 @@ fn saved<S: telescoping::CodedScheme>(filter: &CodedFilter<S>) -> Vec<u8> {
 fn filters_without_levels_are_refused() {
     let builder = TelescopingFilter::builder().slots(65_536).remainder_bits(56);
     let mut bytes = saved(&builder.build().unwrap());
-    // One more slot than a hash has bits for, which takes one more line.
+    // One slot more than a hash has bits for. The slot takes one more line.
     bytes[SLOTS_AT..SLOTS_AT + 8].copy_from_slice(&65_537u64.to_le_bytes());
     let lines = u64::from_le_bytes(bytes[LINES_AT..LINES_AT + 8].try_into().unwrap());
     bytes[LINES_AT..LINES_AT + 8].copy_from_slice(&(lines + 1).to_le_bytes());
@@ -246,7 +246,7 @@ fn files_are_replaced_and_restored() {
 /// If a file is missing, writes it for review.
 fn check_fixture<S: telescoping::CodedScheme>(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-    // Built in one step, so that it doesn't depend on the order of forgetting.
+    // Build the filter in one step, so that it doesn't depend on the order of forgetting.
     let members = (0..50).map(random(1)).collect();
     let mistakes = (0..300).map(random(2)).collect();
     let builder = CodedFilter::<S>::builder().slots(60).remainder_bits(4);

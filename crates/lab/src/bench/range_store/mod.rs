@@ -173,7 +173,7 @@ mod tests {
                 let is_adaptive = row.setup == Kind::Adaptive.name();
                 let is_hostile = row.hostile_percent > 0.0;
                 assert_eq!(row.repeated_mistakes > 0, is_hostile && !is_adaptive, "{}", row.setup);
-                // The other filters let all hostile queries through.
+                // The filters that don't adapt let all hostile queries through.
                 let least = if is_adaptive { 0.0 } else { row.hostile_percent * 8.0 };
                 assert!(row.visits > least, "{}: {}", row.setup, row.visits);
                 assert_eq!(row.listed > 0.0, is_adaptive, "{}", row.setup);
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Before any repair, they are the same filter.
+    /// Before any repair, the store's filter equals the Memento filter.
     #[test]
     fn unrepaired_store_makes_the_mistakes_of_its_filter() {
         let shape = RangeShape::new(2000, 32, 6, 1);

@@ -46,7 +46,7 @@ impl Tally {
         median(self.kops.clone())
     }
 
-    /// Converts a count to one per 1000 queries.
+    /// Converts a count to a count per 1000 queries.
     pub(crate) fn per_1000(&self, count: u64) -> f64 {
         count as f64 * 1e3 / self.queries as f64
     }
@@ -85,7 +85,7 @@ impl Run {
         Self { setup, length, mistakes: HashSet::new(), _directory: directory }
     }
 
-    /// Queries empty ranges, given by their first keys; returns those that went to the disk.
+    /// Queries empty ranges, given by their first keys. Returns the ranges that went to the disk.
     fn ask(&mut self, firsts: &[u64], tally: &mut Tally) -> Vec<u64> {
         let before = Traffic::so_far();
         let start = Instant::now();
@@ -106,7 +106,8 @@ impl Run {
         ranges
     }
 
-    /// Lets the adversary query like everybody, and returns the ranges that went to the disk.
+    /// Lets the adversary query the ranges that begin at `strangers`. Returns the ranges that went to
+    /// the disk.
     fn learn(&mut self, mut strangers: impl Iterator<Item = u64>, tally: &mut Tally) -> Vec<u64> {
         /// Ranges per batch, to bound the memory.
         const CHUNK: usize = 1 << 20;

@@ -32,7 +32,7 @@ impl Size {
     fn store<B: Backend>(&self, backend: B) -> RangeStore<u64, B> {
         let RangeShape { slots, longest_range, remainder_bits, seed, .. } = self.shape;
         let rate = f64::from(remainder_bits).exp2().recip();
-        // The members for which a store plans a filter of this many slots.
+        // The number of members for which a store plans a filter of this many slots.
         let filter = AdaptiveRangeFilter::<u64>::builder().longest_range(longest_range);
         let plan = filter.false_positive_rate(rate).slots(slots).plan().expect("a possible filter");
         OpenOptions::new()
@@ -50,7 +50,7 @@ impl Size {
 pub(crate) enum Kind {
     /// Our store: the Aeris filter, with a reverse map on disk.
     Adaptive,
-    /// The same filter without repairs and reverse map.
+    /// The Aeris filter without repairs and without a reverse map.
     Memento,
     Grafite,
     /// Truncated keys, with the memory of `Memento`.
@@ -111,7 +111,7 @@ pub(crate) struct Asked {
 
 impl Setup {
     /// Creates the store in a directory and fills it with sorted keys. All setups have the same
-    /// memory: what a filter needs less than our store's goes to the cache.
+    /// memory: if a filter is smaller than our store's, the cache gets the difference.
     pub(crate) fn new(kind: Kind, directory: &Path, size: &Size, sorted: &[u64]) -> Self {
         let filter = kind.filter(size, sorted);
         let ours = size.store(MemoryBackend::new()).stats().filter_bytes;
@@ -160,7 +160,7 @@ impl Setup {
         }
     }
 
-    /// Returns and resets what reached the disk.
+    /// Returns and resets the queries that reached the disk.
     pub(crate) fn asked(&self) -> Asked {
         std::mem::take(&mut *self.asked.lock().expect("no panic"))
     }

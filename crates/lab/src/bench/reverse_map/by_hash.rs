@@ -8,7 +8,7 @@ use twiceshy::{Answer, Hash, QuotientFilter, hash::KeyedHasher};
 pub(super) struct ByHash {
     hasher: KeyedHasher,
     filter: QuotientFilter,
-    /// Ordered by the first half of the hash and by the key, as in the store.
+    /// The map, ordered by the first half of the hash and by the key, as in the store.
     map: PagedMap<(u64, Key), ()>,
     traffic: Traffic,
 }

@@ -66,7 +66,7 @@ impl Mapped for ByRank {
 
     fn verified(&self) -> Vec<Key> {
         let entries: Vec<_> = self.map.iter().collect();
-        // Both are ordered by minirun, and by rank within.
+        // The filter and the map are ordered by minirun, and by rank within a minirun.
         let mut last = None;
         let mut rank = 0;
         let fingerprints: Vec<_> = self.filter.iter().flatten().collect();

@@ -22,12 +22,12 @@ const SELECTORS: u32 = 4;
 /// Maximum number of kicks per insert.
 const KICKS: usize = 500;
 
-/// When a new key kicks out another.
+/// The condition for a new key to kick out another key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Haste {
-    /// If both its buckets are full.
+    /// The new key's two buckets are full.
     Patient,
-    /// If the first bucket is full.
+    /// The new key's first bucket is full.
     Hasty,
 }
 

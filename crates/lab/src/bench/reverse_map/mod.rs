@@ -102,7 +102,7 @@ trait Mapped {
     fn verified(&self) -> Vec<Key>;
 }
 
-/// One in this many members is deleted.
+/// The share of members that is deleted, as one in this many.
 const DELETED: usize = 8;
 
 /// Returns members and non-members, all different.

@@ -78,7 +78,7 @@ impl<K: Copy + Ord, V: Copy> PagedMap<K, V> {
         Some(entries[index].1)
     }
 
-    /// Removes an entry; returns whether it existed.
+    /// Removes an entry. Returns whether it existed.
     pub(super) fn remove(&mut self, key: K, traffic: &mut Traffic) -> bool {
         let Leaf { page, entries } = self.leaf(key);
         traffic.writes += 1;

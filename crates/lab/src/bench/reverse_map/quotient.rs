@@ -10,7 +10,7 @@ use twiceshy::Hash;
 pub(super) struct QuotientModel {
     log2_slots: u32,
     remainder_bits: u32,
-    /// Includes a tail, as long as necessary, for entries pushed past the last home slot.
+    /// The slots, including a tail, as long as necessary, for entries pushed past the last home slot.
     slots: Vec<Option<Fingerprint>>,
 }
 

@@ -31,7 +31,7 @@ impl QuotientArray {
         keys[slot].expect("the array matches the filter")
     }
 
-    /// Counts the entries that move within these slots, and the one that is written.
+    /// Counts the entries that move within these slots, and the entry that is written.
     fn count_moves(&mut self, slots: RangeInclusive<usize>) {
         let moved = (slots.end() - slots.start()) as u64;
         self.traffic.reads += moved;

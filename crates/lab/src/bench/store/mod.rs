@@ -136,7 +136,7 @@ impl Run {
         rows
     }
 
-    /// Reads all pairs, as rebuilding the filter has to; and rebuilds it, if there is one.
+    /// Reads all pairs, as rebuilding the filter has to, and rebuilds the filter, if there is one.
     fn read_all(self, round: usize, options: &Options) -> Vec<Row> {
         let Self { kind, ref directory, .. } = self;
         let (row, has_filter) = (self.row(), self.setup.members().is_some());
@@ -159,7 +159,7 @@ impl Run {
         let rebuild = || {
             let backend = open();
             let start = Instant::now();
-            // There is no directory for a saved filter, so it is rebuilt.
+            // There is no directory for a saved filter, so the filter is rebuilt.
             let setup = Setup::over(backend, kind, &options.size());
             let kops = thousands(options.pairs, start.elapsed());
             assert_eq!(setup.members(), Some(options.pairs as u64), "all pairs");

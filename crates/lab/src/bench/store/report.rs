@@ -23,14 +23,14 @@ pub(super) struct Row {
     pub(super) memory_bytes: u64,
     pub(super) backend_gets: u64,
     pub(super) backend_scans: u64,
-    /// Absent keys that were looked up in the backend, for the first time and again. Unknown for
-    /// the engine's own filter, and undefined without a filter.
+    /// Number of absent keys that were looked up in the backend: distinct keys, and repeated
+    /// lookups. Unknown for the engine's own filter, and undefined without a filter.
     pub(super) distinct_mistakes: Option<u64>,
     pub(super) repeated_mistakes: Option<u64>,
 }
 
-/// Summarises rounds with the same rows: speeds of the best and the median round, the rest from the
-/// last.
+/// Summarises rounds with the same rows: takes the speeds of the best and the median round, and all
+/// other values from the last round.
 pub(super) fn summary(rounds: &[Vec<Row>]) -> Vec<Row> {
     let Some(last) = rounds.last() else { return Vec::new() };
     let mut rows = last.clone();
@@ -54,7 +54,7 @@ struct Goal {
     of: Measured,
     to: Measured,
     at_least: f64,
-    /// A sufficient speed, in thousands per second.
+    /// A speed that passes regardless of the ratio, in thousands per second.
     or_kops: Option<f64>,
 }
 
@@ -103,7 +103,7 @@ const GOALS: [Goal; 5] = [
 ];
 
 impl Goal {
-    /// Returns the median ratio. Both speeds were measured side by side, so each round has its own
+    /// Returns the median ratio. The two speeds were measured side by side, so each round has its own
     /// ratio.
     fn measured(&self, rounds: &[Vec<Row>]) -> f64 {
         let ratio = |rows: &Vec<Row>| speed(rows, self.of) / speed(rows, self.to);

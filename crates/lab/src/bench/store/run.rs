@@ -63,7 +63,7 @@ impl Run {
         Self { kind, directory, setup: Setup::over(engine, kind, size), mistakes: HashSet::new() }
     }
 
-    /// Copies the files while the store is open: what would be left if the process were killed now.
+    /// Copies the files while the store is open, as they would be left if the process were killed now.
     pub(crate) fn crash_image(&self) -> TempDir {
         measure::settle();
         let image = tempfile::tempdir().expect("room for a directory");
@@ -90,8 +90,8 @@ impl Run {
 
     /// Lets the adversary query, and returns the keys that went to the disk, or seem to have.
     ///
-    /// This differs from the workloads' `Collector`. If disk visits can't be seen, that one takes
-    /// all keys that cost several times the median; this one takes a fixed share of the slowest.
+    /// This differs from the workloads' `Collector`. If disk visits can't be seen, the `Collector`
+    /// takes all keys that cost several times the median; this takes a fixed share of the slowest.
     pub(crate) fn learn(&mut self, keys: &[Key]) -> Vec<Key> {
         let mut times: Vec<(Duration, Key)> = Vec::with_capacity(keys.len());
         for key in keys {
@@ -121,7 +121,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Inserts all members into all setups, in turns; returns the cost of each turn of each setup.
+/// Inserts all members into all setups, in turns. Returns the cost of each turn of each setup.
 pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Vec<Vec<Spent>> {
     let mut spent = vec![Vec::new(); runs.len()];
     measure::settle();
@@ -143,8 +143,8 @@ pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Ve
     spent
 }
 
-/// Iterates over contestants and their turns; the order rotates, so that none always follows the
-/// same one.
+/// Iterates over contestants and their turns. The order rotates, so that no contestant always
+/// follows the same one.
 pub(crate) fn in_turns(contestants: usize, turns: usize) -> impl Iterator<Item = (usize, usize)> {
     let of_turn = move |turn| (0..contestants).map(move |one| ((one + turn) % contestants, turn));
     (0..turns).flat_map(of_turn)
@@ -162,7 +162,7 @@ pub(crate) fn mixed<T>(
     let is_hostile = |number: usize| scatter((turn * count + number) as u64) % 1000 < share;
     let next = |number| {
         let known = if is_hostile(number) { learnt.next() } else { None };
-        // An adversary that has learnt nothing queries like everybody else.
+        // An adversary that has learnt nothing queries non-members, as other clients do.
         known.or_else(|| strangers.next()).expect("an endless iterator")
     };
     (0..count).map(next).collect()

@@ -14,7 +14,7 @@ use twiceshy_store::{
 
 pub(crate) type Key = [u8; 16];
 
-/// Returns a scattered key; members' keys differ from all others.
+/// Returns a scattered key. The keys of members differ from all other keys.
 pub(crate) fn key(number: u64, is_member: bool) -> Key {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&Random(number).next().to_be_bytes());
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
     Nothing,
     /// The engine's own Bloom filters.
     Engine,
-    /// Our filter, never repaired.
+    /// Our filter without repairs.
     Plain,
     Adaptive,
     /// Like `Adaptive`, but the pairs are in key order, with a separate reverse map.
@@ -84,8 +84,8 @@ impl Kind {
         secret.map_or(options.clone(), |secret| options.secret(secret))
     }
 
-    /// Returns the size of the engine's block cache: a setup without our filter gets its memory as
-    /// cache.
+    /// Returns the size of the engine's block cache. A setup without our filter gets the filter's
+    /// memory as cache.
     fn cache_bytes(self, size: &Size) -> u64 {
         if self.is_guarded() {
             return size.cache_bytes;
@@ -131,7 +131,7 @@ pub(crate) enum Setup {
 }
 
 impl Setup {
-    /// Opens a store; our filter, if any, is built from the engine's data.
+    /// Opens a store. Our filter, if any, is built from the engine's data.
     pub(crate) fn over(backend: FjallBackend, kind: Kind, size: &Size) -> Self {
         let cache_bytes = kind.cache_bytes(size);
         if !kind.is_guarded() {

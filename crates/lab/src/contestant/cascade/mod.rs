@@ -36,7 +36,7 @@ const DEPTH_BITS: u32 = 2;
 /// 1/4.
 const MOST_DEEPER: usize = 2;
 
-/// At lower rates, whole hashes are no larger than a filter.
+/// The lowest rate. At lower rates, whole hashes are no larger than a filter.
 const LEAST_RATE: f64 = 1.0 / (1u64 << 48) as f64;
 
 /// The load at which a deeper level doubles.

@@ -45,7 +45,7 @@ impl QuotientCascade {
         L: Copy + Into<Member>,
     {
         let members: Vec<Member> = members.iter().map(|&member| member.into()).collect();
-        // A claim is valid as long as the first level would make the same one.
+        // A claim is valid as long as the first level would make the same claim.
         match self.first.check(claim.query()) {
             Answer::Maybe(current) if current == *claim => {}
             _ => return Err(Mismatch::Stale),
@@ -87,8 +87,8 @@ impl QuotientCascade {
         }))
     }
 
-    /// Does the same as [`surplus_below`](Self::surplus_below) for the last level. It holds each
-    /// hash once, so each unlisted hash leaves room for one listed hash less.
+    /// Does the same as [`surplus_below`](Self::surplus_below) for the last level. That level holds
+    /// each hash once, so each unlisted hash leaves room for one listed hash less.
     fn surplus_in_last(&self, claim: &Claim, members: &[Member]) -> u64 {
         let absent = members.iter().filter(|member| !self.last.contains(member.hash));
         let absent = sum(absent.map(|member| member.count));
@@ -149,7 +149,7 @@ impl QuotientCascade {
         Ok(())
     }
 
-    /// Inserts members into a level; if it is full, returns how many it took.
+    /// Inserts members into a level. If the level is full, returns how many members it took.
     fn insert_all(&mut self, depth: u32, members: &[Member]) -> Result<(), usize> {
         for (index, &member) in members.iter().enumerate() {
             self.insert_below(depth, member).map_err(|_| index)?;
@@ -164,7 +164,8 @@ impl QuotientCascade {
         }
     }
 
-    /// Removes `times` copies of a member from the level of its depth; `is_last` if none is left.
+    /// Removes `times` copies of a member from the level of its depth. `is_last` says that no copy
+    /// is left.
     fn remove_below(&mut self, depth: u32, hash: Hash, times: u64, is_last: bool) {
         match self.deeper.get_mut(depth as usize - 1) {
             Some(level) => {
@@ -229,7 +230,7 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Checks what any repair requires.
+/// Checks the conditions that every repair requires.
 fn check(claim: &Claim, listed: &Listed) -> Result<(), AdaptError> {
     if listed.members.iter().any(|member| member.hash == claim.query()) {
         return Err(AdaptError::IsMember);

@@ -10,7 +10,7 @@ use twiceshy::{
     hash::KeyedHasher,
 };
 
-/// One step of a script, on one of a few hashes or next to it.
+/// One step of a script. It uses one of a few hashes, or a neighbour of such a hash.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Insert,
@@ -149,7 +149,7 @@ fn remove_refuses_a_wrong_list_of_the_right_length() {
     let (mut filter, member, claim) = dead_cell_with_a_mistake();
     filter.insert(member).unwrap();
     let Answer::Maybe(claim) = filter.check(claim.query()) else { panic!("it was a mistake") };
-    // Level 1 takes the query for the member, and has two of them.
+    // Level 1 confuses the query with the member, and holds two copies.
     let list = [Member { hash: member, count: 2 }, claim.query().into()];
     let refused = filter.remove_listed(&claim, &list);
     assert_eq!(refused, Err(RemoveError::Surplus { members: 1 }));
@@ -187,7 +187,7 @@ fn impossible_capacity_is_refused() {
     }
 }
 
-/// Queries new keys and old mistakes, each repaired at once.
+/// Queries new keys and old mistakes, and repairs each mistake at once.
 #[test]
 fn adversary_gets_at_most_a_quarter_of_mistakes() {
     const CAPACITY: u64 = 20_000;

@@ -31,7 +31,7 @@ pub(super) struct Place {
     pub(super) number: u32,
 }
 
-/// Defines the places of keys, what is stored there, and how mistakes are repaired.
+/// Defines the places of keys, the words stored there, and how mistakes are repaired.
 pub(super) trait Scheme: Sized {
     /// Bins per key, each given by its own hash function.
     const BINS: u32;
@@ -42,8 +42,8 @@ pub(super) trait Scheme: Sized {
     /// slot's current word, or 0 for a key that is new there.
     fn word(&self, key: Functions, place: Place, like: u64) -> u64;
 
-    /// Changes an occupied slot, and others if necessary, so that a mistake that collides with it
-    /// most likely no longer does.
+    /// Changes an occupied slot, and other slots if necessary, so that a mistake that collides with
+    /// it most likely no longer does.
     fn change(filter: &mut Adaptive<Self>, slot: usize);
 }
 
@@ -87,7 +87,7 @@ impl<S: Scheme> Adaptive<S> {
         })
     }
 
-    /// Returns whether a slot holds what would be stored for this key.
+    /// Returns whether a slot holds the word that would be stored for this key.
     fn collides(&self, key: Functions, place: Place) -> bool {
         let word = self.words.get(place.slot);
         word != 0 && self.scheme.word(key, place, word) == word
@@ -125,7 +125,7 @@ impl<S: Scheme> Adaptive<S> {
             let is_apart = |place: &Place| from.is_none_or(|from| place.slot / S::BIN != from);
             let mut places: Vec<Place> = self.places(of).filter(is_apart).collect();
             if places.is_empty() {
-                // All its places are in the same bin.
+                // All places of the key are in the same bin.
                 places = self.places(of).collect();
             }
             let free = places.iter().find(|place| self.words.get(place.slot) == 0);
@@ -166,7 +166,7 @@ impl<S: Scheme> Cuckoo for Adaptive<S> {
     }
 
     /// The papers change colliding slots once. With about the probability of a mistake, a slot
-    /// still collides or a different one now does; then this repeats.
+    /// still collides, or a different slot now does. In that case, this method repeats the change.
     fn repair(&mut self, mistake: u64) -> bool {
         let of = self.functions(mistake);
         for _ in 0..PASSES {

@@ -13,7 +13,7 @@ pub(super) struct Functions {
     high: u64,
 }
 
-/// The number of the first fingerprint function; lower ones give places.
+/// The number of the first fingerprint function. Functions with lower numbers give places.
 const FINGERPRINTS: u64 = 1 << 32;
 
 impl Functions {
@@ -36,7 +36,7 @@ impl Functions {
     }
 }
 
-/// Maps a 64-bit number to one below `bound`.
+/// Maps a 64-bit number to a number below `bound`.
 pub(super) fn reduce(number: u64, bound: usize) -> usize {
     ((u128::from(number) * bound as u128) >> 64) as usize
 }

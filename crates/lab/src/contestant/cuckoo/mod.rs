@@ -68,7 +68,7 @@ impl std::fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// The operations that all of them have.
+/// The operations that all cuckoo filters have.
 trait Cuckoo {
     /// Inserts a key that is not a member.
     ///
@@ -76,12 +76,12 @@ trait Cuckoo {
     /// [`Full`]; the filter is unchanged.
     fn insert(&mut self, key: u64) -> Result<(), Full>;
 
-    /// Removes a member; returns whether there was one.
+    /// Removes a member. Returns whether the filter had it.
     fn remove(&mut self, key: u64) -> bool;
 
     fn contains(&self, key: u64) -> bool;
 
-    /// Repairs a mistake; returns whether it is absent now.
+    /// Repairs a mistake. Returns whether the filter now answers "absent".
     fn repair(&mut self, mistake: u64) -> bool;
 
     /// Returns the number of members.

@@ -28,7 +28,7 @@ use crate::contestant::packed::Packed;
 use twiceshy::hash::KeyedHasher;
 use twiceshy_workloads::key::scatter;
 
-/// Slots of a bin.
+/// Number of slots per bin.
 pub(super) const BIN: usize = 4;
 
 pub(super) struct PartialKey {
@@ -73,7 +73,7 @@ impl PartialKey {
         (functions.fingerprint(0, self.fingerprint_bits), functions.place(0, bins))
     }
 
-    /// Returns the other bin of a fingerprint; the same one if the range is a single bin.
+    /// Returns the other bin of a fingerprint, or the same bin if the range is a single bin.
     fn other(&self, bin: usize, fingerprint: u64) -> usize {
         match range_of(&self.ranges, fingerprint) {
             1 => bin,
@@ -142,7 +142,7 @@ impl Cuckoo for PartialKey {
 
     #[cfg(test)]
     fn validate(&self, members: &std::collections::HashSet<u64>) {
-        // A fingerprint may be in either bin; it is identified by the lower one.
+        // A fingerprint may be in either bin. The lower bin identifies it.
         let known = |bin: usize, fingerprint: u64| {
             let other = self.other(bin, fingerprint);
             let range = range_of(&self.ranges, fingerprint);

@@ -13,7 +13,7 @@ pub(super) fn range_of(ranges: &Ranges, fingerprint: u64) -> usize {
     ranges[(fingerprint % 4) as usize]
 }
 
-/// The load to reach.
+/// The load that the table must reach.
 const LOAD: f64 = 0.95;
 /// The load that a range with bins of four can reach.
 const FULL: f64 = 0.97;
@@ -22,7 +22,7 @@ const FULL: f64 = 0.97;
 ///
 /// For tables with fewer than about ten thousand bins, the longest range is the whole table.
 pub(super) fn choose(bins: usize) -> Ranges {
-    // Fingerprints with at most the range of a quarter can't leave it.
+    // This share of the fingerprints has at most this range, and can't leave it.
     let mut ranges = [1.0, 0.75, 0.5, 0.25].map(|share| {
         let mut range = 1;
         while range < bins && !is_enough(range, share, bins) {
@@ -35,8 +35,7 @@ pub(super) fn choose(bins: usize) -> Ranges {
     ranges
 }
 
-/// Returns whether this share of the members, thrown into ranges of this many bins, fills none of
-/// them.
+/// Returns whether ranges of `range` bins can hold this share of the members without overflowing.
 fn is_enough(range: usize, share: f64, bins: usize) -> bool {
     let number = bins.div_ceil(range) as f64;
     let slots = (range * BIN) as f64;

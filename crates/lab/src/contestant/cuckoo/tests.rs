@@ -5,7 +5,7 @@ use functions::Functions;
 use proptest::prelude::*;
 use std::collections::HashSet;
 
-/// The first non-member; members are below.
+/// The first non-member. Members are smaller.
 const STRANGERS: u64 = 1 << 40;
 
 fn build(kind: usize, size: Size) -> (&'static str, Box<dyn Cuckoo>) {
@@ -39,7 +39,7 @@ fn words(filter: &dyn Cuckoo) -> Vec<u64> {
 /// 2^12 slots, with the bits for remainders of 8.
 const SIZE: Size = Size { slots: 1 << 12, slot_bits: 11, seed: 1 };
 
-/// 95 % of the slots.
+/// Returns the number of members at a load of 95 %.
 fn members(size: Size) -> u64 {
     size.slots as u64 * 95 / 100
 }
@@ -63,7 +63,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Few bits cause many mistakes, and few slots fill up.
+    /// Uses few bits, to cause many mistakes, and few slots, to fill the filter.
     #[test]
     fn members_are_never_lost(
         kind in 0..KINDS,
@@ -181,7 +181,7 @@ fn repaired_mistake_is_absent() {
     }
 }
 
-/// With a single slot, only the fingerprints matter.
+/// Uses a single slot, so that only the fingerprints matter.
 #[test]
 fn cyclic_filter_repairs_unless_all_fingerprints_collide() {
     const BITS: u32 = 2;

@@ -13,13 +13,13 @@ pub(super) struct Cascade {
     levels: Vec<Bloom>,
 }
 
-/// If fewer mistakes of the first level are expected, there may be none.
+/// If fewer mistakes of the first level are expected than this, there may be none.
 const FEW: f64 = 10.0;
 
 impl Cascade {
     pub(super) fn new(yes: &[Hash], no: &[Hash], rate: f64) -> Self {
         let (first, others) = best_rates(yes.len() as f64, no.len() as f64, rate);
-        // Without a second level, the first one must have the rate.
+        // Without a second level, the first level alone must have the rate.
         let first = if first * (no.len() as f64) < FEW { first.min(rate) } else { first };
         let (mut inside, mut outside) = (yes.to_vec(), no.to_vec());
         let mut levels: Vec<Bloom> = Vec::new();
@@ -45,8 +45,8 @@ impl ListFilter for Cascade {
     }
 }
 
-/// Returns the rates of the first level and of all others that make the cascade smallest, if
-/// unlisted keys are answered yes with a probability of at most `rate`.
+/// Returns the rate of the first level and the rate of all other levels that make the cascade
+/// smallest, if unlisted keys are answered yes with a probability of at most `rate`.
 fn best_rates(yes: f64, no: f64, rate: f64) -> (f64, f64) {
     let candidates = (1..40).flat_map(|step| {
         let others = f64::from(step) / 50.0;
@@ -72,14 +72,14 @@ fn expected_bits(yes: f64, no: f64, first: f64, others: f64) -> f64 {
 struct Bloom {
     words: Vec<u64>,
     functions: u32,
-    /// Different per level.
+    /// A seed that differs between levels.
     seed: u64,
 }
 
 impl Bloom {
     fn new(members: &[Hash], rate: f64, seed: u64) -> Self {
         let functions = (-rate.log2()).round().max(1.0);
-        // The size for this number of functions, slightly more than for the optimal one.
+        // The size for this number of functions; slightly more than for the optimal number.
         let load = (1.0 - rate.powf(functions.recip())).ln();
         let bits = (-functions * members.len() as f64 / load).ceil();
         let mut bloom = Self {

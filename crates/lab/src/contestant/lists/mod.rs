@@ -115,7 +115,7 @@ mod tests {
     use twiceshy::{Secret, hash::KeyedHasher};
 
     #[test]
-    fn listed_keys_are_answered_correctly_and_others_at_the_rate() {
+    fn listed_keys_are_answered_correctly_and_unlisted_keys_within_the_rate() {
         let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
         let hashes = |range: std::ops::Range<u64>| -> Vec<Hash> {
             range.map(|number| hasher.hash(&number)).collect()
@@ -128,8 +128,8 @@ mod tests {
                 assert_eq!(filter.count(&yes), yes.len(), "{kind:?}");
                 assert_eq!(filter.count(&no), 0, "{kind:?}");
                 let wrong = filter.count(&others) as f64 / others.len() as f64;
-                // Clubcard promises nothing for others; if there are few no-keys, its second ribbon
-                // passes everything.
+                // Clubcard promises nothing for unlisted keys. If there are few no-keys, its second
+                // ribbon passes everything.
                 let most = if kind == ListKind::Clubcard { 2.2 } else { 1.1 };
                 assert!(wrong < most / 64.0, "{kind:?}: {wrong}");
                 assert!(filter.bits() as f64 > 6.0 * yes.len() as f64, "{kind:?}");

@@ -3,14 +3,14 @@
 use super::{Keys, RangeContestant, RangeShape};
 use grafite::{PairwiseIndependentHasher, RangeFilter};
 
-/// `filter` is `None` until it is built from all members at once.
+/// The filter of `grafite`. `filter` is `None` until it is built from all members at once.
 pub(super) struct Grafite {
     hasher: PairwiseIndependentHasher,
     filter: Option<RangeFilter>,
 }
 
 impl Grafite {
-    /// Creates one with the rate of our remainders.
+    /// Creates a filter with the rate of our remainders.
     pub(super) fn new(shape: &RangeShape) -> Result<Self, String> {
         let rate = f64::from(shape.remainder_bits).exp2().recip();
         let hasher =

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use truncated::Truncated;
 use twiceshy_workloads::key::scatter;
 
-/// A query: is there a member from the first to the last key?
+/// A range of keys to query for members.
 pub(crate) type Keys = RangeInclusive<u64>;
 
 /// A range filter for `u64` keys.
@@ -28,13 +28,13 @@ pub(crate) trait RangeContestant {
         ranges.iter().filter(|range| self.contains(range)).count()
     }
 
-    /// Like [`count`](Self::count), but in one call of the filter; filters that
-    /// [can't](RangeKind::can) count one by one.
+    /// Counts as [`count`](Self::count) does, but in one call of the filter. Filters that
+    /// [can't](RangeKind::can) do that count one by one.
     fn count_many(&self, ranges: &[Keys], _maybe: &mut Vec<bool>) -> usize {
         self.count(ranges)
     }
 
-    /// Queries empty ranges, and repairs the mistakes; returns how many there were.
+    /// Queries empty ranges, and repairs the mistakes. Returns the number of mistakes.
     fn ask(&mut self, empty: &[Keys]) -> usize {
         self.count(empty)
     }
@@ -135,7 +135,7 @@ impl RangeKind {
         }
     }
 
-    /// Returns whether the filter has an operation. A filter that is repaired is queried one by
+    /// Returns whether the filter supports an operation. A filter that is repaired is queried one by
     /// one.
     pub(crate) fn can(self, op: RangeOp) -> bool {
         match op {
@@ -152,7 +152,7 @@ impl RangeKind {
             Self::Aeris => Box::new(Aeris::new(shape, true)?),
             Self::AerisNotAdapting => Box::new(Aeris::new(shape, false)?),
             Self::Grafite => Box::new(Grafite::new(shape)?),
-            // It may use as much memory as ours.
+            // The filter may use as much memory as ours.
             Self::FstTruncated => Box::new(Truncated::new(Memento::new(shape)?.bits())),
         })
     }
@@ -230,9 +230,9 @@ mod tests {
         }
     }
 
-    /// Repeats the mistakes of each filter.
+    /// Queries each filter's mistakes again.
     #[test]
-    fn only_the_adaptive_filter_repeats_no_mistake() {
+    fn all_but_the_adaptive_filter_repeat_mistakes() {
         let shape = RangeShape::new(1 << 12, 32, 6, 1);
         let members = shape.sorted_members();
         let strangers = strangers(&members, 32, 10_000);

@@ -6,7 +6,7 @@
 use super::{Keys, RangeContestant};
 use fst::{IntoStreamer, Set, SetBuilder, Streamer};
 
-/// Bits per letter of the trie: with more, nodes are large; with fewer, there are many.
+/// Bits per letter of the trie. With more bits, nodes are large; with fewer, there are many nodes.
 const LETTER_BITS: u32 = 4;
 const LETTERS: usize = (u64::BITS / LETTER_BITS) as usize;
 
@@ -25,8 +25,8 @@ struct Word {
 }
 
 impl Word {
-    /// The last letter is complete, the first one may have fewer bits. So the space grows evenly
-    /// with the bits.
+    /// Cuts a key to its first bits. The last letter is complete, and the first letter may have
+    /// fewer bits, so that the space grows evenly with the bits.
     fn new(key: u64, prefix_bits: u32) -> Self {
         let prefix = key >> (u64::BITS - prefix_bits);
         let len = prefix_bits.div_ceil(LETTER_BITS) as usize;
@@ -47,7 +47,7 @@ impl Truncated {
         Self { most_bits, prefix_bits: None, set: Set::default() }
     }
 
-    /// Returns the length of the longest prefixes that fit, or of ones that barely separate the
+    /// Returns the length of the longest prefixes that fit, or of prefixes that barely separate the
     /// members.
     fn fitting(&self, sorted: &[u64]) -> u32 {
         let fits =
@@ -96,7 +96,7 @@ mod tests {
     use twiceshy_workloads::key::scatter;
 
     #[test]
-    fn words_have_the_first_bits_and_the_order_of_keys() {
+    fn words_are_key_prefixes_in_key_order() {
         assert_eq!(Word::new(0xabcd << 48, 16).letters(), [0xa, 0xb, 0xc, 0xd]);
         assert_eq!(Word::new(0xabcd << 48, 13).letters(), [0x1, 0x5, 0x7, 0x9]);
         assert_eq!(Word::new(u64::MAX, 64).letters(), [0xf; 16]);

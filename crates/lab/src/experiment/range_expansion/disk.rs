@@ -65,7 +65,7 @@ impl Disk {
 }
 
 impl Opened {
-    /// Returns all keys; their values are read too.
+    /// Returns all keys. Also reads their values.
     pub(super) fn keys(&self) -> Vec<u64> {
         self.scan(Keyspace::Keys, (Unbounded, Unbounded)).collect()
     }

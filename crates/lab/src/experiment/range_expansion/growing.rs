@@ -10,15 +10,15 @@ use twiceshy::{
 /// Number of keys of the longest range.
 pub(super) const LENGTH: u64 = 32;
 
-/// How a filter doubles.
+/// A way of doubling a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// The Aeris filter: only fingerprints that have run out of bits are rebuilt from the reverse
     /// map.
     Selective,
-    /// The Aeris filter, all rebuilt from the reverse map: the paper's "full".
+    /// The Aeris filter, completely rebuilt from the reverse map: the paper's "full".
     Full,
-    /// The Memento filter: doubles in memory as long as it can, otherwise rebuilt from all keys.
+    /// The Memento filter, doubled in memory as long as it can, and then rebuilt from all keys.
     Memento,
     /// The Memento filter, rebuilt from all keys every time.
     EveryTime,
@@ -91,7 +91,7 @@ pub(super) struct Growing {
     /// Build filters of all keys.
     aeris: Builder<AdaptiveRangeFilter<u64>>,
     memento: Builder<RangeFilter<u64>>,
-    /// `None` if it couldn't double any further.
+    /// The filter, or `None` if it couldn't double any further.
     filter: Option<Filter>,
 }
 
@@ -121,7 +121,7 @@ impl Growing {
         }
     }
 
-    /// Returns the filter with `slots` slots, twice as many as now; `None` if it can't double.
+    /// Returns the filter with `slots` slots, twice as many as now, or `None` if it can't double.
     pub(super) fn doubled(&self, slots: u64, disk: &Opened) -> Option<Filter> {
         let of_all_keys = || {
             let filter = self.memento.clone().slots(slots).build_from(&disk.keys());

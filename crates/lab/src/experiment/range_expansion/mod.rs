@@ -34,7 +34,7 @@ pub(super) const RANGE_EXPANSION: Experiment = Experiment {
 
 const DOUBLINGS: usize = 8;
 
-/// Below 95 %, at which the filter would double by itself, untimed.
+/// The load to fill filters to. It is below 95 %, at which a filter would double by itself, untimed.
 const LOAD: f64 = 0.9;
 
 /// The first setting is the paper's.
@@ -45,9 +45,9 @@ const SETTINGS: [Setting; 4] = [
     Setting { rate_bits: 9, remainder_bits: None },
 ];
 const PAPER: usize = 0;
-/// The paper's rate, with our bits.
+/// The setting with the paper's rate and our bits.
 const OURS: usize = 1;
-/// The first setting whose rate should hold.
+/// Index of the first setting whose rate should hold.
 const HELD: usize = 2;
 
 const WAYS: usize = Way::ALL.len();
@@ -64,7 +64,7 @@ const READING: &str = "\
 /// The measurements of a filter.
 #[derive(Default)]
 struct Seen {
-    /// Seconds per doubling, as far as it could double.
+    /// Seconds of each doubling that succeeded.
     seconds: Vec<f64>,
     /// Bytes read by the doublings.
     read: u64,
@@ -260,7 +260,7 @@ mod tests {
         for setting in 0..SETTINGS.len() {
             assert!((0..WAYS - 1).all(|way| doublings(setting, way) == DOUBLINGS));
         }
-        // As many as its remainders have bits.
+        // One doubling per remainder bit.
         assert_eq!(doublings(PAPER, WAYS - 1), 4);
         assert_eq!(doublings(SETTINGS.len() - 1, WAYS - 1), DOUBLINGS);
         // A filter with bits left reads nothing.

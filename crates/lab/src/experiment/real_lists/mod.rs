@@ -34,7 +34,7 @@ struct Run {
 
 fn observe(kind: Kind, sample: &Sample, seed: u64) -> Run {
     let members = sample.members.len() as u64;
-    // Gives the papers' load.
+    // This number of slots gives the papers' load.
     let shape = Shape { slots: members * 10 / 9 + 1, remainder_bits: 9, seed };
     let mut filter = kind.build(&shape);
     filter.insert(&sample.members);

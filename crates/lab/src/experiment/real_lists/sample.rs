@@ -31,7 +31,7 @@ impl Sample {
     }
 }
 
-/// Loads all samples of a directory; draws `queries` queries where they are drawn.
+/// Loads all samples of a directory. Draws `queries` queries for samples whose queries are random.
 pub(super) fn load(directory: &Path, queries: usize, seed: u64) -> Result<[Sample; 2], String> {
     Ok([domains(directory, queries, seed)?, blocks(directory)?])
 }
@@ -50,7 +50,7 @@ fn read<T>(
 
 /// Returns the keys of a file's lines without the prefix `without`, each once.
 fn keys(path: &Path, without: &str) -> Result<Vec<u64>, LoadError> {
-    // Not a filter's secret; otherwise keys would be in its order.
+    // Don't use a filter's secret; otherwise keys would be in the filter's order.
     let hasher = KeyedHasher::new(&Secret::from_bytes([3; 16]));
     let mut seen = HashSet::new();
     let mut keys = Vec::new();
@@ -77,8 +77,8 @@ fn domains(directory: &Path, queries: usize, seed: u64) -> Result<Sample, String
     Ok(Sample { name: "Blocked domains", members, queries })
 }
 
-/// Takes a random half of a disk's blocks as members, and the others as queries, in the order of
-/// the trace.
+/// Takes a random half of a disk's blocks as members, and the other half as queries, in the order
+/// of the trace.
 fn blocks(directory: &Path) -> Result<Sample, String> {
     let accesses = read(directory, "block-io-trace.csv", |path| {
         Trace::open(path)?.map(|access| Ok(scatter(access?.block))).collect::<Result<Vec<_>, _>>()

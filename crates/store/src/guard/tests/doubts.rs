@@ -3,7 +3,7 @@
 use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Lets a write of a key time out: nothing can be seen of it.
+/// Lets a write of a key time out. The database doesn't show the write.
 fn time_out(guard: &Guard<Map>, key: u16) {
     let failed = guard.insert(&key, |_| Err::<(), _>(WriteError::Unknown(Down)));
     assert!(matches!(failed, Err(GuardError::InDoubt(Down))), "{failed:?}");
@@ -23,7 +23,7 @@ fn an_insert_that_times_out_and_arrives_after_a_repair_is_found() {
     let guard = ready();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     (100..200).for_each(|key| time_out(&guard, key));
-    // Each of these would be taken for a ghost, and so would those near them.
+    // Without the record of doubts, repairs would take the keys that timed out for ghosts.
     assert!((100..1000).all(|key| guard.get(&key) == Ok(None)));
     (100..200).for_each(|key| arrive(&guard, key, 2));
     assert!((100..200).all(|key| guard.get(&key) == Ok(Some(2))));
@@ -72,7 +72,7 @@ fn a_removal_that_times_out_keeps_its_key() {
     });
     assert!(matches!(failed, Err(GuardError::InDoubt(Down))), "{failed:?}");
     assert_eq!((guard.get(&7), guard.doubts()), (Ok(None), vec![7]));
-    // It was the rollback that we saw.
+    // The removal is rolled back.
     arrive(&guard, 7, 1);
     assert_eq!(guard.get(&7), Ok(Some(1)));
 }
@@ -177,7 +177,7 @@ fn a_shard_with_too_many_doubts_answers_maybe_until_all_are_settled() {
     (0..100).for_each(|key| time_out(&guard, key));
     assert_eq!((guard.doubts().len(), guard.stats().shards_ready), (10, 0));
     put(&guard, 1000, 1).unwrap();
-    // Neither this nor the recorded doubts make the shards trusted.
+    // Neither rebuilding nor settling the recorded doubts makes the shards trusted.
     guard.rebuild().unwrap();
     guard.doubts().iter().for_each(|key| assert!(!guard.settle(key).unwrap()));
     guard.rebuild().unwrap();
@@ -197,7 +197,7 @@ fn a_shard_with_too_many_doubts_answers_maybe_until_all_are_settled() {
     assert_eq!((guard.doubts(), guard.stats().shards_ready), (vec![7], 4), "there is room again");
 }
 
-/// Writers whose writes time out and arrive later, among repairs and rebuilds: what has arrived is found.
+/// Writes time out and arrive later, during repairs and rebuilds. Every write that has arrived is found.
 #[test]
 fn threads_find_every_write_that_arrives_late() {
     const WRITERS: u16 = 2;
@@ -220,7 +220,7 @@ fn threads_find_every_write_that_arrives_late() {
                     arrive(guard, key, round);
                     assert_eq!(guard.get(&key), Ok(Some(round)), "arrived");
                 }
-                // Each writer speaks for its own keys only.
+                // Each writer settles only its own keys.
                 keys().for_each(|key| assert!(guard.settle(&key).unwrap()));
                 keys().for_each(|key| assert!(delete(guard, key).unwrap()));
             }
@@ -241,7 +241,7 @@ fn threads_find_every_write_that_arrives_late() {
     assert_eq!((guard.stats().members, guard.stats().shards_ready), (0, 4));
 }
 
-/// A map with the hashes of another secret.
+/// Returns a map whose hashes were made with a different secret.
 fn foreign(keys: u16) -> Map {
     let map = Map::default();
     let other = KeyedHasher::new(&Secret::from_bytes([8; 16]));
@@ -287,9 +287,9 @@ enum Op {
     Delete(u16),
     /// A write whose outcome is unknown, and whether it is done at once.
     TimeOut(u16, bool),
-    /// The same for a removal.
+    /// A removal whose outcome is unknown, and whether it is done at once.
     DeleteTimesOut(u16, bool),
-    /// A write that timed out arrives, if there is one.
+    /// Lets a write that timed out arrive, if there is one.
     Arrive(u16),
     Refused(u16),
     Get(u16),
@@ -315,7 +315,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..200)
 }
 
-/// What is in the database, what is on its way there, and which mistakes were made.
+/// The rows in the database, the writes that may still arrive, and the mistakes that were made.
 #[derive(Default)]
 struct Model {
     rows: BTreeMap<u16, u32>,
@@ -356,7 +356,7 @@ proptest! {
                     model.mistakes.remove(&key);
                 }
                 Op::Delete(key) => {
-                    // If it isn't there, this asks as `get` does.
+                    // If the key is absent, a removal asks as `get` does.
                     if model.rows.remove(&key).is_some() || model.doubts.contains(&key) {
                         delete(&guard, key).unwrap();
                     } else {

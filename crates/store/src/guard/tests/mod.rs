@@ -1,4 +1,4 @@
-//! A guard against the map that it guards.
+//! Compares a guard with the map that it guards.
 
 mod doubts;
 
@@ -12,7 +12,7 @@ use std::thread::ScopedJoinHandle;
 use twiceshy::Secret;
 use twiceshy_deadline::Deadline;
 
-/// A database that fails when it is told to.
+/// A database that fails on request.
 #[derive(Default)]
 struct Map {
     /// The first bytes of each key's hash, and its value.
@@ -21,7 +21,7 @@ struct Map {
     is_down: AtomicBool,
     is_unlisted: AtomicBool,
     refuses_lookups: AtomicBool,
-    /// Whether lists are those of another interval, half of all hashes away.
+    /// Whether the database lists a different interval, half of all hashes away.
     is_shifted: AtomicBool,
 }
 
@@ -178,7 +178,7 @@ fn a_repair_that_fails_is_counted_and_fails_no_read() {
     );
 }
 
-/// A write that was done, but not acknowledged, leaves a member among the mistakes.
+/// A write that was done but not acknowledged leaves a member among the mistakes.
 #[test]
 fn a_mistake_that_is_a_member_hinders_no_neighbour() {
     let guard = options().open_guard(Map::default()).unwrap();
@@ -206,8 +206,7 @@ fn no_more_mistakes_are_kept_than_the_limit() {
     assert_eq!((stats.mistakes, stats.mistakes + stats.mistakes_forgotten), (10, stats.repairs));
 }
 
-/// Writers that each have their own keys and readers of all: nothing that was acknowledged is
-/// ever missing.
+/// Each writer has its own keys, and readers read all keys. No acknowledged key may ever be missing.
 #[test]
 fn threads_lose_no_member() {
     const WRITERS: u16 = 3;

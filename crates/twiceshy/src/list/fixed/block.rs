@@ -229,7 +229,7 @@ impl Block<'_> {
         let wanted = remainder(self.seed(machine, quotient >> self.shape.group_bits));
         let bits = self.shape.remainder_bits;
         let at = self.remainders();
-        // Compares all of them: an early exit would be mispredicted.
+        // Compare all remainders: an early exit would be mispredicted.
         let equal = run.map(|number| {
             let remainder = self.window(at + number * bits as usize) & low_bits(bits);
             u32::from(remainder == wanted)

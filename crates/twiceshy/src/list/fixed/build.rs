@@ -30,7 +30,7 @@ pub struct FilterBuilder {
 /// and a no key usually has no seed.
 const LEAST_BITS: u32 = 2;
 
-/// The lowest rate: that of the other filters.
+/// The lowest rate, the same as for the other filters.
 const LEAST_RATE: f64 = 1.0 / (1u64 << 56) as f64;
 
 /// After this many seeds, check whether a key is on both lists; then no seed works.
@@ -161,7 +161,7 @@ impl FilterBuilder {
     }
 }
 
-/// Why building failed.
+/// The reason why building failed.
 enum Unseparated {
     /// A group has no seed unless remainders have at least this many bits.
     Group {
@@ -228,7 +228,8 @@ impl Grouped {
         group_of: impl Fn(Hash) -> usize,
     ) -> Result<(), BuildError> {
         let Self { hashes: grouped, starts } = self;
-        // Entry `group + 1` is first the start of a group, and its end when it is filled.
+        // While placing, `starts[group + 1]` is the next free position of `group`; afterwards, its
+        // end.
         starts.clear();
         starts.resize(groups + 2, 0);
         for &hash in hashes {
@@ -257,7 +258,7 @@ impl Grouped {
 /// The keys of a block whose groups need seeds, grouped by quotient.
 struct SeededBlock<'a> {
     shape: &'a Shape,
-    /// Sorted, without duplicates.
+    /// The yes keys, sorted and without duplicates.
     yes: &'a Grouped,
     no: &'a Grouped,
 }

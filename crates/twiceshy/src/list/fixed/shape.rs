@@ -17,13 +17,13 @@ pub(crate) struct Shape {
 /// log₂ of the number of quotients per block.
 pub(crate) const BLOCK_BITS: u32 = BLOCK.ilog2();
 
-/// The widest remainder that fits in a word together with the quotient within a group.
+/// The most remainder bits that fit in one word beside a quotient's position in its group.
 pub(crate) const MAX_REMAINDER_BITS: u32 = 55;
 
-/// Seeds have at most this many bits, so more low bits would be useless.
+/// The most low bits of a seed that are useful. No seed has more bits.
 pub(crate) const MAX_LOW_BITS: u32 = 20;
 
-/// The index can't address more blocks.
+/// The most blocks that the index can address.
 pub(crate) const MAX_BLOCKS: u64 = 1 << 26;
 
 /// Average number of seeds that a planned group tries, at most. Each try hashes all no keys of the
@@ -61,7 +61,7 @@ impl Shape {
         let mut best: Option<(f64, Self)> = None;
         for remainder_bits in least..=MAX_REMAINDER_BITS {
             let most = rate * f64::from(remainder_bits).exp2();
-            // Fewer keys per quotient are never worth it, nor are many more.
+            // Fewer keys per quotient never save space, nor do many more.
             let loads = (0..12).map(|step| 0.4 * 1.15f64.powi(step));
             let loads = loads.filter(|&load| load < most).chain((most >= 0.35).then_some(most));
             for load in loads.filter(|&load| load <= 2.5) {
@@ -76,7 +76,7 @@ impl Shape {
                     }
                 }
             }
-            // One more bit costs at least this much, and can save only seeds.
+            // Stop if one more remainder bit costs more than dropping all seeds could save.
             let without_seeds = f64::from(remainder_bits + 1) * yes as f64;
             if best.is_some_and(|(bits, _)| bits <= without_seeds) {
                 break;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_keep_the_rate_with_few_tries() {
+    fn planned_shape_meets_rate_within_try_limit() {
         for yes in [0u64, 1, 100, 512, 10_000, 1 << 30] {
             for no in [0u64, 1, 1000, 1 << 32] {
                 for rate in [0.5, 0.01, 1e-9] {

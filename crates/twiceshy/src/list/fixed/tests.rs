@@ -48,7 +48,7 @@ fn listed_keys_are_exact_and_other_keys_keep_the_rate() {
         let asked = 400_000;
         let others = hashes(1 << 40..(1 << 40) + asked, 1);
         let wrong = others.iter().filter(|&&hash| filter.contains(hash)).count() as f64;
-        // Five standard deviations.
+        // Allow five standard deviations.
         let expected = filter.false_positive_rate() * asked as f64;
         assert!(filter.false_positive_rate() <= rate, "{filter:?}");
         assert!((wrong - expected).abs() <= 5.0 * expected.sqrt() + 3.0, "{wrong} {expected}");
@@ -210,7 +210,7 @@ proptest! {
         let read = Delta::from_bytes(&bytes).unwrap();
         prop_assert!(read == delta);
         prop_assert!(old.apply(&read).unwrap() == new);
-        // A different filter refuses it.
+        // A different filter refuses the delta.
         if old != new {
             prop_assert_eq!(new.apply(&read).unwrap_err(), DeltaError::OtherBase);
         }
