@@ -29,7 +29,7 @@ impl Answer {
 
 /// Prints an error in one line, and returns the exit code.
 pub(crate) fn code(answer: Result<Answer>) -> ExitCode {
-    // Work that fails because a signal is undoing it prints no error.
+    // If a signal is undoing the work, its failure must not be printed as an error.
     let _held = interrupt::hold();
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

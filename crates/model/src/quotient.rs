@@ -114,7 +114,7 @@ impl Model {
         model
     }
 
-    /// Returns the shortest print of a hash that is not a prefix of any mistake.
+    /// Returns the shortest prefix of the fingerprint `whole` that is not a prefix of any mistake.
     fn shortest(&self, whole: Print, mistakes: &[Hash]) -> Print {
         let mut print = whole.prefix(self.form.remainder);
         for &mistake in mistakes {

@@ -133,7 +133,7 @@ pub trait Adaptive: Dynamic {
             }
             match self.adapt(&claim, members(claim.suspects())?.into()) {
                 Ok(adaptation) => return Ok(Checked::Repaired(adaptation)),
-                // Members were inserted or removed, or the next claim covers more of them.
+                // Try again: members have changed, or the next claim covers more members.
                 Err(error @ (AdaptError::Stale | AdaptError::Crowded | AdaptError::IsMember)) => {
                     refused = error;
                 }

@@ -17,13 +17,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
     #[test]
-fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+    fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
         drive(&bytes);
     }
 
-/// Plans so few cells and repairs that every part becomes full.
+    /// Plans so few cells and repairs that every part becomes full.
     #[test]
-fn operations_on_full_filters_match_the_model(
+    fn operations_on_full_filters_match_the_model(
         capacity in 1usize..12,
         rate in prop::sample::select(vec![0.99, 0.7, 0.5, 0.3]),
         adaptations in 0usize..6,
@@ -32,9 +32,9 @@ fn operations_on_full_filters_match_the_model(
         drive_shape(Shape { capacity, rate, adaptations }, &mut Unstructured::new(&bytes));
     }
 
-/// Plans and uses several levels below the first one.
+    /// Plans and uses several levels below the first one.
     #[test]
-fn operations_on_deep_filters_match_the_model(bytes in prop::collection::vec(any::<u8>(), 4000)) {
+    fn operations_on_deep_filters_match_the_model(bytes in prop::collection::vec(any::<u8>(), 4000)) {
         let shape = Shape { capacity: 40, rate: 0.6, adaptations: 2000 };
         let plan = planned(shape.capacity, shape.rate).adaptations(shape.adaptations).plan();
         prop_assert!(plan.unwrap().details.levels > 3);
@@ -191,7 +191,7 @@ fn replayed_mistakes_recur_at_the_documented_rate() {
 /// members. The factor of ε is 9 at ε = 1/4, where a dead cell takes as much space as a member, and
 /// less at better rates.
 #[test]
-fn space_is_slightly_more_than_of_a_bloom_filter() {
+fn space_is_slightly_more_than_that_of_a_bloom_filter() {
     const CAPACITY: usize = 200_000;
     println!(
         "rate      Bloom  planned    taken   factor  (factor-1)/rate  bits/member  dead cells  bits each"

@@ -33,10 +33,10 @@ fn claim(filter: &Concurrent<QuotientFilter>, query: Hash) -> Claim {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
-/// After any operations, the shards have exactly the contents and answers of one plain filter
+    /// After any operations, the shards have exactly the contents and answers of one plain filter
     /// with the slots of all of them.
     #[test]
-fn sharded_filter_matches_unsharded_filter(
+    fn sharded_filter_matches_unsharded_filter(
         shards in prop::sample::select(vec![1usize, 2, 8]),
         slots in 300u64..600,
         remainder_bits in 6u32..14,
@@ -47,14 +47,14 @@ fn sharded_filter_matches_unsharded_filter(
         drive(&filter, Some(shape.build().unwrap()), &operations);
     }
 
-/// Runs the same scripts as the fuzzer.
+    /// Runs the same scripts as the fuzzer.
     #[test]
-fn random_scripts_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
+    fn random_scripts_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
         drive_bytes(&bytes);
     }
 
     #[test]
-fn one_shard_grows_like_a_plain_filter(
+    fn one_shard_grows_like_a_plain_filter(
         slots in 30u64..80,
         operations in prop::collection::vec(model::operation(), 0..150),
     ) {
@@ -64,7 +64,7 @@ fn one_shard_grows_like_a_plain_filter(
     }
 
     #[test]
-fn growing_shards_match_the_model(
+    fn growing_shards_match_the_model(
         shards in prop::sample::select(vec![2usize, 8]),
         slots in 30u64..80,
         operations in prop::collection::vec(model::operation(), 0..150),

@@ -13,7 +13,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-fn answers_for_listed_keys_are_exact(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+    fn answers_for_listed_keys_are_exact(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
         twiceshy_model::list::drive(&bytes);
     }
 }

@@ -8,18 +8,18 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+    fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
         drive(&bytes);
     }
 
     #[test]
-fn building_from_random_lists_matches_the_model(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+    fn building_from_random_lists_matches_the_model(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
         drive_constructor(&bytes);
     }
 
-/// Runs more operations than there are slots, so that tables become full.
+    /// Runs more operations than there are slots, so that tables become full.
     #[test]
-fn operations_on_full_tables_match_the_model(
+    fn operations_on_full_tables_match_the_model(
         slots in 1u64..120,
         remainder_bits in 1u32..=40,
         value_bits in 0u32..3,
@@ -36,9 +36,9 @@ fn operations_on_full_tables_match_the_model(
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20) })]
 
-/// Makes runs so long that spills exceed their byte, and inserts and removes ghosts.
+    /// Makes runs so long that spills exceed their byte, and inserts and removes ghosts.
     #[test]
-fn operations_on_long_runs_match_the_model(
+    fn operations_on_long_runs_match_the_model(
         slots in 1500u64..3000,
         remainder_bits in 1u32..=12,
         spread in prop::sample::select(vec![Spread::Clustered, Spread::OneQuotient]),

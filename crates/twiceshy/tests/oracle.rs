@@ -31,7 +31,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-fn answers_match_the_fingerprints(
+    fn answers_match_the_fingerprints(
         seed in any::<[u8; 16]>(),
         width in 1u32..=56,
         slots in 1u64..600,
@@ -47,7 +47,7 @@ fn answers_match_the_fingerprints(
             if filter.insert(hash).is_ok() {
                 members.push(hash);
             }
-// Repairs some mistakes, so that there are extensions of several lengths.
+            // Repairs some mistakes, so that there are extensions of several lengths.
             let victim = members.get(key as usize / 2).copied().unwrap_or(hash);
             let mistake = Hash::from_u128(victim.as_u128() ^ 1 << (key % 120));
             if let (0, Answer::Maybe(claim)) = (key % 4, filter.check(mistake)) {
@@ -62,7 +62,7 @@ fn answers_match_the_fingerprints(
         queries.extend((0u64..).zip(&fingerprints).flat_map(|(key, fingerprint)| {
             near(fingerprint, slots, hasher.hash(&(key + 1_000_000)))
         }));
-// The remainders of members, in neighbouring runs.
+        // The remainders of members, in neighbouring runs.
         let one_slot = u128::MAX / u128::from(slots);
         queries.extend(members.iter().flat_map(|member| {
             [1, 2, 4, 6].map(|further| {

@@ -15,7 +15,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..1500)) {
+    fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..1500)) {
         drive(&bytes);
     }
 }

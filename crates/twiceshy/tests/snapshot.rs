@@ -128,16 +128,16 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
 
     #[test]
-fn used_filters_are_restored(
+    fn used_filters_are_restored(
         slots in 1u64..700, remainder_bits in 1u32..=56, value_bits in 0u32..=16,
         operations in 0u64..1500, seed: u64,
     ) {
         round_trip(&worn(build(slots, remainder_bits, value_bits), operations, seed));
     }
 
-/// Slots are wider than remainders, as in doubled filters.
+    /// Slots are wider than remainders, as in doubled filters.
     #[test]
-fn filters_with_wide_slots_are_restored(
+    fn filters_with_wide_slots_are_restored(
         slots in 1u64..700, remainder_bits in 1u32..=20, wider in 0u32..=20, seed: u64,
     ) {
         let mut parameters = build(slots, remainder_bits, 3).parameters();
@@ -152,16 +152,16 @@ fn filters_with_wide_slots_are_restored(
         drive(&bytes);
     }
 
-/// Reads a valid header, followed by random bytes as the table.
+    /// Reads a valid header, followed by random bytes as the table.
     #[test]
-fn lookups_in_random_tables_end(
+    fn lookups_in_random_tables_end(
         slots in prop_oneof![1u64..2000, 100_000u64..200_000], remainder_bits in 1u32..=56,
         narrower in 0u32..=56, value_bits in 0u32..=16, used: u64, seed: u64, kind in 0usize..7,
     ) {
         let mut bytes = saved(&build(slots, remainder_bits, value_bits));
         let used = used % (slots + 1);
         bytes[56..64].copy_from_slice(&used.to_le_bytes());
-// Slots are wider than remainders, as in a doubled filter.
+        // Slots are wider than remainders, as in a doubled filter.
         bytes[24] -= (narrower % remainder_bits) as u8;
         let mut numbers = Numbers::new(seed);
         for (index, line) in bytes[HEADER..].chunks_mut(LINE).enumerate() {
@@ -174,7 +174,7 @@ fn lookups_in_random_tables_end(
                 };
                 part.copy_from_slice(&number.to_le_bytes()[..part.len()]);
             }
-// Some spills are stored; the rest are saturated, so lookups have to search.
+            // Some spills are stored; the rest are saturated, so lookups have to search.
             match kind {
                 0 | 2 | 4 | 6 => line[0] = if index % 16 == 0 { 0 } else { 255 },
                 3 => line[0] = 0,

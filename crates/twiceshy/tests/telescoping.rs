@@ -32,13 +32,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
 
     #[test]
-fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
+    fn random_operations_match_the_model(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
         drive(&bytes);
     }
 
-/// All hashes are in one or two blocks, whose codes are soon full.
+    /// All hashes are in one or two blocks, whose codes are soon full.
     #[test]
-fn operations_with_full_codes_match_the_model(
+    fn operations_with_full_codes_match_the_model(
         shape in shapes(1..60, Spread::Uniform),
         bytes in prop::collection::vec(any::<u8>(), 2000),
     ) {
@@ -46,9 +46,9 @@ fn operations_with_full_codes_match_the_model(
         drive_shape::<Extensions>(shape, &mut Unstructured::new(&bytes));
     }
 
-/// All hashes are in one run, which becomes longer than the block.
+    /// All hashes are in one run, which becomes longer than the block.
     #[test]
-fn operations_in_one_run_match_the_model(
+    fn operations_in_one_run_match_the_model(
         shape in shapes(30..200, Spread::OneQuotient),
         bytes in prop::collection::vec(any::<u8>(), 1500),
     ) {

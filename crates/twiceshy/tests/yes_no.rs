@@ -17,13 +17,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-fn random_lists_are_exact(mut bytes in prop::collection::vec(any::<u8>(), 1..6000)) {
+    fn random_lists_are_exact(mut bytes in prop::collection::vec(any::<u8>(), 1..6000)) {
         bytes[0] |= 2;
         drive(&bytes);
     }
 
     #[test]
-fn random_files_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
+    fn random_files_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
         drive(&bytes);
     }
 }

@@ -245,7 +245,7 @@ mod tests {
             assert!(matches!(opened, Err(BackendError::Occupied { .. })), "{opened:?}");
         }
         assert!(file.exists() && !lock.exists());
-        // Beside a lock, it is the remains of a process that was killed.
+        // Next to a lock file, an unfinished directory was left by a killed process.
         fs::write(&lock, "").unwrap();
         assert!(Directory::open_new(directory.path()).is_ok());
     }

@@ -74,7 +74,7 @@ impl<B: Backend> ListStore<B> {
             self.yes.fetch_add(new, Ordering::Relaxed);
             Ok(new)
         })?;
-        // The keys are added. If this fails, the next call tries again.
+        // The keys are already written. If restoring remainders fails, the next call tries again.
         let _ = self.maintained.restore_remainders(self, hashes);
         Ok(added)
     }

@@ -137,7 +137,7 @@ impl<K: StoredKey + PartialEq + Debug, B: Backend> Pair<K, B> {
         let pairs: Vec<(K, u8)> = pairs.map(|(key, value)| (key, value[0])).collect();
         let expected: Vec<_> = self.model.iter().map(|(&n, &value)| (key(n), value)).collect();
         assert_eq!(pairs, expected);
-        // Twice: what the first visits, the second knows.
+        // The second pass repeats queries whose mistakes the first pass has repaired.
         for _ in 0..2 {
             for first in 0..=255u8 {
                 self.step(&Op::Get(first));

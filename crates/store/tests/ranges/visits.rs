@@ -178,7 +178,7 @@ fn too_long_ranges_go_to_the_backend_and_are_not_kept() {
 }
 
 #[test]
-fn ranges_without_numbers_ask_nothing() {
+fn empty_or_reversed_bounds_visit_nothing() {
     let watched: Watched<u64, _> = Watched::open(always(), MemoryBackend::new());
     watched.store().put(5, b"1").unwrap();
     let (visits, ()) = watched.visits(|store| {

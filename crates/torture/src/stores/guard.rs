@@ -134,7 +134,7 @@ impl<B: Backend> Target for Guarding<B> {
                 let write = |database: &Database<B>| database.write(&batch, self.durability);
                 Answer::Flag(guard.remove(&key, write)?)
             }
-            // Not the guard's: what is in the database.
+            // A guard has no iteration, so this reads the database.
             Op::Iter => {
                 let pairs = guard.database().0.range(PAIRS, (Unbounded, Unbounded));
                 let pairs = pairs.map(|pair| {

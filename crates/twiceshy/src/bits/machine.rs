@@ -221,7 +221,8 @@ type Address<O> = for<'a> unsafe fn(
 impl<O: Keepable> Kept<O> {
     #[inline(always)]
     pub(crate) fn run(self, on: O::On<'_>, argument: O::Argument) -> O::Output {
-        // SAFETY: `Find` chose an address whose instructions exist: a `Level` is proof of that.
+        // SAFETY: `Find` chose a function that uses only instructions of this machine. Its `Level`
+        // is the proof.
         unsafe { (self.0)(on, argument) }
     }
 }

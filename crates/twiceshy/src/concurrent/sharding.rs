@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_fingerprint_of_a_shard_is_one_of_the_whole(
+        fn shard_fingerprint_maps_to_fingerprint_of_whole_filter(
             hash in any::<u128>(), bits in 0u32..=12, slots in 1u64..1 << 48, length in 1u32..=128,
         ) {
             let sharding = Sharding::at_least(1 << bits);

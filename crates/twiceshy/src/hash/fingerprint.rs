@@ -275,7 +275,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hashes_are_exactly_the_covered_ones(
+        fn hashes_returns_exactly_the_covered_range(
             hash in any::<u128>(), slots in 1u64..1 << 48, bits in 0u32..=128
         ) {
             let hash = Hash::from_u128(hash);

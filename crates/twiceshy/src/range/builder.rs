@@ -157,7 +157,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
 /// Returns how often an empty range that touches two partitions is a mistake, at this load.
 pub(super) fn expected_rate(remainder_bits: u32, expandable: bool, load: f64) -> f64 {
     // A box of age 0 matches once in 2^r. There are half as many boxes of each further age, and each
-    // matches twice as often. Boxes without remainder bits are as many as those of the age before.
+    // matches twice as often. The oldest boxes, without remainder bits, are as many as those one age
+    // younger.
     let kinds = if expandable { f64::from(remainder_bits + 2) / 2.0 } else { 1.0 };
     (2.0 * load * kinds / f64::from(remainder_bits).exp2()).min(1.0)
 }

@@ -80,7 +80,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
 }
 
 impl Boxes {
-    /// Returns whether the table has reached its planned load, and can be doubled without members.
+    /// Returns whether the table has reached its planned load and can still double without a list
+    /// of its members.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.oldest < self.spelling.greatest_age() && self.load() >= PLANNED_LOAD

@@ -221,7 +221,7 @@ impl Wanted for Equal {
 
 /// The part of a run that is in one block.
 struct Here {
-    /// The first slots of the run.
+    /// The contents of the run's first slots, packed into a word.
     slots: u64,
     /// One bit per slot of the run. No bit is set without a run; all are set if it ends in another
     /// block.

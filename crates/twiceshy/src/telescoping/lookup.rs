@@ -194,7 +194,7 @@ impl<S: Scheme, const CODED: bool> Operation for Contains<'_, S, CODED> {
         let Self(filter) = self;
         let begun = filter.begin::<SHAPE>(hash);
         if CODED {
-            // Where levels are high, the line rules out nothing else.
+            // If levels are high, only an unoccupied quotient proves absence quickly.
             if !filter.table.is_occupied_at::<SHAPE>(begun.place) {
                 return false;
             }

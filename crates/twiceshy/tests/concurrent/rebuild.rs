@@ -124,7 +124,8 @@ fn rebuilt_shard_regains_bits_and_still_grows() {
     filter.validate().unwrap();
 }
 
-/// If the next insert would double the shard and cost a bit, the rebuild makes it larger instead.
+/// A rebuild makes the shard larger if the next insert would otherwise double it, which would take
+/// a bit of each remainder.
 #[test]
 fn rebuilt_shard_is_below_its_growth_load() {
     for load in [0.1, 0.5, 0.95, 1.0] {

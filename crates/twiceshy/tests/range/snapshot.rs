@@ -150,7 +150,7 @@ fn table_with_lengthened_tail_is_restored() {
 }
 
 #[test]
-fn different_secret_width_or_kind_is_refused() {
+fn other_secret_key_width_or_filter_kind_is_refused() {
     let filter = worn(100, 4, false);
     let bytes = saved(&filter);
     let other = Secret::from_bytes([1; 16]);
@@ -285,7 +285,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
 
     #[test]
-fn random_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..4000)) {
+    fn random_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..4000)) {
         drive(&bytes);
     }
 }

@@ -8,7 +8,7 @@ use twiceshy_model::snapshot::{HEADER, read, seal};
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
-/// Builds long runs, with plain blocks next to blocks that have counters and extensions.
+    /// Builds long runs, with plain blocks next to blocks that have counters and extensions.
     #[test]
     fn flipped_snapshot_is_refused_or_valid(
         slots in 50u64..500, remainder_bits in prop_oneof![4 => 2u32..=14, 1 => 1u32..=56],

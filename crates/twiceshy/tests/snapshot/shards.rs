@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
     #[test]
-fn used_shards_are_restored_and_continue_as_before(
+    fn used_shards_are_restored_and_continue_as_before(
         shards in prop::sample::select(vec![1usize, 2, 8, 32]), slots in 1u64..900,
         remainder_bits in 1u32..=30, value_bits in 0u32..=4, grows: bool,
         operations in 0u64..1200, seed: u64,
@@ -89,7 +89,7 @@ fn used_shards_are_restored_and_continue_as_before(
             let query = Hash::from_u128(numbers.next());
             prop_assert_eq!(filter.contains(query), back.contains(query));
         }
-// The original and the restored filter behave and grow the same afterwards.
+        // The original and the restored filter behave and grow the same afterwards.
         let mut of_back = members.clone();
         let (mut one, mut other) = (Numbers::new(!seed), Numbers::new(!seed));
         wear(&filter, &mut members, 600, &mut one);

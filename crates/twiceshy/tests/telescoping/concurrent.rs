@@ -262,7 +262,7 @@ fn shards_are_rebuilt_from_members() {
 }
 
 #[test]
-fn lists_of_other_shards_are_refused() {
+fn listing_with_member_of_other_shard_is_refused() {
     let guarded = worn::<Selectors>();
     let members = guarded.members.lock().unwrap();
     let (first, last) = (*members.first().unwrap(), *members.last().unwrap());

@@ -191,11 +191,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
     #[test]
-fn random_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..2500)) {
+    fn random_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..2500)) {
         drive(&bytes);
     }
 
-/// Changes only codes: invalid codes are refused, and valid ones give a different filter.
+    /// Changes only codes: invalid codes are refused, and valid ones give a different filter.
     #[test]
     fn random_codes_are_refused_or_valid(
         seed in prop::collection::vec(any::<u8>(), 1500),

@@ -13,7 +13,7 @@ pub(super) struct Tally {
     pub(super) found: u64,
     /// Disk reads for absent keys.
     pub(super) visits: u64,
-    /// Disk reads for absent keys that had cost one before.
+    /// Disk reads for absent keys that had already caused a disk read.
     pub(super) repeated: u64,
     pub(super) seconds: f64,
 }

@@ -20,7 +20,7 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum ListCommand {
-    /// Build a list from the keys of a yes list and of a no list
+    /// Build a list file from yes keys and no keys
     Build(build::Build),
     /// Check keys against a list
     Check(check::Check),

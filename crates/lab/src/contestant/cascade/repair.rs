@@ -181,7 +181,7 @@ impl QuotientCascade {
     }
 
     /// Removes one copy of the member that was queried. `members` must be *all* members in
-    /// [`claim.suspects()`](Claim::suspects), including the one to remove. Nothing of it is kept.
+    /// [`claim.suspects()`](Claim::suspects), including the one to remove.
     ///
     /// # Errors
     /// A [`RemoveError`] if the claim is stale, if the members are not those of the cell, or if the

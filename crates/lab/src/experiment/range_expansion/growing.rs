@@ -45,7 +45,7 @@ impl Way {
     }
 }
 
-/// The planned rate and the bits of the filters.
+/// The planned rate and the remainder widths of the filters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     /// The planned rate is 2 to the minus this.
