@@ -48,13 +48,14 @@ impl<C: Fn(usize, usize) -> bool> Matching<C> {
     /// no room for more than one of these per bit, so the recursion isn't deep.
     fn augment(&mut self, member: usize, copies: usize, tried: &mut [bool]) -> usize {
         let is_open = |&kind: &usize| !tried[kind] && (self.covers)(member, kind);
-        let kinds: Vec<usize> = (0..self.free.len()).filter(is_open).collect();
-        if let Some(&kind) = kinds.iter().find(|&&kind| self.free[kind] > 0) {
+        let mut free = (0..self.free.len()).filter(|&kind| self.free[kind] > 0);
+        if let Some(kind) = free.find(is_open) {
             let count = copies.min(self.free[kind]);
             self.free[kind] -= count;
             *self.share_mut(member, kind) += count;
             return count;
         }
+        let kinds: Vec<usize> = (0..self.free.len()).filter(is_open).collect();
         for kind in kinds {
             // A move that failed may have tried this entry in the meantime.
             if core::mem::replace(&mut tried[kind], true) {
