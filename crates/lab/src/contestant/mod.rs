@@ -209,7 +209,10 @@ mod tests {
                 }
             }
             let name = kind.name();
-            assert!(mistakes.len() > 50 && filter.count(&mistakes) == 0, "{name}");
+            // A Bloom filter's hash functions are random, and a repair can bring a mistake back.
+            let most_left = if matches!(kind, Kind::Abf) { mistakes.len() / 20 } else { 0 };
+            let left = filter.count(&mistakes);
+            assert!(mistakes.len() > 50 && left <= most_left, "{name}: {left}");
             assert!(filter.used_bits() > before, "{name}");
             assert_eq!(filter.count(&members), members.len(), "{name}");
             assert!(filter.remove(&members[..100]));
