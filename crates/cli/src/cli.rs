@@ -67,8 +67,9 @@ Examples:
   twiceshy list apply blocked.list tuesday.delta -o tuesday.list
   twiceshy list add blocked.lists --yes blocked.txt --no popular.txt
 
-A list is a file of about 10 bits per key of the yes list. It answers yes for every key of the yes
-list and no for every key of the no list. For other keys, it wrongly answers yes at the rate --rate.
+A list is a file of about 12 bits per key of the yes list, at the default rate. It answers yes for
+every key of the yes list and no for every key of the no list. For other keys, it wrongly answers yes
+at the rate --rate.
 Lists that change are kept in a directory; `build --from` makes a file from it.";
 
 /// Adaptive filters: files, block lists, and key-value stores with a filter in front
