@@ -1,5 +1,5 @@
-//! Runs any bytes as a script of operations on an adaptive Bloom filter and on a list of members. The
-//! filter must not lose a member.
+//! Reads the input as a list of operations, and applies them to an adaptive Bloom filter and to a
+//! list of members. The filter must not lose a member.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| twiceshy_model::bloom::drive(bytes));

@@ -1,10 +1,11 @@
-//! Reads any bytes as a packet capture, with their own header and with a valid one. Each packet must
-//! have a flow or be skipped, and reading must end at the first error.
+//! Reads the input as a packet capture, once as it is and once after a valid header. Each packet
+//! must have a flow or be skipped. Reading must end at the first error.
 #![no_main]
 
 use twiceshy_workloads::load::Packets;
 
-/// The header of a capture without its link type, which the first byte chooses.
+/// The header of a capture, without the link type. The first byte of the input chooses the link
+/// type.
 const HEADER: [u8; 20] = [0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0];
 
 fn read(bytes: &[u8]) {

@@ -1,5 +1,5 @@
-//! Reads any bytes as a snapshot of a quotient filter. The snapshot must be refused or contain a valid
-//! filter; in both cases, lookups in place must not panic.
+//! Reads the input as a snapshot of a quotient filter. The snapshot must either be refused or
+//! contain a valid filter. In both cases, lookups in the snapshot itself must not panic.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| twiceshy_model::snapshot::drive(bytes));

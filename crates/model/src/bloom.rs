@@ -1,7 +1,7 @@
-//! A model of the adaptive Bloom filter: a list of members and a map of dead cells; and scripts
-//! that drive both.
+//! A model of the adaptive Bloom filter: a list of members and a map of dead cells. Scripts drive a
+//! filter and its model.
 //!
-//! The model doesn't know which bits are set: a filter may answer "maybe" where the model has no
+//! The model doesn't know which bits are set, so a filter may answer "maybe" where the model has no
 //! member. It must never answer "absent" for a member.
 
 use crate::concurrent::forget;
@@ -38,17 +38,17 @@ impl Shape {
 /// The expected content of a filter.
 #[derive(Clone, Debug, Default)]
 struct Model {
-    /// Cells of function 0.
+    /// Number of cells of function 0.
     cells: u64,
     /// Members, and how many times each was inserted.
     members: BTreeMap<Hash, u64>,
     /// All hashes inserted since the last rebuild, including removed ones.
     inserted: BTreeSet<Hash>,
-    /// Number of these inserts.
+    /// Number of inserts since the last rebuild.
     writes: usize,
     /// Dead cells, and the levels that answer for them.
     dead: BTreeMap<u64, u32>,
-    /// The level of whole hashes.
+    /// The number of the last level, which contains whole hashes.
     last: u32,
     len: u64,
 }
@@ -157,7 +157,8 @@ impl Stage {
         }
     }
 
-    /// Inserts some members, all or none: none, if a copy that gets them one by one refuses any.
+    /// Inserts some members, all or none. None are inserted if single inserts into a copy are
+    /// refused.
     fn insert_many(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let count = bytes.int_in_range(0..=20)?;
         let hashes = (0..count).map(|_| self.hash(bytes)).collect::<Result<Vec<_>>>()?;
@@ -189,7 +190,7 @@ impl Stage {
         self.model.len += 1;
     }
 
-    /// Queries, and repairs a mistake; first with lists that must be refused.
+    /// Queries a key, and repairs a mistake. First tries lists that must be refused.
     fn query(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         self.asked.push(query);
         // Older queries are dropped, to bound the time of the checks after each step.

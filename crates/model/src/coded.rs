@@ -1,18 +1,19 @@
-//! Models of telescoping and extension filters: lists of members; and scripts that drive both.
+//! A model of telescoping and extension filters: a list of members. Scripts drive a filter and its
+//! model.
 //!
-//! The model doesn't know which entry belongs to which member, because the filter doesn't know it
-//! either. It checks that each member can be given an entry of its own that covers it. What an
-//! entry covers follows from the bits of hashes alone, and the filter's answers must match its
-//! entries.
+//! Neither the filter nor the model knows which entry belongs to which member. So the model checks
+//! that each member can be given an entry of its own that covers it. The bits of hashes alone
+//! determine what an entry covers, and the filter's answers must match its entries.
 
 use crate::concurrent::forget;
-use crate::quotient::scaled;
-use crate::script::Spread;
+use crate::quotient::{mixed, numbers_of, scaled};
+use crate::script::{Spread, any_remainders};
 use arbitrary::{Result, Unstructured};
 use std::collections::{BTreeMap, BTreeSet};
 use twiceshy::{
     Answer, Claim, Hash, Listing, Member, Snapshot, Stats,
     error::{AdaptError, BuildError, InsertError, RemoveError},
+    quotient::Remainders,
     telescoping::{self, CodedFilter, Extensions, Selectors},
 };
 
@@ -51,14 +52,16 @@ fn bits(fraction: u128, skip: u32, count: u32) -> u128 {
 /// The shape of the filter that a script drives.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Home slots.
+    /// Number of home slots.
     pub slots: u64,
-    /// Bits of a remainder.
+    /// Number of bits per remainder.
     pub remainder_bits: u32,
-    /// Bits of a code, per 64 slots.
+    /// Number of code bits per 64 slots.
     pub code_bits: u32,
     /// Distribution of the hashes.
     pub spread: Spread,
+    /// How remainders are made.
+    pub remainders: Remainders,
 }
 
 impl Shape {
@@ -76,6 +79,7 @@ impl Shape {
             },
             code_bits: *bytes.choose(&[8, 12, 24, 40, 56, 57, 63, 64, 90, 120])?,
             spread: Spread::any(bytes)?,
+            remainders: any_remainders(bytes)?,
         })
     }
 }
@@ -90,7 +94,7 @@ struct Stage<S: telescoping::CodedScheme> {
     ghosts: BTreeMap<Hash, u64>,
     /// Recent queries.
     asked: Vec<Hash>,
-    /// Repaired mistakes that nothing can have undone.
+    /// Repaired mistakes that no later operation can have undone.
     repaired: BTreeSet<Hash>,
     maybe: Vec<bool>,
 }
@@ -122,13 +126,17 @@ pub fn drive_shape<S: Spelling>(shape: Shape, bytes: &mut Unstructured<'_>) {
 
 impl<S: Spelling> Stage<S> {
     fn new(shape: Shape) -> Self {
-        let filter = CodedFilter::builder()
+        let filter = CodedFilter::<S>::builder()
             .slots(shape.slots)
             .remainder_bits(shape.remainder_bits)
             .code_bits(shape.code_bits)
             .build()
             .expect("a possible shape");
-        let parameters = filter.parameters();
+        let mut parameters = filter.parameters();
+        parameters.remainders = shape.remainders;
+        let no_members: [Hash; 0] = [];
+        let filter = CodedFilter::from_sorted(parameters, no_members, []).expect("an empty one");
+        assert_eq!(filter.parameters(), parameters);
         let built = (parameters.slots, parameters.remainder_bits, parameters.code_bits);
         assert_eq!(built, (shape.slots, shape.remainder_bits, shape.code_bits));
         Self {
@@ -184,10 +192,11 @@ impl<S: Spelling> Stage<S> {
     /// Returns the indices of the entries that cover a hash. `entries` must be sorted by quotient.
     fn covering(&self, entries: &[telescoping::Entry], hash: Hash) -> Vec<usize> {
         let whole = scaled(hash, self.shape.slots);
+        let fraction = mixed(whole.bits, numbers_of(self.shape.remainders));
         let start = entries.partition_point(|entry| entry.quotient < whole.quotient);
         let run = entries[start..].iter().take_while(|entry| entry.quotient == whole.quotient);
         let covers =
-            |entry: telescoping::Entry| S::covers(entry, self.shape.remainder_bits, whole.bits);
+            |entry: telescoping::Entry| S::covers(entry, self.shape.remainder_bits, fraction);
         (start..).zip(run).filter(|(_, entry)| covers(**entry)).map(|(at, _)| at).collect()
     }
 
@@ -252,13 +261,13 @@ impl<S: Spelling> Stage<S> {
         }
     }
 
-    /// Notes that mistakes of a new member's quotient may be back.
+    /// Forgets repaired mistakes of a new member's quotient, because they may be mistakes again.
     fn forget_mistakes_near(&mut self, hash: Hash) {
         let (quotient, slots) = (self.quotient(hash), self.shape.slots);
         self.repaired.retain(|&mistake| scaled(mistake, slots).quotient != quotient);
     }
 
-    /// Inserts a member that no reverse map knows, as after a failed write.
+    /// Inserts a member that the reverse map doesn't know. A failed write leaves such a ghost.
     fn insert_ghost(&mut self, hash: Hash) {
         if self.put(hash) {
             *self.ghosts.entry(hash).or_default() += 1;
@@ -299,7 +308,7 @@ impl<S: Spelling> Stage<S> {
         }
     }
 
-    /// Inserts with a list; first with lists that must be refused.
+    /// Inserts with a list. First tries lists that must be refused.
     fn put_listed(&mut self, claim: &Claim) -> std::result::Result<(), InsertError> {
         let (before, hash) = (self.state(), claim.query());
         assert!(claim.suspects().contains(&hash));
@@ -345,7 +354,7 @@ impl<S: Spelling> Stage<S> {
         }
     }
 
-    /// Queries, and repairs a mistake; first with lists that must be refused.
+    /// Queries a key, and repairs a mistake. First tries lists that must be refused.
     fn query(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         self.asked.push(query);
         // Older queries are dropped, to bound the time of the checks after each step.
@@ -470,7 +479,7 @@ impl<S: Spelling> Stage<S> {
         }
     }
 
-    /// Checks that an insert near its query makes a claim stale.
+    /// Checks that an insert near the query of a claim makes the claim stale.
     fn stale(&mut self, query: Hash) {
         let Answer::Maybe(claim) = self.filter.check(query) else { return };
         let to_insert = match self.filter.clone().insert(query) {
@@ -571,7 +580,8 @@ impl<S: Spelling> Stage<S> {
         assert_eq!(self.filter.details().unrepaired, unrepaired);
     }
 
-    /// Returns whether all members fit this many slots; a lower estimate, see [`Self::fits`].
+    /// Returns whether all members fit in this many slots. This is a lower estimate, as in
+    /// [`Self::fits`].
     fn all_fit(&self, slots: u64) -> bool {
         let members = self.members.iter().flat_map(|(&hash, &count)| {
             std::iter::repeat_n(scaled(hash, slots).quotient, count as usize)
@@ -626,8 +636,8 @@ fn fit(slots: u64, mut quotients: Vec<u64>) -> bool {
     quotients.len() as u64 <= slots && end < slots + 4 * slots.isqrt() + 64
 }
 
-/// Returns whether a member can be given an entry, if necessary one whose owner can move to
-/// another.
+/// Returns whether a member can be given an entry. If necessary, the owner of an entry moves to
+/// another entry.
 fn finds_entry(
     member: usize,
     covering: &[Vec<usize>],

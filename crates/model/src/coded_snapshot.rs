@@ -1,5 +1,6 @@
 //! Reads arbitrary and damaged snapshots of telescoping and extension filters.
 
+use crate::script::any_remainders;
 use crate::snapshot::{flip_bytes, overwrite_stretch, seal, sealed};
 use arbitrary::{Result, Unstructured};
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use twiceshy::{
 const FLAGS_AT: usize = 12;
 const MARK_AT: usize = 80;
 
-/// Reads bytes as a snapshot: as they are, with correct checksums, or as changes to a saved one.
+/// Reads bytes as a snapshot: as they are, with corrected checksums, or as changes to a saved
+/// snapshot.
 ///
 /// # Panics
 /// If an invalid filter is read.
@@ -43,12 +45,16 @@ pub fn with_repairs<S: telescoping::CodedScheme>(
     bytes: &mut Unstructured<'_>,
 ) -> Result<CodedFilter<S>> {
     let most_remainder_bits = if bytes.ratio(1, 4)? { 56 } else { 6 };
-    let mut filter = CodedFilter::<S>::builder()
+    let empty = CodedFilter::<S>::builder()
         .slots(bytes.int_in_range(1..=300)?)
         .remainder_bits(bytes.int_in_range(1..=most_remainder_bits)?)
         .code_bits(bytes.int_in_range(8..=120)?)
         .build()
         .expect("a small filter");
+    let mut parameters = empty.parameters();
+    parameters.remainders = any_remainders(bytes)?;
+    let no_members: [Hash; 0] = [];
+    let mut filter = CodedFilter::from_sorted(parameters, no_members, []).expect("a small one");
     let mut members = BTreeMap::<Hash, u64>::new();
     for _ in 0..bytes.int_in_range(0..=300)? {
         let hash = random(bytes.arbitrary::<u16>()?.into());
@@ -86,7 +92,7 @@ fn changed<S: telescoping::CodedScheme>(bytes: &mut Unstructured<'_>) -> Result<
 /// Reads a snapshot as each scheme, and uses the result.
 ///
 /// # Panics
-/// As [`drive`].
+/// Panics for the same reasons as [`drive`].
 pub fn read(bytes: &[u8]) {
     let telescoping = TelescopingFilter::read_from(bytes);
     let extending = ExtensionFilter::read_from(bytes);

@@ -6,13 +6,13 @@ use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use twiceshy::{
     Answer, Concurrent, Hash, Listing, Member, QuotientFilter,
+    concurrent::ShardPlan,
     error::{AdaptError, BuildError, InsertError, RemoveError},
-    quotient::Entry,
-    quotient::ValueError,
+    quotient::{Entry, Remainders, ValueError},
 };
 
-use crate::quotient::{Model, scaled};
-use crate::script::listing;
+use crate::quotient::{Form, Model};
+use crate::script::{any_remainders, listing};
 
 /// Members, and how often each was inserted.
 pub type Members = BTreeMap<Hash, u64>;
@@ -28,23 +28,27 @@ pub enum Operation {
     InsertMany(Vec<Hash>),
     /// Removes the member with this rank.
     Remove(usize),
-    /// Removes it, but leaves a tombstone.
+    /// Removes the member with this rank, and leaves a tombstone.
     Bury(usize),
-    /// Removes it with a claim and a list.
+    /// Removes the member with this rank, with a claim and a list.
     RemoveListed(usize),
-    /// Removes it with a claim, a list and the mistakes.
+    /// Removes the member with this rank, with a claim, a list and the mistakes.
     RemoveShortened(usize),
-    /// Removes it with a claim and a list, but leaves a tombstone.
+    /// Removes the member with this rank, with a claim and a list, and leaves a tombstone.
     BuryListed(usize),
     /// Sets a value, which may be too large.
     SetValue(Hash, u64),
-    /// Repairs a mistake, if it is one.
+    /// Looks up a hash, and repairs the answer if it is a mistake.
     Adapt(Hash),
     /// Tries to repair with one member too many in the list.
     AdaptWrongly(Hash, Hash),
-    /// Rebuilds the shard of this number, or all shards; with slots planned for its members, or
-    /// with as many slots as before.
+    /// Rebuilds the shard with this number, or all shards if they are compared with a plain filter.
+    /// If the flag is set, plans the number of slots for the members. Otherwise the number stays
+    /// the same.
     Rebuild(usize, bool),
+    /// Rebuilds the shard with this number, with these remainders, ten slots more, and one bit more per
+    /// slot if the flag is set, or one less if not.
+    Rotate(usize, bool, Remainders),
 }
 
 /// Positions of the bits in which hashes near to each other differ.
@@ -58,7 +62,7 @@ pub fn near_border(border: u128, number: u128, shift: u32, before: bool) -> Hash
 
 impl Operation {
     fn any(bytes: &mut Unstructured<'_>) -> Result<Self> {
-        Ok(match bytes.int_in_range(0..=19)? {
+        Ok(match bytes.int_in_range(0..=20)? {
             0..=3 => Self::Insert(any_hash(bytes)?),
             4 => Self::InsertTimes(any_hash(bytes)?, bytes.int_in_range(0..=99)?),
             5 => {
@@ -73,6 +77,7 @@ impl Operation {
             11 => Self::SetValue(any_hash(bytes)?, bytes.int_in_range(0..=4)?),
             12 => Self::AdaptWrongly(any_hash(bytes)?, any_hash(bytes)?),
             13 => Self::Rebuild(any_rank(bytes)?, bytes.arbitrary()?),
+            14 => Self::Rotate(any_rank(bytes)?, bytes.arbitrary()?, any_remainders(bytes)?),
             _ => Self::Adapt(any_hash(bytes)?),
         })
     }
@@ -87,7 +92,8 @@ fn any_rank(bytes: &mut Unstructured<'_>) -> Result<usize> {
     Ok(bytes.arbitrary::<u8>()?.into())
 }
 
-/// Few enough that what fits the shards also fits a plain filter with the same number of slots.
+/// Maximum number of operations. With so few, members that fit in the shards also fit in a plain
+/// filter with the same number of slots.
 const MOST_OPERATIONS: usize = 150;
 
 /// Drives a filter with any number of shards by the operations encoded in `bytes`.
@@ -127,18 +133,23 @@ pub fn entries_of(filter: &Concurrent<QuotientFilter>) -> Vec<Entry> {
 }
 
 /// Checks that every member has one entry, that an entry counts exactly the members that it covers,
-/// and that entries are in hash order.
+/// and that entries are in the order of their quotients.
 ///
 /// # Panics
 /// If they differ.
 pub fn check_entries(filter: &Concurrent<QuotientFilter>, members: &Members) {
     let mut left = members.iter().peekable();
-    for entry in entries_of(filter) {
-        let mut count = 0;
-        while let Some((_, times)) = left.next_if(|&(&hash, _)| entry.fingerprint.covers(hash)) {
-            count += times;
+    let entries = entries_of(filter);
+    // The members of a quotient are neighbours. Those of one entry are neighbours only if remainders
+    // are plain.
+    for of_quotient in entries.chunk_by(|a, b| a.fingerprint.quotient() == b.fingerprint.quotient())
+    {
+        let covering = |hash| of_quotient.iter().position(|entry| entry.fingerprint.covers(hash));
+        let mut counts = vec![0; of_quotient.len()];
+        while let Some((&hash, times)) = left.next_if(|&(&hash, _)| covering(hash).is_some()) {
+            counts[covering(hash).expect("just found")] += times;
         }
-        assert_eq!(entry.count, count, "{entry:?}");
+        assert!(of_quotient.iter().map(|entry| entry.count).eq(counts), "{of_quotient:?}");
     }
     assert_eq!(left.next(), None, "a member without an entry, or entries out of order");
     assert_eq!(filter.len() as u64, members.values().sum::<u64>());
@@ -149,13 +160,13 @@ pub fn check_entries(filter: &Concurrent<QuotientFilter>, members: &Members) {
     }
 }
 
-/// What an entry holds, except its quotient.
+/// Returns the content of an entry without its quotient.
 fn content(entry: &Entry) -> (u128, u32, u64, u64) {
     let Entry { fingerprint, count, value, .. } = *entry;
     (fingerprint.prefix(), fingerprint.bits(), count, value)
 }
 
-/// The members in an interval.
+/// Returns the members in an interval.
 pub fn list(members: &Members, suspects: RangeInclusive<Hash>) -> Vec<Member> {
     members.range(suspects).map(|(&hash, &count)| Member { hash, count }).collect()
 }
@@ -178,14 +189,15 @@ struct Driver<'a> {
     members: Members,
     /// Repaired mistakes that no later member collides with.
     repaired: Vec<Hash>,
-    /// Number of repairs of earlier plain filters.
+    /// Number of repairs that earlier plain filters made.
     adaptations: u64,
 }
 
-/// Applies the operations, and compares everything after each of them, until a shard is full.
+/// Applies the operations to `filter`, to `plain` and to a model, and compares all of them after each
+/// operation. Stops when a shard is full.
 ///
 /// # Panics
-/// If they differ.
+/// If they disagree.
 pub fn drive(
     filter: &Concurrent<QuotientFilter>,
     plain: Option<QuotientFilter>,
@@ -207,7 +219,7 @@ struct NoRoom;
 
 type Fits<T> = core::result::Result<T, NoRoom>;
 
-/// Turns an error that means "full" into [`NoRoom`], and panics on all others.
+/// Turns an error that means "full" into [`NoRoom`], and panics on any other error.
 fn unless_full<T, E: Debug>(
     result: core::result::Result<T, E>,
     full: impl Fn(&E) -> bool,
@@ -254,6 +266,7 @@ impl Driver<'_> {
             Operation::Adapt(query) => self.adapt(query)?,
             Operation::AdaptWrongly(query, extra) => self.adapt_wrongly(query, extra),
             Operation::Rebuild(shard, planned) => self.rebuild(shard, planned)?,
+            Operation::Rotate(shard, wider, made) => self.rotate(shard, wider, made)?,
         }
         Ok(())
     }
@@ -290,10 +303,11 @@ impl Driver<'_> {
         let mut listed = list(&self.members, claim.suspects());
         let parameters = self.filter.shard_parameters(self.filter.shard_of(query));
         let slots = parameters.slots * self.filter.shards() as u64;
-        let near = |hash| scaled(hash, slots).prefix(parameters.remainder_bits as usize);
+        let form = Form { slots, ..parameters.into() };
+        let near = |hash| form.whole(hash).prefix(parameters.remainder_bits as usize);
         let is_suspect = claim.suspects().contains(&extra);
         if is_suspect && near(extra) != near(query) {
-            // Such a member is ignored.
+            // The filter would ignore such a member.
             return;
         }
         listed.push(extra.into());
@@ -308,7 +322,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Rebuilds one shard; or all of them if there is a plain filter to compare with.
+    /// Rebuilds one shard, or all shards if they are compared with a plain filter.
     fn rebuild(&mut self, shard: usize, planned: bool) -> Fits<()> {
         self.repaired.sort_unstable();
         let shard = shard % self.filter.shards();
@@ -316,10 +330,11 @@ impl Driver<'_> {
         // If there is only one shard, the plain filter grows like it. A rebuilt filter can't
         // reproduce that.
         let plain = self.plain.take().filter(|_| before.len() > 1 && !planned);
+        let plan = |count| if planned { ShardPlan::capacity(count) } else { ShardPlan::default() };
         if plain.is_none() {
-            return self.rebuild_one(shard, planned);
+            return self.rebuild_one(shard, plan);
         }
-        (0..before.len()).try_for_each(|shard| self.rebuild_one(shard, planned))?;
+        (0..before.len()).try_for_each(|shard| self.rebuild_one(shard, plan))?;
         if self.filter.parameters() == before {
             self.plain = plain.map(|plain| {
                 self.adaptations += plain.stats().repairs;
@@ -332,15 +347,31 @@ impl Driver<'_> {
         Ok(())
     }
 
-    fn rebuild_one(&mut self, shard: usize, planned: bool) -> Fits<()> {
+    /// Rebuilds a shard with these remainders and an exact size.
+    fn rotate(&mut self, shard: usize, wider: bool, remainders: Remainders) -> Fits<()> {
+        self.repaired.sort_unstable();
+        self.plain = None;
+        let shard = shard % self.filter.shards();
+        let before = self.filter.shard_parameters(shard);
+        let bits = if wider { before.slot_bits + 1 } else { before.slot_bits - 1 }.clamp(2, 56);
+        let slots = before.slots + 10;
+        let plan = ShardPlan::slots(slots).remainder_bits(bits).remainders(remainders);
+        self.rebuild_one(shard, |_| plan)?;
+        let after = self.filter.shard_parameters(shard);
+        assert_eq!((after.slots, after.slot_bits, after.remainders), (slots, bits, remainders));
+        Ok(())
+    }
+
+    /// Rebuilds a shard as `plan` says, given the number of its members, and compares it with a filter
+    /// of its own and with the model.
+    fn rebuild_one(&mut self, shard: usize, plan: impl Fn(usize) -> ShardPlan) -> Fits<()> {
         let filter = self.filter;
         let hashes = filter.shard_hashes(shard);
         let members = list(&self.members, hashes.clone());
         let mistakes: Vec<Hash> =
             self.repaired.iter().copied().filter(|mistake| hashes.contains(mistake)).collect();
         let claim = members.first().map(|member| filter.check(member.hash));
-        let capacity = planned.then_some(members.len());
-        let rebuilt = filter.rebuild_shard(shard, capacity, &members, &mistakes);
+        let rebuilt = filter.rebuild_shard(shard, plan(members.len()), &members, &mistakes);
         unless_full(rebuilt, |error| matches!(error, BuildError::Full { .. }))?;
         if let Some(Answer::Maybe(claim)) = claim {
             assert_eq!(filter.adapt(&claim, &members), Err(AdaptError::Stale));
@@ -461,7 +492,7 @@ impl Driver<'_> {
     }
 }
 
-/// What a removal leaves of a member and of the repairs it caused.
+/// The traces that a removal leaves of a member, and of the repairs that the member caused.
 #[derive(Clone, Copy)]
 enum Leave {
     Nothing,

@@ -1,7 +1,7 @@
 //! Specifies what filters must do with slow, simple models, and drives a filter and its model side
 //! by side with scripts of operations.
 //!
-//! Property tests and fuzz targets share both: any bytes are a valid [`script`].
+//! Property tests and fuzz targets share the models and scripts. Any bytes are a valid [`script`].
 
 pub mod bloom;
 pub mod coded;

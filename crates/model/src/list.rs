@@ -4,16 +4,16 @@ use arbitrary::{Result, Unstructured};
 use std::collections::BTreeSet;
 use twiceshy::{Hash, YesNoList, list::ListError};
 
-/// Universes of 256 hashes, to cause collisions.
+/// Sets of only 256 hashes, so that hashes collide.
 #[derive(Clone, Copy, Debug)]
 enum Universe {
-    /// Anywhere.
+    /// Hashes anywhere.
     Uniform,
-    /// In a few slots.
+    /// Hashes in a few slots.
     Near,
-    /// Equal except for the last bits, which makes extensions as long as possible.
+    /// Hashes that are equal except for the last bits, which makes extensions as long as possible.
     Alike,
-    /// Pairs that differ in the last bit.
+    /// Pairs of hashes that differ in the last bit.
     Twins,
 }
 

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, BTreeSet};
 use twiceshy::{
     Hash, Member, QuotientFilter,
-    quotient::{Fingerprint, Parameters},
+    quotient::{Fingerprint, Parameters, Remainders},
 };
 
 /// A fingerprint: a quotient and a string of bits, stored in the upper bits of a number.
@@ -16,7 +16,7 @@ pub struct Print {
 }
 
 impl Print {
-    /// Returns the first bits; all, if there are fewer.
+    /// Returns the first `length` bits, or all bits if there are fewer.
     pub(crate) fn prefix(self, length: usize) -> Self {
         let length = length.min(self.length);
         let bits = self.bits & !u128::MAX.checked_shr(length as u32).unwrap_or(0);
@@ -35,7 +35,7 @@ pub struct Entry {
     pub hash: Hash,
     /// How many times it was inserted.
     pub count: u64,
-    /// Whether the reverse map doesn't know it.
+    /// Whether the hash is missing from the reverse map.
     pub ghost: bool,
     /// All bits of its scaled hash.
     whole: Print,
@@ -46,14 +46,47 @@ pub struct Entry {
 /// The shape of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// Home slots.
+    /// Number of home slots.
     pub slots: u64,
-    /// Bits of a remainder.
+    /// Number of bits per remainder.
     pub remainder: usize,
-    /// Bits of a slot.
+    /// Number of bits per slot.
     pub width: usize,
-    /// Bits of a value.
+    /// Number of bits per value.
     pub value_bits: u32,
+    /// The numbers that the first 64 bits of a fraction are multiplied by and increased by.
+    pub remainders: (u64, u64),
+}
+
+impl Form {
+    /// Returns all bits of a hash, as a filter of this form sees them.
+    pub(crate) fn whole(&self, hash: Hash) -> Print {
+        let Print { quotient, bits, length } = scaled(hash, self.slots);
+        Print { quotient, bits: mixed(bits, self.remainders), length }
+    }
+
+    /// Returns whether remainders are the first bits of the fraction.
+    pub fn is_plain(&self) -> bool {
+        self.remainders == (1, 0)
+    }
+}
+
+/// Multiplies the first 64 bits of a fraction by `a` and adds `b`, one bit of `a` at a time.
+pub(crate) fn mixed(bits: u128, (a, b): (u64, u64)) -> u128 {
+    let modulus = 1u128 << 64;
+    let (first, rest) = (bits / modulus, bits % modulus);
+    let mut sum = u128::from(b);
+    for place in (0..64).filter(|place| a & (1 << place) != 0) {
+        sum = (sum + (first << place) % modulus) % modulus;
+    }
+    sum * modulus + rest
+}
+
+/// Returns the two numbers that remainders are made with.
+pub(crate) fn numbers_of(remainders: Remainders) -> (u64, u64) {
+    let bytes = remainders.expose();
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+    (number(&bytes[..8]), number(&bytes[8..]))
 }
 
 impl From<Parameters> for Form {
@@ -63,8 +96,20 @@ impl From<Parameters> for Form {
             remainder: parameters.remainder_bits as usize,
             width: parameters.slot_bits as usize,
             value_bits: parameters.value_bits,
+            remainders: numbers_of(parameters.remainders),
         }
     }
+}
+
+/// What a repair does with the ghosts near it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ghosts {
+    /// It keeps them, so it is refused.
+    Keep,
+    /// It drops them.
+    Drop,
+    /// It replaces them by tombstones.
+    Bury,
 }
 
 /// The expected content of a filter of this form.
@@ -107,7 +152,7 @@ impl Model {
     pub fn built(form: Form, members: &[Member], mistakes: &[Hash]) -> Self {
         let mut model = Self::new(form);
         for &Member { hash, count } in members {
-            let whole = scaled(hash, form.slots);
+            let whole = form.whole(hash);
             let print = model.shortest(whole, mistakes);
             model.entries.push(Entry { hash, count, ghost: false, whole, print });
         }
@@ -118,7 +163,7 @@ impl Model {
     fn shortest(&self, whole: Print, mistakes: &[Hash]) -> Print {
         let mut print = whole.prefix(self.form.remainder);
         for &mistake in mistakes {
-            let mistake = scaled(mistake, self.form.slots);
+            let mistake = self.form.whole(mistake);
             while print.is_prefix_of(mistake) {
                 print = self.longer(print, whole);
             }
@@ -182,7 +227,7 @@ impl Model {
 
     /// Returns the number of members that have the fingerprint of a query.
     pub fn count(&self, query: Hash) -> u64 {
-        let query = scaled(query, self.form.slots);
+        let query = self.form.whole(query);
         let covering = self.entries.iter().filter(|entry| entry.print.is_prefix_of(query));
         covering.map(|entry| entry.count).sum()
     }
@@ -212,7 +257,7 @@ impl Model {
         stored.iter().map(|(&print, &(count, value))| self.slots_of(print, count, value)).sum()
     }
 
-    /// Returns whether a table with this many slots and its tail can hold all prints.
+    /// Returns whether the table, including its tail, can hold all prints.
     pub fn fits(&self) -> bool {
         let stored = self.stored();
         let end = stored.iter().fold(0, |end, (&print, &(count, value))| {
@@ -237,7 +282,7 @@ impl Model {
 
     /// Returns the quotient and remainder.
     fn id(&self, hash: Hash) -> Print {
-        scaled(hash, self.form.slots).prefix(self.form.remainder)
+        self.form.whole(hash).prefix(self.form.remainder)
     }
 
     fn minirun(&self, query: Hash) -> impl Iterator<Item = &Entry> {
@@ -260,7 +305,7 @@ impl Model {
     /// Inserts `count` copies of a hash. If a print covers the hash, it takes that print. Otherwise
     /// its print grows until it differs from every print in the minirun.
     pub fn insert(&mut self, hash: Hash, ghost: bool, count: u64) {
-        let whole = scaled(hash, self.form.slots);
+        let whole = self.form.whole(hash);
         let id = self.id(hash);
         let stored = self.stored();
         let covering = stored.keys().find(|print| print.is_prefix_of(whole));
@@ -277,12 +322,49 @@ impl Model {
         self.entries.push(Entry { hash, count, ghost, whole, print });
     }
 
-    /// Repairs a mistake: every print that covers it grows until it doesn't. Drops the ghosts in
-    /// its minirun if `drop_ghosts` is set. Returns the number of different prints that grew.
-    pub fn adapt(&mut self, mistake: Hash, drop_ghosts: bool) -> usize {
+    /// Inserts a hash like [`insert`](Self::insert). Unless a print with members covers it, its print
+    /// grows until it covers none of these mistakes.
+    pub fn insert_apart(&mut self, hash: Hash, mistakes: &[Hash]) {
+        let whole = self.form.whole(hash);
+        let others: Vec<Hash> = mistakes.iter().copied().filter(|&other| other != hash).collect();
+        let apart = self.shortest(whole, &others);
+        let shared = self.contains(hash);
+        let grave = self.graves.iter().copied().find(|grave| grave.is_prefix_of(whole));
+        self.insert(hash, false, 1);
+        let Some(entry) = self.entries.last_mut() else { return };
+        if shared || entry.print.length >= apart.length {
+            return;
+        }
+        entry.print = apart;
+        if let Some(value) = grave.and_then(|grave| self.values.remove(&grave)) {
+            self.values.insert(apart, value);
+        }
+    }
+
+    /// Returns whether a print in the minirun of a query is longer than a remainder.
+    pub fn is_lengthened(&self, query: Hash) -> bool {
+        let id = self.id(query);
+        let mut prints = self.stored().into_keys().filter(|print| id.is_prefix_of(*print));
+        prints.any(|print| print.length > self.form.remainder)
+    }
+
+    /// Repairs a mistake: every print that covers the mistake grows until it no longer does. Drops
+    /// or buries the ghosts in its minirun if `ghosts` says so. A buried ghost leaves a tombstone
+    /// if no other member has its print. Returns the number of different prints that grew.
+    pub fn adapt(&mut self, mistake: Hash, ghosts: Ghosts) -> usize {
         let id = self.id(mistake);
-        let mistake = scaled(mistake, self.form.slots);
-        self.entries.retain(|entry| !(drop_ghosts && entry.ghost && id.is_prefix_of(entry.whole)));
+        let mistake = self.form.whole(mistake);
+        if ghosts != Ghosts::Keep {
+            let is_dropped = |entry: &Entry| entry.ghost && id.is_prefix_of(entry.whole);
+            let dropped: Vec<Entry> =
+                self.entries.extract_if(.., |entry| is_dropped(entry)).collect();
+            for Entry { print, .. } in dropped {
+                let is_left = self.entries.iter().any(|entry| entry.print == print);
+                if ghosts == Ghosts::Bury && !is_left {
+                    self.graves.insert(print);
+                }
+            }
+        }
         let mut longer = BTreeSet::new();
         let width = self.form.width;
         for entry in &mut self.entries {
@@ -300,8 +382,17 @@ impl Model {
         longer.len()
     }
 
-    /// Removes one copy of a hash. If `bury` is set, the last member with a print leaves a
-    /// tombstone.
+    /// Returns whether there is a tombstone, or a print that is longer than a remainder, in the
+    /// minirun of a hash.
+    pub fn has_repairs_near(&self, hash: Hash) -> bool {
+        let id = self.id(hash);
+        let stored = self.stored();
+        let mut near = stored.iter().filter(|(print, _)| id.is_prefix_of(**print));
+        near.any(|(print, &(count, _))| count == 0 || print.length > self.form.remainder)
+    }
+
+    /// Removes one copy of a hash. If `bury` is set, the last member with a print that is longer
+    /// than a remainder leaves a tombstone.
     ///
     /// # Panics
     /// If it isn't a member.
@@ -313,7 +404,8 @@ impl Model {
         if self.entries[at].count == 0 {
             self.entries.swap_remove(at);
         }
-        if bury && self.entries.iter().all(|entry| entry.print != print) {
+        let is_longer = print.length > self.form.remainder;
+        if bury && is_longer && self.entries.iter().all(|entry| entry.print != print) {
             self.graves.insert(print);
         }
         self.drop_unused_values();
@@ -343,7 +435,7 @@ impl Model {
     /// Sets the value of the print that covers a hash. Returns the previous value, or `None` if no
     /// print covers the hash.
     pub fn set_value(&mut self, hash: Hash, value: u64) -> Option<u64> {
-        let query = scaled(hash, self.form.slots);
+        let query = self.form.whole(hash);
         let print = self.entries.iter().find(|entry| entry.print.is_prefix_of(query))?.print;
         let before = self.values.remove(&print).unwrap_or(0);
         if value > 0 {
@@ -373,7 +465,7 @@ impl Model {
         };
         let mut model = Self::new(form);
         for entry in &self.entries {
-            let whole = scaled(entry.hash, form.slots);
+            let whole = form.whole(entry.hash);
             let print = whole.prefix(length(entry.print)?);
             model.entries.push(Entry { whole, print, ..entry.clone() });
         }
@@ -421,22 +513,25 @@ impl Model {
     }
 
     /// Returns the model of a filter that was rebuilt from this model's members. Takes the prints
-    /// from that filter and compares them with the members; repairs must not be lost.
+    /// from that filter and compares them with the members; repairs must not be lost, unless
+    /// remainders are made in a different way.
     ///
     /// # Panics
     /// If a member is missing, or if a lengthened print covers one of `mistakes` again.
     #[must_use]
     pub fn rebuilt(&self, filter: &QuotientFilter, mistakes: &[Hash]) -> Self {
         let form = Form::from(filter.parameters());
+        let keeps_repairs = form.remainders == self.form.remainders
+            && (form.is_plain() || form.slots == self.form.slots);
         let mut model = Self::new(form);
         let prints: Vec<Print> = filter.iter().map(|entry| as_print(&entry.fingerprint)).collect();
         for entry in self.entries.iter().filter(|entry| !entry.ghost) {
-            let whole = scaled(entry.hash, form.slots);
+            let whole = form.whole(entry.hash);
             let print = prints.iter().find(|print| print.is_prefix_of(whole));
             let print = *print.expect("a false negative");
-            if entry.print.length > self.form.remainder {
+            if keeps_repairs && entry.print.length > self.form.remainder {
                 for &mistake in mistakes {
-                    assert!(!print.is_prefix_of(scaled(mistake, form.slots)), "a lost repair");
+                    assert!(!print.is_prefix_of(form.whole(mistake)), "a lost repair");
                 }
             }
             if let Some(&value) = self.values.get(&entry.print) {
@@ -474,17 +569,21 @@ impl Model {
     }
 }
 
-/// Returns the hashes that have a fingerprint in a filter of that many slots, by bisection.
+/// Finds an interval of hashes that have a fingerprint in a filter of this form, by bisection. If
+/// remainders are plain, these are all hashes that have it. Otherwise, they are those with one value of
+/// the first 64 bits.
 ///
 /// # Panics
-/// If no hash has it.
-pub fn hashes_of(fingerprint: &Fingerprint, slots: u64) -> RangeInclusive<Hash> {
+/// If no hash has the fingerprint.
+pub fn hashes_of(fingerprint: &Fingerprint, form: Form) -> RangeInclusive<Hash> {
     let print = as_print(fingerprint);
+    let (bits, length) =
+        if form.is_plain() { (print.bits, print.length) } else { unmixed(print, form) };
     let position = |hash: u128| {
-        let whole = scaled(Hash::from_u128(hash), slots);
+        let whole = scaled(Hash::from_u128(hash), form.slots);
         (whole.quotient, whole.bits)
     };
-    // The first hash that is at or behind a position.
+    // Returns the first hash at or after a position.
     let first_at = |wanted: (u64, u128)| {
         let (mut least, mut most) = (0, u128::MAX);
         while least < most {
@@ -493,12 +592,24 @@ pub fn hashes_of(fingerprint: &Fingerprint, slots: u64) -> RangeInclusive<Hash> 
         }
         (position(least) >= wanted).then_some(least)
     };
-    let step = 1u128.checked_shl(128 - print.length as u32);
-    let behind = step.and_then(|step| print.bits.checked_add(step));
+    let step = 1u128.checked_shl(128 - length as u32);
+    let behind = step.and_then(|step| bits.checked_add(step));
     let behind = behind.map_or((print.quotient + 1, 0), |bits| (print.quotient, bits));
-    let first = first_at((print.quotient, print.bits)).expect("a fingerprint of a hash");
+    let first = first_at((print.quotient, bits)).expect("a fingerprint of a hash");
     let last = first_at(behind).map_or(u128::MAX, |behind| behind - 1);
     Hash::from_u128(first)..=Hash::from_u128(last)
+}
+
+/// Returns at least 64 bits of a fraction that has this print, and their number. Finds the bits one by
+/// one, from the lowest: the lowest bits of a product depend only on the lowest bits of its factors.
+fn unmixed(print: Print, form: Form) -> (u128, usize) {
+    let mut first = 0u128;
+    for place in 64..128 {
+        if (mixed(first, form.remainders) ^ print.bits) >> place & 1 == 1 {
+            first |= 1 << place;
+        }
+    }
+    (first | print.bits & u128::from(u64::MAX), print.length.max(64))
 }
 
 fn as_print(fingerprint: &Fingerprint) -> Print {

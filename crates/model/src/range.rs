@@ -1,4 +1,4 @@
-//! A model of range filters: a map of members; and scripts that drive both side by side.
+//! A model of range filters: a map of members. Scripts drive a filter and its model.
 
 use crate::quotient::scaled;
 use arbitrary::{Result, Unstructured};
@@ -11,7 +11,7 @@ use twiceshy::{
     AdaptiveRangeFilter, Frozen, Hash, RangeFilter, Secret, SecretMode,
     error::{AdaptError, GrowError, InsertError, RemoveError},
     quotient::Fingerprint,
-    range::RejuvenateError,
+    range::DoublingError,
     range::{self, RangeKey},
 };
 
@@ -49,7 +49,7 @@ impl<K: Number> Members<K> {
         *self.0.entry(key).or_default() += 1;
     }
 
-    /// Removes one copy of a key; returns whether there was one.
+    /// Removes one copy of a key. Returns whether there was one.
     pub fn remove(&mut self, key: K) -> bool {
         let Some(count) = self.0.get_mut(&key) else { return false };
         *count -= 1;
@@ -90,9 +90,9 @@ impl<K: Number> Members<K> {
 /// The shape of the filter that a script drives, and of its keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Home slots.
+    /// Number of home slots.
     pub slots: u64,
-    /// Bits of a remainder.
+    /// Number of bits per remainder.
     pub remainder_bits: u32,
     /// Number of keys in the longest range.
     pub longest_range: u64,
@@ -123,7 +123,7 @@ impl Shape {
             remainder_bits: bytes.int_in_range(1..=most_remainder_bits)?,
             longest_range,
             expandable: bytes.arbitrary()?,
-            // Starting at 0, ending at the maximum, wrapping around, or anywhere.
+            // The keys start at 0, end at the maximum, wrap around, or are anywhere.
             first: match bytes.int_in_range(0..=3)? {
                 0 => 0,
                 1 => u128::MAX - before_last,
@@ -184,7 +184,7 @@ struct Stage<K> {
     members: Members<K>,
     /// Inserted keys that are not listed.
     ghosts: Members<K>,
-    /// Repaired ranges; they stay repaired until a colliding key is inserted.
+    /// Repaired ranges. They stay repaired until a colliding key is inserted.
     repaired: Vec<RangeInclusive<K>>,
 }
 
@@ -314,7 +314,7 @@ impl<K: Number> Stage<K> {
         }
     }
 
-    /// Removes with a list; repairs are kept.
+    /// Removes a key with a list. The repairs must be kept.
     fn remove_listed(&mut self, key: K) {
         let range::Answer::Maybe(claim) = self.filter.check_range(key..=key) else { return };
         let listed = self.members.suspects(&self.filter, &claim);
@@ -324,7 +324,7 @@ impl<K: Number> Stage<K> {
         let ghosts = ghosts.len() as u64;
         match self.filter.remove(&claim, key, listing()) {
             Ok(()) => {
-                assert!(self.members.remove(key), "{key:?} is no member");
+                assert!(self.members.remove(key), "{key:?} is not a member");
                 self.must_be_far(&near);
                 let again = self.filter.remove(&claim, key, listing());
                 assert_eq!(again, Err(RemoveError::Stale));
@@ -337,7 +337,7 @@ impl<K: Number> Stage<K> {
         }
     }
 
-    /// Queries a range: "no" must be certain, and all kinds of queries must agree.
+    /// Queries a range: "no" must be right, and all kinds of queries must agree.
     fn ask(&self, range: &RangeInclusive<K>) -> bool {
         let maybe = self.filter.contains_range(range.clone());
         let is_there = self.members.any_in(range) || self.ghosts.any_in(range);
@@ -353,7 +353,8 @@ impl<K: Number> Stage<K> {
         assert!(maybe.into_iter().eq(ranges.iter().map(|range| self.ask(range))));
     }
 
-    /// How many bits of their hashes, behind the quotient, some keys have in common with another.
+    /// Returns, for each of `keys`, how many bits after the quotient its hash has in common with that of
+    /// `key`.
     fn shared_bits(&self, claim: &range::Claim, key: K, keys: &[K]) -> Vec<u32> {
         let suspects = claim.suspects().next().expect("a key has one quotient");
         let last = suspects.end().as_u128() - suspects.start().as_u128();
@@ -362,8 +363,8 @@ impl<K: Number> Stage<K> {
         keys.iter().map(|&other| (fraction(key) ^ fraction(other)).leading_zeros()).collect()
     }
 
-    /// Says that ghosts that share these many bits with a key can't be in its boxes. In a filter that
-    /// grows, fingerprints may be shorter.
+    /// Checks that ghosts that share this many bits with a key can't be in its boxes. In a filter that grows,
+    /// fingerprints may be shorter.
     fn must_be_far(&self, shared: &[u32]) {
         let remainder_bits = self.shape.remainder_bits;
         assert!(self.shape.expandable || shared.iter().all(|&bits| bits < remainder_bits));
@@ -374,7 +375,7 @@ impl<K: Number> Stage<K> {
             self.filter.hash_of(*range.start()) == self.filter.hash_of(*range.end())
         };
         if drops_ghosts && !is_one(&range) {
-            // Which ghosts are dropped can be told only near one partition.
+            // The model can tell which ghosts are dropped only if the range is in one partition.
             range = *range.start()..=*range.start();
         }
         let near_one = is_one(&range);
@@ -414,7 +415,7 @@ impl<K: Number> Stage<K> {
         assert!((load - self.filter.load()).abs() < f64::EPSILON);
     }
 
-    /// Bounds the growth.
+    /// Returns whether the filter is so large that scripts should not let it grow.
     fn is_large(&self) -> bool {
         self.filter.stats().memory > 1 << 15
     }
@@ -448,8 +449,8 @@ impl<K: Number> Stage<K> {
         let list = |hashes| Ok::<_, ()>(self.members.listed(&self.filter, &hashes));
         match self.filter.doubled_listing(list) {
             Ok(doubled) => self.filter = doubled,
-            Err(RejuvenateError::Grow(GrowError::Fixed)) => assert!(!self.shape.expandable),
-            Err(RejuvenateError::Members(AdaptError::Unlisted { members })) => {
+            Err(DoublingError::Grow(GrowError::Fixed)) => assert!(!self.shape.expandable),
+            Err(DoublingError::Members(AdaptError::Unlisted { members })) => {
                 assert!(members > 0 && members <= self.ghosts.len() as u64);
             }
             Err(error) => panic!("{error:?}"),
@@ -462,7 +463,8 @@ impl<K: Number> Stage<K> {
         snapshot
     }
 
-    /// Restores the filter and checks that it is the same; optionally through a plain filter.
+    /// Restores the filter from a snapshot, optionally through a plain filter, and checks that it
+    /// is the same.
     fn restore(&mut self, by_plain: bool) {
         let mut snapshot = self.saved();
         let repairs = self.filter.stats().repairs;

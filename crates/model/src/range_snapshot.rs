@@ -17,7 +17,8 @@ pub fn secret() -> Secret {
     Secret::from_bytes([9; 16])
 }
 
-/// Reads bytes as a snapshot: as they are, with correct checksums, or as changes to a saved one.
+/// Reads bytes as a snapshot: as they are, with corrected checksums, or as changes to a saved
+/// snapshot.
 ///
 /// # Panics
 /// If an invalid filter is read, or if two ways of reading disagree.
@@ -34,7 +35,7 @@ pub fn drive(bytes: &[u8]) {
     }
 }
 
-/// Reads a snapshot as one with keys of each width.
+/// Reads bytes as a snapshot of a filter with keys of each width.
 fn read_any(bytes: &[u8]) {
     read::<u16>(bytes);
     read::<u64>(bytes);
@@ -82,7 +83,7 @@ fn changed_of<K: Number>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 /// Reads a snapshot in every way, queries it, and compares.
 ///
 /// # Panics
-/// As [`drive`].
+/// Panics for the same reasons as [`drive`].
 pub fn read<K: Number>(bytes: &[u8]) {
     let restored = AdaptiveRangeFilter::<K>::read_from(bytes, Some(secret()));
     assert_eq!(restored.is_ok(), RangeFilter::<K>::read_from(bytes, Some(secret())).is_ok());
@@ -111,7 +112,7 @@ pub fn read<K: Number>(bytes: &[u8]) {
     for (query, &maybe) in queries.iter().zip(&maybe) {
         assert_eq!(filter.contains_range(query.clone()), maybe);
     }
-    // It is saved with the mark of the secret, but without the secret.
+    // The filter is saved with the mark of the secret, but without the secret.
     if bytes[FLAGS_AT] & 1 == 0 && bytes[MARK_AT..MARK_AT + 8] != [0; 8] {
         let mut saved = Vec::new();
         filter.write_to(&mut saved, SecretMode::Omit).expect("writing to memory");

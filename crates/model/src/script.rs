@@ -1,26 +1,25 @@
 //! Scripts: any bytes encode a sequence of operations on a filter and its model.
 
-use crate::quotient::{Form, Model};
+use crate::quotient::{Form, Ghosts, Model};
 use arbitrary::{Result, Unstructured};
 use core::ops::RangeInclusive;
 use twiceshy::{
     Answer, Claim, Hash, Listing, Member, QuotientFilter, Snapshot,
     claim::Adaptation,
     error::{AdaptError, BuildError, GrowError, InsertError, RemoveError},
-    quotient::Parameters,
-    quotient::{MergeError, ValueError},
+    quotient::{MergeError, Parameters, Remainders, ValueError},
 };
 
 /// Distribution of a script's hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// Anywhere.
+    /// Hashes anywhere.
     Uniform,
-    /// Near a few spots.
+    /// Hashes near a few spots.
     Clustered,
-    /// All in one quotient.
+    /// Hashes that all have the same quotient.
     OneQuotient,
-    /// At the end of the table.
+    /// Hashes at the end of the table.
     End,
 }
 
@@ -45,11 +44,11 @@ impl Spread {
 /// The shape of the filter that a script drives.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Home slots.
+    /// Number of home slots.
     pub slots: u64,
-    /// Bits of a remainder.
+    /// Number of bits per remainder.
     pub remainder_bits: u32,
-    /// Bits of a value.
+    /// Number of bits per value.
     pub value_bits: u32,
     /// Whether the filter grows by itself.
     pub grows: bool,
@@ -57,6 +56,8 @@ pub struct Shape {
     pub spread: Spread,
     /// Number of inserts before the script begins; every third is a ghost.
     pub inserted: u32,
+    /// How remainders are made. A filter whose remainders aren't plain doesn't grow.
+    pub remainders: Remainders,
 }
 
 impl Shape {
@@ -73,8 +74,18 @@ impl Shape {
             grows: bytes.ratio(1, 4)?,
             spread: Spread::any(bytes)?,
             inserted: 0,
+            remainders: any_remainders(bytes)?,
         })
     }
+}
+
+/// Returns plain remainders half of the time.
+pub(crate) fn any_remainders(bytes: &mut Unstructured<'_>) -> Result<Remainders> {
+    Ok(if bytes.ratio(1, 2)? {
+        Remainders::from_bytes(bytes.arbitrary()?)
+    } else {
+        Remainders::PLAIN
+    })
 }
 
 /// A filter, its model, and the repaired mistakes.
@@ -115,6 +126,8 @@ pub fn drive_shape(shape: Shape, bytes: &mut Unstructured<'_>) {
         for (&query, &maybe) in queries.iter().zip(&maybe) {
             assert_eq!(maybe, stage.model.contains(query));
             assert_eq!(maybe, stage.filter.contains(query));
+            let has_repairs = stage.filter.has_repairs_near(query);
+            assert_eq!(has_repairs, stage.model.has_repairs_near(query));
         }
     }
 }
@@ -122,7 +135,7 @@ pub fn drive_shape(shape: Shape, bytes: &mut Unstructured<'_>) {
 /// Drives the constructor by the lists encoded in `bytes`.
 ///
 /// # Panics
-/// If it builds anything else than the model.
+/// If the built filter differs from the model.
 pub fn drive_constructor(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
     let _ = construct(&mut bytes);
@@ -150,7 +163,7 @@ fn construct(bytes: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A listing with mistakes, if there are any.
+/// Returns a listing of these members, with the mistakes if there are any.
 pub(crate) fn listing<'a>(members: &'a [Member], mistakes: Option<&'a [Hash]>) -> Listing<'a> {
     match mistakes {
         Some(mistakes) => Listing::new(members).with_mistakes(mistakes),
@@ -165,7 +178,13 @@ impl Stage {
             .value_bits(shape.value_bits)
             .slots(shape.slots);
         let builder = if shape.grows { builder.grow_at(0.8) } else { builder };
-        let filter = builder.build().expect("a possible shape");
+        let mut filter = builder.build().expect("a possible shape");
+        let mut parameters = filter.parameters();
+        if parameters.remainders != shape.remainders {
+            parameters.remainders = shape.remainders;
+            let no_members: [Hash; 0] = [];
+            filter = QuotientFilter::from_sorted(parameters, no_members, []).expect("an empty one");
+        }
         let model = Model::new(filter.parameters().into());
         Self { shape, filter, model, mistakes: Vec::new() }
     }
@@ -193,10 +212,13 @@ impl Stage {
 
     fn step(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let hash = self.any_hash(bytes)?;
-        match bytes.int_in_range(0..=32)? {
+        match bytes.int_in_range(0..=35)? {
             0..=6 => self.insert(hash, false, 1),
             7 => self.insert(hash, bytes.ratio(1, 4)?, 1),
-            8..=12 => self.adapt(hash, bytes.ratio(1, 4)?),
+            8..=12 => {
+                let ghosts = [Ghosts::Keep, Ghosts::Keep, Ghosts::Drop, Ghosts::Bury];
+                self.adapt(hash, *bytes.choose(&ghosts)?);
+            }
             13 => self.misuse(hash, bytes)?,
             14 => {
                 self.mistakes.retain(|&mistake| !self.model.contains(mistake));
@@ -238,9 +260,64 @@ impl Stage {
                 self.filter.write_to(&mut snapshot).expect("memory");
                 self.filter = QuotientFilter::read_from(&snapshot[..]).expect("what was saved");
             }
-            _ => assert_eq!(self.filter.contains(hash), self.model.contains(hash)),
+            32..=33 => {
+                let mut mistakes = self.mistakes.clone();
+                for _ in 0..bytes.int_in_range(0..=3)? {
+                    mistakes.push(self.hash(bytes, &[hash])?);
+                }
+                self.insert_apart(hash, &mistakes);
+            }
+            34 => self.shorten(hash),
+            _ => {
+                assert_eq!(self.filter.contains(hash), self.model.contains(hash));
+                assert_eq!(self.filter.is_lengthened(hash), self.model.is_lengthened(hash));
+                for entry in self.model.entries() {
+                    let confused = self.model.same_minirun(entry.hash, hash);
+                    assert_eq!(self.filter.may_confuse(entry.hash, hash), confused);
+                }
+            }
         }
         Ok(())
+    }
+
+    fn insert_apart(&mut self, hash: Hash, mistakes: &[Hash]) {
+        let absent: Vec<Hash> =
+            mistakes.iter().copied().filter(|&mistake| !self.filter.contains(mistake)).collect();
+        let inserted = self.filter.insert_apart(hash, mistakes);
+        assert!(!self.follow_growth() || inserted.is_ok(), "a refused call made the filter grow");
+        let mut model = self.model.clone();
+        model.insert_apart(hash, mistakes);
+        match inserted {
+            Ok(()) => {
+                self.model = model;
+                let is_back = |&mistake: &Hash| mistake != hash && self.filter.contains(mistake);
+                assert!(!absent.iter().any(is_back), "a mistake is back");
+            }
+            Err(InsertError::Full { load }) => self.must_be_full(&model, load),
+            Err(InsertError::Uncountable) => assert!(model.is_uncountable()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Shortens the prints near a hash as far as the mistakes allow.
+    fn shorten(&mut self, hash: Hash) {
+        self.mistakes.retain(|&mistake| !self.model.contains(mistake));
+        let members = self.model.suspects(hash);
+        let claim = self.filter.claim_near(hash);
+        let listing = Listing::new(&members).with_mistakes(&self.mistakes[..]);
+        let shortened = self.filter.shorten(&claim, listing);
+        assert!(!self.follow_growth() || shortened.is_ok(), "a refused call made the filter grow");
+        let mut model = self.model.clone();
+        model.shorten(hash, &self.mistakes);
+        match self.model.ghosts(hash) {
+            0 => match shortened {
+                Ok(()) => self.model = model,
+                Err(RemoveError::Full { load }) => self.must_be_full(&model, load),
+                Err(RemoveError::Uncountable) => assert!(model.is_uncountable()),
+                Err(error) => panic!("{error}"),
+            },
+            ghosts => assert_eq!(shortened, Err(RemoveError::Unlisted { members: ghosts })),
+        }
     }
 
     fn double(&mut self) {
@@ -254,8 +331,9 @@ impl Stage {
                 self.follow_growth();
             }
             Err(GrowError::NoRemainder) => assert_eq!(self.model.form().remainder, 1),
-            // The tail, in whole blocks, may be shorter: entries at the end of the table may not
-            // fit.
+            Err(GrowError::FreshRemainders) => assert!(!self.model.form().is_plain()),
+            // The tail consists of whole blocks and may be shorter, so entries at the end of the
+            // table may not fit.
             Err(GrowError::Build(BuildError::Full { slots })) => {
                 let Form { remainder, .. } = self.model.form();
                 let form = Form { slots, remainder: remainder - 1, ..self.model.form() };
@@ -265,7 +343,7 @@ impl Stage {
         }
     }
 
-    /// Makes the model as large as the filter; returns whether the filter had grown.
+    /// Makes the model as large as the filter. Returns whether the filter had grown.
     fn follow_growth(&mut self) -> bool {
         let form = Form::from(self.filter.parameters());
         let grown = form != self.model.form();
@@ -287,7 +365,11 @@ impl Stage {
         } else {
             form.slots
         };
-        let shape = Shape { slots: slots << larger, grows: false, ..self.shape };
+        let mut shape = Shape { slots: slots << larger, grows: false, ..self.shape };
+        shape.remainders = self.filter.parameters().remainders;
+        if bytes.ratio(1, 8)? {
+            shape.remainders = any_remainders(bytes)?;
+        }
         let mut other = Self::new(shape);
         if other.model.form().width != form.width {
             return Ok(());
@@ -296,7 +378,7 @@ impl Stage {
             let hash =
                 if bytes.arbitrary()? { self.any_hash(bytes)? } else { other.any_hash(bytes)? };
             match bytes.int_in_range(0..=4)? {
-                0 => other.adapt(hash, false),
+                0 => other.adapt(hash, Ghosts::Keep),
                 1 => other.remove(hash, true),
                 2 => other.set_value(hash, bytes)?,
                 _ => other.insert(hash, false, 1),
@@ -327,6 +409,19 @@ impl Stage {
                 assert!(cut(&self.model) || cut(&other.model));
             }
             Err(MergeError::NoRemainder) => assert!(form.remainder <= 12),
+            Err(MergeError::Remainders) => {
+                let other = other.model.form();
+                assert!(!form.is_plain() || !other.is_plain());
+                assert!(form.remainders != other.remainders || form.slots != other.slots);
+            }
+            Err(MergeError::Build(BuildError::Full { .. })) => {
+                assert!(!form.is_plain());
+                let remainder = form.remainder.min(other.model.form().remainder);
+                let value_bits = form.value_bits.max(other.model.form().value_bits);
+                let form = Form { remainder, value_bits, ..form };
+                let merged = Model::merged(&[&self.model, &other.model], form);
+                assert!(merged.is_none_or(|merged| !merged.fits()));
+            }
             Err(MergeError::Build(BuildError::Uncountable)) => {
                 assert!(self.filter.len() + other.filter.len() > 1 << 40);
             }
@@ -342,8 +437,13 @@ impl Stage {
         self.mistakes.sort_unstable();
         let listed: &[Hash] = if bytes.arbitrary()? { &self.mistakes } else { &[] };
         let mut parameters = self.filter.parameters();
-        parameters.slots = slots;
+        if bytes.ratio(3, 4)? {
+            parameters.slots = slots;
+        }
         parameters.remainder_bits = parameters.slot_bits;
+        if bytes.ratio(1, 4)? {
+            parameters.remainders = any_remainders(bytes)?;
+        }
         let members = self.model.members();
         match QuotientFilter::rebuilt(parameters, &[&self.filter], members, listed.iter().copied())
         {
@@ -354,8 +454,7 @@ impl Stage {
                 self.mistakes.retain(|&mistake| !self.model.contains(mistake));
             }
             Err(BuildError::Full { .. }) => {
-                let width = self.model.form().width;
-                let form = Form { slots, remainder: width, ..self.model.form() };
+                let form = Form::from(parameters);
                 let fits = Model::built(form, &self.model.members(), listed).fits();
                 // Values and lengthened prints need more room.
                 assert!(!fits || self.model.has_lengthened() || form.value_bits > 0);
@@ -464,8 +563,8 @@ impl Stage {
         }
     }
 
-    /// Inserts several hashes. Each must fit in turn: one that reuses a tombstone's slot makes room
-    /// only for those after it.
+    /// Inserts several hashes. Each must fit at its turn: a hash that reuses a tombstone's slot makes room
+    /// only for the hashes after it.
     fn insert_many(&mut self, hashes: &[Hash]) {
         let inserted = self.filter.insert_many(hashes);
         assert!(!self.follow_growth() || inserted.is_ok(), "a refused call made the filter grow");
@@ -515,7 +614,7 @@ impl Stage {
         assert!(!wanted.fits(), "refused at {load}");
     }
 
-    fn adapt(&mut self, query: Hash, drop_ghosts: bool) {
+    fn adapt(&mut self, query: Hash, policy: Ghosts) {
         let expected = self.model.contains(query);
         let Answer::Maybe(claim) = self.filter.check(query) else {
             assert!(!expected, "a false negative");
@@ -526,7 +625,7 @@ impl Stage {
         self.check_suspects(claim.suspects(), query);
         let members = self.model.suspects(query);
         self.ignores_other_remainders(&claim, &members);
-        let result = self.adapt_listed(&claim, &members, drop_ghosts);
+        let result = self.adapt_listed(&claim, &members, policy);
         let grown = self.follow_growth();
         assert!(!grown || result.is_ok(), "a refused call made the filter grow");
         let mut model = self.model.clone();
@@ -535,17 +634,20 @@ impl Stage {
             assert_eq!(result, Err(AdaptError::IsMember));
             return;
         }
-        if ghosts > 0 && !drop_ghosts {
+        if ghosts > 0 && policy == Ghosts::Keep {
             assert_eq!(result, Err(AdaptError::Unlisted { members: ghosts }));
             return;
         }
-        let lengthened = model.adapt(query, drop_ghosts);
+        let lengthened = model.adapt(query, policy);
         match result {
             Ok(adaptation) => {
                 assert_eq!((adaptation.lengthened, adaptation.ghosts), (lengthened, ghosts));
                 self.model = model;
                 self.mistakes.push(query);
                 assert!(!self.filter.contains(query), "not repaired");
+                if ghosts == 0 || policy == Ghosts::Bury {
+                    assert!(self.filter.has_repairs_near(query), "a repair without a trace");
+                }
                 if ghosts == 0 && !grown {
                     let again = self.filter.adapt(&claim, &members).expect("no change of members");
                     assert_eq!(again.lengthened, 0);
@@ -563,15 +665,19 @@ impl Stage {
         &mut self,
         claim: &Claim,
         members: &[Member],
-        drop_ghosts: bool,
+        ghosts: Ghosts,
     ) -> core::result::Result<Adaptation, AdaptError> {
         let listing = Listing::new(members);
-        let listing = if drop_ghosts { listing.dropping_ghosts() } else { listing };
+        let listing = match ghosts {
+            Ghosts::Keep => listing,
+            Ghosts::Drop => listing.dropping_ghosts(),
+            Ghosts::Bury => listing.leaving_tombstones(),
+        };
         self.filter.adapt(claim, listing)
     }
 
-    /// Repairs a copy of the filter with a listing without the members of other remainders, and with
-    /// one that has them twice: both must do what the true one does.
+    /// Repairs copies of the filter with a listing that lacks the members of other remainders, and with one
+    /// that has them twice. Both must have the same effect as the correct listing.
     fn ignores_other_remainders(&self, claim: &Claim, members: &[Member]) {
         let is_near = |member: &Member| self.model.same_minirun(member.hash, claim.query());
         let (near, far): (Vec<Member>, Vec<Member>) =
@@ -592,7 +698,7 @@ impl Stage {
         assert_eq!(adapted(&[members, &far].concat()), expected);
     }
 
-    /// The interval must be the quotient's: what borders on it is outside.
+    /// Checks that the interval is exactly that of the query's quotient.
     fn check_suspects(&self, suspects: RangeInclusive<Hash>, query: Hash) {
         let (first, last) = (suspects.start().as_u128(), suspects.end().as_u128());
         let same = |hash| self.model.same_quotient(Hash::from_u128(hash), query);
@@ -610,9 +716,9 @@ impl Stage {
         }
         let same = |member: &Member| self.model.same_minirun(member.hash, query);
         let near: Vec<Member> = members.iter().copied().filter(same).collect();
-        let dropping = bytes.ratio(1, 2)?;
+        let ghosts = *bytes.choose(&[Ghosts::Keep, Ghosts::Drop, Ghosts::Bury])?;
         let expected = match bytes.int_in_range(0..=4)? {
-            0 if !dropping => {
+            0 if ghosts == Ghosts::Keep => {
                 let gone = *bytes.choose(&near)?;
                 let at = members.iter().position(|&member| member == gone);
                 members.swap_remove(at.expect("it is listed"));
@@ -631,7 +737,7 @@ impl Stage {
                 AdaptError::Outside { member: Hash::from_u128(outside) }
             }
             3 => {
-                // What an insert does to a claim, whether it fits or not.
+                // An insert that fits makes the claim stale.
                 let newcomer = bytes.choose(&near)?.hash;
                 let before = self.filter.len();
                 self.insert(newcomer, false, 1);
@@ -646,7 +752,7 @@ impl Stage {
                 AdaptError::IsMember
             }
         };
-        assert_eq!(self.adapt_listed(&claim, &members, dropping), Err(expected));
+        assert_eq!(self.adapt_listed(&claim, &members, ghosts), Err(expected));
         Ok(())
     }
 

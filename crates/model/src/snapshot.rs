@@ -1,10 +1,12 @@
 //! Reads arbitrary and damaged snapshots.
 
-use crate::quotient::hashes_of;
+use crate::quotient::{Form, hashes_of};
+use crate::script::any_remainders;
 use arbitrary::{Result, Unstructured};
 use core::ops::{Range, RangeInclusive};
 use twiceshy::{
-    Answer, Concurrent, Frozen, Hash, Member, QuotientFilter, Snapshot, snapshot::SnapshotError,
+    Answer, Concurrent, Frozen, Hash, Member, QuotientFilter, Snapshot, concurrent::ShardPlan,
+    snapshot::SnapshotError,
 };
 
 /// Size of the header in bytes; the table follows.
@@ -105,8 +107,8 @@ fn seal_line(line: &mut [u8; LINE]) {
     line[LINE_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Reads bytes as a snapshot of a plain or concurrent filter: as they are, with correct checksums,
-/// or as changes to a saved one.
+/// Reads bytes as a snapshot of a plain or concurrent filter: as they are, with corrected
+/// checksums, or as changes to a saved snapshot.
 ///
 /// # Panics
 /// If an invalid filter is read, or if two ways of reading disagree.
@@ -140,7 +142,10 @@ fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         .slots(bytes.int_in_range(1..=500)?)
         .remainder_bits(bytes.int_in_range(1..=56)?)
         .value_bits(bytes.int_in_range(0..=16)?);
-    let mut filter = builder.build().expect("a small filter");
+    let mut parameters = builder.build().expect("a small filter").parameters();
+    parameters.remainders = any_remainders(bytes)?;
+    let no_members: [Hash; 0] = [];
+    let mut filter = QuotientFilter::from_sorted(parameters, no_members, []).expect("a small one");
     // Hashes are near to each other, so that runs are long; some are repaired.
     let spread = bytes.int_in_range(0..=127)?;
     for _ in 0..bytes.int_in_range(0..=600)? {
@@ -172,6 +177,12 @@ fn changed_shards(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         .shards(shards);
     let builder = if bytes.arbitrary()? { builder.grow_at(0.9) } else { builder };
     let filter = builder.build_concurrent().expect("a small filter");
+    if bytes.ratio(1, 3)? {
+        let shard = bytes.int_in_range(0..=shards - 1)?;
+        let no_members: [Hash; 0] = [];
+        let plan = ShardPlan::default().remainders(any_remainders(bytes)?);
+        filter.rebuild_shard(shard, plan, &no_members, &[]).expect("room");
+    }
     for _ in 0..bytes.int_in_range(0..=200)? {
         let hash = Hash::from_u128(bytes.arbitrary::<u128>()?);
         let _ = filter.insert_times(hash, bytes.int_in_range(1..=3)?);
@@ -198,11 +209,11 @@ fn changed_shards(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(snapshot)
 }
 
-/// Restores a snapshot of a concurrent filter. If that succeeds, the filter must be valid, be saved
-/// identically, and accept changes.
+/// Restores a snapshot of a concurrent filter. If that succeeds, the filter must be valid, accept
+/// changes, and be saved as the same bytes.
 ///
 /// # Panics
-/// If it isn't or doesn't.
+/// If the filter breaks one of these rules.
 pub fn read_shards(bytes: &[u8]) {
     let Ok(filter) = Concurrent::<QuotientFilter>::read_from(bytes) else { return };
     filter.validate().expect("reading validates");
@@ -230,7 +241,7 @@ pub fn read_shards(bytes: &[u8]) {
 /// Reads a snapshot in every way, queries it, and compares.
 ///
 /// # Panics
-/// As [`drive`].
+/// Panics for the same reasons as [`drive`].
 pub fn read(bytes: &[u8]) {
     let restored = QuotientFilter::read_from(bytes);
     let frozen = match Frozen::<QuotientFilter>::from_bytes(bytes.to_vec()) {
@@ -263,10 +274,10 @@ pub fn read(bytes: &[u8]) {
 
 /// Checks a restored filter and filters built from it, independently of `validate`.
 fn check_restored(mut filter: QuotientFilter) {
-    let slots = filter.parameters().slots;
+    let form = Form::from(filter.parameters());
     let entries: Vec<(RangeInclusive<Hash>, u64)> =
-        filter.iter().map(|entry| (hashes_of(&entry.fingerprint, slots), entry.count)).collect();
-    for pair in entries.windows(2) {
+        filter.iter().map(|entry| (hashes_of(&entry.fingerprint, form), entry.count)).collect();
+    for pair in entries.windows(2).filter(|_| form.is_plain()) {
         let [before, after] = [&pair[0].0, &pair[1].0];
         assert!(before.end() < after.start(), "{before:?} is before {after:?}");
     }

@@ -9,11 +9,11 @@ use twiceshy::{
     snapshot::SnapshotError,
 };
 
-/// Reads bytes as lists, which are built, changed and updated, or as a file of either kind.
+/// Reads bytes either as lists, to build, change and update filters, or as a snapshot or delta.
 ///
 /// # Panics
-/// If a listed key is answered wrongly, an update makes a different filter than building does, or
-/// an invalid filter is read.
+/// If a listed key is answered wrongly, an update and a build make different filters, or an invalid
+/// filter is read.
 pub fn drive(bytes: &[u8]) {
     let Some((mode, rest)) = bytes.split_first() else { return };
     match mode % 4 {
@@ -24,7 +24,7 @@ pub fn drive(bytes: &[u8]) {
     }
 }
 
-/// Queries a snapshot in place; it is valid if and only if it can be read.
+/// Queries a snapshot in place. Checks that it is valid if and only if it can be read.
 fn ask_frozen(bytes: &[u8]) {
     let read = YesNoFilter::read_from(bytes);
     let frozen = match Frozen::<YesNoFilter>::from_bytes(bytes.to_vec()) {
@@ -120,7 +120,7 @@ fn lists(bytes: &mut Unstructured<'_>) -> Result<()> {
 
 fn check(filter: &YesNoFilter, yes: &[Hash], no: &[Hash]) {
     filter.validate().expect("a valid filter");
-    assert_eq!((filter.len(), filter.no_keys()), (yes.len(), no.len() as u64));
+    assert_eq!((filter.len(), filter.details().no_keys), (yes.len(), no.len() as u64));
     let mut answers = Vec::new();
     for (list, answer) in [(yes, true), (no, false)] {
         filter.contains_many(list, &mut answers);
@@ -133,7 +133,7 @@ fn check(filter: &YesNoFilter, yes: &[Hash], no: &[Hash]) {
     }
 }
 
-/// Checks that a delta makes the new filter, and that a damaged delta makes no different one.
+/// Checks that a delta gives the new filter, and that a damaged delta never gives a different one.
 fn update(old: &YesNoFilter, new: &YesNoFilter, bytes: &mut Unstructured<'_>) -> Result<()> {
     let delta = old.delta_to(new).expect("both are valid").to_bytes();
     let read = Delta::from_bytes(&delta).expect("what was written");

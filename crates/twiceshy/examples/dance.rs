@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut visits = 0;
         for stranger in 10_000..20_000 {
             let Answer::Maybe(claim) = filter.check(&stranger) else { continue };
-            visits += 1; // to the database, for nothing
+            visits += 1; // the database doesn't have the key
             assert!(!store.contains(claim.query(), &stranger));
             filter.adapt(&claim, &store.members(claim.suspects())?)?;
         }

@@ -6,12 +6,12 @@
 //! 1. The lines of one group are prefetched. Meanwhile the lines of the previous group arrive.
 //! 2. A quick check rules out some lookups of the previous group. The lines of the remaining
 //!    candidates are scanned.
-//! 3. A lookup that its line doesn't decide is deferred. Once enough lookups are deferred, their
-//!    next lines are prefetched together, and then the lookups are resolved.
+//! 3. If a line doesn't decide its lookup, the lookup is deferred. Once enough lookups are
+//!    deferred, their next lines are prefetched together, and then the lookups are resolved.
 //!
-//! Nothing predicts which lookups go on to the next step, so the code does not branch on it. It
-//! writes each lookup to the end of a list, and then advances the end only if the lookup belongs
-//! there.
+//! The processor can't predict which lookups go on to the next step, so the code doesn't branch on
+//! that. It writes each lookup to the end of a list, and then advances the end only if the lookup
+//! belongs there.
 
 /// Number of lookups per group.
 const GROUP: usize = 16;
@@ -31,15 +31,15 @@ pub(crate) trait Lookup<K> {
         true
     }
 
-    /// Scans a line. Returns whether the key is present, and whether the line leaves that
-    /// undecided.
+    /// Scans the line. Returns two flags: whether the key is present, and whether the line can't
+    /// decide that.
     fn scan(&self, begun: &Self::Begun) -> (bool, bool);
 
     /// Prefetches the memory that [`resolve`](Self::resolve) reads.
     #[inline(always)]
     fn defer(&self, _key: &K) {}
 
-    /// Looks up a key that its line doesn't decide.
+    /// Looks up a key whose line did not decide the lookup.
     #[inline(always)]
     fn resolve(&self, key: &K) -> bool {
         self.contains(key)
@@ -49,7 +49,7 @@ pub(crate) trait Lookup<K> {
     fn contains(&self, key: &K) -> bool;
 }
 
-/// Looks up all keys. All `answers` must be false at first.
+/// Looks up all keys, and writes their answers. All `answers` must be false before the call.
 #[inline(always)]
 pub(crate) fn answer<K, L: Lookup<K>>(lookup: &L, keys: &[K], answers: &mut [bool]) {
     let begin = |key: &K| lookup.begin(key);
@@ -62,7 +62,7 @@ pub(crate) fn answer<K, L: Lookup<K>>(lookup: &L, keys: &[K], answers: &mut [boo
     for number in 0..groups.len() {
         let [even, odd] = &mut begun;
         let (arrived, coming) = if number % 2 == 0 { (even, odd) } else { (odd, even) };
-        // After the last group, this begins the last group again, which has no effect.
+        // No group follows the last one. Beginning the last group again has no effect.
         let next = &groups[usize::min(number + 1, groups.len() - 1)];
         let mut candidates = List::<GROUP>::new();
         for lane in 0..GROUP {
@@ -70,7 +70,7 @@ pub(crate) fn answer<K, L: Lookup<K>>(lookup: &L, keys: &[K], answers: &mut [boo
             candidates.push_if(lookup.is_candidate(&arrived[lane]), lane);
         }
         let first = number * GROUP;
-        // A local array, so that the compiler knows that writing an answer doesn't change the
+        // Use a local array, so that the compiler knows that writing an answer doesn't change the
         // filter.
         let mut present = [false; GROUP];
         for &lane in candidates.drain() {
@@ -79,7 +79,7 @@ pub(crate) fn answer<K, L: Lookup<K>>(lookup: &L, keys: &[K], answers: &mut [boo
             deferred.push_if(undecided, first + lane);
         }
         answers[first..first + GROUP].copy_from_slice(&present);
-        if deferred.len() >= GROUP {
+        if deferred.count >= GROUP {
             resolve(lookup, deferred.drain(), keys, answers);
         }
     }
@@ -111,7 +111,7 @@ pub(crate) fn fill_answers(answers: &mut Vec<bool>, keys: usize, fill: impl FnOn
     *answers = all;
 }
 
-/// A list of at most `ROOM` numbers, which grows without a branch.
+/// A list of at most `ROOM` numbers. Appending a number takes no branch.
 struct List<const ROOM: usize> {
     numbers: [usize; ROOM],
     count: usize,
@@ -121,11 +121,6 @@ impl<const ROOM: usize> List<ROOM> {
     #[inline(always)]
     fn new() -> Self {
         Self { numbers: [0; ROOM], count: 0 }
-    }
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.count
     }
 
     /// Appends `number` if `belongs` is true. The list must have room for it.

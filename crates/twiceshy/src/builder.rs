@@ -1,8 +1,8 @@
-//! One builder for every filter: it sets the filter's error rate and size.
+//! The builder that all filters share. It sets a filter's error rate and size.
 //!
 //! This module holds the options that all filters share, their defaults, and the search for the
-//! largest filter that fits a memory budget. A filter family only defines what a filter of a given
-//! capacity or number of slots looks like ([`Buildable`]).
+//! largest filter that fits a memory budget. Each filter family implements [`Buildable`], which
+//! plans a filter of a given capacity or number of slots.
 
 use crate::error::{BuildError, EntropyError, PlanError};
 use crate::table::SLOTS;
@@ -10,7 +10,7 @@ use crate::{Hash, Secret};
 use core::fmt;
 use core::ops::RangeInclusive;
 
-/// The share of slots that a filter is planned to use by default.
+/// The default planned load: the share of slots that a filter is planned to use.
 pub(crate) const PLANNED_LOAD: f64 = 0.95;
 
 /// The default false-positive rate of a filter.
@@ -20,7 +20,7 @@ pub(crate) const DEFAULT_RATE: f64 = 0.001;
 /// slow.
 const LOADS: RangeInclusive<f64> = 0.5..=0.99;
 
-/// The number of members per planned repair, by default.
+/// The default number of members per planned repair.
 const MEMBERS_PER_REPAIR: usize = 20;
 
 /// Builds a filter with a given error rate and size.
@@ -46,20 +46,21 @@ pub struct Builder<F: Buildable> {
     pub(crate) capacity: Option<usize>,
     pub(crate) memory: Option<u64>,
     pub(crate) slots: Option<u64>,
-    load: Option<f64>,
+    pub(crate) load: Option<f64>,
     pub(crate) adaptations: Option<usize>,
     pub(crate) secret: Option<Secret>,
     pub(crate) shards: Option<usize>,
     pub(crate) options: F::Options,
 }
 
-/// The filter that a [`Builder`] is going to build.
+/// A description of the filter that a [`Builder`] would build.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Plan<D> {
     /// Number of members that the filter is planned for.
     pub capacity: usize,
-    /// Number of slots in the table. In a Bloom filter: cells per hash function of level 0.
+    /// Number of slots in the table. For a Bloom filter, the number of cells per hash function in
+    /// level 0.
     pub slots: u64,
     /// Bits per remainder; 0 in a Bloom filter.
     pub remainder_bits: u32,
@@ -69,7 +70,7 @@ pub struct Plan<D> {
     pub bytes: u64,
     /// Bits of memory per member when the filter is filled to its capacity.
     pub bits_per_member: f64,
-    /// Numbers that only filters of this family have.
+    /// Details that only filters of this family have.
     pub details: D,
 }
 
@@ -112,11 +113,12 @@ pub trait Buildable: Sized + sealed::Sealed {
     /// The part of a [`Plan`] that is specific to this filter.
     type Details;
 
-    /// The default capacity; `None` if the builder must be given a size.
+    /// The default capacity, or `None` if the caller must set a size.
     #[doc(hidden)]
     const CAPACITY: Option<usize> = None;
 
-    /// Checks the options that only this filter has, and returns the limits of the others.
+    /// Checks the options that only this filter has, and returns the limits of the shared
+    /// parameters.
     #[doc(hidden)]
     fn limits(builder: &Builder<Self>) -> Result<Limits, PlanError>;
 
@@ -124,14 +126,14 @@ pub trait Buildable: Sized + sealed::Sealed {
     #[doc(hidden)]
     fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<Self::Details>>;
 
-    /// Plans a filter with this many [possible](SLOTS) slots. Returns `None` if there is no room
-    /// for repairs.
+    /// Plans a filter with this many slots, a number in [`SLOTS`]. Returns `None` if they leave no
+    /// room for repairs.
     #[doc(hidden)]
     fn plan_slots(_builder: &Builder<Self>, _slots: u64) -> Option<Plan<Self::Details>> {
         None
     }
 
-    /// Checks requirements of a plan other than room.
+    /// Checks the requirements of a plan that are not about room.
     #[doc(hidden)]
     fn check(_plan: &Plan<Self::Details>) -> Result<(), PlanError> {
         Ok(())
@@ -152,7 +154,8 @@ pub trait HasSlots: Buildable {}
 /// A filter that can be planned for a number of repairs.
 pub trait HasRepairs: Buildable {}
 
-/// A filter that can be built in one step from the hashes of its members, with mistakes repaired.
+/// A filter that can be built in one step from the hashes of its members and of the mistakes to
+/// repair.
 pub trait FromMembers: Buildable {
     /// Builds a filter from members and mistakes, both in any order.
     #[doc(hidden)]
@@ -164,8 +167,9 @@ pub trait FromMembers: Buildable {
 }
 
 impl<F: Buildable> Builder<F> {
-    /// Sets the highest probability that the filter answers "maybe" to an absent key while it holds
-    /// no more members than it is planned for; 0.001 by default.
+    /// Sets the highest false-positive rate that the filter may have while it holds no more members
+    /// than planned; 0.001 by default. The rate is the probability that the filter answers "maybe"
+    /// to an absent key.
     #[must_use]
     pub fn false_positive_rate(mut self, rate: f64) -> Self {
         self.rate = Some(rate);
@@ -187,8 +191,8 @@ impl<F: Buildable> Builder<F> {
         self
     }
 
-    /// Sets the secret that hashes keys; a fresh one by default. Use it to rebuild a filter for
-    /// keys whose hashes are stored.
+    /// Sets the secret that keys are hashed with; by default, a fresh one. Set the old secret to
+    /// rebuild a filter for keys whose hashes are stored.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
@@ -200,17 +204,20 @@ impl<F: Buildable> Builder<F> {
     /// # Errors
     /// If the options contradict each other, or if no filter can meet them.
     pub fn plan(&self) -> Result<Plan<F::Details>, PlanError> {
-        self.check_words()?;
-        let plan = match (self.capacity, self.memory, self.slots) {
-            (Some(capacity), None, None) => self.plan_members(capacity),
+        self.check_options()?;
+        let capacity = if self.is_sized() { self.capacity } else { F::CAPACITY };
+        let plan = match (capacity, self.memory, self.slots) {
+            (Some(capacity), None, None) => {
+                let plan = |builder: &Self| F::plan_members(builder, capacity);
+                self.planned(plan, PlanError::Capacity(capacity))
+            }
             (None, Some(bytes), None) => {
                 self.planned(|builder| builder.plan_memory(bytes), PlanError::Budget(bytes))
             }
-            (None, None, Some(slots)) if !SLOTS.contains(&slots) => Err(PlanError::Slots(slots)),
-            (None, None, Some(slots)) => {
+            (None, None, Some(slots)) if SLOTS.contains(&slots) => {
                 self.planned(|builder| F::plan_slots(builder, slots), PlanError::Slots(slots))
             }
-            (None, None, None) => self.plan_members(F::CAPACITY.ok_or(PlanError::Size)?),
+            (None, None, Some(slots)) => Err(PlanError::Slots(slots)),
             _ => Err(PlanError::Size),
         }?;
         F::check(&plan)?;
@@ -227,7 +234,7 @@ impl<F: Buildable> Builder<F> {
     }
 
     /// Checks all options except the size.
-    pub(crate) fn check_words(&self) -> Result<(), PlanError> {
+    pub(crate) fn check_options(&self) -> Result<(), PlanError> {
         if self.rate.is_some() && self.remainder_bits.is_some() {
             return Err(PlanError::RateAndRemainderBits);
         }
@@ -246,13 +253,8 @@ impl<F: Buildable> Builder<F> {
         }
     }
 
-    fn plan_members(&self, capacity: usize) -> Result<Plan<F::Details>, PlanError> {
-        let plan = |builder: &Self| F::plan_members(builder, capacity);
-        self.planned(plan, PlanError::Capacity(capacity))
-    }
-
-    /// Returns the plan, or the reason why there is none. The reason is the number of repairs if
-    /// there would be a plan without them.
+    /// Returns the plan, or an error if there is none. The error is [`PlanError::Adaptations`] if
+    /// there would be a plan without repairs, and `otherwise` if not.
     fn planned(
         &self,
         plan: impl Fn(&Self) -> Option<Plan<F::Details>>,
@@ -266,13 +268,14 @@ impl<F: Buildable> Builder<F> {
         })
     }
 
-    /// Plans the filter with the most members that fits the budget.
+    /// Plans the filter with the largest capacity that fits in `bytes` bytes.
     fn plan_memory(&self, bytes: u64) -> Option<Plan<F::Details>> {
         let fits = |capacity: u64| {
             let plan = F::plan_members(self, usize::try_from(capacity).ok()?);
             plan.filter(|plan| plan.bytes <= bytes)
         };
-        // At very high false-positive rates, one bit is enough for many members.
+        // Search up to 2^10 members per byte: at very high false-positive rates, one bit is enough
+        // for many members.
         let (mut low, mut high) = (0, bytes.saturating_mul(1 << 10).min(1 << 48) + 1);
         while high - low > 1 {
             let middle = low.midpoint(high);
@@ -293,14 +296,9 @@ impl<F: Buildable> Builder<F> {
         }
     }
 
-    /// Returns the remainder widths to choose from; `most` is the widest possible.
+    /// Returns the widths of remainders to choose from. The widest is at most `most` bits.
     pub(crate) fn widths(&self, most: u32) -> RangeInclusive<u32> {
         self.remainder_bits.map_or(1..=most, |bits| bits..=bits)
-    }
-
-    /// Returns the load that the caller set, if any.
-    pub(crate) fn asked_load(&self) -> Option<f64> {
-        self.load
     }
 
     /// Returns the share of slots that the filter is planned to use.
@@ -324,7 +322,7 @@ impl<F: Buildable> Builder<F> {
 }
 
 impl<F: HasSlots> Builder<F> {
-    /// Sets the bits per remainder instead of the rate. They are about log₂(1/rate).
+    /// Sets the number of bits per remainder instead of the rate. It is about log₂(1/rate).
     #[must_use]
     pub fn remainder_bits(mut self, bits: u32) -> Self {
         self.remainder_bits = Some(bits);
@@ -339,7 +337,8 @@ impl<F: HasSlots> Builder<F> {
         self
     }
 
-    /// Sets the share of slots that the filter is planned to use, 0.5 to 0.99; 0.95 by default.
+    /// Sets the share of slots that the filter is planned to use, from 0.5 to 0.99. The default is
+    /// 0.95.
     ///
     /// A higher load makes the filter smaller but slower. Above 0.95, most lookups read more than
     /// one cache line, and inserts move many more entries.

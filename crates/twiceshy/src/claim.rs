@@ -41,7 +41,7 @@ impl Claim {
         self.query
     }
 
-    /// Returns an interval of hashes that contains the query and every member that can have caused
+    /// Returns an interval of hashes that contains the query and every member that may have caused
     /// the answer.
     ///
     /// For a quotient filter, these are the hashes that share the query's quotient, about two
@@ -68,9 +68,9 @@ impl Claim {
     }
 }
 
-/// A range of adjacent quotients of a table, or of adjacent cells of a Bloom filter.
+/// Adjacent quotients of a table, or adjacent cells of a Bloom filter.
 ///
-/// It stands for an interval of hashes, which is computed only on demand.
+/// They stand for an interval of hashes, which is computed only on demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cells {
     pub(crate) first: u64,
@@ -85,11 +85,11 @@ impl Cells {
         Self { first: quotient, last: quotient, slots }
     }
 
-    /// Returns the hashes that scale to these cells.
+    /// Returns the interval of hashes that belong to these cells.
     pub(crate) fn hashes(self) -> RangeInclusive<Hash> {
         let first = first_hash_at(self.first, 0, self.slots).unwrap_or(Hash::MAX);
-        let behind = first_hash_at(self.last + 1, 0, self.slots);
-        let last = behind.map_or(Hash::MAX, |hash| Hash::from_u128(hash.as_u128() - 1));
+        let next = first_hash_at(self.last + 1, 0, self.slots);
+        let last = next.map_or(Hash::MAX, |hash| Hash::from_u128(hash.as_u128() - 1));
         first..=last
     }
 
@@ -103,7 +103,7 @@ impl Cells {
     }
 }
 
-/// The reason why a listing is refused.
+/// The reason why a filter refuses a listing.
 pub(crate) enum Mismatch {
     Stale,
     Outside {
@@ -121,11 +121,11 @@ pub(crate) enum Mismatch {
 pub struct Adaptation {
     /// Number of fingerprints that were lengthened; 0 if the mistake had been repaired already.
     pub lengthened: usize,
-    /// Number of members that the filter held but the listing did not, and that were dropped.
+    /// Number of members that were dropped because the filter held them but the listing did not.
     pub ghosts: u64,
 }
 
-/// The state of a filter's members near one quotient.
+/// Identifies a filter, and the state of its members near one quotient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     filter: u64,
@@ -152,7 +152,7 @@ impl Versions {
     }
 
     fn stripes_for(slots: u64) -> usize {
-        (slots / 64).next_power_of_two().min(MOST_STRIPES) as usize
+        (slots / 2048).next_power_of_two().min(MOST_STRIPES) as usize
     }
 
     pub(crate) fn bytes_for(slots: u64) -> u64 {
@@ -187,8 +187,8 @@ impl Versions {
         self.stripes[stripe] = self.stripes[stripe].wrapping_add(1);
     }
 
-    /// Bumps the stripe of each quotient, or all stripes if there are at least as many quotients as
-    /// stripes.
+    /// Increments the count of each quotient's stripe. If there are at least as many quotients as
+    /// stripes, increments all counts.
     pub(crate) fn bump_each(&mut self, quotients: impl ExactSizeIterator<Item = u64>) {
         if quotients.len() < self.stripes.len() {
             return quotients.for_each(|quotient| self.bump(quotient));

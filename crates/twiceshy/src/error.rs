@@ -1,9 +1,10 @@
 //! Errors, one type per operation.
 //!
-//! Narrow errors convert to general ones with `?`: a [`PlanError`] becomes a [`BuildError`]. Errors
-//! that only one filter family returns are in the module of that family.
+//! Narrow errors convert to general ones with `?`. For example, a [`PlanError`] becomes a
+//! [`BuildError`]. Errors that only one filter family returns are in the module of that family.
 
 pub use crate::hash::EntropyError;
+pub use crate::invalid::Invalid;
 
 use crate::claim::Mismatch;
 use crate::{Claim, Hash};
@@ -20,33 +21,26 @@ pub enum InsertError {
     },
     /// More than 2^40 members would share the fingerprint, or the filter would hold more than 2^62
     /// members.
-    #[error(
-        "more than 2^40 members would have its fingerprint, or the filter more than 2^62; they \
-         can't be counted"
-    )]
+    #[error("the filter can't count more than 2^40 members per fingerprint, or 2^62 in all")]
     Uncountable,
     /// Repairs leave no room for the member, and the filter needs to know the members in this
     /// claim's interval to make room. List them, and call `insert_listed` with the claim.
     #[error("repairs near the member leave no room for it; list the members near it to insert it")]
     NeedsMembers(Box<Claim>),
-    /// The claim is stale or was made by a different filter, or the listed members are not those of
-    /// the block.
-    #[error("the listed members are not those near it, or have changed; claim and list again")]
+    /// The claim is stale or was made by a different filter, or the listing doesn't match the
+    /// filter.
+    #[error("the claim is stale, or the listing doesn't match the filter; insert and list again")]
     Mismatch,
 }
 
 /// Some members of a batch could not be inserted; all others were.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[error(
-    "{} members were not inserted, all others were; insert those that are refused into a larger \
-     filter, built from the members", refused.len()
-)]
+#[error("{} members were refused, all others inserted; build a larger filter", refused.len())]
 pub struct InsertManyError {
-    /// Positions in the list of the members that were not inserted, counted from 0, in ascending
-    /// order.
+    /// Positions of the refused members in the caller's list, counted from 0, in ascending order.
     pub refused: Vec<usize>,
-    /// Why the first of these members was refused.
+    /// The reason why the first of these members was refused.
     #[source]
     pub cause: InsertError,
 }
@@ -55,7 +49,7 @@ pub struct InsertManyError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoveError {
-    /// The key is not a member: no fingerprint covers it, or it isn't listed.
+    /// The key is not a member, because no fingerprint covers it, or because it isn't listed.
     #[error("the key is not a member, so there is nothing to remove")]
     Absent,
     /// Members near the key were inserted or removed since the claim was made, or the claim was
@@ -90,9 +84,7 @@ pub enum RemoveError {
     #[error("several entries may belong to the key; list the members near it to remove it")]
     Ambiguous,
     /// Too many of the remaining members would have the same fingerprint.
-    #[error(
-        "more than 2^40 members would have the same fingerprint; remove without a list of mistakes"
-    )]
+    #[error("more than 2^40 members would share a fingerprint; remove without listing mistakes")]
     Uncountable,
     /// There is no free slot for the tombstone, or for the repairs that the listed mistakes need.
     #[error("no room at {:.1} % load; remove without a tombstone, or build a larger filter", load * 100.0)]
@@ -119,20 +111,17 @@ pub enum AdaptError {
         /// The first such member.
         member: Hash,
     },
-    /// The listing lacks members: the fingerprints stand for more members than it contains.
+    /// The listing lacks members that the filter holds.
     #[error(
         "{members} members are stored but not listed; list them all, or, if the listing is \
-         complete and current, repair with the ghosts dropped"
+         complete and current, let the repair drop these ghosts"
     )]
     Unlisted {
         /// Number of missing members.
         members: u64,
     },
     /// The listing contains members that the filter doesn't hold.
-    #[error(
-        "{members} listed members are not in the filter; list current members only, and insert \
-         a member into the filter before its store"
-    )]
+    #[error("{members} listed members are not in the filter; list current members only")]
     Surplus {
         /// Number of surplus members.
         members: u64,
@@ -140,8 +129,10 @@ pub enum AdaptError {
     /// A listed member has the same hash as the claimed mistake.
     #[error("the claimed mistake is a member, so \"maybe\" was right")]
     IsMember,
-    /// The range is so long that the filter answers "maybe" without looking.
-    #[error("the range is too long for the filter; ask for parts of it, or build a better one")]
+    /// The range is so long that the filter can't repair it as a whole.
+    #[error(
+        "the range is too long to repair; query parts of it, or build a filter for longer ranges"
+    )]
     TooLong,
     /// The code of the block has no room for the repair, even if all other repairs of the listed
     /// members are forgotten.
@@ -151,10 +142,7 @@ pub enum AdaptError {
     #[error("no bits are left that distinguish the query from a member; rebuild the filter")]
     Inseparable,
     /// There are no free slots for the longer fingerprints.
-    #[error(
-        "no room to repair a mistake at {:.1} % load; build a larger filter from members and \
-         mistakes", load * 100.0
-    )]
+    #[error("no room for a repair at {:.1} % load; build a larger filter", load * 100.0)]
     Full {
         /// Share of all slots that are in use.
         load: f64,
@@ -175,7 +163,8 @@ pub enum PlanError {
     #[error("give a false-positive rate or remainder bits, not both")]
     RateAndRemainderBits,
     /// The filter can't have that false-positive rate.
-    // The printed limit is 10 % higher, so that rounding never suggests an impossible rate.
+    // The message prints a limit that is 10 % too high, so that rounding never suggests an
+    // impossible rate.
     #[error(
         "a false-positive rate of {rate:e} is impossible; choose one from {:.1e} to below 1",
         least * 1.1
@@ -204,12 +193,10 @@ pub enum PlanError {
     #[error("{0} slots are impossible; choose 1 to 2^48")]
     Slots(u64),
     /// The capacity, the slots or the bytes leave no room for this many repairs.
-    #[error("there is no room for {0} adaptations; allow more slots or memory, or fewer of them")]
+    #[error("there is no room for {0} adaptations; allow fewer of them, or more slots or memory")]
     Adaptations(usize),
     /// The filter can't be planned for that load.
-    #[error(
-        "a planned load of {0} is impossible; choose 0.5 to 0.99, and none for a filter that expands"
-    )]
+    #[error("a load of {0} is impossible; choose 0.5 to 0.99, or set none if the filter expands")]
     Load(f64),
     /// A filter can't have that many shards.
     #[error("{0} shards are impossible; choose 1 to 4096")]
@@ -252,7 +239,7 @@ pub enum BuildError {
     #[error(transparent)]
     Entropy(#[from] EntropyError),
     /// There is not enough memory.
-    #[error("there is no memory for {bytes} bytes; build a smaller filter")]
+    #[error("there is not enough memory for {bytes} bytes; build a smaller filter")]
     Memory {
         /// Number of bytes that the filter needs.
         bytes: u64,
@@ -260,7 +247,7 @@ pub enum BuildError {
     /// Members or mistakes are not in hash order.
     #[error("{0} are not in hash order; sort them by hash")]
     Unsorted(&'static str),
-    /// A hash is on both lists: it is a member and a mistake.
+    /// A hash is both in the list of members and in the list of mistakes.
     #[error("{hash:?} is both a member and a mistake{}; take it off one of the lists",
         position.map(|position| format!(" (number {} of the mistakes)", position + 1))
             .unwrap_or_default())]
@@ -283,16 +270,13 @@ pub enum BuildError {
         capacity: u64,
     },
     /// More than 2^40 members have the same fingerprint, or there are more than 2^62 members.
-    #[error(
-        "more than 2^40 members have the same fingerprint, or there are more than 2^62; insert \
-         each member less often"
-    )]
+    #[error("more than 2^40 members share a fingerprint, or 2^62 in all; insert fewer copies")]
     Uncountable,
     /// The hashes are not random.
     #[error("the hashes are so uneven that they can't be random; hash the keys")]
     Uneven,
     /// A value from the filter that is being replaced doesn't fit in the new filter.
-    #[error("the value {value} doesn't fit {bits} bits; allow as many as the filters had before")]
+    #[error("the value {value} doesn't fit in {bits} bits; allow as many bits per value as before")]
     ValueTooLarge {
         /// The value.
         value: u64,
@@ -307,10 +291,7 @@ pub enum BuildError {
     },
     /// Members were inserted or removed, or a mistake was repaired, while the shard was being
     /// rebuilt.
-    #[error(
-        "the shard was changed while it was rebuilt; keep others from changing it, and list its \
-         members and mistakes again"
-    )]
+    #[error("the shard changed while it was rebuilt; keep writers out, and list its members again")]
     Stale,
 }
 
@@ -319,13 +300,14 @@ pub enum BuildError {
 #[non_exhaustive]
 pub enum GrowError {
     /// The filter wasn't built to grow.
-    #[error(
-        "the filter has a fixed size; build an expandable one, or build it again from its members"
-    )]
+    #[error("the filter has a fixed size; build an expandable one, or one with more slots")]
     Fixed,
     /// Remainders have only one bit left.
-    #[error("no bit would be left for remainders; resize the filter with its members")]
+    #[error("no bit would be left for remainders; rebuild the filter from its members")]
     NoRemainder,
+    /// Remainders aren't plain, so their bits can't become bits of the quotient.
+    #[error("a filter with fresh remainders can't be doubled; rebuild it from its members")]
+    FreshRemainders,
     /// The larger filter could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -337,34 +319,19 @@ impl From<PlanError> for GrowError {
     }
 }
 
-/// A structure breaks one of its own invariants: a bug, or corrupted memory.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("broken invariant: {0}")]
-pub struct Invalid(pub(crate) String);
-
-impl Invalid {
-    /// Returns an error that names the broken invariant. Filters in other crates use this.
-    pub fn new(invariant: impl Into<String>) -> Self {
-        Self(invariant.into())
-    }
-}
-
-impl From<Mismatch> for AdaptError {
-    fn from(mismatch: Mismatch) -> Self {
-        match mismatch {
-            Mismatch::Stale => AdaptError::Stale,
-            Mismatch::Outside { member } => AdaptError::Outside { member },
-            Mismatch::Surplus { members } => AdaptError::Surplus { members },
+/// Converts a [`Mismatch`] to the errors of the operations that take a listing.
+macro_rules! refuse_listings {
+    ($($error:ident),+) => {$(
+        impl From<Mismatch> for $error {
+            fn from(mismatch: Mismatch) -> Self {
+                match mismatch {
+                    Mismatch::Stale => Self::Stale,
+                    Mismatch::Outside { member } => Self::Outside { member },
+                    Mismatch::Surplus { members } => Self::Surplus { members },
+                }
+            }
         }
-    }
+    )+};
 }
 
-impl From<Mismatch> for RemoveError {
-    fn from(mismatch: Mismatch) -> Self {
-        match mismatch {
-            Mismatch::Stale => RemoveError::Stale,
-            Mismatch::Outside { member } => RemoveError::Outside { member },
-            Mismatch::Surplus { members } => RemoveError::Surplus { members },
-        }
-    }
-}
+refuse_listings!(AdaptError, RemoveError);

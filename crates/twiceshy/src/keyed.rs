@@ -14,8 +14,8 @@ use core::ops::RangeInclusive;
 
 /// A filter for keys of one type, hashed with one secret.
 ///
-/// Each of its methods hashes the keys and calls the method of the filter with the same name. What
-/// takes no keys and isn't here is reached through [`filter`](Self::filter).
+/// Each of its methods hashes the keys, calls the method of the filter with the same name, and
+/// returns the same errors. For methods that take no keys, use [`filter`](Self::filter).
 ///
 /// The key type is part of the filter's type. If you insert a `7i32`, you cannot look it up as a
 /// `7u64`, which has a different hash:
@@ -27,8 +27,8 @@ use core::ops::RangeInclusive;
 /// filter.contains(&7u64);
 /// ```
 ///
-/// It is saved with [`KeyedSnapshot`](crate::snapshot::KeyedSnapshot), which marks the file with
-/// the secret. The bare filter can't be saved by accident:
+/// [`KeyedSnapshot`](crate::snapshot::KeyedSnapshot) saves a keyed filter, and records the secret
+/// or a mark of it. Code that would record neither doesn't compile:
 ///
 /// ```compile_fail,E0599
 /// use twiceshy::{QuotientFilter, Snapshot};
@@ -68,17 +68,13 @@ pub struct Keyed<K: Key + ?Sized, F> {
 impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
     /// Binds a filter to a key type and a secret. The filter must be empty, or all its members must
     /// be hashes of keys of this type, made with this secret.
-    ///
-    /// # Panics
-    /// If the filter was made for hashes of a different hash function.
     pub fn new(filter: F, secret: Secret) -> Self {
         let hasher = KeyedHasher::new(&secret);
-        assert_eq!(filter.hash_scheme(), hasher.scheme(), "a filter of another hash function");
         Self { filter, secret, hasher, key: PhantomData }
     }
 
-    /// Returns the secret. Save it together with any keys that are stored by their hashes: without
-    /// the secret they can't be found again.
+    /// Returns the secret. Save it together with any keys that are stored by their hashes, because
+    /// they can't be found again without the secret.
     pub const fn secret(&self) -> &Secret {
         &self.secret
     }
@@ -93,14 +89,15 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
         &mut self.filter
     }
 
-    /// Returns the hash of a key, which is also its position in a reverse map.
+    /// Returns the hash of a key. A source of members, such as
+    /// [`MemoryMap`](crate::members::MemoryMap), stores the key at this hash.
     #[inline]
     pub fn hash(&self, key: &K) -> Hash {
         self.hasher.hash(key)
     }
 
-    /// Hashes keys before the filter is read or changed, because hashing runs the caller's code,
-    /// which may panic.
+    /// Hashes all keys. Call this before you read or change the filter, because hashing runs the
+    /// caller's code, which may panic.
     pub(crate) fn hashes<Q: Borrow<K>>(&self, keys: &[Q]) -> Vec<Hash> {
         keys.iter().map(|key| self.hash(key.borrow())).collect()
     }
@@ -146,92 +143,94 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
     }
 }
 
-impl<K: Key + ?Sized, F: Dynamic> Keyed<K, F> {
-    /// Inserts a member.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Dynamic::insert`].
-    #[inline]
-    pub fn insert(&mut self, key: &K) -> Result<(), InsertError> {
-        self.filter.insert(self.hasher.hash(key))
-    }
+/// Defines the methods of a keyed filter that change it, and those that return claims. They take
+/// `&mut self`, or `&self` in a concurrent filter.
+macro_rules! keyed_methods {
+    ($filter:ty, $dynamic:ident, $adaptive:ident, $access:ident $(, $mut:tt)?) => {
+        #[expect(clippy::missing_errors_doc, reason = "documented at `Keyed`")]
+        impl<K: Key + ?Sized, F: $dynamic> Keyed<K, $filter> {
+            /// Inserts a member.
+            #[inline]
+            pub fn insert(&$($mut)? self, key: &K) -> Result<(), InsertError> {
+                let hash = self.hash(key);
+                self.$access().insert(hash)
+            }
 
-    /// Inserts many members, all or none.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Dynamic::insert_many`].
-    pub fn insert_many<Q: Borrow<K>>(&mut self, keys: &[Q]) -> Result<(), InsertError> {
-        let hashes = self.hashes(keys);
-        self.filter.insert_many(&hashes)
-    }
+            /// Inserts many members, all or none.
+            pub fn insert_many<Q: Borrow<K>>(
+                &$($mut)? self,
+                keys: &[Q],
+            ) -> Result<(), InsertError> {
+                let hashes = self.hashes(keys);
+                self.$access().insert_many(&hashes)
+            }
 
-    /// Removes a key that the caller *knows* to be a member; see [`Dynamic::remove_trusting`].
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Dynamic::remove_trusting`].
-    pub fn remove_trusting(&mut self, key: &K) -> Result<(), RemoveError> {
-        self.filter.remove_trusting(self.hasher.hash(key))
-    }
+            /// Removes a key that the caller *knows* to be a member; see
+            /// [`Dynamic::remove_trusting`](crate::Dynamic::remove_trusting).
+            pub fn remove_trusting(&$($mut)? self, key: &K) -> Result<(), RemoveError> {
+                let hash = self.hash(key);
+                self.$access().remove_trusting(hash)
+            }
+        }
+
+        #[expect(clippy::missing_errors_doc, reason = "documented at `Keyed`")]
+        impl<K: Key + ?Sized, F: $adaptive> Keyed<K, $filter> {
+            /// Looks up a key like [`contains`](Self::contains). The answer "maybe" carries a
+            /// claim, which lets the filter repair itself if the answer was a mistake.
+            #[inline]
+            pub fn check(&self, key: &K) -> Answer {
+                self.filter().check(self.hash(key))
+            }
+
+            /// Checks a key, and repairs the filter if "maybe" was a mistake; see
+            /// [`Adaptive::check_or_repair`](crate::Adaptive::check_or_repair). The
+            /// [start page](crate#the-dance) has an example.
+            pub fn check_or_repair<'l, E, L: Into<Listing<'l>>>(
+                &$($mut)? self,
+                key: &K,
+                is_member: impl FnMut() -> Result<bool, E>,
+                members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
+            ) -> Result<Checked, E> {
+                let hash = self.hash(key);
+                self.$access().check_or_repair(hash, is_member, members)
+            }
+
+            /// Repairs a mistake.
+            pub fn adapt<'l>(
+                &$($mut)? self,
+                claim: &Claim,
+                listing: impl Into<Listing<'l>>,
+            ) -> Result<Adaptation, AdaptError> {
+                let listing: Listing<'_> = listing.into();
+                self.$access().adapt(claim, listing)
+            }
+
+            /// Inserts a member after [`insert`](Self::insert) asked for a list of members.
+            pub fn insert_listed<'l>(
+                &$($mut)? self,
+                claim: &Claim,
+                listing: impl Into<Listing<'l>>,
+            ) -> Result<(), InsertError> {
+                let listing: Listing<'_> = listing.into();
+                self.$access().insert_listed(claim, listing)
+            }
+
+            /// Removes one copy of the claim's query, if the query is one of the listed members.
+            pub fn remove<'l>(
+                &$($mut)? self,
+                claim: &Claim,
+                listing: impl Into<Listing<'l>>,
+            ) -> Result<(), RemoveError> {
+                let listing: Listing<'_> = listing.into();
+                self.$access().remove(claim, listing)
+            }
+        }
+    };
 }
 
-impl<K: Key + ?Sized, F: Adaptive> Keyed<K, F> {
-    /// Looks up a key like [`contains`](Self::contains), but returns "maybe" together with a claim,
-    /// which lets the filter repair itself if the answer was a mistake.
-    #[inline]
-    pub fn check(&self, key: &K) -> Answer {
-        self.filter.check(self.hash(key))
-    }
+pub(crate) use keyed_methods;
 
-    /// Checks a key, and repairs the filter if "maybe" was a mistake; see
-    /// [`Adaptive::check_or_repair`]. The [start page](crate#the-dance) has an example.
-    ///
-    /// # Errors
-    /// Returns the errors of the closures.
-    pub fn check_or_repair<'l, E, L: Into<Listing<'l>>>(
-        &mut self,
-        key: &K,
-        is_member: impl FnMut() -> Result<bool, E>,
-        members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
-    ) -> Result<Checked, E> {
-        self.filter.check_or_repair(self.hasher.hash(key), is_member, members)
-    }
-
-    /// Repairs a mistake.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Adaptive::adapt`].
-    pub fn adapt<'l>(
-        &mut self,
-        claim: &Claim,
-        listing: impl Into<Listing<'l>>,
-    ) -> Result<Adaptation, AdaptError> {
-        self.filter.adapt(claim, listing.into())
-    }
-
-    /// Inserts a member after [`insert`](Self::insert) asked for a list of members.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Adaptive::insert_listed`].
-    pub fn insert_listed<'l>(
-        &mut self,
-        claim: &Claim,
-        listing: impl Into<Listing<'l>>,
-    ) -> Result<(), InsertError> {
-        self.filter.insert_listed(claim, listing.into())
-    }
-
-    /// Removes one copy of the claim's query, if the query is one of the listed members.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Adaptive::remove`].
-    pub fn remove<'l>(
-        &mut self,
-        claim: &Claim,
-        listing: impl Into<Listing<'l>>,
-    ) -> Result<(), RemoveError> {
-        self.filter.remove(claim, listing.into())
-    }
-}
+keyed_methods!(F, Dynamic, Adaptive, filter_mut, mut);
 
 impl<F: Buildable + Filter> Builder<F> {
     /// Builds an empty filter for keys of type `K`.

@@ -1,4 +1,4 @@
-//! Adaptive filters: like a Bloom filter, but a false positive is repaired when the filter is told
+//! Adaptive filters. They work like Bloom filters, but repair a false positive when they are told
 //! about it.
 //!
 //! A filter holds a set of keys in a few bits each, and answers "absent" or "maybe". "Absent" is
@@ -7,13 +7,14 @@
 //! filters of this crate repair a mistake, so that the rate holds for skewed and hostile queries too.
 //!
 //! # The dance
-//! A filter forgets most of each key, so it cannot repair a mistake alone. Somebody must list the
-//! members that caused it: a database with an index of hashes, for example. So each repair has four
-//! steps:
+//! A filter forgets most of each key, so it cannot repair a mistake alone. Somebody else must list
+//! the members that caused it, for example a database with an index of hashes. So each repair has
+//! four steps:
 //! 1. `check` a key. The answer "maybe" carries a [`Claim`].
 //! 2. Look the key up where the members are. If it is there, the answer was right.
 //! 3. Otherwise list the members in the claim's range of hashes.
-//! 4. `adapt`: the filter tells those members from the key, and answers "absent" from then on.
+//! 4. `adapt`: the filter learns what distinguishes those members from the key, and answers
+//!    "absent" to the key from then on.
 //!
 //! `check_or_repair` does all of it with two closures:
 //!
@@ -51,10 +52,10 @@
 //! | --- | --- | --- |
 //! | [`quotient`] | [`QuotientFilter`] | the default: repairs, removal, counts, merging, growth |
 //! | [`telescoping`] | [`TelescopingFilter`], [`ExtensionFilter`] | a fixed number of bits; old repairs may be forgotten |
-//! | | [`PlainQuotientFilter`] | members that nobody can list: no repairs |
+//! | | [`PlainQuotientFilter`] | no repairs, for members that nobody can list |
 //! | [`bloom`] | [`AdaptiveBloomFilter`] | a Bloom filter with repairs, in little more space |
 //! | [`range`] | [`RangeFilter`], [`AdaptiveRangeFilter`] | "is there a key from a to b?", without and with repairs |
-//! | [`list`] | [`YesNoFilter`], [`YesNoList`] | two lists that are answered exactly: one to publish, one that changes |
+//! | [`list`] | [`YesNoFilter`], [`YesNoList`] | exact answers for a yes list and a no list; the first filter is fixed, the second can change |
 //!
 //! Every filter can be
 //! - sized by its `builder()`: a rate or remainder bits, and a capacity, memory or slots;
@@ -66,8 +67,8 @@
 //! # Guarantees
 //! - **No false negatives**, as long as the listed members are the true ones.
 //! - **An operation that returns an error has changed nothing.**
-//! - **Files are not trusted.** A filter that can be changed is validated when it is read. A frozen
-//!   filter gives wrong answers at worst.
+//! - **Files are not trusted.** A filter that can be changed is validated when it is read. At
+//!   worst, a frozen filter gives wrong answers.
 //!
 //! # Features
 //! - `matching`: lists of hosts and URLs ([`list`]).
@@ -81,6 +82,7 @@ pub mod claim;
 pub mod concurrent;
 pub mod error;
 pub mod hash;
+mod invalid;
 mod keyed;
 pub mod list;
 pub mod members;
@@ -88,6 +90,7 @@ pub mod quotient;
 pub mod range;
 pub mod snapshot;
 mod sorting;
+mod sync;
 mod table;
 pub mod telescoping;
 mod traits;

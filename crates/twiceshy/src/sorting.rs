@@ -1,9 +1,10 @@
-//! Sorts members by the part that a table stores of them, if that part fits in a 64-bit number.
+//! Sorts members by the part of them that a table stores. That part must fit in a 64-bit number.
 //!
 //! This is a radix sort. It first scatters the numbers into buckets by the leading bits of the
 //! hash. It then sorts each bucket in the cache, from the lowest digit to the highest. If the
 //! hashes are not uniform, the buckets are uneven, which causes more cache misses, but never more
-//! passes.
+//! passes. If remainders are not plain, a bucket has whole quotients, because the numbers of one
+//! quotient are not in hash order.
 
 use crate::Hash;
 use crate::bits::memory::Lines;
@@ -35,8 +36,8 @@ impl Numbers {
         fits.then_some(Self { digits, other_bits })
     }
 
-    /// Returns the number of a member. Given the same other bits, a larger hash never has a smaller
-    /// number.
+    /// Returns the number that a member is packed into. If remainders are plain, and given the same
+    /// other bits, a larger hash never has a smaller number.
     #[inline(always)]
     fn of(self, hash: Hash, other: u64) -> u64 {
         let scaled = self.digits.scale(hash);
@@ -52,7 +53,8 @@ impl Numbers {
         (prefix >> remainder, prefix & low_bits(remainder), number & low_bits(self.other_bits))
     }
 
-    /// Returns the numbers of all keys in buckets, or `None` if there is not enough memory.
+    /// Packs all keys into numbers, and scatters these into buckets. Returns `None` if there is not
+    /// enough memory.
     #[inline(always)]
     pub(crate) fn scatter<K>(
         self,
@@ -60,52 +62,107 @@ impl Numbers {
         parts: impl Fn(&K) -> (Hash, u64),
     ) -> Option<Scattered> {
         let leading = (keys.len() / BUCKET).next_power_of_two().ilog2();
-        let bucket_of = |hash: Hash| hash.as_u128().unbounded_shr(128 - leading) as usize;
-        let mut counts = vec![0; 1 << leading];
-        for key in keys {
-            counts[bucket_of(parts(key).0)] += 1;
+        if self.digits.remainders.is_plain() {
+            let bucket_of = |hash: Hash| hash.as_u128().unbounded_shr(128 - leading) as usize;
+            self.scatter_into(leading, 1 << leading, bucket_of, keys, parts)
+        } else {
+            let shift = self.quotient_shift(leading);
+            let bucket_of = |hash: Hash| (self.digits.scale(hash).quotient >> shift) as usize;
+            self.scatter_into(leading, bucket_of(Hash::MAX) + 1, bucket_of, keys, parts)
         }
-        let mut next: Vec<usize> = counts
-            .iter()
-            .scan(0, |sum, &count| Some(core::mem::replace(sum, *sum + count)))
-            .collect();
+    }
+
+    /// Returns by how many bits to shift a quotient so that about `leading` bits are left.
+    fn quotient_shift(self, leading: u32) -> u32 {
+        let quotient_bits = u64::BITS - (self.digits.slots - 1).leading_zeros();
+        quotient_bits.saturating_sub(leading)
+    }
+
+    #[inline(always)]
+    fn scatter_into<K>(
+        self,
+        leading: u32,
+        buckets: usize,
+        bucket_of: impl Fn(Hash) -> usize,
+        keys: &[K],
+        parts: impl Fn(&K) -> (Hash, u64),
+    ) -> Option<Scattered> {
         let mut lines = Lines::zeroed(keys.len().div_ceil(8))?;
         let numbers = lines.words_mut();
-        for key in keys {
+        let items = keys.iter().map(|key| {
             let (hash, other) = parts(key);
-            let place = &mut next[bucket_of(hash)];
-            numbers[*place] = self.of(hash, other);
-            *place += 1;
-        }
-        Some(Scattered { numbers: self, lines, counts })
+            (bucket_of(hash), (hash, other))
+        });
+        let ends = scatter(buckets, items, |place, (hash, other)| {
+            numbers[place] = self.of(hash, other);
+        });
+        Some(Scattered { numbers: self, lines, ends, leading })
     }
+
+    /// Returns the smallest and the largest number that a bucket can have, if the buckets are made of
+    /// the `leading` bits of hashes.
+    fn bounds(self, bucket: u64, leading: u32) -> (u64, u64) {
+        let other = low_bits(self.other_bits);
+        if self.digits.remainders.is_plain() {
+            let first = Hash::from_u128(u128::from(bucket).unbounded_shl(128 - leading));
+            let last = Hash::from_u128(first.as_u128() | u128::MAX.unbounded_shr(leading));
+            return (self.of(first, 0), self.of(last, other));
+        }
+        let shift = self.quotient_shift(leading);
+        let first = bucket << shift;
+        let last = (first | low_bits(shift)).min(self.digits.slots - 1);
+        let number = |quotient, remainder| quotient << self.digits.remainder | remainder;
+        let most = number(last, low_bits(self.digits.remainder)) << self.other_bits | other;
+        (number(first, 0) << self.other_bits, most)
+    }
+}
+
+/// Distributes items over buckets. The items are pairs of a bucket and a value. Calls `put` with the
+/// place of each value, in the order of the items, and returns the end of each bucket.
+#[inline(always)]
+pub(crate) fn scatter<T>(
+    buckets: usize,
+    items: impl Iterator<Item = (usize, T)> + Clone,
+    mut put: impl FnMut(usize, T),
+) -> Vec<usize> {
+    let mut places = vec![0; buckets];
+    for (bucket, _) in items.clone() {
+        places[bucket] += 1;
+    }
+    let mut sum = 0;
+    for place in &mut places {
+        sum += core::mem::replace(place, sum);
+    }
+    for (bucket, value) in items {
+        put(places[bucket], value);
+        places[bucket] += 1;
+    }
+    places
 }
 
 /// Numbers in buckets. The buckets are in order; the numbers inside a bucket are not.
 pub(crate) struct Scattered {
     numbers: Numbers,
     lines: Lines,
-    counts: Vec<usize>,
+    /// The end of each bucket.
+    ends: Vec<usize>,
+    leading: u32,
 }
 
 impl Scattered {
-    /// Calls `each` with the numbers in order, until it fails. Numbers with the same quotient and
-    /// remainder may be in two buckets; in that case their other bits are not in order.
+    /// Calls `each` with the numbers in ascending order, until `each` fails. Numbers with the same
+    /// quotient and remainder may be in two buckets; in that case their other bits are not in
+    /// order.
     #[inline(always)]
     pub(crate) fn in_order<E>(
         mut self,
         mut each: impl FnMut(u64) -> Result<(), E>,
     ) -> Result<(), E> {
-        let leading = self.counts.len().ilog2();
-        let other = low_bits(self.numbers.other_bits);
         let mut sorter = Sorter::default();
-        let mut rest = self.lines.words_mut();
-        for (bucket, count) in (0..).zip(self.counts) {
-            let (numbers, others) = rest.split_at_mut(count);
-            rest = others;
-            let first = Hash::from_u128(u128::unbounded_shl(bucket, 128 - leading));
-            let last = Hash::from_u128(first.as_u128() | u128::MAX.unbounded_shr(leading));
-            let (least, most) = (self.numbers.of(first, 0), self.numbers.of(last, other));
+        let (all, mut start) = (self.lines.words_mut(), 0);
+        for (bucket, end) in (0..).zip(self.ends) {
+            let numbers = &mut all[core::mem::replace(&mut start, end)..end];
+            let (least, most) = self.numbers.bounds(bucket, self.leading);
             sorter.sort(numbers, least, u64::BITS - (most - least).leading_zeros());
             for &number in &*numbers {
                 each(number)?;
@@ -124,7 +181,7 @@ struct Sorter {
 }
 
 impl Sorter {
-    /// Sorts numbers in `least..least + 2^bits`.
+    /// Sorts numbers. All of them must be in `least..least + 2^bits`.
     #[inline(always)]
     fn sort(&mut self, numbers: &mut [u64], least: u64, bits: u32) {
         let countable = FEW..u32::MAX as usize;
@@ -190,9 +247,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_must_fit_in_64_bits() {
+    fn new_returns_none_if_numbers_exceed_64_bits() {
         let fits = |slots, width, other_bits| {
-            Numbers::new(Digits { slots, remainder: width, width }, other_bits).is_some()
+            Numbers::new(Digits::plain(slots, width, width), other_bits).is_some()
         };
         assert!(fits(1, 56, 0) && fits(1 << 8, 56, 0) && fits(1 << 48, 16, 0));
         assert!(!fits((1 << 8) + 1, 56, 0) && !fits(1 << 48, 17, 0));

@@ -6,11 +6,11 @@
 
 use crate::claim::Adaptation;
 use crate::error::{AdaptError, InsertError, Invalid, RemoveError};
-use crate::{Answer, Claim, Hash, Listing, hash::HashScheme};
+use crate::{Answer, Claim, Hash, Listing};
 use core::ops::RangeInclusive;
 
-/// How often [`check_or_repair`](Adaptive::check_or_repair) lists members before it gives up
-/// because other threads keep changing the members near the query.
+/// Maximum number of times that [`check_or_repair`](Adaptive::check_or_repair) lists members. After
+/// that it gives up, because other threads keep changing the members near the query.
 const LISTINGS: usize = 8;
 
 /// A set of hashes that never answers "absent" to a member, but may answer "maybe" to a hash that
@@ -39,9 +39,6 @@ pub trait Filter {
     /// # Errors
     /// Returns an error that names the broken invariant.
     fn validate(&self) -> Result<(), Invalid>;
-
-    /// Returns the hash function whose hashes the filter holds.
-    fn hash_scheme(&self) -> HashScheme;
 }
 
 /// A filter whose members change.
@@ -72,8 +69,7 @@ pub trait Dynamic: Filter {
 ///
 /// The [start page](crate#the-dance) explains how these methods work together.
 pub trait Adaptive: Dynamic {
-    /// Looks up a hash like [`contains`](Filter::contains), but returns "maybe" together with a
-    /// claim.
+    /// Looks up a hash like [`contains`](Filter::contains). The answer "maybe" carries a claim.
     fn check(&self, hash: Hash) -> Answer;
 
     /// Repairs a mistake, so that the filter answers "absent" to the claim's query from now on.
@@ -133,7 +129,8 @@ pub trait Adaptive: Dynamic {
             }
             match self.adapt(&claim, members(claim.suspects())?.into()) {
                 Ok(adaptation) => return Ok(Checked::Repaired(adaptation)),
-                // Try again: members have changed, or the next claim covers more members.
+                // Try again, because members have changed, or because the next claim covers more
+                // members.
                 Err(error @ (AdaptError::Stale | AdaptError::Crowded | AdaptError::IsMember)) => {
                     refused = error;
                 }
@@ -199,20 +196,12 @@ macro_rules! filter_traits {
                 <$methods>::len(self)
             }
 
-            fn is_empty(&self) -> bool {
-                <$methods>::is_empty(self)
-            }
-
             fn stats(&self) -> $crate::Stats {
                 <$methods>::stats(self)
             }
 
             fn validate(&self) -> Result<(), $crate::error::Invalid> {
                 <$methods>::validate(self).map_err(Into::into)
-            }
-
-            fn hash_scheme(&self) -> $crate::hash::HashScheme {
-                <$methods>::hash_scheme(self)
             }
         }
     };

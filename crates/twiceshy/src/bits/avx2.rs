@@ -1,4 +1,4 @@
-//! Operations on a line as vectors, instead of loops of unpredictable length.
+//! Operations that treat a line as vectors. They replace loops of unpredictable length.
 #![expect(unsafe_code, reason = "bytes as vectors")]
 
 use super::word::Line;
@@ -72,7 +72,7 @@ pub(super) fn push_bits(
         _mm256_or_si256(_mm256_or_si256(stays, moved), value)
     };
     let [low, high] = [load(line.first_chunk()), load(line.last_chunk())];
-    // The word before the first doesn't matter: its bits never move into the range.
+    // The word before the first one doesn't matter, because its bits never move into the range.
     let before_low = _mm256_permute4x64_epi64::<0b10_01_00_00>(low);
     let before_high = load(line[24..].first_chunk());
     let [f0, f1, f2] = flips;

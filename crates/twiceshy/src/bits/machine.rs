@@ -1,4 +1,4 @@
-//! Dispatch: one operation, compiled once per machine level and per common table shape.
+//! Dispatch. Each operation is compiled once per machine level and per common table shape.
 //!
 //! The code of an [`Operation`] is generic over [`Machine`] and over the constant `SHAPE`. It is
 //! marked `#[inline(always)]`, and so is everything that it calls. [`Target::run`] enters it
@@ -16,41 +16,38 @@ use core::marker::PhantomData;
 /// A value of an accelerated machine proves that its instructions exist. The documentation of each
 /// operation names the x86-64 instruction that implements it.
 pub(crate) trait Machine: Copy {
-    /// Returns the lowest `count` bits of `word`: `bzhi`. `count` may be up to 255.
+    /// Returns the lowest `count` bits of `word` (`bzhi`). `count` may be up to 255.
     fn lowest(self, word: u64, count: u32) -> u64;
 
-    /// Returns a word whose lowest `count` bits are set: `bzhi` of all ones. `count` may be up
-    /// to 255.
+    /// Returns a word whose lowest `count` bits are set (`bzhi` of all ones). `count` may be up to
+    /// 255.
     #[inline(always)]
     fn low_bits(self, count: u32) -> u64 {
         self.lowest(u64::MAX, count)
     }
 
-    /// Moves the single bit of `bit` to a set bit of `word`: `pdep`. Bit `k` moves to the `k`-th
+    /// Moves the single bit of `bit` to a set bit of `word` (`pdep`). Bit `k` moves to the `k`-th
     /// set bit, counted from 0. Returns 0 if `word` has too few bits, or if `bit` is 0.
     fn deposit_bit(self, bit: u64, word: u64) -> u64;
 
-    /// Collects the bits of `word` that are set in `mask`, side by side: `pext`.
+    /// Collects the bits of `word` at the set bits of `mask`, side by side (`pext`).
     fn pack(self, word: u64, mask: u64) -> u64;
 
-    /// Returns the `rank`-th set bit of `word` as a word: `pdep`. Returns 0 if `word` has too few
-    /// bits. `rank` must be less than 64.
+    /// Returns the position of the `rank`-th set bit of `word`, as [`word::select`] does (`pdep`,
+    /// then `tzcnt`).
     #[inline(always)]
-    fn select_bit(self, word: u64, rank: u32) -> u64 {
-        self.deposit_bit(1 << rank, word)
+    fn select(self, word: u64, rank: u32) -> u32 {
+        debug_assert!(word.count_ones() > rank);
+        self.deposit_bit(1 << rank, word).trailing_zeros()
     }
 
-    /// Returns the position of the `rank`-th set bit of `word`, as [`word::select`] does: `pdep`,
-    /// then `tzcnt`.
-    fn select(self, word: u64, rank: u32) -> u32;
-
-    /// Returns a word in which a bit is set if, up to and including that bit, `minus` has as many
-    /// set bits as `plus` has, plus `more`. `more` must be at most 64. Uses `vpshufb` and `vpaddb`
-    /// on one byte per bit, then `vpmovmskb`.
+    /// Returns a word in which bit `i` is set if, among the bits 0 to `i`, `minus` has exactly
+    /// `more` more set bits than `plus`. `more` must be at most 64. Uses `vpshufb` and `vpaddb` on
+    /// one byte per bit, then `vpmovmskb`.
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32;
 
-    /// Moves bits up within a line and puts `value` below them, as [`word::push_bits`] does:
-    /// `vpsllvq` and `vpsrlvq` on all words at once. `value` must fit in `by` bits.
+    /// Moves bits up within a line and puts `value` below them, as [`word::push_bits`] does
+    /// (`vpsllvq` and `vpsrlvq` on all words at once). `value` must fit in `by` bits.
     fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]);
 }
 
@@ -82,11 +79,6 @@ impl Machine for Portable {
     }
 
     #[inline(always)]
-    fn select(self, word: u64, rank: u32) -> u32 {
-        word::select(word, rank)
-    }
-
-    #[inline(always)]
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32 {
         word::balanced(plus, minus, more)
     }
@@ -115,19 +107,65 @@ pub(crate) trait Operation: Sized {
     ) -> Self::Output;
 }
 
+/// Defines a function whose body is an [`Operation`]. The function is written like this:
+///
+/// ```text
+/// fn name<'a>(argument: Type) -> Output => target, Shapes, |machine| { body }
+/// ```
+///
+/// The body can use the machine, its type `M`, and the constant `SHAPE`.
+macro_rules! dispatched {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis fn $name:ident<$($lifetime:lifetime),+ $(, $generic:ident: $bound:path)*>
+        ($($argument:ident: $type:ty),+ $(,)?) -> $output:ty
+        => $target:expr, $shapes:ty, |$machine:pat_param| $body:block
+    ) => {
+        $(#[$attribute])*
+        $visibility fn $name<$($lifetime),+ $(, $generic: $bound)*>(
+            $($argument: $type),+
+        ) -> $output {
+            struct Body<$($lifetime),+ $(, $generic: $bound)*>($($type),+);
+
+            impl<$($lifetime),+ $(, $generic: $bound)*> $crate::bits::machine::Operation
+                for Body<$($lifetime),+ $(, $generic)*>
+            {
+                type Argument = ();
+                type Output = $output;
+                type Shapes = $shapes;
+
+                #[inline(always)]
+                fn run<M: $crate::bits::machine::Machine, const SHAPE: u32>(
+                    self,
+                    $machine: M,
+                    (): (),
+                ) -> Self::Output {
+                    let Self($($argument),+) = self;
+                    $body
+                }
+            }
+
+            let target: $crate::bits::machine::Target = $target;
+            target.run(Body($($argument),+))
+        }
+    };
+}
+
+pub(crate) use dispatched;
+
 /// A list of shapes. Each shape is a nonzero number.
 pub(crate) trait Shapes {
     /// Calls `choice` with the constant `shape` if it is in the list, else with 0.
     fn choose<C: Choice>(shape: u32, choice: C) -> C::Output;
 }
 
-/// A function to call with a shape as a constant.
+/// A function that takes a shape as a constant.
 pub(crate) trait Choice {
     type Output;
     fn with<const SHAPE: u32>(self) -> Self::Output;
 }
 
-/// An empty list of shapes: the operation is compiled once per machine level.
+/// An empty list of shapes, with which an operation is compiled only once per machine level.
 pub(crate) struct AnyShape;
 
 impl Shapes for AnyShape {
@@ -165,7 +203,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Returns the target for this machine, without a table.
+    /// Returns the target on this machine for operations without a table.
     pub(crate) fn detect() -> Self {
         Self { level: Level::detect(), shape: 0 }
     }
@@ -176,13 +214,12 @@ impl Target {
         O::Shapes::choose(self.shape, Enter(self.level, operation))
     }
 
-    /// Looks up the address of an operation.
+    /// Returns the address of an operation, compiled for this target.
     pub(crate) fn keep<O: Keepable>(self) -> Kept<O> {
         O::Shapes::choose(self.shape, Find::<O>(self.level, PhantomData))
     }
 }
 
-/// Enters an operation.
 struct Enter<O>(Level, O);
 
 impl<O: Operation<Argument = ()>> Choice for Enter<O> {
@@ -212,7 +249,7 @@ pub(crate) trait Keepable: Operation {
 /// The address of an operation, compiled for one target.
 pub(crate) struct Kept<O: Keepable>(Address<O>);
 
-/// A function that may be called only if the machine has the instructions.
+/// A function that may be called only if the machine has the instructions that it uses.
 type Address<O> = for<'a> unsafe fn(
     <O as Keepable>::On<'a>,
     <O as Operation>::Argument,
@@ -234,7 +271,6 @@ impl<O: Keepable> Clone for Kept<O> {
     }
 }
 
-/// Looks up the address of an operation.
 struct Find<O>(Level, PhantomData<O>);
 
 impl<O: Keepable> Choice for Find<O> {
@@ -270,8 +306,8 @@ mod tests {
             let rank = count % word.count_ones();
             [
                 machine.select(word, rank).into(),
-                machine.select_bit(word, rank),
-                machine.select_bit(word & !1, beyond),
+                machine.deposit_bit(1 << rank, word),
+                machine.deposit_bit(1 << beyond, word & !1),
                 machine.deposit_bit(0, word),
                 machine.lowest(word, count),
                 machine.pack(word, mask),

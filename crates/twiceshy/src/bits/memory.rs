@@ -56,7 +56,7 @@ enum Memory {
 impl Lines {
     /// Returns `lines` lines of zeros, or `None` if there is not enough memory.
     pub(crate) fn zeroed(lines: usize) -> Option<Self> {
-        // Add one line, so that the last one can be viewed, too.
+        // Add one line, because a view of the last line also reads bytes after it.
         let size = lines.checked_add(1)?.checked_mul(LINE)?;
         // Align by hand. An allocator that is asked for aligned zeros writes them, which touches
         // every page. Zeros without alignment come as fresh pages.
@@ -66,10 +66,16 @@ impl Lines {
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         // SAFETY: the offset is at most `align` bytes, and the layout has that many bytes to spare.
         let first = unsafe { start.add(start.align_offset(align)) };
-        let memory = Memory::Ours { start, layout };
-        let lines = Self { first, size: lines * LINE, writable: lines * LINE, memory };
-        lines.ask_for_huge_pages(size);
-        Some(lines)
+        // This is a hint, which the kernel may ignore.
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if size >= HUGE_PAGE {
+            use rustix::mm::{Advice, madvise};
+            let whole = size / HUGE_PAGE * HUGE_PAGE;
+            // SAFETY: the range is owned and begins at a page, and the advice changes no content.
+            let _ = unsafe { madvise(first.as_ptr().cast(), whole, Advice::LinuxHugepage) };
+        }
+        let (size, memory) = (lines * LINE, Memory::Ours { start, layout });
+        Some(Self { first, size, writable: size, memory })
     }
 
     /// Returns `lines` lines of the source, starting at byte `at`. Returns `None` unless the source
@@ -106,28 +112,13 @@ impl Lines {
         unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr(), self.writable) }
     }
 
-    /// Asks the kernel for huge pages. This is a hint, which the kernel may ignore.
-    fn ask_for_huge_pages(&self, size: usize) {
-        #[cfg(all(target_os = "linux", not(miri)))]
-        if size >= HUGE_PAGE {
-            use rustix::mm::{Advice, madvise};
-            let whole = size / HUGE_PAGE * HUGE_PAGE;
-            // SAFETY: the range is owned and begins at a page, and the advice changes no content.
-            let _ = unsafe { madvise(self.first.as_ptr().cast(), whole, Advice::LinuxHugepage) };
-        }
-        #[cfg(not(all(target_os = "linux", not(miri))))]
-        let _ = size;
-    }
-
     /// Returns the number of lines.
     pub(crate) fn len(&self) -> usize {
         self.size / LINE
     }
 
-    /// Returns the line that contains byte `at`, and the first bytes of the next line.
-    ///
-    /// # Panics
-    /// Panics if there is no such line.
+    /// Returns the line that contains byte `at`, and the first bytes of the next line. Panics if
+    /// there is no such line.
     #[inline(always)]
     pub(crate) fn view(&self, at: usize) -> &[u8; VIEW] {
         assert!(at < self.size, "no such line");
@@ -138,10 +129,8 @@ impl Lines {
         unsafe { line.cast().as_ref() }
     }
 
-    /// Returns the line as [`view`](Self::view) does, but mutable.
-    ///
-    /// # Panics
-    /// Panics if there is no such line, or if the lines are shared.
+    /// Returns the line as [`view`](Self::view) does, but mutable. Also panics if the lines are
+    /// shared.
     #[inline(always)]
     pub(crate) fn view_mut(&mut self, at: usize) -> &mut [u8; VIEW] {
         assert!(at < self.writable, "no such line");
@@ -157,11 +146,6 @@ impl Lines {
         // SAFETY: that many bytes are owned, initialised, aligned to a line, and borrowed as long
         // as `self` is; or there are none.
         unsafe { core::slice::from_raw_parts_mut(first.as_ptr(), self.writable / 8) }
-    }
-
-    /// Sets all bytes to zero.
-    pub(crate) fn clear(&mut self) {
-        self.bytes_mut().fill(0);
     }
 
     /// Prefetches the line that contains byte `at`. The line need not exist.
@@ -181,8 +165,7 @@ pub(crate) struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// Returns `size` zeros, or `None` if there is not enough memory. Pages are not touched until
-    /// they are written.
+    /// Returns `size` zeros, or `None` if there is not enough memory.
     pub(crate) fn zeroed(size: usize) -> Option<Self> {
         Some(Self { lines: Lines::zeroed(size.div_ceil(LINE))?, size })
     }
@@ -244,7 +227,7 @@ mod tests {
                 (count + 2, &copy.bytes()[..count * LINE])
             );
             assert!(longer.bytes()[count * LINE..].iter().all(|&byte| byte == 0));
-            lines.clear();
+            lines.bytes_mut().fill(0);
             assert!((0..count).all(|line| lines.view(line * LINE) == &[0; VIEW]));
         }
     }
@@ -277,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_lines_are_read_in_place_and_copied() {
+    fn shared_lines_are_read_in_place_until_they_are_copied() {
         let lines = Lines::shared(Arc::new(bytes(3 * LINE + 1)), 1, 2).unwrap();
         assert_eq!((lines.len(), lines.bytes().len()), (2, 3 * LINE));
         assert_eq!(lines.view(LINE)[0], 1 + LINE as u8);

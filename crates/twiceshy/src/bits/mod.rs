@@ -1,10 +1,4 @@
-//! Bits and machines: the one folder of the crate that may hold `unsafe`.
-//!
-//! - [`word`]: masks, selection and moves of bits, without special instructions.
-//! - [`machine`]: detects the instructions of this machine. An operation is compiled once per
-//!   instruction level and dispatched once per call.
-//! - [`memory`]: zeroed memory whose allocation may fail, and borrowed memory.
-//! - [`map`]: files mapped into memory.
+//! Bits, instruction sets and memory. Only this folder of the crate may contain `unsafe` code.
 //!
 //! The portable routines are compiled and tested everywhere. The accelerated routines are tested
 //! against them.

@@ -48,10 +48,8 @@ pub(crate) const fn select(word: u64, rank: u32) -> u32 {
     byte_start + rest.trailing_zeros()
 }
 
-/// Returns a word in which a bit is set if, up to and including that bit, `minus` has as many set
-/// bits as `plus` has, plus `more`. `more` must be at most 64.
-///
-/// Works on one byte per bit, eight bytes at once. A multiplication computes the running sums.
+/// Implements [`Machine::balanced`](super::machine::Machine::balanced) with one byte per bit, eight
+/// bytes at once. A multiplication computes the running sums.
 #[inline(always)]
 pub(crate) const fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
     /// Spreads the lowest 8 bits to one byte each, which is 0 or 1.

@@ -77,12 +77,6 @@ impl Machine for Bmi2 {
     }
 
     #[inline(always)]
-    fn select(self, word: u64, rank: u32) -> u32 {
-        debug_assert!(word.count_ones() > rank);
-        self.select_bit(word, rank).trailing_zeros()
-    }
-
-    #[inline(always)]
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32 {
         // SAFETY: see above.
         unsafe { avx2::balanced(plus, minus, more) }

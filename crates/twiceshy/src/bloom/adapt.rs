@@ -7,65 +7,50 @@ use crate::error::AdaptError;
 use crate::members::merged;
 use crate::{Claim, Hash, Listing, Member};
 
-/// A list of the members of a cell.
-pub(super) struct Listed {
-    pub(super) cell: u64,
-    /// The members in hash order, each once.
-    pub(super) members: Vec<Member>,
-    /// Number of members that are known to be missing.
-    pub(super) unlisted: u64,
-    /// Number of members that are not in the filter.
-    pub(super) surplus: u64,
-}
-
-impl Listed {
-    fn hashes(&self) -> impl Iterator<Item = Hash> {
-        self.members.iter().map(|member| member.hash)
-    }
-}
-
 impl AdaptiveBloomFilter {
-    /// Checks the list that comes with a claim as far as the filter can.
+    /// Checks the list that comes with a claim as far as the filter can. Returns the members in hash
+    /// order, each once, and the number of members of the cell that are missing from the list.
     ///
     /// Bits don't tell how many members set them. The filter knows only that a cell that is set has
     /// a member or a ghost, and which members are in the last level.
-    pub(super) fn list(&self, claim: &Claim, listing: &Listing<'_>) -> Result<Listed, Mismatch> {
-        let cell = self.cell_of(claim.query);
-        let needed = Cells::one(cell, self.cells());
-        claim.check(self.versions.at(cell), needed, &listing.members)?;
-        let members = merged(listing.members.clone());
-        let absent = members.iter().filter(|member| !self.contains(member.hash));
-        let surplus = absent.fold(0, |sum: u64, member| sum.saturating_add(member.count));
-        let unlisted = if self.dead.depth(cell) == self.last_depth() {
-            let is_listed = |hash: Hash| members.binary_search_by_key(&hash, |m| m.hash).is_ok();
-            let stored = self.last.range(claim.suspects());
-            let unlisted = stored.filter(|&hash| !is_listed(hash)).count();
-            unlisted.max(usize::from(members.is_empty())) as u64
-        } else {
-            u64::from(members.is_empty() && self.first.is_set(cell))
-        };
-        Ok(Listed { cell, members, unlisted, surplus })
+    pub(super) fn list(
+        &self,
+        cell: u64,
+        claim: &Claim,
+        listing: &Listing<'_>,
+    ) -> Result<(Vec<Member>, u64), Mismatch> {
+        claim.check(self.versions.at(cell), Cells::one(cell, self.cells()), &listing.members)?;
+        let listed = merged(listing.members.clone());
+        let absent = listed.iter().filter(|member| !self.contains(member.hash));
+        let members = absent.fold(0, |sum: u64, member| sum.saturating_add(member.count));
+        if members > 0 {
+            return Err(Mismatch::Surplus { members });
+        }
+        let is_listed = |hash: Hash| listed.binary_search_by_key(&hash, |m| m.hash).is_ok();
+        let stored = self.last.range(claim.suspects());
+        let missing = stored.filter(|&hash| !is_listed(hash)).count() as u64;
+        let is_one_missing = listed.is_empty() && self.first.is_set(cell);
+        Ok((listed, missing.max(is_one_missing.into())))
     }
 
-    /// Repairs a mistake: the claim's query is not a member, and `listing` has *all* members in
-    /// [`claim.suspects()`](Claim::suspects). Afterwards the filter answers "absent" to the query.
+    /// Repairs a mistake, so that the filter answers "absent" to the claim's query afterwards. The
+    /// query must not be a member, and `listing` must contain *all* members in
+    /// [`claim.suspects()`](Claim::suspects).
     ///
-    /// The cell of that interval dies, or a different level answers for it from now on: the first
-    /// lower level that has room for these members and, holding them, doesn't contain the query, or
-    /// else the last level. Repairing a mistake again is not an error.
+    /// If the cell of that interval was alive, it dies. From now on, a lower level answers for it:
+    /// the first that has room for these members and doesn't contain the query after they are
+    /// inserted, or else the last level. Repairing a mistake again is not an error.
     ///
-    /// **The listing must be complete.** Bits don't tell how many members have set them, so the
-    /// filter notices only an empty list for a cell that is set, and missing members of the last
-    /// level. Any other member that is missing is lost.
+    /// **The listing must be complete.** The filter notices only an empty list for a cell that is
+    /// set, and missing members of the last level. Any other member that is missing is lost.
     ///
-    /// If the listing [drops ghosts](Listing::dropping_ghosts), a cell without members is emptied,
-    /// so that its whole interval is absent, and the last level keeps only the listed members. In
-    /// other cells the bits of ghosts stay. An emptied cell counts as one
-    /// [ghost](Adaptation::ghosts), however many had set it. Ghosts that were never removed stay
+    /// If the listing [drops ghosts](Listing::dropping_ghosts), a cell without members is cleared,
+    /// and the last level keeps only the listed members. In other cells the bits of ghosts stay. A
+    /// cleared cell counts as one [ghost](Adaptation::ghosts). Ghosts that were never removed stay
     /// counted in [`len`](Self::len) until the filter is [rebuilt](Self::rebuild).
     ///
     /// # Errors
-    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if the listed members
+    /// Returns an [`AdaptError`] and changes nothing if the claim is stale, if the listed members
     /// can't be those of the cell, if the query is one of them, or if there is no room for one more
     /// dead cell.
     pub fn adapt<'l>(
@@ -74,25 +59,26 @@ impl AdaptiveBloomFilter {
         listing: impl Into<Listing<'l>>,
     ) -> Result<Adaptation, AdaptError> {
         let listing = listing.into();
-        let listed = self.list(claim, &listing)?;
-        if listed.hashes().any(|hash| hash == claim.query) {
+        let cell = self.cell_of(claim.query);
+        let (members, ghosts) = self.list(cell, claim, &listing)?;
+        let members: Vec<Hash> = members.iter().map(|member| member.hash).collect();
+        if members.contains(&claim.query) {
             return Err(AdaptError::IsMember);
         }
-        if listed.surplus > 0 {
-            return Err(AdaptError::Surplus { members: listed.surplus });
-        }
-        let Listed { cell, unlisted: ghosts, .. } = listed;
         if ghosts == 0 {
-            return self.repair(claim.query, &listed);
+            return self.repair(claim.query, cell, &members);
         }
         if !listing.drops_ghosts {
             return Err(AdaptError::Unlisted { members: ghosts });
         }
-        if listed.members.is_empty() {
-            self.clear(cell, claim);
-        } else {
-            // Only the last level knows which of its members a list lacks.
-            self.last.replace(claim.suspects(), listed.hashes());
+        // Only the last level knows which of its members are missing from a list.
+        let mut stored: Vec<Hash> = self.last.range(claim.suspects()).collect();
+        stored.retain(|hash| members.binary_search(hash).is_err());
+        for ghost in stored {
+            self.last.remove(ghost);
+        }
+        if members.is_empty() {
+            self.clear(cell);
         }
         self.vacated += ghosts;
         self.versions.bump(cell);
@@ -100,29 +86,34 @@ impl AdaptiveBloomFilter {
         Ok(Adaptation { lengthened: 0, ghosts })
     }
 
-    /// Lets another level answer for a cell, unless the query is absent already.
-    fn repair(&mut self, query: Hash, listed: &Listed) -> Result<Adaptation, AdaptError> {
+    /// Lets a lower level answer for a cell with these members, unless the filter already answers
+    /// "absent" to the query.
+    ///
+    /// It is the first level below the current one that has room for the members and doesn't
+    /// confuse the query with them or with its other members. If there is none, it is the last
+    /// level.
+    fn repair(
+        &mut self,
+        query: Hash,
+        cell: u64,
+        members: &[Hash],
+    ) -> Result<Adaptation, AdaptError> {
         if !self.contains(query) {
-            return Ok(Adaptation { lengthened: 0, ghosts: 0 });
+            return Ok(Adaptation::default());
         }
-        let depth = self.next_depth(query, listed);
-        if !self.dead.set(listed.cell, depth) {
-            return Err(AdaptError::Full { load: self.wear() });
-        }
-        listed.hashes().for_each(|hash| self.insert_below(depth, hash));
-        self.adaptations += 1;
-        Ok(Adaptation { lengthened: listed.members.len(), ghosts: 0 })
-    }
-
-    /// Returns the first level below the one that answers now that has room for the listed members,
-    /// and that doesn't confuse the query with them or with its other members.
-    fn next_depth(&self, query: Hash, listed: &Listed) -> u32 {
-        let above = self.dead.depth(listed.cell) as usize;
-        let below = self.deeper.iter().skip(above).find(|level| {
-            let probes: Vec<Probes> = listed.hashes().map(|hash| level.probes(hash)).collect();
+        let below = self.deeper.iter().skip(self.dead.depth(cell) as usize).find(|level| {
+            let probes: Vec<Probes> = members.iter().map(|&hash| level.probes(hash)).collect();
             level.written + probes.len() as u64 <= level.plan.room
                 && !level.would_contain(&level.probes(query), &probes)
         });
-        below.map_or_else(|| self.last_depth(), |level| level.number)
+        let depth = below.map_or_else(|| self.last_depth(), |level| level.number);
+        if !self.dead.set(cell, depth) {
+            return Err(AdaptError::Full { load: self.wear() });
+        }
+        for &hash in members {
+            self.insert_below(depth, hash);
+        }
+        self.adaptations += 1;
+        Ok(Adaptation { lengthened: members.len(), ghosts: 0 })
     }
 }

@@ -1,21 +1,20 @@
 //! Inserts, removals and rebuilds.
 
 use super::AdaptiveBloomFilter;
-use super::adapt::Listed;
 use crate::error::{BuildError, InsertError, RemoveError};
 use crate::{Claim, Hash, Listing, Member};
 use std::collections::HashSet;
 
-/// Maximum number of members; single inserts can't overflow the counter from there.
+/// Maximum number of members after a rebuild. Single inserts after it can't overflow the counter.
 const MOST_MEMBERS: u64 = u64::MAX / 2;
 
 impl AdaptiveBloomFilter {
     /// Inserts a member. A member whose cells are all set takes no room.
     ///
     /// # Errors
-    /// [`InsertError::Full`], and nothing has changed, if the members, and the bits of removed
-    /// members, take all the room that was planned. With more members, the false-positive rate
-    /// would be higher than requested.
+    /// Returns [`InsertError::Full`] and changes nothing if the members, together with the bits of
+    /// removed members, take all the room that was planned. With more members, the false-positive
+    /// rate would be higher than requested.
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         let probes = self.first.probes(hash);
         let cell = probes.first;
@@ -25,28 +24,23 @@ impl AdaptiveBloomFilter {
             }
             self.first.write(&probes);
         }
-        // A dead cell is always set, so a cell that was not set is alive.
-        match self.dead.depth(cell) {
-            0 => {}
-            depth => self.insert_below(depth, hash),
-        }
+        self.insert_below(self.dead.depth(cell), hash);
         self.len += 1;
         self.versions.bump(cell);
         Ok(())
     }
 
-    /// Inserts a member into the level that answers for its cell.
+    /// Inserts a member into the level that answers for its cell. Does nothing if the cell is
+    /// alive.
     pub(super) fn insert_below(&mut self, depth: u32, hash: Hash) {
-        match self.deeper.get_mut(depth as usize - 1) {
-            Some(level) => {
-                let probes = level.probes(hash);
-                if !level.contains(&probes) {
-                    level.write(&probes);
-                }
-            }
-            None => {
-                self.last.insert(hash);
-            }
+        let Some(index) = (depth as usize).checked_sub(1) else { return };
+        let Some(level) = self.deeper.get_mut(index) else {
+            self.last.insert(hash);
+            return;
+        };
+        let probes = level.probes(hash);
+        if !level.contains(&probes) {
+            level.write(&probes);
         }
     }
 
@@ -66,7 +60,7 @@ impl AdaptiveBloomFilter {
     /// Inserts many members, all or none.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert). No member was inserted then.
+    /// The same as for [`insert`](Self::insert). No member is inserted in that case.
     pub fn insert_many(&mut self, hashes: &[Hash]) -> Result<(), InsertError> {
         if !self.has_room_for(hashes) {
             return Err(InsertError::Full { load: self.load() });
@@ -74,28 +68,23 @@ impl AdaptiveBloomFilter {
         hashes.iter().try_for_each(|&hash| self.insert(hash))
     }
 
-    /// Returns whether all of these can be inserted, one after the other.
+    /// Returns whether all of these hashes can be inserted, one after the other.
     fn has_room_for(&self, hashes: &[Hash]) -> bool {
-        let mut room = self.first.plan.room.saturating_sub(self.first.written);
+        let room = self.first.plan.room.saturating_sub(self.first.written);
         if hashes.len() as u64 <= room {
             return true;
         }
         // A member whose cells are all set, by others or by those before it, takes no room.
         let mut set = HashSet::new();
-        for &hash in hashes {
-            let unset: Vec<u64> = self.first.unset(&self.first.probes(hash)).collect();
-            if unset.iter().any(|bit| !set.contains(bit)) {
-                if room == 0 {
-                    return false;
-                }
-                room -= 1;
-                set.extend(unset);
-            }
-        }
-        true
+        let takes_room = |&&hash: &&Hash| {
+            let (probes, before) = (self.first.probes(hash), set.len());
+            set.extend(self.first.bits(&probes).filter(|&bit| !self.first.is_set(bit)));
+            set.len() > before
+        };
+        hashes.iter().filter(takes_room).nth(room as usize).is_none()
     }
 
-    /// Removes a key that is a member: once, if it was inserted more than once.
+    /// Removes one copy of a key that is a member.
     ///
     /// Other members may share its bits, so the bits stay set, and the key is still answered
     /// "maybe": it is a ghost, until the filter is [rebuilt](Self::rebuild), or until a
@@ -103,7 +92,7 @@ impl AdaptiveBloomFilter {
     /// the members can be listed, [`remove`](Self::remove) leaves fewer ghosts.
     ///
     /// # Errors
-    /// [`RemoveError::Absent`], and nothing has changed, if the key is certainly not a member.
+    /// Returns [`RemoveError::Absent`] and changes nothing if the key is certainly not a member.
     pub fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError> {
         if self.len == 0 || !self.contains(hash) {
             return Err(RemoveError::Absent);
@@ -115,60 +104,54 @@ impl AdaptiveBloomFilter {
         Ok(())
     }
 
-    /// Removes the claim's query from the members, once. `listing` has *all* members in
+    /// Removes one copy of the claim's query. `listing` must contain *all* members in
     /// [`claim.suspects()`](Claim::suspects), including the one to remove. If the query is not
     /// listed, it is not a member, and the call is refused.
     ///
     /// **The listing must be complete**, as for [`adapt`](Self::adapt): if the query is the only
     /// listed member, its cell is cleared, and any member of the cell that is missing is lost.
-    ///
-    /// The last member of a cell takes it along, so that its whole interval is absent. A member
-    /// that the last level holds leaves nothing, either. Any other leaves a ghost, as
-    /// [`remove_trusting`](Self::remove_trusting) does. Listed mistakes are only checked.
+    /// Otherwise the query becomes a ghost, as in [`remove_trusting`](Self::remove_trusting),
+    /// unless it is in the last level. The filter checks listed mistakes, but doesn't use them.
     ///
     /// # Errors
-    /// A [`RemoveError`], and nothing has changed, if the claim is stale, if the listed members
-    /// can't be those of the cell, if the query is not one of them, or if a mistake is one that
-    /// stays.
+    /// Returns a [`RemoveError`] and changes nothing if the claim is stale, if the listed members
+    /// can't be those of the cell, if the query is not one of them, or if a listed mistake is a
+    /// member that stays.
     pub fn remove<'l>(
         &mut self,
         claim: &Claim,
         listing: impl Into<Listing<'l>>,
     ) -> Result<(), RemoveError> {
         let listing = listing.into();
-        let Listed { cell, members, unlisted, surplus } = self.list(claim, &listing)?;
-        if surplus > 0 {
-            return Err(RemoveError::Surplus { members: surplus });
-        }
-        if unlisted > 0 {
-            return Err(RemoveError::Unlisted { members: unlisted });
+        let cell = self.cell_of(claim.query);
+        let (members, missing) = self.list(cell, claim, &listing)?;
+        if missing > 0 {
+            return Err(RemoveError::Unlisted { members: missing });
         }
         let place = |hash: Hash| members.binary_search_by_key(&hash, |member| member.hash);
         let removed = place(claim.query).map_err(|_| RemoveError::Absent)?;
         let is_last = members[removed].count == 1;
         let stays = |hash: Hash| place(hash).is_ok_and(|at| at != removed || !is_last);
-        let mut mistakes = listing.mistakes.iter().flat_map(|mistakes| mistakes.iter());
-        if let Some(&hash) = mistakes.find(|&&hash| stays(hash)) {
+        let mut mistakes = listing.mistakes.iter().flat_map(|mistakes| mistakes.iter().copied());
+        if let Some(hash) = mistakes.find(|&hash| stays(hash)) {
             return Err(RemoveError::MistakeIsMember { hash });
         }
-        if is_last && members.len() == 1 {
-            self.clear(cell, claim);
-        } else if is_last && self.dead.depth(cell) == self.last_depth() {
-            self.last.remove(claim.query);
-        } else {
-            self.ghosts += u64::from(is_last);
+        if is_last {
+            let is_alone = members.len() == 1;
+            let was_in_last_level = self.last.remove(claim.query);
+            if is_alone {
+                self.clear(cell);
+            }
+            self.ghosts += u64::from(!is_alone && !was_in_last_level);
+            self.vacated += 1;
         }
-        self.vacated += u64::from(is_last);
         self.len = self.len.saturating_sub(1);
         self.versions.bump(cell);
         Ok(())
     }
 
-    /// Clears the cell of a claim, which has no members.
-    pub(super) fn clear(&mut self, cell: u64, claim: &Claim) {
-        if self.dead.depth(cell) == self.last_depth() {
-            self.last.replace(claim.suspects(), core::iter::empty());
-        }
+    /// Clears a cell that has no members.
+    pub(super) fn clear(&mut self, cell: u64) {
         self.dead.revive(cell);
         self.first.clear_first(cell);
     }
@@ -178,11 +161,8 @@ impl AdaptiveBloomFilter {
     ///
     /// The hash functions are new, except the first function of level 0. So a mistake from before
     /// has one of its k cells set for certain, and occurs again with probability ε^(1 − 1/k). If
-    /// that is too often, or if k is 1, hash the members with another [secret](crate::Secret) and
-    /// build a new filter.
-    ///
-    /// The paper rebuilds after as many queries as there are members;
-    /// [`rebuild_due`](super::Details::rebuild_due) says when the planned repairs are used up.
+    /// that is too often, or if k is 1, hash the members with a different [secret](crate::Secret)
+    /// and build a new filter.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveBloomFilter, Hash};
@@ -197,10 +177,10 @@ impl AdaptiveBloomFilter {
     /// ```
     ///
     /// # Errors
-    /// A [`BuildError`], and nothing has changed, if there are more members than the filter is
-    /// planned for, if their counts add up to 2^63 or more, or if there is no memory or entropy.
-    /// As many members as the capacity always fit. A filter can hold more than that, if their cells
-    /// happened to be set when they were inserted, and those may not fit again.
+    /// Returns a [`BuildError`] and changes nothing if there are more members than the filter is
+    /// planned for, if their counts add up to 2^63 or more, or if there is no memory or entropy. As
+    /// many members as the capacity always fit. A filter can hold more if their cells were already
+    /// set when they were inserted, but these members may not fit again.
     pub fn rebuild<L: Into<Member>>(
         &mut self,
         members: impl IntoIterator<Item = L>,

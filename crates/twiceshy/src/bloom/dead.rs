@@ -2,9 +2,8 @@
 //!
 //! Dead cells are few, so they are stored compactly in a quotient filter. Each cell maps to a hash
 //! whose fingerprint has enough bits to distinguish all cells, so the filter's answers are exact. It
-//! takes about log₂(cells / dead) + 4 bits per dead cell, but at least 10, finds a cell in one cache
-//! line, and doubles without other data. The depth is the fingerprint's value; the depth of most
-//! cells is 1, which takes no space.
+//! takes about log₂(cells / dead) + 4 bits per dead cell, but at least 10. The depth is the
+//! fingerprint's value; the depth of most cells is 1, which takes no space.
 
 use crate::builder::Builder;
 use crate::error::{BuildError, Invalid};
@@ -32,27 +31,21 @@ pub(super) struct DeadCells {
     depths: QuotientFilter,
 }
 
-/// Returns the number of slots and of bits per slot for an average of `dead` dead cells, such that
-/// all cells have different fingerprints.
-///
-/// `slots × 2^bits` is at least the number of cells, and the hashes of cells are equally spaced, so
-/// two cells never have the same fingerprint. There is room for four standard deviations more dead
-/// cells before the table doubles.
-fn slots_and_bits(cells: u64, dead: u64) -> (u64, u32) {
-    let dead = dead as f64 + 4.0 * (dead as f64).sqrt();
-    let slots = ((dead.min(cells as f64) / GROWTH_LOAD).ceil() as u64).max(1);
-    let bits = cells.div_ceil(slots).next_power_of_two().trailing_zeros();
-    (slots, bits.max(LEAST_BITS))
-}
-
 impl DeadCells {
     /// Creates an empty table with room for `dead` cells.
     pub(super) fn new(cells: u64, dead: u64) -> Result<Self, BuildError> {
         Ok(Self { cells, depths: Self::builder(cells, dead).build()? })
     }
 
+    /// Returns the builder of a table for an average of `dead` dead cells. There is room for four
+    /// standard deviations more before the table doubles.
+    ///
+    /// `slots × 2^bits` is at least the number of cells, and the hashes of cells are equally spaced,
+    /// so two cells never have the same fingerprint.
     fn builder(cells: u64, dead: u64) -> Builder<QuotientFilter> {
-        let (slots, bits) = slots_and_bits(cells, dead);
+        let dead = dead as f64 + 4.0 * (dead as f64).sqrt();
+        let slots = ((dead.min(cells as f64) / GROWTH_LOAD).ceil() as u64).max(1);
+        let bits = cells.div_ceil(slots).next_power_of_two().trailing_zeros().max(LEAST_BITS);
         let builder = QuotientFilter::builder().slots(slots).remainder_bits(bits);
         builder.value_bits(DEPTH_BITS).grow_at(GROWTH_LOAD)
     }
@@ -85,6 +78,8 @@ impl DeadCells {
     /// Returns the level that answers for a cell, or 0 if it is alive.
     #[inline]
     pub(super) fn depth(&self, cell: u64) -> u32 {
+        // This shortcut reads a count, which is the writer's. It may, because no Bloom filter is a
+        // shard: nobody reads it while it changes.
         if self.depths.is_empty() {
             return 0;
         }
@@ -145,7 +140,7 @@ mod tests {
     proptest! {
         /// Adds far more dead cells than planned, both dense and sparse.
         #[test]
-        fn dead_cells_are_an_exact_map(
+        fn dead_cells_behave_like_an_exact_map(
             cells in prop_oneof![1u64..50, 50u64..5000, MOST_CELLS - 9..=MOST_CELLS],
             planned in 1u64..40,
             changes in prop::collection::vec((any::<u64>(), 0u32..=MOST_DEPTH), 0..300),

@@ -53,7 +53,7 @@ impl Level {
         plan: LevelPlan,
         hasher: &KeyedHasher,
     ) -> Result<Self, BuildError> {
-        let bytes = plan.shape.bytes();
+        let bytes = plan.bytes();
         let lines = usize::try_from(bytes / LINE as u64).ok().and_then(Lines::zeroed);
         let lines = lines.ok_or(BuildError::Memory { bytes })?;
         let key = |part: u32| hasher.hash(&(2 * number + part)).as_u128();
@@ -72,40 +72,34 @@ impl Level {
         };
         let (start, step) = (fold(self.start_key), fold(self.step_key) | 1);
         let first = if self.number == 0 {
-            Scaled::new(hash, self.plan.shape.cells).quotient
+            Scaled::new(hash, self.plan.cells).quotient
         } else {
-            scale(start, self.plan.shape.cells)
+            scale(start, self.plan.cells)
         };
         Probes { first, start, step }
     }
 
-    /// Returns the bit of a function.
+    /// Returns the index of a function's bit.
     #[inline(always)]
-    fn bit(&self, probes: &Probes, function: u32) -> u64 {
+    pub(super) fn bit(&self, probes: &Probes, function: u32) -> u64 {
         if function == 0 {
             return probes.first;
         }
         let function = u64::from(function);
         let fraction = probes.start.wrapping_add(function.wrapping_mul(probes.step));
-        function * self.plan.shape.cells + scale(fraction, self.plan.shape.cells)
+        function * self.plan.cells + scale(fraction, self.plan.cells)
     }
 
-    /// Returns the bits of all functions.
+    /// Returns the indices of the bits of all functions.
     #[inline(always)]
-    fn bits(&self, probes: &Probes) -> impl Iterator<Item = u64> {
-        (0..self.plan.shape.functions).map(|function| self.bit(probes, function))
+    pub(super) fn bits(&self, probes: &Probes) -> impl Iterator<Item = u64> {
+        (0..self.plan.functions).map(|function| self.bit(probes, function))
     }
 
-    /// Returns whether a bit is set. A cell of function 0 is the bit of the same number.
+    /// Returns whether a bit is set. A cell of function 0 and its bit have the same index.
     #[inline(always)]
     pub(super) fn is_set(&self, bit: u64) -> bool {
         self.lines.bytes()[(bit / 8) as usize] >> (bit % 8) & 1 == 1
-    }
-
-    /// Returns whether the cell of one function is set.
-    #[inline(always)]
-    pub(super) fn is_function_set(&self, probes: &Probes, function: u32) -> bool {
-        self.is_set(self.bit(probes, function))
     }
 
     /// Prefetches the line of one function's cell.
@@ -120,14 +114,9 @@ impl Level {
         self.bits(probes).all(|bit| self.is_set(bit))
     }
 
-    /// Iterates over the bits of a hash that are not set.
-    pub(super) fn unset(&self, probes: &Probes) -> impl Iterator<Item = u64> {
-        self.bits(probes).filter(|&bit| !self.is_set(bit))
-    }
-
     /// Returns whether all cells of a hash would be set if the cells of `others` were set, too.
     pub(super) fn would_contain(&self, probes: &Probes, others: &[Probes]) -> bool {
-        (0..self.plan.shape.functions).all(|function| {
+        (0..self.plan.functions).all(|function| {
             let bit = self.bit(probes, function);
             self.is_set(bit) || others.iter().any(|other| self.bit(other, function) == bit)
         })
@@ -135,7 +124,7 @@ impl Level {
 
     /// Inserts a member that has at least one cell that is not set.
     pub(super) fn write(&mut self, probes: &Probes) {
-        for function in 0..self.plan.shape.functions {
+        for function in 0..self.plan.functions {
             let bit = self.bit(probes, function);
             self.lines.bytes_mut()[(bit / 8) as usize] |= 1 << (bit % 8);
         }
@@ -147,18 +136,15 @@ impl Level {
         self.lines.bytes_mut()[(cell / 8) as usize] &= !(1 << (cell % 8));
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        (self.lines.len() * LINE) as u64
-    }
-
-    /// Checks that only cells are set, and no more than the members can have set.
+    /// Checks that no bits after the last cell are set, and no more cells than the members can have
+    /// set.
     pub(super) fn validate(&self) -> Result<(), Invalid> {
-        let Self { number, written, ref lines, plan: LevelPlan { shape, .. }, .. } = *self;
-        if (shape.bits()..8 * lines.bytes().len() as u64).any(|bit| self.is_set(bit)) {
+        let Self { number, written, ref lines, plan, .. } = *self;
+        if (plan.bits()..8 * lines.bytes().len() as u64).any(|bit| self.is_set(bit)) {
             return Err(Invalid(format!("level {number} has set bits after its last cell")));
         }
         let set = lines.bytes().iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
-        if set > written.saturating_mul(shape.functions.into()) {
+        if set > written.saturating_mul(plan.functions.into()) {
             return Err(Invalid(format!(
                 "{written} members of level {number} can't set {set} cells"
             )));
@@ -169,14 +155,14 @@ impl Level {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{MOST_FUNCTIONS, Shape};
+    use super::super::plan::MOST_FUNCTIONS;
     use super::*;
     use crate::Secret;
     use proptest::prelude::*;
 
-    fn level(number: u32, shape: Shape) -> Level {
+    fn level(number: u32, cells: u64, functions: u32) -> Level {
         let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));
-        Level::new(number, LevelPlan { shape, room: 100 }, &hasher).unwrap()
+        Level::new(number, LevelPlan { cells, functions, room: 100 }, &hasher).unwrap()
     }
 
     proptest! {
@@ -184,9 +170,10 @@ mod tests {
         fn probes_stay_in_their_parts(value: u128, cells in 1u64..1 << 40, number in 1u32..12) {
             let hash = Hash::from_u128(value);
             for number in [0, number] {
-                // The bits are computed, not read, so a level of few cells can have any plan.
-                let mut level = level(number, Shape { cells: 1, functions: 1 });
-                level.plan.shape = Shape { cells, functions: MOST_FUNCTIONS };
+                // The test computes bits but doesn't read them, so a level of few cells can have
+                // any plan.
+                let mut level = level(number, 1, 1);
+                level.plan = LevelPlan { cells, functions: MOST_FUNCTIONS, room: 100 };
                 let probes = level.probes(hash);
                 for (function, bit) in (0..).zip(level.bits(&probes)) {
                     prop_assert_eq!(bit / cells, function);
@@ -201,7 +188,7 @@ mod tests {
             cells in 1u64..200,
             functions in 1u32..6,
         ) {
-            let mut level = level(1, Shape { cells, functions });
+            let mut level = level(1, cells, functions);
             let probes = |values: &[u128]| -> Vec<Probes> {
                 values.iter().map(|&value| level.probes(Hash::from_u128(value))).collect()
             };

@@ -6,7 +6,7 @@ use crate::batch;
 use crate::claim::Cells;
 use crate::{Answer, Claim, Hash};
 
-/// Number of lookups that go through the functions side by side.
+/// Number of lookups in a batch that are answered side by side.
 const BLOCK: usize = 64;
 
 /// Number of functions that are evaluated at once. Each one rules out half of the keys that are not
@@ -21,7 +21,8 @@ impl AdaptiveBloomFilter {
         self.first.contains(&probes) && self.is_below(probes.first, hash)
     }
 
-    /// Returns whether the level that answers for a cell may contain a hash.
+    /// Returns whether a hash may be in the lower level that took over a dead cell. A cell that is
+    /// not dead has no such level, and the answer is `true`.
     #[inline]
     fn is_below(&self, cell: u64, hash: Hash) -> bool {
         match self.dead.depth(cell) as usize {
@@ -45,9 +46,8 @@ impl AdaptiveBloomFilter {
         Answer::Maybe(Claim { query, cells, version })
     }
 
-    /// Looks up many hashes: clears `answers`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each hash. This is faster than single lookups if the filter
-    /// is larger than the cache.
+    /// Looks up many hashes: clears `answers`, and then pushes one answer per hash. This is faster
+    /// than single lookups if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         batch::fill_answers(answers, hashes.len(), |answers| {
             for (hashes, answers) in hashes.chunks(BLOCK).zip(answers.chunks_mut(BLOCK)) {
@@ -56,15 +56,15 @@ impl AdaptiveBloomFilter {
         });
     }
 
-    /// Answers a block of lookups, two functions at a time: first prefetches the lines of all
-    /// lookups that are left, then reads them, so that the lookups overlap their waits. Nothing
-    /// predicts which lookups are left, so the code does not branch on it.
+    /// Answers a block of lookups, two functions at a time. Each step prefetches the lines of all
+    /// undecided lookups and then reads them, so that the memory accesses overlap. The code doesn't
+    /// branch on which lookups stay undecided, because that can't be predicted.
     ///
     /// The [pipeline](batch::answer) of the other filters has two steps. A Bloom filter has a step
     /// per line, because most lookups of absent keys need only a few of its k lines.
     #[inline(always)]
     fn answer(&self, hashes: &[Hash], answers: &mut [bool]) {
-        let functions = self.first.plan.shape.functions;
+        let functions = self.first.plan.functions;
         let mut probes = [Probes::default(); BLOCK];
         let mut left = [0; BLOCK];
         let mut count = hashes.len();
@@ -82,8 +82,8 @@ impl AdaptiveBloomFilter {
                 let index = left[at];
                 let mut functions = asked.clone();
                 left[staying] = index;
-                let is_set =
-                    functions.all(|function| self.first.is_function_set(&probes[index], function));
+                let is_set = functions
+                    .all(|function| self.first.is_set(self.first.bit(&probes[index], function)));
                 staying += usize::from(is_set);
             }
             count = staying;

@@ -15,14 +15,8 @@
 //!           └──────────────────────────────┘
 //! ```
 //!
-//! The files: `plan.rs` plans all levels, `level.rs` has the bits of a level, and `dead.rs` the dead
-//! cells with their depths. The last level is an [`OrderedHashes`]. `lookup.rs` answers lookups,
-//! `change.rs` inserts, removes and rebuilds, and `adapt.rs` repairs.
-//!
-//! # Hash functions
-//! Function 0 of level 0 is the hash itself: members are listed in hash order, so its cells have to
-//! be intervals of hashes. All other functions are random. They are derived from a new secret each
-//! time the filter is built or [rebuilt](AdaptiveBloomFilter::rebuild).
+//! Function 0 of level 0 is the hash itself, because members are listed in hash order and its cells
+//! have to be intervals of hashes. All other functions are random and derived from a new secret.
 //!
 //! # Invariants
 //! 1. All cells of a member are set in level 0. Other bits may also be set.
@@ -39,8 +33,6 @@
 //! - A repair gives a cell a different depth, and inserts *all* members of the interval into the
 //!   level of that depth. The list is complete and current, because nothing has changed since the
 //!   claim. No other member uses this cell, because function 0 has its own part of the bits.
-//!   (Figure 1 of the paper moves only the members whose function j maps to the dying cell. Other
-//!   members may reach the cell through other functions, and would find it dead.)
 //! - A cell of function 0 is cleared, and the last level removes a hash, only if a complete list
 //!   shows that no member needs it. Bits of other functions and deeper levels are never cleared.
 
@@ -56,7 +48,7 @@ pub use plan::PlanDetails;
 use crate::builder::Builder;
 use crate::claim::{Cells as HashCells, Versions};
 use crate::error::{BuildError, Invalid};
-use crate::hash::{HashScheme, KeyedHasher, Scaled};
+use crate::hash::{KeyedHasher, Scaled};
 use crate::members::OrderedHashes;
 use crate::traits::filter_traits;
 use crate::{Hash, Secret, Stats};
@@ -85,11 +77,10 @@ use plan::LevelPlan;
 /// - A query for a new key is a false positive with probability at most ε, whatever the earlier
 ///   queries were, as long as mistakes are repaired and the filter is rebuilt when that is
 ///   [due](Details::rebuild_due).
-/// - A repaired mistake is answered "absent". It can come back before the next rebuild for two
-///   reasons: a member is inserted in its interval, or members from elsewhere happen to set the
-///   mistake's bits in the deeper level that answers for it. The probability of the latter is at
-///   most ε² in level 1, lower in the levels below, and 0 in the last level. If the mistake is
-///   repaired again, it goes one level deeper.
+/// - A repaired mistake is answered "absent". It can come back before the next rebuild if a member
+///   is inserted in its interval, or if members from elsewhere happen to set its bits in the deeper
+///   level that answers for it. The probability of the latter is at most ε² in level 1, lower in
+///   the levels below, and 0 in the last level. Another repair moves it one level deeper.
 /// - A mistake from before a [rebuild](Self::rebuild) occurs again after it with probability at most
 ///   ε^(1 − 1/k), where k is the number of [hash functions](PlanDetails::functions) of level 0: about
 ///   2ε. So an attacker who replays mistakes after every rebuild causes at most twice as many as
@@ -101,13 +92,13 @@ use plan::LevelPlan;
 /// hashes, which an index in hash order can list, and which a claim names. Only these cells die.
 ///
 /// A cell is either alive, or it has a *depth*: the number of the level that answers for it.
-/// Members that are inserted later also go to that level, which takes no list. Dead cells are few
-/// and stored compressed. Level i has the rate ε^(2^i), and room for the
+/// Members that are inserted later also go to that level, which needs no list of members. Dead
+/// cells are few and stored compressed. Level i has the rate ε^(2^i), and room for the
 /// [planned](Builder::adaptations) mistakes. If a level has no room, a lower one takes the mistake,
 /// and the last level grows. A lookup reads level 0 and at most one other level.
 ///
-/// Bits of removed members stay set, so their keys are still answered "maybe", until they are
-/// repaired like any mistake. A [rebuild](Self::rebuild) frees the room of these *ghosts*.
+/// A removed member is a *ghost*: its bits stay set, so its key is still answered "maybe" until it
+/// is repaired like any mistake. A [rebuild](Self::rebuild) frees the room of ghosts.
 ///
 /// # Complexity
 /// A lookup reads k cache lines for a member, and two on average for a key that is not a member.
@@ -117,9 +108,8 @@ use plan::LevelPlan;
 ///
 /// # Papers
 /// - Bender et al., *Bloom Filters, Adaptivity, and the Dictionary Problem* (FOCS 2018), section 5:
-///   the cascade. In our filter, the dying cell is the one whose members form an interval; the
-///   paper takes a random cell, and loses members. The intervals are the same in all levels, and
-///   lookups skip the levels between the first and the one that answers.
+///   the cascade. In our filter, the dying cell is the one whose members form an interval. The
+///   paper takes a random cell, and loses the members that reach it through other functions.
 /// - Bloom, *Space/Time Trade-offs in Hash Coding with Allowable Errors* (1970).
 ///
 /// # Examples
@@ -174,16 +164,15 @@ pub struct Details {
     pub dead_cells: u64,
     /// Bytes of memory that the dead cells take.
     pub dead_bytes: u64,
-    /// Bytes of memory that level 0 takes, which has no part in repairs.
+    /// Bytes of memory that level 0 takes. Repairs don't use level 0.
     pub first_bytes: u64,
     /// Number of members and ghosts in the last level.
     pub exact: u64,
     /// Number of repairs, divided by the number that the levels are planned for. Above 1, the
     /// filter takes more memory than planned.
     pub wear: f64,
-    /// Whether the filter should be [rebuilt](AdaptiveBloomFilter::rebuild), because it has had as
-    /// many repairs as it is planned for, or because it is full and removed members take some of
-    /// its room.
+    /// Whether the filter should be [rebuilt](AdaptiveBloomFilter::rebuild), because its planned
+    /// repairs are used up, or because it is full and removed members take some of its room.
     pub rebuild_due: bool,
 }
 
@@ -199,7 +188,7 @@ impl AdaptiveBloomFilter {
         let levels = (0..).zip(plans);
         let mut levels = levels.map(|(number, plan)| Level::new(number, plan, &hasher));
         let first = levels.next().expect("every plan has a level 0")?;
-        let cells = first.plan.shape.cells;
+        let cells = first.plan.cells;
         Ok(Self {
             first,
             deeper: levels.collect::<Result<_, _>>()?,
@@ -217,7 +206,7 @@ impl AdaptiveBloomFilter {
     /// Returns the number of cells per function of level 0.
     #[inline(always)]
     fn cells(&self) -> u64 {
-        self.first.plan.shape.cells
+        self.first.plan.cells
     }
 
     /// Returns the cell of a hash under function 0.
@@ -251,23 +240,18 @@ impl AdaptiveBloomFilter {
         levels.fold(share(self.dead.len(), self.repairs), f64::max)
     }
 
-    /// Returns the hash function whose hashes the filter holds.
-    pub const fn hash_scheme(&self) -> HashScheme {
-        HashScheme::Aes128SipHash13
-    }
-
     /// Returns the filter's number of members, memory use, load and expected error.
     pub fn stats(&self) -> Stats {
         let own = size_of::<Self>() + self.deeper.len() * size_of::<Level>();
-        let deeper: u64 = self.deeper.iter().map(Level::bytes).sum();
+        let deeper: u64 = self.deeper.iter().map(|level| level.plan.bytes()).sum();
         let last = self.last.memory_usage() - size_of::<OrderedHashes>() as u64;
         let beside = self.dead.bytes() + self.versions.bytes();
         Stats {
             members: self.len(),
-            memory: own as u64 + self.first.bytes() + deeper + last + beside,
+            memory: own as u64 + self.first.plan.bytes() + deeper + last + beside,
             load: self.load(),
             repairs: self.adaptations,
-            expected_rate: self.first.plan.shape.rate(self.first.written),
+            expected_rate: self.first.plan.rate(self.first.written),
         }
     }
 
@@ -278,7 +262,7 @@ impl AdaptiveBloomFilter {
             ghosts: self.ghosts,
             dead_cells: self.dead.len(),
             dead_bytes: self.dead.bytes(),
-            first_bytes: self.first.bytes(),
+            first_bytes: self.first.plan.bytes(),
             exact: self.last.len() as u64,
             wear,
             rebuild_due: wear >= 1.0 || (self.load() >= 1.0 && self.vacated > 0),
@@ -296,7 +280,7 @@ impl AdaptiveBloomFilter {
         let invalid = |what: String| Err(Invalid(what));
         for (number, level) in (0..).zip(core::iter::once(&self.first).chain(&self.deeper)) {
             if level.number != number {
-                return invalid(format!("level {number} has the number {}", level.number));
+                return invalid(format!("the level at index {number} is level {}", level.number));
             }
             level.validate()?;
         }
@@ -314,13 +298,10 @@ impl AdaptiveBloomFilter {
             }
         }
         self.last.validate()?;
-        let mut hashes = self.last.iter();
-        match hashes.find(|&hash| self.dead.depth(self.cell_of(hash)) != self.last_depth()) {
-            Some(hash) => {
-                invalid(format!("{hash:?} is in the last level, which doesn't answer for it"))
-            }
-            None => Ok(()),
-        }
+        let is_elsewhere = |&hash: &Hash| self.dead.depth(self.cell_of(hash)) != self.last_depth();
+        self.last.iter().find(is_elsewhere).map_or(Ok(()), |hash| {
+            invalid(format!("{hash:?} is in the last level, which doesn't answer for it"))
+        })
     }
 
     /// Iterates over the dead cells in hash order. Each item is the interval of the cell and the

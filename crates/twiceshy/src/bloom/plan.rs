@@ -9,10 +9,10 @@ use crate::builder::{Buildable, Builder, DEFAULT_RATE, HasRepairs, Limits, Plan,
 use crate::claim::Versions;
 use crate::error::{BuildError, PlanError};
 
-/// The lowest rate: that of the other filters.
+/// The lowest rate that can be requested, which is the same for the other filters.
 const LEAST_RATE: f64 = 1.0 / (1u64 << 56) as f64;
 
-/// Below this rate, whole hashes are smaller than a Bloom filter.
+/// The lowest rate of a level. Below it, whole hashes are smaller than a Bloom filter.
 const LEAST_LEVEL_RATE: f64 = 1.0 / (1u128 << 64) as f64;
 
 /// Maximum number of cells per function. With more, one product could not distinguish dead cells.
@@ -23,7 +23,7 @@ pub(super) const MOST_FUNCTIONS: u32 = 64;
 
 /// The part of a plan that is specific to an [`AdaptiveBloomFilter`].
 ///
-/// The memory of the plan is that of a filter with [`adaptations`](Self::adaptations) repairs.
+/// The plan's memory is that of a filter after [`adaptations`](Self::adaptations) repairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanDetails {
@@ -47,56 +47,64 @@ impl Buildable for AdaptiveBloomFilter {
     }
 
     fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<PlanDetails>> {
-        let Blueprint { levels, repairs, bytes } = builder.blueprint(capacity)?;
-        let shape = levels[0].shape;
-        let details = PlanDetails {
-            adaptations: repairs,
-            levels: levels.len() + 1,
-            functions: shape.functions,
-        };
-        let rate = shape.rate(capacity as u64);
-        Some(Plan::new(capacity, (shape.cells, 0), rate, bytes, details))
+        let (levels, bytes) = builder.smallest_levels(capacity)?;
+        let LevelPlan { cells, functions, .. } = levels[0];
+        let rate = levels[0].rate(capacity as u64);
+        let adaptations = builder.planned_repairs(capacity);
+        let details = PlanDetails { adaptations, levels: levels.len() + 1, functions };
+        Some(Plan::new(capacity, (cells, 0), rate, bytes, details))
     }
 
     fn build_planned(builder: &Builder<Self>, plan: Plan<PlanDetails>) -> Result<Self, BuildError> {
-        let blueprint = builder.blueprint(plan.capacity);
-        let blueprint = blueprint.ok_or(PlanError::Capacity(plan.capacity))?;
-        Self::new(blueprint.levels.into_iter(), blueprint.repairs)
+        let levels = builder.smallest_levels(plan.capacity);
+        let (levels, _) = levels.ok_or(PlanError::Capacity(plan.capacity))?;
+        Self::new(levels.into_iter(), plan.details.adaptations)
     }
 }
 
 impl Builder<AdaptiveBloomFilter> {
-    /// Returns the levels of a filter of this capacity. By default there is room to repair the
-    /// mistakes of as many queries as there are members. More room would be wasted, because the
-    /// deeper levels hold nothing but repairs; if there are more mistakes, the last level grows.
-    fn blueprint(&self, capacity: usize) -> Option<Blueprint> {
+    /// Returns the number of cells that may die. By default, this is the expected number of
+    /// mistakes if there are as many queries as members. More room would be wasted, because the
+    /// deeper levels hold nothing but repairs. If there are more mistakes, the last level grows.
+    fn planned_repairs(&self, capacity: usize) -> u64 {
+        let mistakes = || (capacity as f64 * self.rate().unwrap_or(DEFAULT_RATE)).ceil() as u64;
+        self.adaptations.map_or_else(mistakes, |count| count as u64)
+    }
+
+    /// Returns all levels except the last, and the size of the filter in bytes after all planned
+    /// repairs. Returns `None` if the filter would be too large. The number of repairs decides
+    /// whether another level of bits saves space compared with whole hashes.
+    fn smallest_levels(&self, capacity: usize) -> Option<(Vec<LevelPlan>, u64)> {
         let rate = self.rate().unwrap_or(DEFAULT_RATE);
-        let mistakes = || (capacity as f64 * rate).ceil() as u64;
-        let repairs = self.adaptations.map_or_else(mistakes, |count| count as u64);
-        Blueprint::new(capacity as u64, rate, repairs)
+        let plan = |deeper| levels(capacity as u64, rate, self.planned_repairs(capacity), deeper);
+        (0..MOST_DEPTH as usize).map_while(plan).min_by_key(|&(_, bytes)| bytes)
     }
 }
 
-/// The number of functions and of cells per function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+/// The plan of a level other than the last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LevelPlan {
+    /// Number of cells per function.
     pub(super) cells: u64,
     pub(super) functions: u32,
+    /// Number of members that the level has room for.
+    pub(super) room: u64,
 }
 
-impl Shape {
-    /// Returns the smallest shape with at most this false-positive rate for this many members.
+impl LevelPlan {
+    /// Returns the smallest level whose false-positive rate is at most `rate` when it has `room`
+    /// members.
     ///
     /// With `n` members and `c` cells per function, a cell is set with probability
     /// `1 − exp(−n/c)`. This is the k-th root of the rate if there are k functions.
-    fn for_rate(members: f64, rate: f64) -> Self {
-        let shape = |functions: u32| {
+    fn for_rate(room: u64, rate: f64) -> Self {
+        let plan = |functions: u32| {
             let set = rate.powf(f64::from(functions).recip());
-            let cells = (members / -(-set).ln_1p()).ceil().max(1.0) as u64;
-            Self { cells, functions }
+            let cells = (room as f64 / -(-set).ln_1p()).ceil().max(1.0) as u64;
+            Self { cells, functions, room }
         };
-        let shapes = (1..=MOST_FUNCTIONS).map(shape);
-        shapes.min_by_key(|shape| shape.bits()).expect("there is at least one shape")
+        let plans = (1..=MOST_FUNCTIONS).map(plan);
+        plans.min_by_key(|plan| plan.bits()).expect("there is at least one plan")
     }
 
     pub(super) fn bits(self) -> u64 {
@@ -115,65 +123,38 @@ impl Shape {
     }
 }
 
-/// The plan of a level other than the last.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct LevelPlan {
-    pub(super) shape: Shape,
-    /// Number of members that it has room for.
-    pub(super) room: u64,
-}
-
-/// The plan of all levels.
-struct Blueprint {
-    /// All levels except the last.
-    levels: Vec<LevelPlan>,
-    /// Number of cells that may die.
-    repairs: u64,
-    /// Size of a filter in bytes when this many cells have died.
-    bytes: u64,
-}
-
-impl Blueprint {
-    /// Returns the smallest plan for these numbers of members and repairs, or `None` if none is
-    /// possible. The number of repairs decides whether another level of bits saves space compared
-    /// with whole hashes.
-    fn new(capacity: u64, rate: f64, repairs: u64) -> Option<Self> {
-        let plans =
-            (0..MOST_DEPTH as usize).map(|deeper| Self::with(capacity, rate, repairs, deeper));
-        plans.map_while(|plan| plan).min_by_key(|plan| plan.bytes)
+/// Returns all levels except the last, and the size of the filter in bytes. `deeper` is the number
+/// of levels between the first and the last.
+fn levels(capacity: u64, rate: f64, repairs: u64, deeper: usize) -> Option<(Vec<LevelPlan>, u64)> {
+    let first = LevelPlan::for_rate(capacity, rate);
+    if first.cells > MOST_CELLS {
+        return None;
     }
-
-    /// Returns the plan with this many levels between the first and the last.
-    fn with(capacity: u64, rate: f64, repairs: u64, deeper: usize) -> Option<Self> {
-        let shape = Shape::for_rate(capacity as f64, rate);
-        if shape.cells > MOST_CELLS {
+    // A cell that isn't empty has more than one member on average.
+    let load = capacity as f64 / first.cells as f64;
+    let members_each = if load > 0.0 { load / -(-load).exp_m1() } else { 1.0 };
+    let slack = 1.0 + (capacity as f64 + 2.0).log2().recip();
+    // Only some of the mistakes at one level are also mistakes at the next.
+    let moved = |rate_above: f64| {
+        (repairs as f64 * members_each * slack * (rate_above / rate)).ceil() as u64
+    };
+    let mut levels = vec![first];
+    let mut above = rate;
+    for _ in 0..deeper {
+        let room = moved(above);
+        above *= above;
+        if above < LEAST_LEVEL_RATE {
             return None;
         }
-        // A cell that isn't empty has more than one member on average.
-        let load = capacity as f64 / shape.cells as f64;
-        let members_each = if load > 0.0 { load / -(-load).exp_m1() } else { 1.0 };
-        let slack = 1.0 + (capacity as f64 + 2.0).log2().recip();
-        // Only a part of the mistakes at one level are also mistakes at the next.
-        let moved =
-            |rate_above: f64| (repairs as f64 * members_each * slack * (rate_above / rate)).ceil();
-        let mut levels = vec![LevelPlan { shape, room: capacity }];
-        let mut above = rate;
-        for _ in 0..deeper {
-            let room = moved(above);
-            above *= above;
-            if above < LEAST_LEVEL_RATE {
-                return None;
-            }
-            levels.push(LevelPlan { shape: Shape::for_rate(room, above), room: room as u64 });
-        }
-        let dead = DeadCells::bytes_for(shape.cells, repairs)?;
-        let last = (moved(above) as u64).checked_mul(size_of::<Hash>() as u64)?;
-        let own = size_of::<AdaptiveBloomFilter>() + deeper * size_of::<Level>();
-        let beside = [own as u64, dead, last, Versions::bytes_for(shape.cells)];
-        let mut parts = levels.iter().map(|level| level.shape.bytes()).chain(beside);
-        let bytes = parts.try_fold(0, u64::checked_add)?;
-        Some(Self { levels, repairs, bytes })
+        levels.push(LevelPlan::for_rate(room, above));
     }
+    let dead = DeadCells::bytes_for(first.cells, repairs)?;
+    let last = moved(above).checked_mul(size_of::<Hash>() as u64)?;
+    let own = size_of::<AdaptiveBloomFilter>() + deeper * size_of::<Level>();
+    let beside = [own as u64, dead, last, Versions::bytes_for(first.cells)];
+    let mut parts = levels.iter().map(|level| level.bytes()).chain(beside);
+    let bytes = parts.try_fold(0, u64::checked_add)?;
+    Some((levels, bytes))
 }
 
 #[cfg(test)]
@@ -183,11 +164,12 @@ mod tests {
     #[test]
     fn shapes_keep_the_rate_and_are_near_the_optimum() {
         for rate in [0.9, 0.5, 0.25, 0.1, 0.01, 0.001, 1e-6, 1e-12] {
-            let shape = Shape::for_rate(1e6, rate);
+            let shape = LevelPlan::for_rate(1_000_000, rate);
             assert!(shape.rate(1_000_000) <= rate * (1.0 + 1e-9), "{rate}");
             assert!(shape.rate(1_010_000) > rate, "{rate}");
-            // One function needs at least one cell per member.
-            let optimum = (rate.recip().log2() / core::f64::consts::LN_2).min(f64::MAX);
+            // The optimum has log2(1/rate) functions. At rates above 0.5 that is less than one, so
+            // no level reaches it.
+            let optimum = rate.recip().log2() / core::f64::consts::LN_2;
             let bits = shape.bits() as f64 / 1e6;
             assert!(rate > 0.5 || bits < 1.05 * optimum, "{rate}: {bits} of {optimum}");
         }

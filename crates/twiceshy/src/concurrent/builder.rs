@@ -1,22 +1,21 @@
 //! Builders of concurrent filters, and the sizes of their shards.
 
-use super::many::Groups;
 use super::{Concurrent, PlainShard, Sharding};
 use crate::builder::Builder;
 use crate::error::{BuildError, PlanError};
-use crate::{Hash, Key, Keyed};
+use crate::{Key, Keyed};
 use std::thread::available_parallelism;
 
 /// Default number of shards per hardware thread. It is large enough that two threads rarely need
 /// the same shard at the same time.
 const SHARDS_PER_THREAD: usize = 4;
 
-/// By how much the largest growing shard exceeds the smallest, relative to the smallest. It spreads
-/// the doublings: shards double one after another while the filter grows by the same factor.
+/// Difference in size between the largest and the smallest shard that may grow, as a fraction of
+/// the smallest. Because of it, the shards double one after another, not all at once.
 const STAGGER: f64 = 0.16;
 
-/// Slack of a shard's planned capacity above its average share of the members, in standard
-/// deviations. Chance rarely gives a shard more members than that.
+/// Number of standard deviations by which a shard's planned capacity exceeds its average share of
+/// the members. Chance rarely gives a shard more members than that.
 const DEVIATIONS: f64 = 4.0;
 
 impl<F: PlainShard> Builder<F> {
@@ -51,32 +50,6 @@ impl<F: PlainShard> Builder<F> {
         Ok(Concurrent::of(filters.collect::<Result<_, _>>()?))
     }
 
-    /// Builds a filter for use by many threads that holds these members and answers "absent" to
-    /// these mistakes; see [`build_from`](Self::build_from). Each shard is built in one step, which
-    /// is faster than single inserts.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`build_concurrent`](Self::build_concurrent), or an error if a
-    /// hash is on both lists, or if the lists don't fit in a size that was given in bytes or slots.
-    pub fn build_concurrent_from(
-        &self,
-        members: &[Hash],
-        mistakes: &[Hash],
-    ) -> Result<Concurrent<F>, BuildError> {
-        let sharding = sharding(self.shards)?;
-        let mut all = self.clone();
-        if self.memory.is_none() && self.slots.is_none() {
-            all.capacity = Some(self.capacity.unwrap_or(0).max(members.len()));
-        }
-        let members = Groups::new(sharding, members);
-        let mistakes = Groups::new(sharding, mistakes);
-        let filters = all.split(sharding.shards()).enumerate().map(|(shard, builder)| {
-            let built = builder.build_from(members.of(shard).to_vec(), mistakes.of(shard).to_vec());
-            built.map_err(|error| all.in_all(sharding.outer_build_error(shard, error)))
-        });
-        Ok(Concurrent::of(filters.collect::<Result<_, _>>()?))
-    }
-
     /// Builds an empty filter for keys of type `K`, for use by many threads.
     ///
     /// ```
@@ -101,7 +74,7 @@ impl<F: PlainShard> Builder<F> {
         Ok(Keyed::new(self.build_concurrent()?, self.secret_or_fresh()?))
     }
 
-    /// Returns the builders of the shards.
+    /// Returns one builder per shard.
     fn split(&self, shards: usize) -> impl Iterator<Item = Self> {
         let mut of_shard = self.clone();
         let may_grow = F::let_shards_grow(&mut of_shard);
@@ -157,10 +130,10 @@ fn share(count: usize, shards: usize) -> f64 {
     mean + DEVIATIONS * variance.sqrt()
 }
 
-/// Returns a shard's part of a number, in proportion to its relative size. The parts of all shards
-/// add up to the number.
+/// Returns a shard's part of `all`, in proportion to the shard's relative size. The parts of all
+/// shards add up to `all`.
 fn part(all: u64, shard: usize, shards: usize, may_grow: bool) -> u64 {
-    // The relative sizes grow evenly from one shard to the next.
+    // The relative sizes grow evenly, so the average over some shards is the size in their middle.
     let middle = |shards_before: f64| ((shards_before - 1.0) / 2.0).max(0.0) / shards as f64;
     let sizes_before = |shard: f64| shard * relative_size(middle(shard), may_grow);
     let share_before = |shard| sizes_before(shard as f64) / sizes_before(shards as f64);

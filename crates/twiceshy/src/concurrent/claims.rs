@@ -7,10 +7,13 @@ use crate::error::{AdaptError, InsertError, RemoveError};
 use crate::{Adaptive, Answer, Claim, Hash, Listing};
 use core::ops::RangeInclusive;
 
+/// The methods of [`Adaptive`], with `&self`, and methods about the members near a hash. The
+/// methods of [`Adaptive`] return the same errors as in that trait.
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
 impl<F: Shard> Concurrent<F> {
-    /// Returns the hashes of all members that a claim of this query may name, and of all queries
-    /// that inserting it may turn into mistakes. A store locks this interval before it lists
-    /// members.
+    /// Returns the interval of hashes to lock before listing members for this query. It contains the
+    /// suspects of every claim for the query, and every hash that may become a mistake if the query is
+    /// inserted.
     pub fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
         self.claim_near(query).suspects()
     }
@@ -27,15 +30,14 @@ impl<F: Shard> Concurrent<F> {
     }
 
     /// Returns whether inserting a member may turn a query into a mistake. Growth never changes the
-    /// answer from "no" to "yes".
+    /// answer from "no" to "yes". Rebuilding the shard with fresh remainders may.
     pub fn may_confuse(&self, member: Hash, query: Hash) -> bool {
         let (filter, inner) = self.read(member);
         self.shard_of(member) == self.shard_of(query)
             && filter.may_confuse(inner, self.sharding.inner(query))
     }
 
-    /// Looks up a hash like [`contains`](Self::contains), but returns "maybe" together with a
-    /// claim.
+    /// Looks up a hash like [`contains`](Self::contains). The answer "maybe" carries a claim.
     #[inline]
     pub fn check(&self, hash: Hash) -> Answer {
         let (filter, inner) = self.read(hash);
@@ -45,18 +47,26 @@ impl<F: Shard> Concurrent<F> {
         }
     }
 
-    /// Returns a claim that names all members that inserting or repairing this hash may affect,
-    /// whatever the filter answers to the hash.
+    /// Returns a claim that names all members that an insert or a repair of this hash may affect.
+    /// The claim doesn't depend on the filter's answer to the hash.
     pub fn claim_near(&self, hash: Hash) -> Claim {
         let (filter, inner) = self.read(hash);
         self.outer_claim(hash, &filter.claim_near(inner))
     }
 
-    /// Inserts a member after [`insert`](Self::insert) returned [`InsertError::NeedsMembers`]; see
-    /// [`Adaptive::insert_listed`].
+    /// Inserts a member apart from mistakes near it; see [`Shard::insert_apart`].
     ///
     /// # Errors
     /// Returns the same errors as that method.
+    pub fn insert_apart(&self, hash: Hash, mistakes: &[Hash]) -> Result<(), InsertError> {
+        let shard = self.sharding.shard(hash);
+        let near = mistakes.iter().filter(|&&mistake| self.sharding.shard(mistake) == shard);
+        let near: Vec<Hash> = near.map(|&mistake| self.sharding.inner(mistake)).collect();
+        let (mut filter, inner) = self.write(hash);
+        filter.insert_apart(inner, &near).map_err(|error| self.outer_error(shard, error))
+    }
+
+    /// Inserts a member after [`insert`](Self::insert) returned [`InsertError::NeedsMembers`].
     pub fn insert_listed<'l>(
         &self,
         claim: &Claim,
@@ -67,10 +77,7 @@ impl<F: Shard> Concurrent<F> {
         inserted.map_err(|error| self.outer_error(self.sharding.shard(claim.query), error))
     }
 
-    /// Repairs a mistake; see [`Adaptive::adapt`].
-    ///
-    /// # Errors
-    /// Returns the same errors as that method.
+    /// Repairs a mistake, so that the filter answers "absent" to the claim's query from now on.
     pub fn adapt<'l>(
         &self,
         claim: &Claim,
@@ -82,9 +89,6 @@ impl<F: Shard> Concurrent<F> {
 
     /// Checks a hash, and repairs the filter if "maybe" was a mistake; see
     /// [`Adaptive::check_or_repair`]. No lock is held while the closures run.
-    ///
-    /// # Errors
-    /// Returns the errors of the closures.
     pub fn check_or_repair<'l, E, L: Into<Listing<'l>>>(
         &self,
         hash: Hash,
@@ -94,11 +98,7 @@ impl<F: Shard> Concurrent<F> {
         Adaptive::check_or_repair(&mut { self }, hash, is_member, members)
     }
 
-    /// Removes one copy of the claim's query, if the query is one of the listed members; see
-    /// [`Adaptive::remove`].
-    ///
-    /// # Errors
-    /// Returns the same errors as that method.
+    /// Removes one copy of the claim's query, if the query is one of the listed members.
     pub fn remove<'l>(
         &self,
         claim: &Claim,
@@ -107,7 +107,31 @@ impl<F: Shard> Concurrent<F> {
         self.remove_with(claim, &listing.into(), F::remove)
     }
 
-    /// Changes the claim's shard, given a listing. Errors name hashes of the whole filter.
+    /// Removes a listed member; see [`Shard::remove_keeping_repairs`].
+    pub fn remove_keeping_repairs<'l>(
+        &self,
+        claim: &Claim,
+        listing: impl Into<Listing<'l>>,
+    ) -> Result<(), RemoveError> {
+        self.remove_with(claim, &listing.into(), F::remove_keeping_repairs)
+    }
+
+    /// Removes a key that the caller *knows* to be a member; see
+    /// [`Shard::remove_trusting_keeping_repairs`].
+    pub fn remove_trusting_keeping_repairs(&self, hash: Hash) -> Result<(), RemoveError> {
+        let (mut filter, hash) = self.write(hash);
+        filter.remove_trusting_keeping_repairs(hash)
+    }
+
+    /// Returns whether inserting a hash may bring a repaired mistake back; see
+    /// [`Shard::has_repairs_near`].
+    pub fn has_repairs_near(&self, hash: Hash) -> bool {
+        let (filter, hash) = self.read(hash);
+        filter.has_repairs_near(hash)
+    }
+
+    /// Calls `remove` with the claim's shard, and converts hashes in its error to those of the whole
+    /// filter.
     pub(super) fn remove_with(
         &self,
         claim: &Claim,
@@ -129,8 +153,9 @@ impl<F: Shard> Concurrent<F> {
     /// of that shard. If the claim is stale, `act` must refuse it.
     ///
     /// # Errors
-    /// Returns the first listed member outside the claim's interval, unless the claim is stale.
-    /// Inside the shard, a hash from a different shard would look like one of its own.
+    /// Returns the first listed member outside the claim's interval, unless the claim is stale. The
+    /// shard can't detect such a member itself, because a converted hash from a different shard
+    /// looks like one of its own.
     fn with_listed<T>(
         &self,
         claim: &Claim,

@@ -1,38 +1,33 @@
 //! Telescoping, extension and plain quotient filters as shards, and the methods that only they have.
 
-use super::shard::Batch;
-use super::{Concurrent, PlainShard, Shard, ShardSize, ShardState};
+use super::shard::{Fill, ShardParts, ShardPlan, ShardSize};
+use super::{Concurrent, PlainShard, Shard};
 use crate::builder::PLANNED_LOAD;
+use crate::claim::Version;
 use crate::error::{BuildError, InsertError};
-use crate::telescoping::CodesBefore;
-use crate::{
-    Claim, Hash, Member,
-    telescoping::{self, CodedFilter},
-};
+use crate::telescoping::{self, CodedFilter, CodesBefore};
+use crate::{Claim, Hash, Member};
 
-impl<S: telescoping::Scheme> Batch for CodedFilter<S> {
-    type Undo = CodesBefore;
+impl<S: telescoping::Scheme> PlainShard for CodedFilter<S> {}
 
-    fn insert_batch(&mut self, hashes: &[Hash]) -> Result<CodesBefore, InsertError> {
-        self.insert_batch(hashes)
-    }
-
-    fn undo_batch(&mut self, hashes: &[Hash], undo: CodesBefore) {
-        self.undo_batch(hashes, undo);
-    }
-}
-
-impl<S: telescoping::Scheme> PlainShard for CodedFilter<S> {
+impl<S: telescoping::Scheme> ShardParts for CodedFilter<S> {
     type Plan = telescoping::Parameters;
+    type Undo = CodesBefore;
 
     fn slots(&self) -> u64 {
         self.slots()
     }
 
-    /// Leaves out repairs: a repair that happens during a rebuild is forgotten, which brings back a
+    fn fill(&self) -> Fill {
+        let members = self.len() as u64;
+        let slot_bits = self.parameters().remainder_bits;
+        Fill { slots: self.slots(), used: members, members, slot_bits, bits_lost: 0 }
+    }
+
+    /// Ignores repairs. So a repair that is made during a rebuild is forgotten, which brings back a
     /// mistake but loses no member.
-    fn state(&self) -> ShardState {
-        ShardState { members: self.version(), repairs: 0 }
+    fn state(&self) -> (Version, u64) {
+        (self.versions.all(), 0)
     }
 
     fn plan(&self) -> telescoping::Parameters {
@@ -41,14 +36,25 @@ impl<S: telescoping::Scheme> PlainShard for CodedFilter<S> {
 
     fn build(
         mut parameters: telescoping::Parameters,
-        size: ShardSize,
+        plan: ShardPlan,
+        _position: f64,
         members: impl Iterator<Item = Member> + Clone,
         mistakes: impl Iterator<Item = Hash> + Clone,
     ) -> Result<Self, BuildError> {
-        if let Some(capacity) = size.capacity {
-            parameters.slots = (capacity as f64 / PLANNED_LOAD).ceil().max(1.0) as u64;
+        parameters.remainder_bits = plan.remainder_bits.unwrap_or(parameters.remainder_bits);
+        parameters.remainders = plan.make_remainders(parameters.remainders)?;
+        match plan.size {
+            ShardSize::Same => {}
+            ShardSize::Capacity(members) => {
+                parameters.slots = (members as f64 / PLANNED_LOAD).ceil().max(1.0) as u64;
+            }
+            ShardSize::Slots(slots) => {
+                parameters.slots = slots;
+                return Self::from_sorted(parameters, members, mistakes);
+            }
         }
-        // If hashes are uneven, the end of a table may overflow before the table is full.
+        // If hashes are uneven, the end of a table may overflow before the table is full. Then try
+        // again with more slots.
         let most = parameters.slots.saturating_mul(4);
         loop {
             let slots = parameters.slots;
@@ -63,6 +69,14 @@ impl<S: telescoping::Scheme> PlainShard for CodedFilter<S> {
 
     fn succeed(&mut self, before: &Self) {
         self.succeed(before);
+    }
+
+    fn insert_batch(&mut self, hashes: &[Hash]) -> Result<CodesBefore, InsertError> {
+        self.insert_batch(hashes)
+    }
+
+    fn undo_batch(&mut self, hashes: &[Hash], undo: CodesBefore) {
+        self.undo_batch(hashes, undo);
     }
 }
 
@@ -79,7 +93,7 @@ impl<S: telescoping::CodedScheme> Shard for CodedFilter<S> {
 impl<S: telescoping::CodedScheme> Concurrent<CodedFilter<S>> {
     /// Returns the number of repairs that were undone because a code was full.
     pub fn forgotten(&self) -> u64 {
-        let counts = self.shards.iter().map(|shard| shard.read().tally().forgotten);
+        let counts = self.shards.iter().map(|shard| shard.read().tally.forgotten);
         counts.fold(0, u64::saturating_add)
     }
 

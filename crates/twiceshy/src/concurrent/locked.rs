@@ -1,6 +1,7 @@
 //! A shard's filter and its lock.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::PoisonError;
 
 /// A filter and its lock. It is aligned to the pair of cache lines that processors fetch together,
 /// so that locking one shard doesn't evict the lock of the next.
@@ -15,6 +16,10 @@ impl<F> Locked<F> {
 
     pub(super) fn new(filter: F) -> Self {
         Self { filter: RwLock::new(filter) }
+    }
+
+    pub(super) fn into_inner(self) -> F {
+        self.filter.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the filter for reading.

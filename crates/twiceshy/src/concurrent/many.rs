@@ -3,62 +3,49 @@
 use super::{Concurrent, PlainShard, Sharding};
 use crate::Hash;
 use crate::error::{InsertError, InsertManyError};
+use crate::sorting::scatter;
 
 /// Hashes grouped by shard.
-pub(super) struct Groups {
-    /// The start of each shard's group, followed by the end of the last group.
-    starts: Vec<usize>,
+struct Groups {
+    /// The end of each shard's group.
+    ends: Vec<usize>,
     hashes: Vec<Hash>,
     /// The position of each hash in the caller's list.
     positions: Vec<usize>,
 }
 
 /// The hashes of one shard, converted to hashes inside that shard.
-pub(super) struct Group<'a> {
-    pub(super) shard: usize,
-    pub(super) hashes: &'a [Hash],
+struct Group<'a> {
+    shard: usize,
+    hashes: &'a [Hash],
     positions: &'a [usize],
 }
 
 impl Groups {
-    pub(super) fn new(sharding: Sharding, hashes: &[Hash]) -> Self {
-        let mut starts = vec![0; sharding.shards() + 1];
-        for &hash in hashes {
-            starts[sharding.shard(hash) + 1] += 1;
-        }
-        for shard in 1..starts.len() {
-            starts[shard] += starts[shard - 1];
-        }
-        let mut next = starts.clone();
-        let mut grouped = Self {
-            starts,
-            hashes: vec![Hash::MIN; hashes.len()],
-            positions: vec![0; hashes.len()],
-        };
-        for (position, &hash) in hashes.iter().enumerate() {
-            let place = &mut next[sharding.shard(hash)];
-            grouped.hashes[*place] = sharding.inner(hash);
-            grouped.positions[*place] = position;
-            *place += 1;
-        }
-        grouped
+    fn new(sharding: Sharding, hashes: &[Hash]) -> Self {
+        let mut grouped = vec![Hash::MIN; hashes.len()];
+        let mut positions = vec![0; hashes.len()];
+        let items = hashes.iter().enumerate();
+        let items = items.map(|(position, &hash)| (sharding.shard(hash), (position, hash)));
+        let ends = scatter(sharding.shards(), items, |place, (position, hash)| {
+            grouped[place] = sharding.inner(hash);
+            positions[place] = position;
+        });
+        Self { ends, hashes: grouped, positions }
     }
 
-    /// Returns the hashes of a shard, converted to hashes inside that shard.
-    pub(super) fn of(&self, shard: usize) -> &[Hash] {
-        &self.hashes[self.starts[shard]..self.starts[shard + 1]]
+    /// Returns the hashes of a shard.
+    fn of(&self, shard: usize) -> Group<'_> {
+        let start = shard.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let range = start..self.ends[shard];
+        let (hashes, positions) = (&self.hashes[range.clone()], &self.positions[range]);
+        Group { shard, hashes, positions }
     }
 
-    /// Returns the groups that are not empty.
-    pub(super) fn to_vec(&self) -> Vec<Group<'_>> {
-        let ranges = self.starts.windows(2).map(|bounds| bounds[0]..bounds[1]).enumerate();
-        let occupied = ranges.filter(|(_, range)| !range.is_empty());
-        let group = |(shard, range)| Group {
-            shard,
-            hashes: &self.hashes[Clone::clone(&range)],
-            positions: &self.positions[range],
-        };
-        occupied.map(group).collect()
+    /// Returns the groups that are not empty, in ascending order of shards.
+    fn iter(&self) -> impl Iterator<Item = Group<'_>> {
+        let groups = (0..self.ends.len()).map(|shard| self.of(shard));
+        groups.filter(|group| !group.hashes.is_empty())
     }
 }
 
@@ -73,20 +60,20 @@ impl<F: PlainShard> Concurrent<F> {
     /// but a filter that grows may have grown.
     pub fn insert_many(&self, hashes: &[Hash]) -> Result<(), InsertError> {
         let groups = Groups::new(self.sharding, hashes);
-        let groups = groups.to_vec();
         // Lock the shards in ascending order, so that two threads can't deadlock.
-        let locked = groups.iter().map(|group| (group, self.shards[group.shard].write()));
+        let locked = groups.iter().map(|group| (self.shards[group.shard].write(), group));
         let mut locked: Vec<_> = locked.collect();
         let mut done = Vec::with_capacity(locked.len());
         for at in 0..locked.len() {
-            let (group, filter) = &mut locked[at];
-            match filter.insert_batch(group.hashes) {
+            let (filter, Group { shard, hashes, .. }) = &mut locked[at];
+            match filter.insert_batch(hashes) {
                 Ok(undo) => done.push(undo),
                 Err(error) => {
-                    for ((group, filter), undo) in locked.iter_mut().zip(done) {
+                    let error = self.outer_error(*shard, error);
+                    for ((filter, group), undo) in locked.iter_mut().zip(done) {
                         filter.undo_batch(group.hashes, undo);
                     }
-                    return Err(self.outer_error(groups[at].shard, error));
+                    return Err(error);
                 }
             }
         }
@@ -111,9 +98,8 @@ impl<F: PlainShard> Concurrent<F> {
     /// Returns an [`InsertManyError`] that says which members were refused; all others were
     /// inserted.
     pub fn insert_each(&self, hashes: &[Hash]) -> Result<(), InsertManyError> {
-        let groups = Groups::new(self.sharding, hashes);
         let mut refused = Vec::new();
-        for group in groups.to_vec() {
+        for group in Groups::new(self.sharding, hashes).iter() {
             let mut filter = self.shards[group.shard].write();
             if filter.insert_many(group.hashes).is_ok() {
                 continue;
@@ -135,9 +121,8 @@ impl<F: PlainShard> Concurrent<F> {
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         maybe.clear();
         maybe.resize(hashes.len(), false);
-        let groups = Groups::new(self.sharding, hashes);
         let mut answers = Vec::new();
-        for group in groups.to_vec() {
+        for group in Groups::new(self.sharding, hashes).iter() {
             self.shards[group.shard].read().contains_many(group.hashes, &mut answers);
             for (&position, &answer) in group.positions.iter().zip(&answers) {
                 maybe[position] = answer;

@@ -10,30 +10,32 @@ mod quotient;
 mod rebuild;
 mod shard;
 mod sharding;
+mod snapshot;
 
 use crate::error::{InsertError, Invalid, RemoveError};
+use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 use crate::traits::filter_traits;
-use crate::{Hash, Stats, hash::HashScheme};
+use crate::{Hash, Stats};
 use core::fmt;
 use locked::Locked;
-pub use shard::{PlainShard, Shard, ShardSize, ShardState};
-pub(crate) use sharding::Sharding;
-use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+pub use rebuild::Replacement;
+pub use shard::{Fill, PlainShard, Shard, ShardPlan};
+use sharding::Sharding;
 
-/// A filter that many threads use at once: every operation takes `&self`.
+/// A filter that many threads can use at once, because every operation takes `&self`.
 ///
 /// # Guarantees
-/// - The guarantees of the filter that the shards are made of.
+/// - It gives the same guarantees as the filters that are its shards.
 /// - Each operation on one hash is atomic: once an insert has returned, no thread is told that the
 ///   key is absent.
 /// - Claims also protect members against other threads: if another thread changes the members near
 ///   a claim, the claim is stale, and a repair with it is refused.
-/// - Operations that add up all shards ([`len`](Self::len), batches) see each shard at a different
-///   instant.
+/// - Operations on all shards, such as [`len`](Self::len) and batches, see each shard at a
+///   different instant.
 ///
-/// A store must insert a key into the filter first, and then write it. It must delete a key first,
-/// and then remove it from the filter. That way the filter always holds every key that the store
-/// can list, and it refuses a listing that doesn't match.
+/// A store must insert a key into the filter before it stores the key. It must delete a stored key
+/// before it removes the key from the filter. That way the filter always holds every key that the
+/// store can list, and it refuses a listing that doesn't match.
 ///
 /// # How it works
 /// The first bits of a hash choose one of 2^k shards. A hash is a fraction, so a shard is an
@@ -41,7 +43,8 @@ use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 /// errors always use hashes of the whole filter, never those of a shard.
 ///
 /// If the filter [may grow](crate::builder::Builder::build_concurrent), a full shard of a quotient
-/// filter doubles by itself. Only threads that need that shard wait for it.
+/// filter doubles by itself, unless it was rebuilt with [fresh remainders](ShardPlan::fresh). Only
+/// threads that need that shard wait for it.
 ///
 /// Lookups share a shard's lock with each other, but wait for threads that write to the shard.
 ///
@@ -67,21 +70,16 @@ use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 pub struct Concurrent<F> {
     sharding: Sharding,
     shards: Box<[Locked<F>]>,
-    hash: HashScheme,
 }
 
+/// The methods of [`Filter`](crate::Filter) and [`Dynamic`](crate::Dynamic), with `&self`. Each
+/// method returns the same errors as in the trait.
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
 impl<F: PlainShard> Concurrent<F> {
     /// Returns a filter made of these shards, in hash order. Their number must be a power of two.
     fn of(filters: Vec<F>) -> Self {
-        let (sharding, hash) = (Sharding::at_least(filters.len()), filters[0].hash_scheme());
-        Self { sharding, shards: filters.into_iter().map(Locked::new).collect(), hash }
-    }
-
-    /// Returns a filter made of these shards, each of which must be valid.
-    pub(crate) fn of_valid(filters: Vec<F>) -> Result<Self, Invalid> {
-        let filter = Self::of(filters);
-        filter.check_shards(|shard, number| shard.check_as_shard(number, filter.shards()))?;
-        Ok(filter)
+        let sharding = Sharding::at_least(filters.len());
+        Self { sharding, shards: filters.into_iter().map(Locked::new).collect() }
     }
 
     /// Locks the shard of a hash for reading. Returns the shard, and the hash converted to a hash
@@ -90,25 +88,28 @@ impl<F: PlainShard> Concurrent<F> {
     /// All lookups of a single hash use this method. A lock-free lookup would also belong here.
     #[inline]
     fn read(&self, hash: Hash) -> (RwLockReadGuard<'_, F>, Hash) {
-        (self.shards[self.sharding.shard(hash)].read(), self.sharding.inner(hash))
+        (self.place(hash).read(), self.sharding.inner(hash))
     }
 
     /// Locks the shard of a hash for writing. Returns the shard, and the hash converted to a hash
     /// inside it.
     #[inline]
     fn write(&self, hash: Hash) -> (RwLockWriteGuard<'_, F>, Hash) {
-        (self.shards[self.sharding.shard(hash)].write(), self.sharding.inner(hash))
+        (self.place(hash).write(), self.sharding.inner(hash))
+    }
+
+    /// Returns the shard of a hash. A [`Replacement`] has only one shard, which stands for all.
+    #[inline(always)]
+    fn place(&self, hash: Hash) -> &Locked<F> {
+        &self.shards[self.sharding.shard(hash) & (self.shards.len() - 1)]
     }
 
     /// Calls `look` with a shard. `look` must not use this filter, or it would deadlock.
-    pub(crate) fn with_shard<T>(&self, shard: usize, look: impl FnOnce(&F) -> T) -> T {
+    fn with_shard<T>(&self, shard: usize, look: impl FnOnce(&F) -> T) -> T {
         look(&self.shards[shard].read())
     }
 
     /// Inserts a member.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Dynamic::insert`](crate::Dynamic::insert).
     #[inline]
     pub fn insert(&self, hash: Hash) -> Result<(), InsertError> {
         let (mut filter, inner) = self.write(hash);
@@ -117,9 +118,6 @@ impl<F: PlainShard> Concurrent<F> {
 
     /// Removes one copy of a key that the caller *knows* to be a member; see
     /// [`Dynamic::remove_trusting`](crate::Dynamic::remove_trusting).
-    ///
-    /// # Errors
-    /// Returns the same errors as that method.
     pub fn remove_trusting(&self, hash: Hash) -> Result<(), RemoveError> {
         let (mut filter, hash) = self.write(hash);
         filter.remove_trusting(hash)
@@ -141,11 +139,6 @@ impl<F: PlainShard> Concurrent<F> {
     /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Returns the hash function whose hashes the filter holds.
-    pub fn hash_scheme(&self) -> HashScheme {
-        self.hash
     }
 
     /// Returns the number of members, memory use, load and expected error over all shards.
@@ -176,33 +169,21 @@ impl<F: PlainShard> Concurrent<F> {
         self.shards[shard].read().slots()
     }
 
-    /// Returns the bytes that the shards take in addition to their filters.
+    /// Returns the number of bytes that the shards take in addition to their filters.
     fn overhead(shards: usize) -> u64 {
         size_of::<Self>() as u64 + shards as u64 * Locked::<F>::OVERHEAD
     }
 
     /// Checks every invariant of every shard.
-    ///
-    /// # Errors
-    /// Returns an error that names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
-        self.check_shards(|shard, number| {
-            shard.validate()?;
-            shard.check_as_shard(number, self.shards())?;
-            if shard.hash_scheme() == self.hash {
-                Ok(())
-            } else {
-                Err(Invalid("its hashes are of a different function".into()))
-            }
-        })
+        self.check_shards(F::validate)
     }
 
-    fn check_shards(
-        &self,
-        check: impl Fn(&F, usize) -> Result<(), Invalid>,
-    ) -> Result<(), Invalid> {
+    /// Calls `check` with each shard, and checks that the shard's fingerprints belong to it.
+    fn check_shards(&self, check: impl Fn(&F) -> Result<(), Invalid>) -> Result<(), Invalid> {
         for (number, shard) in self.shards.iter().enumerate() {
-            let checked = check(&shard.read(), number);
+            let shard = shard.read();
+            let checked = check(&shard).and_then(|()| shard.check_as_shard(number, self.shards()));
             checked.map_err(|Invalid(what)| Invalid(format!("{what}, in shard {number}")))?;
         }
         Ok(())

@@ -1,28 +1,20 @@
 //! Quotient filters as shards, and the methods that only they have.
 
 use super::builder::relative_size;
-use super::shard::Batch;
-use super::{Concurrent, PlainShard, Shard, ShardSize, ShardState, Sharding};
+use super::shard::{Fill, ShardParts, ShardPlan, ShardSize};
+use super::{Concurrent, PlainShard, Shard, Sharding};
 use crate::builder::{Builder, PLANNED_LOAD};
+use crate::claim::Version;
 use crate::error::{BuildError, InsertError, Invalid, RemoveError};
-use crate::quotient::{Entry, MOST_EXTENDED, Parameters, Revived, ValueError};
+use crate::quotient::{Entry, MOST_EXTENDED, Parameters, Revived, Tally, ValueError};
 use crate::{Claim, Hash, Listing, Member, QuotientFilter};
 
-impl Batch for QuotientFilter {
-    type Undo = Revived;
+impl PlainShard for QuotientFilter {}
 
-    fn insert_batch(&mut self, hashes: &[Hash]) -> Result<Revived, InsertError> {
-        self.insert_batch(hashes)
-    }
-
-    fn undo_batch(&mut self, hashes: &[Hash], undo: Revived) {
-        self.undo_batch(hashes, undo);
-    }
-}
-
-impl PlainShard for QuotientFilter {
+impl ShardParts for QuotientFilter {
     /// The parameters, and the load at which the filter grows.
     type Plan = (Parameters, Option<f64>);
+    type Undo = Revived;
 
     /// Lets shards grow if the caller set a load to grow at, or a capacity. A planned capacity
     /// needs growth, because chance may give a shard more members than its share.
@@ -32,26 +24,35 @@ impl PlainShard for QuotientFilter {
         builder.options.growth.is_some()
     }
 
+    fn stop_growing(&mut self) {
+        self.set_growth(None);
+    }
+
     fn slots(&self) -> u64 {
         self.parameters().slots
     }
 
+    fn fill(&self) -> Fill {
+        let Parameters { slots, slot_bits, remainder_bits, .. } = self.parameters();
+        let Tally { used, len, .. } = self.tally();
+        Fill { slots, used, members: len, slot_bits, bits_lost: slot_bits - remainder_bits }
+    }
+
     fn check_as_shard(&self, number: usize, shards: usize) -> Result<(), Invalid> {
-        // A fingerprint without an extension is always short enough.
+        // A fingerprint without an extension is so short that some hash always has it.
         if self.tally().extra_slots == 0 {
             return Ok(());
         }
         let sharding = Sharding::at_least(shards);
         let outer = |entry: Entry| sharding.outer_fingerprint(number, entry.fingerprint);
-        match self.iter().find(|&entry| outer(entry).checked_hashes().is_none()) {
+        match self.iter().find(|&entry| !outer(entry).is_of_a_hash()) {
             Some(entry) => Err(Invalid(format!("no hash has {:?}", outer(entry)))),
             None => Ok(()),
         }
     }
 
-    fn state(&self) -> ShardState {
-        let (members, repairs) = self.state();
-        ShardState { members, repairs }
+    fn state(&self) -> (Version, u64) {
+        self.state()
     }
 
     fn plan(&self) -> Self::Plan {
@@ -60,17 +61,27 @@ impl PlainShard for QuotientFilter {
 
     fn build(
         (mut parameters, growth): Self::Plan,
-        size: ShardSize,
+        plan: ShardPlan,
+        position: f64,
         members: impl Iterator<Item = Member> + Clone,
         mistakes: impl Iterator<Item = Hash> + Clone,
     ) -> Result<Self, BuildError> {
+        parameters.slot_bits = plan.remainder_bits.unwrap_or(parameters.slot_bits);
         // Let remainders use all bits of a slot again.
         parameters.remainder_bits = parameters.slot_bits;
+        parameters.remainders = plan.make_remainders(parameters.remainders)?;
         let load = growth.unwrap_or(PLANNED_LOAD).min(PLANNED_LOAD);
-        let relative = relative_size(size.position, growth.is_some());
+        let relative = relative_size(position, growth.is_some());
         let slots_for = |used: u64| (used as f64 / load * relative).ceil().max(1.0) as u64;
-        if let Some(capacity) = size.capacity.map(|capacity| capacity as u64) {
-            parameters.slots = slots_for(capacity.saturating_add(capacity.div_ceil(20)));
+        match plan.size {
+            ShardSize::Same => {}
+            ShardSize::Capacity(members) => {
+                let capacity = members as u64;
+                parameters.slots = slots_for(capacity.saturating_add(capacity.div_ceil(20)));
+            }
+            ShardSize::Slots(slots) => {
+                return Self::from_sorted(Parameters { slots, ..parameters }, members, mistakes);
+            }
         }
         let mut count = None;
         let mut extended = 0;
@@ -82,12 +93,14 @@ impl PlainShard for QuotientFilter {
                     if growth.is_none() || used as f64 <= slots as f64 * load {
                         return Ok(filter);
                     }
-                    // The next insert would double the shard, which shortens remainders by one bit.
+                    // The next insert would double the shard and shorten its remainders. So use
+                    // more slots.
                     parameters.slots = slots_for(used + used.div_ceil(20)).max(slots + 1);
                 }
                 Err(BuildError::Full { .. }) => {
                     let count = *count.get_or_insert_with(|| members.clone().count() as u64);
-                    // Uneven hashes, counters and repairs take more room than the members alone.
+                    // Uneven hashes, counters and repairs take more room than the members alone, so
+                    // add slots.
                     while slots_for(count + count.div_ceil(20) + extended) <= slots {
                         if extended > MOST_EXTENDED * (count + 1) {
                             return Err(BuildError::Full { slots });
@@ -104,6 +117,14 @@ impl PlainShard for QuotientFilter {
     fn succeed(&mut self, before: &Self) {
         self.succeed(before);
     }
+
+    fn insert_batch(&mut self, hashes: &[Hash]) -> Result<Revived, InsertError> {
+        self.insert_batch(hashes)
+    }
+
+    fn undo_batch(&mut self, hashes: &[Hash], undo: Revived) {
+        self.undo_batch(hashes, undo);
+    }
 }
 
 impl Shard for QuotientFilter {
@@ -114,31 +135,36 @@ impl Shard for QuotientFilter {
     fn may_confuse(&self, member: Hash, query: Hash) -> bool {
         self.may_confuse(member, query)
     }
+
+    fn insert_apart(&mut self, hash: Hash, mistakes: &[Hash]) -> Result<(), InsertError> {
+        self.insert_apart(hash, mistakes)
+    }
+
+    fn has_repairs_near(&self, hash: Hash) -> bool {
+        self.has_repairs_near(hash)
+    }
+
+    fn remove_keeping_repairs(
+        &mut self,
+        claim: &Claim,
+        listing: Listing<'_>,
+    ) -> Result<(), RemoveError> {
+        self.remove_keeping_repairs(claim, listing)
+    }
+
+    fn remove_trusting_keeping_repairs(&mut self, hash: Hash) -> Result<(), RemoveError> {
+        self.remove_trusting_keeping_repairs(hash)
+    }
 }
 
-/// Methods that only quotient filters have. Except for those that name a shard, each is the method
-/// of [`QuotientFilter`] with the same name, and returns the same errors.
+/// Methods that only quotient filters have. Except for those that name a shard, each does the same
+/// as the method of [`QuotientFilter`] with the same name, and returns the same errors.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 impl Concurrent<QuotientFilter> {
     /// Inserts a member `times` times, at the cost of one insert.
     pub fn insert_times(&self, hash: Hash, times: u64) -> Result<(), InsertError> {
         let (mut filter, hash) = self.write(hash);
         filter.insert_times(hash, times)
-    }
-
-    /// Removes a listed member, but keeps the repairs that it caused.
-    pub fn remove_keeping_repairs<'l>(
-        &self,
-        claim: &Claim,
-        listing: impl Into<Listing<'l>>,
-    ) -> Result<(), RemoveError> {
-        self.remove_with(claim, &listing.into(), QuotientFilter::remove_keeping_repairs)
-    }
-
-    /// Removes a key that the caller *knows* to be a member, but keeps the repairs that it caused.
-    pub fn remove_trusting_keeping_repairs(&self, hash: Hash) -> Result<(), RemoveError> {
-        let (mut filter, hash) = self.write(hash);
-        filter.remove_trusting_keeping_repairs(hash)
     }
 
     /// Makes fingerprints near a claim's query as short as the listed mistakes allow.

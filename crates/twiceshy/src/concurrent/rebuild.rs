@@ -1,6 +1,7 @@
-//! Information about shards, and rebuilding a shard from its members.
+//! Methods that describe shards, and one that rebuilds a shard from its members.
 
-use super::{Concurrent, PlainShard, ShardSize};
+use super::locked::Locked;
+use super::{Concurrent, Fill, PlainShard, ShardPlan};
 use crate::error::BuildError;
 use crate::{Hash, Member};
 use core::mem;
@@ -27,18 +28,34 @@ impl<F: PlainShard> Concurrent<F> {
         self.sharding.outer(shard, Hash::MIN)..=self.sharding.outer(shard, Hash::MAX)
     }
 
+    /// Makes every shard keep its size from now on. Inserts into a full shard are refused then. Use this
+    /// if you [rebuild](Self::rebuild_shard) shards before they are full.
+    pub fn stop_growing(&self) {
+        for shard in &self.shards {
+            shard.write().stop_growing();
+        }
+    }
+
+    /// Returns how full a shard is.
+    ///
+    /// # Panics
+    /// If the shard does not exist.
+    pub fn shard_fill(&self, shard: usize) -> Fill {
+        self.with_shard(shard, F::fill)
+    }
+
     /// Replaces a shard by a new one that holds exactly these members and answers "absent" to these
-    /// mistakes, as far as the filter can distinguish them. Both lists must be in hash order. Use
-    /// this to grow with full-length remainders, to drop ghosts, and to fill a filter after a
-    /// crash.
+    /// mistakes, as far as the filter can distinguish them from members. Both lists must be in hash
+    /// order. Use this to grow with full-length remainders, to drop *ghosts* (members that only the
+    /// filter still holds), and to fill a filter after a crash.
     ///
     /// The old shard answers lookups while the new one is built. The new shard then replaces it
     /// atomically. Claims made before that become stale. Repairs of mistakes that aren't listed are
     /// lost, and so are values and tombstones.
     ///
-    /// `capacity` is the number of members that the new shard is planned for, with some room for
-    /// repairs. If it is `None`, the new shard has as many slots as the old one. If these are too
-    /// few, it gets more, even in a filter that doesn't grow by itself.
+    /// `plan` says how large the new shard is, and whether it gets fresh remainders. Except with
+    /// [`ShardPlan::slots`], a shard whose slots are too few gets more, even in a filter that doesn't
+    /// grow by itself.
     ///
     /// **Keep other writers away from this shard, from before you list its members until this
     /// returns.** Otherwise a member that is in the filter, but not yet in the store that lists
@@ -50,7 +67,8 @@ impl<F: PlainShard> Concurrent<F> {
     ///
     /// # Errors
     /// If a hash belongs to a different shard, if a list is out of order, if a hash is on both
-    /// lists, if there is not enough memory, or if members or repairs of the shard have changed
+    /// lists, if the plan is impossible or its slots are too few, if there is not enough memory or
+    /// entropy, or if members or repairs of the shard have changed
     /// meanwhile ([`Stale`](BuildError::Stale)). The shard is unchanged in that case.
     ///
     /// # Panics
@@ -58,31 +76,61 @@ impl<F: PlainShard> Concurrent<F> {
     pub fn rebuild_shard<L: Copy + Into<Member>>(
         &self,
         shard: usize,
-        capacity: Option<usize>,
+        plan: ShardPlan,
         members: &[L],
         mistakes: &[Hash],
     ) -> Result<(), BuildError> {
-        let place = &self.shards[shard];
-        let (state, plan) = {
-            let filter = place.read();
-            (filter.state(), filter.plan())
-        };
+        let state = self.with_shard(shard, F::state);
+        let built = self.build_shard(shard, plan, members, mistakes)?;
+        let is_same = |filter: &F| filter.state() == state;
+        if self.replace_shard_if(built, is_same) { Ok(()) } else { Err(BuildError::Stale) }
+    }
+
+    /// Builds a filter that can [replace](Self::replace_shard) a shard. Lists and `plan` work as for
+    /// [`rebuild_shard`](Self::rebuild_shard). This filter stays as it is.
+    ///
+    /// # Errors
+    /// The same as for [`rebuild_shard`](Self::rebuild_shard), except `Stale`.
+    ///
+    /// # Panics
+    /// If the shard does not exist.
+    pub fn build_shard<L: Copy + Into<Member>>(
+        &self,
+        shard: usize,
+        plan: ShardPlan,
+        members: &[L],
+        mistakes: &[Hash],
+    ) -> Result<Replacement<F>, BuildError> {
+        let before = self.with_shard(shard, F::plan);
         let members = members.iter().map(|&member| member.into());
         let hashes = members.clone().map(|member: Member| member.hash);
         let mut hashes = hashes.chain(mistakes.iter().copied());
         if let Some(hash) = hashes.find(|&hash| self.sharding.shard(hash) != shard) {
             return Err(BuildError::Outside { hash });
         }
-        let size = ShardSize { capacity, position: shard as f64 / self.shards() as f64 };
+        let position = shard as f64 / self.shards() as f64;
         let inner = |hash| self.sharding.inner(hash);
         let members = members.map(|member| Member { hash: inner(member.hash), ..member });
         let mistakes = mistakes.iter().map(|&mistake| inner(mistake));
-        let built = F::build(plan, size, members, mistakes);
-        let mut built = built.map_err(|error| self.sharding.outer_build_error(shard, error))?;
+        let built = F::build(before, plan, position, members, mistakes);
+        let built = built.map_err(|error| self.sharding.outer_build_error(shard, error))?;
+        let filter = Self { sharding: self.sharding, shards: [Locked::new(built)].into() };
+        Ok(Replacement { filter, shard })
+    }
 
-        let mut filter = place.write();
-        if filter.state() != state {
-            return Err(BuildError::Stale);
+    /// Swaps a filter that was built for a shard in, whatever the shard has learnt since. Claims that
+    /// were made before become stale.
+    pub fn replace_shard(&self, replacement: Replacement<F>) {
+        self.replace_shard_if(replacement, |_| true);
+    }
+
+    /// Replaces a shard if it `is_wanted`, and returns whether it was.
+    fn replace_shard_if(&self, new: Replacement<F>, is_wanted: impl FnOnce(&F) -> bool) -> bool {
+        let Replacement { filter: Self { shards, .. }, shard } = new;
+        let mut built = shards.into_iter().next().expect("one shard").into_inner();
+        let mut filter = self.shards[shard].write();
+        if !is_wanted(&filter) {
+            return false;
         }
         built.succeed(&filter);
         let before = mem::replace(&mut *filter, built);
@@ -90,6 +138,21 @@ impl<F: PlainShard> Concurrent<F> {
         // wait.
         drop(filter);
         drop(before);
-        Ok(())
+        true
+    }
+}
+
+/// A filter that was built to [replace](Concurrent::replace_shard) a shard. It can be changed before.
+pub struct Replacement<F> {
+    /// A filter with one shard, which stands for all.
+    filter: Concurrent<F>,
+    shard: usize,
+}
+
+impl<F> Replacement<F> {
+    /// Returns the filter that will be the shard, as a concurrent filter whose only shard it is. Its
+    /// methods take hashes of the replaced shard only.
+    pub const fn filter(&self) -> &Concurrent<F> {
+        &self.filter
     }
 }

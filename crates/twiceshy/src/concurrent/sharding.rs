@@ -24,7 +24,8 @@ impl Sharding {
     /// Maximum number of shards. The slots of all shards together still fit in a 64-bit number.
     pub(crate) const MOST: usize = 1 << 12;
 
-    /// Rounds the number of shards up to a power of two. It must be at most [`MOST`](Self::MOST).
+    /// Returns a sharding with this many shards, rounded up to a power of two. There must be at
+    /// most [`MOST`](Self::MOST).
     pub(crate) fn at_least(shards: usize) -> Self {
         Self { bits: shards.next_power_of_two().ilog2() }
     }
@@ -91,28 +92,32 @@ impl Sharding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::Scaled;
+    use crate::fingerprint::Digits;
+    use crate::hash::Remainders;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn shard_fingerprint_maps_to_fingerprint_of_whole_filter(
             hash in any::<u128>(), bits in 0u32..=12, slots in 1u64..1 << 48, length in 1u32..=128,
+            mixed in any::<[u8; 16]>(),
         ) {
+            let remainders = Remainders::from_bytes(mixed);
+            let digits = |slots| Digits { slots, remainder: 1, width: 1, remainders };
             let sharding = Sharding::at_least(1 << bits);
             let hash = Hash::from_u128(hash);
             let (shard, inner) = (sharding.shard(hash), sharding.inner(hash));
             prop_assert!(shard < sharding.shards());
             prop_assert_eq!(sharding.outer(shard, inner), hash);
-            let of_shard = Fingerprint::of(Scaled::new(inner, slots), length, slots);
+            let of_shard = Fingerprint::of(digits(slots).scale(inner), length, slots, remainders);
             let all = slots << bits;
-            let of_whole = Fingerprint::of(Scaled::new(hash, all), length, all);
+            let of_whole = Fingerprint::of(digits(all).scale(hash), length, all, remainders);
             prop_assert_eq!(sharding.outer_fingerprint(shard, of_shard), of_whole);
             let cells = Cells::one(of_shard.quotient(), slots);
             let outer = sharding.outer_cells(shard, cells);
             prop_assert_eq!(outer, Cells::one(of_whole.quotient(), all));
             prop_assert_eq!(sharding.inner_cells(shard, outer), cells);
-            // All its hashes belong to that shard.
+            // All hashes that the fingerprint covers belong to that shard.
             let hashes = outer.hashes();
             prop_assert!(hashes.contains(&hash));
             prop_assert_eq!(sharding.shard(*hashes.start()), shard);

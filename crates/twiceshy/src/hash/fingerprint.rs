@@ -1,7 +1,8 @@
-//! Scaled hashes, and fingerprints: prefixes of them.
+//! Scaled hashes, and fingerprints, which are prefixes of scaled hashes.
 
-use super::Hash;
+use super::{Hash, Remainders};
 use crate::bits::word::high_bits_128;
+use core::cmp::Ordering;
 use core::ops::RangeInclusive;
 
 /// `hash × slots`, split into an integer and a fraction. The integer is the quotient; the
@@ -17,6 +18,11 @@ use core::ops::RangeInclusive;
 ///
 /// Two different hashes with the same quotient have fractions at least `slots`
 /// apart, so they differ before the last `⌊log₂ slots⌋` bits.
+///
+/// A filter may replace the first 64 bits of the fraction: see [`Remainders`]. The statement above
+/// still holds. If two fractions differ in their first 64 bits, they do so afterwards, though in
+/// different places, and these bits are not redundant because there are fewer than 2^64 slots. If
+/// they agree in them, the other bits are at least `slots` apart, and stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Scaled {
     pub(crate) quotient: u64,
@@ -44,8 +50,37 @@ impl Scaled {
     }
 }
 
-/// Returns the smallest hash whose scaled hash is at least `(quotient, fraction)`, if there is
-/// one: the product divided by `slots`, rounded up.
+/// A scaled hash before the first bits of its fraction are replaced. Its quotient is final.
+#[derive(Clone, Copy)]
+pub(crate) struct Unmixed(Scaled);
+
+impl Unmixed {
+    #[inline(always)]
+    pub(crate) fn quotient(self) -> u64 {
+        self.0.quotient
+    }
+}
+
+impl Remainders {
+    /// Replaces the first 64 bits of a fraction.
+    #[inline(always)]
+    pub(crate) fn mix(self, fraction: u128) -> u128 {
+        let first = ((fraction >> 64) as u64).wrapping_mul(self.a).wrapping_add(self.b);
+        u128::from(first) << 64 | u128::from(fraction as u64)
+    }
+
+    /// Returns the fraction that [`mix`](Self::mix) maps to this one.
+    pub(crate) fn unmix(self, mixed: u128) -> u128 {
+        // An odd number is its own inverse modulo 8. Each step doubles the number of correct bits.
+        let step = |x: u64| x.wrapping_mul(2u64.wrapping_sub(self.a.wrapping_mul(x)));
+        let inverse = (0..5).fold(self.a, |x, _| step(x));
+        let first = ((mixed >> 64) as u64).wrapping_sub(self.b).wrapping_mul(inverse);
+        u128::from(first) << 64 | u128::from(mixed as u64)
+    }
+}
+
+/// Returns the smallest hash whose scaled hash is at least `(quotient, fraction)`, if there is one.
+/// It is `(quotient, fraction)` divided by `slots`, rounded up.
 pub(crate) fn first_hash_at(quotient: u64, fraction: u128, slots: u64) -> Option<Hash> {
     if quotient >= slots {
         return None;
@@ -61,22 +96,43 @@ pub(crate) fn first_hash_at(quotient: u64, fraction: u128, slots: u64) -> Option
 /// The part of a member that a filter stores: the quotient of its scaled hash, and the first bits
 /// of the fraction.
 ///
-/// Fingerprints of one filter are ordered by quotient first, then by the stored bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Fingerprints of one filter are ordered by quotient first, then by the stored bits. Hashes that
+/// have the same fingerprint have the same quotient, but unless the filter's [`Remainders`] are
+/// plain, hashes between them may have different fingerprints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     slots: u64,
     quotient: u64,
     /// The stored bits in the most significant places, followed by zeros.
     prefix: u128,
     bits: u32,
+    remainders: Remainders,
+}
+
+impl Ord for Fingerprint {
+    #[inline(always)]
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |each: &Self| (each.slots, each.quotient, each.prefix, each.bits);
+        let order = key(self).cmp(&key(other));
+        order.then_with(|| self.remainders.rank().cmp(&other.remainders.rank()))
+    }
+}
+
+impl PartialOrd for Fingerprint {
+    #[inline(always)]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Fingerprint {
-    /// Returns the quotient and the first `bits` bits (at most 128) of a hash scaled by `slots`.
+    /// Returns the quotient and the first `bits` bits (at most 128) of a hash that was scaled by
+    /// `slots` and has these remainders.
     #[inline(always)]
-    pub(crate) fn of(scaled: Scaled, bits: u32, slots: u64) -> Self {
+    pub(crate) fn of(scaled: Scaled, bits: u32, slots: u64, remainders: Remainders) -> Self {
         let bits = bits.min(128);
-        Self { slots, quotient: scaled.quotient, prefix: scaled.truncated(bits), bits }
+        let (quotient, prefix) = (scaled.quotient, scaled.truncated(bits));
+        Self { slots, quotient, prefix, bits, remainders }
     }
 
     /// Returns the whole part of the scaled hash.
@@ -84,28 +140,32 @@ impl Fingerprint {
         self.quotient
     }
 
-    /// Returns the stored bits of the fraction: remainder and extension. They are the top
-    /// [`bits`](Self::bits) bits of this number; the others are zero.
+    /// Returns the stored bits: remainder and extension. They are the top [`bits`](Self::bits) bits
+    /// of this number; the others are zero.
     pub const fn prefix(&self) -> u128 {
         self.prefix
     }
 
-    /// Returns the number of bits of the fraction that are stored.
+    /// Returns the number of stored bits.
     pub const fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// Returns the hashes that have this fingerprint. At least one hash must have it.
+    /// Returns the interval of hashes that have this fingerprint, which must have
+    /// [plain](Remainders::PLAIN) remainders. At least one hash must have it.
     pub(crate) fn hashes(&self) -> RangeInclusive<Hash> {
         self.checked_hashes().expect("a fingerprint of a hash")
     }
 
-    /// Returns the hashes that have this fingerprint, or `None` if no hash has it.
-    pub(crate) fn checked_hashes(&self) -> Option<RangeInclusive<Hash>> {
-        let first = first_hash_at(self.quotient, self.prefix, self.slots)?;
+    /// Returns the interval of hashes that have this fingerprint, or `None` if no hash has it. It must
+    /// have [plain](Remainders::PLAIN) remainders or at least 64 bits: only these are intervals.
+    fn checked_hashes(&self) -> Option<RangeInclusive<Hash>> {
+        debug_assert!(self.bits >= 64 || self.remainders.is_plain(), "no interval of hashes");
+        let prefix = self.remainders.unmix(self.prefix);
+        let first = first_hash_at(self.quotient, prefix, self.slots)?;
         let (next, carry) = match self.bits {
             0 => (0, true),
-            bits => self.prefix.overflowing_add(1 << (128 - bits)),
+            bits => prefix.overflowing_add(1 << (128 - bits)),
         };
         let behind = first_hash_at(self.quotient + u64::from(carry), next, self.slots);
         let last = behind.map_or(Hash::MAX, |hash| Hash::from_u128(hash.as_u128() - 1));
@@ -113,20 +173,22 @@ impl Fingerprint {
     }
 
     /// Returns whether any hash has this fingerprint. For short fingerprints this is always true,
-    /// because there are more hashes than prefixes of that length.
+    /// because there are more hashes than prefixes of that length. A fingerprint of 64 bits or less is
+    /// short: any first half of a fraction belongs to at least 2^64 / slots hashes.
     pub(crate) fn is_of_a_hash(&self) -> bool {
         let slot_bits = u64::BITS - (self.slots - 1).leading_zeros();
         self.quotient < self.slots
             && (self.bits + slot_bits <= 128 || self.checked_hashes().is_some())
     }
 
-    /// Returns whether a hash has this fingerprint.
+    /// Returns whether `hash` has this fingerprint.
     pub fn covers(&self, hash: Hash) -> bool {
-        self.covers_scaled(Scaled::new(hash, self.slots))
+        let Scaled { quotient, fraction } = Scaled::new(hash, self.slots);
+        self.covers_scaled(Scaled { quotient, fraction: self.remainders.mix(fraction) })
     }
 
-    /// Returns whether every hash that has the `other` fingerprint, of the same filter, has this
-    /// one, too.
+    /// Returns whether every hash that has the `other` fingerprint also has this one. Both must be
+    /// fingerprints of the same filter.
     #[inline(always)]
     pub(crate) fn covers_all(&self, other: &Self) -> bool {
         let scaled = Scaled { quotient: other.quotient, fraction: other.prefix };
@@ -134,20 +196,23 @@ impl Fingerprint {
     }
 
     /// Returns the same fingerprint in a filter with 2^`doublings` times the slots: `doublings`
-    /// bits move from the fraction to the quotient. The fraction must have more bits than that.
+    /// bits move from the fraction to the quotient. The fraction must have more bits than that, and
+    /// plain remainders unless `doublings` is 0.
     #[inline(always)]
     pub(crate) fn doubled(self, doublings: u32) -> Self {
+        debug_assert!(doublings == 0 || self.remainders.is_plain(), "mixed bits can't move");
         let moved = self.prefix.unbounded_shr(128 - doublings) as u64;
         Self {
             slots: self.slots << doublings,
             quotient: self.quotient << doublings | moved,
             prefix: self.prefix << doublings,
             bits: self.bits - doublings,
+            ..self
         }
     }
 
-    /// Returns the same fingerprint in a filter with 2^`bits` times the slots, where this filter's
-    /// slots are part number `part`.
+    /// Returns the same fingerprint in a filter with 2^`bits` times the slots, in which this
+    /// filter's slots are part number `part`.
     #[inline(always)]
     pub(crate) fn within(self, part: u64, bits: u32) -> Self {
         Self { slots: self.slots << bits, quotient: part * self.slots + self.quotient, ..self }
@@ -177,12 +242,32 @@ pub(crate) struct Digits {
     pub(crate) remainder: u32,
     /// Bits per slot.
     pub(crate) width: u32,
+    pub(crate) remainders: Remainders,
 }
 
 impl Digits {
+    /// Returns the digits of a filter with plain remainders.
+    pub(crate) const fn plain(slots: u64, remainder: u32, width: u32) -> Self {
+        Self { slots, remainder, width, remainders: Remainders::PLAIN }
+    }
+
+    /// Scales a hash, and replaces the first bits of its fraction. All operations of a filter see its
+    /// hashes through this method or through its two halves.
     #[inline(always)]
     pub(crate) fn scale(self, hash: Hash) -> Scaled {
-        Scaled::new(hash, self.slots)
+        self.mix(self.multiply(hash))
+    }
+
+    /// The first half of [`scale`](Self::scale).
+    #[inline(always)]
+    pub(crate) fn multiply(self, hash: Hash) -> Unmixed {
+        Unmixed(Scaled::new(hash, self.slots))
+    }
+
+    /// The second half of [`scale`](Self::scale).
+    #[inline(always)]
+    pub(crate) fn mix(self, Unmixed(Scaled { quotient, fraction }): Unmixed) -> Scaled {
+        Scaled { quotient, fraction: self.remainders.mix(fraction) }
     }
 
     /// Returns the shape that operations are compiled for: the bits per slot, or 0 if remainders
@@ -197,7 +282,7 @@ impl Digits {
         self.remainder + (count - 1) * self.width
     }
 
-    /// Returns the number of digits that hold this many bits, at least 1.
+    /// Returns the number of digits that this many bits need. It is at least 1.
     fn holding(self, bits: u32) -> u32 {
         1 + bits.saturating_sub(self.remainder).div_ceil(self.width)
     }
@@ -220,7 +305,7 @@ impl Digits {
     /// Returns the fingerprint made of the first `count` digits of a hash.
     #[inline(always)]
     pub(crate) fn fingerprint(self, scaled: Scaled, count: u32) -> Fingerprint {
-        Fingerprint::of(scaled, self.bits(count), self.slots)
+        Fingerprint::of(scaled, self.bits(count), self.slots, self.remainders)
     }
 
     /// Returns the fingerprint that consists of these digits. There must be at least one digit.
@@ -251,8 +336,8 @@ impl Digits {
         self.holding(128 - self.slots.ilog2())
     }
 
-    /// Returns how many digits of `member` a fingerprint needs so that it does not cover `other`:
-    /// one more than the two hashes share.
+    /// Returns the number of digits that a fingerprint of `member` needs so that it doesn't cover
+    /// `other`. The number is one more than the two hashes share.
     ///
     /// Returns 0 if the quotients differ, and `None` if the hashes are equal.
     pub(crate) fn to_tell_apart(self, member: Scaled, other: Scaled) -> Option<u32> {
@@ -273,13 +358,19 @@ mod tests {
         (1u32..=56).prop_flat_map(|width| (Just(width), 0..=width))
     }
 
+    /// Plain remainders half of the time.
+    fn remainders() -> impl Strategy<Value = Remainders> {
+        prop_oneof![Just(Remainders::PLAIN), any::<[u8; 16]>().prop_map(Remainders::from_bytes)]
+    }
+
     proptest! {
         #[test]
         fn hashes_returns_exactly_the_covered_range(
             hash in any::<u128>(), slots in 1u64..1 << 48, bits in 0u32..=128
         ) {
             let hash = Hash::from_u128(hash);
-            let fingerprint = Fingerprint::of(Scaled::new(hash, slots), bits, slots);
+            let scaled = Scaled::new(hash, slots);
+            let fingerprint = Fingerprint::of(scaled, bits, slots, Remainders::PLAIN);
             prop_assert!(fingerprint.covers(hash) && fingerprint.is_of_a_hash());
             let hashes = fingerprint.hashes();
             prop_assert!(hashes.contains(&hash));
@@ -293,19 +384,38 @@ mod tests {
         }
 
         #[test]
-        fn what_is_of_a_hash_has_hashes(
+        fn is_of_a_hash_agrees_with_checked_hashes(
             quotient: u64, prefix: u128, slots in 1u64..1 << 48, bits in 0u32..=128
         ) {
             let prefix = prefix & high_bits_128(bits);
-            let fingerprint = Fingerprint { slots, quotient: quotient % slots, prefix, bits };
+            let remainders = Remainders::PLAIN;
+            let fingerprint =
+                Fingerprint { slots, quotient: quotient % slots, prefix, bits, remainders };
             prop_assert_eq!(fingerprint.is_of_a_hash(), fingerprint.checked_hashes().is_some());
         }
 
+        /// Looks for a hash of a short fingerprint at the first and the last fraction that it covers.
         #[test]
-        fn digits_spell_their_fingerprint(
-            hash in any::<u128>(), slots in 1u64..1 << 48, (width, remainder) in widths(), count in any::<u32>()
+        fn is_of_a_hash_is_right_for_mixed_fingerprints(
+            quotient: u64, prefix: u128, slots in 1u64..1 << 60, bits in 0u32..=128, mixed: [u8; 16]
         ) {
-            let digits = Digits { slots, remainder, width };
+            let remainders = Remainders::from_bytes(mixed);
+            let (prefix, quotient) = (prefix & high_bits_128(bits), quotient % slots);
+            let fingerprint = Fingerprint { slots, quotient, prefix, bits, remainders };
+            let rest = u128::MAX.checked_shr(bits).unwrap_or(0);
+            // All fractions with these first 64 bits, or with these bits if there are more.
+            let first = remainders.unmix(prefix | rest & u128::MAX << 64);
+            let hash = first_hash_at(quotient, first, slots);
+            let is_covered = hash.is_some_and(|hash| fingerprint.covers(hash));
+            prop_assert_eq!(fingerprint.is_of_a_hash(), is_covered);
+        }
+
+        #[test]
+        fn fingerprint_equals_the_one_made_of_its_digits(
+            hash in any::<u128>(), slots in 1u64..1 << 48, (width, remainder) in widths(),
+            count in any::<u32>(), remainders in remainders()
+        ) {
+            let digits = Digits { slots, remainder, width, remainders };
             let count = count % digits.most() + 1;
             let fingerprint = digits.fingerprint(digits.scale(Hash::from_u128(hash)), count);
             prop_assert_eq!(digits.count(&fingerprint), count);
@@ -315,9 +425,10 @@ mod tests {
 
         #[test]
         fn different_hashes_can_always_be_told_apart(
-            hash in any::<u128>(), bit in 0u32..128, slots in 1u64..1 << 48, (width, remainder) in widths()
+            hash in any::<u128>(), bit in 0u32..128, slots in 1u64..1 << 48,
+            (width, remainder) in widths(), remainders in remainders()
         ) {
-            let digits = Digits { slots, remainder, width };
+            let digits = Digits { slots, remainder, width, remainders };
             let [a, b] = [hash, hash ^ (1 << bit)].map(|hash| digits.scale(Hash::from_u128(hash)));
             let count = digits.to_tell_apart(a, b).unwrap();
             prop_assert!(count <= digits.most());
@@ -332,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_of_two_shift_bits_from_fraction_to_quotient() {
+    fn scaling_by_a_power_of_two_shifts_the_hash() {
         let hash = Hash(0xabcd_ef01_2345_6789_abcd_ef01_2345_6789);
         let scaled = Scaled::new(hash, 1 << 12);
         assert_eq!(scaled.quotient, 0xabc);
@@ -343,8 +454,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn product_is_exact(hash in any::<u128>(), slots in 1u64..) {
-            // Computes the same product from 32-bit limbs.
+        fn scaling_is_exact(hash in any::<u128>(), slots in 1u64..) {
+            // Compute the same product from 32-bit limbs.
             let scaled = Scaled::new(Hash(hash), slots);
             let mut limbs = [0u64; 6];
             for (i, limb) in (0..4).map(|i| (i, (hash >> (32 * i)) as u32)) {
@@ -366,11 +477,11 @@ mod tests {
         }
 
         #[test]
-        fn first_hash_at_inverts_scaling(hash in any::<u128>(), slots in 1u64.., bits in 0u32..=128) {
+        fn scaling_is_inverted_by_first_hash_at(hash in any::<u128>(), slots in 1u64.., bits in 0u32..=128) {
             let scaled = Scaled::new(Hash(hash), slots);
             prop_assert_eq!(first_hash_at(scaled.quotient, scaled.fraction, slots), Some(Hash(hash)));
-            // Rounding the product down to a prefix can only make the hash smaller, and the
-            // hash before the first one is before the prefix.
+            // Round the product down to a prefix. The first hash at the prefix is at most `hash`,
+            // and the hash before that one scales to less than the prefix.
             let floor = scaled.truncated(bits);
             let first = first_hash_at(scaled.quotient, floor, slots).unwrap();
             prop_assert!(first <= Hash(hash));
@@ -382,11 +493,13 @@ mod tests {
         }
 
         #[test]
-        fn different_hashes_differ_before_the_last_bits(
-            hash in any::<u128>(), step in 1u128..1000, slots in 1u64..
+        fn different_hashes_differ_before_the_redundant_bits(
+            hash in any::<u128>(), step in 1u128..1000, shift in 0u32..118, slots in 1u64..,
+            remainders in remainders()
         ) {
-            let other = hash.wrapping_add(step);
-            let (a, b) = (Scaled::new(Hash(hash), slots), Scaled::new(Hash(other), slots));
+            let digits = Digits { slots, remainder: 1, width: 1, remainders };
+            let other = hash.wrapping_add(step << shift);
+            let (a, b) = (digits.scale(Hash(hash)), digits.scale(Hash(other)));
             prop_assume!(a.quotient == b.quotient);
             let fresh = 128 - slots.ilog2();
             prop_assert_ne!(a.truncated(fresh), b.truncated(fresh));

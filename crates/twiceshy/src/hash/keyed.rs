@@ -9,21 +9,11 @@ use core::fmt;
 use siphasher::sip128::SipHasher13;
 use zeroize::Zeroize;
 
-/// The function that hashes keys.
-///
-/// Snapshots record it: a filter that is read with a different function would miss members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HashScheme {
-    /// AES-128 for keys of up to 16 bytes and SipHash-1-3 for longer ones; see [`KeyedHasher`].
-    Aes128SipHash13,
-}
-
 /// A pseudo-random function from bytes to [`struct@Hash`], keyed with a [`Secret`].
 ///
-/// It is safe against an attacker who chooses keys and sees answers. Without the secret, hashes
-/// look random: an attacker can't prepare colliding keys offline, and learns nothing from some
-/// hashes about others.
+/// It is safe against an attacker who chooses keys and sees answers. To anyone without the secret,
+/// hashes look random. So an attacker can't prepare colliding keys offline, and learns nothing
+/// about a hash from other hashes.
 ///
 /// # The function
 /// Three subkeys are derived from the secret `s`: `K = AES_s(0)`, `T = AES_s(1)` and
@@ -42,10 +32,9 @@ pub enum HashScheme {
 /// use. It has its own subkey, so its hashes equal the others only by chance.
 ///
 /// # Why these functions
-/// Fast unkeyed or seeded hashes have collisions that hold for every seed. While one AES block is
-/// enough, it is the cheapest safe function: the processor overlaps the blocks of different keys.
-/// For longer keys, SipHash is as fast as any safe function that we tried, and far faster than AES
-/// on processors without AES instructions. `docs/security.md` has the measurements.
+/// Fast unkeyed or seeded hashes have collisions that hold for every seed. One AES block is the
+/// cheapest safe function. For longer keys, no safe function that we tried is faster than SipHash,
+/// and AES without its instructions is far slower. `docs/security.md` has the measurements.
 #[derive(Clone)]
 pub struct KeyedHasher {
     block: Cipher,
@@ -67,11 +56,6 @@ impl KeyedHasher {
         let block = cipher(&subkey);
         subkey.zeroize();
         Self { block, full_block_mask: master.encrypt(1), long: master.encrypt(2) }
-    }
-
-    /// Returns the function that this hasher computes.
-    pub const fn scheme(&self) -> HashScheme {
-        HashScheme::Aes128SipHash13
     }
 
     /// Hashes a key.
@@ -140,7 +124,7 @@ impl fmt::Debug for KeyedHasher {
 
 /// A type whose values can be hashed: bytes, strings, integers, and your own types.
 ///
-/// Equal keys must have equal hashes. To implement it for your own type, encode the value as
+/// Equal keys must have equal hashes. To implement `Key` for your own type, encode the value as
 /// bytes such that different values have different encodings:
 ///
 /// ```
@@ -253,7 +237,7 @@ mod tests {
         Secret::from_bytes(core::array::from_fn(|i| i as u8))
     }
 
-    /// A direct transcription of the definition in the documentation.
+    /// Computes a hash as the documentation defines it.
     fn by_definition(secret: &Secret, key: &[u8]) -> u128 {
         let master = Cipher::by_crate(secret.expose());
         let block = Cipher::by_crate(&master.encrypt(0).to_le_bytes());
@@ -319,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_path_matches_the_definition(
+        fn hashes_match_the_definition_at_every_key_length(
             bytes in any::<[u8; 16]>(), key in proptest::collection::vec(any::<u8>(), 200)
         ) {
             let secret = Secret::from_bytes(bytes);
@@ -371,7 +355,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn instructions_and_crate_agree(key in any::<[u8; 16]>(), block in any::<u128>()) {
+        fn aes_instructions_match_the_aes_crate(key in any::<[u8; 16]>(), block in any::<u128>()) {
             prop_assert_eq!(
                 Cipher::new(&key).encrypt(block),
                 Cipher::by_crate(&key).encrypt(block)

@@ -4,10 +4,12 @@
 
 pub(crate) mod fingerprint;
 mod keyed;
+pub(crate) mod remainders;
 mod secret;
 
 pub(crate) use fingerprint::{Scaled, first_hash_at};
-pub use keyed::{HashScheme, Key, KeyedHasher};
+pub use keyed::{Key, KeyedHasher};
+pub(crate) use remainders::Remainders;
 pub use secret::{EntropyError, Secret};
 
 use core::fmt;

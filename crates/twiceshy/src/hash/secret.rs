@@ -1,6 +1,7 @@
 //! The secret that keys the hash.
 
 use super::keyed::Cipher;
+use crate::sync::fill_randomly;
 use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -32,19 +33,19 @@ impl Secret {
     /// If the operating system can't provide entropy.
     pub fn generate() -> Result<Self, EntropyError> {
         let mut secret = Self([0; 16]);
-        getrandom::fill(&mut secret.0)?;
+        fill_randomly(&mut secret.0)?;
         Ok(secret)
     }
 
-    /// Creates a secret from the bytes that [`expose`](Self::expose) returned, to open a filter
-    /// again, or from fixed bytes in tests. The bytes must be random and unpredictable.
+    /// Creates a secret from its bytes, for example those that [`expose`](Self::expose) returned.
+    /// Except in tests, the bytes must be random and unpredictable.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// Returns a number that distinguishes this secret from others without revealing anything
-    /// about the secret or about hashes. It is a block of the cipher that the
-    /// [hasher](super::KeyedHasher) doesn't use, and never 0.
+    /// Returns a number that distinguishes this secret from others without revealing anything about
+    /// the secret or about hashes. It comes from a cipher block that the
+    /// [hasher](super::KeyedHasher) doesn't use, and is never 0.
     pub(crate) fn mark(&self) -> u64 {
         (Cipher::new(&self.0).encrypt(3) as u64).max(1)
     }

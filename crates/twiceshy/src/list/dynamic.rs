@@ -3,12 +3,12 @@
 use super::ListError;
 use super::plan::ListSize;
 use crate::builder::{Builder, FromMembers, PLANNED_LOAD};
-use crate::error::{AdaptError, BuildError, InsertError, Invalid};
+use crate::error::{BuildError, Invalid};
 use crate::quotient::MOST_EXTENDED;
 use crate::traits::filter_traits;
 use crate::{
-    Answer, Hash, Key, Keyed, Listing, QuotientFilter, Stats, hash::HashScheme,
-    members::OrderedHashes, quotient::Parameters,
+    Answer, Hash, Key, Keyed, Listing, QuotientFilter, Stats, members::OrderedHashes,
+    quotient::Parameters,
 };
 
 /// A yes list and a no list that can change at any time and are exact at all times.
@@ -19,13 +19,12 @@ use crate::{
 /// # Guarantees
 /// - It answers "yes" to every key on the yes list, "no" to every key on the no list, and "yes" to
 ///   any other key with at most the requested probability, however many keys are listed.
-/// - A key is on at most one list. Adding it to the other list is an error that says so.
-/// - The lists grow by themselves. Adding a key with a random hash fails only if memory runs out,
-///   and changes nothing in that case. Removing a key never fails and frees its room. The filter
-///   shrinks when it is half empty.
-/// - Hashes that aren't random may be refused with [`BuildError::Uneven`]. An example is 30 pairs of
-///   a yes key and a no key, all next to each other, where the keys of each pair differ only in the
-///   last bit. The hashes of a [`Keyed`] list are random.
+/// - A key is on at most one list. Adding it to the other list returns an error.
+/// - The lists grow and shrink by themselves. Adding a key with a random hash fails only if memory
+///   runs out, and changes nothing in that case. Removing a key never fails.
+/// - Hashes that aren't random may be refused with [`BuildError::Uneven`], for example 30 adjacent
+///   pairs of a yes key and a no key that differ only in the last bit. The hashes of a [`Keyed`]
+///   list are random.
 ///
 /// # How it works
 /// The yes keys are the members of a [`QuotientFilter`], and the no keys are mistakes that stay
@@ -35,13 +34,9 @@ use crate::{
 /// keys in its interval. Removing a key shortens the fingerprints that were longer because of it.
 /// So after every change, the filter equals the one that would be built from both lists.
 ///
-/// Answering needs only the filter, whose size is in the [plan](super::PlanDetails). The lists take
-/// about 18 bytes per key.
-///
-/// # Papers
-/// - Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024), §4.3: dynamic lists. There, the filter
-///   holds the keys of both lists, and one bit per slot says which list a key is on. The
-///   [plan](super::PlanDetails) compares the two designs.
+/// Lookups read only the filter, whose size is in the [plan](super::PlanDetails). The lists take
+/// about 18 bytes per key. The plan also compares this design with that of Wen et al., *Adaptive
+/// Quotient Filters* (SIGMOD 2024), §4.3.
 ///
 /// # Examples
 /// ```
@@ -93,10 +88,11 @@ impl YesNoList {
         Builder::default()
     }
 
-    /// Returns two empty lists whose filter has these parameters.
-    pub(super) fn empty(size: ListSize, parameters: Parameters) -> Result<Self, BuildError> {
+    /// Returns two empty lists with room for this many keys.
+    pub(super) fn empty(size: ListSize) -> Result<Self, BuildError> {
+        let parameters = size.parameters()?;
         let filter = QuotientFilter::from_sorted(parameters, [] as [Hash; 0], [])?;
-        let most = most_yes_keys(size.rate, parameters);
+        let most = size.most_yes_keys(parameters);
         let (yes, no) = (OrderedHashes::new(), OrderedHashes::new());
         Ok(Self { filter, yes, no, size, most, fitted: 0, repairs: 0 })
     }
@@ -108,9 +104,8 @@ impl YesNoList {
         self.filter.contains(hash)
     }
 
-    /// Looks up many hashes: clears `answers`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
-    /// if the filter is larger than the cache.
+    /// Looks up many hashes: clears `answers`, and then pushes one answer per hash. This is several
+    /// times as fast as single lookups if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.filter.contains_many(hashes, answers);
     }
@@ -124,13 +119,12 @@ impl YesNoList {
         if self.no.contains(hash) {
             return Err(ListError::OnNoList { hash });
         }
-        if !self.yes.insert(hash) {
-            return Ok(false);
-        }
-        self.insert_yes(hash).inspect_err(|_| {
+        let is_new = self.yes.insert(hash);
+        if is_new && let Err(error) = self.insert_yes(hash) {
             self.yes.remove(hash);
-        })?;
-        Ok(true)
+            return Err(error.into());
+        }
+        Ok(is_new)
     }
 
     /// Inserts a new yes key into the filter.
@@ -138,18 +132,13 @@ impl YesNoList {
         if self.yes.len() > self.most || self.filter.load() >= PLANNED_LOAD {
             return self.rebuild(0);
         }
-        match self.filter.insert(hash) {
-            Ok(()) => {}
-            Err(InsertError::Full { .. }) => return self.grow(),
-            Err(error) => unreachable!("each hash is inserted once: {error}"),
+        if self.filter.insert(hash).is_err() {
+            return self.grow();
         }
         // `&mut self` prevents lookups from seeing the filter before it is repaired.
         let near: Vec<Hash> = self.no.range(self.filter.suspects(hash)).collect();
         let repaired = near.into_iter().try_for_each(|no| self.repair(no));
-        if repaired.is_err() {
-            self.take_out(hash);
-        }
-        repaired
+        repaired.inspect_err(|_| self.take_out(hash))
     }
 
     /// Adds a key to the no list. Returns whether it is new there.
@@ -161,25 +150,20 @@ impl YesNoList {
         if self.yes.contains(hash) {
             return Err(ListError::OnYesList { hash });
         }
-        if !self.no.insert(hash) {
-            return Ok(false);
-        }
-        self.repair(hash).inspect_err(|_| {
+        let is_new = self.no.insert(hash);
+        if is_new && let Err(error) = self.repair(hash) {
             self.no.remove(hash);
-        })?;
-        Ok(true)
+            return Err(error.into());
+        }
+        Ok(is_new)
     }
 
     /// Makes the filter answer "no" to a no key.
     fn repair(&mut self, no: Hash) -> Result<(), BuildError> {
         let Answer::Maybe(claim) = self.filter.check(no) else { return Ok(()) };
         self.repairs += 1;
-        let members: Vec<Hash> = self.yes.range(claim.suspects()).collect();
-        match self.filter.adapt(&claim, &members) {
-            Ok(_) => Ok(()),
-            Err(AdaptError::Full { .. }) => self.grow(),
-            Err(error) => unreachable!("the yes list lists all members: {error}"),
-        }
+        let members: Listing<'_> = self.yes.range(claim.suspects()).collect();
+        if self.filter.adapt(&claim, members).is_ok() { Ok(()) } else { self.grow() }
     }
 
     /// Removes a key from the yes list. Returns whether it was there.
@@ -195,41 +179,31 @@ impl YesNoList {
     /// Removes a yes key from the filter. The other fingerprints keep their lengths, because the no
     /// keys still need them.
     fn take_out(&mut self, hash: Hash) {
-        self.filter.remove_trusting(hash).expect("what is on the yes list is a member");
+        self.filter.remove_trusting(hash).expect("a key on the yes list is a member");
     }
 
     /// Removes a key from the no list. Returns whether it was there.
     pub fn remove_no(&mut self, hash: Hash) -> bool {
         let was_there = self.no.remove(hash);
         if was_there && self.filter.is_lengthened(hash) {
-            self.shorten(hash);
-            self.shrink();
+            // Make fingerprints as short as the other no keys allow.
+            let claim = self.filter.claim_near(hash);
+            let near = |list: &OrderedHashes| list.range(claim.suspects()).collect::<Vec<Hash>>();
+            let listing = Listing::new(near(&self.yes)).with_mistakes(near(&self.no));
+            match self.filter.shorten(&claim, listing) {
+                Ok(()) => self.shrink(),
+                Err(error) => unreachable!("the lists are complete: {error}"),
+            }
         }
         was_there
     }
 
-    /// Makes fingerprints near a removed no key as short as the other no keys allow.
-    fn shorten(&mut self, hash: Hash) {
-        let claim = self.filter.claim_near(hash);
-        let [members, mistakes] =
-            [&self.yes, &self.no].map(|list| list.range(claim.suspects()).collect::<Vec<Hash>>());
-        let listing = Listing::new(&members).with_mistakes(mistakes);
-        let shortened = self.filter.shorten(&claim, listing);
-        shortened.expect("the lists are true, and shorter ones take no more room");
-    }
-
     /// Rebuilds the filter if it uses less than half as many slots as when it was built.
     fn shrink(&mut self) {
-        if self.used() * 2 < self.fitted {
+        if self.filter.tally().used * 2 < self.fitted {
             // If there is not enough memory, the larger filter still works.
             let _ = self.rebuild(0);
         }
-    }
-
-    /// Returns the number of slots in use.
-    fn used(&self) -> u64 {
-        let details = self.filter.details();
-        details.fingerprints + details.extension_slots
     }
 
     /// Rebuilds the filter from the lists, with room for more keys, and at least this many slots.
@@ -241,38 +215,34 @@ impl YesNoList {
         self.replace(Parameters { slots, ..parameters })
     }
 
-    /// Rebuilds a filter that is full, although there are no more keys than planned.
+    /// Rebuilds the filter with more slots, if it is full although it has no more keys than
+    /// planned.
     fn grow(&mut self) -> Result<(), BuildError> {
-        let slots = self.filter.parameters().slots;
-        self.rebuild(slots + slots / 4)
+        self.rebuild(self.filter.parameters().slots * 5 / 4)
     }
 
     /// Builds the filter from the lists, with at least the slots in `parameters`.
     fn replace(&mut self, mut parameters: Parameters) -> Result<(), BuildError> {
-        // Chance requires a few more slots; unevenly distributed hashes require many more.
+        // Random variation requires a few more slots; uneven hashes require many more.
         let mut more = parameters.slots / 64 + 16;
+        let most_slots = MOST_EXTENDED * (2 * self.yes.len() as u64 + 65);
         loop {
-            let (yes, no) = (self.yes.iter(), self.no.iter());
-            let slots = parameters.slots;
-            match QuotientFilter::from_sorted(parameters, yes, no) {
+            match QuotientFilter::from_sorted(parameters, self.yes.iter(), self.no.iter()) {
                 Ok(filter) if filter.load() <= PLANNED_LOAD => {
                     self.filter = filter;
-                    self.most = most_yes_keys(self.size.rate, parameters);
-                    self.fitted = self.used();
+                    self.most = self.size.most_yes_keys(parameters);
+                    self.fitted = self.filter.tally().used;
                     return Ok(());
                 }
-                // These hashes are so uneven that more slots don't help.
-                Ok(_) | Err(BuildError::Full { .. })
-                    if slots / MOST_EXTENDED > 2 * self.yes.len() as u64 + 64 =>
-                {
-                    return Err(BuildError::Uneven);
-                }
-                Ok(_) | Err(BuildError::Full { .. }) => {
-                    parameters.slots += more;
-                    more *= 2;
-                }
+                Ok(_) | Err(BuildError::Full { .. }) => {}
                 Err(error) => return Err(error),
             }
+            if parameters.slots >= most_slots {
+                // These hashes are so uneven that more slots don't help.
+                return Err(BuildError::Uneven);
+            }
+            parameters.slots += more;
+            more *= 2;
         }
     }
 
@@ -299,11 +269,6 @@ impl YesNoList {
     /// Returns whether the yes list is empty.
     pub const fn is_empty(&self) -> bool {
         self.yes.is_empty()
-    }
-
-    /// Returns the hash function whose hashes the lists hold.
-    pub const fn hash_scheme(&self) -> HashScheme {
-        self.filter.hash_scheme()
     }
 
     /// Returns the number of keys, memory use, load and expected error.
@@ -367,17 +332,11 @@ impl FromMembers for YesNoList {
     }
 }
 
-/// Returns the maximum number of yes keys that a filter can hold at this rate.
-fn most_yes_keys(rate: f64, parameters: Parameters) -> usize {
-    let all = parameters.slots as f64 * f64::from(parameters.remainder_bits).exp2();
-    (all * -(-rate).ln_1p()).round() as usize
-}
-
 impl<K: Key + ?Sized> Keyed<K, YesNoList> {
     /// Adds a key to the yes list. Returns whether it is new there.
     ///
     /// # Errors
-    /// As [`YesNoList::add_yes`].
+    /// The same as for [`YesNoList::add_yes`].
     pub fn add_yes(&mut self, key: &K) -> Result<bool, ListError> {
         let hash = self.hash(key);
         self.filter_mut().add_yes(hash)
@@ -386,7 +345,7 @@ impl<K: Key + ?Sized> Keyed<K, YesNoList> {
     /// Adds a key to the no list. Returns whether it is new there.
     ///
     /// # Errors
-    /// As [`YesNoList::add_no`].
+    /// The same as for [`YesNoList::add_no`].
     pub fn add_no(&mut self, key: &K) -> Result<bool, ListError> {
         let hash = self.hash(key);
         self.filter_mut().add_no(hash)

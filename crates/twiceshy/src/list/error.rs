@@ -7,21 +7,21 @@ use crate::error::BuildError;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {
-    /// A key was to be added to the no list, but is on the yes list.
+    /// A key can't be added to the no list, because it is on the yes list.
     #[error("{hash:?} is on the yes list; remove it there first")]
     OnYesList {
         /// The hash of the key.
         hash: Hash,
     },
-    /// A key was to be added to the yes list, but is on the no list.
+    /// A key can't be added to the yes list, because it is on the no list.
     #[error("{hash:?} is on the no list; remove it there first")]
     OnNoList {
         /// The hash of the key.
         hash: Hash,
     },
-    /// A filter was to be built from lists that share a key.
+    /// A filter can't be built from two lists that share a key.
     #[error(
-        "number {} of the yes list is number {} of the no list; take it off one of them",
+        "key {} of the yes list is also key {} of the no list; remove it from one of them",
         yes + 1, no + 1
     )]
     OnBothLists {

@@ -5,15 +5,18 @@ use crate::builder::{Buildable, Builder, DEFAULT_RATE, Limits, PLANNED_LOAD, Pla
 use crate::error::{BuildError, PlanError};
 use crate::quotient::expected_rate;
 use crate::table::WIDTHS;
-use crate::{QuotientFilter, hash::HashScheme, quotient::Parameters};
+use crate::{
+    QuotientFilter,
+    quotient::{Parameters, Remainders},
+};
 
 /// The default capacity of a list.
 const LEAST_CAPACITY: usize = 16;
 
 /// The part of a plan that is specific to a [`YesNoList`].
 ///
-/// The plan's capacity is that of the yes list. Its memory is that of the filter, which answers
-/// without the lists.
+/// The plan's capacity is that of the yes list. Its memory is that of the filter alone, because
+/// lookups don't read the lists.
 ///
 /// # How it is computed
 /// Let there be n yes keys and m no keys in s slots, with digits of r bits. A no key shares the
@@ -78,8 +81,7 @@ impl Buildable for YesNoList {
 
     fn build_planned(builder: &Builder<Self>, plan: Plan<PlanDetails>) -> Result<Self, BuildError> {
         let rate = builder.rate().unwrap_or(DEFAULT_RATE);
-        let size = ListSize { yes: plan.capacity, no: plan.details.no_capacity, rate };
-        Self::empty(size, parameters(&plan))
+        Self::empty(ListSize { yes: plan.capacity, no: plan.details.no_capacity, rate })
     }
 }
 
@@ -115,9 +117,15 @@ impl ListSize {
         let smallest = |tag: u32, extensions: &dyn Fn(f64, u32) -> f64, stored: f64| {
             // Among tables of the same size, take the one with the longest remainders.
             let tables = WIDTHS.rev().filter_map(|bits| {
-                let slots = slots(n, stored, rate, bits, |slots| extensions(slots, bits));
-                let bytes = QuotientFilter::memory_for(slots, bits + tag)?;
-                Some((bytes, slots, bits))
+                let by_rate = n / f64::from(bits).exp2() / -(-rate).ln_1p();
+                let mut slots = (stored / PLANNED_LOAD).max(by_rate).max(1.0);
+                // More slots need fewer digits, so moving halfway in each step converges.
+                for _ in 0..16 {
+                    let needed = ((stored + extensions(slots, bits)) / PLANNED_LOAD).max(by_rate);
+                    slots = slots.midpoint(needed).max(1.0);
+                }
+                let slots = slots.ceil() as u64;
+                Some((QuotientFilter::memory_for(slots, bits + tag)?, slots, bits))
             });
             tables.min_by_key(|&(bytes, ..)| bytes)
         };
@@ -136,30 +144,21 @@ impl ListSize {
 
     /// Returns the parameters of the smallest filter.
     pub(super) fn parameters(self) -> Result<Parameters, PlanError> {
-        self.plan().as_ref().map(parameters).ok_or(PlanError::Capacity(self.yes))
+        let plan = self.plan().ok_or(PlanError::Capacity(self.yes))?;
+        Ok(Parameters {
+            slots: plan.slots,
+            remainder_bits: plan.remainder_bits,
+            slot_bits: plan.remainder_bits,
+            value_bits: 0,
+            remainders: Remainders::PLAIN,
+        })
     }
-}
 
-fn parameters(plan: &Plan<PlanDetails>) -> Parameters {
-    Parameters {
-        slots: plan.slots,
-        remainder_bits: plan.remainder_bits,
-        slot_bits: plan.remainder_bits,
-        value_bits: 0,
-        hash: HashScheme::Aes128SipHash13,
+    /// Returns the maximum number of yes keys that a filter can hold at this rate.
+    pub(super) fn most_yes_keys(self, parameters: Parameters) -> usize {
+        let all = parameters.slots as f64 * f64::from(parameters.remainder_bits).exp2();
+        (all * -(-self.rate).ln_1p()).round() as usize
     }
-}
-
-/// Returns the number of slots for `stored` keys, `n` of which can cause false positives.
-fn slots(n: f64, stored: f64, rate: f64, bits: u32, extension_digits: impl Fn(f64) -> f64) -> u64 {
-    let by_rate = n / f64::from(bits).exp2() / -(-rate).ln_1p();
-    let mut slots = (stored / PLANNED_LOAD).max(by_rate).max(1.0);
-    // More slots need fewer digits, so moving halfway in each step converges.
-    for _ in 0..16 {
-        let needed = ((stored + extension_digits(slots)) / PLANNED_LOAD).max(by_rate);
-        slots = slots.midpoint(needed).max(1.0);
-    }
-    slots.ceil() as u64
 }
 
 /// Returns the expected number of digits beyond the remainders that distinguish `keys` from

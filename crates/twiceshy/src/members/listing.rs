@@ -1,7 +1,58 @@
 //! Lists of the members near a query, which the caller of a repair or removal provides.
 
-use crate::{Hash, Member};
+use crate::Hash;
 use std::borrow::Cow;
+
+/// A member in a listing: its hash, and how often it was inserted.
+///
+/// A filter cannot distinguish members that share a fingerprint. It knows only their total count,
+/// so the listing must say how often each member was inserted.
+///
+/// ```
+/// use twiceshy::{Hash, Member};
+/// let once = Member::from(Hash::from_u128(7));
+/// assert_eq!(once, Member { hash: Hash::from_u128(7), count: 1 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    /// The hash of the key.
+    pub hash: Hash,
+    /// The number of times it was inserted, minus the number of times it was removed.
+    pub count: u64,
+}
+
+/// Returns a member that was inserted once.
+impl From<Hash> for Member {
+    fn from(hash: Hash) -> Self {
+        Self { hash, count: 1 }
+    }
+}
+
+impl From<&Hash> for Member {
+    fn from(hash: &Hash) -> Self {
+        Self::from(*hash)
+    }
+}
+
+impl From<&Member> for Member {
+    fn from(member: &Member) -> Self {
+        *member
+    }
+}
+
+/// Sorts members by hash and merges duplicates by adding their counts.
+pub(crate) fn merged(mut members: Vec<Member>) -> Vec<Member> {
+    members.retain(|member| member.count > 0);
+    members.sort_unstable();
+    members.dedup_by(|same, member| {
+        let is_same = same.hash == member.hash;
+        if is_same {
+            member.count = member.count.saturating_add(same.count);
+        }
+        is_same
+    });
+    members
+}
 
 /// A list of the members in a claim's interval, made by the owner of the members.
 ///
@@ -34,6 +85,7 @@ pub struct Listing<'a> {
     pub(crate) members: Vec<Member>,
     pub(crate) mistakes: Option<Cow<'a, [Hash]>>,
     pub(crate) drops_ghosts: bool,
+    pub(crate) leaves_tombstones: bool,
 }
 
 impl<'a> Listing<'a> {
@@ -42,8 +94,8 @@ impl<'a> Listing<'a> {
         members.into()
     }
 
-    /// Adds all mistakes in the claim's interval that must stay repaired, in any order. Hashes
-    /// outside the interval are ignored.
+    /// Sets the mistakes in the claim's interval that must stay repaired. They may be in any order.
+    /// Hashes outside the interval are ignored.
     ///
     /// If mistakes are listed, a removal makes fingerprints as short as these mistakes allow, and
     /// frees the slots. Otherwise all repairs stay as they are.
@@ -65,8 +117,29 @@ impl<'a> Listing<'a> {
         Self { drops_ghosts: true, ..self }
     }
 
-    /// Returns a copy in which `hash` maps all hashes, with only those mistakes for which `keeps`
-    /// is true.
+    /// Allows a repair to drop ghosts, like [`dropping_ghosts`](Self::dropping_ghosts). In a
+    /// quotient filter, a ghost that has its fingerprint to itself leaves a *tombstone*: its
+    /// fingerprint with a count of zero. So the filter still shows that something
+    /// [was repaired](crate::QuotientFilter::has_repairs_near) there. If there is no room for the
+    /// tombstone, the repair fails, and the filter is unchanged. Other filters drop the ghost.
+    ///
+    /// ```
+    /// use twiceshy::{Answer, Hash, Listing, QuotientFilter};
+    /// let mut filter = QuotientFilter::builder().remainder_bits(8).slots(1000).build()?;
+    /// let [ghost, query] = [7u128, 8].map(|number| Hash::from_u128(number << 80));
+    /// filter.insert(ghost)?;
+    /// let Answer::Maybe(claim) = filter.check(query) else { panic!("they share 40 bits") };
+    /// filter.adapt(&claim, Listing::default().leaving_tombstones())?;
+    /// assert!(filter.is_empty() && filter.has_repairs_near(ghost));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn leaving_tombstones(self) -> Self {
+        Self { drops_ghosts: true, leaves_tombstones: true, ..self }
+    }
+
+    /// Returns a copy in which `hash` has mapped every hash, and which has only the mistakes for
+    /// which `keeps` is true.
     pub(crate) fn mapped(
         &self,
         hash: impl Fn(Hash) -> Hash,
@@ -81,11 +154,12 @@ impl<'a> Listing<'a> {
             members: self.members.iter().map(member).collect(),
             mistakes,
             drops_ghosts: self.drops_ghosts,
+            leaves_tombstones: self.leaves_tombstones,
         }
     }
 }
 
-/// Lists members, or hashes: each hash as a member as many times as it occurs.
+/// Collects members or hashes. A hash that occurs several times is a member as many times.
 impl<L: Into<Member>> FromIterator<L> for Listing<'_> {
     fn from_iter<I: IntoIterator<Item = L>>(members: I) -> Self {
         let members = members.into_iter().map(Into::into).collect();
@@ -136,9 +210,9 @@ mod tests {
     fn mapping_changes_members_and_drops_other_mistakes() {
         let [one, two, three] = [1, 2, 3].map(Hash::from_u128);
         let twice = |hash: Hash| Hash::from_u128(hash.as_u128() * 2);
-        let listing = Listing::new(&[one]).with_mistakes(vec![two, three]).dropping_ghosts();
+        let listing = Listing::new(&[one]).with_mistakes(vec![two, three]).leaving_tombstones();
         let mapped = listing.mapped(twice, |mistake| mistake == two);
-        let expected = Listing::new(&[two]).with_mistakes(vec![twice(two)]).dropping_ghosts();
+        let expected = Listing::new(&[two]).with_mistakes(vec![twice(two)]).leaving_tombstones();
         assert_eq!(mapped, expected);
     }
 }

@@ -1,10 +1,10 @@
 //! Batch lookups.
 
-use super::QuotientFilter;
 use super::lookup::LookClosely;
+use super::{QuotientFilter, Shared};
 use crate::Hash;
 use crate::batch::{self, Lookup};
-use crate::bits::machine::{Machine, Operation};
+use crate::bits::machine::{Machine, dispatched};
 use crate::table::{Equal, Place, Widths};
 
 impl QuotientFilter {
@@ -13,82 +13,69 @@ impl QuotientFilter {
     /// several times as fast as single lookups.
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         batch::fill_answers(maybe, hashes.len(), |maybe| {
-            self.target().run(ContainsMany { filter: self, hashes, maybe });
+            contains_many(&self.shared, hashes, maybe);
         });
     }
+}
 
-    /// Finds the cache line of a hash, and prefetches it.
+impl Shared {
+    /// Returns the place of a hash's home slot, and the hash's remainder. Prefetches the cache
+    /// line.
     #[inline(always)]
-    pub(super) fn begin<const SHAPE: u32>(&self, hash: Hash) -> Begun {
-        let (place, remainder) = self.home_of::<SHAPE>(self.digits.scale(hash));
-        self.table.prefetch(place);
-        Begun { place, remainder }
+    pub(super) fn begin<const SHAPE: u32>(&self, hash: Hash) -> (Place, u64) {
+        let (home, remainder) = self.home_of::<SHAPE>(self.digits.scale(hash));
+        self.table.prefetch(home);
+        (home, remainder)
     }
 }
 
-/// The home slot and remainder of a hash whose cache line was prefetched.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Begun {
-    pub(super) place: Place,
-    pub(super) remainder: u64,
-}
-
-struct ContainsMany<'a> {
-    filter: &'a QuotientFilter,
-    hashes: &'a [Hash],
-    maybe: &'a mut [bool],
-}
-
-impl Operation for ContainsMany<'_> {
-    type Argument = ();
-    type Output = ();
-    type Shapes = Widths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
-        let Self { filter, hashes, maybe } = self;
-        batch::answer(&Steps::<_, SHAPE> { machine, filter }, hashes, maybe);
+dispatched! {
+    fn contains_many<'a>(
+        shared: &'a Shared,
+        hashes: &'a [Hash],
+        maybe: &'a mut [bool],
+    ) -> () => shared.target(), Widths, |machine| {
+        batch::answer(&Steps::<_, SHAPE> { machine, shared }, hashes, maybe);
     }
 }
 
 struct Steps<'a, M, const SHAPE: u32> {
     machine: M,
-    filter: &'a QuotientFilter,
+    shared: &'a Shared,
 }
 
 impl<M: Machine, const SHAPE: u32> Lookup<Hash> for Steps<'_, M, SHAPE> {
-    type Begun = Begun;
+    type Begun = (Place, u64);
 
     #[inline(always)]
-    fn begin(&self, &hash: &Hash) -> Begun {
-        self.filter.begin::<SHAPE>(hash)
+    fn begin(&self, &hash: &Hash) -> (Place, u64) {
+        self.shared.begin::<SHAPE>(hash)
     }
 
     #[inline(always)]
-    fn is_candidate(&self, begun: &Begun) -> bool {
-        self.filter.table.is_occupied_at::<SHAPE>(begun.place)
+    fn is_candidate(&self, &(home, _): &(Place, u64)) -> bool {
+        self.shared.table.is_occupied_at::<SHAPE>(home)
     }
 
     #[inline(always)]
-    fn scan(&self, begun: &Begun) -> (bool, bool) {
-        let Begun { place, remainder } = *begun;
-        let table = &self.filter.table;
-        table.scan_for::<M, SHAPE>(self.machine, place, Equal(remainder), true).flags()
+    fn scan(&self, &(home, remainder): &(Place, u64)) -> (bool, bool) {
+        let table = &self.shared.table;
+        table.scan_for::<M, SHAPE>(self.machine, home, Equal(remainder), true).flags()
     }
 
     #[inline(always)]
     fn defer(&self, &hash: &Hash) {
-        let scaled = self.filter.digits.scale(hash);
-        self.filter.table.prefetch(self.filter.home_of::<SHAPE>(scaled).0.next_block());
+        let scaled = self.shared.digits.scale(hash);
+        self.shared.table.prefetch(self.shared.home_of::<SHAPE>(scaled).0.next_block());
     }
 
     #[inline(always)]
     fn resolve(&self, &hash: &Hash) -> bool {
-        self.filter.look_closely.run(LookClosely(self.filter), hash)
+        self.shared.look_closely.run(LookClosely(self.shared), hash)
     }
 
     #[inline(always)]
     fn contains(&self, &hash: &Hash) -> bool {
-        self.filter.contains(hash)
+        self.shared.contains(hash)
     }
 }

@@ -1,10 +1,10 @@
-//! Planning of quotient filters, and building them from lists.
+//! Plans quotient filters, and builds them from lists.
 
 use super::entry::MOST_VALUE_BITS;
 use super::{Parameters, QuotientFilter};
 use crate::builder::{Buildable, Builder, FromMembers, HasRepairs, HasSlots, Limits, Plan, sealed};
 use crate::error::{BuildError, PlanError};
-use crate::hash::HashScheme;
+use crate::hash::Remainders;
 use crate::table::WIDTHS;
 use crate::{Hash, Member};
 use core::ops::RangeInclusive;
@@ -13,8 +13,8 @@ use core::ops::RangeInclusive;
 /// again, until there is no memory.
 pub(crate) const GROWTH_LOADS: RangeInclusive<f64> = 0.1..=1.0;
 
-/// Maximum number of extension slots per member. If a build needs more, the cause is not the
-/// mistakes: it is members with equal hashes, which no size can separate.
+/// Maximum number of extension slots per member. If a build needs more, it has members with equal
+/// hashes, which no size can separate.
 pub(crate) const MOST_EXTENDED: u64 = 64;
 
 /// Builder options that only a quotient filter has.
@@ -40,8 +40,8 @@ pub(crate) fn expected_rate(density: f64, remainder_bits: u32) -> f64 {
     -(-density * f64::from(remainder_bits).exp2().recip()).exp_m1()
 }
 
-/// Returns the number of slots that repairs of this many mistakes take. A mistake collides with at
-/// least one member, and each of these members needs at least one digit.
+/// Returns the expected number of slots that the repairs of this many mistakes take. A mistake
+/// collides with at least one member, and each of these members needs at least one digit.
 pub(crate) fn extension_slots(mistakes: usize, bits: u32) -> u64 {
     let collision = f64::from(bits).exp2().recip();
     let members_each = collision / expected_rate(1.0, bits);
@@ -131,7 +131,7 @@ impl Builder<QuotientFilter> {
 
     /// Sets the load, from 0.1 to 1, at which the filter [doubles](QuotientFilter::doubled)
     /// automatically. Each doubling makes remainders one bit shorter. By default, the filter never
-    /// doubles.
+    /// doubles, and neither does one with [fresh remainders](QuotientFilter::rotated).
     ///
     /// ```
     /// use twiceshy::{Hash, QuotientFilter};
@@ -165,16 +165,16 @@ impl Builder<QuotientFilter> {
             remainder_bits: bits,
             slot_bits: bits,
             value_bits: self.options.value_bits,
-            hash: HashScheme::Aes128SipHash13,
+            remainders: Remainders::PLAIN,
         };
         let rate = expected_rate(capacity as f64 / slots as f64, bits);
         let details = PlanDetails { parameters, extension_slots };
         Some(Plan::new(capacity, (slots, bits), rate, bytes, details))
     }
 
-    /// Plans the smallest table that holds this many members and, from the start, this many used
-    /// extension slots. Wider remainders need fewer slots for the same rate, but never fewer than
-    /// the load allows.
+    /// Plans the smallest table that has room for this many members, and in which `extended`
+    /// extension slots are used from the start. Wider remainders need fewer slots for the same
+    /// rate, but never fewer than the load allows.
     fn plan_extended(&self, capacity: usize, extended: u64) -> Option<Plan<PlanDetails>> {
         let plans = self.widths(*WIDTHS.end()).filter_map(|bits| {
             let extensions = extension_slots(self.repairs(capacity), bits).saturating_add(extended);
@@ -216,7 +216,7 @@ impl Builder<QuotientFilter> {
             let built = QuotientFilter::from_sorted(parameters, members(), mistakes());
             return built.map(|filter| self.with_growth(filter));
         }
-        self.check_words()?;
+        self.check_options()?;
         let count = || members().into_iter().count();
         let mut capacity = self.capacity.unwrap_or_else(count);
         let mut extended = 0;

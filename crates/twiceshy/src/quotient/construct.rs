@@ -1,9 +1,9 @@
-//! Construction of a filter from sorted members and mistakes, in one pass.
+//! Builds a filter from sorted members and mistakes, in one pass.
 
 use super::edit::append;
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
-use super::{Parameters, QuotientFilter};
-use crate::bits::machine::{Machine, Operation, Target};
+use super::{Parameters, QuotientFilter, Remainders, Shared};
+use crate::bits::machine::{Target, dispatched};
 use crate::bits::word::low_bits;
 use crate::error::{BuildError, PlanError};
 use crate::fingerprint::Digits;
@@ -28,12 +28,13 @@ impl QuotientFilter {
         Self::rebuilt(parameters, &[], members, mistakes)
     }
 
-    /// Builds a filter of any size that replaces `sources`, other filters that hold these members.
-    /// Lists work as in [`from_sorted`](Self::from_sorted).
+    /// Builds a filter of any size to replace `sources`, the filters that hold these members now.
+    /// Both lists must be in hash order, as in [`from_sorted`](Self::from_sorted).
     ///
-    /// List all mistakes that must stay repaired. Unlisted ones stay repaired only if there is one
-    /// source, the new filter has 2^k times its slots (k ≥ 0), and the new remainders have at least
-    /// as many bits as the source's have left after k doublings.
+    /// List all mistakes that must stay repaired. Unlisted mistakes stay repaired only if there is
+    /// one source, the new filter has 2^k times its slots (k ≥ 0), and the new remainders have at
+    /// least as many bits as the source's have left after k doublings. If [`Remainders`] aren't plain,
+    /// they must also be the same in both filters, and k must be 0.
     ///
     /// Members keep their values. If members share a fingerprint, it gets the largest of their
     /// values. Tombstones are dropped.
@@ -60,15 +61,19 @@ impl QuotientFilter {
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
         let mut filter = Self::empty(parameters)?;
-        let (digits, value_bits) = (filter.digits, filter.value_bits);
+        let (digits, value_bits) = (filter.shared.digits, filter.shared.value_bits);
         let mut sources: Vec<Source<'_>> =
-            sources.iter().map(|source| Source::new(source)).collect();
-        let mistakes = in_order(mistakes.into_iter(), |mistake| mistake, "mistakes");
-        let mut mistakes = Neighbours { before: None, rest: mistakes.peekable() };
+            sources.iter().map(|filter| Source::new(&filter.shared)).collect();
+        let members = members.into_iter().map(Into::into).filter(|member| member.count > 0);
+        let members = in_order(members, |member: Member| member.hash, "members");
+        if !parameters.remainders.is_plain() {
+            filter.write_mixed(members, mistakes.into_iter(), &mut sources)?;
+            return Ok(filter);
+        }
+        let mut mistakes = Neighbours { before: None, rest: mistakes.into_iter().peekable() };
         let mut writer = filter.writer();
         let mut minirun: Vec<Placed> = Vec::new();
-        let members = members.into_iter().map(Into::into).filter(|member| member.count > 0);
-        for member in in_order(members, |member: Member| member.hash, "members") {
+        for member in members {
             let Member { hash, count } = member?;
             let scaled = digits.scale(hash);
             if let Some(last) = minirun.last_mut().filter(|last| last.scaled == scaled) {
@@ -76,31 +81,103 @@ impl QuotientFilter {
                 continue;
             }
             let mut placed = Placed { scaled, count, length: 1, value: 0 };
-            // The mistakes that share most with the member are next to it in hash order.
+            // The mistakes that share the longest prefix with the member are next to it in hash
+            // order.
             for mistake in mistakes.around(hash)?.into_iter().flatten() {
                 let needed = digits.to_tell_apart(scaled, digits.scale(mistake));
                 let needed = needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?;
                 placed.length = placed.length.max(needed);
             }
-            for source in &mut sources {
-                source.keep(hash, &mut placed, digits);
-            }
-            if placed.value > low_bits(value_bits) {
-                return Err(BuildError::ValueTooLarge { value: placed.value, bits: value_bits });
-            }
-            let apart = |first: &Placed| {
-                digits.to_tell_apart(first.scaled, scaled).is_some_and(|needed| needed <= 1)
-            };
-            if minirun.first().is_some_and(apart) {
-                write_minirun(digits, &mut minirun, &mut writer)?;
-            }
+            placed.keep_from(&mut sources, hash, digits, value_bits)?;
+            write_if_done(digits, &mut minirun, scaled, &mut writer)?;
             minirun.push(placed);
         }
         write_minirun(digits, &mut minirun, &mut writer)?;
-        mistakes.rest.try_for_each(|mistake| mistake.map(drop))?;
-        let written = writer.finish()?;
-        filter.count_written(written);
+        mistakes.around(Hash::MAX)?;
+        writer.finish()?;
         Ok(filter)
+    }
+
+    /// Builds a filter of the same size and parameters as this one, but with fresh
+    /// [remainders](Remainders), from its members and from the mistakes that must stay repaired. Both
+    /// lists must be in hash order, as in [`from_sorted`](Self::from_sorted).
+    ///
+    /// Use this when repairs have filled the filter: the new one has room again. Nobody can predict its
+    /// mistakes from those of this filter, except that they share a member's quotient. A mistake that
+    /// isn't listed comes back with a probability of about (1 + α)·2^-r at load α, where r is the number
+    /// of bits in a remainder; a random query is one with probability α·2^-r. So memory stays bounded,
+    /// whatever is queried.
+    ///
+    /// Members keep their values. The new filter can't be [doubled](Self::doubled), so it returns
+    /// [`Full`](crate::error::InsertError::Full) when all its slots are used, even if this filter grows
+    /// automatically.
+    ///
+    /// ```
+    /// # use twiceshy::{Answer, Hash, QuotientFilter};
+    /// let [member, query] = [7, 8].map(|number| Hash::from_u128(number << 80));
+    /// let mut filter = QuotientFilter::builder().slots(100).build()?;
+    /// filter.insert(member)?;
+    /// let Answer::Maybe(claim) = filter.check(query) else { panic!("they share 44 bits") };
+    /// filter.adapt(&claim, &[member])?;
+    ///
+    /// let rotated = filter.rotated([member], [query])?;
+    /// assert!(rotated.contains(member) && !rotated.contains(query));
+    /// assert_eq!(rotated.parameters().slots, filter.parameters().slots);
+    /// assert_ne!(rotated.parameters().remainders, filter.parameters().remainders);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The same as for [`from_sorted`](Self::from_sorted), or if the operating system provides no
+    /// entropy.
+    pub fn rotated(
+        &self,
+        members: impl IntoIterator<Item: Into<Member>>,
+        mistakes: impl IntoIterator<Item = Hash>,
+    ) -> Result<Self, BuildError> {
+        let parameters = Parameters { remainders: Remainders::fresh()?, ..self.parameters() };
+        let mut rotated = Self::rebuilt(parameters, &[self], members, mistakes)?;
+        rotated.succeed(self);
+        Ok(rotated)
+    }
+
+    /// Writes members and mistakes whose remainders aren't plain into this filter, which must be empty.
+    ///
+    /// Hashes come in order of their quotients, but within a quotient, their fractions are in a
+    /// different order. So this collects the members and mistakes of one quotient at a time.
+    fn write_mixed(
+        &mut self,
+        members: impl Iterator<Item = Result<Member, BuildError>>,
+        mistakes: impl Iterator<Item = Hash>,
+        sources: &mut [Source<'_>],
+    ) -> Result<(), BuildError> {
+        let (digits, value_bits) = (self.shared.digits, self.shared.value_bits);
+        let mistakes = in_order(mistakes, |mistake| mistake, "mistakes");
+        let mut quotient = OneQuotient {
+            mistakes: mistakes.peekable(),
+            near: Vec::new(),
+            members: Vec::new(),
+            minirun: Vec::new(),
+            writer: self.writer(),
+        };
+        for member in members {
+            let Member { hash, count } = member?;
+            let scaled = digits.scale(hash);
+            match quotient.members.last_mut() {
+                Some((_, last)) if last.scaled == scaled => {
+                    last.count = last.count.saturating_add(count);
+                    continue;
+                }
+                Some((_, last)) if last.scaled.quotient != scaled.quotient => quotient.write()?,
+                _ => {}
+            }
+            let mut placed = Placed { scaled, count, length: 1, value: 0 };
+            placed.keep_from(sources, hash, digits, value_bits)?;
+            quotient.members.push((hash, placed));
+        }
+        quotient.write()?;
+        quotient.mistakes.try_for_each(|mistake| mistake.map(drop))?;
+        quotient.writer.finish()
     }
 
     pub(super) fn empty(parameters: Parameters) -> Result<Self, BuildError> {
@@ -114,16 +191,15 @@ impl QuotientFilter {
 
     /// Returns a writer for this filter, which must have no members.
     pub(super) fn writer(&mut self) -> EntryWriter<'_> {
-        let (slots, spelling, target) = (self.table.slots(), self.spelling(), self.table.target());
-        let writer = TableWriter::new(&mut self.table);
-        let waiting = Vec::with_capacity(BATCH);
-        EntryWriter { writer, spelling, slots, written: Written::default(), target, waiting }
-    }
-
-    pub(super) fn count_written(&mut self, written: Written) {
-        self.len = written.members;
-        self.tombstones = written.tombstones;
-        self.extra_slots = self.table.used() - written.entries;
+        EntryWriter {
+            spelling: self.shared.spelling(),
+            target: self.shared.table.target(),
+            writer: TableWriter::new(self.shared.table.editor(&mut self.usage)),
+            len: &mut self.len,
+            tombstones: &mut self.tombstones,
+            extra_slots: &mut self.extra_slots,
+            waiting: Vec::with_capacity(BATCH),
+        }
     }
 }
 
@@ -135,6 +211,84 @@ struct Placed {
     /// Number of digits in its fingerprint.
     length: u32,
     value: u64,
+}
+
+impl Placed {
+    /// Copies the member's value and repairs from the filters that are to be replaced.
+    #[inline(always)]
+    fn keep_from(
+        &mut self,
+        sources: &mut [Source<'_>],
+        hash: Hash,
+        digits: Digits,
+        value_bits: u32,
+    ) -> Result<(), BuildError> {
+        for source in sources {
+            source.keep(hash, self, digits);
+        }
+        if self.value > low_bits(value_bits) {
+            return Err(BuildError::ValueTooLarge { value: self.value, bits: value_bits });
+        }
+        Ok(())
+    }
+}
+
+/// The members and mistakes of one quotient, whose remainders aren't plain.
+struct OneQuotient<'a, I: Iterator> {
+    /// The mistakes of this quotient and of all later ones, in hash order.
+    mistakes: Peekable<I>,
+    /// The mistakes of this quotient.
+    near: Vec<Scaled>,
+    /// The members of this quotient, with their hashes.
+    members: Vec<(Hash, Placed)>,
+    minirun: Vec<Placed>,
+    writer: EntryWriter<'a>,
+}
+
+impl<I: Iterator<Item = Result<Hash, BuildError>>> OneQuotient<'_, I> {
+    /// Writes the members, and empties the list.
+    fn write(&mut self) -> Result<(), BuildError> {
+        let Some((_, first)) = self.members.first() else { return Ok(()) };
+        let (digits, quotient) = (self.writer.spelling.digits, first.scaled.quotient);
+        let scale = |hash: Hash| digits.scale(hash);
+        let is_passed =
+            |next: &I::Item| next.as_ref().map_or(true, |&hash| scale(hash).quotient <= quotient);
+        self.near.clear();
+        while let Some(hash) = self.mistakes.next_if(is_passed).transpose()? {
+            let scaled = scale(hash);
+            self.near.extend((scaled.quotient == quotient).then_some(scaled));
+        }
+        self.near.sort_unstable();
+        self.members.sort_unstable_by_key(|(_, placed)| placed.scaled);
+        for (hash, mut placed) in self.members.drain(..) {
+            // The mistakes that share the longest prefix with the member are next to it.
+            let after = self.near.partition_point(|&mistake| mistake <= placed.scaled);
+            for &mistake in &self.near[after.saturating_sub(1)..self.near.len().min(after + 1)] {
+                let needed = digits.to_tell_apart(placed.scaled, mistake);
+                let needed = needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?;
+                placed.length = placed.length.max(needed);
+            }
+            write_if_done(digits, &mut self.minirun, placed.scaled, &mut self.writer)?;
+            self.minirun.push(placed);
+        }
+        write_minirun(digits, &mut self.minirun, &mut self.writer)
+    }
+}
+
+/// Writes the members of a minirun if the next member belongs to a different one.
+#[inline(always)]
+fn write_if_done(
+    digits: Digits,
+    minirun: &mut Vec<Placed>,
+    next: Scaled,
+    writer: &mut EntryWriter<'_>,
+) -> Result<(), BuildError> {
+    let apart =
+        |first: &Placed| digits.to_tell_apart(first.scaled, next).is_some_and(|needed| needed <= 1);
+    if minirun.first().is_some_and(apart) {
+        write_minirun(digits, minirun, writer)?;
+    }
+    Ok(())
 }
 
 /// Writes the members of a minirun, in order.
@@ -182,25 +336,29 @@ fn make_prefix_free(digits: Digits, minirun: &mut [Placed]) {
 
 /// A filter that is to be replaced. It is read in step with the list of members.
 struct Source<'a> {
-    filter: &'a QuotientFilter,
+    shared: &'a Shared,
     rest: Peekable<Reader<'a>>,
 }
 
 impl<'a> Source<'a> {
-    fn new(filter: &'a QuotientFilter) -> Self {
-        Self { filter, rest: filter.table.stored().peekable() }
+    fn new(shared: &'a Shared) -> Self {
+        Self { shared, rest: shared.table.stored().peekable() }
     }
 
     /// Returns the entry that covers a hash. Calls must come in hash order.
     fn covering(&mut self, hash: Hash) -> Option<Entry> {
-        let scaled = self.filter.digits.scale(hash);
-        let place = (scaled.quotient, scaled.leading(self.filter.digits.remainder));
+        if !self.shared.digits.remainders.is_plain() {
+            // The entries of a quotient are not in hash order.
+            return self.shared.entry_of(hash);
+        }
+        let scaled = self.shared.digits.scale(hash);
+        let place = (scaled.quotient, scaled.leading(self.shared.digits.remainder));
         while let Some(stored) = self.rest.peek() {
             if (stored.quotient, stored.remainder) > place {
                 return None;
             }
             if (stored.quotient, stored.remainder) == place {
-                let entry = self.filter.decode(stored.clone());
+                let entry = self.shared.decode(stored.clone());
                 if entry.fingerprint.covers_scaled(scaled) {
                     return Some(entry);
                 }
@@ -213,15 +371,30 @@ impl<'a> Source<'a> {
         None
     }
 
-    /// Copies a member's value from this filter. If its fingerprint was lengthened here, lengthens
-    /// the new one until it covers no more than the old one.
+    /// Copies a member's value from this filter. If this filter lengthened the member's
+    /// fingerprint, lengthens the new one until it covers no more than the old one. If remainders
+    /// aren't plain, this is possible only between filters that make the same fingerprints.
     fn keep(&mut self, hash: Hash, placed: &mut Placed, digits: Digits) {
         let Some(entry) = self.covering(hash).filter(|entry| entry.count > 0) else { return };
         placed.value = placed.value.max(entry.value);
-        if self.filter.digits.count(&entry.fingerprint) == 1 {
+        if self.shared.digits.count(&entry.fingerprint) == 1 {
             return;
         }
-        let (before, most) = (entry.fingerprint.hashes(), digits.most());
+        let (source, most) = (self.shared.digits, digits.most());
+        if source.remainders != digits.remainders {
+            return;
+        }
+        if !digits.remainders.is_plain() {
+            if source.slots == digits.slots {
+                let long = |&length: &u32| {
+                    let fingerprint = digits.fingerprint(placed.scaled, length);
+                    fingerprint.bits() >= entry.fingerprint.bits()
+                };
+                placed.length = (placed.length..most).find(long).unwrap_or(most);
+            }
+            return;
+        }
+        let before = entry.fingerprint.hashes();
         let within = |length: u32| {
             let hashes = digits.fingerprint(placed.scaled, length).hashes();
             before.contains(hashes.start()) && before.contains(hashes.end())
@@ -230,24 +403,17 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Counts of the members, tombstones and entries that were written.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Written {
-    members: u64,
-    tombstones: u64,
-    entries: u64,
-}
-
-/// Writes entries, in order.
+/// Writes entries, in order, and counts them in the filter.
 pub(super) struct EntryWriter<'a> {
     writer: TableWriter<'a>,
-    spelling: Spelling,
-    slots: u64,
-    written: Written,
-    target: Target,
+    pub(super) spelling: Spelling,
+    pub(super) target: Target,
+    len: &'a mut u64,
+    tombstones: &'a mut u64,
+    extra_slots: &'a mut u64,
     /// Quotients and remainders of single-member entries that are not written yet. If the last
-    /// entry was a single member's, it is always among them.
-    waiting: Vec<(u64, u64)>,
+    /// entry was that of a single member, it is always among them.
+    pub(super) waiting: Vec<(u64, u64)>,
 }
 
 /// Number of entries that are written at once: large enough to pay off, and small enough to stay in
@@ -260,13 +426,15 @@ impl EntryWriter<'_> {
         if entry.count > MOST_MEMBERS {
             return Err(BuildError::Uncountable);
         }
-        self.written.members += entry.count;
-        self.check_members()?;
-        self.written.tombstones += u64::from(entry.count == 0);
-        self.written.entries += 1;
-        let slots = self.spelling.slots(entry);
+        *self.len = self.len.saturating_add(entry.count);
+        *self.tombstones += u64::from(entry.count == 0);
+        // Every slot of an entry except the first counts as extra.
+        let slots = self.spelling.slots(entry).enumerate().map(|(index, slot)| {
+            *self.extra_slots += u64::from(index > 0);
+            slot
+        });
         let pushed = self.writer.push(entry.fingerprint.quotient(), slots);
-        pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
+        pushed.map_err(|TableFull| self.full())
     }
 
     /// Writes the entry of a single member that has this quotient and remainder and no extension.
@@ -290,56 +458,47 @@ impl EntryWriter<'_> {
         self.write_waiting()?;
         let Some((&last, others)) = all.split_last() else { return Ok(()) };
         self.waiting.push(single(last));
-        self.written.members += others.len() as u64;
-        self.written.entries += others.len() as u64;
+        *self.len += others.len() as u64;
         let pushed =
             self.writer.push_remainders::<SHAPE>(others.iter().map(|&other| single(other)));
-        pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
-    }
-
-    /// Takes back the last entry, which must be a single member's.
-    pub(super) fn take_single(&mut self) -> (u64, u64) {
-        self.waiting.pop().expect("the last is never written before the next comes")
+        pushed.map_err(|TableFull| self.full())
     }
 
     #[inline(never)]
     fn write_waiting(&mut self) -> Result<(), BuildError> {
-        self.written.members += self.waiting.len() as u64;
-        self.written.entries += self.waiting.len() as u64;
-        let pushed = self.target.run(WriteWaiting(self));
-        pushed.map_err(|TableFull| BuildError::Full { slots: self.slots })
+        *self.len += self.waiting.len() as u64;
+        push_waiting(self).map_err(|TableFull| self.full())
     }
 
-    /// Checks that the number of members is not above the maximum.
-    fn check_members(&self) -> Result<(), BuildError> {
-        if self.written.members > MOST_IN_ALL { Err(BuildError::Uncountable) } else { Ok(()) }
+    fn full(&self) -> BuildError {
+        BuildError::Full { slots: self.spelling.digits.slots }
     }
 
-    pub(super) fn finish(mut self) -> Result<Written, BuildError> {
+    pub(super) fn finish(mut self) -> Result<(), BuildError> {
         self.write_waiting()?;
-        self.check_members()?;
-        let finished = self.writer.finish();
-        finished.map_err(|TableFull| BuildError::Full { slots: self.slots })?;
-        Ok(self.written)
+        if *self.len > MOST_IN_ALL {
+            return Err(BuildError::Uncountable);
+        }
+        let full = self.full();
+        self.writer.finish().map_err(|TableFull| full)
     }
 }
 
-struct WriteWaiting<'w, 'a>(&'w mut EntryWriter<'a>);
-
-impl Operation for WriteWaiting<'_, '_> {
-    type Argument = ();
-    type Output = Result<(), TableFull>;
-    type Shapes = Widths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, _: M, (): ()) -> Self::Output {
-        self.0.writer.push_remainders::<SHAPE>(self.0.waiting.drain(..))
+dispatched! {
+    fn push_waiting<'w, 'a>(writer: &'w mut EntryWriter<'a>) -> Result<(), TableFull>
+    => writer.target, Widths, |_| {
+        writer.writer.push_remainders::<SHAPE>(writer.waiting.drain(..))
     }
 }
 
 impl Parameters {
     pub(super) fn digits(&self) -> Digits {
-        Digits { slots: self.slots, remainder: self.remainder_bits, width: self.slot_bits }
+        Digits {
+            slots: self.slots,
+            remainder: self.remainder_bits,
+            width: self.slot_bits,
+            remainders: self.remainders,
+        }
     }
 
     /// Checks the parameters, and returns an error if no filter can have them.
@@ -360,8 +519,8 @@ impl Parameters {
     }
 }
 
-/// Passes on the items, or an error if one's hash is less than the one before.
-fn in_order<T: Copy>(
+/// Passes the items on. An item whose hash is less than the previous one becomes an error.
+pub(crate) fn in_order<T: Copy>(
     items: impl Iterator<Item = T>,
     hash: impl Fn(T) -> Hash,
     list: &'static str,
@@ -379,14 +538,15 @@ struct Neighbours<I: Iterator> {
     rest: Peekable<I>,
 }
 
-impl<I: Iterator<Item = Result<Hash, BuildError>>> Neighbours<I> {
-    /// Returns the last mistake that is at most `member`, and the first that is greater.
+impl<I: Iterator<Item = Hash>> Neighbours<I> {
+    /// Returns the last mistake that is at most `member`, and the first that is greater. Fails if a
+    /// mistake up to `member` is out of order.
     fn around(&mut self, member: Hash) -> Result<[Option<Hash>; 2], BuildError> {
-        let is_passed = |next: &I::Item| next.as_ref().map_or(true, |&mistake| mistake <= member);
-        while let Some(mistake) = self.rest.next_if(is_passed) {
-            self.before = Some(mistake?);
+        while let Some(mistake) = self.rest.next_if(|&mistake| mistake <= member) {
+            if self.before.replace(mistake) > Some(mistake) {
+                return Err(BuildError::Unsorted("mistakes"));
+            }
         }
-        let next = self.rest.peek().and_then(|next| next.as_ref().ok());
-        Ok([self.before, next.copied()])
+        Ok([self.before, self.rest.peek().copied()])
     }
 }

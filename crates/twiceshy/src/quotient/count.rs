@@ -1,14 +1,14 @@
 //! Counts and values of members.
 
-use super::QuotientFilter;
-use super::ValueError;
 use super::entry::Entry;
+use super::{QuotientFilter, Shared, ValueError};
 use crate::Hash;
 use crate::bits::word::low_bits;
 
 impl QuotientFilter {
-    /// Returns how many members have the fingerprint that covers a hash, each counted as often as
-    /// it was inserted: at least the key's own count. If it is 0, the key is not a member.
+    /// Returns the number of members whose fingerprint covers a hash, each counted as often as it
+    /// was inserted. The number is at least the key's own count. If it is 0, the key is not a
+    /// member.
     ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Hash};
@@ -20,13 +20,13 @@ impl QuotientFilter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn count(&self, hash: Hash) -> u64 {
-        self.entry_of(hash).map_or(0, |entry| entry.count)
+        self.shared.entry_of(hash).map_or(0, |entry| entry.count)
     }
 
     /// Returns the value of a member's fingerprint, or `None` if the key is certainly not a member.
     /// The value is 0 by default. All members that share a fingerprint share its value.
     pub fn value(&self, hash: Hash) -> Option<u64> {
-        self.entry_of(hash).filter(|entry| entry.count > 0).map(|entry| entry.value)
+        self.shared.entry_of(hash).filter(|entry| entry.count > 0).map(|entry| entry.value)
     }
 
     /// Sets the value of a member's fingerprint, and returns the previous one. The builder's
@@ -48,10 +48,10 @@ impl QuotientFilter {
     ///
     /// # Errors
     /// A [`ValueError`] if the key is certainly not a member, if the value has too many bits, or if
-    /// there is no room. The filter is unchanged then.
+    /// there is no room. The filter is unchanged in that case.
     pub fn set_value(&mut self, hash: Hash, value: u64) -> Result<u64, ValueError> {
-        if value > low_bits(self.value_bits) {
-            return Err(ValueError::TooLarge { value, bits: self.value_bits });
+        if value > low_bits(self.shared.value_bits) {
+            return Err(ValueError::TooLarge { value, bits: self.shared.value_bits });
         }
         let full = |load| ValueError::Full { load };
         self.change(hash, full, |digits, entries| {
@@ -62,9 +62,11 @@ impl QuotientFilter {
             Ok(core::mem::replace(&mut entry.value, value))
         })
     }
+}
 
-    /// Returns the entry that covers a hash, which may be a tombstone.
-    fn entry_of(&self, hash: Hash) -> Option<Entry> {
+impl Shared {
+    /// Returns the entry that covers a hash. The entry may be a tombstone.
+    pub(super) fn entry_of(&self, hash: Hash) -> Option<Entry> {
         let scaled = self.digits.scale(hash);
         self.entries_near(scaled).find(|entry| entry.fingerprint.covers_scaled(scaled))
     }

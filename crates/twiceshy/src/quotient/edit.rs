@@ -1,9 +1,9 @@
-//! Edits of a minirun: its entries are read, changed, and written back.
+//! Edits a minirun: reads its entries, changes them, and writes them back.
 
-use super::QuotientFilter;
 use super::entry::Entry;
 use super::grow::MOST_SLOTS;
-use crate::bits::machine::{AnyShape, Machine, Operation};
+use super::{QuotientFilter, Shared};
+use crate::bits::machine::{AnyShape, dispatched};
 use crate::claim::{Cells, Mismatch};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
@@ -30,31 +30,30 @@ impl<E> From<TableFull> for Refused<E> {
     }
 }
 
-impl QuotientFilter {
-    fn find_minirun(&self, scaled: Scaled) -> Range<u64> {
-        self.table.target().run(FindMinirun { filter: self, scaled })
-    }
-
+impl Shared {
     /// Iterates over the entries with the quotient and remainder of `scaled`.
     pub(super) fn entries_near(&self, scaled: Scaled) -> impl Iterator<Item = Entry> {
-        self.entries(scaled.quotient, self.find_minirun(scaled))
+        self.entries(scaled.quotient, minirun(self, scaled))
     }
+}
 
-    /// Calls `edit` with the entries that have the quotient and remainder of `scaled`, and writes
-    /// what it leaves of them, unless it fails. Doesn't update the number of members.
+impl QuotientFilter {
+    /// Calls `edit` with the entries that have the quotient and remainder of `scaled`. Then writes
+    /// the edited entries back, unless `edit` fails. Doesn't update the number of members.
     pub(super) fn edit<T, E>(
         &mut self,
         scaled: Scaled,
         edit: impl FnOnce(&mut Vec<Entry>) -> Result<T, E>,
     ) -> Result<T, Refused<E>> {
-        let range = self.find_minirun(scaled);
-        let mut entries: Vec<Entry> = self.entries(scaled.quotient, range.clone()).collect();
+        let shared = &mut self.shared;
+        let range = minirun(shared, scaled);
+        let mut entries: Vec<Entry> = shared.entries(scaled.quotient, range.clone()).collect();
         let extra = range.end - range.start - entries.len() as u64;
         let before = tombstones(&entries);
         let done = edit(&mut entries).map_err(Refused::Other)?;
-        let spelling = self.spelling();
+        let spelling = shared.spelling();
         let slots: Vec<_> = entries.iter().flat_map(|&entry| spelling.slots(entry)).collect();
-        self.table.rewrite(scaled.quotient, range, &slots)?;
+        shared.table.editor(&mut self.usage).rewrite(scaled.quotient, range, &slots)?;
         self.extra_slots = self.extra_slots - extra + (slots.len() - entries.len()) as u64;
         self.tombstones = self.tombstones - before + tombstones(&entries);
         Ok(done)
@@ -70,7 +69,7 @@ impl QuotientFilter {
         edit: impl Fn(Digits, &mut Vec<Entry>) -> Result<T, E>,
     ) -> Result<T, E> {
         let changed = self.with_room(MOST_SLOTS, |filter| {
-            let digits = filter.digits;
+            let digits = filter.shared.digits;
             let scaled = digits.scale(hash);
             let (mut before, mut after) = (0, 0);
             let done = filter.edit(scaled, |entries| {
@@ -91,8 +90,8 @@ impl QuotientFilter {
         })
     }
 
-    /// Edits the entries near a claim's query, like [`change`](Self::change), with a list of their
-    /// members.
+    /// Checks the claim and the listed members. Then edits the entries near the claim's query, like
+    /// [`change`](Self::change).
     pub(super) fn change_listed<T, E: From<Mismatch>>(
         &mut self,
         claim: &Claim,
@@ -100,8 +99,8 @@ impl QuotientFilter {
         full: impl FnOnce(f64) -> E,
         edit: impl Fn(Listed, &mut Vec<Entry>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let quotient = self.digits.scale(claim.query).quotient;
-        let needed = Cells::one(quotient, self.digits.slots);
+        let quotient = self.shared.digits.scale(claim.query).quotient;
+        let needed = Cells::one(quotient, self.shared.digits.slots);
         claim.check(self.versions.at(quotient), needed, members)?;
         self.change(claim.query, full, |digits, entries| {
             edit(Listed::new(digits, claim.query, members), entries)
@@ -149,7 +148,7 @@ impl Listed {
         &owners[..covered]
     }
 
-    /// Returns how many members the entries have that are not listed.
+    /// Returns the number of unlisted members in the entries.
     ///
     /// # Errors
     /// If listed members are missing from the entries.
@@ -162,8 +161,8 @@ impl Listed {
         }
     }
 
-    /// Replaces entries by new ones of the listed members that they cover. `digits` returns the
-    /// number of digits of a member's fingerprint. An entry without listed members becomes a
+    /// Replaces each entry by new entries for the listed members that it covers. `digits` returns
+    /// the number of digits of a member's fingerprint. An entry without listed members becomes a
     /// tombstone if `stays` returns `true`, and is dropped otherwise.
     pub(super) fn respell<E>(
         &self,
@@ -196,8 +195,9 @@ fn tombstones(entries: &[Entry]) -> u64 {
     entries.iter().filter(|entry| entry.count == 0).count() as u64
 }
 
-/// Appends an entry, or adds it to the last one if that has the same fingerprint. The larger of the
-/// two values stays. A count that overflows saturates, and is then too large to be written.
+/// Appends an entry. If the last entry has the same fingerprint, adds the new one to it instead.
+/// The larger of the two values stays. A count that overflows saturates, and is then too large to
+/// be written.
 pub(super) fn append(entries: &mut Vec<Entry>, entry: Entry) {
     match entries.last_mut() {
         Some(last) if last.fingerprint == entry.fingerprint => {
@@ -208,17 +208,12 @@ pub(super) fn append(entries: &mut Vec<Entry>, entry: Entry) {
     }
 }
 
-struct FindMinirun<'a> {
-    filter: &'a QuotientFilter,
-    scaled: Scaled,
-}
-
-impl Operation for FindMinirun<'_> {
-    type Argument = ();
-    type Output = Range<u64>;
-    type Shapes = AnyShape;
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Range<u64> {
-        self.filter.minirun(machine, self.scaled)
+dispatched! {
+    /// Returns the slots of the entries that have the quotient and remainder of `scaled`. If there
+    /// are none, returns an empty range where they would be.
+    fn minirun<'a>(shared: &'a Shared, scaled: Scaled) -> Range<u64>
+    => shared.table.target(), AnyShape, |machine| {
+        let remainder = scaled.leading(shared.digits.remainder);
+        shared.table.minirun(machine, scaled.quotient, remainder, 0)
     }
 }

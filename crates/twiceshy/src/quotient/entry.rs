@@ -3,9 +3,9 @@
 //! After the slots of the fingerprint, a number may follow in counter slots. Each counter slot
 //! holds one digit as wide as a slot, lowest digit first. The number is `count · 2^v + value` for
 //! values of `v` bits. Most entries have one member and the value 0; they take no counter slot.
-//! Larger numbers are stored minus one, so that every number has a use.
+//! Since their number, 2^v, is never stored, larger numbers are stored minus one.
 
-use super::QuotientFilter;
+use super::Shared;
 use crate::bits::word::low_bits;
 use crate::fingerprint::Digits;
 use crate::fingerprint::Fingerprint;
@@ -21,9 +21,6 @@ pub(crate) const MOST_IN_ALL: u64 = 1 << 62;
 
 /// Maximum number of bits per value.
 pub(crate) const MOST_VALUE_BITS: u32 = 16;
-
-/// Maximum number of slots per counter, for any slot width: a valid number has fewer than 64 bits.
-pub(super) const MOST_COUNTERS: u32 = 64;
 
 /// A fingerprint, and what the filter stores for the members that share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,7 +97,7 @@ impl Spelling {
     }
 }
 
-impl QuotientFilter {
+impl Shared {
     pub(super) fn spelling(&self) -> Spelling {
         Spelling { digits: self.digits, value_bits: self.value_bits }
     }
@@ -135,11 +132,6 @@ impl QuotientFilter {
         self.checked_entry(quotient, slots).expect("a valid filter")
     }
 
-    /// Returns the entry in the run of `quotient` that begins at `position`.
-    pub(super) fn entry_from(&self, quotient: u64, position: u64) -> Entry {
-        self.entry_at(quotient, position..self.table.skip_extensions(position + 1))
-    }
-
     /// Decodes an entry that was read from the table.
     #[inline(always)]
     pub(super) fn decode(&self, stored: Stored) -> Entry {
@@ -163,10 +155,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counter_numbers_round_trip(
+        fn counts_and_values_round_trip(
             count in 0..=MOST_MEMBERS, value_bits in 0..=MOST_VALUE_BITS, value in any::<u64>(),
         ) {
-            let digits = Digits { slots: 1, remainder: 1, width: 1 };
+            let digits = Digits::plain(1, 1, 1);
             let spelling = Spelling { digits, value_bits };
             let value = value & low_bits(value_bits);
             let number = spelling.number(count, value);
@@ -176,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn a_single_member_takes_no_counter_and_two_take_one_slot() {
+    fn one_member_needs_no_counter_slot_and_two_need_one() {
         for width in 1..=56 {
-            let digits = Digits { slots: 1, remainder: width, width };
+            let digits = Digits::plain(1, width, width);
             let spelling = Spelling { digits, value_bits: 0 };
             let slots =
                 |count| spelling.counter(count, 0).map(|slot| slot.value).collect::<Vec<_>>();

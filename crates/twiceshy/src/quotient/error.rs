@@ -30,22 +30,24 @@ pub enum ValueError {
 #[non_exhaustive]
 pub enum MergeError {
     /// The list of filters is empty.
-    #[error("there is nothing to merge")]
+    #[error("there are no filters to merge; pass at least one")]
     Nothing,
-    /// The filters' hashes were made by different functions.
-    #[error("filters of different hash functions can't be merged")]
-    Hashes,
     /// The filters' secrets are different.
     #[error("filters of different secrets can't be merged; insert the keys of one into the other")]
     Secrets,
     /// The filters' slots are not equally wide.
     #[error("slots of {0} and {1} bits can't be merged; rebuild the filters from their members")]
     SlotBits(u32, u32),
-    /// The filters' numbers of slots don't differ by a power of two.
-    #[error(
-        "{0} and {1} slots don't differ by a power of two; rebuild the filters from their members"
-    )]
+    /// The ratio of the filters' numbers of slots is not a power of two.
+    #[error("the ratio of {0} to {1} slots is not a power of two; rebuild both from their members")]
     Sizes(u64, u64),
+    /// The filters make different remainders, or remainders that aren't plain and have different
+    /// sizes.
+    #[error(
+        "filters of different fresh remainders, or of fresh remainders and different sizes, can't be \
+         merged; rebuild them from their members"
+    )]
+    Remainders,
     /// No bit would be left for remainders.
     #[error("no bit would be left for remainders; rebuild the filters from their members")]
     NoRemainder,

@@ -1,15 +1,15 @@
-//! Growth, from the fingerprints alone.
+//! Grows a filter, using only its fingerprints.
 //!
-//! Doubling the slots moves the highest bit of each remainder to its quotient. The slots keep their
-//! width. So the digits of the extensions stay as they are, and every repair is kept. After a
-//! doubling, one more bit in the first slot of each entry is unused.
+//! Doubling the slots moves the highest bit of each remainder to its quotient, so remainders must be
+//! plain. The slots keep their width. So the digits of the extensions stay as they are, and every
+//! repair is kept. After a doubling, one more bit in the first slot of each entry is unused.
 
 use super::edit::Refused;
 use super::{MergeError, QuotientFilter};
 use crate::error::GrowError;
 
-/// About the maximum number of slots that one entry can take. A filter that has room for fewer
-/// grows.
+/// Approximate maximum number of slots that one entry can take. One insert or edit may need as
+/// many.
 pub(super) const MOST_SLOTS: u64 = 128;
 
 impl QuotientFilter {
@@ -17,7 +17,8 @@ impl QuotientFilter {
     /// needs no members. The answers are exactly the same, and every repair is kept.
     ///
     /// Once the new filter is as full as the old one was, it has twice the members and twice the
-    /// false-positive rate. With the members, [`rebuilt`](Self::rebuilt) restores the lost bits.
+    /// false-positive rate. To restore the lost bits, pass the members to
+    /// [`rebuilt`](Self::rebuilt).
     ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Hash};
@@ -30,9 +31,13 @@ impl QuotientFilter {
     /// ```
     ///
     /// # Errors
-    /// A [`GrowError`] if no remainder bit is left to move, or if there is no memory.
+    /// A [`GrowError`] if no remainder bit is left to move, if remainders aren't
+    /// [plain](super::Remainders::PLAIN), or if there is no memory.
     pub fn doubled(&self) -> Result<Self, GrowError> {
         let mut parameters = self.parameters();
+        if !parameters.remainders.is_plain() {
+            return Err(GrowError::FreshRemainders);
+        }
         if parameters.remainder_bits == 1 {
             return Err(GrowError::NoRemainder);
         }
@@ -54,25 +59,25 @@ impl QuotientFilter {
     }
 
     /// Sets the load at which the filter [doubles](Self::doubled), as long as it can. If the filter
-    /// is fuller already, the slots in use stay usable: an operation that is tried and undone must
-    /// get its room back.
-    pub(super) fn set_growth(&mut self, load: Option<f64>) {
+    /// is fuller already, the slots in use stay usable, because an operation that is tried and
+    /// undone must get its room back.
+    pub(crate) fn set_growth(&mut self, load: Option<f64>) {
         self.growth = load;
-        let limit = self.growth_limit().max(self.table.used());
-        self.table.set_limit(limit);
+        self.usage.limit = self.growth_limit().max(self.usage.used);
     }
 
     fn growth_limit(&self) -> u64 {
-        let slots = self.table.slots();
+        let slots = self.shared.table.slots();
         self.growth.map_or(slots, |load| ((slots as f64 * load) as u64).clamp(1, slots))
     }
 
     /// Runs `act`, which may need `more` slots. If there is no room and the filter grows
     /// automatically, runs `act` in a larger filter, which replaces this one if `act` succeeds.
-    /// Earlier claims are stale then.
+    /// Claims made before the replacement are then stale.
     ///
     /// # Errors
-    /// The errors of `act`, which must change nothing if it fails. This filter is unchanged then.
+    /// Returns the errors of `act`, which must change nothing if it fails. This filter is unchanged
+    /// in that case.
     pub(super) fn with_room<T, E>(
         &mut self,
         more: u64,
@@ -83,7 +88,14 @@ impl QuotientFilter {
             return done;
         }
         let mut larger: Option<Self> = None;
-        while let Some(mut doubled) = larger.as_ref().unwrap_or(self).doubled_for(more) {
+        loop {
+            let filter = larger.as_ref().unwrap_or(self);
+            // If a filter that is half empty has no room, its hashes are so uneven that doubling
+            // would help little and cost much.
+            if (filter.usage.used + more) * 2 < filter.growth_limit() {
+                break;
+            }
+            let Ok(mut doubled) = filter.doubled() else { break };
             match act(&mut doubled) {
                 Ok(done) => {
                     *self = doubled;
@@ -102,26 +114,18 @@ impl QuotientFilter {
         self.with_all_slots(act)
     }
 
-    /// Runs `act` again with all slots allowed, after there was no room for it. All slots stay
-    /// allowed if it succeeds.
+    /// Runs `act` again after there was no room for it, and lets it use all slots. If it succeeds,
+    /// all slots stay usable.
     fn with_all_slots<T, E>(
         &mut self,
         mut act: impl FnMut(&mut Self) -> Result<T, Refused<E>>,
     ) -> Result<T, Refused<E>> {
-        let slots = self.table.slots();
-        let limit = self.table.set_limit(slots);
+        let slots = self.shared.table.slots();
+        let limit = core::mem::replace(&mut self.usage.limit, slots);
         let done = if limit < slots { act(self) } else { Err(Refused::Full) };
         if done.is_err() {
-            self.table.set_limit(limit);
+            self.usage.limit = limit;
         }
         done
-    }
-
-    /// Returns the doubled filter, if doubling is likely to make room for `more` slots. If a filter
-    /// that is half empty has no room, its hashes are so uneven that doubling would help little and
-    /// cost much.
-    fn doubled_for(&self, more: u64) -> Option<Self> {
-        let is_half_full = (self.table.used() + more) * 2 >= self.growth_limit();
-        if is_half_full { self.doubled().ok() } else { None }
     }
 }

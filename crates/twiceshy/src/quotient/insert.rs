@@ -4,7 +4,7 @@ use super::QuotientFilter;
 use super::edit::{Refused, Uncountable};
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS};
 use super::grow::MOST_SLOTS;
-use crate::bits::machine::{Keepable, Machine, Operation};
+use crate::bits::machine::{Keepable, Machine, Operation, dispatched};
 use crate::error::InsertError;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
@@ -17,14 +17,14 @@ impl QuotientFilter {
     ///
     /// # Errors
     /// [`InsertError::Full`] if there is no slot for it, or [`InsertError::Uncountable`] if 2^40
-    /// members have its fingerprint. The filter is unchanged then.
+    /// members have its fingerprint. The filter is unchanged in that case.
     #[inline]
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         let inserted = self.insert.run(Insert(self), hash);
         inserted.or_else(|_| self.insert_growing(hash))
     }
 
-    /// Inserts a member that was refused, if the filter can grow.
+    /// Inserts a member that was refused, by growing the filter if it can grow.
     #[cold]
     fn insert_growing(&mut self, hash: Hash) -> Result<(), InsertError> {
         let inserted = self.with_room(MOST_SLOTS, |filter| filter.insert.run(Insert(filter), hash));
@@ -45,7 +45,37 @@ impl QuotientFilter {
         }
         let full = |load| InsertError::Full { load };
         self.change(hash, full, |digits, entries| {
-            let added = add(digits, entries, digits.scale(hash), times);
+            let added = add(digits, entries, digits.scale(hash), times, 1);
+            added.map(drop).map_err(|Uncountable| InsertError::Uncountable)
+        })
+    }
+
+    /// Inserts a member like [`insert`](Self::insert), but stores enough of its hash to tell it apart
+    /// from these mistakes. If the filter answers "absent" to them now, it does so afterwards.
+    ///
+    /// ```
+    /// # use twiceshy::{QuotientFilter, Hash};
+    /// let mut filter = QuotientFilter::builder().slots(100).build()?;
+    /// let [member, mistake] = [7, 8].map(|number| Hash::from_u128(number << 80));
+    /// filter.insert_apart(member, &[mistake])?;
+    /// assert!(filter.contains(member) && !filter.contains(mistake));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The same as for [`insert`](Self::insert). A mistake that is the member itself is ignored.
+    pub fn insert_apart(&mut self, hash: Hash, mistakes: &[Hash]) -> Result<(), InsertError> {
+        let minirun = self.shared.digits.fingerprint(self.shared.digits.scale(hash), 1);
+        let mut near = mistakes.iter().map(|&mistake| self.shared.digits.scale(mistake));
+        if !near.any(|mistake| minirun.covers_scaled(mistake)) {
+            return self.insert(hash);
+        }
+        let full = |load| InsertError::Full { load };
+        self.change(hash, full, |digits, entries| {
+            let scaled = digits.scale(hash);
+            let mistakes = mistakes.iter().map(|&mistake| digits.scale(mistake));
+            let least = mistakes.filter_map(|mistake| digits.to_tell_apart(scaled, mistake)).max();
+            let added = add(digits, entries, scaled, 1, least.unwrap_or(1).max(1));
             added.map(drop).map_err(|Uncountable| InsertError::Uncountable)
         })
     }
@@ -74,83 +104,58 @@ impl QuotientFilter {
     /// Inserts the fingerprint of a hash whose home and remainder are known. Returns whether it
     /// replaced a tombstone.
     #[inline(always)]
-    pub(super) fn insert_begun<M: Machine, const SHAPE: u32>(
+    pub(super) fn insert_at_home<M: Machine, const SHAPE: u32>(
         &mut self,
         machine: M,
         hash: impl FnOnce() -> Hash,
         home: Place,
         remainder: u64,
     ) -> Result<bool, Refused> {
-        match self.table.insert_here::<M, SHAPE, false>(machine, home, remainder, 0) {
+        match self.editor().insert_here::<M, SHAPE, false>(machine, home, remainder, 0) {
             Inserted::Done => Ok(false),
             Inserted::At(spot) => {
                 self.insert_at.run(InsertAt(self), (home, spot, remainder))?;
                 Ok(false)
             }
-            Inserted::Nowhere => self.insert_walking(hash()),
+            Inserted::Nowhere => insert_walking(self, hash()),
         }
     }
 
-    /// Inserts a member by walking through its run, if the run can't be handled within one block.
-    #[inline(never)]
-    fn insert_walking(&mut self, hash: Hash) -> Result<bool, Refused> {
-        let scaled = self.digits.scale(hash);
-        self.target().run(InsertWalking { filter: self, scaled })
-    }
-
-    /// Inserts a member into a minirun that has other members.
+    /// Inserts a member into a minirun that already has entries.
     #[cold]
     fn insert_among(&mut self, scaled: Scaled) -> Result<bool, Refused> {
-        let digits = self.digits;
-        self.edit(scaled, |entries| add(digits, entries, scaled, 1))
-    }
-
-    /// Returns the spot after all smaller remainders of the run, or `None` if the run has an equal
-    /// one.
-    #[inline(always)]
-    fn walk_to_spot<M: Machine, const SHAPE: u32>(
-        &self,
-        machine: M,
-        home: Place,
-        remainder: u64,
-    ) -> Option<Spot> {
-        let table = &self.table;
-        let mut walk = table.walk::<M, SHAPE>(machine, home);
-        if table.is_occupied_at::<SHAPE>(home) {
-            while walk.remainder() <= remainder {
-                if walk.remainder() == remainder {
-                    return None;
-                }
-                if !walk.advance() {
-                    break;
-                }
-            }
-        }
-        Some(walk.spot())
+        let digits = self.shared.digits;
+        self.edit(scaled, |entries| add(digits, entries, scaled, 1, 1))
     }
 }
 
-/// Adds `times` members with the same hash to the entry that covers it, or adds a new entry. Returns
-/// whether the entry was a tombstone.
+/// Adds `times` members with the same hash to the entry that covers it, or adds a new entry of at
+/// least `least` digits. Returns whether the entry was a tombstone.
 fn add(
     digits: Digits,
     entries: &mut Vec<Entry>,
     scaled: Scaled,
     times: u64,
+    least: u32,
 ) -> Result<bool, Uncountable> {
     let covering = |entry: &&mut Entry| entry.fingerprint.covers_scaled(scaled);
     let mut revives = false;
     let count = if let Some(entry) = entries.iter_mut().find(covering) {
-        revives = entry.count == 0;
+        if entry.count == 0 {
+            revives = true;
+            let length = digits.count(&entry.fingerprint).max(least);
+            entry.fingerprint = digits.fingerprint(scaled, length);
+        }
         entry.count = entry.count.saturating_add(times);
         entry.count
     } else {
-        // As many digits as it takes to differ from each neighbour.
+        // Use as many digits as the member needs to differ from each neighbour.
         let needed = entries.iter().filter_map(|entry| {
             let other = Scaled { fraction: entry.fingerprint.prefix(), ..scaled };
             digits.to_tell_apart(scaled, other)
         });
-        let fingerprint = digits.fingerprint(scaled, needed.max().unwrap_or(1));
+        let length = needed.max().unwrap_or(1).max(least);
+        let fingerprint = digits.fingerprint(scaled, length);
         let at = entries.partition_point(|entry| entry.fingerprint < fingerprint);
         entries.insert(at, Entry::single(fingerprint).of(times));
         times
@@ -173,10 +178,10 @@ impl Operation for Insert<'_> {
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> Self::Output {
         let Self(filter) = self;
-        let scaled = filter.digits.scale(hash);
-        let (home, remainder) = filter.home_of::<SHAPE>(scaled);
-        filter.table.prefetch_across::<SHAPE>(home);
-        filter.insert_begun::<M, SHAPE>(machine, || hash, home, remainder)?;
+        let scaled = filter.shared.digits.scale(hash);
+        let (home, remainder) = filter.shared.home_of::<SHAPE>(scaled);
+        filter.shared.table.prefetch_across::<SHAPE>(home);
+        filter.insert_at_home::<M, SHAPE>(machine, || hash, home, remainder)?;
         filter.len += 1;
         filter.versions.bump(scaled.quotient);
         Ok(())
@@ -202,28 +207,22 @@ impl Operation for InsertAt<'_> {
         (home, spot, remainder): Self::Argument,
     ) -> Self::Output {
         let from = home.next_block();
-        self.0.table.insert_at::<M, SHAPE>(machine, home, spot, from, remainder)
+        self.0.editor().insert_at::<M, SHAPE>(machine, home, spot, from, remainder)
     }
 }
 
-struct InsertWalking<'a> {
-    filter: &'a mut QuotientFilter,
-    scaled: Scaled,
-}
-
-impl Operation for InsertWalking<'_> {
-    type Argument = ();
-    type Output = Result<bool, Refused>;
-    type Shapes = Widths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
-        let Self { filter, scaled } = self;
-        let (home, remainder) = filter.home_of::<SHAPE>(scaled);
-        let Some(spot) = filter.walk_to_spot::<M, SHAPE>(machine, home, remainder) else {
+dispatched! {
+    /// Inserts a member by walking through its run, if the run can't be handled within one block.
+    #[inline(never)]
+    fn insert_walking<'a>(filter: &'a mut QuotientFilter, hash: Hash) -> Result<bool, Refused>
+    => filter.shared.target(), Widths, |machine| {
+        let scaled = filter.shared.digits.scale(hash);
+        let (home, remainder) = filter.shared.home_of::<SHAPE>(scaled);
+        let table = &filter.shared.table;
+        let Some(spot) = table.spot_for::<M, SHAPE>(machine, home, remainder, 0) else {
             return filter.insert_among(scaled);
         };
-        filter.table.insert_at::<M, SHAPE>(machine, home, spot, spot.at, remainder)?;
+        filter.editor().insert_at::<M, SHAPE>(machine, home, spot, spot.at, remainder)?;
         Ok(false)
     }
 }

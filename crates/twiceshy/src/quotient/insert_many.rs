@@ -1,15 +1,19 @@
-//! Batch inserts.
+//! Batch inserts. If the filter is empty and the batch is large, the members are sorted first, and
+//! then written in one pass.
 
 use super::QuotientFilter;
-use super::batch::Begun;
+use super::construct::EntryWriter;
 use super::edit::Refused;
+use super::entry::Entry;
 use super::remove::{Leave, take_out};
 use crate::Hash;
-use crate::bits::machine::{Machine, Operation};
-use crate::error::InsertError;
-use crate::table::Widths;
+use crate::bits::machine::{AnyShape, dispatched};
+use crate::error::{BuildError, InsertError};
+use crate::fingerprint::Digits;
+use crate::sorting::Numbers;
+use crate::table::{Place, Widths};
 
-/// Number of inserts ahead for which cache lines are prefetched.
+/// Number of inserts by which prefetches of cache lines run ahead.
 const AHEAD: usize = 12;
 
 impl QuotientFilter {
@@ -38,13 +42,13 @@ impl QuotientFilter {
     }
 
     fn bump_all(&mut self, hashes: &[Hash]) {
-        let digits = self.digits;
+        let digits = self.shared.digits;
         self.versions.bump_each(hashes.iter().map(|&hash| digits.scale(hash).quotient));
     }
 
     /// Inserts members, all or none, without growing the filter.
     fn insert_all(&mut self, hashes: &[Hash]) -> Result<Revived, Refused> {
-        let many = self.table.used() == 0 && hashes.len() as u64 > self.table.slots() / 16;
+        let many = self.usage.used == 0 && hashes.len() as u64 > self.shared.table.slots() / 16;
         let revived = match many.then(|| self.fill(hashes)).flatten() {
             Some(filled) => filled.map(|()| Revived::default())?,
             None => self.insert_in_turn(hashes)?,
@@ -53,12 +57,20 @@ impl QuotientFilter {
         Ok(revived)
     }
 
+    /// Inserts members into an empty filter, in hash order. Returns `None`, and changes nothing, if
+    /// members can't be packed into 64-bit numbers, or if there is no memory to sort them.
+    fn fill(&mut self, hashes: &[Hash]) -> Option<Result<(), Refused>> {
+        Some(fill(self, hashes)?.map_err(|_| {
+            self.editor().clear();
+            (self.len, self.tombstones, self.extra_slots) = (0, 0, 0);
+            Refused::Full
+        }))
+    }
+
     /// Inserts members in the given order.
     fn insert_in_turn(&mut self, hashes: &[Hash]) -> Result<Revived, Refused> {
-        let target = self.target();
         let mut revived = Revived::default();
-        let turn = InsertInTurn { filter: self, hashes, revived: &mut revived.0 };
-        match target.run(turn) {
+        match insert_each(self, hashes, &mut revived.0) {
             Ok(()) => {
                 self.len += hashes.len() as u64;
                 Ok(revived)
@@ -79,8 +91,10 @@ impl QuotientFilter {
             };
             // Members that share a fingerprint are the same to the filter, so it doesn't matter
             // which one is taken out.
-            let scaled = self.digits.scale(hash);
-            let taken = self.edit(scaled, |entries| take_out(entries, scaled, leave).ok_or(()));
+            let digits = self.shared.digits;
+            let scaled = digits.scale(hash);
+            let take = |entries: &mut Vec<_>| take_out(digits, entries, scaled, leave).ok_or(());
+            let taken = self.edit(scaled, take);
             taken.expect("it was inserted");
         }
     }
@@ -90,38 +104,84 @@ impl QuotientFilter {
 #[derive(Default)]
 pub(crate) struct Revived(Vec<usize>);
 
-struct InsertInTurn<'a> {
-    filter: &'a mut QuotientFilter,
-    hashes: &'a [Hash],
-    /// Indices of the hashes that replaced a tombstone.
-    revived: &'a mut Vec<usize>,
-}
-
-impl Operation for InsertInTurn<'_> {
-    type Argument = ();
-    /// The error says how many members were inserted before one was refused.
-    type Output = Result<(), (usize, Refused)>;
-    type Shapes = Widths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
-        let Self { filter, hashes, revived } = self;
-        let mut begun = [Begun::default(); AHEAD];
+dispatched! {
+    /// Inserts members in the given order. Appends the indices of those that replaced a tombstone
+    /// to `revived`. The error says how many members were inserted before one was refused.
+    fn insert_each<'a>(
+        filter: &'a mut QuotientFilter,
+        hashes: &'a [Hash],
+        revived: &'a mut Vec<usize>,
+    ) -> Result<(), (usize, Refused)> => filter.shared.target(), Widths, |machine| {
+        let mut begun = [(Place::default(), 0); AHEAD];
         for (begun, &hash) in begun.iter_mut().zip(hashes) {
-            *begun = filter.begin::<SHAPE>(hash);
+            *begun = filter.shared.begin::<SHAPE>(hash);
         }
         for (index, &hash) in hashes.iter().enumerate() {
-            let Begun { place, remainder } = begun[index % AHEAD];
+            let (home, remainder) = begun[index % AHEAD];
             if let Some(&later) = hashes.get(index + AHEAD) {
-                begun[index % AHEAD] = filter.begin::<SHAPE>(later);
-                filter.table.prefetch_across::<SHAPE>(begun[index % AHEAD].place);
+                begun[index % AHEAD] = filter.shared.begin::<SHAPE>(later);
+                filter.shared.table.prefetch_across::<SHAPE>(begun[index % AHEAD].0);
             }
-            match filter.insert_begun::<M, SHAPE>(machine, || hash, place, remainder) {
+            match filter.insert_at_home::<M, SHAPE>(machine, || hash, home, remainder) {
                 Ok(false) => {}
                 Ok(true) => revived.push(index),
                 Err(refused) => return Err((index, refused)),
             }
         }
         Ok(())
+    }
+}
+
+dispatched! {
+    fn fill<'a>(
+        filter: &'a mut QuotientFilter,
+        hashes: &'a [Hash],
+    ) -> Option<Result<(), BuildError>> => filter.shared.table.target(), AnyShape, |_| {
+        let digits = filter.shared.digits;
+        let numbers = Numbers::new(digits, 0)?;
+        let scattered = numbers.scatter(hashes, |&hash| (hash, 0))?;
+        let mut writer = filter.writer();
+        let (mut at_hand, mut times) = (0, 0);
+        let written = scattered.in_order(|number| {
+            if number != at_hand {
+                write(&mut writer, digits, numbers.parts(at_hand), times)?;
+                times = 0;
+            }
+            at_hand = number;
+            times += 1;
+            Ok(())
+        });
+        let written =
+            written.and_then(|()| write(&mut writer, digits, numbers.parts(at_hand), times));
+        Some(written.and_then(|()| writer.finish()))
+    }
+}
+
+/// Writes the entry of a packed member that occurs `times` times.
+#[inline(always)]
+fn write(
+    writer: &mut EntryWriter<'_>,
+    digits: Digits,
+    (quotient, remainder, _): (u64, u64, u64),
+    times: u64,
+) -> Result<(), BuildError> {
+    match times {
+        0 => Ok(()),
+        1 => writer.write_single((quotient, remainder)),
+        _ => writer.write(Entry::bare(digits, (quotient, remainder)).of(times)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn insert_many_works_if_members_do_not_fit_in_64_bits() {
+        let mut filter = QuotientFilter::builder().remainder_bits(56).slots(3000).build().unwrap();
+        let hash = |index: u128| Hash::from_u128(index.wrapping_mul(u128::MAX / 2000));
+        let hashes: Vec<Hash> = (0..2000).map(hash).collect();
+        filter.insert_many(&hashes).unwrap();
+        assert!(filter.validate().is_ok() && hashes.iter().all(|&hash| filter.contains(hash)));
     }
 }

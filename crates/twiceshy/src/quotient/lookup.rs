@@ -3,20 +3,23 @@
 //! Lookups accept a table with any contents, even invalid ones: at worst, the answer is wrong.
 //! Operations that change the table need a valid one.
 
-use super::QuotientFilter;
-use super::entry::MOST_COUNTERS;
-use crate::bits::machine::{AnyShape, Keepable, Machine, Operation};
+use super::{QuotientFilter, Shared};
+use crate::bits::machine::{AnyShape, Keepable, Machine, Operation, dispatched};
 use crate::claim::Cells;
 use crate::hash::Scaled;
 use crate::table::{Budget, Equal, Kind, Place, Scan, Slot, Widths};
 use crate::{Answer, Claim, Hash};
-use core::ops::{Range, RangeInclusive};
+use core::ops::RangeInclusive;
+
+/// Maximum number of slots per counter, for any slot width. It is enough, because a valid number
+/// has fewer than 64 bits.
+const MOST_COUNTERS: u64 = 64;
 
 impl QuotientFilter {
     /// Returns whether a key with this hash may be a member. If not, it certainly isn't one.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
-        self.contains.run(Contains(self), hash)
+        self.shared.contains(hash)
     }
 
     /// Answers a lookup, with a claim if the answer is "maybe". If that answer was a mistake, the
@@ -36,39 +39,45 @@ impl QuotientFilter {
     /// Returns whether inserting `member` may turn `query` into a mistake. This is so if both have
     /// the same quotient and remainder.
     pub fn may_confuse(&self, member: Hash, query: Hash) -> bool {
-        let cell = self.digits.fingerprint(self.digits.scale(member), 1);
-        cell.covers_scaled(self.digits.scale(query))
+        let cell = self.shared.digits.fingerprint(self.shared.digits.scale(member), 1);
+        cell.covers_scaled(self.shared.digits.scale(query))
     }
 
     /// Returns the claim that [`check`](Self::check) would make if it answered "maybe". It names
     /// all members that an insert, a removal or a repair of this hash may affect.
     #[inline(always)]
     pub fn claim_near(&self, query: Hash) -> Claim {
-        let quotient = self.digits.scale(query).quotient;
-        let cells = Cells::one(quotient, self.digits.slots);
+        let quotient = self.shared.digits.scale(query).quotient;
+        let cells = Cells::one(quotient, self.shared.digits.slots);
         Claim { query, cells, version: self.versions.at(quotient) }
     }
+}
 
-    /// Returns the place of a scaled hash's home slot, and its remainder. `SHAPE` is the filter's
-    /// [shape](crate::fingerprint::Digits::shape), or 0.
+impl Shared {
+    /// Answers like [`QuotientFilter::contains`].
+    #[inline]
+    pub(super) fn contains(&self, hash: Hash) -> bool {
+        self.contains.run(Contains(self), hash)
+    }
+
+    /// Returns the place of a scaled hash's home slot, and the hash's remainder. `SHAPE` is the
+    /// filter's [shape](crate::fingerprint::Digits::shape), or 0.
     #[inline(always)]
     pub(super) fn home_of<const SHAPE: u32>(&self, scaled: Scaled) -> (Place, u64) {
         let remainder = if SHAPE == 0 { self.digits.remainder } else { SHAPE };
         (self.table.home::<SHAPE>(scaled.quotient), scaled.leading(remainder))
     }
 
-    /// Returns whether an entry covers `scaled` and is not a tombstone. Its remainder is in the
-    /// slot before `from` and equal to that of `scaled`. Also returns `true` if the entry is
-    /// malformed.
+    /// Returns whether an entry covers `scaled` and is not a tombstone. The remainder of the entry
+    /// must be in the slot before `from`, and equal to that of `scaled`. Also returns `true` if the
+    /// entry is malformed.
     #[inline(always)]
     fn rest_covers(&self, from: u64, scaled: Scaled) -> bool {
         let mut index = 1;
         let mut position = from;
         while let Some(Slot { value, kind }) = self.table.continuation(position) {
             if kind == Kind::Counter {
-                // A tombstone has a number less than 2^value_bits.
-                return value >> self.value_bits.min(63) != 0
-                    || self.may_have_members(scaled.quotient, from - 1, position);
+                return self.counts_members(position);
             }
             if !self.digits.has(index) {
                 return true;
@@ -83,8 +92,8 @@ impl QuotientFilter {
     }
 
     /// Returns whether one of several entries covers `scaled`. The first entry begins at the first
-    /// of `slots`, the last one at the last. The search ends at an entry with a different
-    /// remainder.
+    /// of `slots`, and the last entry at the last of `slots`. The search ends at an entry with a
+    /// different remainder.
     #[inline(always)]
     fn entries_cover(&self, slots: RangeInclusive<u64>, remainder: u64, scaled: Scaled) -> bool {
         let mut position = *slots.start();
@@ -100,33 +109,22 @@ impl QuotientFilter {
         false
     }
 
-    /// Returns whether the entry at `start`, whose counter is at `counter`, has members. Also
-    /// returns `true` if the entry is malformed.
-    fn may_have_members(&self, quotient: u64, start: u64, counter: u64) -> bool {
-        let mut slots = counter..=counter + u64::from(MOST_COUNTERS);
-        let end = slots.find(|&slot| self.table.continuation(slot).is_none());
-        let entry = end.and_then(|end| self.checked_entry(quotient, start..end));
-        entry.is_none_or(|entry| entry.count > 0)
-    }
-
-    /// Returns whether the run of an occupied quotient has a fingerprint that covers this hash.
-    /// Calls are rare, so this dispatches again.
-    #[cold]
-    fn find(&self, scaled: Scaled) -> bool {
-        self.table.target().run(Find { filter: self, scaled })
-    }
-
-    /// Returns the slots of the entries that have the quotient and remainder of `scaled`. If there
-    /// are none, returns an empty range where they would be.
-    #[inline(always)]
-    pub(super) fn minirun<M: Machine>(&self, machine: M, scaled: Scaled) -> Range<u64> {
-        let remainder = scaled.leading(self.digits.remainder);
-        self.table.minirun(machine, scaled.quotient, remainder, 0)
+    /// Returns whether a counter counts any members. The number of a tombstone is less than
+    /// `2^value_bits`.
+    fn counts_members(&self, counter: u64) -> bool {
+        let mut bits = self.value_bits;
+        let mut slots =
+            (counter..counter + MOST_COUNTERS).map_while(|at| self.table.continuation(at));
+        slots.any(|Slot { value, .. }| {
+            let counts = value >> bits != 0;
+            bits = bits.saturating_sub(self.digits.width);
+            counts
+        })
     }
 }
 
-/// Looks at one cache line, and [more closely](LookClosely) if that is not enough.
-pub(super) struct Contains<'a>(pub(super) &'a QuotientFilter);
+/// Looks up a hash in one cache line, and [more closely](LookClosely) if that doesn't decide.
+pub(super) struct Contains<'a>(pub(super) &'a Shared);
 
 impl Keepable for Contains<'static> {
     type On<'a> = Contains<'a>;
@@ -139,20 +137,22 @@ impl Operation for Contains<'_> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
-        let Self(filter) = self;
-        let table = &filter.table;
-        let (home, remainder) = filter.home_of::<SHAPE>(filter.digits.scale(hash));
-        table.prefetch_across::<SHAPE>(home);
+        let Self(shared) = self;
+        let table = &shared.table;
+        let unmixed = shared.digits.multiply(hash);
+        table.prefetch_across::<SHAPE>(table.home::<SHAPE>(unmixed.quotient()));
+        // The remainder is computed while the line is fetched.
+        let (home, remainder) = shared.home_of::<SHAPE>(shared.digits.mix(unmixed));
         match table.scan_for::<M, SHAPE>(machine, home, Equal(remainder), false).scan() {
             Scan::Absent => false,
             Scan::Present => true,
-            Scan::Unsure => filter.look_closely.run(LookClosely(filter), hash),
+            Scan::Unsure => shared.look_closely.run(LookClosely(shared), hash),
         }
     }
 }
 
-/// Looks at two cache lines, and walks through the run if that is not enough.
-pub(super) struct LookClosely<'a>(pub(super) &'a QuotientFilter);
+/// Looks up a hash in two cache lines, and walks through the run if these don't decide.
+pub(super) struct LookClosely<'a>(pub(super) &'a Shared);
 
 impl Keepable for LookClosely<'static> {
     type On<'a> = LookClosely<'a>;
@@ -165,40 +165,34 @@ impl Operation for LookClosely<'_> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
-        let Self(filter) = self;
-        let scaled = filter.digits.scale(hash);
-        let (home, remainder) = filter.home_of::<SHAPE>(scaled);
-        // This happens when a repaired mistake is queried again and again.
-        if let Some((first, last)) = filter.table.first_equal::<M, SHAPE>(machine, home, remainder)
+        let Self(shared) = self;
+        let scaled = shared.digits.scale(hash);
+        let (home, remainder) = shared.home_of::<SHAPE>(scaled);
+        // This path is for repaired mistakes that are queried again and again.
+        if let Some((first, last)) = shared.table.first_equal::<M, SHAPE>(machine, home, remainder)
         {
-            return filter.entries_cover(first..=last, remainder, scaled);
+            return shared.entries_cover(first..=last, remainder, scaled);
         }
-        match filter.table.scan_across_for::<M, SHAPE>(machine, home, Equal(remainder)).scan() {
+        match shared.table.scan_across_for::<M, SHAPE>(machine, home, Equal(remainder)).scan() {
             Scan::Absent => false,
             Scan::Present => true,
-            Scan::Unsure => filter.find(scaled),
+            Scan::Unsure => find(shared, scaled),
         }
     }
 }
 
-struct Find<'a> {
-    filter: &'a QuotientFilter,
-    scaled: Scaled,
-}
-
-impl Operation for Find<'_> {
-    type Argument = ();
-    type Output = bool;
-    type Shapes = AnyShape;
-
+dispatched! {
+    /// Returns whether the run of an occupied quotient has a fingerprint that covers this hash.
+    /// Calls are rare, so this dispatches again.
+    ///
     /// Walks through the run. Remainders are sorted, so the first larger one ends the search. All
     /// entries with an equal remainder are tried, because a minirun may hold several. If the table
     /// is invalid and the run can't be found, returns `true`.
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
-        let Self { filter, scaled } = self;
-        let table = &filter.table;
-        let remainder = scaled.leading(filter.digits.remainder);
+    #[cold]
+    fn find<'a>(shared: &'a Shared, scaled: Scaled) -> bool
+    => shared.table.target(), AnyShape, |machine| {
+        let table = &shared.table;
+        let remainder = scaled.leading(shared.digits.remainder);
         let home = table.home::<0>(scaled.quotient);
         let walk = table.try_walk::<M, 0>(machine, home, Budget::LOOKUP);
         let Some(mut walk) = walk else { return true };
@@ -207,7 +201,7 @@ impl Operation for Find<'_> {
             if value > remainder {
                 return false;
             }
-            if value == remainder && filter.rest_covers(walk.position() + 1, scaled) {
+            if value == remainder && shared.rest_covers(walk.position() + 1, scaled) {
                 return true;
             }
             if !walk.advance() {

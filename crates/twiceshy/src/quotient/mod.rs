@@ -3,7 +3,6 @@
 mod adapt;
 mod batch;
 mod builder;
-mod bulk;
 mod construct;
 mod count;
 mod edit;
@@ -23,10 +22,12 @@ mod validate;
 mod tests;
 
 pub use crate::fingerprint::Fingerprint;
+pub use crate::hash::remainders::Remainders;
 #[doc(hidden)]
 pub use builder::Options;
 pub use builder::PlanDetails;
 pub(crate) use builder::{GROWTH_LOADS, MOST_EXTENDED, expected_rate, extension_slots};
+pub(crate) use construct::in_order;
 pub use entry::Entry;
 pub use error::{MergeError, ValueError};
 pub(crate) use insert_many::Revived;
@@ -37,14 +38,13 @@ use crate::bits::machine::{Kept, Target};
 use crate::builder::Builder;
 use crate::claim::Versions;
 use crate::fingerprint::Digits;
-use crate::hash::HashScheme;
-use crate::table::QuotientTable;
+use crate::table::{Editor, QuotientTable, Usage};
 use crate::traits::filter_traits;
 use core::fmt;
 use insert::{Insert, InsertAt};
 use lookup::{Contains, LookClosely};
 
-/// An adaptive quotient filter: it repairs its false positives.
+/// An adaptive quotient filter, which repairs its false positives.
 ///
 /// The filter stores a *fingerprint* of each member, which is a prefix of the member's scaled hash.
 /// It answers "maybe" if a stored fingerprint is a prefix of the query's scaled hash. If the answer
@@ -61,16 +61,18 @@ use lookup::{Contains, LookClosely};
 /// - A repaired mistake stays repaired until a member that collides with it is inserted, or until
 ///   the filter is rebuilt without listing it. An insert collides with a given mistake with
 ///   probability below 2^-r. Three other operations can forget repairs: a rebuild in a different
-///   size, a [merge](Self::merged) that cuts remainders, and the removal of the member that caused
-///   the mistake. To keep a repair across a rebuild, list the mistake.
+///   size or with different remainders, a [merge](Self::merged) that cuts remainders, and the removal
+///   of the member that caused the mistake. To keep a repair across a rebuild, list the mistake.
+/// - After a rebuild with [fresh remainders](Self::rotated), a mistake that wasn't listed comes back
+///   with a probability of about (1 + α)·2^-r at load α.
 ///
 /// # How it works
 /// A hash is read as a fraction and multiplied by the number of slots. The whole part of the
 /// product is the *quotient*. The rest is cut into digits of r bits: first the *remainder*, then
-/// the *extension*. The remainder is stored in a slot near slot number `quotient`, in a sorted
-/// *run* with all other remainders of that quotient. Members with the same quotient and remainder
-/// are neighbours and form a *minirun*. Each extension digit takes one more slot after its
-/// remainder, marked by a bit.
+/// the *extension*. ([`Remainders`] says how the rest can be changed before.) The remainder is
+/// stored in a slot near slot number `quotient`, in a sorted *run* with all other remainders of
+/// that quotient. Members with the same quotient and remainder are neighbours and form a *minirun*.
+/// Each extension digit takes one more slot after its remainder, marked by a bit.
 ///
 /// In a minirun, no fingerprint is a prefix of another one:
 /// - A repair replaces the fingerprint that covers the mistake. Each of its members gets one digit
@@ -118,10 +120,11 @@ use lookup::{Contains, LookClosely};
 /// ```
 #[derive(Clone)]
 pub struct QuotientFilter {
-    table: QuotientTable,
-    digits: Digits,
-    value_bits: u32,
-    hash: HashScheme,
+    shared: Shared,
+    // The rest is the writer's state, which lookups don't see.
+    usage: Usage,
+    /// A claim needs one of these. [`check`](Self::check) reads it after the lookup, and the caller
+    /// lists the members after that, so a change that the listing misses makes the claim stale.
     versions: Versions,
     /// Number of members, each counted as often as it was inserted.
     len: u64,
@@ -132,30 +135,41 @@ pub struct QuotientFilter {
     /// Load at which the filter doubles automatically.
     growth: Option<f64>,
     adaptations: u64,
-    contains: Kept<Contains<'static>>,
-    look_closely: Kept<LookClosely<'static>>,
     insert: Kept<Insert<'static>>,
     insert_at: Kept<InsertAt<'static>>,
 }
 
-/// Parameters of a filter. Two filters can be compared or merged only if theirs are compatible.
+/// The stored fingerprints: a header, which never changes, and a table. This is all that lookups
+/// read, so they can't depend on the writer's state.
+#[derive(Clone)]
+struct Shared {
+    table: QuotientTable,
+    digits: Digits,
+    value_bits: u32,
+    contains: Kept<Contains<'static>>,
+    look_closely: Kept<LookClosely<'static>>,
+}
+
+/// Parameters of a filter. Filters can be compared or merged only if their parameters are
+/// compatible. `Debug` doesn't show the numbers of fresh remainders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parameters {
-    /// Number of home slots in the table. Any number is possible.
+    /// Number of home slots in the table. It need not be a power of two.
     pub slots: u64,
-    /// Bits per remainder: at load 1, about one query in 2^bits is a false positive.
+    /// Bits per remainder. At load 1, about one query in 2^bits is a false positive.
     pub remainder_bits: u32,
     /// Bits per slot, and per digit of an extension or a counter. At least `remainder_bits`, and
     /// more if the filter was [doubled](QuotientFilter::doubled).
     pub slot_bits: u32,
     /// Bits per value. Each fingerprint can have one value.
     pub value_bits: u32,
-    /// The function that makes the hashes.
-    pub hash: HashScheme,
+    /// How remainders are made from the hashes. They are [plain](Remainders::PLAIN) unless you ask for
+    /// others.
+    pub remainders: Remainders,
 }
 
-/// Use of a quotient filter's slots.
+/// How a quotient filter uses its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Details {
@@ -174,36 +188,40 @@ impl QuotientFilter {
     fn from_table(table: QuotientTable, parameters: Parameters) -> Self {
         let (digits, versions) = (parameters.digits(), Versions::new(parameters.slots));
         let target = Target { shape: digits.shape(), ..table.target() };
-        Self {
+        let shared = Shared {
             table,
             digits,
             value_bits: parameters.value_bits,
-            hash: parameters.hash,
+            contains: target.keep(),
+            look_closely: target.keep(),
+        };
+        Self {
+            usage: shared.table.usage(0),
+            shared,
             versions,
             len: 0,
             extra_slots: 0,
             tombstones: 0,
             growth: None,
             adaptations: 0,
-            contains: target.keep(),
-            look_closely: target.keep(),
             insert: target.keep(),
             insert_at: target.keep(),
         }
     }
 
-    fn target(&self) -> Target {
-        Target { shape: self.digits.shape(), ..self.table.target() }
+    #[inline(always)]
+    fn editor(&mut self) -> Editor<'_> {
+        self.shared.table.editor(&mut self.usage)
     }
 
     /// Returns the parameters of the filter.
     pub fn parameters(&self) -> Parameters {
         Parameters {
-            slots: self.table.slots(),
-            remainder_bits: self.digits.remainder,
-            slot_bits: self.digits.width,
-            value_bits: self.value_bits,
-            hash: self.hash,
+            slots: self.shared.table.slots(),
+            remainder_bits: self.shared.digits.remainder,
+            slot_bits: self.shared.digits.width,
+            value_bits: self.shared.value_bits,
+            remainders: self.shared.digits.remainders,
         }
     }
 
@@ -217,22 +235,13 @@ impl QuotientFilter {
         self.len == 0
     }
 
-    /// Returns the used slots, which hold members and extensions, as a fraction of all slots.
+    /// Returns the share of slots that are in use. Used slots hold members or extensions.
     pub fn load(&self) -> f64 {
-        self.table.used() as f64 / self.table.slots() as f64
+        self.usage.used as f64 / self.shared.table.slots() as f64
     }
 
-    /// Returns the function that makes the hashes.
-    pub const fn hash_scheme(&self) -> HashScheme {
-        self.hash
-    }
-
-    fn memory(&self) -> u64 {
-        size_of::<Self>() as u64 + self.table.bytes() + self.versions.bytes()
-    }
-
-    /// Returns the bytes of memory for a filter with `slots` slots of `width` bits, or `None` if
-    /// such a filter is impossible.
+    /// Returns the number of bytes that a filter with `slots` slots of `width` bits takes, or
+    /// `None` if such a filter is impossible.
     pub(crate) fn memory_for(slots: u64, width: u32) -> Option<u64> {
         let table = QuotientTable::bytes_for(slots, width)?;
         Some(size_of::<Self>() as u64 + table + Versions::bytes_for(slots))
@@ -240,22 +249,22 @@ impl QuotientFilter {
 
     /// Returns the filter's size, load, repairs and expected false-positive rate.
     pub fn stats(&self) -> Stats {
-        let fingerprints = self.table.used() - self.extra_slots - self.tombstones;
+        let fingerprints = self.usage.used - self.extra_slots - self.tombstones;
         Stats {
             members: self.len(),
-            memory: self.memory(),
+            memory: size_of::<Self>() as u64 + self.shared.table.bytes() + self.versions.bytes(),
             load: self.load(),
             repairs: self.adaptations,
             expected_rate: fingerprints as f64
-                / self.table.slots() as f64
-                / f64::from(self.digits.remainder).exp2(),
+                / self.shared.table.slots() as f64
+                / f64::from(self.shared.digits.remainder).exp2(),
         }
     }
 
-    /// Returns how many slots the filter uses for which purpose.
+    /// Returns the number of slots that the filter uses for each purpose.
     pub fn details(&self) -> Details {
         Details {
-            fingerprints: self.table.used() - self.extra_slots,
+            fingerprints: self.usage.used - self.extra_slots,
             extension_slots: self.extra_slots,
         }
     }
@@ -274,7 +283,13 @@ impl QuotientFilter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = Entry> {
-        self.table.stored().map(move |stored| self.decode(stored))
+        self.shared.table.stored().map(move |stored| self.shared.decode(stored))
+    }
+}
+
+impl Shared {
+    fn target(&self) -> Target {
+        Target { shape: self.digits.shape(), ..self.table.target() }
     }
 }
 

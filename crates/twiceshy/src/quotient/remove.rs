@@ -1,20 +1,36 @@
 //! Removal of members, and of the repairs that they caused.
 
-use super::QuotientFilter;
 use super::entry::{Entry, MOST_MEMBERS};
+use super::{QuotientFilter, Shared};
 use crate::error::RemoveError;
+use crate::fingerprint::Digits;
 use crate::hash::Scaled;
 use crate::{Claim, Hash, Listing};
 
-/// Whether a removed member leaves a tombstone in its place.
+/// Whether the last member of a fingerprint leaves a tombstone in its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
     Nothing,
+    /// A tombstone if the fingerprint has an extension. A fingerprint without one is alone in its
+    /// minirun and covers all of it, so no mistake is repaired there.
+    Repairs,
+    /// A tombstone in any case, to undo an insert that replaced one.
     Tombstone,
 }
 
+impl Leave {
+    /// Returns whether an entry that has lost its last member becomes a tombstone.
+    fn leaves(self, digits: Digits, entry: &Entry) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Repairs => digits.count(&entry.fingerprint) > 1,
+            Self::Tombstone => true,
+        }
+    }
+}
+
 impl QuotientFilter {
-    /// Removes the claim's query from the members, once. `listing` must have *all* members in
+    /// Removes one copy of the claim's query. `listing` must have *all* members in
     /// [`claim.suspects()`](Claim::suspects), including the one to remove.
     ///
     /// Without listed mistakes, the fingerprints of the other members stay as they are. With listed
@@ -36,7 +52,7 @@ impl QuotientFilter {
     /// A [`RemoveError`] if the claim is stale, if the listed members are not exactly those of the
     /// fingerprints, if the query is not one of them, or if a mistake is a member. If mistakes are
     /// listed, also if too many members would share a fingerprint, or if there is no room for
-    /// longer fingerprints. The filter is unchanged then.
+    /// longer fingerprints. The filter is unchanged in that case.
     pub fn remove<'l>(
         &mut self,
         claim: &Claim,
@@ -48,9 +64,11 @@ impl QuotientFilter {
     /// Removes a listed member like [`remove`](Self::remove), but keeps the repairs that it caused.
     /// If the member is inserted again, no old mistake comes back. Listed mistakes are ignored.
     ///
-    /// The last member of a fingerprint leaves a *tombstone*: the same fingerprint with a count of
-    /// zero. A tombstone covers no query. It takes slots until the filter is rebuilt from its
-    /// members, or until [`remove`](Self::remove) is called near it with listed mistakes.
+    /// The last member of a fingerprint with an extension leaves a *tombstone*: the same fingerprint
+    /// with a count of zero. A tombstone covers no query. It takes slots until the filter is
+    /// rebuilt from its members, or until [`remove`](Self::remove) is called near it with listed
+    /// mistakes. A fingerprint without an extension leaves nothing, because no mistake near it is
+    /// repaired. So a repair stays visible: see [`has_repairs_near`](Self::has_repairs_near).
     ///
     /// # Errors
     /// The same as for [`remove`](Self::remove), or [`RemoveError::Full`], because a tombstone
@@ -61,10 +79,10 @@ impl QuotientFilter {
         listing: impl Into<Listing<'l>>,
     ) -> Result<(), RemoveError> {
         let listing = Listing { mistakes: None, ..listing.into() };
-        self.change_exactly(claim, &listing, Some(Leave::Tombstone))
+        self.change_exactly(claim, &listing, Some(Leave::Repairs))
     }
 
-    /// Removes a key that the caller *knows* to be a member, once.
+    /// Removes one copy of a key that the caller *knows* to be a member.
     ///
     /// The filter can't check this: if the key is not a member but shares a member's fingerprint,
     /// that member is lost. If the caller can list the members, [`remove`](Self::remove) is safe.
@@ -73,7 +91,8 @@ impl QuotientFilter {
     /// an old mistake back.
     ///
     /// # Errors
-    /// [`RemoveError::Absent`] if the key is certainly not a member. The filter is unchanged then.
+    /// [`RemoveError::Absent`] if the key is certainly not a member. The filter is unchanged in
+    /// that case.
     pub fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError> {
         self.remove_leaving(hash, Leave::Nothing)
     }
@@ -84,13 +103,13 @@ impl QuotientFilter {
     /// # Errors
     /// The same as for these two methods.
     pub fn remove_trusting_keeping_repairs(&mut self, hash: Hash) -> Result<(), RemoveError> {
-        self.remove_leaving(hash, Leave::Tombstone)
+        self.remove_leaving(hash, Leave::Repairs)
     }
 
     fn remove_leaving(&mut self, hash: Hash, leave: Leave) -> Result<(), RemoveError> {
         let full = |load| RemoveError::Full { load };
         self.change(hash, full, |digits, entries| {
-            take_out(entries, digits.scale(hash), leave).ok_or(RemoveError::Absent)
+            take_out(digits, entries, digits.scale(hash), leave).ok_or(RemoveError::Absent)
         })
     }
 
@@ -99,8 +118,8 @@ impl QuotientFilter {
     /// there that must stay repaired. Tombstones are dropped. Without listed mistakes, nothing
     /// changes.
     ///
-    /// This frees the room of repairs that are no longer needed. The claim may be that of such a
-    /// mistake; see [`claim_near`](Self::claim_near).
+    /// This frees the room of repairs that are no longer needed. The claim's query may be the
+    /// mistake of such a repair; see [`claim_near`](Self::claim_near).
     ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Answer, Hash, Listing};
@@ -130,12 +149,37 @@ impl QuotientFilter {
     /// Returns whether a fingerprint that shares the query's quotient and remainder has been
     /// lengthened.
     pub fn is_lengthened(&self, query: Hash) -> bool {
-        let mut entries = self.entries_near(self.digits.scale(query));
-        entries.any(|entry| self.digits.count(&entry.fingerprint) > 1)
+        let mut entries = self.shared.entries_near(self.shared.digits.scale(query));
+        entries.any(|entry| self.shared.digits.count(&entry.fingerprint) > 1)
     }
 
-    /// Removes the claim's query if `removed` says what it leaves. Shortens fingerprints if
-    /// mistakes are listed.
+    /// Returns whether a repair may have left traces near a hash: whether the entries with its
+    /// quotient and remainder include an extension or a tombstone. If not, inserting the hash
+    /// brings no mistake back that was repaired since the filter was built, as long as every
+    /// removal [keeps repairs](Self::remove_keeping_repairs), and every repair that drops ghosts
+    /// [leaves tombstones](Listing::leaving_tombstones).
+    ///
+    /// ```
+    /// # use twiceshy::{QuotientFilter, Answer, Hash};
+    /// let mut filter = QuotientFilter::builder().slots(100).build()?;
+    /// let [member, query] = [7, 8].map(|number| Hash::from_u128(number << 80));
+    /// filter.insert(member)?;
+    /// assert!(!filter.has_repairs_near(member));
+    /// let Answer::Maybe(claim) = filter.check(query) else { panic!("they share 44 bits") };
+    /// filter.adapt(&claim, &[member])?;
+    /// filter.remove_trusting_keeping_repairs(member)?;
+    /// assert!(filter.has_repairs_near(member) && filter.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn has_repairs_near(&self, hash: Hash) -> bool {
+        let Shared { digits, .. } = self.shared;
+        let is_trace = |entry: Entry| entry.count == 0 || digits.count(&entry.fingerprint) > 1;
+        // Extensions and tombstones take extra slots.
+        self.extra_slots > 0 && self.shared.entries_near(digits.scale(hash)).any(is_trace)
+    }
+
+    /// Removes one copy of the claim's query if `removed` says whether it leaves a tombstone.
+    /// Removes nothing if `removed` is `None`. Shortens fingerprints if mistakes are listed.
     fn change_exactly(
         &mut self,
         claim: &Claim,
@@ -154,7 +198,9 @@ impl QuotientFilter {
                 owner.ok_or(RemoveError::Absent)?.count -= 1;
             }
             let Some(mistakes) = &listing.mistakes else {
-                let stays = |entry: &Entry| entry.count == 0 || removed == Some(Leave::Tombstone);
+                let leaves =
+                    |entry: &Entry| removed.is_some_and(|leave| leave.leaves(digits, entry));
+                let stays = |entry: &Entry| entry.count == 0 || leaves(entry);
                 return listed
                     .respell(entries, stays, |entry, _| Ok(digits.count(&entry.fingerprint)));
             };
@@ -181,11 +227,16 @@ impl QuotientFilter {
 }
 
 /// Takes one member out of the entry that covers it. Returns `None` if there is no such entry.
-pub(super) fn take_out(entries: &mut Vec<Entry>, member: Scaled, leave: Leave) -> Option<()> {
+pub(super) fn take_out(
+    digits: Digits,
+    entries: &mut Vec<Entry>,
+    member: Scaled,
+    leave: Leave,
+) -> Option<()> {
     let covering = |entry: &Entry| entry.count > 0 && entry.fingerprint.covers_scaled(member);
     let at = entries.iter().position(covering)?;
     entries[at].count -= 1;
-    if entries[at].count == 0 && leave == Leave::Nothing {
+    if entries[at].count == 0 && !leave.leaves(digits, &entries[at]) {
         entries.remove(at);
     }
     Some(())

@@ -1,12 +1,11 @@
 //! Streams of the entries of one or more filters, in order, converted for a target filter.
 //!
-//! Entries are read one block at a time, and streams are merged in pairs, one batch at a time.
-//! Which of two entries comes first is unpredictable, so the merge doesn't branch on it.
+//! Entries are read one block at a time, and streams are merged in pairs, one batch at a time. The
+//! processor can't predict which of two entries comes first, so the merge doesn't branch on that.
 
-use super::MergeError;
-use super::QuotientFilter;
 use super::entry::Entry;
-use crate::bits::machine::{Machine, Operation};
+use super::{MergeError, QuotientFilter, Shared};
+use crate::bits::machine::dispatched;
 use crate::bits::word::low_bits;
 use crate::fingerprint::Digits;
 use crate::table::{BlockReader, First, Widths};
@@ -59,7 +58,8 @@ pub(super) fn fit_a_word(mut digits: impl Iterator<Item = Digits>) -> bool {
     digits.all(|digits| bits(digits) < u64::BITS)
 }
 
-/// Returns how often `slots` has to be doubled to get `larger`, if that is possible.
+/// Returns the number of doublings that turn `slots` into `larger`, or `None` if no number of
+/// doublings does.
 pub(super) fn doublings(slots: u64, larger: u64) -> Option<u32> {
     let times = larger / slots;
     (larger.is_multiple_of(slots) && times.is_power_of_two()).then(|| times.ilog2())
@@ -84,10 +84,10 @@ const BATCH: usize = 64;
 
 impl<'a, N: Number> Stream<'a, N> {
     /// Streams the entries of at least one filter, converted for a filter with these digits. The
-    /// numbers of slots must differ by powers of two.
+    /// target's number of slots must be a power of two times that of each filter.
     pub(super) fn new(filters: &[&'a QuotientFilter], digits: Digits) -> Self {
         let source = if let &[filter] = filters {
-            Source::Filter(Origin::new(filter, digits))
+            Source::Filter(Origin::new(&filter.shared, digits))
         } else {
             let (some, others) = filters.split_at(filters.len() / 2);
             Source::Pair(Box::new([Self::new(some, digits), Self::new(others, digits)]))
@@ -115,9 +115,7 @@ impl<'a, N: Number> Stream<'a, N> {
     fn refill(&mut self) {
         let numbers = &mut self.numbers;
         self.len = match &mut self.source {
-            Source::Filter(origin) => {
-                origin.filter.table.target().run(ReadBlock { origin, numbers })
-            }
+            Source::Filter(origin) => read_block(origin, numbers),
             Source::Pair(pair) => merge(pair, numbers),
         };
         self.at = 0;
@@ -199,7 +197,7 @@ fn interleave<N: Number>(room: &mut [N], some: &[N], others: &[N]) -> (usize, us
 
 /// A filter whose entries are read for the target filter.
 struct Origin<'a, N> {
-    filter: &'a QuotientFilter,
+    shared: &'a Shared,
     rest: BlockReader<'a>,
     /// Digits of the target filter.
     digits: Digits,
@@ -207,66 +205,56 @@ struct Origin<'a, N> {
     doublings: u32,
     /// Number of low remainder bits that have no room in the target.
     cut: u32,
-    /// Numbers and positions of the entries with more slots that are still in the stream.
+    /// Numbers and positions of the entries that have several slots and are still in the stream.
     extended: VecDeque<(N, u64)>,
 }
 
 impl<'a, N: Number> Origin<'a, N> {
-    fn new(filter: &'a QuotientFilter, digits: Digits) -> Self {
-        let slots = filter.table.slots();
+    fn new(shared: &'a Shared, digits: Digits) -> Self {
+        let slots = shared.table.slots();
         let doublings = doublings(slots, digits.slots).expect("sizes that were compared");
-        let cut = filter.digits.remainder - doublings - digits.remainder;
-        let rest = BlockReader::new(&filter.table);
-        Self { filter, rest, digits, doublings, cut, extended: VecDeque::new() }
+        let cut = shared.digits.remainder - doublings - digits.remainder;
+        let rest = BlockReader::new(&shared.table);
+        Self { shared, rest, digits, doublings, cut, extended: VecDeque::new() }
     }
 
+    /// Passes over the entries with more slots that have this quotient and remainder. Appends them
+    /// to `entries`, converted for the target filter.
     fn take_extended(
         &mut self,
         place: (u64, u64),
         entries: &mut Vec<Entry>,
     ) -> Result<(), MergeError> {
-        while let Some(&(number, position)) = self.extended.front()
-            && number.place(self.digits) == place
+        while let Some((_, position)) =
+            self.extended.pop_front_if(|(number, _)| number.place(self.digits) == place)
         {
-            self.extended.pop_front();
-            entries.push(self.entry(place.0, position)?);
+            let slots = position..self.shared.table.skip_extensions(position + 1);
+            let mut entry = self.shared.entry_at(place.0 >> self.doublings, slots);
+            let is_lengthened = entry.fingerprint.bits() > self.shared.digits.remainder;
+            entry.fingerprint = entry.fingerprint.doubled(self.doublings);
+            if !is_lengthened {
+                entry.fingerprint = entry.fingerprint.truncated(self.digits.remainder);
+            } else if self.cut > 0 {
+                return Err(MergeError::Lengthened);
+            }
+            entries.push(entry);
         }
         Ok(())
     }
-
-    /// Returns the entry at `position`, which has more than one slot, converted for the target
-    /// filter, where its quotient is `quotient`.
-    fn entry(&self, quotient: u64, position: u64) -> Result<Entry, MergeError> {
-        let mut entry = self.filter.entry_from(quotient >> self.doublings, position);
-        let is_lengthened = entry.fingerprint.bits() > self.filter.digits.remainder;
-        entry.fingerprint = entry.fingerprint.doubled(self.doublings);
-        if !is_lengthened {
-            entry.fingerprint = entry.fingerprint.truncated(self.digits.remainder);
-        } else if self.cut > 0 {
-            return Err(MergeError::Lengthened);
-        }
-        Ok(entry)
-    }
 }
 
-struct ReadBlock<'r, 'a, N> {
-    origin: &'r mut Origin<'a, N>,
-    numbers: &'r mut [N; BATCH],
-}
-
-impl<N: Number> Operation for ReadBlock<'_, '_, N> {
-    type Argument = ();
-    type Output = usize;
-    type Shapes = Widths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> usize {
-        let Origin { filter, rest, extended, cut, .. } = self.origin;
-        let (bits, cut) = (filter.digits.remainder, *cut);
+dispatched! {
+    /// Reads the next block that has entries. Returns the number of its entries, or 0 at the end.
+    fn read_block<'r, 'a, N: Number>(
+        origin: &'r mut Origin<'a, N>,
+        numbers: &'r mut [N; BATCH],
+    ) -> usize => origin.shared.table.target(), Widths, |machine| {
+        let Origin { shared, rest, extended, cut, .. } = origin;
+        let (bits, cut) = (shared.digits.remainder, *cut);
         let mut len = 0;
         rest.read::<M, SHAPE>(machine, |First { quotient, remainder, position, more }| {
             let number = N::new(quotient, remainder, bits, cut, more);
-            self.numbers[len % BATCH] = number;
+            numbers[len % BATCH] = number;
             len += 1;
             if more {
                 extended.push_back((number, position));

@@ -1,19 +1,15 @@
 //! Tests that need private items: SIMD and portable code agree, and suspects match the claim.
 
-use super::{Parameters, QuotientFilter};
+use super::{Parameters, QuotientFilter, Remainders};
 use crate::bits::machine::Level;
 use crate::table::QuotientTable;
-use crate::{
-    Answer, Hash, Secret,
-    hash::{HashScheme, KeyedHasher},
-};
+use crate::{Answer, Hash, Secret, hash::KeyedHasher};
 use proptest::prelude::*;
 
-fn filter(slots: u64, width: u32, level: Level) -> QuotientFilter {
+fn filter(slots: u64, width: u32, remainders: Remainders, level: Level) -> QuotientFilter {
     let table = QuotientTable::for_machine(slots, width, level).unwrap();
-    let hash = HashScheme::Aes128SipHash13;
-    let parameters =
-        Parameters { slots, remainder_bits: width, slot_bits: width, value_bits: 0, hash };
+    let (remainder_bits, slot_bits, value_bits) = (width, width, 0);
+    let parameters = Parameters { slots, remainder_bits, slot_bits, value_bits, remainders };
     QuotientFilter::from_table(table, parameters)
 }
 
@@ -21,10 +17,12 @@ proptest! {
     /// Uses small tables of narrow slots, so that most queries collide and clusters are long.
     #[test]
     fn simd_and_portable_code_agree(
-        seed in any::<[u8; 16]>(), slots in 1u64..600, width in 1u32..20, fill in 0u64..110
+        seed in any::<[u8; 16]>(), slots in 1u64..600, width in 1u32..20, fill in 0u64..110,
+        mixed in any::<Option<[u8; 16]>>(),
     ) {
-        let mut here = filter(slots, width, Level::detect());
-        let mut portable = filter(slots, width, Level::Portable);
+        let remainders = mixed.map_or(Remainders::PLAIN, Remainders::from_bytes);
+        let mut here = filter(slots, width, remainders, Level::detect());
+        let mut portable = filter(slots, width, remainders, Level::Portable);
         let hasher = KeyedHasher::new(&Secret::from_bytes(seed));
         let mut members: Vec<Hash> = Vec::new();
         for index in 0..slots * fill / 100 {

@@ -1,6 +1,6 @@
-//! Checks of all invariants of a filter.
+//! Checks all invariants of a filter.
 
-use super::{Entry, QuotientFilter};
+use super::{Entry, QuotientFilter, Shared};
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
 use crate::fingerprint::Fingerprint;
@@ -20,8 +20,8 @@ impl QuotientFilter {
         Ok(())
     }
 
-    /// Validates a filter [from parts](Self::from_parts), and counts its tombstones, which the
-    /// parts don't.
+    /// Validates a filter [from parts](Self::from_parts), and counts its tombstones, because the
+    /// parts don't contain their number.
     pub(crate) fn validated(mut self) -> Result<Self, Invalid> {
         self.tombstones = self.check_invariants()?;
         Ok(self)
@@ -30,11 +30,12 @@ impl QuotientFilter {
     /// Checks all invariants except the number of tombstones, and returns that number.
     pub(crate) fn check_invariants(&self) -> Result<u64, Invalid> {
         let (mut members, mut entries, mut tombstones) = (0u64, 0, 0);
-        let most = low_bits(self.digits.remainder);
-        let plain = self.table.validate(self.digits.remainder, |run| {
+        let Shared { table, digits, .. } = &self.shared;
+        let most = low_bits(digits.remainder);
+        let plain = table.validate(self.usage.used, digits.remainder, |run| {
             let (mut last, mut before) = (None, None);
-            for slots in self.table.entries(run.slots) {
-                let remainder = self.table.value(slots.start);
+            for slots in table.entries(run.slots) {
+                let remainder = table.value(slots.start);
                 let is_alone = slots.end - slots.start == 1 && remainder <= most;
                 entries += 1;
                 // The common case: a single slot, and a larger remainder than the one before.
@@ -42,7 +43,7 @@ impl QuotientFilter {
                     members = members.saturating_add(1);
                     before = None;
                 } else {
-                    let single = |last| self.digits.spell(run.quotient, core::iter::once(last));
+                    let single = |last| digits.spell(run.quotient, core::iter::once(last));
                     before = before.or(last.map(single));
                     let entry = self.check_entry(run.quotient, slots, before)?;
                     members = members.saturating_add(entry.count);
@@ -57,15 +58,18 @@ impl QuotientFilter {
         if len != self.len {
             return Err(Invalid(format!("there are {len} members, not {}", self.len)));
         }
-        let extra = self.table.used() - entries - plain;
+        let extra = self.usage.used - entries - plain;
         if extra != self.extra_slots {
-            return Err(Invalid(format!("{extra} slots are extra, not {}", self.extra_slots)));
+            return Err(Invalid(format!(
+                "{extra} slots continue an entry, not {}",
+                self.extra_slots
+            )));
         }
         Ok(tombstones)
     }
 
-    /// Checks the entry in these slots of the run of `quotient`. It follows the fingerprint
-    /// `before`.
+    /// Checks the entry in these slots of the run of `quotient`. The entry comes after the
+    /// fingerprint `before`.
     fn check_entry(
         &self,
         quotient: u64,
@@ -73,20 +77,20 @@ impl QuotientFilter {
         before: Option<Fingerprint>,
     ) -> Result<Entry, Invalid> {
         let start = slots.start;
-        let Some(entry) = self.checked_entry(quotient, slots) else {
+        let Some(entry) = self.shared.checked_entry(quotient, slots) else {
             return Err(Invalid(format!("the entry at {start} is not well-formed")));
         };
         let fingerprint = entry.fingerprint;
-        // The stored digits must be bits of a hash: nothing beyond the width of a remainder, and
-        // nothing after the last bit of a hash.
-        let mut digits = self.digits.of(fingerprint).zip(start..);
-        let is_spelt = digits.all(|(digit, slot)| digit == self.table.value(slot));
+        // The stored digits must be bits of a hash. So no bit may be set above the width of a
+        // remainder, or after the last bit of a hash.
+        let mut digits = self.shared.digits.of(fingerprint).zip(start..);
+        let is_spelt = digits.all(|(digit, slot)| digit == self.shared.table.value(slot));
         if !is_spelt || !fingerprint.is_of_a_hash() {
-            return Err(Invalid(format!("{fingerprint:?} is no hash's")));
+            return Err(Invalid(format!("no hash has {fingerprint:?}")));
         }
         match before {
             Some(before) if before >= fingerprint => {
-                Err(Invalid(format!("{fingerprint:?} is behind {before:?}")))
+                Err(Invalid(format!("{fingerprint:?} must not follow {before:?}")))
             }
             Some(before) if before.covers_all(&fingerprint) => {
                 Err(Invalid(format!("{before:?} is a prefix of {fingerprint:?}")))

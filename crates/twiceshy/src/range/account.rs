@@ -10,11 +10,11 @@ use crate::hash::Scaled;
 pub(super) struct Account<'a> {
     /// The listed members, in order, each with its box.
     pub(super) members: Vec<(Spot, &'a RangeBox)>,
-    /// Number of members in boxes that aren't listed.
+    /// Number of members that the boxes contain but the listing doesn't.
     pub(super) unlisted: u64,
 }
 
-/// A partition with its members, and the number of digits that its fingerprint had and needs.
+/// A partition with its members, and the old and new number of digits of its fingerprint.
 struct Partition {
     scaled: Scaled,
     had: u32,
@@ -23,10 +23,12 @@ struct Partition {
 }
 
 impl<'a> Account<'a> {
-    /// Finds a box for each member. `members` are sorted, and all that the boxes may contain.
+    /// Finds a box for each member. `members` must be sorted, and contain all listed members that
+    /// the boxes may contain.
     ///
-    /// Boxes with longer fingerprints come first. Among members with the same memento any choice
-    /// is correct, because every remaining box covers either all or none of them.
+    /// Starts with the boxes that have the longest fingerprints. If several members have the
+    /// memento that a box contains, any of them is correct, because every remaining box covers
+    /// either all or none of them.
     pub(super) fn new(
         spelling: Spelling,
         boxes: &'a [RangeBox],
@@ -39,8 +41,9 @@ impl<'a> Account<'a> {
         let mut deepest_first: Vec<&RangeBox> = boxes.iter().collect();
         deepest_first.sort_by_key(|range_box| core::cmp::Reverse(range_box.fingerprint.bits()));
         for range_box in deepest_first {
-            let free = (0..members.len())
-                .filter(|&index| owned[index].is_none() && range_box.covers(scaled[index]));
+            let free = (0..members.len()).filter(|&index| {
+                owned[index].is_none() && range_box.fingerprint.covers_scaled(scaled[index])
+            });
             let mut free: Vec<(u64, usize)> =
                 free.map(|index| (members[index].memento, index)).collect();
             free.sort_unstable();
@@ -53,43 +56,39 @@ impl<'a> Account<'a> {
                 }
             }
         }
-        let with_box =
-            |(&spot, range_box): (&Spot, Option<_>)| range_box.map(|owner| (spot, owner));
-        let owned: Vec<_> = members.iter().zip(owned).filter_map(with_box).collect();
+        let owned = members.iter().zip(owned).filter_map(|(&spot, owner)| Some((spot, owner?)));
+        let owned: Vec<_> = owned.collect();
         match (members.len() - owned.len()) as u64 {
             0 => Ok(Self { members: owned, unlisted }),
             members => Err(Mismatch::Surplus { members }),
         }
     }
 
-    /// Computes new boxes for all members. Each fingerprint has at least as many digits as `needed`
-    /// returns for a member, its old box, and that box's number of digits, and enough that none is
-    /// a prefix of another. Also returns the number of partitions whose fingerprints became longer.
+    /// Computes new boxes for all members. No fingerprint is a prefix of another. Given a member,
+    /// its old box and the number of digits of that box, `needed` returns the least number of
+    /// digits of the new fingerprint. Also returns the number of partitions whose fingerprints
+    /// became longer.
     pub(super) fn settle<E>(
         &self,
         spelling: Spelling,
         needed: impl Fn(Spot, &RangeBox, u32) -> Result<u32, E>,
     ) -> Result<(Vec<RangeBox>, usize), E> {
         let digits = spelling.digits;
+        let had =
+            |range_box: &RangeBox| spelling.digits_at(range_box.age).count(&range_box.fingerprint);
         let mut partitions: Vec<Partition> = Vec::new();
-        for &(spot, range_box) in &self.members {
-            let scaled = digits.scale(spot.partition);
-            let had = spelling.digits_at(range_box.age).count(&range_box.fingerprint);
-            let needed = needed(spot, range_box, had)?;
-            match partitions.last_mut() {
-                Some(last) if last.scaled == scaled => {
-                    last.digits = last.digits.max(needed);
-                    last.mementos.push(spot.memento);
-                }
-                _ => {
-                    let mementos = vec![spot.memento];
-                    partitions.push(Partition { scaled, had, digits: needed, mementos });
-                }
+        for members in self.members.chunk_by(|(a, _), (b, _)| a.partition == b.partition) {
+            let mut most = 0;
+            for &(spot, range_box) in members {
+                most = most.max(needed(spot, range_box, had(range_box))?);
             }
+            let (first, range_box) = members[0];
+            let scaled = digits.scale(first.partition);
+            let mementos = members.iter().map(|(spot, _)| spot.memento).collect();
+            partitions.push(Partition { scaled, had: had(range_box), digits: most, mementos });
         }
         distinguish(digits, &mut partitions);
-        let lengthened = partitions.iter().filter(|partition| partition.digits > partition.had);
-        let lengthened = lengthened.count();
+        let lengthened = partitions.iter().filter(|each| each.digits > each.had).count();
         let mut boxes: Vec<RangeBox> = Vec::new();
         for Partition { scaled, digits: count, mementos, .. } in partitions {
             let fingerprint = digits.fingerprint(scaled, count);

@@ -1,17 +1,17 @@
 //! Repairs a mistake about a range.
 
 use super::account::Account;
-use super::boxes::{Boxes, Piece, Shelf, Spot};
+use super::boxes::{BoxGroup, Boxes, Piece, Spot};
 use super::layout::RangeBox;
-use super::{AdaptiveRangeFilter, Listing, MOST_REPAIRED, RangeKey};
+use super::{AdaptiveRangeFilter, MOST_REPAIRED, RangeKey};
 use crate::Hash;
 use crate::claim::{Adaptation, Cells, Mismatch, Version};
 use crate::error::AdaptError;
 use crate::hash::Scaled;
 use crate::table::TableFull;
-use core::ops::{RangeBounds, RangeInclusive};
+use core::ops::{Bound, RangeBounds, RangeInclusive};
 
-/// A filter's answer to a range.
+/// A filter's answer to a range query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The range certainly contains no member.
@@ -45,8 +45,9 @@ pub(super) struct Part {
 }
 
 impl Claim {
-    /// Returns intervals of hashes, in order. To repair a mistake, list all members whose
-    /// [partition's hash](AdaptiveRangeFilter::hash_of) is in one of them.
+    /// Returns the intervals of hashes whose members may have caused the answer, in order. To
+    /// repair a mistake, list all members whose [partition's hash](AdaptiveRangeFilter::hash_of) is
+    /// in one of them.
     pub fn suspects(&self) -> impl Iterator<Item = RangeInclusive<Hash>> {
         let mut cells: Vec<Cells> = self.parts.iter().map(|part| part.cells).collect();
         cells.sort_unstable_by_key(|cells| cells.first);
@@ -61,35 +62,77 @@ impl Claim {
     }
 }
 
+/// A list of the keys in a claim's intervals, like a [`Listing`](crate::Listing) but of keys
+/// instead of hashes. Any list of keys converts to it.
+///
+/// List *all* members whose [partition's hash](AdaptiveRangeFilter::hash_of) is in one of the
+/// [suspects](Claim::suspects), in any order, each as often as it was inserted.
+#[derive(Clone, Debug)]
+pub struct Listing<'a, K> {
+    pub(super) members: &'a [K],
+    pub(super) mistakes: Vec<(Bound<K>, Bound<K>)>,
+    pub(super) drops_ghosts: bool,
+}
+
+impl<K: RangeKey> Listing<'_, K> {
+    /// Returns a listing of these keys, without mistakes.
+    pub fn new(members: impl Into<Self>) -> Self {
+        members.into()
+    }
+
+    /// Sets the repaired ranges that must stay repaired. They may be in any order. When a key is
+    /// removed, fingerprints near it become as short as these ranges allow.
+    #[must_use]
+    pub fn with_mistakes<R: RangeBounds<K>>(mut self, mistakes: &[R]) -> Self {
+        let bounds = |range: &R| (range.start_bound().cloned(), range.end_bound().cloned());
+        self.mistakes = mistakes.iter().map(bounds).collect();
+        self
+    }
+
+    /// Allows a repair to drop members that are not listed; see
+    /// [`Listing::dropping_ghosts`](crate::Listing::dropping_ghosts).
+    ///
+    /// Call this only if the listing is **complete and current**. Otherwise a member is taken for a
+    /// ghost, and lost.
+    #[must_use]
+    pub fn dropping_ghosts(mut self) -> Self {
+        self.drops_ghosts = true;
+        self
+    }
+}
+
+impl<'a, K, L: AsRef<[K]> + ?Sized> From<&'a L> for Listing<'a, K> {
+    fn from(members: &'a L) -> Self {
+        Self { members: members.as_ref(), mistakes: Vec::new(), drops_ghosts: false }
+    }
+}
+
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// Looks up a range as [`contains_range`](Self::contains_range) does, but returns "maybe"
     /// together with a claim.
     pub fn check_range(&self, range: impl RangeBounds<K>) -> Answer {
-        // Most answers are "empty", which this finds fastest.
-        if !self.may_contain(&range) {
-            return Answer::Empty;
-        }
-        let Some(span) = self.span(&range) else { return Answer::Empty };
-        if self.partitions.borders(span) >= MOST_REPAIRED {
+        // Most answers are "empty", which `may_contain` finds fastest.
+        let numbers = K::numbers(&range).filter(|numbers| self.may_contain(numbers));
+        let Some(numbers) = numbers else { return Answer::Empty };
+        if self.partitions.borders(&numbers) >= MOST_REPAIRED {
             return Answer::Maybe(Claim { parts: Vec::new() });
         }
-        let pieces = self.partitions.pieces(span).filter(|&piece| self.boxes.may_have(piece));
-        let parts: Vec<Part> = pieces.map(|piece| self.part(piece)).collect();
+        let pieces = self.partitions.pieces(numbers);
+        let parts = pieces.filter(|&piece| self.boxes.has_any([piece; 2]));
+        let parts: Vec<Part> = parts.map(|piece| self.part(piece)).collect();
         if parts.is_empty() { Answer::Empty } else { Answer::Maybe(Claim { parts }) }
     }
 
-    /// Returns the claim that a piece may contain a member.
     fn part(&self, piece: Piece) -> Part {
         let cells = self.cells(piece.partition);
         Part { piece, cells, version: self.versions.at(cells.first) }
     }
 
-    /// Returns the quotient of a partition.
     fn cells(&self, partition: Hash) -> Cells {
         Cells::one(self.boxes.scale(partition).quotient, self.boxes.table.slots())
     }
 
-    /// Returns whether no member near a part has changed since it was claimed.
+    /// Returns whether no member near a part has changed since the claim was made.
     pub(super) fn is_current(&self, part: &Part) -> bool {
         *part == self.part(part.piece)
     }
@@ -104,14 +147,14 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         }
     }
 
-    /// Returns the hashes that a claim of this key would name: those that share the quotient of its
-    /// partition's hash.
+    /// Returns the interval of hashes that a claim of this key would name: those with the same
+    /// quotient as the hash of its partition.
     pub fn suspects(&self, key: K) -> RangeInclusive<Hash> {
         self.cells(self.hash_of(key)).hashes()
     }
 
-    /// Returns whether inserting a key may turn a range near another key into a mistake: whether their
-    /// partitions share quotient and remainder.
+    /// Returns whether inserting `key` may turn a range near `other` into a mistake. It may if the
+    /// partitions of both keys share quotient and remainder.
     pub fn may_confuse(&self, key: K, other: K) -> bool {
         let scaled = self.boxes.scale(self.hash_of(key));
         self.boxes.cell(scaled, self.boxes.age_around(scaled)).covers(self.hash_of(other))
@@ -125,9 +168,9 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// mistake again is not an error.
     ///
     /// # Errors
-    /// An [`AdaptError`], and nothing has changed, if the claim is stale, if the listed members
-    /// don't match the filter, if one of them is in the range, if the range is too long, or if there
-    /// is no room.
+    /// Returns an [`AdaptError`] and changes nothing if the claim is stale, if the listed members
+    /// don't match the filter, if one of them is in the range, if the range is too long, or if
+    /// there is no room.
     pub fn adapt<'l>(
         &mut self,
         claim: &Claim,
@@ -144,27 +187,22 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
             return Err(AdaptError::Stale);
         }
         let members = self.listed(claim, members)?;
-        let load = self.load();
         let mut adaptation = Adaptation::default();
-        let mut replaced: Vec<Shelf> = Vec::new();
+        let mut replaced: Vec<BoxGroup> = Vec::new();
         for Part { piece, .. } in &claim.parts {
-            let boxes = &mut self.boxes;
-            let shelf = boxes.shelf(piece.partition);
-            let repaired = boxes.repaired(&shelf, piece, &members, drops_ghosts);
-            let repaired =
-                repaired.and_then(|(repaired, part)| match boxes.replace(&shelf, &repaired) {
-                    Ok(()) => Ok(part),
-                    Err(TableFull) => Err(AdaptError::Full { load }),
-                });
-            match repaired {
+            let group = self.boxes.group(piece.partition);
+            match self.boxes.repair(&group, piece, &members, drops_ghosts) {
                 Ok(part) => {
                     adaptation.lengthened += part.lengthened;
                     adaptation.ghosts += part.ghosts;
-                    replaced.push(shelf);
+                    replaced.push(group);
                 }
                 Err(error) => {
-                    boxes.restore(replaced);
-                    return Err(error);
+                    self.boxes.restore(replaced);
+                    return Err(match error {
+                        AdaptError::Full { .. } => AdaptError::Full { load: self.load() },
+                        other => other,
+                    });
                 }
             }
         }
@@ -179,29 +217,31 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
 }
 
 impl Boxes {
-    /// Computes new boxes of age 0 for the members of a shelf. Fingerprints are long enough that no
-    /// box that covers the piece has a memento in it.
-    fn repaired(
-        &self,
-        shelf: &Shelf,
+    /// Replaces the boxes of a group with boxes of age 0 for its members. The new fingerprints are
+    /// so long that no box covers the piece's partition and has a memento in the piece.
+    fn repair(
+        &mut self,
+        group: &BoxGroup,
         piece: &Piece,
         members: &[Spot],
         drops_ghosts: bool,
-    ) -> Result<(Vec<RangeBox>, Adaptation), AdaptError> {
-        let account = Account::new(self.spelling, &shelf.boxes, shelf.within(members))?;
+    ) -> Result<Adaptation, AdaptError> {
+        let account = Account::new(self.spelling, &group.boxes, group.within(members))?;
         let ghosts = account.unlisted;
         if ghosts > 0 && !drops_ghosts {
             return Err(AdaptError::Unlisted { members: ghosts });
         }
         let query = self.scale(piece.partition);
         let needed = |spot: Spot, range_box: &RangeBox, had: u32| -> Result<u32, AdaptError> {
-            if !range_box.covers(query) || !piece.has(spot.memento) {
+            if !range_box.fingerprint.covers_scaled(query) || !piece.has(spot.memento) {
                 return Ok(had);
             }
             let digits = self.spelling.digits.to_tell_apart(self.scale(spot.partition), query);
             Ok(digits.ok_or(AdaptError::IsMember)?.max(had))
         };
         let (boxes, lengthened) = account.settle(self.spelling, needed)?;
-        Ok((boxes, Adaptation { lengthened, ghosts }))
+        let replaced = self.replace(group, &boxes);
+        replaced.map_err(|TableFull| AdaptError::Full { load: self.load() })?;
+        Ok(Adaptation { lengthened, ghosts })
     }
 }

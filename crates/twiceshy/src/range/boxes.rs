@@ -3,11 +3,11 @@
 use super::layout::{RangeBox, Spelling};
 use crate::bits::machine::{AnyShape, Machine, Operation};
 use crate::hash::Scaled;
-use crate::table::{Budget, Kind, QuotientTable, Slot, Stored, TableFull};
+use crate::table::{Budget, Editor, Kind, QuotientTable, Slot, TableFull, Usage};
 use crate::{Hash, fingerprint::Fingerprint};
-use core::ops::Range;
+use core::ops::{Deref, Range};
 
-/// The position of a member: the hash of its partition, and its offset in it.
+/// The position of a member: the hash of its partition, and its offset in the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Spot {
     pub(super) partition: Hash,
@@ -37,28 +37,44 @@ impl Piece {
 /// longest fingerprint leaves enough mementos for the other members.
 #[derive(Clone)]
 pub(super) struct Boxes {
-    pub(super) table: QuotientTable,
-    pub(super) spelling: Spelling,
+    pub(super) shared: Shared,
+    // The rest is the writer's state, which lookups don't see.
+    pub(super) usage: Usage,
     /// Number of members, each counted as often as it was inserted.
     pub(super) len: u64,
     /// An upper bound for the age of boxes.
     pub(super) oldest: u32,
-    /// Limit of the lines that a lookup reads, for tables that were not validated.
+}
+
+/// A header, which never changes, and a table of boxes. This is all that lookups read.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) table: QuotientTable,
+    pub(super) spelling: Spelling,
+    /// Limit on the number of lines that a lookup reads, for tables that were not validated.
     pub(super) budget: Budget,
 }
 
+impl Deref for Boxes {
+    type Target = Shared;
+
+    #[inline(always)]
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
 /// All boxes whose remainders begin with the same bits, and their slots.
-pub(super) struct Shelf {
-    /// All partitions that may be in these boxes, and in no others.
+pub(super) struct BoxGroup {
+    /// The partitions whose members may be in these boxes. None of their members are in other
+    /// boxes.
     pub(super) cell: Fingerprint,
-    /// The age of a remainder that consists of just the common bits.
-    age: u32,
     slots: Range<u64>,
     pub(super) boxes: Vec<RangeBox>,
 }
 
-impl Shelf {
-    /// Returns those of some sorted members that may be in these boxes.
+impl BoxGroup {
+    /// Returns the members that may be in these boxes. `members` must be sorted.
     pub(super) fn within<'m>(&self, members: &'m [Spot]) -> &'m [Spot] {
         let hashes = self.cell.hashes();
         let first = members.partition_point(|spot| spot.partition < *hashes.start());
@@ -71,22 +87,29 @@ impl Boxes {
     /// Returns an empty table, or `None` if there is not enough memory.
     pub(super) fn new(spelling: Spelling) -> Option<Self> {
         let table = QuotientTable::new(spelling.digits.slots, spelling.digits.width)?;
-        Some(Self { table, spelling, len: 0, oldest: 0, budget: Budget::ENDLESS })
+        Some(Self::over(table, spelling, 0))
+    }
+
+    /// Returns a table of boxes of which `used` slots are used. It counts no members yet.
+    pub(super) fn over(table: QuotientTable, spelling: Spelling, used: u64) -> Self {
+        let usage = table.usage(used);
+        let shared = Shared { table, spelling, budget: Budget::ENDLESS };
+        Self { shared, usage, len: 0, oldest: 0 }
+    }
+
+    pub(super) fn editor(&mut self) -> Editor<'_> {
+        self.shared.table.editor(&mut self.usage)
     }
 
     pub(super) fn load(&self) -> f64 {
-        self.table.used() as f64 / self.table.slots() as f64
-    }
-
-    pub(super) fn scale(&self, partition: Hash) -> Scaled {
-        self.spelling.digits.scale(partition)
+        self.usage.used as f64 / self.table.slots() as f64
     }
 
     /// Returns the boxes that may cover a partition, and all others that may contain the same
     /// members.
-    pub(super) fn shelf(&self, partition: Hash) -> Shelf {
+    pub(super) fn group(&self, partition: Hash) -> BoxGroup {
         let scaled = self.scale(partition);
-        self.shelf_of(scaled, self.age_around(scaled))
+        self.group_of(scaled, self.age_around(scaled))
     }
 
     /// Returns the highest age of the boxes whose remainders cover a partition, or 0 if there are
@@ -103,69 +126,90 @@ impl Boxes {
         covering.map(|first| self.spelling.age(first)).max().unwrap_or(0)
     }
 
-    /// Returns the slots of the boxes whose slots begin with a partition's remainder at this age.
-    fn find(&self, scaled: Scaled, age: u32) -> Range<u64> {
-        self.table.target().run(Find { boxes: self, scaled, age })
+    /// Replaces the boxes of a group with `boxes`, which must be sorted.
+    pub(super) fn replace(
+        &mut self,
+        group: &BoxGroup,
+        boxes: &[RangeBox],
+    ) -> Result<(), TableFull> {
+        let slots: Vec<Slot> =
+            boxes.iter().flat_map(|range_box| self.spelling.slots(range_box)).collect();
+        let range = &group.slots;
+        let needed = self.usage.used + slots.len() as u64 - (range.end - range.start);
+        while self.editor().rewrite(group.cell.quotient(), range.clone(), &slots).is_err() {
+            // A longer tail helps if the table has enough free slots, but long boxes don't fit near
+            // them.
+            if needed > self.table.slots() || !self.editor().lengthen_tail() {
+                return Err(TableFull);
+            }
+        }
+        let members =
+            |boxes: &[RangeBox]| boxes.iter().map(|each| each.mementos.len() as u64).sum::<u64>();
+        self.len = self.len - members(&group.boxes) + members(boxes);
+        Ok(())
     }
 
-    /// Returns all partitions whose remainders at this age equal that of `scaled`.
+    /// Undoes replacements of groups, the last one first.
+    pub(super) fn restore(&mut self, replaced: Vec<BoxGroup>) {
+        for BoxGroup { cell, boxes, .. } in replaced.into_iter().rev() {
+            let scaled = Scaled { quotient: cell.quotient(), fraction: cell.prefix() };
+            let now = self.group_of(scaled, self.spelling.digits.remainder - cell.bits());
+            self.replace(&now, &boxes).expect("there was room for them");
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn scale(&self, partition: Hash) -> Scaled {
+        self.spelling.digits.scale(partition)
+    }
+
+    /// Returns the slots of all boxes that begin with the remainder that a partition has at this
+    /// age.
+    fn find(&self, scaled: Scaled, age: u32) -> Range<u64> {
+        self.table.target().run(Find(self, scaled, age))
+    }
+
+    /// Returns the fingerprint of all partitions that have the same remainder as `scaled` at this
+    /// age.
     pub(super) fn cell(&self, scaled: Scaled, age: u32) -> Fingerprint {
         self.spelling.digits_at(age).fingerprint(scaled, 1)
     }
 
-    /// Returns the boxes whose fingerprints begin with a partition's remainder at this age.
-    pub(super) fn shelf_of(&self, scaled: Scaled, age: u32) -> Shelf {
+    /// Returns the boxes whose fingerprints begin with the remainder that a partition has at this
+    /// age.
+    pub(super) fn group_of(&self, scaled: Scaled, age: u32) -> BoxGroup {
         let mut slots = self.find(scaled, age);
         let mut boxes = Vec::new();
         for entry in self.table.entries(slots.clone()) {
-            let range_box = self.read(scaled.quotient, entry.clone()).expect("a valid table");
+            let range_box = self.read(scaled.quotient, entry.clone());
             if range_box.age > age {
-                // The match includes bits after the remainder of this older box.
+                // This older box has a shorter remainder. It matched only with the bits after its
+                // remainder.
                 slots.start = entry.end;
             } else {
                 boxes.push(range_box);
             }
         }
-        Shelf { cell: self.cell(scaled, age), age, slots, boxes }
+        BoxGroup { cell: self.cell(scaled, age), slots, boxes }
     }
 
-    /// Replaces the boxes of a shelf with `boxes`, which must be sorted.
-    pub(super) fn replace(&mut self, shelf: &Shelf, boxes: &[RangeBox]) -> Result<(), TableFull> {
-        let slots: Vec<Slot> =
-            boxes.iter().flat_map(|range_box| self.spelling.slots(range_box)).collect();
-        let range = &shelf.slots;
-        let needed = self.table.used() + slots.len() as u64 - (range.end - range.start);
-        while self.table.rewrite(shelf.cell.quotient(), range.clone(), &slots).is_err() {
-            // A longer tail helps if there are free slots, but long boxes don't fit near them.
-            if needed > self.table.slots() || !self.table.lengthen_tail() {
-                return Err(TableFull);
-            }
-        }
-        self.len = self.len - members(&shelf.boxes) + members(boxes);
-        Ok(())
+    /// Reads the box in these slots of the run of `quotient`. The table must be valid.
+    pub(super) fn read(&self, quotient: u64, slots: Range<u64>) -> RangeBox {
+        let (mut range_box, cells) = self.read_first(quotient, slots).expect("a valid table");
+        let cells = self.spelling.cells(cells.map(|at| self.table.value(at)));
+        range_box.mementos.extend(cells);
+        range_box
     }
 
-    /// Undoes replacements of shelves, the last one first.
-    pub(super) fn restore(&mut self, replaced: Vec<Shelf>) {
-        for Shelf { cell, age, boxes, .. } in replaced.into_iter().rev() {
-            let scaled = Scaled { quotient: cell.quotient(), fraction: cell.prefix() };
-            let now = self.shelf_of(scaled, age);
-            self.replace(&now, &boxes).expect("there was room for them");
-        }
-    }
-
-    /// Reads the box in these slots of the run of `quotient`. Returns `None` if it is malformed.
-    pub(super) fn read(&self, quotient: u64, slots: Range<u64>) -> Option<RangeBox> {
-        let Label { fingerprint, age, end } = self.label(quotient, slots.clone())?;
-        let (table, spelling) = (&self.table, self.spelling);
-        let mut mementos = vec![spelling.memento(table.value(slots.start))];
-        mementos.extend(spelling.cells((end..slots.end).map(|at| table.value(at))));
-        Some(RangeBox { fingerprint, age, mementos })
-    }
-
-    /// Reads the fingerprint and age of the box in these slots of the run of `quotient`. Returns
-    /// `None` if they are malformed.
-    pub(super) fn label(&self, quotient: u64, slots: Range<u64>) -> Option<Label> {
+    /// Reads the box in these slots of the run of `quotient`, with only the least memento. Also
+    /// returns the slots of the other mementos. Returns `None` if the fingerprint or the age is
+    /// malformed.
+    pub(super) fn read_first(
+        &self,
+        quotient: u64,
+        slots: Range<u64>,
+    ) -> Option<(RangeBox, Range<u64>)> {
         let (table, spelling) = (&self.table, self.spelling);
         let first = table.value(slots.start);
         let age = spelling.age(first);
@@ -179,36 +223,14 @@ impl Boxes {
             return None;
         }
         let remainder = first >> spelling.bits_after(age);
-        let spelt =
-            core::iter::once(remainder).chain((slots.start + 1..end).map(|at| table.value(at)));
-        Some(Label { fingerprint: digits.spell(quotient, spelt), age, end })
-    }
-
-    /// Iterates over all boxes, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = RangeBox> {
-        let read = |Stored { quotient, slots, .. }| self.read(quotient, slots);
-        self.table.stored().map(move |stored| read(stored).expect("a valid table"))
+        let others = (slots.start + 1..end).map(|at| table.value(at));
+        let fingerprint = digits.spell(quotient, core::iter::once(remainder).chain(others));
+        let mementos = vec![spelling.memento(first)];
+        Some((RangeBox { fingerprint, age, mementos }, end..slots.end))
     }
 }
 
-/// The fingerprint and age of a box.
-pub(super) struct Label {
-    pub(super) fingerprint: Fingerprint,
-    pub(super) age: u32,
-    /// The first slot of its cells.
-    pub(super) end: u64,
-}
-
-/// Returns the number of members in these boxes.
-pub(super) fn members(boxes: &[RangeBox]) -> u64 {
-    boxes.iter().map(|range_box| range_box.mementos.len() as u64).sum()
-}
-
-struct Find<'a> {
-    boxes: &'a Boxes,
-    scaled: Scaled,
-    age: u32,
-}
+struct Find<'a>(&'a Shared, Scaled, u32);
 
 impl Operation for Find<'_> {
     type Argument = ();
@@ -217,9 +239,8 @@ impl Operation for Find<'_> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Range<u64> {
-        let Boxes { table, spelling, .. } = self.boxes;
-        let remainder = spelling.digits_at(self.age).digit(self.scaled.fraction, 0);
-        let after = spelling.bits_after(self.age);
-        table.minirun(machine, self.scaled.quotient, remainder, after)
+        let Self(Shared { table, spelling, .. }, scaled, age) = self;
+        let remainder = spelling.digits_at(age).digit(scaled.fraction, 0);
+        table.minirun(machine, scaled.quotient, remainder, spelling.bits_after(age))
     }
 }

@@ -24,13 +24,13 @@ impl Default for Options {
 
 /// The part of a plan that only range filters have.
 ///
-/// The plan's capacity counts members of which each is alone in its partition; that of an
-/// expandable filter is the capacity before it grows. The expected rate is that of empty ranges
-/// that touch two partitions, which is the worst case.
+/// The plan's capacity assumes that each member is alone in its partition. For an expandable
+/// filter, it is the capacity before the filter grows. The expected rate is that of an empty range
+/// that touches two partitions, which is the worst case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanDetails {
-    /// Bits of a member's place in its partition.
+    /// Number of bits that encode a member's position in its partition.
     pub memento_bits: u32,
     /// Whether the filter grows.
     pub expandable: bool,
@@ -49,7 +49,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> Buildable for MementoFilter<K, ADAPTIVE>
         if !(1..=1 << MOST_MEMENTO_BITS).contains(&longest_range) {
             return Err(PlanError::LongestRange(longest_range));
         }
-        if let Some(load) = builder.asked_load().filter(|_| expandable) {
+        if let Some(load) = builder.load.filter(|_| expandable) {
             return Err(PlanError::Load(load));
         }
         let most_bits = builder.most_bits();
@@ -65,7 +65,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> Buildable for MementoFilter<K, ADAPTIVE>
     fn plan_slots(builder: &Builder<Self>, slots: u64) -> Option<Plan<PlanDetails>> {
         let planned = (slots as f64 * builder.load()) as u64;
         let repairs = builder.repair_slots(planned as usize * 20 / 21)?;
-        // A few slots may be too few for the default number of repairs, but are still a filter.
+        // A small filter is valid even if it has no room for the default number of repairs.
         let capacity = match builder.adaptations {
             Some(_) => planned.checked_sub(repairs)?,
             None => planned.saturating_sub(repairs),
@@ -82,8 +82,9 @@ impl<K: RangeKey, const ADAPTIVE: bool> Buildable for MementoFilter<K, ADAPTIVE>
 }
 
 impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
-    /// Sets the keys of the longest range that the rate holds for, 1 to 2^20; 32 by default. A number
-    /// that is not a power of two is rounded up to the next one. Each doubling costs a bit per member.
+    /// Sets the length of the longest range for which the rate holds: 1 to 2^20 keys, 32 by
+    /// default. It is rounded up to a power of two. Each doubling of the length costs one bit per
+    /// member.
     ///
     /// ```
     /// use twiceshy::RangeFilter;
@@ -107,8 +108,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
     }
 
     /// Makes the filter grow: it doubles its slots when 95 % of them are used, and keeps its rate
-    /// however often it does. That takes one bit more per member, and remainders that are longer by
-    /// about log₂ log₂(1/rate) bits.
+    /// however often it doubles. That takes one bit more per member, and remainders that are longer
+    /// by about log₂ log₂(1/rate) bits.
     #[must_use]
     pub fn expandable(mut self) -> Self {
         self.options.expandable = true;
@@ -120,7 +121,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
     }
 
     fn memento_bits(&self) -> u32 {
-        // If all keys are in one partition, there is nothing to hash.
+        // Keep at least one bit of the key for the partition, so that there is something to hash.
         self.options.longest_range.next_power_of_two().ilog2().min(K::BITS - 1)
     }
 
@@ -128,7 +129,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
         expected_rate(remainder_bits, self.options.expandable, self.load())
     }
 
-    /// Returns the fewest bits that keep the rate.
+    /// Returns the smallest number of remainder bits that keeps the rate.
     fn planned_bits(&self) -> Option<u32> {
         let suffices = |bits: &u32| self.rate().is_none_or(|most| self.rate_of(*bits) <= most);
         self.widths(self.most_bits()).find(suffices)
@@ -138,7 +139,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
         Spelling::new(slots, remainder_bits, self.memento_bits(), self.options.expandable)
     }
 
-    /// Returns the slots to keep free for repairs.
+    /// Returns the number of slots to keep free for repairs.
     fn repair_slots(&self, capacity: usize) -> Option<u64> {
         let width = self.spelling(1, self.planned_bits()?).digits.width;
         Some(if ADAPTIVE { extension_slots(self.repairs(capacity), width) } else { 0 })
@@ -154,11 +155,12 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
     }
 }
 
-/// Returns how often an empty range that touches two partitions is a mistake, at this load.
+/// Returns the probability that an empty range that touches two partitions is a mistake, at this
+/// load.
 pub(super) fn expected_rate(remainder_bits: u32, expandable: bool, load: f64) -> f64 {
-    // A box of age 0 matches once in 2^r. There are half as many boxes of each further age, and each
-    // matches twice as often. The oldest boxes, without remainder bits, are as many as those one age
-    // younger.
+    // A box of age 0 matches with probability 2^-r. From one age to the next, there are half as many
+    // boxes, and each matches twice as often, so all ages contribute equally. Only the oldest age,
+    // without remainder bits, contributes twice as much: it has as many boxes as the age before it.
     let kinds = if expandable { f64::from(remainder_bits + 2) / 2.0 } else { 1.0 };
     (2.0 * load * kinds / f64::from(remainder_bits).exp2()).min(1.0)
 }

@@ -4,19 +4,20 @@ use super::boxes::{Boxes, Spot};
 use super::grow::BoxWriter;
 use super::layout::{RangeBox, Spelling};
 use super::{MementoFilter, RangeKey};
-use crate::bits::machine::{AnyShape, Machine, Operation};
+use crate::bits::machine::{AnyShape, dispatched};
 use crate::builder::{Buildable, Builder};
 use crate::error::BuildError;
 use crate::sorting::Numbers;
 use crate::table::TableFull;
 
 impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
-    /// Builds a filter of these members, in any order, in one pass: several times as fast as
-    /// inserting them. If no size was given, or if the filter is expandable, it becomes as large as
-    /// the members need.
+    /// Builds a filter of these members in one pass, which is several times as fast as inserting
+    /// them. The members can be in any order. If no size was given, or if the filter is expandable,
+    /// it becomes as large as the members need.
     ///
     /// # Errors
-    /// As [`build`](Self::build), or if the members don't fit a size that was given.
+    /// The same as for [`build`](Self::build), or if the members don't fit in a size that was
+    /// given.
     pub fn build_from(&self, members: &[K]) -> Result<MementoFilter<K, ADAPTIVE>, BuildError> {
         let is_fixed = self.is_sized() && !self.options.expandable;
         let mut builder = self.clone();
@@ -46,32 +47,24 @@ impl Boxes {
     /// table is invalid afterwards.
     fn fill<K>(&mut self, keys: &[K], spot: impl Fn(&K) -> Spot) -> bool {
         let Spelling { digits, memento_bits, .. } = self.spelling;
-        let target = self.table.target();
         let filled = Numbers::new(digits, memento_bits)
-            .and_then(|numbers| target.run(Fill { boxes: self, numbers, keys, spot: &spot }));
+            .and_then(|numbers| fill_sorted(self, numbers, keys, &spot));
         match filled {
             Some(written) => written.is_ok(),
-            // The numbers don't fit in a word, or there is not enough memory to sort them.
+            // Sorting failed: the numbers don't fit in a word, or there is not enough memory.
             None => keys.iter().all(|key| self.insert(spot(key)).is_ok()),
         }
     }
 }
 
-struct Fill<'a, K, S> {
-    boxes: &'a mut Boxes,
-    numbers: Numbers,
-    keys: &'a [K],
-    spot: &'a S,
-}
-
-impl<K, S: Fn(&K) -> Spot> Operation for Fill<'_, K, S> {
-    type Argument = ();
-    type Output = Option<Result<(), TableFull>>;
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, _: M, (): ()) -> Self::Output {
-        let Self { boxes, numbers, keys, spot } = self;
+dispatched! {
+    /// Sorts members and writes them to an empty table. Returns `None` if they can't be sorted.
+    fn fill_sorted<'a, K: Sized, S: Fn(&K) -> Spot>(
+        boxes: &'a mut Boxes,
+        numbers: Numbers,
+        keys: &'a [K],
+        spot: &'a S,
+    ) -> Option<Result<(), TableFull>> => boxes.table.target(), AnyShape, |_| {
         let parts = |key: &K| {
             let Spot { partition, memento } = spot(key);
             (partition, memento)
@@ -101,9 +94,8 @@ impl<K, S: Fn(&K) -> Spot> Operation for Fill<'_, K, S> {
             mementos.push(memento);
             Ok(())
         });
-        if !mementos.is_empty() {
-            let last = write(&mut writer, quotient, remainder, &mut mementos);
-            written = written.and(last);
+        if written.is_ok() && !mementos.is_empty() {
+            written = write(&mut writer, quotient, remainder, &mut mementos);
         }
         Some(written.and_then(|()| writer.finish()))
     }

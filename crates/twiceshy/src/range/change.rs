@@ -1,8 +1,9 @@
 //! Inserts and removes members.
 
-use super::boxes::{Boxes, Shelf, Spot};
+use super::account::Account;
+use super::boxes::{BoxGroup, Boxes, Piece, Spot};
 use super::layout::RangeBox;
-use super::{MementoFilter, RangeKey};
+use super::{AdaptiveRangeFilter, Claim, Listing, MOST_REPAIRED, MementoFilter, RangeKey};
 use crate::bits::machine::{Machine, Operation};
 use crate::error::{InsertError, RemoveError};
 use crate::hash::Scaled;
@@ -26,7 +27,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Inserts many members, all or none.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert). The filter is unchanged then.
+    /// The same as for [`insert`](Self::insert). The filter is unchanged in that case.
     pub fn insert_many(&mut self, keys: &[K]) -> Result<(), InsertError> {
         for (index, &key) in keys.iter().enumerate() {
             let inserted = if self.boxes.is_due()
@@ -55,14 +56,81 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         Ok(())
     }
 
-    /// Removes a key that the caller *knows* to be a member: once, if it was inserted more than once.
-    /// If it is not a member, a different member that can't be told from it may be lost.
+    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
+    /// different member that the filter can't distinguish from it may be lost.
     ///
     /// # Errors
     /// [`RemoveError::Absent`] if it is certainly not a member.
     pub fn remove_trusting(&mut self, key: K) -> Result<(), RemoveError> {
         let spot = self.partitions.spot(key);
-        self.boxes.remove(spot)?;
+        self.boxes.remove_from(&self.boxes.group(spot.partition), spot)?;
+        self.bump(spot);
+        Ok(())
+    }
+}
+
+impl<K: RangeKey> AdaptiveRangeFilter<K> {
+    /// Removes one copy of a key, if it is one of the listed members.
+    ///
+    /// The claim must come from a check of the key, and `listing` must contain all its
+    /// [suspects](Claim::suspects). The listed mistakes are all repaired ranges that still matter.
+    /// Fingerprints that are longer than these mistakes need become shorter, which frees slots.
+    ///
+    /// ```
+    /// # use twiceshy::{AdaptiveRangeFilter, range::{Answer, Listing}};
+    /// let mut filter = AdaptiveRangeFilter::<u64>::builder().slots(100).build()?;
+    /// filter.insert(70)?;
+    /// let Answer::Maybe(claim) = filter.check_range(70..=70) else { panic!("it is a member") };
+    /// filter.remove(&claim, 70, Listing::new(&[70]).with_mistakes(&[1000..1010]))?;
+    /// assert!(!filter.contains(70));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns a [`RemoveError`] and changes nothing if the claim is stale or of a different key,
+    /// if the listed members don't match the filter, if the key is not one of them, or if one of
+    /// them is in a mistake.
+    pub fn remove<'l>(
+        &mut self,
+        claim: &Claim,
+        key: K,
+        listing: impl Into<Listing<'l, K>>,
+    ) -> Result<(), RemoveError>
+    where
+        K: 'l,
+    {
+        let Listing { members, mistakes, .. } = listing.into();
+        let spot = self.partitions.spot(key);
+        let part = claim.parts.iter().find(|part| part.piece.partition == spot.partition);
+        if !part.is_some_and(|part| self.is_current(part)) {
+            return Err(RemoveError::Stale);
+        }
+        let members = self.listed(claim, members)?;
+        let group = self.boxes.group(spot.partition);
+        let ranges = mistakes.iter().filter_map(|range| K::numbers(range));
+        let ranges = ranges.filter(|numbers| self.partitions.borders(numbers) < MOST_REPAIRED);
+        let pieces = ranges.flat_map(|numbers| self.partitions.pieces(numbers));
+        let mistakes: Vec<Piece> =
+            pieces.filter(|piece| group.cell.covers(piece.partition)).collect();
+
+        let boxes = &mut self.boxes;
+        let mut account = Account::new(boxes.spelling, &group.boxes, group.within(&members))?;
+        if account.unlisted > 0 {
+            return Err(RemoveError::Unlisted { members: account.unlisted });
+        }
+        let at = account.members.binary_search_by_key(&spot, |&(member, _)| member);
+        account.members.remove(at.map_err(|_| RemoveError::Absent)?);
+        let needed = |Spot { partition, memento }: Spot| {
+            let (digits, member) = (boxes.spelling.digits, boxes.scale(partition));
+            let mut near = mistakes.iter().filter(|mistake| mistake.has(memento));
+            let most = near.try_fold(1, |most: u32, mistake| {
+                Some(digits.to_tell_apart(member, digits.scale(mistake.partition))?.max(most))
+            });
+            most.ok_or(RemoveError::MistakeIsMember { hash: partition })
+        };
+        let (settled, _) = account.settle(boxes.spelling, |member, _, _| needed(member))?;
+        let replaced = boxes.replace(&group, &settled);
+        replaced.map_err(|TableFull| RemoveError::Full { load: boxes.load() })?;
         self.bump(spot);
         Ok(())
     }
@@ -71,20 +139,22 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
 impl Boxes {
     pub(super) fn insert(&mut self, spot: Spot) -> Result<(), InsertError> {
         let target = self.table.target();
-        if target.run(InsertNewBox { boxes: self, spot }) {
+        if target.run(InsertNewBox(self, spot)) {
             self.len += 1;
             return Ok(());
         }
         self.insert_near_others(spot)
     }
 
-    /// Inserts a member if there may be boxes with its quotient and remainder, or too little room.
+    /// Inserts a member if there may be other boxes with its quotient and remainder, or too little
+    /// room.
     fn insert_near_others(&mut self, spot: Spot) -> Result<(), InsertError> {
         let scaled = self.scale(spot.partition);
         // Don't insert into older boxes, because their fingerprints are shorter.
-        let shelf = self.shelf_of(scaled, 0);
-        let mut boxes = shelf.boxes.clone();
-        if let Some(range_box) = boxes.iter_mut().find(|range_box| range_box.covers(scaled)) {
+        let group = self.group_of(scaled, 0);
+        let mut boxes = group.boxes.clone();
+        let covering = boxes.iter_mut().find(|each| each.fingerprint.covers_scaled(scaled));
+        if let Some(range_box) = covering {
             let at = range_box.mementos.partition_point(|&other| other < spot.memento);
             range_box.mementos.insert(at, spot.memento);
         } else {
@@ -99,30 +169,26 @@ impl Boxes {
             let at = boxes.partition_point(|range_box| range_box.fingerprint < fingerprint);
             boxes.insert(at, RangeBox { fingerprint, age: 0, mementos: vec![spot.memento] });
         }
-        let replaced = self.replace(&shelf, &boxes);
+        let replaced = self.replace(&group, &boxes);
         replaced.map_err(|TableFull| InsertError::Full { load: self.load() })
+    }
+
+    /// Removes a member from the box that the last insert put it in, which has age 0. An older box
+    /// with a longer fingerprint may contain a member with the same memento. That box must keep it,
+    /// because the new box may cover a mistake that was repaired in the older one.
+    fn undo_insert(&mut self, spot: Spot) {
+        let group = self.group_of(self.scale(spot.partition), 0);
+        self.remove_from(&group, spot).expect("the member was inserted");
     }
 
     /// Removes a member from the box with the longest fingerprint that may contain it. So every
     /// other member is still in a box that covers it.
-    pub(super) fn remove(&mut self, spot: Spot) -> Result<(), RemoveError> {
-        self.remove_from(&self.shelf(spot.partition), spot)
-    }
-
-    /// Removes a member from the box that the last insert put it in, which has age 0. If an older
-    /// box with a longer fingerprint contains a member like it, that box must keep it: the new box
-    /// may cover a mistake that was repaired in the older one.
-    fn undo_insert(&mut self, spot: Spot) {
-        let shelf = self.shelf_of(self.scale(spot.partition), 0);
-        self.remove_from(&shelf, spot).expect("the member was inserted");
-    }
-
-    fn remove_from(&mut self, shelf: &Shelf, spot: Spot) -> Result<(), RemoveError> {
+    fn remove_from(&mut self, group: &BoxGroup, spot: Spot) -> Result<(), RemoveError> {
         let scaled = self.scale(spot.partition);
-        let mut boxes = shelf.boxes.clone();
+        let mut boxes = group.boxes.clone();
         let owners = boxes.iter().enumerate().filter_map(|(index, range_box)| {
             let at = range_box.mementos.binary_search(&spot.memento).ok();
-            let at = at.filter(|_| range_box.covers(scaled))?;
+            let at = at.filter(|_| range_box.fingerprint.covers_scaled(scaled))?;
             Some((range_box.fingerprint.bits(), index, at))
         });
         let (_, index, at) = owners.max().ok_or(RemoveError::Absent)?;
@@ -130,17 +196,14 @@ impl Boxes {
         if boxes[index].mementos.is_empty() {
             boxes.remove(index);
         }
-        self.replace(shelf, &boxes).expect("removing needs no more room");
+        self.replace(group, &boxes).expect("removing needs no more room");
         Ok(())
     }
 }
 
 /// Inserts a member as a new box, unless there are boxes with its quotient and remainder. Returns
-/// whether it did.
-struct InsertNewBox<'a> {
-    boxes: &'a mut Boxes,
-    spot: Spot,
-}
+/// whether it inserted the member.
+struct InsertNewBox<'a>(&'a mut Boxes, Spot);
 
 impl Operation for InsertNewBox<'_> {
     type Argument = ();
@@ -149,32 +212,21 @@ impl Operation for InsertNewBox<'_> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
-        let Boxes { table, spelling, .. } = self.boxes;
-        let scaled = spelling.digits.scale(self.spot.partition);
+        let Self(boxes, Spot { partition, memento }) = self;
+        let (spelling, mut table) = (boxes.spelling, boxes.editor());
+        let scaled = spelling.digits.scale(partition);
         let remainder = scaled.leading(spelling.digits.remainder);
-        let value = spelling.first(remainder, self.spot.memento);
+        let value = spelling.first(remainder, memento);
         let home = table.home::<SHAPE>(scaled.quotient);
-        match table.insert_here::<M, SHAPE, false>(machine, home, value, spelling.memento_bits) {
-            Inserted::Done => true,
-            Inserted::At(spot) => {
-                table.insert_at::<M, SHAPE>(machine, home, spot, home.next_block(), value).is_ok()
-            }
-            Inserted::Nowhere => {
-                let mut walk = table.walk::<M, SHAPE>(machine, home);
-                let heading = spelling.heading(remainder, 0);
-                if table.is_occupied_at::<SHAPE>(home) {
-                    while walk.remainder() >> spelling.memento_bits <= heading {
-                        if walk.remainder() >> spelling.memento_bits == heading {
-                            return false;
-                        }
-                        if !walk.advance() {
-                            break;
-                        }
-                    }
-                }
-                let spot = walk.spot();
-                table.insert_at::<M, SHAPE>(machine, home, spot, spot.at, value).is_ok()
-            }
-        }
+        let bits = spelling.memento_bits;
+        let (spot, from) = match table.insert_here::<M, SHAPE, false>(machine, home, value, bits) {
+            Inserted::Done => return true,
+            Inserted::At(spot) => (spot, home.next_block()),
+            Inserted::Nowhere => match table.spot_for::<M, SHAPE>(machine, home, value, bits) {
+                Some(spot) => (spot, spot.at),
+                None => return false,
+            },
+        };
+        table.insert_at::<M, SHAPE>(machine, home, spot, from, value).is_ok()
     }
 }

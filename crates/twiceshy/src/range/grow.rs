@@ -1,20 +1,36 @@
 //! Doubles the slots: one bit of each remainder moves to the quotient.
 //!
-//! Boxes that are inserted later have all bits again, which limits the false-positive rate: half of
-//! the boxes have age 0, a quarter age 1, and so on. A box without remainder bits must be rebuilt
-//! from its members. For this the members of its quotient, which are few, are *listed*.
+//! Boxes that are inserted later have all bits of their remainders. This limits the false-positive
+//! rate, because half of the boxes have age 0, a quarter age 1, and so on. A box without remainder
+//! bits must be rebuilt from its members. So the caller *lists* the members of its quotient, which
+//! are few.
 
 use super::account::Account;
-use super::boxes::{Boxes, Spot};
+use super::boxes::{BoxGroup, Boxes, Shared, Spot};
 use super::layout::{RangeBox, Spelling};
-use super::{MementoFilter, RangeKey, RejuvenateError};
+use super::{MementoFilter, RangeKey};
 use crate::Hash;
 use crate::bits::word::low_bits;
 use crate::builder::PLANNED_LOAD;
 use crate::error::{AdaptError, BuildError, GrowError, PlanError};
 use crate::hash::Scaled;
-use crate::table::{Kind, QuotientTable, SLOTS, Slot, Stored, TableFull, TableWriter};
+use crate::table::{QuotientTable, SLOTS, Stored, TableFull, TableWriter};
 use core::ops::RangeInclusive;
+
+/// The error when a filter can't grow with a list of its members. The filter is unchanged.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DoublingError<E> {
+    /// Members could not be listed.
+    #[error("the members of a fingerprint could not be listed")]
+    List(#[source] E),
+    /// The listed members are not those of the filter.
+    #[error("the listed members are not those of the filter; list exactly its members")]
+    Members(#[source] AdaptError),
+    /// The larger filter was not built.
+    #[error(transparent)]
+    Grow(#[from] GrowError),
+}
 
 impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Returns a filter with twice the slots, exactly the same answers, and all repairs. It needs no
@@ -25,22 +41,22 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// [`doubled_listing`](Self::doubled_listing).
     ///
     /// # Errors
-    /// A [`GrowError`] if the filter isn't expandable, if a remainder has no bits left, or if there
-    /// is not enough memory.
+    /// Returns a [`GrowError`] if the filter isn't expandable, if a remainder has no bits left, or
+    /// if there is not enough memory.
     pub fn doubled(&self) -> Result<Self, GrowError> {
         let doubled = self.doubled_listing(|_| Err(GrowError::NoRemainder));
         doubled.map_err(|error| match error {
-            RejuvenateError::List(error) | RejuvenateError::Grow(error) => error,
-            RejuvenateError::Members(error) => unreachable!("{error}"),
+            DoublingError::List(error) | DoublingError::Grow(error) => error,
+            DoublingError::Members(error) => unreachable!("{error}"),
         })
     }
 
     /// Returns a filter with twice the slots, and rebuilds fingerprints that have no remainder bits
     /// left. Older claims are stale.
     ///
-    /// `list` gets intervals of hashes, in order. It returns all members whose
-    /// [partition's hash](Self::hash_of) is in the interval, each as often as it was inserted. This
-    /// concerns only about one in 2^r members.
+    /// `list` gets intervals of hashes, in order. It returns all members in the interval (by the
+    /// [hash](Self::hash_of) of their partitions), each as often as it was inserted. In all, it
+    /// lists only about one in 2^r members, where r is the number of remainder bits.
     ///
     /// No fingerprint becomes shorter, so every repair is kept.
     ///
@@ -65,12 +81,12 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// ```
     ///
     /// # Errors
-    /// A [`RejuvenateError`] if the filter isn't expandable, if `list` fails, if the listed members
-    /// don't match the filter, or if there is not enough memory.
+    /// Returns a [`DoublingError`] if the filter isn't expandable, if `list` fails, if the listed
+    /// members don't match the filter, or if there is not enough memory.
     pub fn doubled_listing<E>(
         &self,
         mut list: impl FnMut(RangeInclusive<Hash>) -> Result<Vec<K>, E>,
-    ) -> Result<Self, RejuvenateError<E>> {
+    ) -> Result<Self, DoublingError<E>> {
         let boxes = self.boxes.doubled(|hashes| {
             let members = list(hashes)?.into_iter();
             Ok(members.map(|key| self.partitions.spot(key)).collect())
@@ -90,11 +106,12 @@ impl Boxes {
     fn doubled<E>(
         &self,
         mut list: impl FnMut(RangeInclusive<Hash>) -> Result<Vec<Spot>, E>,
-    ) -> Result<Self, RejuvenateError<E>> {
+    ) -> Result<Self, DoublingError<E>> {
         if !self.spelling.has_ages {
             return Err(GrowError::Fixed.into());
         }
-        let spelling = self.spelling.doubled();
+        let mut spelling = self.spelling;
+        spelling.digits.slots *= 2;
         let slots = spelling.digits.slots;
         if !SLOTS.contains(&slots) {
             return Err(GrowError::from(PlanError::Slots(slots)).into());
@@ -112,11 +129,11 @@ impl Boxes {
             let is_exhausted =
                 |box_of: &Stored| self.spelling.age(box_of.remainder) == greatest_age;
             let written = if run.iter().any(is_exhausted) {
-                let hashes = self.cell(Scaled { quotient, fraction: 0 }, greatest_age).hashes();
-                let mut members = list(hashes.clone()).map_err(RejuvenateError::List)?;
+                let group = self.group_of(Scaled { quotient, fraction: 0 }, greatest_age);
+                let mut members = list(group.cell.hashes()).map_err(DoublingError::List)?;
                 members.sort_unstable();
-                let boxes = self.settled(&run, &hashes, &members, spelling);
-                let mut boxes = boxes.map_err(RejuvenateError::Members)?.into_iter();
+                let boxes = group.settled(self.spelling, spelling, &members);
+                let mut boxes = boxes.map_err(DoublingError::Members)?.into_iter();
                 boxes.try_for_each(|range_box| writer.push(&range_box))
             } else {
                 run.iter().try_for_each(|stored| writer.copy(self, stored))
@@ -126,26 +143,24 @@ impl Boxes {
         writer.finish().map_err(|TableFull| no_room())?;
         Ok(doubled)
     }
+}
 
-    /// Computes new boxes for all members of a run, in the layout of a larger table.
+impl BoxGroup {
+    /// Computes new boxes for all members of these boxes, in the layout of a larger table.
     fn settled(
         &self,
-        run: &[Stored],
-        hashes: &RangeInclusive<Hash>,
+        old: Spelling,
+        new: Spelling,
         members: &[Spot],
-        spelling: Spelling,
     ) -> Result<Vec<RangeBox>, AdaptError> {
-        if let Some(outside) = members.iter().find(|spot| !hashes.contains(&spot.partition)) {
+        if let Some(outside) = members.iter().find(|spot| !self.cell.covers(spot.partition)) {
             return Err(AdaptError::Outside { member: outside.partition });
         }
-        let boxes: Option<Vec<RangeBox>> =
-            run.iter().map(|stored| self.read(stored.quotient, stored.slots.clone())).collect();
-        let boxes = boxes.expect("a valid table");
-        let account = Account::new(self.spelling, &boxes, members)?;
+        let account = Account::new(old, &self.boxes, members)?;
         if account.unlisted > 0 {
             return Err(AdaptError::Unlisted { members: account.unlisted });
         }
-        Ok(account.settle::<AdaptError>(spelling, |_, _, had| Ok(had))?.0)
+        Ok(account.settle::<AdaptError>(new, |_, _, had| Ok(had))?.0)
     }
 }
 
@@ -160,8 +175,10 @@ pub(super) struct BoxWriter<'a> {
 impl<'a> BoxWriter<'a> {
     /// Creates a writer to an empty table. The table is invalid until [`finish`](Self::finish).
     pub(super) fn new(boxes: &'a mut Boxes) -> Self {
-        let Boxes { table, spelling, len, oldest, .. } = boxes;
-        // Members that are close to each other make longer runs than uniform hashes do.
+        let Boxes { shared: Shared { table, spelling, .. }, usage, len, oldest } = boxes;
+        let table = table.editor(usage);
+        // Members that are close to each other make longer runs than uniform hashes do, so the tail
+        // may have to be longer.
         Self { writer: TableWriter::lengthening(table), spelling: *spelling, len, oldest }
     }
 
@@ -180,23 +197,18 @@ impl<'a> BoxWriter<'a> {
 
     /// Copies a box from a table of half the size. The box must have remainder bits left.
     fn copy(&mut self, boxes: &Boxes, stored: &Stored) -> Result<(), TableFull> {
+        let Stored { quotient, remainder: first, slots } = stored.clone();
+        if slots.end - slots.start > 1 {
+            let RangeBox { fingerprint, age, mementos } = boxes.read(quotient, slots);
+            let fingerprint = fingerprint.doubled(1);
+            return self.push(&RangeBox { fingerprint, age: age + 1, mementos });
+        }
         let Spelling { digits, .. } = self.spelling;
-        let (first, memento) = (stored.remainder, self.spelling.memento(stored.remainder));
-        let quotient = stored.quotient << 1 | first >> (digits.width - 1);
+        let memento = self.spelling.memento(first);
+        let quotient = quotient << 1 | first >> (digits.width - 1);
         let first = (first - memento) << 1 & low_bits(digits.width) | memento;
         *self.oldest = self.spelling.age(first).max(*self.oldest);
-        let slots = stored.slots.clone();
-        if slots.end - slots.start == 1 {
-            return self.push_single(quotient, first);
-        }
-        let table = &boxes.table;
-        let others = (slots.start + 1..slots.end)
-            .map(|at| Slot { value: table.value(at), kind: table.kind(at) });
-        let cells = others.clone().filter(|slot| slot.kind == Kind::Counter);
-        let members = 1 + self.spelling.cells(cells.map(|slot| slot.value)).count();
-        *self.len += members as u64;
-        let head = Slot { value: first, kind: Kind::Remainder };
-        self.writer.push(quotient, core::iter::once(head).chain(others))
+        self.push_single(quotient, first)
     }
 
     pub(super) fn finish(self) -> Result<(), TableFull> {

@@ -5,7 +5,8 @@ use core::ops::{Bound, RangeBounds, RangeInclusive};
 use core::time::Duration;
 use std::time::SystemTime;
 
-/// A type of keys that map to integers in the same order, so that they have ranges.
+/// A key type that maps to integers in the same order, so that a range of keys is a range of
+/// integers.
 ///
 /// The number of a key must grow with the key, and different keys must have different numbers.
 ///
@@ -66,84 +67,48 @@ pub trait RangeKey: Copy {
     }
 }
 
-macro_rules! integers {
-    ($($unsigned:ident $signed:ident)*) => {$(
-        impl RangeKey for $unsigned {
-            const BITS: u32 = Self::BITS;
+/// Implements [`RangeKey`] for types, given the width of their numbers and how to compute a number.
+macro_rules! range_keys {
+    ($($(#[$doc:meta])* $type:ident: $bits:expr, |$key:ident| $number:expr;)*) => {$(
+        $(#[$doc])*
+        impl RangeKey for $type {
+            const BITS: u32 = $bits;
 
             #[inline]
             fn number(self) -> u128 {
-                self.into()
-            }
-        }
-
-        /// Negative keys have the smaller numbers.
-        impl RangeKey for $signed {
-            const BITS: u32 = Self::BITS;
-
-            #[inline]
-            fn number(self) -> u128 {
-                (self.cast_unsigned() ^ Self::MIN.cast_unsigned()).into()
+                let $key = self;
+                $number
             }
         }
     )*};
 }
 
+macro_rules! integers {
+    ($($unsigned:ident $signed:ident)*) => {range_keys! {$(
+        $unsigned: Self::BITS, |key| key.into();
+        /// Negative keys have the smaller numbers.
+        $signed: Self::BITS, |key| (key.cast_unsigned() ^ Self::MIN.cast_unsigned()).into();
+    )*}};
+}
+
 integers! { u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 }
 
-/// Numbers are in the order of [`f64::total_cmp`]: -0 is before 0, and NaNs are at both ends.
-impl RangeKey for f64 {
-    const BITS: u32 = 64;
-
-    #[inline]
-    fn number(self) -> u128 {
-        let bits = self.to_bits().cast_signed();
+range_keys! {
+    /// Numbers are in the order of [`f64::total_cmp`]: -0 is before 0, and NaNs are at both ends.
+    f64: 64, |key| {
+        let bits = key.to_bits().cast_signed();
         // For negative values, larger bits mean smaller numbers.
-        let ordered = bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed();
-        ordered.number()
-    }
-}
-
-impl RangeKey for Ipv4Addr {
-    const BITS: u32 = 32;
-
-    #[inline]
-    fn number(self) -> u128 {
-        self.to_bits().into()
-    }
-}
-
-impl RangeKey for Ipv6Addr {
-    const BITS: u32 = 128;
-
-    #[inline]
-    fn number(self) -> u128 {
-        self.to_bits()
-    }
-}
-
-/// Numbers are nanoseconds.
-impl RangeKey for Duration {
-    const BITS: u32 = 94;
-
-    #[inline]
-    fn number(self) -> u128 {
-        self.as_nanos()
-    }
-}
-
-/// Numbers are nanoseconds since or before 1970.
-impl RangeKey for SystemTime {
-    const BITS: u32 = 96;
-
-    #[inline]
-    fn number(self) -> u128 {
-        const EPOCH: u128 = 1 << 95;
-        match self.duration_since(Self::UNIX_EPOCH) {
-            Ok(since) => EPOCH + since.as_nanos(),
-            Err(before) => EPOCH - before.duration().as_nanos(),
-        }
-    }
+        (bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()).number()
+    };
+    Ipv4Addr: 32, |key| key.to_bits().into();
+    Ipv6Addr: 128, |key| key.to_bits();
+    /// Numbers are nanoseconds.
+    Duration: 94, |key| key.as_nanos();
+    /// Numbers count nanoseconds. Times before 1970 have the smaller numbers.
+    SystemTime: 96, |key| match key.duration_since(Self::UNIX_EPOCH) {
+        Ok(since) => (1 << 95) + since.as_nanos(),
+        Err(before) => (1 << 95) - before.duration().as_nanos(),
+    };
 }
 
 #[cfg(test)]

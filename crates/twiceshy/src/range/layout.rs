@@ -7,9 +7,9 @@
 //!  counters       │ memento 1 │ memento 1 │ memento 1 │ 0 … 0       │
 //! ```
 //!
-//! After the fingerprint follow the other mementos, in *cells*: a bit that is 1, and the m bits of
-//! a memento. Cells are packed into the slots from the low bits up, and zeros fill the last slot.
-//! So a member that is alone in its partition takes one slot, and each further member of the
+//! The other mementos follow the fingerprint, in *cells*. A cell is a bit that is 1, and the m bits
+//! of a memento. Cells are packed into the slots from the low bits up, and zeros fill the last
+//! slot. So a member that is alone in its partition takes one slot, and each further member of the
 //! partition takes m + 1 bits.
 //!
 //! # Ages
@@ -21,7 +21,6 @@
 
 use crate::bits::word::low_bits;
 use crate::fingerprint::{Digits, Fingerprint};
-use crate::hash::Scaled;
 use crate::table::{Kind, Slot};
 
 /// Maximum width of a memento in bits.
@@ -33,7 +32,7 @@ pub(super) const MOST_MEMENTO_BITS: u32 = 20;
 pub struct RangeBox {
     /// The first bits of the hashes of the members' partitions.
     pub fingerprint: Fingerprint,
-    /// Number of doublings since the box was written. Its remainder lacks as many bits.
+    /// Number of doublings since the box was written. Its remainder is shorter by this many bits.
     pub age: u32,
     /// The members' positions in their partitions, in order. There is at least one, and each
     /// occurs as often as it was inserted.
@@ -49,17 +48,11 @@ pub(super) struct Spelling {
     pub(super) has_ages: bool,
 }
 
-impl RangeBox {
-    pub(super) fn covers(&self, scaled: Scaled) -> bool {
-        self.fingerprint.covers_scaled(scaled)
-    }
-}
-
 impl Spelling {
     /// Returns the layout for a table of this many slots, and remainders of this many bits.
     pub(super) fn new(slots: u64, remainder: u32, memento_bits: u32, has_ages: bool) -> Self {
         let width = remainder + u32::from(has_ages) + memento_bits;
-        Self { digits: Digits { slots, remainder, width }, memento_bits, has_ages }
+        Self { digits: Digits::plain(slots, remainder, width), memento_bits, has_ages }
     }
 
     /// Returns the age at which a box has no bits of its remainder left.
@@ -70,11 +63,6 @@ impl Spelling {
     /// Returns the digits of a box of this age.
     pub(super) fn digits_at(self, age: u32) -> Digits {
         Digits { remainder: self.digits.remainder - age, ..self.digits }
-    }
-
-    /// Returns the layout for twice as many slots.
-    pub(super) fn doubled(self) -> Self {
-        Self { digits: Digits { slots: 2 * self.digits.slots, ..self.digits }, ..self }
     }
 
     /// Returns the first slot of a box without its memento.
@@ -113,7 +101,7 @@ impl Spelling {
     pub(super) fn begins_with(self, first: u64, remainder: u64) -> bool {
         let heading = first >> self.memento_bits;
         if self.has_ages {
-            // Masks the lowest set bit and all bits below it.
+            // Selects the bits above the lowest set bit.
             let known = !(heading ^ heading.wrapping_sub(1));
             (heading ^ remainder << 1) & known == 0
         } else {
@@ -132,44 +120,31 @@ impl Spelling {
         is_there == 1
     }
 
-    /// Returns the sort key of a box.
-    pub(super) fn order(self, fingerprint: Fingerprint, age: u32) -> (u64, Fingerprint) {
-        let remainder = self.digits_at(age).digit(fingerprint.prefix(), 0);
-        (self.heading(remainder, age), fingerprint)
-    }
-
     /// Encodes a box as slots.
     pub(super) fn slots(self, range_box: &RangeBox) -> Vec<Slot> {
         let (first, others) = range_box.mementos.split_first().expect("a box has a memento");
-        let fingerprint = self.digits_at(range_box.age).of(range_box.fingerprint).enumerate();
-        let mut slots: Vec<Slot> = fingerprint
-            .map(|(index, digit)| match index {
-                0 => {
-                    let value = self.heading(digit, range_box.age) << self.memento_bits | first;
-                    Slot { value, kind: Kind::Remainder }
-                }
-                _ => Slot { value: digit, kind: Kind::Extension },
-            })
-            .collect();
+        let digits = self.digits_at(range_box.age).of(range_box.fingerprint);
+        let mut slots: Vec<Slot> =
+            digits.map(|value| Slot { value, kind: Kind::Extension }).collect();
+        let heading = self.heading(slots[0].value, range_box.age);
+        slots[0] = Slot { value: heading << self.memento_bits | first, kind: Kind::Remainder };
         let (width, cell_bits) = (self.digits.width, self.memento_bits + 1);
+        let counter =
+            |bits: u128| Slot { value: bits as u64 & low_bits(width), kind: Kind::Counter };
         let (mut bits, mut count) = (0u128, 0);
         for memento in others {
             bits |= u128::from(memento << 1 | 1) << count;
             count += cell_bits;
             while count >= width {
-                slots.push(self.counter(bits));
+                slots.push(counter(bits));
                 bits >>= width;
                 count -= width;
             }
         }
         if count > 0 {
-            slots.push(self.counter(bits));
+            slots.push(counter(bits));
         }
         slots
-    }
-
-    fn counter(self, bits: u128) -> Slot {
-        Slot { value: bits as u64 & low_bits(self.digits.width), kind: Kind::Counter }
     }
 
     /// Iterates over the mementos in the cells of these slots.
@@ -259,7 +234,7 @@ mod tests {
         }
 
         #[test]
-        fn aged_remainder_matches_partitions_with_same_prefix(
+        fn shortened_remainder_matches_partitions_with_same_prefix(
             remainder in 1u32..=12, age in any::<u32>(), has_ages in any::<bool>(),
             [member, other] in any::<[u64; 2]>(), shared in 0u32..=12,
         ) {

@@ -2,19 +2,22 @@
 //!
 //! Unlike changes, lookups are safe in a table with any contents: at worst the answer is wrong.
 
-use super::boxes::{Boxes, Piece};
+use super::boxes::{Piece, Shared};
 use super::layout::Spelling;
-use super::query::Span;
 use super::{MOST_PARTITIONS, MementoFilter, RangeKey};
+use crate::Hash;
 use crate::batch::{self, Lookup};
 use crate::bits::machine::{Machine, Operation};
 use crate::hash::Scaled;
-use crate::table::{Budget, Evidence, Kind, Place, RangeWidths, Scan, Slot, Wanted, Window};
-use core::ops::{Bound, RangeBounds};
+use crate::table::{Budget, Evidence, Kind, Place, RangeWidths, Slot, Wanted, Window};
+use core::ops::{Bound, RangeBounds, RangeInclusive};
 
 /// Number of ranges that are converted to pieces at once. Operations on pieces don't depend on the
 /// type of the keys, so they are compiled only in this crate.
 const CHUNK: usize = 128;
+
+/// Stands for a range that is empty or has more than two pieces. It contains no memento.
+const NO_PAIR: [Piece; 2] = [Piece { partition: Hash::MIN, least: 1, most: 0 }; 2];
 
 impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Returns whether a key may be a member. "No" is certain.
@@ -25,7 +28,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Returns whether a range may contain a member. "No" is certain. For an empty range the answer
     /// is "no".
     pub fn contains_range(&self, range: impl RangeBounds<K>) -> bool {
-        self.may_contain(&range)
+        K::numbers(&range).is_some_and(|numbers| self.may_contain(&numbers))
     }
 
     /// Looks up many ranges: clears `maybe`, and then pushes one answer per range, as
@@ -33,80 +36,65 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// this is several times as fast.
     pub fn contains_ranges<R: RangeBounds<K>>(&self, ranges: &[R], maybe: &mut Vec<bool>) {
         batch::fill_answers(maybe, ranges.len(), |maybe| {
-            let mut pairs = [None; CHUNK];
+            let mut pairs = [NO_PAIR; CHUNK];
             for (ranges, maybe) in ranges.chunks(CHUNK).zip(maybe.chunks_mut(CHUNK)) {
                 let pairs = &mut pairs[..ranges.len()];
                 for (pair, range) in pairs.iter_mut().zip(ranges) {
-                    *pair = self.pair(range);
+                    let found =
+                        K::numbers(range).and_then(|numbers| self.partitions.pair(&numbers));
+                    *pair = found.unwrap_or(NO_PAIR);
                 }
                 self.boxes.have_any(pairs, maybe);
                 for ((pair, range), maybe) in pairs.iter().zip(ranges).zip(maybe) {
-                    if pair.is_none() {
-                        *maybe = self.contains_range_of_any_length(range);
+                    if *pair == NO_PAIR {
+                        *maybe = K::numbers(range).is_some_and(|each| self.may_contain(&each));
                     }
                 }
             }
         });
     }
 
-    /// Returns the numbers in a range, or `None` if it can't contain a member.
-    pub(super) fn span(&self, range: &impl RangeBounds<K>) -> Option<Span> {
-        Span::of(range).filter(|_| !self.is_empty())
-    }
-
-    /// Returns the two pieces of a range, or the same piece twice if it has one.
-    #[inline(always)]
-    fn pair(&self, range: &impl RangeBounds<K>) -> Option<[Piece; 2]> {
-        self.partitions.pair(self.span(range)?)
-    }
-
-    /// Answers as [`contains_range`](Self::contains_range), with a fast path for short ranges.
+    /// Answers like [`contains_range`](Self::contains_range), with a fast path for short ranges.
     #[inline]
-    pub(super) fn may_contain(&self, range: &impl RangeBounds<K>) -> bool {
-        match self.pair(range) {
+    pub(super) fn may_contain(&self, numbers: &RangeInclusive<u128>) -> bool {
+        match self.partitions.pair(numbers) {
             Some(pair) => self.boxes.has_any(pair),
-            None => self.contains_range_of_any_length(range),
+            None => self.search_each_partition(numbers),
         }
     }
 
-    /// Answers as [`contains_range`](Self::contains_range), partition by partition.
-    fn contains_range_of_any_length(&self, range: &impl RangeBounds<K>) -> bool {
-        let Some(span) = self.span(range) else { return false };
-        let borders = self.partitions.borders(span);
+    /// Answers like [`contains_range`](Self::contains_range), partition by partition.
+    fn search_each_partition(&self, numbers: &RangeInclusive<u128>) -> bool {
+        let borders = self.partitions.borders(numbers);
         if borders >= MOST_PARTITIONS {
-            return true;
+            // An empty filter has no runs.
+            let table = &self.boxes.table;
+            return table.first_occupied(0, table.slots()).is_some();
         }
         let mut budget = self.boxes.budget.of_many(borders as u64 + 1);
-        let mut pieces = self.partitions.pieces(span);
-        pieces.any(|piece| self.boxes.may_have_within(piece, &mut budget))
+        let mut pieces = self.partitions.pieces(numbers.clone());
+        let pair = || pieces.next().map(|one| [one, pieces.next().unwrap_or(one)]);
+        core::iter::from_fn(pair).any(|pair| self.boxes.has_any_within(pair, &mut budget))
     }
 }
 
-/// Looks up the two pieces of a range.
-struct HasAny<'a> {
-    boxes: &'a Boxes,
-    pair: [Piece; 2],
-}
+/// Looks up two pieces. Returns `None` if scanning their lines is not enough to decide.
+struct Ask<'a>(&'a Shared, [Piece; 2]);
 
-impl Operation for HasAny<'_> {
+impl Operation for Ask<'_> {
     type Argument = ();
-    type Output = bool;
+    type Output = Option<bool>;
     type Shapes = RangeWidths;
 
     #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
-        let Self { boxes, pair } = self;
-        let probes = pair.map(|piece| boxes.begin::<SHAPE>(piece));
-        boxes.ask::<M, SHAPE>(machine, probes).unwrap_or_else(|| boxes.look_closely(pair))
+    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
+        let Self(boxes, pair) = self;
+        boxes.ask::<M, SHAPE>(machine, pair.map(|piece| boxes.begin::<SHAPE>(piece)))
     }
 }
 
-/// Looks up many pairs of pieces. Skips those that are `None`.
-struct HaveAny<'a> {
-    boxes: &'a Boxes,
-    pairs: &'a [Option<[Piece; 2]>],
-    maybe: &'a mut [bool],
-}
+/// Looks up many pairs of pieces.
+struct HaveAny<'a>(&'a Shared, &'a [[Piece; 2]], &'a mut [bool]);
 
 impl Operation for HaveAny<'_> {
     type Argument = ();
@@ -115,52 +103,37 @@ impl Operation for HaveAny<'_> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
-        let Self { boxes, pairs, maybe } = self;
+        let Self(boxes, pairs, maybe) = self;
         batch::answer(&Steps::<_, SHAPE> { machine, boxes }, pairs, maybe);
     }
 }
 
 struct Steps<'a, M, const SHAPE: u32> {
     machine: M,
-    boxes: &'a Boxes,
+    boxes: &'a Shared,
 }
 
-/// The probes of a pair, if there is one.
-#[derive(Clone, Copy, Default)]
-struct Begun {
-    probes: [Probe; 2],
-    is_pair: bool,
-}
-
-impl<M: Machine, const SHAPE: u32> Lookup<Option<[Piece; 2]>> for Steps<'_, M, SHAPE> {
-    type Begun = Begun;
+impl<M: Machine, const SHAPE: u32> Lookup<[Piece; 2]> for Steps<'_, M, SHAPE> {
+    type Begun = [Probe; 2];
 
     #[inline(always)]
-    fn begin(&self, pair: &Option<[Piece; 2]>) -> Begun {
-        let Some(pair) = pair else { return Begun::default() };
-        Begun { probes: pair.map(|piece| self.boxes.begin::<SHAPE>(piece)), is_pair: true }
+    fn begin(&self, pair: &[Piece; 2]) -> [Probe; 2] {
+        pair.map(|piece| self.boxes.begin::<SHAPE>(piece))
     }
 
     #[inline(always)]
-    fn scan(&self, begun: &Begun) -> (bool, bool) {
-        match self.boxes.ask::<M, SHAPE>(self.machine, begun.probes) {
-            Some(answer) if begun.is_pair => (answer, false),
-            _ => (false, begun.is_pair),
-        }
+    fn scan(&self, &probes: &[Probe; 2]) -> (bool, bool) {
+        let answer = self.boxes.ask::<M, SHAPE>(self.machine, probes);
+        (answer == Some(true), answer.is_none())
     }
 
-    /// Does nothing: the lines that follow were prefetched at first.
     #[inline(always)]
-    fn defer(&self, _: &Option<[Piece; 2]>) {}
-
-    #[inline(always)]
-    fn contains(&self, &pair: &Option<[Piece; 2]>) -> bool {
-        pair.is_some_and(|pair| self.boxes.has_any(pair))
+    fn contains(&self, &pair: &[Piece; 2]) -> bool {
+        self.boxes.has_any(pair)
     }
 }
 
-/// A lookup of a piece: the position of its boxes, the remainder of its partition, and the bounds
-/// of mementos.
+/// A piece whose lines were prefetched: the place and remainder of its partition, and its mementos.
 #[derive(Clone, Copy, Default)]
 struct Probe {
     place: Place,
@@ -169,7 +142,7 @@ struct Probe {
     most: u64,
 }
 
-/// A probe, and the layout of boxes.
+/// Selects the slots that may answer a probe, given the layout of boxes.
 #[derive(Clone, Copy)]
 struct Wants(Spelling, Probe);
 
@@ -178,7 +151,7 @@ impl Wanted for Wants {
     fn of<M: Machine>(self, machine: M, window: Window) -> u64 {
         let Self(spelling, Probe { remainder, least, most, .. }) = self;
         if spelling.has_ages {
-            window.such_as(|first| spelling.shows(first, remainder, least, most))
+            window.slots_where(|first| spelling.shows(first, remainder, least, most))
         } else {
             let (least, most) = (spelling.first(remainder, least), spelling.first(remainder, most));
             window.between(machine, least..=most)
@@ -186,28 +159,23 @@ impl Wanted for Wants {
     }
 }
 
-impl Boxes {
+impl Shared {
     /// Returns whether one of two pieces may contain a member.
-    fn has_any(&self, pair: [Piece; 2]) -> bool {
-        self.table.target().run(HasAny { boxes: self, pair })
+    pub(super) fn has_any(&self, pair: [Piece; 2]) -> bool {
+        let answer = self.table.target().run(Ask(self, pair));
+        answer.unwrap_or_else(|| self.look_closely(pair, &mut self.budget.of_many(2)))
     }
 
-    /// Answers as [`has_any`](Self::has_any) for many pairs. Skips those that are `None`. All
-    /// answers must be false at first.
-    fn have_any(&self, pairs: &[Option<[Piece; 2]>], maybe: &mut [bool]) {
-        self.table.target().run(HaveAny { boxes: self, pairs, maybe });
+    /// Answers like [`has_any`](Self::has_any), within a budget of lines to read.
+    fn has_any_within(&self, pair: [Piece; 2], budget: &mut Budget) -> bool {
+        let answer = self.table.target().run(Ask(self, pair));
+        answer.unwrap_or_else(|| self.look_closely(pair, budget))
     }
 
-    /// Returns whether a piece may contain a member.
-    pub(super) fn may_have(&self, piece: Piece) -> bool {
-        self.may_have_within(piece, &mut { self.budget })
-    }
-
-    /// Answers as [`may_have`](Self::may_have), within a budget of lines to read.
-    fn may_have_within(&self, piece: Piece, budget: &mut Budget) -> bool {
-        let target = self.table.target();
-        let maybe = target.run(MayHave { boxes: self, piece });
-        maybe.unwrap_or_else(|| target.run(LookClosely { boxes: self, piece, budget }))
+    /// Answers like [`has_any`](Self::has_any) for many pairs. All of `maybe` must be false at
+    /// first.
+    fn have_any(&self, pairs: &[[Piece; 2]], maybe: &mut [bool]) {
+        self.table.target().run(HaveAny(self, pairs, maybe));
     }
 
     /// Starts a lookup of a piece: prefetches its lines.
@@ -221,8 +189,7 @@ impl Boxes {
         Probe { place, remainder: scaled.leading(self.spelling.digits.remainder), least, most }
     }
 
-    /// Returns whether one of two pieces may contain a member, or `None` if scanning their lines
-    /// is not enough to decide.
+    /// Scans the lines of two pieces, and answers like [`Ask`].
     #[inline(always)]
     fn ask<M: Machine, const SHAPE: u32>(&self, machine: M, probes: [Probe; 2]) -> Option<bool> {
         let Self { table, spelling, .. } = self;
@@ -244,25 +211,23 @@ impl Boxes {
     /// Continues in the next line if the first one was not enough to decide.
     #[inline]
     fn ask_on(&self, probe: Probe, evidence: Evidence) -> Option<bool> {
-        match evidence.scan() {
-            Scan::Unsure if evidence.goes_on() => {
-                self.table.target().run(AskAcross { boxes: self, probe })
-            }
-            scan => decision(scan),
+        let (is_present, is_unsure) = evidence.flags();
+        if is_unsure && evidence.goes_on() {
+            return self.table.target().run(AskAcross(self, probe));
         }
+        (!is_unsure).then_some(is_present)
     }
 
     /// Returns whether one of two pieces may contain a member, by looking at each slot.
     #[inline(never)]
-    fn look_closely(&self, [one, other]: [Piece; 2]) -> bool {
-        let (target, budget) = (self.table.target(), &mut self.budget.of_many(2));
-        let mut look = |piece| target.run(LookClosely { boxes: self, piece, budget });
+    fn look_closely(&self, [one, other]: [Piece; 2], budget: &mut Budget) -> bool {
+        let mut look = |piece| self.table.target().run(LookClosely(self, piece, budget));
         look(one) || (other.partition != one.partition && look(other))
     }
 
-    /// Returns whether the box at `start`, whose remainder covers a piece's partition, covers the
-    /// partition with its whole fingerprint and has a memento in the piece. Returns `true` if the
-    /// box is malformed or too long.
+    /// Returns whether the box at `start` covers a piece's partition and has a memento in the
+    /// piece. The caller has already checked that its remainder covers the partition. Returns
+    /// `true` if the box is malformed or too long.
     #[inline(always)]
     fn has(
         &self,
@@ -293,20 +258,8 @@ impl Boxes {
     }
 }
 
-#[inline(always)]
-fn decision(scan: Scan) -> Option<bool> {
-    match scan {
-        Scan::Absent => Some(false),
-        Scan::Present => Some(true),
-        Scan::Unsure => None,
-    }
-}
-
 /// Scans for one probe whose run may continue in the next line.
-struct AskAcross<'a> {
-    boxes: &'a Boxes,
-    probe: Probe,
-}
+struct AskAcross<'a>(&'a Shared, Probe);
 
 impl Operation for AskAcross<'_> {
     type Argument = ();
@@ -315,19 +268,17 @@ impl Operation for AskAcross<'_> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
-        let Self { boxes: Boxes { table, spelling, .. }, probe } = self;
+        let Self(Shared { table, spelling, .. }, probe) = self;
         let wants = Wants(*spelling, probe);
-        decision(table.scan_across_for::<M, SHAPE>(machine, probe.place, wants).scan())
+        let evidence = table.scan_across_for::<M, SHAPE>(machine, probe.place, wants);
+        let (is_present, is_unsure) = evidence.flags();
+        (!is_unsure).then_some(is_present)
     }
 }
 
 /// Searches the run of a piece slot by slot. In an invalid table, where the run is missing or too
 /// long, the answer is `true`.
-struct LookClosely<'a> {
-    boxes: &'a Boxes,
-    piece: Piece,
-    budget: &'a mut Budget,
-}
+struct LookClosely<'a>(&'a Shared, Piece, &'a mut Budget);
 
 impl Operation for LookClosely<'_> {
     type Argument = ();
@@ -336,8 +287,8 @@ impl Operation for LookClosely<'_> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
-        let Self { boxes, piece, budget } = self;
-        let Boxes { table, spelling, .. } = boxes;
+        let Self(boxes, piece, budget) = self;
+        let Shared { table, spelling, .. } = boxes;
         let scaled = boxes.scale(piece.partition);
         let remainder = scaled.leading(spelling.digits.remainder);
         let place = table.home::<SHAPE>(scaled.quotient);
@@ -359,25 +310,5 @@ impl Operation for LookClosely<'_> {
                 return walk.is_lost();
             }
         }
-    }
-}
-
-struct MayHave<'a> {
-    boxes: &'a Boxes,
-    piece: Piece,
-}
-
-impl Operation for MayHave<'_> {
-    type Argument = ();
-    type Output = Option<bool>;
-    type Shapes = RangeWidths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
-        let Self { boxes, piece } = self;
-        let probe = boxes.begin::<SHAPE>(piece);
-        let wants = Wants(boxes.spelling, probe);
-        let evidence = boxes.table.scan_for::<M, SHAPE>(machine, probe.place, wants, false);
-        boxes.ask_on(probe, evidence)
     }
 }

@@ -6,42 +6,39 @@ mod boxes;
 mod builder;
 mod bulk;
 mod change;
-mod error;
 mod grow;
 mod key;
 mod layout;
-mod listing;
 mod lookup;
 mod parts;
 mod query;
-mod shrink;
 mod validate;
 
 #[cfg(test)]
 mod tests;
 
-pub use adapt::{Answer, Claim};
+pub use adapt::{Answer, Claim, Listing};
 #[doc(hidden)]
 pub use builder::Options;
 pub use builder::PlanDetails;
-pub use error::RejuvenateError;
+pub use grow::DoublingError;
 pub use key::RangeKey;
 pub use layout::RangeBox;
-pub use listing::Listing;
 pub(crate) use parts::RangeShape;
 pub use query::Partitions;
 
 use crate::builder::{Builder, PLANNED_LOAD};
 use crate::claim::Versions;
 use crate::{Hash, Secret, Stats};
-use boxes::{Boxes, Spot};
+use boxes::{Boxes, Shared, Spot};
 use core::fmt;
 
-/// For a range with more partitions, the answer is "maybe" without a lookup, which would take
-/// milliseconds.
+/// Maximum number of partitions in a lookup. For a longer range, the answer is "maybe" at once,
+/// because a lookup would take milliseconds.
 const MOST_PARTITIONS: u128 = 1 << 16;
 
-/// A range with more partitions is not repaired, because many of them would need a repair.
+/// Maximum number of partitions in a repaired range. A longer range is not repaired, because many
+/// of its partitions would need a repair.
 const MOST_REPAIRED: u128 = 1 << 10;
 
 /// A filter that answers whether a range may contain a key: the Memento filter.
@@ -82,9 +79,9 @@ pub type RangeFilter<K> = MementoFilter<K, false>;
 
 /// A range filter that repairs its mistakes: the Aeris filter.
 ///
-/// It is a [`RangeFilter`] that learns from mistakes. Told that a range was empty, and which members
-/// caused the answer, it splits their boxes and gives them longer fingerprints, until none of them
-/// covers the range's partitions.
+/// It is a [`RangeFilter`] that learns from mistakes. When it is told that a range was empty, and
+/// which members caused the answer, it splits their boxes and gives them longer fingerprints, until
+/// none of them covers the range's partitions.
 ///
 /// # Guarantees
 /// - No false negatives. An operation that fails returns an error and changes nothing.
@@ -126,7 +123,7 @@ pub struct MementoFilter<K, const ADAPTIVE: bool> {
 }
 
 impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
-    /// Returns a builder: say how good and how large the filter should be.
+    /// Returns a builder that sets the filter's error rate and size.
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
@@ -136,8 +133,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         Self { partitions, boxes, versions, adaptations }
     }
 
-    /// Returns the number of slots whose changes are counted. A plain filter makes no claims, so it
-    /// doesn't count.
+    /// Returns the number of slots whose changes are counted. A plain filter makes no claims, so
+    /// one is enough.
     fn versioned_slots(slots: u64) -> u64 {
         if ADAPTIVE { slots } else { 1 }
     }
@@ -157,10 +154,10 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
 
     /// Iterates over all boxes, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = RangeBox> {
-        self.boxes.iter()
+        self.boxes.table.stored().map(|stored| self.boxes.read(stored.quotient, stored.slots))
     }
 
-    /// Returns the number of members. Each counts as often as it was inserted.
+    /// Returns the number of members, each counted as often as it was inserted.
     pub fn len(&self) -> usize {
         self.boxes.len as usize
     }
@@ -180,10 +177,11 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         (self.boxes.table.slots() as f64 * PLANNED_LOAD) as usize
     }
 
-    /// Returns what the filter holds, and what it takes. The expected rate is that of a range of the
-    /// [longest length](Self::longest_range) that touches two partitions.
+    /// Returns the filter's number of members, memory use, load and expected error. The expected
+    /// error is that of a range of the [longest length](Self::longest_range) that touches two
+    /// partitions.
     pub fn stats(&self) -> Stats {
-        let Boxes { table, spelling, .. } = &self.boxes;
+        let Shared { table, spelling, .. } = &self.boxes.shared;
         let load = self.load();
         Stats {
             members: self.len(),
@@ -217,7 +215,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Returns the secret that partitions are hashed with. Store it with the filter, or with the
     /// list of members by hash.
     pub fn secret(&self) -> &Secret {
-        self.partitions.secret()
+        &self.partitions.secret
     }
 }
 

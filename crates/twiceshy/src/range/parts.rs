@@ -8,7 +8,7 @@ use crate::bits::memory::Lines;
 use crate::table::{Budget, QuotientTable, SLOTS, WIDTHS};
 use core::ops::RangeInclusive;
 
-/// All of a filter except its secret and the lines of its table.
+/// The sizes and counters of a filter: all of it except its secret and the lines of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RangeShape {
     pub(crate) slots: u64,
@@ -45,10 +45,10 @@ impl RangeShape {
         Spelling::new(self.slots, self.remainder_bits, self.memento_bits, self.has_ages)
     }
 
-    /// Returns the possible numbers of lines of a [possible](Self::is_possible) filter's table, or
-    /// `None` if this machine can't address them. A
-    /// [lengthened](QuotientTable::lengthen_tail) tail is hardly longer than the space for all
-    /// slots.
+    /// Returns the least and the greatest number of lines in the table of a
+    /// [possible](Self::is_possible) filter, or `None` if this machine can't address them. The
+    /// greatest number allows for a [lengthened](QuotientTable::lengthen_tail) tail, which is
+    /// hardly longer than the space for all slots.
     pub(crate) fn lines(&self) -> Option<RangeInclusive<usize>> {
         let least = QuotientTable::blocks_for(self.slots, self.slot_bits())?;
         Some(least..=least.checked_mul(3)?)
@@ -65,7 +65,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
             has_ages,
             oldest: self.boxes.oldest,
             len: self.boxes.len,
-            used: self.boxes.table.used(),
+            used: self.boxes.usage.used,
             adaptations: self.adaptations,
         }
     }
@@ -75,12 +75,12 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     }
 
     /// Returns a filter of a [possible](RangeShape::is_possible) shape with the table `lines`, or
-    /// `None` if these are too few. It must be [validated](Self::validate) before use.
+    /// `None` if there are too few lines. The filter must be [validated](Self::validate) before
+    /// use.
     pub(crate) fn from_parts(shape: RangeShape, lines: Lines, secret: Secret) -> Option<Self> {
         let RangeShape { slots, used, len, oldest, memento_bits, .. } = shape;
-        let table = QuotientTable::over(lines, slots, shape.slot_bits(), used)?;
-        let spelling = shape.spelling();
-        let boxes = Boxes { table, spelling, len, oldest, budget: Budget::ENDLESS };
+        let table = QuotientTable::over(lines, slots, shape.slot_bits())?;
+        let boxes = Boxes { len, oldest, ..Boxes::over(table, shape.spelling(), used) };
         let adaptations = if ADAPTIVE { shape.adaptations } else { 0 };
         Some(Self::new(Partitions::new(secret, memento_bits), boxes, adaptations))
     }
@@ -88,6 +88,6 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Limits the number of lines that a lookup reads, whatever the table contains. The filter must
     /// not be changed afterwards.
     pub(crate) fn limit_lookups(&mut self) {
-        self.boxes.budget = Budget::LOOKUP;
+        self.boxes.shared.budget = Budget::LOOKUP;
     }
 }

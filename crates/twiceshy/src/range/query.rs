@@ -6,35 +6,24 @@ use crate::bits::word::low_bits;
 use crate::{Hash, Secret, hash::KeyedHasher};
 use core::fmt;
 use core::marker::PhantomData;
-use core::ops::RangeBounds;
+use core::ops::RangeInclusive;
 
 /// Maps keys to partitions and their hashes.
 ///
-/// It is the same for all filters with the same secret and the same
-/// [longest range](Self::longest_range), so an index of members by hash doesn't need the filter.
+/// All filters with the same secret and the same [longest range](Self::longest_range) map keys in
+/// the same way, so an index of members by hash doesn't need the filter.
 #[derive(Clone)]
 pub struct Partitions<K> {
     hasher: KeyedHasher,
-    secret: Secret,
+    pub(super) secret: Secret,
     memento_bits: u32,
     keys: PhantomData<fn(K)>,
-}
-
-/// A range of numbers that is not empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    first: u128,
-    last: u128,
 }
 
 impl<K: RangeKey> Partitions<K> {
     pub(super) fn new(secret: Secret, memento_bits: u32) -> Self {
         const { assert!(K::BITS >= 1 && K::BITS <= 128, "numbers of keys have 1 to 128 bits") };
         Self { hasher: KeyedHasher::new(&secret), secret, memento_bits, keys: PhantomData }
-    }
-
-    pub(super) fn secret(&self) -> &Secret {
-        &self.secret
     }
 
     /// Returns the number of keys per partition, which is the length of the longest planned range.
@@ -79,32 +68,30 @@ impl<K: RangeKey> Partitions<K> {
         }
     }
 
-    /// Returns the number of partitions in a span, minus one.
-    pub(super) fn borders(&self, span: Span) -> u128 {
-        self.partition(span.last) - self.partition(span.first)
+    /// Returns the number of partitions that a range of numbers touches, minus one.
+    pub(super) fn borders(&self, numbers: &RangeInclusive<u128>) -> u128 {
+        self.partition(*numbers.end()) - self.partition(*numbers.start())
     }
 
-    /// Splits a span by partition.
+    /// Splits a range of numbers by partition.
     #[inline]
-    pub(super) fn pieces(&self, span: Span) -> impl Iterator<Item = Piece> {
-        let (first, last) = (self.partition(span.first), self.partition(span.last));
-        (first..=last).map(move |partition| {
-            let start = if partition == first { self.memento(span.first) } else { 0 };
-            let end = if partition == last {
-                self.memento(span.last)
-            } else {
-                low_bits(self.memento_bits)
-            };
-            Piece { partition: self.hash(partition), least: start, most: end }
+    pub(super) fn pieces(&self, numbers: RangeInclusive<u128>) -> impl Iterator<Item = Piece> {
+        let (start, end) = numbers.into_inner();
+        let (first, last) = (self.partition(start), self.partition(end));
+        (first..=last).map(move |partition| Piece {
+            partition: self.hash(partition),
+            least: if partition == first { self.memento(start) } else { 0 },
+            most: self.memento(if partition == last { end } else { u128::MAX }),
         })
     }
 
-    /// Returns the two pieces of a span, or the same piece twice if it has one. Returns `None` if
-    /// it has more than two.
+    /// Returns the two pieces of a range of numbers, or the same piece twice if there is only one.
+    /// Returns `None` if there are more than two.
     #[inline(always)]
-    pub(super) fn pair(&self, span: Span) -> Option<[Piece; 2]> {
-        let (first, last) = (self.partition(span.first), self.partition(span.last));
-        let (least, most) = (self.memento(span.first), self.memento(span.last));
+    pub(super) fn pair(&self, numbers: &RangeInclusive<u128>) -> Option<[Piece; 2]> {
+        let (start, end) = (*numbers.start(), *numbers.end());
+        let (first, last) = (self.partition(start), self.partition(end));
+        let (least, most) = (self.memento(start), self.memento(end));
         match last - first {
             0 => Some([Piece { partition: self.hash(first), least, most }; 2]),
             1 => Some([
@@ -125,16 +112,6 @@ impl<K> fmt::Debug for Partitions<K> {
     }
 }
 
-impl Span {
-    /// Returns the numbers of the keys in a range, or `None` if the range is empty.
-    pub(super) fn of<K: RangeKey>(range: &impl RangeBounds<K>) -> Option<Self> {
-        K::numbers(range).map(|numbers| {
-            let (first, last) = numbers.into_inner();
-            Self { first, last }
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,24 +119,23 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn spans_match_range_bounds() {
-        let of = |first, last| Some(Span { first, last });
-        assert_eq!(Span::of(&(3u8..7)), of(3, 6));
-        assert_eq!(Span::of(&(3u8..=7)), of(3, 7));
-        assert_eq!(Span::of(&(3u8..)), of(3, 255));
-        assert_eq!(Span::of(&(..=3u8)), of(0, 3));
-        assert_eq!(Span::of::<u128>(&(..)), of(0, u128::MAX));
-        let excluded = (Bound::Excluded(3u8), Bound::Unbounded);
-        assert_eq!(Span::of(&excluded), of(4, 255));
+    fn numbers_match_range_bounds() {
+        assert_eq!(u8::numbers(&(3..7)), Some(3..=6));
+        assert_eq!(u8::numbers(&(3..=7)), Some(3..=7));
+        assert_eq!(u8::numbers(&(3..)), Some(3..=255));
+        assert_eq!(u8::numbers(&(..=3)), Some(0..=3));
+        assert_eq!(u128::numbers(&(..)), Some(0..=u128::MAX));
+        let excluded = (Bound::Excluded(3), Bound::Unbounded);
+        assert_eq!(u8::numbers(&excluded), Some(4..=255));
         let nothing = [
-            Span::of(&(3u8..3)),
-            Span::of(&(..0u8)),
+            u8::numbers(&(3..3)),
+            u8::numbers(&(..0)),
             #[expect(clippy::reversed_empty_ranges, reason = "it tests such a range")]
-            Span::of(&(7u8..=3)),
-            Span::of(&(Bound::Excluded(3u8), Bound::Excluded(4))),
-            Span::of(&(Bound::Excluded(u128::MAX), Bound::Unbounded)),
+            u8::numbers(&(7..=3)),
+            u8::numbers(&(Bound::Excluded(3), Bound::Excluded(4))),
+            u128::numbers(&(Bound::Excluded(u128::MAX), Bound::Unbounded)),
         ];
-        assert_eq!(nothing, [None; 5]);
+        assert_eq!(nothing, [const { None }; 5]);
     }
 
     proptest! {
@@ -171,14 +147,14 @@ mod tests {
             let last = first.saturating_add(length);
             let key = if near { first.wrapping_sub(9).wrapping_add(key % 330) } else { key };
             let partitions = Partitions::new(Secret::from_bytes([1; 16]), memento_bits);
-            let span = Span::of(&(first..=last)).unwrap();
+            let numbers = u128::from(first)..=last.into();
             let spot: Spot = partitions.spot(key);
-            let pieces: Vec<Piece> = partitions.pieces(span).collect();
-            prop_assert_eq!(pieces.len() as u128, partitions.borders(span) + 1);
+            let pieces: Vec<Piece> = partitions.pieces(numbers.clone()).collect();
+            prop_assert_eq!(pieces.len() as u128, partitions.borders(&numbers) + 1);
             let has = |piece: &&Piece| {
                 piece.partition == spot.partition && piece.has(spot.memento)
             };
-            let pair = partitions.pair(span);
+            let pair = partitions.pair(&numbers);
             prop_assert_eq!(pair.is_some(), pieces.len() < 3);
             if let Some([one, other]) = pair {
                 prop_assert_eq!([Some(&one), Some(&other)], [pieces.first(), pieces.last()]);

@@ -221,7 +221,8 @@ fn expandable_filter_doubles_until_remainders_are_empty() {
     filter.validate().unwrap();
 }
 
-/// The papers' filters take 18.0 bits per key for a rate of 2^-9 without repairs, and 19.1 with.
+/// The papers' filters take 18.0 bits per key for a rate of 2^-9 without repairs, and 19.1 bits
+/// with repairs.
 #[test]
 fn planned_bits_per_key_match_the_papers() {
     let builder = || RangeFilter::<u64>::builder().remainder_bits(9).capacity(1 << 22);
@@ -245,7 +246,7 @@ fn lookup_over_budget_answers_maybe() {
         RangeFilter::<u64>::builder().slots(4000).longest_range(1 << 12).build().unwrap();
     (0..3000).for_each(|key| filter.insert(key).unwrap());
     assert!(!filter.contains(3500) && !filter.contains_range(3000..5000));
-    filter.boxes.budget = Budget::of(3);
+    filter.boxes.shared.budget = Budget::of(3);
     assert!(filter.contains(3500) && filter.contains_range(3000..5000));
     // The limit is larger for a range with many partitions.
     assert!(!filter.contains_range(3000..3000 + (100 << 12)));
@@ -318,10 +319,11 @@ fn exhausted_filter() -> (AdaptiveRangeFilter<u64>, Vec<u64>, Vec<u64>) {
 }
 
 #[test]
-fn refused_batch_changes_nothing_in_an_exhausted_filter() {
+fn refused_batch_changes_nothing_in_a_filter_that_cannot_grow() {
     let (mut filter, members, mistakes) = exhausted_filter();
     let before: Vec<_> = filter.iter().collect();
-    // Insert the members again, because their new box is shorter than the repaired one.
+    // Insert the members again, because the fingerprint of their new box is shorter than the
+    // repaired one.
     let keys: Vec<u64> = members.iter().copied().chain(2000..3000).collect();
     assert!(matches!(filter.insert_many(&keys), Err(InsertError::Full { .. })));
     filter.validate().unwrap();

@@ -1,7 +1,7 @@
 //! Checks every invariant of a filter.
 
-use super::boxes::{Boxes, Label};
-use super::{MementoFilter, RangeKey};
+use super::boxes::{Boxes, Shared};
+use super::{MementoFilter, RangeBox, RangeKey};
 use crate::error::Invalid;
 use crate::table::Kind;
 use core::ops::Range;
@@ -18,20 +18,20 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
 }
 
 impl Boxes {
-    /// Works for a table with any contents. Reads boxes in place, because a malicious table may have
-    /// boxes with more mementos than fit in memory.
+    /// Checks every invariant, whatever the table contains. Reads boxes in place, because a
+    /// malicious table may have boxes with more mementos than fit in memory.
     fn validate(&self) -> Result<(), Invalid> {
-        let Self { table, spelling, .. } = self;
+        let Shared { table, spelling, .. } = &self.shared;
         let mut members = 0u64;
-        // The table checks every slot, and counts those with value 0 that are alone in their run:
-        // each is a box with one member.
-        let blank = table.validate(0, |run| {
+        // The table checks every slot. It also counts the slots with value 0 that are alone in
+        // their run. Each of these is a box with one member.
+        let blank = table.validate(self.usage.used, 0, |run| {
             let mut before = None;
             for slots in table.entries(run.slots) {
                 let start = slots.start;
-                let label = self.label(run.quotient, slots.clone());
-                let count = label.as_ref().and_then(|label| self.count(label, slots.clone()));
-                let (Some(Label { fingerprint, age, .. }), Some(count)) = (label, count) else {
+                let Some((RangeBox { fingerprint, age, .. }, count)) =
+                    self.counted(run.quotient, slots)
+                else {
                     return Err(Invalid(format!("the box at {start} is malformed")));
                 };
                 if !fingerprint.is_of_a_hash() {
@@ -41,7 +41,7 @@ impl Boxes {
                     return Err(Invalid(format!("{fingerprint:?} is older than the oldest box")));
                 }
                 members = members.saturating_add(count);
-                let is = spelling.order(fingerprint, age);
+                let is = (table.value(start) >> spelling.memento_bits, fingerprint);
                 if let Some(was) = before.replace(is)
                     && (is <= was || is.0 == was.0 && was.1.covers_all(&is.1))
                 {
@@ -59,21 +59,22 @@ impl Boxes {
         }
         Ok(())
     }
+}
 
-    /// Returns the number of members in a box, or `None` if it is malformed. A box has each digit of
-    /// its fingerprint, then sorted mementos, and no unused slots.
-    fn count(&self, label: &Label, slots: Range<u64>) -> Option<u64> {
+impl Shared {
+    /// Returns the box in these slots with only its least memento, and the number of its members.
+    /// Returns `None` if it is malformed. A box has each digit of its fingerprint, then sorted
+    /// mementos, and no unused slots.
+    fn counted(&self, quotient: u64, slots: Range<u64>) -> Option<(RangeBox, u64)> {
         let Self { table, spelling, .. } = self;
-        let digits = spelling.digits_at(label.age);
-        let mut spelt = digits.of(label.fingerprint).skip(1);
-        if !(slots.start + 1..label.end).all(|at| spelt.next() == Some(table.value(at))) {
+        let (range_box, cells) = self.read_first(quotient, slots.clone())?;
+        let mut spelt = spelling.digits_at(range_box.age).of(range_box.fingerprint).skip(1);
+        let has_digits =
+            (slots.start + 1..cells.start).all(|at| spelt.next() == Some(table.value(at)));
+        if !has_digits || !cells.clone().all(|at| table.kind(at) == Kind::Counter) {
             return None;
         }
-        let cells = label.end..slots.end;
-        if !cells.clone().all(|at| table.kind(at) == Kind::Counter) {
-            return None;
-        }
-        let mut last = spelling.memento(table.value(slots.start));
+        let mut last = range_box.mementos[0];
         let mut count = 1;
         let mut others = spelling.cells(cells.clone().map(|at| table.value(at)));
         for memento in others.by_ref() {
@@ -85,6 +86,6 @@ impl Boxes {
         let is_spelt = spelt.next().is_none()
             && others.ends_blank()
             && spelling.slots_of_cells(count - 1) == cells.end - cells.start;
-        is_spelt.then_some(count)
+        is_spelt.then_some((range_box, count))
     }
 }

@@ -1,11 +1,15 @@
-//! The parts of a snapshot that depend on the kind of filter.
+//! Headers of snapshots, and the parts of a snapshot that depend on the kind of filter.
 
 use super::SnapshotError;
 use super::kind::Kind;
-use super::sections::{SecretRecord, Sections, header_of, number, put};
+use super::sections::{
+    Bytes, HASH_SCHEME, SecretRecord, VERSION, sealed, secret_section, table_of,
+};
+use crate::Secret;
 use crate::bits::memory::{LINE, Lines};
 use crate::error::Invalid;
-use crate::{Secret, hash::HashScheme};
+use crate::hash::Remainders;
+use core::array::from_fn;
 use core::fmt::Display;
 use core::ops::RangeInclusive;
 use std::io::Write;
@@ -17,16 +21,12 @@ pub(super) const SIZE: usize = 2 * LINE;
 /// filter has more members; a filter with more repairs writes this number.
 pub(super) const MAX_COUNT: u64 = 1 << 63;
 
-/// Offsets of the [`Fields`] in a header; [`Sections`] has the other offsets.
-mod offset {
-    pub(super) const SIZE: usize = 16;
-    pub(super) const BITS: usize = 24;
-    pub(super) const HASH: usize = 36;
-    pub(super) const COUNTS: usize = 40;
-    pub(super) const EXTRA: usize = 88;
-    pub(super) const RESERVED: usize = 96;
-    pub(super) const RESERVED_END: usize = 116;
-}
+/// Flag of a header with a secret section.
+const SECRET: u32 = 1;
+
+/// A function that makes a filter from its table and, if the filter needs one, its secret. Nothing
+/// may change the filter before it is [checked](Describe::checked).
+pub(super) type Assemble<F> = Box<dyn FnOnce(Lines, Option<Secret>) -> Result<F, SnapshotError>>;
 
 /// A filter that is saved as one header and one table.
 pub(crate) trait Describe: Sized {
@@ -38,11 +38,8 @@ pub(crate) trait Describe: Sized {
     /// Bits of [`Fields::extra`] that this kind uses.
     const EXTRA_BITS: u64 = 0;
 
-    /// Whether files that contain the secret are meant for publication.
-    const IS_PUBLISHED: bool = false;
-
-    /// The meaning of the [`Fields`].
-    type Header;
+    /// Whether filters of this kind can have remainders that aren't plain.
+    const MIXES: bool = false;
 
     /// Returns the fields that describe the filter.
     fn fields(&self) -> Fields;
@@ -50,17 +47,9 @@ pub(crate) trait Describe: Sized {
     /// Returns the lines of the table.
     fn lines(&self) -> &Lines;
 
-    /// Reads [`fields`](Self::fields), and checks all that can be checked without the table, for
-    /// example the number of lines.
-    fn decode(fields: &Fields, sections: &Sections) -> Result<Self::Header, SnapshotError>;
-
-    /// Returns the filter of a [decoded](Self::decode) header. Nothing may change it before it is
-    /// [checked](Self::checked). Range filters need the secret.
-    fn assemble(
-        header: Self::Header,
-        lines: Lines,
-        secret: Option<Secret>,
-    ) -> Result<Self, SnapshotError>;
+    /// Reads the [fields](Self::fields) of a header, and checks everything that can be checked
+    /// without the table, for example the number of lines.
+    fn decode(header: &Header) -> Result<Assemble<Self>, SnapshotError>;
 
     /// Checks every invariant.
     fn check_all(&self) -> Result<(), Invalid>;
@@ -70,96 +59,143 @@ pub(crate) trait Describe: Sized {
         self.check_all()?;
         Ok(self)
     }
-}
 
-/// A filter that can be a shard.
-pub(crate) trait ShardFormat: Describe {
-    /// The kind of a concurrent filter with shards of this type.
-    const SHARDS: Kind;
-
-    /// Checks that a shard is compatible with the first one.
+    /// Checks that a shard of a concurrent filter is compatible with the first one.
     fn check_compatible(_first: &Fields, _shard: &Fields) -> Result<(), SnapshotError> {
         Ok(())
     }
 }
 
 /// The numbers of a header whose meaning depends on the kind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) flags: u32,
-    /// Slots or blocks.
+    /// Number of slots or blocks.
     pub(crate) size: u64,
     pub(crate) bits: [u32; 3],
-    pub(crate) hash: HashScheme,
     pub(crate) counts: [u64; 4],
     pub(crate) extra: u64,
+    pub(crate) remainders: Remainders,
 }
 
-/// The contents of a header.
-pub(super) struct Contents {
+/// The header of a snapshot.
+pub(crate) struct Header {
     pub(super) kind: Kind,
     pub(super) fields: Fields,
-    pub(super) sections: Sections,
+    /// Number of lines in the table, not counting the line of zeros that follows them.
+    pub(super) lines: usize,
+    /// The mark of the secret, or 0 if the secret is unknown.
+    pub(super) mark: u64,
+    pub(super) table_checksum: u32,
+    /// Checksum of the secret section, if there is one.
+    pub(super) secret_checksum: Option<u32>,
 }
 
-impl Contents {
+impl Header {
+    /// Returns the header of a filter with these fields and this table.
+    pub(super) fn new<F: Describe>(
+        fields: Fields,
+        lines: &Lines,
+        secret: SecretRecord<'_>,
+    ) -> Self {
+        let mut checksum = crc32fast::Hasher::new();
+        checksum.update(table_of(lines));
+        checksum.update(&[0; LINE]);
+        let (lines, table_checksum) = (lines.len(), checksum.finalize());
+        let header =
+            Self { kind: F::KIND, fields, lines, mark: 0, table_checksum, secret_checksum: None };
+        header.with_secret(secret)
+    }
+
+    /// Returns the same header with this record of the secret.
+    pub(super) fn with_secret(&self, secret: SecretRecord<'_>) -> Self {
+        let mark = secret.map_or(0, |(secret, _)| secret.mark());
+        let secret_checksum = secret_section(secret).map(|section| crc32fast::hash(&*section));
+        Self { mark, secret_checksum, ..*self }
+    }
+
     fn to_bytes(&self) -> [u8; SIZE] {
-        let Fields { flags, size, bits, hash, counts, extra } = self.fields;
-        let mut bytes = [0; SIZE];
-        put(&mut bytes, offset::SIZE, size.to_le_bytes());
-        for (index, number) in bits.into_iter().chain([code_of(hash)]).enumerate() {
-            put(&mut bytes, offset::BITS + 4 * index, number.to_le_bytes());
-        }
-        for (index, number) in counts.into_iter().enumerate() {
-            put(&mut bytes, offset::COUNTS + 8 * index, number.to_le_bytes());
-        }
-        put(&mut bytes, offset::EXTRA, extra.to_le_bytes());
-        self.sections.seal(self.kind, flags, &mut bytes);
-        bytes
+        let Fields { flags, size, bits, counts, extra, remainders } = self.fields;
+        let secret = if self.secret_checksum.is_some() { SECRET } else { 0 };
+        sealed(&[
+            &self.kind.magic(),
+            &VERSION.to_le_bytes(),
+            &(flags | secret).to_le_bytes(),
+            &size.to_le_bytes(),
+            bits.map(u32::to_le_bytes).as_flattened(),
+            &HASH_SCHEME.to_le_bytes(),
+            counts.map(u64::to_le_bytes).as_flattened(),
+            &(self.lines as u64).to_le_bytes(),
+            &self.mark.to_le_bytes(),
+            &extra.to_le_bytes(),
+            remainders.to_fields().map(u64::to_le_bytes).as_flattened(),
+            &[0; 4],
+            &self.table_checksum.to_le_bytes(),
+            &self.secret_checksum.unwrap_or(0).to_le_bytes(),
+        ])
     }
 
     /// Reads the header of a snapshot that begins with these bytes. Bytes after the header are
     /// ignored.
     pub(super) fn read<F: Describe>(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let bytes = header_of(F::KIND, bytes)?;
-        let long = |at| number(&bytes[at..at + 8]);
-        let short = |at| number(&bytes[at..at + 4]) as u32;
-        let hash = scheme_of(short(offset::HASH))?;
-        let (sections, flags) = Sections::read(bytes)?;
-        let fields = Fields {
-            flags,
-            size: long(offset::SIZE),
-            bits: core::array::from_fn(|index| short(offset::BITS + 4 * index)),
-            hash,
-            counts: core::array::from_fn(|index| long(offset::COUNTS + 8 * index)),
-            extra: long(offset::EXTRA),
-        };
-        let reserved = &bytes[offset::RESERVED..offset::RESERVED_END];
+        let mut bytes = Bytes::header::<SIZE>(F::KIND, bytes)?;
+        let flags = bytes.short();
+        let (size, bits) = (bytes.long(), from_fn(|_| bytes.short()));
+        bytes.check_hash_scheme()?;
+        let counts = from_fn(|_| bytes.long());
+        let (lines, mark, extra) = (bytes.long(), bytes.long(), bytes.long());
+        let remainders = from_fn(|_| bytes.long());
+        let reserved: [u8; 4] = bytes.take();
+        let (table_checksum, secret_checksum) = (bytes.short(), bytes.short());
+        let has_secret = flags & SECRET != 0;
+        if !has_secret && secret_checksum != 0 {
+            return Err(bad_header("it has a checksum of a secret, but no secret"));
+        }
+        if has_secret && mark == 0 {
+            return Err(bad_header("it has a secret, but no mark of it"));
+        }
+        let memory = SnapshotError::Memory { bytes: lines.saturating_mul(LINE as u64) };
+        // The limit keeps sizes in bytes from overflowing.
+        let lines = usize::try_from(lines).ok().filter(|&lines| lines < usize::MAX / LINE - 4);
+        let lines = lines.ok_or(memory)?;
+        let flags = flags & !SECRET;
+        let is_mixed = remainders != [0, 0];
         if flags & !F::FLAGS != 0
-            || fields.extra & !F::EXTRA_BITS != 0
-            || reserved.iter().any(|&byte| byte != 0)
+            || extra & !F::EXTRA_BITS != 0
+            || reserved != [0; 4]
+            || is_mixed && !F::MIXES
         {
             return Err(bad_header("reserved bits are not 0"));
         }
-        F::decode(&fields, &sections)?;
-        Ok(Self { kind: F::KIND, fields, sections })
+        let remainders = Remainders::of_fields(remainders).ok_or_else(|| {
+            bad_header("remainders must be made with an odd number, and plain ones are stored as 0")
+        })?;
+        let fields = Fields { flags, size, bits, counts, extra, remainders };
+        let secret_checksum = has_secret.then_some(secret_checksum);
+        let header = Self { kind: F::KIND, fields, lines, mark, table_checksum, secret_checksum };
+        F::decode(&header).map(drop)?;
+        Ok(header)
     }
 
-    /// Writes a snapshot, and returns the checksum of its header.
+    /// Writes a snapshot: the header, the table, and the secret if it is recorded.
     pub(super) fn write(
         &self,
         lines: &Lines,
         secret: SecretRecord<'_>,
         writer: &mut impl Write,
-    ) -> Result<u32, SnapshotError> {
+    ) -> Result<(), SnapshotError> {
         writer.write_all(&self.to_bytes())?;
-        Sections::write(lines, secret, writer)?;
-        Ok(self.checksum())
+        writer.write_all(table_of(lines))?;
+        writer.write_all(&[0; LINE])?;
+        if let Some(section) = secret_section(secret) {
+            writer.write_all(&*section)?;
+        }
+        Ok(())
     }
 
-    /// Returns the checksum of the header.
-    pub(super) fn checksum(&self) -> u32 {
-        number(&self.to_bytes()[SIZE - 4..]) as u32
+    /// Returns the checksum of the header, which is its last four bytes.
+    pub(super) fn checksum(&self) -> [u8; 4] {
+        *self.to_bytes().last_chunk().expect("a header has more bytes")
     }
 
     /// Returns the filter, unchecked.
@@ -168,20 +204,17 @@ impl Contents {
         lines: Lines,
         secret: Option<Secret>,
     ) -> Result<F, SnapshotError> {
-        F::assemble(F::decode(&self.fields, &self.sections)?, lines, secret)
+        F::decode(self)?(lines, secret)
     }
-}
 
-impl Sections {
     /// Checks that the number of lines is in `expected`, which is `None` if this machine can't
-    /// address them. `what` describes the table in the error.
+    /// address that many lines. `what` describes the table in the error.
     pub(super) fn check_lines(
         &self,
         expected: Option<RangeInclusive<usize>>,
         what: impl Display,
     ) -> Result<(), SnapshotError> {
-        let memory = SnapshotError::Memory { bytes: self.table_size() };
-        let expected = expected.ok_or(memory)?;
+        let expected = expected.ok_or(self.out_of_memory())?;
         if expected.contains(&self.lines) {
             return Ok(());
         }
@@ -196,17 +229,4 @@ impl Sections {
 
 pub(super) fn bad_header(reason: &str) -> SnapshotError {
     SnapshotError::Header(reason.into())
-}
-
-pub(super) fn code_of(scheme: HashScheme) -> u32 {
-    match scheme {
-        HashScheme::Aes128SipHash13 => 1,
-    }
-}
-
-pub(super) fn scheme_of(code: u32) -> Result<HashScheme, SnapshotError> {
-    match code {
-        1 => Ok(HashScheme::Aes128SipHash13),
-        other => Err(SnapshotError::Header(format!("hash scheme {other} is unknown"))),
-    }
 }

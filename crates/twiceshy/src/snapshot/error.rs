@@ -1,5 +1,6 @@
 //! Errors of snapshots.
 
+use super::sections::VERSION;
 use crate::error::Invalid;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,15 +22,13 @@ pub enum SnapshotError {
         found: &'static str,
     },
     /// The snapshot has an unknown format version.
-    #[error("the snapshot has format version {found}, and this program reads only version {known}; read it with a newer program", known = super::sections::VERSION)]
+    #[error("the snapshot has format version {found}, not {VERSION}; read it with a newer program")]
     Version {
         /// The version of the snapshot.
         found: u32,
     },
     /// The snapshot ends too early.
-    #[error(
-        "the snapshot ends after {found} of {expected} bytes; copy it again, or rebuild the filter"
-    )]
+    #[error("the snapshot ends after {found} of {expected} bytes; copy it again, or rebuild it")]
     Truncated {
         /// Number of bytes found.
         found: u64,
@@ -37,17 +36,13 @@ pub enum SnapshotError {
         expected: u64,
     },
     /// Bytes follow the end of the snapshot.
-    #[error(
-        "the snapshot is {expected} bytes long, but more bytes follow; copy it again, or truncate the file"
-    )]
+    #[error("more bytes follow the snapshot's {expected} bytes; copy it again, or truncate it")]
     TooLong {
         /// Size of the snapshot in bytes.
         expected: u64,
     },
     /// A section has changed since it was written.
-    #[error(
-        "the {section} of the snapshot has changed since it was written; copy it again, or rebuild the filter"
-    )]
+    #[error("the {section} of the snapshot has changed; copy it again, or rebuild the filter")]
     Checksum {
         /// The section.
         section: &'static str,
@@ -59,26 +54,20 @@ pub enum SnapshotError {
     #[error("the filter in the snapshot is invalid: {0}; rebuild it from its members")]
     Invalid(Invalid),
     /// There is not enough memory for the filter.
-    #[error(
-        "not enough memory for the filter's {bytes} bytes; read it in place, as a frozen filter"
-    )]
+    #[error("not enough memory for {bytes} bytes; read the filter in place, as a frozen filter")]
     Memory {
         /// Size of the filter's table in bytes.
         bytes: u64,
     },
-    /// The list's lines are matched in an unknown way.
+    /// The list records an unknown way to match its lines.
     #[cfg(feature = "matching")]
-    #[error(
-        "this version does not know how the list matches its lines (number {label}); read it with a newer version"
-    )]
+    #[error("the list matches its lines in an unknown way ({label}); read it with a newer version")]
     UnknownMatching {
         /// The list's label, which records how its lines are matched.
         label: u32,
     },
     /// The keys of a range filter have a different width.
-    #[error(
-        "the filter's keys have {found} bits, not {expected}; open it with the key type that it was saved with"
-    )]
+    #[error("the filter's keys have {found} bits, not {expected}; open it with its own key type")]
     KeyBits {
         /// Width of the filter's keys in bits.
         found: u32,
@@ -89,9 +78,7 @@ pub enum SnapshotError {
     #[error("the snapshot does not contain the secret; pass the secret when you open it")]
     NoSecret,
     /// The members were hashed with a different secret than the given one.
-    #[error(
-        "the filter's keys were hashed with a different secret; pass the one that it was saved with"
-    )]
+    #[error("the keys were hashed with a different secret; pass the one that it was saved with")]
     OtherSecret,
     /// An error in a shard of a concurrent filter.
     #[error("shard {shard}: {error}")]
@@ -117,16 +104,6 @@ impl SnapshotError {
     pub fn cause(&self) -> &Self {
         match self {
             Self::At { error, .. } | Self::Shard { error, .. } => error.cause(),
-            other => other,
-        }
-    }
-
-    /// Adds `bytes` to the positions in the error, for a part that begins there.
-    pub(super) fn shifted_by(self, bytes: u64) -> Self {
-        match self {
-            Self::Truncated { found, expected } => {
-                Self::Truncated { found: bytes + found, expected: bytes + expected }
-            }
             other => other,
         }
     }

@@ -1,15 +1,15 @@
 //! Snapshots that are read in place.
 #![expect(private_bounds, reason = "the lookups of a frozen filter must not trust its bytes")]
 
-use super::describe::{Contents, Describe, SIZE};
+use super::describe::{Describe, Header, SIZE};
 use super::error::SnapshotError;
-use super::sections::{SecretRecord, SecretSource};
+use super::kind::Kind;
+use super::sections::SecretRecord;
 use super::stream::{Input, Table};
+use super::verbs::InMemory;
 use crate::bits::memory::{AlignedBytes, LINE, Source};
 use crate::traits::filter_traits;
-use crate::{
-    Filter, Hash, Key, Keyed, QuotientFilter, Secret, Stats, hash::HashScheme, quotient::Parameters,
-};
+use crate::{Filter, Hash, Key, Keyed, QuotientFilter, Secret, Stats, quotient::Parameters};
 use core::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use std::sync::Arc;
 /// The snapshot can be that of a [`QuotientFilter`], a [`YesNoFilter`](crate::YesNoFilter) or a
 /// [`RangeFilter`](crate::RangeFilter). Wrap the first two to use keys: `Keyed<str, Frozen<_>>`.
 ///
-/// [`from_bytes`](Self::from_bytes) reads only the header, so it takes constant time. A
+/// [`from_bytes`](Self::from_bytes) doesn't read the table, so it takes constant time. A
 /// [`MappedFile`](crate::snapshot::MappedFile) is read page by page when lookups need it.
-/// [`open`](super::Snapshot::open) reads a whole file into memory, but doesn't check its checksums; the
-/// file may change or go afterwards.
+/// [`open`](super::Snapshot::open) reads a whole file into memory, but doesn't check the table's
+/// checksum. Afterwards, the file may be changed or deleted.
 ///
 /// # Guarantees
 /// Lookups don't trust the bytes. If the filter is invalid, lookups may give wrong answers, even
 /// "no" for members. But they never panic or cause undefined behaviour, and never read more than
 /// about 2^19 cache lines, plus eight per partition of a long range. A lookup that would read more
-/// answers "maybe"; in a list, it gives any answer. In a valid filter this happens only in a
-/// cluster of more than 2^16 lines. [`validate`](Self::validate) checks whether the filter is
-/// valid.
+/// answers "maybe"; in a list, its answer is arbitrary. In a valid filter, a lookup reaches this
+/// limit only in a cluster of more than 2^16 lines. [`validate`](Self::validate) checks whether the
+/// filter is valid.
 ///
 /// # Examples
 /// ```
@@ -47,13 +47,13 @@ use std::sync::Arc;
 pub struct Frozen<F: InPlace> {
     /// A filter with shared, unchecked lines. It must never be changed.
     filter: F,
-    contents: Contents,
+    header: Header,
     source: Arc<dyn Source>,
 }
 
 /// A filter whose lookups are safe, and read a bounded number of lines, whatever its table holds.
 pub(crate) trait InPlace: Describe {
-    /// Turns on the limit of lookups, in filters that don't always have one.
+    /// Turns on the limit for lookups, if the filter doesn't always have it.
     fn limit_lookups(&mut self) {}
 
     /// Returns the secret, if the filter contains it.
@@ -63,19 +63,6 @@ pub(crate) trait InPlace: Describe {
 }
 
 impl<F: InPlace> Frozen<F> {
-    /// Opens a snapshot in memory. Also returns the secret, unless it is ignored.
-    pub(super) fn of(
-        source: Arc<dyn Source>,
-        secret: SecretSource,
-    ) -> Result<(Self, Option<Secret>), SnapshotError> {
-        let contents = Contents::read::<F>(source.bytes())?;
-        let lines = contents.sections.lines_in(&source)?;
-        let secret = contents.sections.secret(secret, || contents.sections.secret_in(&*source))?;
-        let mut filter = contents.assemble::<F>(lines, secret.clone())?;
-        filter.limit_lookups();
-        Ok((Self { filter, contents, source }, secret))
-    }
-
     /// Returns the unchecked filter. Call only methods that are safe for any table.
     #[inline(always)]
     pub(super) fn unchecked(&self) -> &F {
@@ -88,7 +75,7 @@ impl<F: InPlace> Frozen<F> {
     /// # Errors
     /// The same errors as reading the snapshot into memory.
     pub fn validate(&self) -> Result<(), SnapshotError> {
-        self.contents.sections.verify(&*self.source, self.filter.lines())?;
+        self.header.verify(&*self.source, self.filter.lines())?;
         Ok(self.filter.check_all()?)
     }
 
@@ -98,22 +85,24 @@ impl<F: InPlace> Frozen<F> {
     /// # Errors
     /// As [`validate`](Self::validate), or if there is not enough memory.
     pub fn to_filter(&self) -> Result<F, SnapshotError> {
-        let lines = self.contents.sections.copied(&*self.source, self.filter.lines())?;
-        Ok(self.contents.assemble::<F>(lines, self.filter.own_secret())?.checked()?)
+        let lines = self.filter.lines().copied().ok_or(self.header.out_of_memory())?;
+        // Check the copy, because the bytes of the original may change meanwhile.
+        self.header.verify(&*self.source, &lines)?;
+        Ok(self.header.assemble::<F>(lines, self.filter.own_secret())?.checked()?)
     }
 }
 
 impl<F: InPlace + Filter> Frozen<F> {
-    /// Opens a snapshot in memory: a vector, an `Arc<[u8]>`, a `&'static [u8]`, or a
+    /// Opens a snapshot in memory, which may be a vector, an `Arc<[u8]>`, a `&'static [u8]`, or a
     /// [`MappedFile`](crate::snapshot::MappedFile). Lookups are fastest if the address is a
     /// multiple of 64.
     ///
     /// # Errors
-    /// If the header is invalid, or if the number of bytes doesn't match it.
+    /// If the header or the secret is invalid, or if the number of bytes doesn't match the header.
     pub fn from_bytes(
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
     ) -> Result<Self, SnapshotError> {
-        Ok(Self::of(Arc::new(bytes), SecretSource::Ignore)?.0)
+        Ok(Self::of_bytes(Arc::new(bytes), None)?.0)
     }
 
     /// Returns whether a key with this hash may be a member. "No" is certain if the snapshot is
@@ -123,25 +112,28 @@ impl<F: InPlace + Filter> Frozen<F> {
         self.filter.contains(hash)
     }
 
-    /// Answers many lookups: clears `answers`, and then pushes one answer per hash, as of
-    /// [`contains`](Self::contains). Several times as fast where the filter is larger than the cache.
+    /// Looks up many hashes: clears `answers`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
+    /// if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.filter.contains_many(hashes, answers);
     }
 
-    /// Returns the numbers in the header, and the size in bytes, including the snapshot. A mapped
-    /// file counts in full, although the system keeps only the pages in memory that were read.
+    /// Returns statistics that are computed from the header. `memory` includes the whole snapshot.
+    /// A mapped file counts in full, although the system keeps only the pages in memory that were
+    /// read.
     ///
     /// A header doesn't say how many fingerprints are tombstones, so the expected rate counts them
     /// as if they had members.
     pub fn stats(&self) -> Stats {
         let stats = self.filter.stats();
         let besides_table = stats.memory - (self.filter.lines().len() * LINE) as u64;
-        let snapshot = size_of::<Contents>() as u64 + self.contents.sections.total_size();
+        let snapshot = size_of::<Header>() as u64 + self.header.total_size();
         Stats { memory: besides_table + snapshot, ..stats }
     }
 
-    /// Returns the number of members in the header. Each counts as often as it was inserted.
+    /// Returns the number of members that the header records, each counted as often as it was
+    /// inserted.
     pub fn len(&self) -> usize {
         self.filter.len()
     }
@@ -149,11 +141,6 @@ impl<F: InPlace + Filter> Frozen<F> {
     /// Returns whether the filter has no members.
     pub fn is_empty(&self) -> bool {
         self.filter.is_empty()
-    }
-
-    /// Returns the hash function whose hashes the filter holds.
-    pub fn hash_scheme(&self) -> HashScheme {
-        self.filter.hash_scheme()
     }
 }
 
@@ -166,50 +153,48 @@ impl Frozen<QuotientFilter> {
 
 /// Writing copies the table and its checksum without checking them.
 impl<F: InPlace> Table for Frozen<F> {
-    const IS_PUBLISHED: bool = F::IS_PUBLISHED;
+    const KIND: Kind = F::KIND;
 
     fn write_table(
         &self,
         secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
-        let sections = self.contents.sections.with_secret(secret);
-        Contents { sections, ..self.contents }.write(self.filter.lines(), secret, writer).map(drop)
+        self.header.with_secret(secret).write(self.filter.lines(), secret, writer)
     }
 
     fn read_table(
         input: &mut Input<impl Read>,
-        secret: SecretSource,
+        secret: Option<Secret>,
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
-        let (header, contents) = input.read_header::<F>()?;
-        let expected = input.end_of(&contents.sections);
-        let size = usize::try_from(contents.sections.total_size()).ok();
+        let (start, header) = input.read_header::<F>()?;
+        let expected = input.end_of(&header);
+        let size = usize::try_from(header.total_size()).ok();
         let bytes = size.and_then(AlignedBytes::zeroed);
         let mut bytes = bytes.ok_or_else(|| io::Error::from(ErrorKind::OutOfMemory))?;
-        let (start, rest) = bytes.as_mut().split_at_mut(SIZE);
-        start.copy_from_slice(&header);
-        input.fill(rest, expected)?;
-        Self::of(Arc::new(bytes), secret)
+        bytes.as_mut()[..SIZE].copy_from_slice(&start);
+        input.fill(&mut bytes.as_mut()[SIZE..], expected)?;
+        Self::of_bytes(Arc::new(bytes), secret)
+    }
+}
+
+impl<F: InPlace> InMemory for Frozen<F> {
+    fn of_bytes(
+        source: Arc<dyn Source>,
+        secret: Option<Secret>,
+    ) -> Result<(Self, Option<Secret>), SnapshotError> {
+        let header = Header::read::<F>(source.bytes())?;
+        let lines = header.lines_in(&source)?;
+        let secret = header.secret(secret, source.bytes())?;
+        let mut filter = header.assemble::<F>(lines, secret.clone())?;
+        filter.limit_lookups();
+        Ok((Self { filter, header, source }, secret))
     }
 }
 
 filter_traits!([F: InPlace + Filter] Frozen<F>, Frozen<F>: Filter);
 
 impl<K: Key + ?Sized, F: InPlace + Filter> Keyed<K, Frozen<F>> {
-    /// Opens a snapshot in memory; see [`Frozen::from_bytes`]. If `secret` is `None`, the snapshot
-    /// must contain the secret.
-    ///
-    /// # Errors
-    /// As [`Frozen::from_bytes`], or as [`KeyedSnapshot::open`](super::KeyedSnapshot::open) if the
-    /// secret is missing or wrong.
-    pub fn from_bytes(
-        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
-        secret: Option<Secret>,
-    ) -> Result<Self, SnapshotError> {
-        let (filter, secret) = Frozen::of(Arc::new(bytes), secret.into())?;
-        Ok(Self::new(filter, secret.ok_or(SnapshotError::NoSecret)?))
-    }
-
     /// Returns a copy in memory that can be changed, with the same secret.
     ///
     /// # Errors

@@ -2,84 +2,70 @@
 
 use super::SnapshotError;
 
-/// The kind of a snapshot.
+/// The kind of a snapshot: the letter that its magic number contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Kind {
-    Quotient,
-    /// A concurrent quotient filter; the other `Shards` are likewise concurrent.
-    QuotientShards,
-    Ranges,
+    Quotient = b'Y',
+    /// A concurrent quotient filter. The other `…Shards` are also concurrent filters.
+    QuotientShards = b'C',
+    Ranges = b'R',
     /// A yes/no filter.
-    Lists,
-    Telescoping,
-    TelescopingShards,
-    Extending,
-    ExtendingShards,
+    Lists = b'L',
+    Telescoping = b'T',
+    TelescopingShards = b't',
+    Extending = b'E',
+    ExtendingShards = b'e',
     /// A quotient filter that doesn't adapt.
-    Plain,
-    PlainShards,
+    Plain = b'P',
+    PlainShards = b'p',
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
-        Self::Quotient,
-        Self::QuotientShards,
-        Self::Ranges,
-        Self::Lists,
-        Self::Telescoping,
-        Self::TelescopingShards,
-        Self::Extending,
-        Self::ExtendingShards,
-        Self::Plain,
-        Self::PlainShards,
-    ];
-
     pub(super) fn magic(self) -> [u8; 8] {
+        [0x89, b'T', b'W', b'S', b'H', self as u8, b'\r', b'\n']
+    }
+
+    /// Returns the kind of a concurrent filter with shards of this kind.
+    pub(super) fn of_shards(self) -> Self {
         match self {
-            Self::Quotient => *b"\x89TWSHY\r\n",
-            Self::QuotientShards => *b"\x89TWSHC\r\n",
-            Self::Ranges => *b"\x89TWSHR\r\n",
-            Self::Lists => *b"\x89TWSHL\r\n",
-            Self::Telescoping => *b"\x89TWSHT\r\n",
-            Self::TelescopingShards => *b"\x89TWSHt\r\n",
-            Self::Extending => *b"\x89TWSHE\r\n",
-            Self::ExtendingShards => *b"\x89TWSHe\r\n",
-            Self::Plain => *b"\x89TWSHP\r\n",
-            Self::PlainShards => *b"\x89TWSHp\r\n",
+            Self::Telescoping => Self::TelescopingShards,
+            Self::Extending => Self::ExtendingShards,
+            Self::Plain => Self::PlainShards,
+            _ => Self::QuotientShards,
         }
     }
 
     /// Checks that a snapshot with these first bytes is of this kind.
     pub(super) fn check(self, bytes: &[u8]) -> Result<(), SnapshotError> {
-        let begins_as = |kind: Self| {
-            let magic = kind.magic();
-            let common = bytes.len().min(magic.len());
-            bytes[..common] == magic[..common]
-        };
-        if begins_as(self) {
+        let mut expected = self.magic();
+        let found = &bytes[..bytes.len().min(expected.len())];
+        if expected.starts_with(found) {
             return Ok(());
         }
-        let other = Self::ALL.into_iter().find(|&kind| begins_as(kind));
-        Err(other.map_or(SnapshotError::NotASnapshot, |kind| SnapshotError::OtherKind {
-            found: kind.name(self),
-        }))
+        let letter = found.get(5).copied().unwrap_or(0);
+        expected[5] = letter;
+        let other = self.name_of_other(letter).filter(|_| expected.starts_with(found));
+        Err(other.map_or(SnapshotError::NotASnapshot, |found| SnapshotError::OtherKind { found }))
     }
 
-    /// Names this kind in the error of a reader that expected a different one.
-    fn name(self, expected: Self) -> &'static str {
-        match (self, expected) {
-            (Self::Quotient, Self::QuotientShards) => "a quotient filter that is not concurrent",
-            (Self::Quotient, Self::Ranges) => "a quotient filter for single keys",
-            (Self::Quotient, _) => "a quotient filter",
-            (Self::QuotientShards, _) => "a concurrent quotient filter",
-            (Self::Ranges, _) => "a range filter",
-            (Self::Lists, _) => "a yes/no filter",
-            (Self::Telescoping, _) => "a telescoping filter",
-            (Self::TelescopingShards, _) => "a concurrent telescoping filter",
-            (Self::Extending, _) => "an extension filter",
-            (Self::ExtendingShards, _) => "a concurrent extension filter",
-            (Self::Plain, _) => "a plain quotient filter",
-            (Self::PlainShards, _) => "a concurrent plain quotient filter",
-        }
+    /// Returns the name of the kind with this letter, for the error message when `self` was
+    /// expected.
+    fn name_of_other(self, letter: u8) -> Option<&'static str> {
+        Some(match letter {
+            b'Y' if self == Self::QuotientShards => "a quotient filter that is not concurrent",
+            b'Y' if self == Self::Ranges => "a quotient filter for single keys",
+            b'Y' => "a quotient filter",
+            b'C' => "a concurrent quotient filter",
+            b'R' => "a range filter",
+            b'L' => "a yes/no filter",
+            b'T' => "a telescoping filter",
+            b't' => "a concurrent telescoping filter",
+            b'E' => "an extension filter",
+            b'e' => "a concurrent extension filter",
+            b'P' => "a plain quotient filter",
+            b'p' => "a concurrent plain quotient filter",
+            _ => return None,
+        })
     }
 }

@@ -27,10 +27,11 @@
 //!
 //! # What a snapshot reveals
 //! A snapshot contains the secret of its keys only with [`SecretMode::Include`]. Store the secret
-//! in a different place. Without it, a reader learns the parameters, the numbers of members and
-//! repairs, and fingerprints that look random, but can't test a key. With the secret, a reader can
-//! test any key, and search for false positives. The checksums protect against accidents; sign the
-//! file if an attacker can write to it. The repository's `docs/security.md` says more.
+//! in a different place. Without it, a reader learns the parameters (also the numbers of fresh
+//! remainders, which say nothing about keys), the numbers of members and repairs, and fingerprints
+//! that look random, but can't test a key. With the secret, a reader can test any key, and search
+//! for false positives. The checksums protect against accidents; sign the file if an attacker can
+//! write to it. The repository's `docs/security.md` says more.
 //!
 //! # Format, version 1
 //! All numbers are little-endian. Checksums are CRC-32 (IEEE 802.3). A snapshot is a header of two
@@ -43,12 +44,12 @@
 //! | 8 | 4 | version: 1 |
 //! | 12 | 4 | flags: bit 0 is set if a secret section follows the table; bit 1, see below |
 //! | 16 | 20 | size and bits, see below |
-//! | 36 | 4 | hash scheme: 1, [`Aes128SipHash13`](crate::hash::HashScheme::Aes128SipHash13) |
+//! | 36 | 4 | hash scheme: 1, the function of [`KeyedHasher`](crate::hash::KeyedHasher) |
 //! | 40 | 32 | counts, see below |
 //! | 72 | 8 | lines of the table, *n* |
 //! | 80 | 8 | mark of the secret: the first 8 bytes of the AES-128 block 3 under the secret, or 1 if these are 0; 0 if the secret is unknown |
 //! | 88 | 8 | extra, see below |
-//! | 96 | 16 | reserved for the numbers that remainders are made with, 8 bytes each; 0 means 1 and 0: remainders are the first bits of the fraction |
+//! | 96 | 16 | the numbers that [remainders](crate::quotient::Remainders) are made with, 8 bytes each: *a*, which is odd, and *b*; both are 0 if remainders are plain, and always in range and yes/no filters |
 //! | 116 | 4 | checksum of the table section |
 //! | 120 | 4 | checksum of the secret section, or 0 |
 //! | 124 | 4 | checksum of bytes 0 to 123 |
@@ -93,7 +94,7 @@
 //! **Yes/no filters.** The table begins with *b* + 1 offsets of 4 bytes: the start of each block and
 //! the end of the last one, in 8-byte words from the start of the first block. Then follow zeros up
 //! to a whole word, the blocks, and zeros up to a whole line. `src/list/fixed/block.rs` explains a
-//! block, and `src/list/fixed/seed.rs` how remainders are computed from hashes.
+//! block, and `src/list/fixed/lookup.rs` how remainders are computed from hashes.
 //!
 //! **Telescoping and extension filters** have a code instead of the extension plane:
 //!
@@ -127,7 +128,7 @@
 //! | *m* + 60 | 4 | checksum of the 60 bytes before |
 //!
 //! The shards of a quotient filter have the same bits per value and the same load at which they
-//! double. Otherwise, shards may differ.
+//! double. Otherwise, shards may differ, also in their remainders.
 
 mod describe;
 mod error;
@@ -137,15 +138,17 @@ mod kinds;
 mod replace;
 mod sections;
 #[cfg(feature = "serde")]
-mod serde;
+pub(crate) mod serde;
 mod shards;
 mod stream;
 mod verbs;
 
 pub use crate::bits::map::MappedFile;
-pub(crate) use describe::ShardFormat;
+pub(crate) use describe::Describe;
 pub use error::SnapshotError;
 pub use frozen::Frozen;
+pub(crate) use shards::{ShardCopy, read_shards, write_shards};
+pub(crate) use stream::{Input, Stream};
 pub use verbs::{KeyedSnapshot, SecretMode, Snapshot};
 
 #[cfg(doc)]

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The read permissions of the file.
+/// The users who may read the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readers {
     /// The permissions of the file that is replaced, or the default ones for a new file.
@@ -35,27 +35,42 @@ pub(super) fn replace(
     };
     // Until the old file's permissions are copied, only the owner may open the new one.
     let initial = if before.is_some() { Readers::Owner } else { readers };
-    let (temporary, file) = create_beside(path, initial)?;
-    let moved = fill(file, before, write).and_then(|()| Ok(fs::rename(&temporary, path)?));
-    if moved.is_err() {
-        // A file that can't be removed is harmless.
-        let _ = fs::remove_file(temporary);
-        return moved;
-    }
-    Ok(sync_folder(path)?)
-}
-
-/// Writes a new file, and syncs and closes it.
-fn fill(
-    mut file: File,
-    before: Option<fs::Metadata>,
-    write: impl FnOnce(&mut File) -> Result<(), SnapshotError>,
-) -> Result<(), SnapshotError> {
+    let (temporary, mut file) = create_beside(path, initial)?;
     if let Some(before) = before {
         file.set_permissions(before.permissions())?;
     }
     write(&mut file)?;
-    Ok(file.sync_all()?)
+    file.sync_all()?;
+    drop(file);
+    temporary.move_to(path)?;
+    // Make the rename durable, on systems where folders can be synced.
+    if cfg!(unix) {
+        File::open(folder(path))?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// A file that is removed unless it is moved, also if the writer panics.
+struct Temporary {
+    path: PathBuf,
+    is_moved: bool,
+}
+
+impl Temporary {
+    fn move_to(mut self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)?;
+        self.is_moved = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.is_moved {
+            // A file that can't be removed is harmless.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Returns the folder of a file.
@@ -66,41 +81,31 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Makes the rename durable, on systems where folders can be synced.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder(path))?.sync_all() } else { Ok(()) }
-}
-
 /// Creates a temporary file in the same folder.
-fn create_beside(path: &Path, readers: Readers) -> io::Result<(PathBuf, File)> {
+fn create_beside(path: &Path, readers: Readers) -> io::Result<(Temporary, File)> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
     let name = path.file_name().ok_or_else(no_name)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if readers == Readers::Owner {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = readers;
     loop {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mut hidden = OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}-{number}.tmp", std::process::id()));
         let path = folder(path).join(hidden);
-        match options(readers).open(&path) {
-            // The file was left by an earlier process with the same process id.
+        match options.open(&path) {
+            // An earlier process with the same process id left this file. Try the next name.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            opened => return Ok((path, opened?)),
+            opened => return Ok((Temporary { path, is_moved: false }, opened?)),
         }
     }
-}
-
-fn options(readers: Readers) -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    if readers == Readers::Owner {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    #[cfg(not(unix))]
-    let _ = readers;
-    options
 }
 
 #[cfg(test)]
@@ -134,6 +139,18 @@ mod tests {
         assert_eq!(names(&folder), ["filter"]);
         replace(&path, Readers::AsBefore, |file| Ok(file.write_all(b"new")?)).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(&folder), ["filter"]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn panicking_write_leaves_only_the_old_file() {
+        let folder = fresh_folder("panics");
+        let path = folder.join("filter");
+        fs::write(&path, b"old").unwrap();
+        let write = || replace(&path, Readers::AsBefore, |_| panic!("as planned"));
+        assert!(std::panic::catch_unwind(write).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(&folder), ["filter"]);
         fs::remove_dir_all(folder).unwrap();
     }
@@ -176,10 +193,10 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    // Use a link to the device: if `replace` were wrong, it would replace only the link.
+    // The test uses a link to the device, so that a faulty `replace` would replace only the link.
     #[cfg(unix)]
     #[test]
-    fn devices_and_pipes_are_written_to() {
+    fn a_device_is_written_to_and_not_replaced() {
         use std::os::unix::fs::{FileTypeExt, symlink};
         let folder = fresh_folder("devices");
         let null = folder.join("null");

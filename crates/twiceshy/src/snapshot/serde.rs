@@ -1,45 +1,54 @@
 //! Serialises filters of hashes as the bytes of their snapshots.
 
 use super::stream::{Input, Stream};
-use super::verbs::Snapshot;
-use crate::{
-    Concurrent, QuotientFilter, YesNoFilter,
-    concurrent::PlainShard,
-    telescoping::{CodedFilter, Scheme},
-};
+use crate::telescoping::{CodedFilter, Scheme};
+use crate::{QuotientFilter, YesNoFilter};
 use core::fmt;
 use core::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::ser::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserializer, Serializer};
 
-/// Maximum number of bytes that a size hint may reserve.
+/// Maximum number of bytes to reserve in advance, whatever the size hint says.
 const MAX_RESERVED: usize = 1 << 20;
 
+/// Implements the traits of `serde` for a filter with a [`Stream`].
 macro_rules! serialise {
     ($filter:ty $(, $parameter:ident: $bound:ident)?) => {
         /// Serialises the bytes of a [snapshot](crate::snapshot), without the secret.
-        impl $(<$parameter: $bound>)? Serialize for $filter {
-            fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
-                let mut bytes = Vec::new();
-                self.write_to(&mut bytes).map_err(W::Error::custom)?;
-                serializer.serialize_bytes(&bytes)
+        impl $(<$parameter: $bound>)? ::serde::Serialize for $filter {
+            fn serialize<W: ::serde::Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+                $crate::snapshot::serde::serialize(self, serializer)
             }
         }
 
         /// Deserialises and validates the bytes of a [snapshot](crate::snapshot).
-        impl<'de $(, $parameter: $bound)?> Deserialize<'de> for $filter {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_byte_buf(Bytes(PhantomData))
+        impl<'de $(, $parameter: $bound)?> ::serde::Deserialize<'de> for $filter {
+            fn deserialize<D: ::serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+                $crate::snapshot::serde::deserialize(source)
             }
         }
     };
 }
 
+pub(crate) use serialise;
+
 serialise!(QuotientFilter);
 serialise!(YesNoFilter);
 serialise!(CodedFilter<S>, S: Scheme);
-serialise!(Concurrent<F>, F: PlainShard);
+
+pub(crate) fn serialize<W: Serializer>(
+    filter: &impl Stream,
+    serializer: W,
+) -> Result<W::Ok, W::Error> {
+    let mut bytes = Vec::new();
+    filter.write(&mut bytes).map_err(W::Error::custom)?;
+    serializer.serialize_bytes(&bytes)
+}
+
+pub(crate) fn deserialize<'de, F: Stream, D: Deserializer<'de>>(source: D) -> Result<F, D::Error> {
+    source.deserialize_byte_buf(Bytes(PhantomData))
+}
 
 struct Bytes<F>(PhantomData<F>);
 

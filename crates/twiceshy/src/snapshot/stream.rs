@@ -1,16 +1,16 @@
 //! Reads and writes snapshots of any kind.
 
 use super::SnapshotError;
-use super::describe::{Contents, Describe, SIZE};
-use super::sections::{
-    SECRET_SIZE, SecretRecord, SecretSource, Sections, check_padding, checked_secret,
-};
+use super::describe::{Describe, Header, SIZE};
+use super::kind::Kind;
+use super::sections::{SECRET_SIZE, SecretRecord};
 use crate::bits::memory::{LINE, Lines};
 use crate::{Filter, Secret};
 use std::io::{ErrorKind, Read, Write};
 use zeroize::Zeroizing;
 
-/// Bytes per read: few enough to be still in the cache when their checksum is computed.
+/// Number of bytes per read. It is so small that they are still in the cache when their checksum is
+/// computed.
 const PIECE: usize = 1 << 18;
 
 /// A filter that can be written and read without a secret.
@@ -20,10 +20,9 @@ pub(crate) trait Stream: Sized {
     fn read(input: &mut Input<impl Read>) -> Result<Self, SnapshotError>;
 }
 
-/// A filter that is written as one header and its sections, which may contain a secret.
+/// A filter whose snapshot consists of a header, a table and, optionally, a secret.
 pub(crate) trait Table: Sized {
-    /// Whether files that contain the secret are meant for publication.
-    const IS_PUBLISHED: bool;
+    const KIND: Kind;
 
     fn write_table(
         &self,
@@ -31,44 +30,42 @@ pub(crate) trait Table: Sized {
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError>;
 
-    /// Returns the filter, and the secret, unless it is ignored.
+    /// Reads a filter. Also returns the given secret or, if there is none, the one in the snapshot.
     fn read_table(
         input: &mut Input<impl Read>,
-        secret: SecretSource,
+        secret: Option<Secret>,
     ) -> Result<(Self, Option<Secret>), SnapshotError>;
 }
 
 impl<F: Table + Filter> Stream for F {
     fn write(&self, writer: &mut impl Write) -> Result<(), SnapshotError> {
-        self.write_table(SecretRecord::Nothing, writer)
+        self.write_table(None, writer)
     }
 
     fn read(input: &mut Input<impl Read>) -> Result<Self, SnapshotError> {
-        Ok(Self::read_table(input, SecretSource::Ignore)?.0)
+        Ok(Self::read_table(input, None)?.0)
     }
 }
 
 impl<F: Describe> Table for F {
-    const IS_PUBLISHED: bool = F::IS_PUBLISHED;
+    const KIND: Kind = F::KIND;
 
     fn write_table(
         &self,
         secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
-        let sections = Sections::of(self.lines(), secret);
-        let contents = Contents { kind: F::KIND, fields: self.fields(), sections };
-        contents.write(self.lines(), secret, writer).map(drop)
+        let header = Header::new::<F>(self.fields(), self.lines(), secret);
+        header.write(self.lines(), secret, writer)
     }
 
     fn read_table(
         input: &mut Input<impl Read>,
-        secret: SecretSource,
+        secret: Option<Secret>,
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
-        let contents = input.read_header::<F>()?.1;
-        let (lines, stored) = input.read_sections(&contents.sections)?;
-        let secret = contents.sections.secret(secret, || Ok(stored))?;
-        Ok((contents.assemble::<F>(lines, secret.clone())?.checked()?, secret))
+        let header = input.read_header::<F>()?.1;
+        let (lines, secret) = input.read_sections(&header, secret)?;
+        Ok((header.assemble::<F>(lines, secret.clone())?.checked()?, secret))
     }
 }
 
@@ -97,59 +94,49 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Reads a header, and returns its bytes and its contents.
+    /// Reads a header. Returns its bytes and the decoded header.
     pub(super) fn read_header<F: Describe>(
         &mut self,
-    ) -> Result<([u8; SIZE], Contents), SnapshotError> {
-        let start = self.found;
+    ) -> Result<([u8; SIZE], Header), SnapshotError> {
         let mut bytes = [0; SIZE];
         let found = self.read_some(&mut bytes)?;
-        let contents = Contents::read::<F>(&bytes[..found]);
-        Ok((bytes, contents.map_err(|error| error.shifted_by(start))?))
+        let header = Header::read::<F>(&bytes[..found]).map_err(|error| match error {
+            SnapshotError::Truncated { found, expected } => {
+                let expected = self.found - found + expected;
+                SnapshotError::Truncated { found: self.found, expected }
+            }
+            other => other,
+        });
+        Ok((bytes, header?))
     }
 
-    /// Reads the sections that follow a header.
+    /// Returns the position at which a snapshot ends. `header` is its header, and was just read.
+    pub(super) fn end_of(&self, header: &Header) -> u64 {
+        self.found - SIZE as u64 + header.total_size()
+    }
+
+    /// Reads the sections that follow a header, and returns the table and the
+    /// [secret](Header::secret). Even if the header claims a huge size, this touches no more memory
+    /// than there are bytes to read.
     pub(super) fn read_sections(
         &mut self,
-        sections: &Sections,
+        header: &Header,
+        given: Option<Secret>,
     ) -> Result<(Lines, Option<Secret>), SnapshotError> {
-        let expected = self.end_of(sections);
-        let lines = self.read_lines(sections, expected)?;
-        Ok((lines, self.read_secret(sections, expected)?))
-    }
-
-    /// Returns the position at which the snapshot ends whose header was just read.
-    pub(super) fn end_of(&self, sections: &Sections) -> u64 {
-        self.found - SIZE as u64 + sections.total_size()
-    }
-
-    /// Reads the lines of a table. Even if the header claims a huge size, this touches only as
-    /// much memory as there are bytes to read.
-    fn read_lines(&mut self, sections: &Sections, expected: u64) -> Result<Lines, SnapshotError> {
-        let memory = SnapshotError::Memory { bytes: sections.table_size() };
-        let mut lines = Lines::zeroed(sections.lines).ok_or(memory)?;
+        let expected = self.end_of(header);
+        let mut lines = Lines::zeroed(header.lines).ok_or(header.out_of_memory())?;
         let mut checksum = crc32fast::Hasher::new();
-        let mut padding = [0; LINE];
-        for piece in lines.bytes_mut().chunks_mut(PIECE).chain([&mut padding[..]]) {
+        let mut end = [0; LINE];
+        for piece in lines.bytes_mut().chunks_mut(PIECE).chain([&mut end[..]]) {
             self.fill(piece, expected)?;
             checksum.update(piece);
         }
-        if checksum.finalize() != sections.table_checksum {
-            return Err(SnapshotError::Checksum { section: "table" });
-        }
-        check_padding(&padding)?;
-        Ok(lines)
-    }
-
-    fn read_secret(
-        &mut self,
-        sections: &Sections,
-        expected: u64,
-    ) -> Result<Option<Secret>, SnapshotError> {
-        let Some(checksum) = sections.secret_checksum else { return Ok(None) };
+        header.check_table(checksum.finalize(), &end)?;
         let mut section = Zeroizing::new([0; SECRET_SIZE]);
-        self.fill(&mut *section, expected)?;
-        checked_secret(&section, checksum, sections.mark).map(Some)
+        if header.secret_checksum.is_some() {
+            self.fill(&mut *section, expected)?;
+        }
+        Ok((lines, header.secret(given, &*section)?))
     }
 
     /// Fills a buffer from a snapshot that ends at position `expected`.

@@ -1,14 +1,16 @@
-//! The four snapshot methods of every filter: `write_to`, `read_from`, `save` and `open`.
+//! The methods that save and open filters: `write_to`, `read_from`, `save`, `open`, `from_bytes`.
 #![expect(private_bounds, reason = "only filters of this crate have snapshots")]
 
 use super::error::{SnapshotError, with_path};
+use super::kind::Kind;
 use super::replace::{Readers, replace};
-use super::sections::SecretRecord;
 use super::stream::{Input, Stream, Table};
+use crate::bits::memory::Source;
 use crate::{Filter, Key, Keyed, Secret};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Saves a filter of hashes to files and streams, and reads it back.
 ///
@@ -56,8 +58,8 @@ pub trait Snapshot: Stream {
     /// Writes a [snapshot](crate::snapshot) to a file atomically: after a crash at any moment,
     /// either the old or the new file exists and is complete.
     ///
-    /// This first writes a temporary file `.NAME.….tmp` in the same folder, which a crash may
-    /// leave behind, and follows links. If `path` is a device such as `/dev/stdout`, it writes to
+    /// This first writes a temporary file `.NAME.….tmp` in the same folder. A crash may leave that
+    /// file behind. Links are followed. If `path` is a device such as `/dev/stdout`, it writes to
     /// the device directly.
     ///
     /// # Errors
@@ -93,11 +95,12 @@ pub enum SecretMode {
     Include,
 }
 
-/// Saves a filter that knows the secret of its keys to files and streams, and reads it back.
+/// Saves a filter to files and streams, and reads it back. The filter knows the secret of its keys.
 ///
-/// A snapshot doesn't record the type of the keys; that of a range filter records only their
-/// width. Open it with the type that it was saved with. Plain and adaptive range filters can open
-/// each other's snapshots. They keep the repairs; a plain filter forgets how many there are.
+/// A snapshot doesn't record the type of the keys. The snapshot of a range filter records only
+/// their width. Open it with the type that it was saved with. Plain and adaptive range filters can
+/// open each other's snapshots. Both keep the repairs, but a plain filter forgets how many there
+/// are.
 ///
 /// # Examples
 /// ```
@@ -126,11 +129,7 @@ pub trait KeyedSnapshot: WithSecret {
     /// If writing fails.
     fn write_to(&self, mut writer: impl Write, mode: SecretMode) -> Result<(), SnapshotError> {
         let (table, secret) = self.parts();
-        let record = match mode {
-            SecretMode::Omit => SecretRecord::Mark(secret),
-            SecretMode::Include => SecretRecord::Full(secret),
-        };
-        table.write_table(record, &mut writer)?;
+        table.write_table(Some((secret, mode)), &mut writer)?;
         Ok(writer.flush()?)
     }
 
@@ -139,10 +138,10 @@ pub trait KeyedSnapshot: WithSecret {
     ///
     /// # Errors
     /// As [`Snapshot::read_from`], or [`SnapshotError::NoSecret`], or
-    /// [`SnapshotError::OtherSecret`]. The snapshot of a filter of hashes has no mark, so it
-    /// accepts any secret; a wrong secret makes the filter miss members.
+    /// [`SnapshotError::OtherSecret`]. A snapshot of a bare filter of hashes has no mark, so any
+    /// secret is accepted. With a wrong secret, the filter misses members.
     fn read_from(reader: impl Read, secret: Option<Secret>) -> Result<Self, SnapshotError> {
-        read(&mut Input::new(reader), secret)
+        of_read(Self::Table::read_table(&mut Input::new(reader), secret))
     }
 
     /// Writes a [snapshot](crate::snapshot) to a file, as [`Snapshot::save`] does.
@@ -150,7 +149,8 @@ pub trait KeyedSnapshot: WithSecret {
     /// # Errors
     /// As [`Snapshot::save`].
     fn save(&self, path: impl AsRef<Path>, mode: SecretMode) -> Result<(), SnapshotError> {
-        let is_private = mode == SecretMode::Include && !Self::Table::IS_PUBLISHED;
+        // Lists are meant for publication.
+        let is_private = mode == SecretMode::Include && Self::Table::KIND != Kind::Lists;
         let readers = if is_private { Readers::Owner } else { Readers::AsBefore };
         save(path.as_ref(), readers, |file| self.write_to(file, mode))
     }
@@ -161,7 +161,23 @@ pub trait KeyedSnapshot: WithSecret {
     /// # Errors
     /// As [`read_from`](Self::read_from), or if the file can't be opened or is too long.
     fn open(path: impl AsRef<Path>, secret: Option<Secret>) -> Result<Self, SnapshotError> {
-        open(path.as_ref(), |input| read(input, secret))
+        open(path.as_ref(), |input| of_read(Self::Table::read_table(input, secret)))
+    }
+
+    /// Opens a snapshot in memory as a [`Frozen`](crate::Frozen) filter, which reads it in place. If
+    /// `secret` is `None`, the snapshot must contain the secret.
+    ///
+    /// # Errors
+    /// As [`Frozen::from_bytes`](crate::Frozen::from_bytes), or as [`open`](Self::open) if the
+    /// secret is missing or wrong, or if the keys of a range filter have a different width.
+    fn from_bytes(
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        secret: Option<Secret>,
+    ) -> Result<Self, SnapshotError>
+    where
+        Self::Table: InMemory,
+    {
+        of_read(Self::Table::of_bytes(Arc::new(bytes), secret))
     }
 }
 
@@ -188,28 +204,20 @@ impl<K: Key + ?Sized, F: Table + Filter> WithSecret for Keyed<K, F> {
     }
 }
 
-/// A filter that contains the secret of its keys.
-pub(crate) trait CarriesSecret: Table {
-    fn carried_secret(&self) -> &Secret;
+/// A filter that is read in place.
+pub(crate) trait InMemory: Table {
+    /// Opens a snapshot in memory. Returns a secret as [`read_table`](Table::read_table) does.
+    fn of_bytes(
+        source: Arc<dyn Source>,
+        secret: Option<Secret>,
+    ) -> Result<(Self, Option<Secret>), SnapshotError>;
 }
 
-impl<F: CarriesSecret> WithSecret for F {
-    type Table = Self;
-
-    fn parts(&self) -> (&Self, &Secret) {
-        (self, self.carried_secret())
-    }
-
-    fn of_parts(filter: Self, _: Secret) -> Self {
-        filter
-    }
-}
-
-fn read<F: WithSecret>(
-    input: &mut Input<impl Read>,
-    secret: Option<Secret>,
+/// Makes a filter from its table and its secret, after both were read.
+fn of_read<F: WithSecret>(
+    read: Result<(F::Table, Option<Secret>), SnapshotError>,
 ) -> Result<F, SnapshotError> {
-    let (table, secret) = F::Table::read_table(input, secret.into())?;
+    let (table, secret) = read?;
     Ok(F::of_parts(table, secret.ok_or(SnapshotError::NoSecret)?))
 }
 

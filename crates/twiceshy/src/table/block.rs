@@ -8,18 +8,18 @@ use core::ops::{Range, RangeInclusive};
 /// The slot widths that a table can have.
 pub(crate) const WIDTHS: RangeInclusive<u32> = 1..=56;
 
-/// The numbers of home slots that a table can have. With these, positions can't overflow, and a
-/// fraction keeps at least 80 unused bits.
+/// The numbers of home slots that a table can have. These limits keep positions from overflowing,
+/// and leave at least 80 bits of a hash after the quotient.
 pub(crate) const SLOTS: RangeInclusive<u64> = 1..=1 << 48;
 
-/// Maximum number of bits of a block's code.
+/// Maximum number of bits in a block's code.
 pub(crate) const MOST_CODE_BITS: u32 = 120;
 
 /// Default number of code bits per 64 slots.
 pub(crate) const USUAL_CODE_BITS: u32 = 56;
 
-/// The width of a table's slots, and what else its blocks contain: a plane of extensions, a code,
-/// or neither.
+/// The width of a table's slots, and whether its blocks also contain a plane of extensions or a
+/// code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(super) width: u32,
@@ -56,13 +56,13 @@ impl Shape {
         (lanes, code_bits)
     }
 
-    /// Encodes the shape as one number. With extensions, that is the width.
+    /// Encodes the shape as one number. If it has extensions, the number is its width.
     pub(crate) const fn constant(self) -> u32 {
         (!self.extensions as u32) << 16 | self.code << 8 | self.width
     }
 
-    /// Returns the slot width of a shape that is known at compile time, or `None` if `constant` is
-    /// 0.
+    /// Returns the slot width of the shape that `constant` encodes. Returns `None` for 0, which
+    /// means that the shape is not known at compile time.
     pub(crate) const fn width_of(constant: u32) -> Option<u32> {
         if constant == 0 { None } else { Some(Self::of_constant(constant).width) }
     }
@@ -73,16 +73,16 @@ impl Shape {
     }
 }
 
-/// A width stands for slots of that width, with extensions.
+/// Converts a width to the shape with extensions and slots of that width.
 impl From<u32> for Shape {
     fn from(width: u32) -> Self {
         Self::extended(width)
     }
 }
 
-/// Defines a list of common shapes.
+/// Defines lists of common shapes. A list gives the widths of their slots.
 macro_rules! shapes {
-    ($(#[$doc:meta])* $name:ident = $shape:expr; $($width:literal)*) => {
+    ($($(#[$doc:meta])* $name:ident = $shape:path: $($width:literal)*;)*) => {$(
         $(#[$doc])*
         pub(crate) struct $name;
 
@@ -97,30 +97,21 @@ macro_rules! shapes {
                 }
             }
         }
-    };
+    )*};
 }
 
 shapes! {
-    /// The common shapes of quotient filters, by the width of their slots.
-    Widths = Shape::extended; 6 7 8 9 10 11 12 13 14 15 16
-}
-
-shapes! {
+    /// The common shapes of quotient filters.
+    Widths = Shape::extended: 6 7 8 9 10 11 12 13 14 15 16;
     /// The common shapes of range filters, whose slots also contain mementos.
-    RangeWidths = Shape::extended; 9 10 11 12 13 14 15 16 17 18 19 20 21
-}
-
-shapes! {
+    RangeWidths = Shape::extended: 9 10 11 12 13 14 15 16 17 18 19 20 21;
     /// The common shapes of filters with codes.
-    CodedShapes = Shape::coded; 7 8 9 10 12
-}
-
-shapes! {
+    CodedShapes = Shape::coded: 7 8 9 10 12;
     /// The common shapes of filters that can't adapt.
-    BareShapes = Shape::bare; 7 8 9 10 12
+    BareShapes = Shape::bare: 7 8 9 10 12;
 }
 
-/// A block and a lane of it, in one word.
+/// A block and a lane in that block, packed into one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);
 
@@ -144,7 +135,7 @@ impl Place {
         (self.0 % STRIDE) as u32
     }
 
-    /// Returns the index of some byte in the place's block, to address memory.
+    /// Returns the index of some byte in the place's block, which is enough to address the block.
     #[inline(always)]
     pub(super) fn byte(self) -> usize {
         self.0 as usize
@@ -176,13 +167,14 @@ impl Place {
 pub(super) const SATURATED: u64 = low_bits(SPILL_BITS);
 
 const SPILL_BITS: u32 = 8;
-/// Planes that every table has: occupied and run ends. Some tables have a third one for extensions.
+/// Number of planes that every table has: occupied and run ends. Some tables have a third one for
+/// extensions.
 const PLANES: u32 = 2;
 const LINE_BITS: u32 = 8 * LINE as u32;
 const WORDS: usize = LINE / 8;
 
-/// Number of bits that one load returns for any first bit. The load starts at a byte, so up to 7 of
-/// its 64 bits may precede the first bit.
+/// Number of bits that one load can return, whatever bit they begin at. The load starts at a byte,
+/// so up to 7 of its 64 bits may precede the first bit.
 pub(super) const WINDOW_BITS: u32 = 57;
 
 /// The bytes of a block, and the first bytes of the next one.
@@ -229,9 +221,10 @@ pub(super) struct Geometry {
     pub(super) lanes: u32,
     /// 2^64 / lanes, rounded up. Multiplying by it divides positions below 2^57 exactly.
     reciprocal: u64,
-    /// The first bit of the slots.
+    /// Position of the first bit of the slots.
     slots_at: u32,
-    /// The lowest bit of each whole slot in a window (`lowest`), and the highest (`highest`).
+    /// Masks for the whole slots in a window: the lowest bit of each slot (`lowest`), and the
+    /// highest (`highest`).
     pub(super) lowest: u64,
     pub(super) highest: u64,
 }
@@ -245,13 +238,8 @@ impl Geometry {
         let lanes = if fit < WINDOW_BITS { fit } else { WINDOW_BITS - 1 };
         let rest = room - lanes * (planes + width);
         let bare = !extensions && code == 0;
-        let code_bits = if code == 0 {
-            0
-        } else if rest < MOST_CODE_BITS {
-            rest
-        } else {
-            MOST_CODE_BITS
-        };
+        let most = if code == 0 { 0 } else { MOST_CODE_BITS };
+        let code_bits = if rest < most { rest } else { most };
         let mut lowest = 0;
         let mut slot = 0;
         while slot < WINDOW_BITS / width {
@@ -318,7 +306,6 @@ impl Geometry {
         self.slots_at + lane * self.width
     }
 
-    /// Returns the value of a slot.
     #[inline(always)]
     pub(super) fn slot(self, block: &Block, lane: u32) -> u64 {
         window(block, self.slot_at(lane)) & low_bits(self.width)
@@ -380,8 +367,8 @@ impl Geometry {
     /// where `values` is not less than `slots`. Its other bits are arbitrary.
     #[inline(always)]
     pub(super) fn not_less(self, values: u64, slots: u64) -> u64 {
-        // Compare the low bits by subtraction; setting each top bit first stops borrows. Differing
-        // top bits decide.
+        // Compare the bits below the top bits by subtraction. Each minuend's top bit is set first,
+        // so that no borrow reaches the next slot. Where the actual top bits differ, they decide.
         let not_less = (values | self.highest).wrapping_sub(slots & !self.highest);
         values & !slots | !(values ^ slots) & not_less
     }
@@ -397,7 +384,7 @@ pub(super) fn set_spill(block: &mut Block, spill: u64) {
     block[0] = spill.min(SATURATED) as u8;
 }
 
-/// Returns the aligned word of a block that contains bit `at`.
+/// Returns the aligned word that contains bit `at` of a block.
 #[inline(always)]
 pub(super) fn word(block: &Block, at: u32) -> u64 {
     u64::from_le_bytes(block.as_chunks().0[at as usize / 64 % WORDS])

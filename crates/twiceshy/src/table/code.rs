@@ -9,7 +9,7 @@
 use super::block::{Block, Geometry, set_window, window};
 use super::locate::Spot;
 use super::scan::{Located, Runs};
-use super::{Place, QuotientTable, TableFull, Words};
+use super::{Editor, Place, QuotientTable, TableFull};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use core::ops::Range;
@@ -17,10 +17,10 @@ use core::ops::Range;
 /// Maximum number of bits of a code that are read or written at once.
 const STEP: u32 = 56;
 
-impl Words {
+impl QuotientTable {
     /// Returns the number of bits of a block's code.
     pub(crate) fn code_bits(&self) -> u32 {
-        self.geometry().code_bits
+        self.header.geometry.code_bits
     }
 
     /// Returns [`code_bits`](Self::code_bits), which is known at compile time if `SHAPE` isn't 0.
@@ -31,7 +31,7 @@ impl Words {
 
     /// Returns the number of slots per block.
     pub(crate) fn lanes(&self) -> u32 {
-        self.geometry().lanes
+        self.header.geometry.lanes
     }
 
     /// Returns the code of the block that a place is in.
@@ -41,20 +41,16 @@ impl Words {
     }
 
     pub(crate) fn set_code(&mut self, place: Place, code: u128) {
-        let geometry = self.geometry();
+        let geometry = self.header.geometry;
         let block = self.block_mut_of(place);
         for done in (0..geometry.code_bits).step_by(STEP as usize) {
             let bits = (geometry.code_bits - done).min(STEP);
-            set_window(
-                block,
-                geometry.code_at() + done,
-                bits,
-                (code >> done) as u64 & low_bits(bits),
-            );
+            let part = (code >> done) as u64 & low_bits(bits);
+            set_window(block, geometry.code_at() + done, bits, part);
         }
     }
 
-    /// Returns the quotients whose home is the block that a place is in.
+    /// Returns the quotients whose home slots are in the block of a place.
     pub(crate) fn homes(&self, place: Place) -> Range<u64> {
         let first = self.start_of(place.block());
         first..(first + u64::from(self.lanes())).min(self.slots())
@@ -64,7 +60,7 @@ impl Words {
     /// If `position` is the end of such a run, returns the ordinal of the next entry.
     #[inline(always)]
     pub(crate) fn ordinal<M: Machine>(&self, machine: M, home: Place, position: u64) -> usize {
-        let (block, geometry) = (self.block_of(home), self.geometry());
+        let (block, geometry) = (self.block_of(home), self.header.geometry);
         let start = self.start_of(home.block());
         let spill = self.spill(machine, home.block());
         let before = position - start - spill;
@@ -97,7 +93,7 @@ impl Words {
     }
 }
 
-impl QuotientTable {
+impl Editor<'_> {
     /// Appends an entry to the run of the quotient at `home`.
     #[inline(always)]
     pub(crate) fn append<M: Machine, const SHAPE: u32>(
@@ -115,18 +111,15 @@ impl QuotientTable {
     pub(crate) fn take_entry<M: Machine>(&mut self, machine: M, quotient: u64, position: u64) {
         let run = self.run(machine, quotient);
         debug_assert!(run.contains(&position));
-        let is_last = position + 1 == run.end;
-        if run.end - run.start == 1 {
-            self.close(machine, quotient, position, true);
-        } else if is_last {
-            // The run's end must stay set. So move the previous value into the last slot, and close
-            // the slot before it.
-            let before = self.value(position - 1);
+        let (vanish, mut closed) = (run.end - run.start == 1, position);
+        if position + 1 == run.end && !vanish {
+            // The last slot has the run-end bit, so it must stay. Move the previous value into it,
+            // and close the slot before it.
+            closed -= 1;
+            let before = self.value(closed);
             self.set_value(position, before);
-            self.close(machine, quotient, position - 1, false);
-        } else {
-            self.close(machine, quotient, position, false);
         }
+        self.close(machine, quotient, closed, vanish);
     }
 }
 

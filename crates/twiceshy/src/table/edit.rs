@@ -2,19 +2,20 @@
 
 use super::TableFull;
 use super::block::Plane;
-use super::{Kind, QuotientTable, Slot};
-use crate::bits::machine::{AnyShape, Machine, Operation};
+use super::shift::Moving;
+use super::{Editor, Kind, Slot};
+use crate::bits::machine::{AnyShape, Machine, dispatched};
 use core::ops::Range;
 
-impl QuotientTable {
-    /// Calls [`replace`](Self::replace) with the instructions of this machine.
+impl Editor<'_> {
+    /// Calls [`replace`](Self::replace), compiled for this machine's instructions.
     pub(crate) fn rewrite(
         &mut self,
         quotient: u64,
         range: Range<u64>,
         slots: &[Slot],
     ) -> Result<(), TableFull> {
-        self.target().run(Rewrite { table: self, quotient, range, slots })
+        rewrite(self, quotient, range, slots)
     }
 
     /// Replaces the slots `range` of the run of `quotient` with `slots`. If it fails, the table is
@@ -38,7 +39,21 @@ impl QuotientTable {
         let (old, new) = (range.end - range.start, slots.len() as u64);
 
         if new > old {
-            self.make_room(machine, quotient, range.end, new - old)?;
+            // Find all gaps before the first slot moves, so that a failure changes nothing.
+            if self.usage.used + new - old > self.usage.limit {
+                return Err(TableFull);
+            }
+            let (home, at) = (self.place(quotient), self.place(range.end));
+            let mut gaps = Vec::new();
+            let mut from = at;
+            for _ in old..new {
+                let unused = self.first_unused::<M, 0>(machine, from).ok_or(TableFull)?;
+                gaps.push(unused);
+                from = self.place(self.position(unused) + 1);
+            }
+            for unused in gaps {
+                self.insert_slot::<M, 0>(machine, home, at, unused, Moving::default());
+            }
         }
         if at_end && new > 0 {
             if exists && range.is_empty() {
@@ -61,33 +76,9 @@ impl QuotientTable {
         Ok(())
     }
 
-    /// Opens `count` slots at `at`.
-    #[inline(always)]
-    fn make_room<M: Machine>(
-        &mut self,
-        machine: M,
-        quotient: u64,
-        at: u64,
-        count: u64,
-    ) -> Result<(), TableFull> {
-        if self.used + count > self.limit {
-            return Err(TableFull);
-        }
-        let mut gaps = Vec::new();
-        let mut from = at;
-        for _ in 0..count {
-            let unused = self.first_unused::<M, 0>(machine, self.place(from)).ok_or(TableFull)?;
-            gaps.push(self.position(unused));
-            from = self.position(unused) + 1;
-        }
-        for unused in gaps {
-            self.open(machine, quotient, at, unused);
-        }
-        Ok(())
-    }
-
-    /// Closes the slots `range` of the run of `quotient`. `was_last` means that they are the run's
-    /// last entries: then the run end moves to the entry before them, or the run is removed.
+    /// Closes the slots `range` of the run of `quotient`. `was_last` says whether they are the
+    /// run's last entries. If so, the run end moves to the entry before them; if there is none, the
+    /// run is removed.
     ///
     /// Until they are closed, the slots are marked as extensions. So the run's end is correct after
     /// each step, and that is all that closing a slot relies on.
@@ -99,19 +90,17 @@ impl QuotientTable {
         was_last: bool,
     ) {
         let vanish = was_last && range.start == self.run_start(machine, quotient);
-        let junk = Slot { value: 0, kind: Kind::Extension };
         let mut rest = range.clone();
         if vanish {
             self.write(range.start, Slot { value: 0, kind: Kind::Remainder });
             self.set_bit(range.start, Plane::RunEnd, true);
             rest.start += 1;
-        }
-        for position in rest.clone() {
-            self.write(position, junk);
-        }
-        if was_last && !vanish {
+        } else if was_last {
             let before = self.entry_before::<0>(self.place(range.start));
             self.set_bit_at::<0>(before, Plane::RunEnd, true);
+        }
+        for position in rest.clone() {
+            self.write(position, Slot { value: 0, kind: Kind::Extension });
         }
         for position in rest.rev() {
             self.close(machine, quotient, position, false);
@@ -122,20 +111,13 @@ impl QuotientTable {
     }
 }
 
-struct Rewrite<'a> {
-    table: &'a mut QuotientTable,
-    quotient: u64,
-    range: Range<u64>,
-    slots: &'a [Slot],
-}
-
-impl Operation for Rewrite<'_> {
-    type Argument = ();
-    type Output = Result<(), TableFull>;
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
-        self.table.replace(machine, self.quotient, self.range, self.slots)
+dispatched! {
+    fn rewrite<'e, 'a>(
+        table: &'e mut Editor<'a>,
+        quotient: u64,
+        range: Range<u64>,
+        slots: &'e [Slot],
+    ) -> Result<(), TableFull> => table.target(), AnyShape, |machine| {
+        table.replace(machine, quotient, range, slots)
     }
 }

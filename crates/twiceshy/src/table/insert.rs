@@ -1,11 +1,11 @@
-//! Inserting an entry that is only a remainder, which is the most common change to a table.
+//! Inserts an entry that is only a remainder. This is the most common change to a table.
 
 use super::TableFull;
 use super::block::{Plane, window};
 use super::locate::Spot;
 use super::scan::Runs;
 use super::shift::{Moving, Planes};
-use super::{Place, QuotientTable};
+use super::{Editor, Place};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 
@@ -16,18 +16,18 @@ pub(crate) enum Inserted {
     Done,
     /// The entry belongs at this spot, but the next unused slot is in a different block.
     At(Spot),
-    /// The spot was not determined. Either the run ends in a different block, is too long, has
-    /// extensions, or already has this remainder; or the table is full.
+    /// The spot was not determined, because the table is full, or because the run ends in a
+    /// different block, is too long, has extensions, or already has this remainder.
     Nowhere,
 }
 
-impl QuotientTable {
+impl Editor<'_> {
     /// Inserts an entry that is only a remainder into the run of the quotient at `home`, after all
-    /// smaller entries. The remainder is the part of `value` above its lowest `other_bits` bits.
-    /// With `LAST`, the entry becomes the last of its run, and the values don't matter.
+    /// smaller entries. The remainder is the part of `value` above its lowest `other_bits` bits. If
+    /// `LAST` is true, the entry becomes the last of its run, whatever the values are.
     ///
-    /// Does so only if nothing outside `home`'s block has to change, and if the run has neither
-    /// extensions nor, without `LAST`, an entry with that remainder.
+    /// Changes nothing if a different block would have to change, or if the run has extensions. If
+    /// `LAST` is false, also changes nothing if the run already has an entry with that remainder.
     #[inline(always)]
     pub(crate) fn insert_here<M: Machine, const SHAPE: u32, const LAST: bool>(
         &mut self,
@@ -36,7 +36,7 @@ impl QuotientTable {
         value: u64,
         other_bits: u32,
     ) -> Inserted {
-        if self.used >= self.limit {
+        if self.usage.used >= self.usage.limit {
             return Inserted::Nowhere;
         }
         let geometry = self.geometry_of::<SHAPE>();
@@ -49,7 +49,7 @@ impl QuotientTable {
             let flips = Planes { occupied: 1 << lane, run_end: 1 << lane, extension: 0 };
             geometry.flip(block, flips);
             geometry.set_slot(block, lane, value);
-            self.used += 1;
+            self.usage.used += 1;
             return Inserted::Done;
         }
 
@@ -98,7 +98,7 @@ impl QuotientTable {
             extension: moved(extensions),
         };
         geometry.push_value(machine, block, (at, unused), value, geometry.flips(flips));
-        self.used += 1;
+        self.usage.used += 1;
         Inserted::Done
     }
 
@@ -114,7 +114,7 @@ impl QuotientTable {
         value: u64,
     ) -> Result<(), TableFull> {
         let Spot { at, last } = spot;
-        if self.used >= self.limit {
+        if self.usage.used >= self.usage.limit {
             return Err(TableFull);
         }
         let unused = self.first_unused::<M, SHAPE>(machine, from).ok_or(TableFull)?;

@@ -1,27 +1,26 @@
-//! Locating unused slots and runs that may lie in later blocks, and walking through a run.
+//! Locates unused slots and runs that may lie in later blocks, and walks through a run.
+//!
+//! A search with a [`Budget`] returns `None` if the budget is spent, or if the table is not valid.
 
 use super::block::{Place, Plane, SATURATED};
 use super::scan::Runs;
-use super::words::Words;
+use super::{QuotientTable, Slot};
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use core::ops::Range;
 
-/// The reason why a search can't fail while a table is being changed.
-const VALID: &str = "a valid table";
+/// The `expect` message of searches that can't fail, because only valid tables are changed.
+pub(super) const VALID: &str = "a valid table";
 
-impl Words {
-    /// Returns the place where the run of the quotient at `home` begins, or would begin.
-    /// Returns `None` if the budget is spent, or the table is not valid.
+impl QuotientTable {
+    /// Starts a search.
     #[inline(always)]
-    pub(super) fn try_run_start<M: Machine, const SHAPE: u32>(
+    fn search<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
-        home: Place,
-        budget: &mut Budget,
-    ) -> Option<Place> {
-        let runs = self.runs_up_to::<SHAPE>(home, home.lane());
-        Some(self.behind_runs::<M, SHAPE>(machine, home.block(), runs, budget)?.max(home))
+        budget: Budget,
+    ) -> Search<'_, M, SHAPE> {
+        Search { table: self, machine, budget }
     }
 
     /// Returns the place right after the run of the quotient at `home`. If the quotient has no run,
@@ -32,17 +31,16 @@ impl Words {
         machine: M,
         home: Place,
     ) -> Place {
-        let runs = self.runs_up_to::<SHAPE>(home, home.lane() + 1);
-        let mut budget = Budget::ENDLESS;
-        let end = self.behind_runs::<M, SHAPE>(machine, home.block(), runs, &mut budget);
-        end.expect(VALID).max(home)
+        let mut search = self.search::<M, SHAPE>(machine, Budget::ENDLESS);
+        search.behind_runs_up_to(home, home.lane() + 1).expect(VALID)
     }
 
-    /// Returns the first slot of the run of `quotient`, or the slot where it would begin.
+    /// Returns the first slot of the run of `quotient`. If it has no run, returns the slot where
+    /// the run would begin.
     pub(crate) fn run_start<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
-        let (home, mut budget) = (self.place(quotient), Budget::ENDLESS);
-        let start = self.try_run_start::<M, 0>(machine, home, &mut budget);
-        self.position(start.expect(VALID))
+        let home = self.place(quotient);
+        let mut search = self.search::<M, 0>(machine, Budget::ENDLESS);
+        self.position(search.behind_runs_up_to(home, home.lane()).expect(VALID))
     }
 
     /// Returns the position right after the run of `quotient`. If it has no run, returns the slot
@@ -51,64 +49,15 @@ impl Words {
         self.position(self.run_end_at::<M, 0>(machine, self.place(quotient)))
     }
 
-    /// Returns the slots of the run of `quotient`, which are none if it has no run.
+    /// Returns the slots of the run of `quotient`, or an empty range if it has no run.
     pub(crate) fn run<M: Machine>(&self, machine: M, quotient: u64) -> Range<u64> {
         self.run_start(machine, quotient)..self.run_end(machine, quotient)
     }
 
-    /// Returns the number of runs of the quotients before `lane` in the block of `home`.
-    #[inline(always)]
-    fn runs_up_to<const SHAPE: u32>(&self, home: Place, lane: u32) -> u32 {
-        let occupied = self.geometry_of::<SHAPE>().plane(self.block_of(home), Plane::Occupied);
-        (occupied & low_bits(lane)).count_ones()
-    }
-
-    /// Returns the place right after the first `count` runs of a block's quotients. Returns `None`
-    /// if the budget is spent, or if the table is not valid.
-    #[inline(always)]
-    fn behind_runs<M: Machine, const SHAPE: u32>(
-        &self,
-        machine: M,
-        block: usize,
-        count: u32,
-        budget: &mut Budget,
-    ) -> Option<Place> {
-        let geometry = self.geometry_of::<SHAPE>();
-        let spill = self.try_spill(machine, block, budget)?;
-        let first = if spill < geometry.lanes.into() {
-            Place::new(block, spill as u32)
-        } else {
-            geometry.place(self.start_of(block) + spill)
-        };
-        self.behind_next_runs::<M, SHAPE>(machine, first, count, budget)
-    }
-
-    /// Returns the place right after the next `count` runs. The first of them begins at or after
-    /// `at`. Returns `None` as [`behind_runs`](Self::behind_runs) does.
-    #[inline(always)]
-    fn behind_next_runs<M: Machine, const SHAPE: u32>(
-        &self,
-        machine: M,
-        mut at: Place,
-        mut count: u32,
-        budget: &mut Budget,
-    ) -> Option<Place> {
-        let geometry = self.geometry_of::<SHAPE>();
-        while count > 0 {
-            if at.block() >= self.blocks() {
-                return None;
-            }
-            let ends = geometry.run_ends(self.block_of(at)) & (u64::MAX << at.lane());
-            let here = ends.count_ones();
-            if here >= count {
-                at = Place::new(at.block(), machine.select(ends, count - 1) + 1);
-                break;
-            }
-            count -= here;
-            at = at.next_block();
-            budget.spend()?;
-        }
-        self.try_skip_extensions::<SHAPE>(at, budget)
+    /// Returns the end of the run that begins at `position`, or `None` if the table is not valid.
+    pub(super) fn end_of_run_from<M: Machine>(&self, machine: M, position: u64) -> Option<u64> {
+        let mut search = self.search::<M, 0>(machine, Budget::ENDLESS);
+        search.behind_next_runs(self.place(position), 1).map(|end| self.position(end))
     }
 
     /// Returns the first position from `position` on that isn't an extension. There always is one,
@@ -120,10 +69,9 @@ impl Words {
         self.position(at.expect(VALID))
     }
 
-    /// Returns the first place from `at` on that isn't an extension. Returns `None` if the budget
-    /// is spent, or the table ends.
+    /// Returns the first place from `at` on that isn't an extension.
     #[inline(always)]
-    pub(super) fn try_skip_extensions<const SHAPE: u32>(
+    fn try_skip_extensions<const SHAPE: u32>(
         &self,
         mut at: Place,
         budget: &mut Budget,
@@ -141,13 +89,6 @@ impl Words {
             at = at.next_block();
         }
         None
-    }
-
-    /// Returns the end of the run that begins at `position`, or `None` if the table is not valid.
-    pub(super) fn end_of_run_from<M: Machine>(&self, machine: M, position: u64) -> Option<u64> {
-        let (at, mut budget) = (self.place(position), Budget::ENDLESS);
-        let end = self.behind_next_runs::<M, 0>(machine, at, 1, &mut budget)?;
-        Some(self.position(end))
     }
 
     /// Returns the first unused slot at or after a place, if there is one.
@@ -173,68 +114,17 @@ impl Words {
     /// blocks. The number may exceed the number of slots in the block.
     #[inline(always)]
     pub(super) fn spill<M: Machine>(&self, machine: M, block: usize) -> u64 {
-        self.try_spill(machine, block, &mut { Budget::ENDLESS }).expect(VALID)
-    }
-
-    /// Returns the [spill](Self::spill) of a block. Returns `None` if the budget is spent, or the
-    /// table is not valid.
-    #[inline(always)]
-    fn try_spill<M: Machine>(&self, machine: M, block: usize, budget: &mut Budget) -> Option<u64> {
-        match self.stored_spill(block) {
-            SATURATED => self.spill_from_before(machine, block, budget),
-            exact => Some(exact),
-        }
-    }
-
-    /// Computes the spill of a block whose byte is saturated. Starts at the nearest earlier block
-    /// whose byte isn't saturated, and goes on block by block. (Block 0 has no spill.)
-    #[cold]
-    #[inline(never)]
-    fn spill_from_before<M: Machine>(
-        &self,
-        machine: M,
-        block: usize,
-        budget: &mut Budget,
-    ) -> Option<u64> {
-        let mut exact = block;
-        while self.stored_spill(exact) == SATURATED {
-            budget.spend()?;
-            exact = exact.checked_sub(1)?;
-        }
-        (exact..block).try_fold(self.stored_spill(exact), |spill, before| {
-            budget.spend()?;
-            self.try_spill_after(machine, before, spill, budget)
-        })
+        self.search::<M, 0>(machine, Budget::ENDLESS).spill(block).expect(VALID)
     }
 
     /// Returns the spill of the block after `block`. `spill` is the spill of `block`.
     pub(super) fn spill_after<M: Machine>(&self, machine: M, block: usize, spill: u64) -> u64 {
-        let mut budget = Budget::ENDLESS;
-        self.try_spill_after(machine, block, spill, &mut budget).expect(VALID)
+        let mut search = self.search::<M, 0>(machine, Budget::ENDLESS);
+        search.spill_after(block, spill).expect(VALID)
     }
 
-    /// Returns what [`spill_after`](Self::spill_after) does. Returns `None` if the budget is spent,
-    /// or if the table is not valid.
-    fn try_spill_after<M: Machine>(
-        &self,
-        machine: M,
-        block: usize,
-        spill: u64,
-        budget: &mut Budget,
-    ) -> Option<u64> {
-        let first = self.start_of(block) + spill;
-        let end = match self.occupied(block).count_ones() {
-            0 => first,
-            count => {
-                let at = self.place(first);
-                self.position(self.behind_next_runs::<M, 0>(machine, at, count, budget)?)
-            }
-        };
-        Some(end.saturating_sub(self.start_of(block + 1)))
-    }
-
-    /// Returns the slots of the entries of `quotient` with this remainder. The remainder is the
-    /// part of a slot above its lowest `other_bits` bits. If there is no such entry, returns an
+    /// Returns the slots of those entries of `quotient` that have this remainder. The remainder is
+    /// the part of a slot above its lowest `other_bits` bits. If there is no such entry, returns an
     /// empty range where it would be.
     #[inline(always)]
     pub(crate) fn minirun<M: Machine>(
@@ -260,6 +150,30 @@ impl Words {
         }
     }
 
+    /// Returns the slot at `position` if it continues an entry, else `None`. The table may be
+    /// invalid, and `position` may lie past its end.
+    #[inline(always)]
+    pub(crate) fn continuation(&self, position: u64) -> Option<Slot> {
+        let goes_on = position <= self.end() && self.is_extension(position);
+        goes_on.then(|| Slot { value: self.value(position), kind: self.kind(position) })
+    }
+
+    /// Returns an iterator over the slots from `position` on that continue an entry. The table may
+    /// be invalid; the iterator stops when the budget is spent.
+    #[inline(always)]
+    pub(crate) fn continuations(
+        &self,
+        position: u64,
+        budget: &mut Budget,
+    ) -> impl Iterator<Item = Slot> {
+        (position..).map_while(|position| {
+            if self.place(position).lane() == 0 {
+                budget.spend()?;
+            }
+            self.continuation(position)
+        })
+    }
+
     /// Starts a walk at the first entry of the run of the quotient at `place`. If there is no run,
     /// the walk starts where the run would begin.
     #[inline(always)]
@@ -271,23 +185,125 @@ impl Words {
         self.try_walk::<M, SHAPE>(machine, place, Budget::ENDLESS).expect(VALID)
     }
 
-    /// Starts a walk as [`walk`](Self::walk) does, in a table that may be invalid. Returns `None`
-    /// if the run can't be found, or is too far away.
+    /// Starts a walk as [`walk`](Self::walk) does, in a table that may be invalid.
     #[inline(always)]
     pub(crate) fn try_walk<M: Machine, const SHAPE: u32>(
         &self,
         machine: M,
         place: Place,
-        mut budget: Budget,
+        budget: Budget,
     ) -> Option<Walk<'_, SHAPE>> {
-        let at = self.try_run_start::<M, SHAPE>(machine, place, &mut budget)?;
-        Some(Walk { table: self, at, last: false, lost: false, budget })
+        let mut search = self.search::<M, SHAPE>(machine, budget);
+        let at = search.behind_runs_up_to(place, place.lane())?;
+        Some(Walk { table: self, at, last: false, lost: false, budget: search.budget })
+    }
+
+    /// Walks to the spot after all smaller entries of the run of the quotient at `home`. The
+    /// remainder is the part of `value` above its lowest `other_bits` bits. Returns `None` if the
+    /// run has an entry with this remainder.
+    #[inline(always)]
+    pub(crate) fn spot_for<M: Machine, const SHAPE: u32>(
+        &self,
+        machine: M,
+        home: Place,
+        value: u64,
+        other_bits: u32,
+    ) -> Option<Spot> {
+        let mut walk = self.walk::<M, SHAPE>(machine, home);
+        let mut is_entry = self.is_occupied_at::<SHAPE>(home);
+        while is_entry && walk.remainder() >> other_bits <= value >> other_bits {
+            if walk.remainder() >> other_bits == value >> other_bits {
+                return None;
+            }
+            is_entry = walk.advance();
+        }
+        Some(Spot { at: walk.at, last: walk.last })
     }
 }
 
-/// A walk through a run, which is at one of its entries.
+/// A search for the end of a run.
+struct Search<'a, M, const SHAPE: u32> {
+    table: &'a QuotientTable,
+    machine: M,
+    budget: Budget,
+}
+
+impl<M: Machine, const SHAPE: u32> Search<'_, M, SHAPE> {
+    /// Returns the place right after the runs of the quotients before `lane` in `home`'s block, or
+    /// `home` if that is later.
+    #[inline(always)]
+    fn behind_runs_up_to(&mut self, home: Place, lane: u32) -> Option<Place> {
+        let geometry = self.table.geometry_of::<SHAPE>();
+        let occupied = geometry.plane(self.table.block_of(home), Plane::Occupied);
+        let count = (occupied & low_bits(lane)).count_ones();
+        let spill = self.spill(home.block())?;
+        let first = if spill < geometry.lanes.into() {
+            Place::new(home.block(), spill as u32)
+        } else {
+            geometry.place(self.table.start_of(home.block()) + spill)
+        };
+        Some(self.behind_next_runs(first, count)?.max(home))
+    }
+
+    /// Returns the place right after the next `count` runs. The first of them begins at or after
+    /// `at`.
+    #[inline(always)]
+    fn behind_next_runs(&mut self, mut at: Place, mut count: u32) -> Option<Place> {
+        let geometry = self.table.geometry_of::<SHAPE>();
+        while count > 0 {
+            if at.block() >= self.table.blocks() {
+                return None;
+            }
+            let ends = geometry.run_ends(self.table.block_of(at)) & (u64::MAX << at.lane());
+            let here = ends.count_ones();
+            if here >= count {
+                at = Place::new(at.block(), self.machine.select(ends, count - 1) + 1);
+                break;
+            }
+            count -= here;
+            at = at.next_block();
+            self.budget.spend()?;
+        }
+        self.table.try_skip_extensions::<SHAPE>(at, &mut self.budget)
+    }
+
+    #[inline(always)]
+    fn spill(&mut self, block: usize) -> Option<u64> {
+        match self.table.stored_spill(block) {
+            SATURATED => self.spill_from_before(block),
+            exact => Some(exact),
+        }
+    }
+
+    /// Computes the spill of a block whose spill byte is saturated. Starts at the nearest earlier
+    /// block whose byte isn't saturated, and goes on block by block. (Block 0 has no spill, so
+    /// there is such a block.)
+    #[cold]
+    #[inline(never)]
+    fn spill_from_before(&mut self, block: usize) -> Option<u64> {
+        let mut exact = block;
+        while self.table.stored_spill(exact) == SATURATED {
+            self.budget.spend()?;
+            exact = exact.checked_sub(1)?;
+        }
+        (exact..block).try_fold(self.table.stored_spill(exact), |spill, before| {
+            self.budget.spend()?;
+            self.spill_after(before, spill)
+        })
+    }
+
+    /// Returns the spill of the block after `block`. `spill` is the spill of `block`.
+    fn spill_after(&mut self, block: usize, spill: u64) -> Option<u64> {
+        let first = self.table.place(self.table.start_of(block) + spill);
+        let runs = self.table.occupied(block).count_ones();
+        let end = self.table.position(self.behind_next_runs(first, runs)?);
+        Some(end.saturating_sub(self.table.start_of(block + 1)))
+    }
+}
+
+/// A walk through the entries of a run.
 pub(crate) struct Walk<'a, const SHAPE: u32> {
-    table: &'a Words,
+    table: &'a QuotientTable,
     at: Place,
     /// Whether the walk has passed the last entry.
     last: bool,
@@ -300,17 +316,11 @@ pub(crate) struct Walk<'a, const SHAPE: u32> {
 #[derive(Clone, Copy)]
 pub(crate) struct Spot {
     pub(crate) at: Place,
-    /// Whether all entries of the run are before it.
+    /// Whether all entries of the run are before this spot.
     pub(super) last: bool,
 }
 
 impl<const SHAPE: u32> Walk<'_, SHAPE> {
-    /// Returns the current spot of the walk.
-    #[inline(always)]
-    pub(crate) fn spot(&self) -> Spot {
-        Spot { at: self.at, last: self.last }
-    }
-
     /// Returns the position of the first slot of the current entry.
     #[inline(always)]
     pub(crate) fn position(&self) -> u64 {
@@ -335,8 +345,8 @@ impl<const SHAPE: u32> Walk<'_, SHAPE> {
         !self.last && !self.lost
     }
 
-    /// Returns whether the walk ended before the run did. In a valid table, that happens only to a
-    /// walk with a limited budget that went very far.
+    /// Returns whether the walk ended before the run did, because the table is invalid or the
+    /// budget is spent.
     #[inline(always)]
     pub(crate) fn is_lost(&self) -> bool {
         self.lost
@@ -349,12 +359,13 @@ impl<const SHAPE: u32> Walk<'_, SHAPE> {
     }
 }
 
-/// Number of blocks in the largest cluster that a lookup always searches completely.
+/// A lookup searches clusters of up to this many blocks completely. In a larger one it may give up,
+/// and answer "maybe".
 const BLOCKS: u64 = 1 << 16;
 
-/// Number of times a lookup may pass through a cluster. It goes back to a block whose spill is
-/// known and forward again, to the ends of all runs there, to its own run, and through that run.
-/// The rest is a safety margin.
+/// Number of times that a lookup may pass through a cluster. A lookup goes back to a block whose
+/// spill is known, forward again to the ends of all runs there, then to its own run, and through
+/// that run. The remaining passes are a safety margin.
 const PASSES: u64 = 8;
 
 /// The number of blocks that a search may still visit.
@@ -362,7 +373,7 @@ const PASSES: u64 = 8;
 pub(crate) struct Budget(u64);
 
 impl Budget {
-    /// No limit, for valid tables, where every search ends.
+    /// No limit. Use it for valid tables, where every search ends.
     pub(crate) const ENDLESS: Self = Self(u64::MAX);
     /// The limit for one lookup in a table that may be invalid.
     pub(crate) const LOOKUP: Self = Self(BLOCKS * PASSES);
@@ -372,7 +383,8 @@ impl Budget {
         Self(blocks)
     }
 
-    /// Returns this budget, enlarged for `lookups` lookups of which only a few search far.
+    /// Returns this budget plus a few blocks for each of `lookups` lookups. That is enough if only
+    /// a few of them search far.
     pub(crate) fn of_many(self, lookups: u64) -> Self {
         Self(self.0.saturating_add(lookups.saturating_mul(PASSES)))
     }
@@ -383,7 +395,7 @@ impl Budget {
         self.0 == 0
     }
 
-    /// Spends one block. Returns `None` if the budget is spent.
+    /// Takes one block from the budget. Returns `None` if the budget is spent.
     #[inline(always)]
     pub(super) fn spend(&mut self) -> Option<()> {
         self.0 = self.0.checked_sub(1)?;

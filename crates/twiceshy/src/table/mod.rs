@@ -23,7 +23,11 @@
 //!    from the blocks before `b`.
 //! 6. Unused slots and their bits in both planes are zero. So are the bits of a line after its
 //!    slots. The very last slot is never used.
-//! 7. `used` is the number of used slots, at most `slots`.
+//! 7. [`Usage`] counts the used slots. There are at most `slots`.
+//!
+//! # What is read, and what only the writer knows
+//! A [`QuotientTable`] is a header, which never changes, and the words. Lookups get nothing else. The
+//! writer keeps a [`Usage`] beside it, and changes the table through an [`Editor`], which has both.
 //!
 //! All operations rely on these invariants, except lookups. A lookup accepts lines with any
 //! content; if they are not a valid table, its answer may be wrong, but it ends ([`Budget`]).
@@ -33,14 +37,6 @@
 //! uniform hashes, a full table needs a tail of about √slots. The tail has 4·√slots + 64 slots,
 //! which are too few with a probability of e^-32. If the hashes are not uniform, the tail can fill
 //! up; then an insert that finds no unused slot is refused.
-//!
-//! # Files
-//! - Layout: [`block`] (shapes, places, the bits of one block), [`words`] (header and words).
-//! - Finding: [`scan`] (locates a run in its block, and compares it with a value), [`locate`] (runs
-//!   across blocks, entry by entry).
-//! - Changing: [`insert`] and [`edit`] (entries), [`shift`] (opens and closes gaps), [`code`]
-//!   (blocks with a code).
-//! - Whole tables: [`read`] and [`write`](mod@write) (in order), [`validate`] (the invariants).
 
 mod block;
 mod code;
@@ -65,44 +61,61 @@ pub(crate) use insert::Inserted;
 pub(crate) use locate::{Budget, Spot};
 pub(crate) use read::{BlockReader, First, Reader, Stored};
 pub(crate) use scan::{Equal, Evidence, Scan, Wanted, Window};
-pub(crate) use words::{Kind, Slot, Words};
+pub(crate) use words::{Kind, Slot};
 pub(crate) use write::TableWriter;
 
 use crate::bits::machine::Level;
 use crate::bits::memory::{LINE, Lines};
 use block::Geometry;
 use core::ops::{Deref, DerefMut};
-use words::Header;
 
 /// Error: there are not enough unused slots where they are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableFull;
 
-/// A table of runs; see the [module](self).
-///
-/// It consists of the header and the words, which lookups read, and of counts that only a writer
-/// needs.
+/// A table of runs, as lookups read it; see the [module](self).
 #[derive(Clone)]
 pub(crate) struct QuotientTable {
-    words: Words,
-    used: u64,
-    /// Maximum number of slots that may be used. It is at most the number of home slots.
-    limit: u64,
+    header: Header,
+    lines: Lines,
 }
 
-impl Deref for QuotientTable {
-    type Target = Words;
+/// The part of a table that never changes.
+#[derive(Clone, Copy)]
+struct Header {
+    slots: u64,
+    geometry: Geometry,
+    level: Level,
+}
+
+/// The writer's state of a table. Lookups don't need it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    /// Number of used slots.
+    pub(crate) used: u64,
+    /// Maximum number of slots that may be used. It is at most the number of home slots.
+    pub(crate) limit: u64,
+}
+
+/// A table that is being changed, and its writer's state.
+pub(crate) struct Editor<'a> {
+    table: &'a mut QuotientTable,
+    usage: &'a mut Usage,
+}
+
+impl Deref for Editor<'_> {
+    type Target = QuotientTable;
 
     #[inline(always)]
-    fn deref(&self) -> &Words {
-        &self.words
+    fn deref(&self) -> &QuotientTable {
+        self.table
     }
 }
 
-impl DerefMut for QuotientTable {
+impl DerefMut for Editor<'_> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Words {
-        &mut self.words
+    fn deref_mut(&mut self) -> &mut QuotientTable {
+        self.table
     }
 }
 
@@ -110,29 +123,18 @@ impl QuotientTable {
     /// Returns an empty table. Returns `None` if there is not enough memory, or if the parameters
     /// are invalid: `slots` must be in [`SLOTS`], and the width in [`WIDTHS`].
     pub(crate) fn new(slots: u64, shape: impl Into<Shape>) -> Option<Self> {
-        Self::for_machine(slots, shape, Level::detect())
-    }
-
-    pub(crate) fn for_machine(slots: u64, shape: impl Into<Shape>, level: Level) -> Option<Self> {
         let shape = shape.into();
-        let lines = Lines::zeroed(Self::blocks_for(slots, shape)?)?;
-        let header = Header { slots, geometry: Geometry::of(shape), level };
-        Some(Self { words: Words { header, lines }, used: 0, limit: slots })
+        Self::over(Lines::zeroed(Self::blocks_for(slots, shape)?)?, slots, shape)
     }
 
     /// Returns a table of the given shape that uses `lines` as its memory. Returns `None` if the
     /// table needs more lines. The content is not checked, so it may be invalid; call
     /// [`validate`](Self::validate) to check it.
-    pub(crate) fn over(
-        lines: Lines,
-        slots: u64,
-        shape: impl Into<Shape>,
-        used: u64,
-    ) -> Option<Self> {
+    pub(crate) fn over(lines: Lines, slots: u64, shape: impl Into<Shape>) -> Option<Self> {
         let shape = shape.into();
         let fits = Self::blocks_for(slots, shape)? <= lines.len();
         let header = Header { slots, geometry: Geometry::of(shape), level: Level::detect() };
-        fits.then_some(Self { words: Words { header, lines }, used, limit: slots })
+        fits.then_some(Self { header, lines })
     }
 
     /// Returns the number of lines of a table of this shape, or `None` if the parameters are
@@ -153,23 +155,25 @@ impl QuotientTable {
     /// Lengthens the tail by 1 % of the table, for hashes that are not uniform and so make longer
     /// runs. Returns whether there was enough memory.
     pub(crate) fn lengthen_tail(&mut self) -> bool {
-        let lengthened = self.words.lines.extended(self.blocks() / 100 + 1);
-        lengthened.map(|lines| self.words.lines = lines).is_some()
+        let lengthened = self.lines.extended(self.blocks() / 100 + 1);
+        lengthened.map(|lines| self.lines = lines).is_some()
     }
 
+    /// Returns the writer's state of a table of which `used` slots are used.
+    pub(crate) fn usage(&self, used: u64) -> Usage {
+        Usage { used, limit: self.slots() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn editor<'a>(&'a mut self, usage: &'a mut Usage) -> Editor<'a> {
+        Editor { table: self, usage }
+    }
+}
+
+impl Editor<'_> {
     /// Removes all runs.
     pub(crate) fn clear(&mut self) {
-        self.words.lines.clear();
-        self.used = 0;
-    }
-
-    /// Returns the number of used slots.
-    pub(crate) fn used(&self) -> u64 {
-        self.used
-    }
-
-    /// Sets the maximum number of slots that may be used. Returns the previous limit.
-    pub(crate) fn set_limit(&mut self, limit: u64) -> u64 {
-        core::mem::replace(&mut self.limit, limit)
+        self.lines.bytes_mut().fill(0);
+        self.usage.used = 0;
     }
 }

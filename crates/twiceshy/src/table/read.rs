@@ -1,10 +1,9 @@
-//! Reading a table in order, block by block.
+//! Reads a table in order, block by block.
 
 use super::block::Plane;
-use super::locate::Budget;
 use super::scan::Runs;
-use super::{Slot, Widths, Words};
-use crate::bits::machine::{Machine, Operation};
+use super::{QuotientTable, Widths};
+use crate::bits::machine::{Machine, dispatched};
 use core::ops::Range;
 
 /// An entry as it is stored.
@@ -12,7 +11,7 @@ use core::ops::Range;
 pub(crate) struct Stored {
     pub(crate) quotient: u64,
     pub(crate) remainder: u64,
-    /// The slots of the entry. There is more than one if the entry is more than a remainder.
+    /// The slots of the entry. An entry that is more than a remainder has more than one.
     pub(crate) slots: Range<u64>,
 }
 
@@ -26,38 +25,14 @@ pub(crate) struct First {
     pub(crate) more: bool,
 }
 
-impl Words {
+impl QuotientTable {
     /// Returns an iterator over all entries, in order.
     pub(crate) fn stored(&self) -> Reader<'_> {
         Reader { blocks: BlockReader::new(self), firsts: Vec::new(), at: 0 }
     }
 
-    /// Returns the slot at `position` if it continues an entry, else `None`. The table may be
-    /// invalid, and `position` may lie past its end.
-    #[inline(always)]
-    pub(crate) fn continuation(&self, position: u64) -> Option<Slot> {
-        let goes_on = position <= self.end() && self.is_extension(position);
-        goes_on.then(|| Slot { value: self.value(position), kind: self.kind(position) })
-    }
-
-    /// Returns an iterator over the slots from `position` on that continue an entry. The table may
-    /// be invalid; the iterator stops when the budget is spent.
-    #[inline(always)]
-    pub(crate) fn continuations(
-        &self,
-        position: u64,
-        budget: &mut Budget,
-    ) -> impl Iterator<Item = Slot> {
-        (position..).map_while(|position| {
-            if self.place(position).lane() == 0 {
-                budget.spend()?;
-            }
-            self.continuation(position)
-        })
-    }
-
-    /// Returns an iterator over the entries in `slots`, as the range of slots of each. `slots` must
-    /// consist of whole entries.
+    /// Returns an iterator over the entries in `slots`. Each item is the range of one entry's
+    /// slots. `slots` must consist of whole entries.
     pub(crate) fn entries(&self, slots: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let mut start = slots.start;
         core::iter::from_fn(move || {
@@ -86,7 +61,7 @@ impl Iterator for Reader<'_> {
     fn next(&mut self) -> Option<Stored> {
         let table = self.blocks.table;
         if self.at == self.firsts.len() {
-            table.target().run(ReadBlock(self));
+            read_block(self);
         }
         let &First { quotient, remainder, position, more } = self.firsts.get(self.at)?;
         self.at += 1;
@@ -97,14 +72,14 @@ impl Iterator for Reader<'_> {
 
 /// Reads the blocks of a table, in order.
 pub(crate) struct BlockReader<'a> {
-    table: &'a Words,
+    table: &'a QuotientTable,
     /// The block to read next.
     next: usize,
     home: Home,
 }
 
-/// The block of the current quotient, and its first position. `occupied` has the block's quotients
-/// with runs, from the current quotient on.
+/// The home block of the current quotient, and the block's first position. The set bits of
+/// `occupied` are the block's quotients with runs, from the current quotient on.
 #[derive(Clone, Copy)]
 struct Home {
     block: usize,
@@ -113,15 +88,16 @@ struct Home {
 }
 
 impl<'a> BlockReader<'a> {
-    pub(crate) fn new(table: &'a Words) -> Self {
+    pub(crate) fn new(table: &'a QuotientTable) -> Self {
         let home = Home { block: 0, first: 0, occupied: table.occupied(0) };
         Self { table, next: 0, home }
     }
 
-    /// Calls `each` with the entries that begin in the next block that has any. There are fewer
-    /// than 64 of them, and none if there is no such block.
+    /// Finds the next block in which entries begin, and calls `each` with each of these entries.
+    /// There are fewer than 64 of them, and none if no such block is left.
     ///
-    /// Whether an entry ends its run is unpredictable, so the code doesn't branch on it.
+    /// The processor can't predict whether an entry ends its run, so the code doesn't branch on
+    /// that.
     #[inline(always)]
     pub(crate) fn read<M: Machine, const SHAPE: u32>(
         &mut self,
@@ -131,7 +107,8 @@ impl<'a> BlockReader<'a> {
         let (table, geometry) = (self.table, self.table.geometry_of::<SHAPE>());
         let mut entries = 0;
         while entries == 0 && self.next < table.blocks() {
-            entries = table.entries_of::<M, SHAPE>(machine, self.next);
+            let runs = Runs::of(machine, geometry, table.block(self.next));
+            entries = !runs.extensions & !runs.all_unused(machine);
             self.next += 1;
         }
         if entries == 0 {
@@ -157,7 +134,7 @@ impl<'a> BlockReader<'a> {
                 position: start + u64::from(lane),
                 more: extensions >> (lane + 1) & 1 == 1,
             });
-            // Clear the lowest bit if the run ends here.
+            // If the run ends here, clear the lowest bit, which is that of the current quotient.
             home.occupied &= home.occupied.wrapping_sub(run_ends >> lane & 1);
         }
         self.home = home;
@@ -165,38 +142,22 @@ impl<'a> BlockReader<'a> {
 }
 
 impl Home {
-    /// Returns the next block with occupied quotients. A valid table has one as long as entries are
-    /// left.
+    /// Returns the next block with occupied quotients. In a valid table there is one as long as
+    /// entries are left.
     #[cold]
     #[inline(never)]
-    fn next(self, table: &Words) -> Self {
+    fn next(self, table: &QuotientTable) -> Self {
         let found = (self.block + 1..table.blocks()).find(|&block| table.occupied(block) != 0);
         let block = found.expect("a valid table");
         Self { block, first: table.start_of(block), occupied: table.occupied(block) }
     }
 }
 
-impl Words {
-    /// Returns the lanes of a block where entries begin.
-    #[inline(always)]
-    fn entries_of<M: Machine, const SHAPE: u32>(&self, machine: M, block: usize) -> u64 {
-        let (geometry, block) = (self.geometry_of::<SHAPE>(), self.block(block));
-        let runs = Runs::of(machine, geometry, block);
-        !runs.extensions & !runs.all_unused(machine)
-    }
-}
-
-struct ReadBlock<'r, 'a>(&'r mut Reader<'a>);
-
-impl Operation for ReadBlock<'_, '_> {
-    type Argument = ();
-    type Output = ();
-    type Shapes = Widths;
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
-        let Reader { blocks, firsts, at } = self.0;
-        firsts.clear();
-        blocks.read::<M, SHAPE>(machine, |first| firsts.push(first));
-        *at = 0;
+dispatched! {
+    fn read_block<'r, 'a>(reader: &'r mut Reader<'a>) -> ()
+    => reader.blocks.table.target(), Widths, |machine| {
+        reader.firsts.clear();
+        reader.blocks.read::<M, SHAPE>(machine, |first| reader.firsts.push(first));
+        reader.at = 0;
     }
 }

@@ -1,9 +1,10 @@
-//! Changing planes, and opening and closing gaps, a word at a time.
+//! Changes planes, and opens and closes gaps between slots, a word at a time.
 
 use super::block::{
     Block, Geometry, Plane, SATURATED, set_spill, set_word, stored_spill, window, word,
 };
-use super::{Place, QuotientTable};
+use super::locate::VALID;
+use super::{Editor, Place, QuotientTable};
 use crate::bits::machine::Machine;
 use crate::bits::word::{bit_range, low_bits};
 
@@ -23,15 +24,7 @@ pub(super) struct Planes {
     pub(super) extension: u64,
 }
 
-impl QuotientTable {
-    /// Opens a gap at `at` for the run of `quotient`, by moving the slots `at..unused` up by one.
-    /// All of these must be used, and `unused` must not. The gap is blank and counts as used.
-    pub(super) fn open<M: Machine>(&mut self, machine: M, quotient: u64, at: u64, unused: u64) {
-        let (first, last) = (self.place(at), self.place(unused));
-        let slot = Moving::default();
-        self.insert_slot::<M, 0>(machine, self.place(quotient), first, last, slot);
-    }
-
+impl Editor<'_> {
     /// Moves the slots from `first` to `unused` up by one, and puts `slot` before them.
     ///
     /// The ends of all runs from that of the quotient at `home` up to `unused` move by one. So the
@@ -61,7 +54,7 @@ impl QuotientTable {
         }
         let (block, lanes) = (self.block_mut_of(at), (at.lane(), unused.lane()));
         geometry.push(machine, block, lanes, slot, at >= spilt);
-        self.used += 1;
+        self.usage.used += 1;
     }
 
     /// Closes the slot at `at`, which belongs to the run of `quotient`. Moves the slots after it
@@ -72,7 +65,7 @@ impl QuotientTable {
         if vanish {
             self.set_bit(quotient, Plane::Occupied, false);
         }
-        let geometry = self.geometry();
+        let geometry = self.header.geometry;
         let (first, last) = (self.place(at), self.place(end - 1));
         for block in first.block()..=last.block() {
             let low = if block == first.block() { first.lane() } else { 0 };
@@ -85,7 +78,13 @@ impl QuotientTable {
             let (slots, end) = (geometry.slot_at(low), geometry.slot_at(high + 1));
             shift_down(line, slots, end - 1, geometry.width);
             if block < last.block() {
-                self.copy_slot(self.start_of(block + 1), self.start_of(block + 1) - 1);
+                let next = self.start_of(block + 1);
+                let value = self.value(next);
+                self.set_value(next - 1, value);
+                for &plane in geometry.moving() {
+                    let bit = self.bit(next, plane);
+                    self.set_bit(next - 1, plane, bit);
+                }
             }
         }
         let mut before = None;
@@ -103,23 +102,25 @@ impl QuotientTable {
                 }
             };
         }
-        self.used -= 1;
+        self.usage.used -= 1;
     }
+}
 
+impl QuotientTable {
     /// Returns the first slot after the run of `quotient` that can't move down: an unused slot, or
     /// the first slot of a run that starts at its home slot.
     fn end_of_movable<M: Machine>(&self, machine: M, quotient: u64) -> u64 {
         let mut end = self.run_end(machine, quotient);
         let mut from = quotient + 1;
         while let Some(next) = self.first_occupied(from, end) {
-            end = self.end_of_run_from(machine, end).expect("a valid table");
+            end = self.end_of_run_from(machine, end).expect(VALID);
             from = next + 1;
         }
         end
     }
 
     /// Returns the first quotient in `from..to` that has a run.
-    pub(super) fn first_occupied(&self, from: u64, to: u64) -> Option<u64> {
+    pub(crate) fn first_occupied(&self, from: u64, to: u64) -> Option<u64> {
         let place = self.place(from);
         let (mut block, lane) = (place.block(), place.lane());
         let mut bits = if block < self.blocks() { self.occupied(block) >> lane << lane } else { 0 };
@@ -133,20 +134,10 @@ impl QuotientTable {
         let found = self.start_of(block) + u64::from(bits.trailing_zeros());
         (found < to).then_some(found)
     }
-
-    /// Copies a slot to a neighbouring block, with its bits in both planes.
-    fn copy_slot(&mut self, from: u64, to: u64) {
-        let value = self.value(from);
-        self.set_value(to, value);
-        for &plane in self.geometry().moving() {
-            let bit = self.bit(from, plane);
-            self.set_bit(to, plane, bit);
-        }
-    }
 }
 
 impl Geometry {
-    /// Flips the bits of the planes that are set in `flips`. It does so in one pass over whole
+    /// Flips those bits of the planes that are set in `flips`. It does so in one pass over whole
     /// words, because reading a word right after writing only part of it is slow.
     #[inline(always)]
     pub(super) fn flip(self, block: &mut Block, flips: Planes) {
@@ -170,7 +161,7 @@ impl Geometry {
             let at = self.plane_at(plane);
             let wide = u128::from(bits) << (at % 64);
             flips[at as usize / 64 % 3] ^= wide as u64;
-            // This is zero if the index wraps around to word 0.
+            // If the index wraps around to word 0, the right-hand side is zero.
             flips[(at as usize / 64 + 1) % 3] ^= (wide >> 64) as u64;
         }
         flips
@@ -204,8 +195,8 @@ impl Geometry {
         Moving { value, run_end: pushed_run_end, extension: pushed_extension }
     }
 
-    /// Moves values as [`push`](Self::push) does, but not planes. Also flips bits of the first
-    /// words.
+    /// Moves values as [`push`](Self::push) does, but not planes. Also flips the given bits of the
+    /// first three words.
     #[inline(always)]
     pub(super) fn push_value<M: Machine>(
         self,
@@ -225,7 +216,7 @@ impl Geometry {
 /// are dropped, and zeros come in at the top. Bits outside the range don't change.
 #[inline(always)]
 fn shift_down(block: &mut Block, first: u32, last: u32, by: u32) {
-    // The bits of the word at `at` that are in the range.
+    // Returns which bits of the word that begins at bit `at` are in the range.
     let mask = |at: u32| bit_range(first.saturating_sub(at), (last - at).min(63));
     for at in (first / 64 * 64..=last).step_by(64) {
         let (old, mine) = (word(block, at), mask(at));

@@ -1,20 +1,61 @@
-//! Tests of the table against an exact model: lists of entries by quotient.
+//! Tests the table against an exact model: a list of entries per quotient.
 
 use super::block::{Plane, SATURATED};
 use super::read::Stored;
 use super::validate::Run;
-use super::{Budget, Kind, Place, QuotientTable, SLOTS, Slot, TableFull, TableWriter};
+use super::{
+    Budget, Editor, Kind, Place, QuotientTable, SLOTS, Shape, Slot, TableFull, TableWriter, Usage,
+};
 use crate::bits::machine::{AnyShape, Level, Machine, Operation, Target};
 use crate::bits::word::low_bits;
 use proptest::prelude::*;
-
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
 impl QuotientTable {
+    pub(crate) fn for_machine(slots: u64, shape: impl Into<Shape>, level: Level) -> Option<Self> {
+        let mut table = Self::new(slots, shape)?;
+        table.header.level = level;
+        Some(table)
+    }
+}
+
+/// A table and its writer's state.
+#[derive(Clone)]
+struct Whole {
+    table: QuotientTable,
+    usage: Usage,
+}
+
+impl Deref for Whole {
+    type Target = QuotientTable;
+    fn deref(&self) -> &QuotientTable {
+        &self.table
+    }
+}
+
+impl DerefMut for Whole {
+    fn deref_mut(&mut self) -> &mut QuotientTable {
+        &mut self.table
+    }
+}
+
+impl Whole {
+    fn new(slots: u64, shape: impl Into<Shape>) -> Option<Self> {
+        QuotientTable::new(slots, shape).map(Self::empty)
+    }
+
+    fn empty(table: QuotientTable) -> Self {
+        Self { usage: table.usage(0), table }
+    }
+
+    fn editor(&mut self) -> Editor<'_> {
+        self.table.editor(&mut self.usage)
+    }
+
     /// Checks all invariants of a table, but not the values of its entries.
     fn check(&self) -> Result<(), crate::error::Invalid> {
-        self.validate(self.width(), |_| Ok(())).map(|_| ())
+        self.validate(self.usage.used, self.width(), |_| Ok(())).map(|_| ())
     }
 
     /// Returns all runs, in order.
@@ -58,7 +99,7 @@ impl Model {
             .collect()
     }
 
-    fn fits(&self, table: &QuotientTable) -> bool {
+    fn fits(&self, table: &Whole) -> bool {
         let end = self.layout().last().map_or(0, |(_, range)| range.end);
         self.used() <= table.slots() && end <= table.end()
     }
@@ -71,7 +112,7 @@ impl Model {
         }
     }
 
-    fn check(&self, table: &QuotientTable) {
+    fn check(&self, table: &Whole) {
         table.check().unwrap();
         let runs: Vec<_> = table.runs().map(|run| (run.quotient, run.slots)).collect();
         assert_eq!(runs, self.layout());
@@ -88,9 +129,9 @@ impl Model {
         }
     }
 
-    fn written(&self, mut table: QuotientTable) -> Result<QuotientTable, TableFull> {
-        table = QuotientTable::new(table.slots(), table.width()).unwrap();
-        let mut writer = TableWriter::new(&mut table);
+    fn written(&self, mut table: Whole) -> Result<Whole, TableFull> {
+        table = Whole::new(table.slots(), table.width()).unwrap();
+        let mut writer = TableWriter::new(table.editor());
         for (&quotient, entries) in &self.0 {
             for entry in entries {
                 writer.push(quotient, entry.iter().copied())?;
@@ -105,7 +146,7 @@ const PORTABLE: Target = Target { level: Level::Portable, shape: 0 };
 
 /// Locates the runs and spills of a table, and compares them with the expected runs and spills.
 struct Locate<'a> {
-    table: &'a QuotientTable,
+    table: &'a Whole,
     runs: &'a [(u64, Range<u64>)],
 }
 
@@ -130,7 +171,7 @@ impl Operation for Locate<'_> {
 
 /// Replaces the entries `range` of a run of `table`.
 struct Replace<'a> {
-    table: &'a mut QuotientTable,
+    table: &'a mut Whole,
     quotient: u64,
     range: Range<usize>,
     slots: &'a [Slot],
@@ -148,15 +189,15 @@ impl Operation for Replace<'_> {
             let run = start..table.run_end(machine, quotient);
             borders.extend(table.entries(run).map(|entry| entry.end));
         }
-        table.replace(machine, quotient, borders[range.start]..borders[range.end], slots)
+        table.editor().replace(machine, quotient, borders[range.start]..borders[range.end], slots)
     }
 }
 
-fn assert_same(a: &QuotientTable, b: &QuotientTable) {
+fn assert_same(a: &Whole, b: &Whole) {
     let blocks = a.blocks();
     assert_eq!(
-        (a.slots(), a.width(), a.used(), blocks),
-        (b.slots(), b.width(), b.used(), b.blocks())
+        (a.slots(), a.width(), a.usage.used, blocks),
+        (b.slots(), b.width(), b.usage.used, b.blocks())
     );
     for block in 0..blocks {
         assert_eq!(a.stored_spill(block), b.stored_spill(block));
@@ -178,7 +219,7 @@ struct Edit {
     entries: Vec<(u64, Vec<(u64, bool)>)>,
 }
 
-/// Generates quotients that are uniform, at the start of the table, or at its end.
+/// Generates three kinds of quotients: uniform, near the start of the table, and near its end.
 fn quotients() -> impl Strategy<Value = u64> {
     prop_oneof![
         3 => any::<u64>(),
@@ -204,11 +245,12 @@ fn edits(most: usize) -> impl Strategy<Value = Vec<Edit>> {
 
 /// Applies the same edits to a table for this machine and to a portable one.
 fn drive(slots: u64, width: u32, edits: Vec<Edit>) {
-    let mut table = QuotientTable::new(slots, width).unwrap();
-    let mut portable = QuotientTable::for_machine(slots, width, Level::Portable).unwrap();
+    let mut table = Whole::new(slots, width).unwrap();
+    let portable = QuotientTable::for_machine(slots, width, Level::Portable).unwrap();
+    let mut portable = Whole::empty(portable);
     let mut model = Model::default();
     for edit in edits {
-        // Large quotients count from the end.
+        // The three largest numbers count from the end of the table.
         let quotient = match edit.quotient {
             high if high > u64::MAX - 3 => slots - 1 - (u64::MAX - high) % slots,
             other => other % slots,
@@ -251,12 +293,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn edits_agree_with_the_model(slots in 1u64..400, width in 1u32..=56, edits in edits(120)) {
+    fn edits_match_the_model(slots in 1u64..400, width in 1u32..=56, edits in edits(120)) {
         drive(slots, width, edits);
     }
 
     #[test]
-    fn full_tables_stay_unchanged(slots in 1u64..40, width in 1u32..=56, edits in edits(200)) {
+    fn refused_edits_leave_full_tables_unchanged(slots in 1u64..40, width in 1u32..=56, edits in edits(200)) {
         drive(slots, width, edits);
     }
 }
@@ -266,8 +308,8 @@ fn remainder(value: u64) -> Slot {
 }
 
 /// Appends an entry to the run of `quotient`.
-fn append(table: &mut QuotientTable, quotient: u64, slots: &[Slot]) -> Result<(), TableFull> {
-    struct Append<'a>(&'a mut QuotientTable, u64, &'a [Slot]);
+fn append(table: &mut Whole, quotient: u64, slots: &[Slot]) -> Result<(), TableFull> {
+    struct Append<'a>(&'a mut Whole, u64, &'a [Slot]);
     impl Operation for Append<'_> {
         type Argument = ();
         type Output = Result<(), TableFull>;
@@ -279,7 +321,7 @@ fn append(table: &mut QuotientTable, quotient: u64, slots: &[Slot]) -> Result<()
             } else {
                 table.run_start(machine, quotient)
             };
-            table.replace(machine, quotient, end..end, slots)
+            table.editor().replace(machine, quotient, end..end, slots)
         }
     }
     table.target().run(Append(table, quotient, slots))
@@ -287,18 +329,18 @@ fn append(table: &mut QuotientTable, quotient: u64, slots: &[Slot]) -> Result<()
 
 #[test]
 fn invalid_parameters_return_none() {
-    assert!(QuotientTable::new(0, 8).is_none());
-    assert!(QuotientTable::new(*SLOTS.end() + 1, 8).is_none());
-    assert!(QuotientTable::new(*SLOTS.end(), 56).is_none(), "no machine has 2 petabytes");
-    assert!(QuotientTable::new(8, 0).is_none());
-    assert!(QuotientTable::new(8, 57).is_none());
+    assert!(Whole::new(0, 8).is_none());
+    assert!(Whole::new(*SLOTS.end() + 1, 8).is_none());
+    assert!(Whole::new(*SLOTS.end(), 56).is_none(), "no machine has 2 petabytes");
+    assert!(Whole::new(8, 0).is_none());
+    assert!(Whole::new(8, 57).is_none());
     assert_eq!(QuotientTable::bytes_for(0, 8), None);
 }
 
 #[test]
 fn bytes_for_equals_actual_bytes() {
     for (slots, width) in [(1, 1), (63, 5), (64, 9), (1000, 13), (1 << 20, 9), (12345, 56)] {
-        let table = QuotientTable::new(slots, width).unwrap();
+        let table = Whole::new(slots, width).unwrap();
         assert_eq!(QuotientTable::bytes_for(slots, width), Some(table.bytes()));
     }
 }
@@ -307,14 +349,14 @@ fn bytes_for_equals_actual_bytes() {
 fn new_tables_are_zeroed() {
     let dirty: Vec<u64> = vec![u64::MAX; 20_000];
     drop(dirty);
-    QuotientTable::new(8_000, 9).unwrap().check().unwrap();
+    Whole::new(8_000, 9).unwrap().check().unwrap();
 }
 
 /// Guards against a trap of the published prototype: in a cluster over several blocks, bits of
 /// counters and extensions look like run ends.
 #[test]
 fn counters_and_extensions_are_not_run_ends() {
-    let mut table = QuotientTable::new(4 * LANES, 9).unwrap();
+    let mut table = Whole::new(4 * LANES, 9).unwrap();
     let mut model = Model::default();
     for quotient in 0..LANES {
         let mut entry = vec![remainder(quotient)];
@@ -327,12 +369,12 @@ fn counters_and_extensions_are_not_run_ends() {
     }
 }
 
-/// Guards against another trap of the prototype: trusting an offset of one byte. Here one run is
-/// much longer than the byte can express, and then shrinks again.
+/// Guards against another trap of the prototype: an offset that doesn't fit in its byte. Here one
+/// run becomes much longer than the byte can express, and then shrinks again.
 #[test]
-fn spills_beyond_a_byte_are_exact() {
+fn spills_that_exceed_a_byte_are_exact() {
     let slots = 40 * LANES;
-    let mut table = QuotientTable::new(slots, 7).unwrap();
+    let mut table = Whole::new(slots, 7).unwrap();
     let mut model = Model::default();
     for value in 0..30 * LANES {
         append(&mut table, 5, &[remainder(value % 128)]).unwrap();
@@ -356,12 +398,12 @@ fn spills_beyond_a_byte_are_exact() {
     }
 }
 
-/// Guards against another trap of the prototype: runs that end in the tail. All entries belong to
-/// the last quotient, until the tail is full.
+/// Guards against another trap of the prototype: runs that end in the tail. Here all entries belong
+/// to the last quotient, and they fill the tail.
 #[test]
-fn full_tail_refuses_inserts() {
+fn a_full_tail_refuses_inserts() {
     let slots = 1000;
-    let mut table = QuotientTable::new(slots, 3).unwrap();
+    let mut table = Whole::new(slots, 3).unwrap();
     let mut model = Model::default();
     let room = table.end() - (slots - 1);
     for index in 0..room {
@@ -379,7 +421,7 @@ fn full_tail_refuses_inserts() {
 }
 
 /// Returns the position where a lookup finds the run of `quotient`, or `None` if it gives up.
-struct Walk<'a>(&'a QuotientTable, u64);
+struct Walk<'a>(&'a Whole, u64);
 
 impl Operation for Walk<'_> {
     type Argument = ();
@@ -393,12 +435,12 @@ impl Operation for Walk<'_> {
     }
 }
 
-/// One run fills almost all of 2^16 blocks. The runs of one quotient per block follow it.
+/// One run fills almost all of 2^16 blocks. After it come the runs of one quotient per block.
 #[test]
 fn lookup_finds_runs_in_large_clusters() {
     let slots = (1 << 16) * LANES;
-    let mut table = QuotientTable::new(slots, 9).unwrap();
-    let mut writer = TableWriter::new(&mut table);
+    let mut table = Whole::new(slots, 9).unwrap();
+    let mut writer = TableWriter::new(table.editor());
     let others = (0..slots - LANES).step_by(LANES as usize).skip(1);
     for index in 0..slots - 3 * others.clone().count() as u64 {
         writer.push(3, [remainder(index % 512)]).unwrap();
@@ -419,7 +461,7 @@ fn lookup_finds_runs_in_large_clusters() {
 #[test]
 fn lookup_gives_up_in_invalid_tables() {
     let slots = (9 << 16) * LANES;
-    let mut table = QuotientTable::new(slots, 9).unwrap();
+    let mut table = Whole::new(slots, 9).unwrap();
     for block in 1..table.blocks() {
         table.set_spill(block, SATURATED);
     }
@@ -434,7 +476,7 @@ fn lookup_gives_up_in_invalid_tables() {
 
 #[test]
 fn check_finds_broken_invariants() {
-    let mut table = QuotientTable::new(200, 9).unwrap();
+    let mut table = Whole::new(200, 9).unwrap();
     for quotient in 0..150 {
         append(
             &mut table,
@@ -444,13 +486,13 @@ fn check_finds_broken_invariants() {
         .ok();
     }
     table.check().unwrap();
-    let breakers: [fn(&mut QuotientTable); 7] = [
+    let breakers: [fn(&mut Whole); 7] = [
         |table| table.set_bit(100, Plane::Occupied, true),
         |table| table.set_bit(3, Plane::Occupied, false),
-        |table| table.words.set_bit(table.words.slots() + 1, Plane::Occupied, true),
+        |table| table.table.set_bit(table.table.slots() + 1, Plane::Occupied, true),
         |table| table.set_spill(1, 7),
-        |table| table.used += 1,
-        |table| table.words.set_value(table.words.end() - 1, 1),
+        |table| table.usage.used += 1,
+        |table| table.table.set_value(table.table.end() - 1, 1),
         |table| table.write(14, remainder(0)),
     ];
     for (index, breaker) in breakers.into_iter().enumerate() {
@@ -463,7 +505,7 @@ fn check_finds_broken_invariants() {
 #[test]
 fn check_finds_nonzero_bits_after_the_slots() {
     // Blocks with 50 slots of 7 bits have 4 unused bits.
-    let mut table = QuotientTable::new(200, 7).unwrap();
+    let mut table = Whole::new(200, 7).unwrap();
     table.block_mut_of(Place::new(1, 0))[63] |= 1 << 4;
     assert!(table.check().is_err());
 }
@@ -471,27 +513,28 @@ fn check_finds_nonzero_bits_after_the_slots() {
 #[test]
 fn writer_never_uses_the_last_slot() {
     for slots in [1, 41, 42, 43, 1000] {
-        let mut table = QuotientTable::new(slots, 9).unwrap();
+        let mut table = Whole::new(slots, 9).unwrap();
         let room = (table.end() - (slots - 1)).min(slots);
         let slot = Slot { value: 5, kind: Kind::Remainder };
-        let mut writer = TableWriter::new(&mut table);
+        let mut writer = TableWriter::new(table.editor());
         assert!((0..room).all(|_| writer.push(slots - 1, [slot]).is_ok()));
         writer.finish().unwrap();
         table.check().unwrap();
-        table.clear();
-        let mut writer = TableWriter::new(&mut table);
+        table.editor().clear();
+        let mut writer = TableWriter::new(table.editor());
         assert!((0..room).all(|_| writer.push(slots - 1, [slot]).is_ok()));
         let pushed = writer.push(slots - 1, [slot]);
         assert_eq!(pushed.and_then(|()| writer.finish()), Err(TableFull));
     }
 }
-/// The remainder of a run's last entry is the last slot of the next block. Its counter is in the
-/// block after that.
+
+/// The last remainder of a run is in the last slot of the block after the run's home. The counter
+/// of that remainder is in the block after that.
 #[test]
 fn check_accepts_a_counter_after_the_next_block() {
-    let mut table = QuotientTable::new(113, 24).unwrap();
+    let mut table = Whole::new(113, 24).unwrap();
     let lanes = 504 / 27;
-    let mut writer = TableWriter::new(&mut table);
+    let mut writer = TableWriter::new(table.editor());
     for value in 0..=lanes {
         let remainder = Slot { value, kind: Kind::Remainder };
         let counter = (value == lanes).then_some(Slot { value: 1, kind: Kind::Counter });

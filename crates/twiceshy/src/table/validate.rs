@@ -1,32 +1,38 @@
 //! Checks all invariants of a table, in one pass. The table may hold any bytes.
 
-use super::block::{Block, Geometry, Plane, SATURATED, window};
+use super::block::{Block, Plane, SATURATED, window};
 use super::scan::Runs;
 use super::{QuotientTable, Widths};
-use crate::bits::machine::{Machine, Operation};
+use crate::bits::machine::{Machine, dispatched};
 use crate::bits::memory::LINE;
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
 use core::ops::Range;
 
 /// A run: its quotient and its slots.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) quotient: u64,
     pub(crate) slots: Range<u64>,
 }
 
+/// The end of a block's runs, and the number of their slots.
+struct Checked {
+    end: u64,
+    slots: u64,
+}
+
 impl QuotientTable {
-    /// Checks every invariant of the [module](super). In blocks with only remainders, also checks
+    /// Checks every invariant of the [module](super), and that `used` slots are used. In blocks with only remainders, also checks
     /// that the remainders of each run are in order, are all different, and have at most
-    /// `remainder_bits` bits. Returns the number of these remainders. Passes all other runs to
-    /// `check`, in order.
+    /// `remainder_bits` bits. Returns the number of these remainders. Calls `check` with every
+    /// other run, in order.
     pub(crate) fn validate(
         &self,
+        used: u64,
         remainder_bits: u32,
-        check: impl FnMut(Run) -> Result<(), Invalid>,
+        mut check: impl FnMut(Run) -> Result<(), Invalid>,
     ) -> Result<u64, Invalid> {
-        self.target().run(Validate { table: self, remainder_bits, check })
+        validate(self, used, remainder_bits, &mut check)
     }
 
     /// Checks the runs of a block's quotients one by one. The previous runs must end at `end`.
@@ -46,11 +52,16 @@ impl QuotientTable {
             }
             let start = end.max(quotient);
             self.check_blank(end, start)?;
-            end = self.check_run(machine, quotient, start)?;
+            if start >= self.end() || self.is_extension(start) {
+                let problem = format!("the run of {quotient} doesn't begin with a remainder");
+                return Err(Invalid(problem));
+            }
+            let no_end = || Invalid(format!("the run of {quotient} has no end"));
+            end = self.end_of_run_from(machine, start).ok_or_else(no_end)?;
             used += end - start;
             check(Run { quotient, slots: start..end })?;
         }
-        // Check the rest of the block, because the next one may be plain.
+        // Check the rest of this block here. If the next block is plain, its check doesn't cover it.
         self.check_blank(end.max(self.start_of(block)), self.start_of(block + 1))?;
         Ok(Checked { end, slots: used })
     }
@@ -69,7 +80,7 @@ impl QuotientTable {
         if !is_zero(self.block(block), geometry.slot_at(geometry.lanes), 8 * LINE as u32)
             || !is_zero(self.block(block), gap.start, gap.end)
         {
-            return Err(Invalid(format!("block {block} isn't zero where nothing is")));
+            return Err(Invalid(format!("unused bits of block {block} aren't zero")));
         }
         Ok(())
     }
@@ -101,23 +112,28 @@ impl QuotientTable {
         let run_ends = geometry.plane(view, Plane::RunEnd);
         let runs = Runs::of(machine, geometry, view);
         let Runs { ends, spilt, .. } = runs;
-        let (mut unused, mut lane) = (0, 0);
-        while lane < geometry.lanes {
-            let unfinished = runs.unfinished(machine, lane);
-            unused |= runs.unused(machine, lane, unfinished) << lane & !spilt;
-            // A run can end only where a run is unfinished. So there are never more ends than runs.
-            if ends & unused != 0 {
-                return None;
-            }
-            lane += 32;
-        }
+        let unused = runs.all_unused(machine);
+        // Which slots are less than the next slot, which aren't zero, and which bits above the
+        // remainders are set.
+        let (mut rising, mut nonzero, mut high) = (0, 0, 0);
+        let whole = geometry.lowest * low_bits(geometry.width);
+        let too_high = whole & !(geometry.lowest * low_bits(remainder_bits));
         let last = geometry.lanes - 1;
+        for lane in (0..last).step_by(geometry.slots_per_window() as usize) {
+            let slots = window(view, geometry.slot_at(lane)) & whole;
+            let others = window(view, geometry.slot_at(lane + 1));
+            rising |= geometry.less(machine, slots, others) << lane;
+            nonzero |= geometry.less(machine, 0, slots) << lane;
+            high |= slots & too_high;
+        }
+        // The last window may extend past the slots.
         let (this, that) = (geometry.slot(view, last), geometry.slot(next, 0));
-        let order = Order::of(machine, geometry, view, remainder_bits)?;
-        let rising = order.rising | u64::from(this < that) << last;
-        let nonzero = order.nonzero | u64::from(this != 0) << last;
+        rising = rising & low_bits(last) | u64::from(this < that) << last;
+        nonzero = nonzero & low_bits(last) | u64::from(this != 0) << last;
+        // A run can end only in a used slot. So there are never more ends than runs.
         let used = lanes & !unused;
-        if used & !run_ends & !rising | unused & nonzero != 0 {
+        let wrong = used & !run_ends & !rising | unused & (nonzero | ends);
+        if wrong | high != 0 || this > low_bits(remainder_bits) {
             return None;
         }
         let unfinished = occupied.count_ones() - ends.count_ones();
@@ -138,129 +154,66 @@ impl QuotientTable {
         Some(Checked { end, slots: slots.into() })
     }
 
-    /// Checks a run, and returns its end.
-    fn check_run<M: Machine>(&self, machine: M, quotient: u64, start: u64) -> Result<u64, Invalid> {
-        if start >= self.end() || self.is_extension(start) {
-            return Err(Invalid(format!("the run of {quotient} doesn't begin with a remainder")));
-        }
-        let end = self.end_of_run_from(machine, start);
-        end.ok_or_else(|| Invalid(format!("the run of {quotient} has no end")))
-    }
-
     /// Checks that the slots `from..to` are zero, and so are their bits in both planes.
     fn check_blank(&self, from: u64, to: u64) -> Result<(), Invalid> {
-        let mut at = from;
+        let (geometry, mut at) = (self.header.geometry, from);
         while at < to {
-            let block = self.place(at).block();
-            let end = self.start_of(block + 1).min(to);
-            if !self.are_blank(at, end) {
-                let mut slots = at..end;
-                let position = slots.find(|&slot| !self.are_blank(slot, slot + 1)).unwrap_or(at);
-                return Err(Invalid(format!("unused slot {position} isn't zero")));
+            let place = self.place(at);
+            let end = self.start_of(place.block() + 1).min(to);
+            let (block, first) = (self.block_of(place), place.lane());
+            let behind = first + (end - at) as u32;
+            let planes =
+                geometry.plane(block, Plane::RunEnd) | geometry.plane(block, Plane::Extension);
+            if planes & low_bits(behind) & !low_bits(first) != 0
+                || !is_zero(block, geometry.slot_at(first), geometry.slot_at(behind))
+            {
+                return Err(Invalid(format!("one of the unused slots {at}..{end} isn't zero")));
             }
             at = end;
         }
         Ok(())
     }
-
-    /// Returns whether the slots `from..to`, which must be in one block, are zero.
-    fn are_blank(&self, from: u64, to: u64) -> bool {
-        let (geometry, place) = (self.geometry(), self.place(from));
-        let (block, first) = (self.block_of(place), place.lane());
-        let behind = first + (to - from) as u32;
-        let planes = geometry.plane(block, Plane::RunEnd) | geometry.plane(block, Plane::Extension);
-        planes & low_bits(behind) & !low_bits(first) == 0
-            && is_zero(block, geometry.slot_at(first), geometry.slot_at(behind))
-    }
 }
 
-/// The end of a block's runs, and the number of their slots.
-struct Checked {
-    end: u64,
-    slots: u64,
-}
-
-/// Properties of each slot of a block except the last, as one bit per slot.
-struct Order {
-    /// Slots that are less than the next slot.
-    rising: u64,
-    nonzero: u64,
-}
-
-impl Order {
-    /// Returns `None` if any slot has more bits than a remainder.
-    #[inline(always)]
-    fn of<M: Machine>(
-        machine: M,
-        geometry: Geometry,
-        block: &Block,
+dispatched! {
+    fn validate<'a, C: FnMut(Run) -> Result<(), Invalid>>(
+        table: &'a QuotientTable,
+        counted: u64,
         remainder_bits: u32,
-    ) -> Option<Self> {
-        let too_high = geometry.lowest * (low_bits(geometry.width) & !low_bits(remainder_bits));
-        let whole = geometry.lowest * low_bits(geometry.width);
-        let (mut order, mut high) = (Self { rising: 0, nonzero: 0 }, 0);
-        for lane in (0..geometry.lanes - 1).step_by(geometry.slots_per_window() as usize) {
-            let slots = window(block, geometry.slot_at(lane)) & whole;
-            let others = window(block, geometry.slot_at(lane + 1));
-            order.rising |= geometry.less(machine, slots, others) << lane;
-            order.nonzero |= geometry.less(machine, 0, slots) << lane;
-            high |= slots & too_high;
-        }
-        // The last window may extend past the slots.
-        let but_last = low_bits(geometry.lanes - 1);
-        order.rising &= but_last;
-        order.nonzero &= but_last;
-        let last = geometry.slot(block, geometry.lanes - 1);
-        (high == 0 && last <= low_bits(remainder_bits)).then_some(order)
-    }
-}
-
-struct Validate<'a, C> {
-    table: &'a QuotientTable,
-    remainder_bits: u32,
-    check: C,
-}
-
-impl<C: FnMut(Run) -> Result<(), Invalid>> Operation for Validate<'_, C> {
-    type Argument = ();
-    type Output = Result<u64, Invalid>;
-    type Shapes = Widths;
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
-        let Self { table, remainder_bits, mut check } = self;
-        // This slot ends every search for a slot that isn't an extension, whatever the other slots
-        // hold.
+        check: &'a mut C,
+    ) -> Result<u64, Invalid> => table.target(), Widths, |machine| {
+        // The last slot must be blank, because it ends every search for a slot that isn't an
+        // extension.
         table.check_blank(table.end(), table.end() + 1)?;
         let (mut end, mut used, mut plain) = (0, 0, 0);
-        // If the last block was plain: the end of the runs before it, and the number of slots of
-        // its runs.
+        // If the previous block was plain, this is where the runs before it end, and how many slots
+        // its own runs have.
         let mut last_plain = None;
         for block in 0..table.blocks() {
             table.check_border::<SHAPE>(block, end)?;
-            if let Some(checked) =
-                table.check_plain::<M, SHAPE>(machine, block, end, remainder_bits)
-            {
+            let checked = table.check_plain::<M, SHAPE>(machine, block, end, remainder_bits);
+            if let Some(checked) = checked {
                 last_plain = Some((end, checked.slots));
                 end = checked.end;
                 plain += checked.slots;
                 continue;
             }
-            // A run can extend from a plain block into the next. This next block isn't plain, so
-            // check that run here.
+            // If the previous block was plain and its runs extend into this block, check these runs
+            // again, one by one, because this block isn't plain.
             if let Some((start, slots)) = last_plain.take()
                 && end > table.start_of(block)
             {
                 plain -= slots;
-                used += table.check_runs(machine, block - 1, start, &mut check)?.slots;
+                used += table.check_runs(machine, block - 1, start, check)?.slots;
             }
-            let checked = table.check_runs(machine, block, end, &mut check)?;
+            let checked = table.check_runs(machine, block, end, check)?;
             end = checked.end;
             used += checked.slots;
         }
         table.check_blank(end, table.end())?;
         used += plain;
-        if used != table.used() || used > table.slots() {
-            let (counted, slots) = (table.used(), table.slots());
+        let slots = table.slots();
+        if used != counted || used > slots {
             return Err(Invalid(format!("{used} of {slots} slots are used, not {counted}")));
         }
         Ok(plain)

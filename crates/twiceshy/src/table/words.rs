@@ -1,7 +1,11 @@
-//! The header and the words of a table: everything that a lookup reads.
+//! Accessors: the layout, the slots and the bits of a table.
+//!
+//! Some methods have a twin that takes a [`Place`] and the constant `SHAPE`. The twin is faster,
+//! because it needs no division and knows the geometry at compile time.
 
+use super::QuotientTable;
 use super::block::{Block, Geometry, Place, Plane, Shape, set_spill, set_window, stored_spill};
-use crate::bits::machine::{Level, Target};
+use crate::bits::machine::Target;
 use crate::bits::memory::{LINE, Lines};
 use crate::bits::word::low_bits;
 
@@ -23,27 +27,8 @@ pub(crate) struct Slot {
     pub(crate) kind: Kind,
 }
 
-/// The parts of a table that never change.
-#[derive(Clone, Copy)]
-pub(super) struct Header {
-    pub(super) slots: u64,
-    pub(super) geometry: Geometry,
-    pub(super) level: Level,
-}
-
-/// The header and the words of a table. Code that answers lookups takes only this.
-///
-/// The methods with `&mut self` are for the writer, a [`QuotientTable`](super::QuotientTable).
-/// Where a method has a twin that takes a [`Place`] and the constant `SHAPE`, the twin is the
-/// faster one: it needs no division, and knows the geometry at compile time.
-#[derive(Clone)]
-pub(crate) struct Words {
-    pub(super) header: Header,
-    pub(super) lines: Lines,
-}
-
-/// The header, and conversions between positions and places.
-impl Words {
+/// The layout, and conversions between positions and places.
+impl QuotientTable {
     pub(crate) fn slots(&self) -> u64 {
         self.header.slots
     }
@@ -64,11 +49,6 @@ impl Words {
         Target { level: self.header.level, shape: self.shape().constant() }
     }
 
-    #[inline(always)]
-    pub(super) fn geometry(&self) -> Geometry {
-        self.header.geometry
-    }
-
     /// Returns the geometry, which is known at compile time if `SHAPE` isn't 0.
     #[inline(always)]
     pub(super) fn geometry_of<const SHAPE: u32>(&self) -> Geometry {
@@ -84,7 +64,7 @@ impl Words {
         self.lines.len()
     }
 
-    /// Returns the memory of the table. [`QuotientTable::over`](super::QuotientTable::over) can
+    /// Returns the memory of the table. [`QuotientTable::over`] can
     /// make a table from it again.
     pub(crate) fn lines(&self) -> &Lines {
         &self.lines
@@ -126,7 +106,7 @@ impl Words {
 }
 
 /// Reading.
-impl Words {
+impl QuotientTable {
     /// Prefetches a block, which need not exist.
     #[inline(always)]
     pub(crate) fn prefetch(&self, place: Place) {
@@ -199,7 +179,8 @@ impl Words {
         }
     }
 
-    /// Returns the place of the remainder of the entry that ends before `place`, in the same run.
+    /// Returns the place where the previous entry of a run begins. That entry must end right before
+    /// `place`.
     #[inline(always)]
     pub(super) fn entry_before<const SHAPE: u32>(&self, place: Place) -> Place {
         let lanes = self.geometry_of::<SHAPE>().lanes;
@@ -212,7 +193,7 @@ impl Words {
 }
 
 /// Writing.
-impl Words {
+impl QuotientTable {
     #[inline(always)]
     pub(super) fn block_mut_of(&mut self, place: Place) -> &mut Block {
         self.lines.view_mut(place.byte())
@@ -241,7 +222,7 @@ impl Words {
     #[inline(always)]
     pub(crate) fn set_value(&mut self, position: u64, value: u64) {
         debug_assert!(value <= low_bits(self.width()), "a value wider than the slot");
-        let (geometry, place) = (self.geometry(), self.place(position));
+        let (geometry, place) = (self.header.geometry, self.place(position));
         geometry.set_slot(self.block_mut_of(place), place.lane(), value);
     }
 

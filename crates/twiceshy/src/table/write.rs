@@ -1,18 +1,18 @@
-//! Filling a table in order, in one pass.
+//! Fills a table in order, in one pass.
 //!
 //! The writer collects the slots of the current block, and writes the block to the table once, when
-//! it is complete. Whether an entry begins a run, and whether it follows the previous entry without
-//! a gap, is unpredictable, so the code branches on neither.
+//! it is complete. The processor can't predict whether an entry begins a run, or whether it follows
+//! the previous entry without a gap, so the code branches on neither.
 
 use super::TableFull;
 use super::block::{Geometry, Plane, set_word, word};
 use super::shift::Planes;
-use super::{Kind, Place, QuotientTable, Slot};
+use super::{Editor, Kind, Place, QuotientTable, Slot};
 use crate::bits::word::low_bits;
 
 /// Appends entries to a table in the order of their quotients. It never moves an entry.
 pub(crate) struct TableWriter<'a> {
-    table: &'a mut QuotientTable,
+    table: Editor<'a>,
     hand: Hand,
     /// The slots of the current block.
     slots: [u64; 9],
@@ -45,12 +45,12 @@ struct Hand {
     used: u64,
 }
 
-/// Bit 63 of a word, which is not a lane of any block. It records that a run ends before the block.
+/// A lane number that no block has. Here it means that a run ends before the current block.
 const BEFORE: u32 = 63;
 
 impl Hand {
-    /// Returns the lane where the run of a quotient continues or begins. The block may not have
-    /// that lane.
+    /// Returns the lane where the run of a quotient continues or begins. That lane may be past the
+    /// end of the block.
     #[inline(always)]
     fn lane_of(self, quotient: u64) -> u64 {
         quotient.saturating_sub(self.first).max(self.lane.into())
@@ -60,15 +60,15 @@ impl Hand {
 impl<'a> TableWriter<'a> {
     /// Returns a writer to `table`, which must be empty. The table is invalid until
     /// [`finish`](Self::finish) is called.
-    pub(crate) fn new(table: &'a mut QuotientTable) -> Self {
-        debug_assert_eq!(table.used(), 0);
+    pub(crate) fn new(table: Editor<'a>) -> Self {
+        debug_assert_eq!(table.usage.used, 0);
         let hand = Hand { room: table.room(0), last: BEFORE, ..Hand::default() };
         Self { table, hand, slots: [0; 9], last_before: None, lengthens: false }
     }
 
     /// Returns a writer as [`new`](Self::new) does, but one that lengthens the tail as needed. Use
     /// it for hashes that are not uniform, which make longer runs.
-    pub(crate) fn lengthening(table: &'a mut QuotientTable) -> Self {
+    pub(crate) fn lengthening(table: Editor<'a>) -> Self {
         Self { lengthens: true, ..Self::new(table) }
     }
 
@@ -89,7 +89,7 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    /// Appends entries that are only remainders, given as pairs of a quotient and a value.
+    /// Appends entries of one slot each, given as pairs of a quotient and the content of the slot.
     #[inline(always)]
     pub(crate) fn push_remainders<const SHAPE: u32>(
         &mut self,
@@ -130,7 +130,7 @@ impl<'a> TableWriter<'a> {
             self.enter(block + 1)?;
         }
         let hand = &mut self.hand;
-        put(self.table.geometry(), &mut self.slots, hand.lane, value);
+        put(self.table.header.geometry, &mut self.slots, hand.lane, value);
         hand.extensions |= 1 << hand.lane;
         hand.run_ends |= u64::from(kind == Kind::Counter) << hand.lane;
         hand.lane += 1;
@@ -155,8 +155,8 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    /// Returns whether the current block is full. Lengthens the tail if it may. The last block of a
-    /// table gains one usable slot when another block is added after it.
+    /// Returns whether the current block is full. If it is the last block and the writer may
+    /// lengthen the tail, first does so, because the block then gains one usable slot.
     fn is_out_of_room(&mut self) -> bool {
         let Hand { block, lane, room, .. } = self.hand;
         let is_last = block + 1 == self.table.blocks();
@@ -167,12 +167,12 @@ impl<'a> TableWriter<'a> {
     }
 
     /// Writes the occupied bits of the home block, and the spills of the blocks after it, up to
-    /// block `next`. Spills of zero are not written: they are zero already, and untouched memory
-    /// costs nothing.
+    /// block `next`. Spills of zero are not written, because the memory is zero already, and
+    /// untouched memory costs nothing.
     fn end_homes(&mut self, next: usize) {
         let Hand { home_block, occupied, first, lane, .. } = self.hand;
         let flips = Planes { occupied, ..Planes::default() };
-        self.table.geometry().flip(self.table.block_mut_of(Place::new(home_block, 0)), flips);
+        self.table.header.geometry.flip(self.table.block_mut_of(Place::new(home_block, 0)), flips);
         let end = first + u64::from(lane);
         for block in home_block + 1..=next {
             let spill = end.saturating_sub(self.table.start_of(block));
@@ -192,7 +192,7 @@ impl<'a> TableWriter<'a> {
         if let Some(last) = self.last_before.take_if(|_| run_ends >> BEFORE == 1) {
             self.table.set_bit_at::<0>(last, Plane::RunEnd, true);
         }
-        let geometry = self.table.geometry();
+        let geometry = self.table.header.geometry;
         let run_end = run_ends & low_bits(geometry.lanes);
         let planes = Planes { occupied: 0, run_end, extension: extensions };
         let mut words = core::mem::take(&mut self.slots);
@@ -206,7 +206,7 @@ impl<'a> TableWriter<'a> {
 
     /// Makes a block the current one.
     fn enter(&mut self, block: usize) -> Result<(), TableFull> {
-        if block >= self.table.blocks() || self.hand.used > self.table.limit {
+        if block >= self.table.blocks() || self.hand.used > self.table.usage.limit {
             return Err(TableFull);
         }
         self.hand.block = block;
@@ -221,19 +221,19 @@ impl<'a> TableWriter<'a> {
         self.hand.run_ends |= 1 << self.hand.last;
         self.end_homes(self.table.blocks() - 1);
         self.write_block();
-        self.table.used = self.hand.used;
-        if self.table.used > self.table.limit { Err(TableFull) } else { Ok(()) }
+        self.table.usage.used = self.hand.used;
+        if self.table.usage.used > self.table.usage.limit { Err(TableFull) } else { Ok(()) }
     }
 }
 
 impl QuotientTable {
     /// Returns the number of usable slots of a block.
     fn room(&self, block: usize) -> u32 {
-        u64::from(self.geometry().lanes).min(self.end() - self.start_of(block)) as u32
+        u64::from(self.header.geometry.lanes).min(self.end() - self.start_of(block)) as u32
     }
 }
 
-/// Appends the value of a slot to those of the current block.
+/// Appends a slot's value to the slots of the current block.
 #[inline(always)]
 fn put(geometry: Geometry, slots: &mut [u64; 9], lane: u32, value: u64) {
     let at = geometry.slot_at(lane);

@@ -1,14 +1,15 @@
 //! Builds filters in one pass from members and mistakes, both in hash order.
 //!
-//! A code contains only members of one block, which is an interval of hashes. So each block is
-//! encoded as soon as its members and mistakes are known: every member at the first level at which
-//! it covers no mistake of its quotient. If the code has no room for that, the members that bring
-//! back the fewest mistakes are reset to level 0.
+//! A code contains only the members of one block, and a block is an interval of hashes. So each
+//! block is encoded as soon as its members and mistakes are known. Every member gets the first
+//! level at which it covers no mistake of its quotient. If the code has no room for these levels,
+//! members are reset to level 0, beginning with those that bring back the fewest mistakes.
 
 use super::scheme::{Coding, Scheme, Spelt, Symbol};
 use super::{CodedFilter, Parameters};
 use crate::error::BuildError;
 use crate::hash::Scaled;
+use crate::quotient::{Remainders, in_order};
 use crate::table::{TableFull, TableWriter};
 use crate::{Hash, Member};
 use core::cmp::Reverse;
@@ -39,46 +40,75 @@ impl<S: Scheme> CodedFilter<S> {
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
         let mut filter = Self::empty(parameters)?;
+        let Self { table, usage, coding, tally, .. } = &mut filter;
+        let mistakes = in_order(mistakes.into_iter(), |mistake| mistake, "mistakes");
+        let lanes = u64::from(table.lanes());
         let mut blocks = Blocks {
-            coding: filter.coding,
-            lanes: filter.table.lanes().into(),
-            code_bits: filter.table.code_bits(),
+            coding: *coding,
+            end: 0,
+            code_bits: table.code_bits(),
+            writer: TableWriter::new(table.editor(usage)),
+            members: Vec::new(),
+            mistakes: mistakes.peekable(),
             unrepaired: 0,
             codes: Vec::new(),
         };
-        let full = || BuildError::Full { slots: parameters.slots };
-        let mut mistakes = Mistakes { last: Hash::MIN, rest: mistakes.into_iter().peekable() };
-        let mut writer = TableWriter::new(&mut filter.table);
-        let mut members_of_block: Vec<Placed> = Vec::new();
-        let mut last = Hash::MIN;
-        for member in members {
-            let Member { hash, count } = member.into();
-            if hash < last {
-                return Err(BuildError::Unsorted("members"));
+        let mut len = 0;
+        let members = members.into_iter().map(Into::into);
+        for member in in_order(members, |member: Member| member.hash, "members") {
+            let Member { hash, count } = member?;
+            if count > parameters.slots - len {
+                return Err(BuildError::Full { slots: parameters.slots });
             }
-            last = hash;
-            if count > parameters.slots - filter.tally.len {
-                return Err(full());
+            len += count;
+            let member = Placed { hash, scaled: coding.digits.scale(hash), level: 0 };
+            if member.scaled.quotient >= blocks.end {
+                blocks.write_block()?;
+                blocks.end = (member.scaled.quotient / lanes + 1) * lanes;
             }
-            filter.tally.len += count;
-            let member = Placed { hash, scaled: filter.coding.digits.scale(hash), level: 0 };
-            let block = blocks.block(member.scaled);
-            if members_of_block.first().is_some_and(|first| blocks.block(first.scaled) != block) {
-                let entries = blocks.spell(&mut members_of_block, &mut mistakes)?;
-                writer.push_remainders::<0>(entries.into_iter()).map_err(|TableFull| full())?;
-            }
-            members_of_block.extend((0..count).map(|_| member));
+            blocks.members.extend((0..count).map(|_| member));
         }
-        let entries = blocks.spell(&mut members_of_block, &mut mistakes)?;
-        writer.push_remainders::<0>(entries.into_iter()).map_err(|TableFull| full())?;
-        writer.finish().map_err(|TableFull| full())?;
-        while mistakes.next_if(|_| true)?.is_some() {}
-        for (quotient, code) in blocks.codes {
-            let home = filter.home(quotient);
-            filter.table.set_code(home, code);
+        blocks.write_block()?;
+        let Blocks { writer, mut mistakes, unrepaired, codes, .. } = blocks;
+        writer.finish().map_err(|TableFull| BuildError::Full { slots: parameters.slots })?;
+        mistakes.try_for_each(|mistake| mistake.map(drop))?;
+        for (quotient, code) in codes {
+            let home = table.home::<0>(quotient);
+            table.set_code(home, code);
         }
-        filter.tally.unrepaired = blocks.unrepaired;
+        tally.unrepaired = unrepaired;
         Ok(filter)
+    }
+
+    /// Builds a filter of the same size and parameters as this one, but with fresh
+    /// [remainders](Remainders), from its members and from mistakes to repair, both in hash order. Use
+    /// this when repairs are forgotten: nobody can predict the new filter's mistakes from those of this
+    /// one, except that they share a member's quotient.
+    ///
+    /// ```
+    /// use twiceshy::{Hash, TelescopingFilter};
+    ///
+    /// let member = Hash::from_u128(7 << 100);
+    /// let mut filter = TelescopingFilter::builder().slots(100).build()?;
+    /// filter.insert(member)?;
+    /// let rotated = filter.rotated([member], [])?;
+    /// assert!(rotated.contains(member));
+    /// assert_ne!(rotated.parameters().remainders, filter.parameters().remainders);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The same as for [`from_sorted`](Self::from_sorted), or if the operating system provides no
+    /// entropy.
+    pub fn rotated(
+        &self,
+        members: impl IntoIterator<Item: Into<Member>>,
+        mistakes: impl IntoIterator<Item = Hash>,
+    ) -> Result<Self, BuildError> {
+        let parameters = Parameters { remainders: Remainders::fresh()?, ..self.parameters() };
+        let mut rotated = Self::from_sorted(parameters, members, mistakes)?;
+        rotated.succeed(self);
+        Ok(rotated)
     }
 
     /// Copies the counters of the filter that this one replaces.
@@ -96,71 +126,72 @@ struct Placed {
     level: u32,
 }
 
-/// Encodes blocks, one after the other.
-struct Blocks<S> {
+/// Encodes and writes blocks, one after the other.
+struct Blocks<'a, S, I: Iterator> {
     coding: Coding<S>,
-    lanes: u64,
+    /// The first quotient after the current block.
+    end: u64,
     code_bits: u32,
-    /// Number of mistakes that are still "maybe".
+    writer: TableWriter<'a>,
+    /// The members of the current block.
+    members: Vec<Placed>,
+    /// The mistakes of the current block and of all later blocks.
+    mistakes: Peekable<I>,
+    /// Number of mistakes that the filter still answers "maybe".
     unrepaired: u64,
-    /// Codes that aren't 0, each with a quotient of its block.
+    /// All codes except 0, each with a quotient of its block.
     codes: Vec<(u64, u128)>,
 }
 
-impl<S: Scheme> Blocks<S> {
-    fn block(&self, scaled: Scaled) -> u64 {
-        scaled.quotient / self.lanes
-    }
-
-    /// Encodes the members of a block, and empties the list. Returns quotients and values.
-    fn spell(
-        &mut self,
-        members: &mut Vec<Placed>,
-        mistakes: &mut Mistakes<impl Iterator<Item = Hash>>,
-    ) -> Result<Vec<(u64, u64)>, BuildError> {
-        let Some(first) = members.first() else { return Ok(Vec::new()) };
-        let (first, block) = (first.scaled.quotient, self.block(first.scaled));
-        let digits = self.coding.digits;
+impl<S: Scheme, I: Iterator<Item = Result<Hash, BuildError>>> Blocks<'_, S, I> {
+    /// Encodes and writes the members of the current block, and empties the list.
+    fn write_block(&mut self) -> Result<(), BuildError> {
+        let Some(first) = self.members.first() else { return Ok(()) };
+        let (first, end, digits) = (first.scaled.quotient, self.end, self.coding.digits);
+        let is_near =
+            |next: &I::Item| next.as_ref().map_or(true, |&hash| digits.scale(hash).quotient < end);
         let mut near: Vec<Scaled> = Vec::new();
-        while let Some(hash) = mistakes.next_if(|hash| self.block(digits.scale(hash)) <= block)? {
-            if members.binary_search_by_key(&hash, |member| member.hash).is_ok() {
+        while let Some(hash) = self.mistakes.next_if(is_near).transpose()? {
+            if self.members.binary_search_by_key(&hash, |member| member.hash).is_ok() {
                 return Err(BuildError::MistakeIsMember { hash, position: None });
             }
             let scaled = digits.scale(hash);
             near.extend((scaled.quotient >= first).then_some(scaled));
         }
-        for member in &mut *members {
-            member.level = self.level_without(member.scaled, of(&near, member.scaled.quotient));
+        for Placed { scaled, level, .. } in &mut self.members {
+            *level = self.coding.level_without(*scaled, of(&near, scaled.quotient));
         }
-        let code = self.encode_most(members, &near);
+        let code = self.coding.encode_most(&mut self.members, &near, self.code_bits);
         self.codes.extend((code != 0).then_some((first, code)));
-        let spell = |member: Placed| {
-            (member.scaled.quotient, S::spell(&self.coding, member.scaled, member.level))
-        };
-        let entries: Vec<(u64, Spelt)> = members.drain(..).map(spell).collect();
+        let spell =
+            |Placed { scaled, level, .. }| (scaled.quotient, S::spell(&self.coding, scaled, level));
+        let entries: Vec<(u64, Spelt)> = self.members.drain(..).map(spell).collect();
         let is_covered = |mistake: &&Scaled| {
             entries.iter().any(|&(quotient, spelt)| {
                 quotient == mistake.quotient && self.coding.covers(spelt, **mistake)
             })
         };
         self.unrepaired += near.iter().filter(is_covered).count() as u64;
-        Ok(entries.into_iter().map(|(quotient, spelt)| (quotient, spelt.value)).collect())
+        let values = entries.into_iter().map(|(quotient, spelt)| (quotient, spelt.value));
+        let written = self.writer.push_remainders::<0>(values);
+        written.map_err(|TableFull| BuildError::Full { slots: digits.slots })
     }
+}
 
-    /// Returns the first level at which a member covers none of these mistakes. If there is none,
-    /// the result for extensions is the first level at which it covers only mistakes that can't be
-    /// distinguished from it. For selectors it is 0, because the highest level is no better than
-    /// others and takes the most room.
+impl<S: Scheme> Coding<S> {
+    /// Returns the first level at which a member covers none of these mistakes. If there is no such
+    /// level, the result depends on the scheme. For extensions, it is the first level at which the
+    /// member covers only mistakes that can't be distinguished from it. For selectors, it is 0,
+    /// because the highest level is no better than others and takes the most room.
     fn level_without(&self, member: Scaled, mistakes: &[Scaled]) -> u32 {
         let mut level = 0;
         let mut given_up = Vec::new();
         loop {
-            let spelt = S::spell(&self.coding, member, level);
-            let is_covered = |mistake: &&Scaled| {
-                self.coding.covers(spelt, **mistake) && !given_up.contains(*mistake)
-            };
+            let spelt = S::spell(self, member, level);
+            let is_covered =
+                |mistake: &&Scaled| self.covers(spelt, **mistake) && !given_up.contains(*mistake);
             let Some(&mistake) = mistakes.iter().find(is_covered) else { return level };
-            match S::repaired(&self.coding, level, member, mistake) {
+            match S::repaired(self, level, member, mistake) {
                 Some(higher) => level = higher,
                 None if S::MEMBERS_TO_FORGET => return 0,
                 None => given_up.push(mistake),
@@ -169,17 +200,17 @@ impl<S: Scheme> Blocks<S> {
     }
 
     /// Encodes the members of a block, and resets some of them to level 0 if there is no room.
-    fn encode_most(&self, members: &mut [Placed], mistakes: &[Scaled]) -> u128 {
-        let spell = |member: &Placed| S::spell(&self.coding, member.scaled, member.level).symbol;
+    fn encode_most(&self, members: &mut [Placed], mistakes: &[Scaled], bits: u32) -> u128 {
+        let spell = |member: &Placed| S::spell(self, member.scaled, member.level).symbol;
         let mut symbols: Vec<Symbol> = members.iter().map(spell).collect();
         loop {
-            if let Some(code) = self.coding.encode(&symbols, self.code_bits) {
+            if let Some(code) = self.encode(&symbols, bits) {
                 return code;
             }
             let brought_back = |member: &Placed| {
-                let back = S::spell(&self.coding, member.scaled, 0);
+                let back = S::spell(self, member.scaled, 0);
                 let near = of(mistakes, member.scaled.quotient);
-                near.iter().filter(|&&mistake| self.coding.covers(back, mistake)).count()
+                near.iter().filter(|&&mistake| self.covers(back, mistake)).count()
             };
             let repaired = (0..members.len()).filter(|&at| members[at].level > 0);
             // Among equal candidates, choose the one that takes the most room.
@@ -196,27 +227,9 @@ impl<S: Scheme> Blocks<S> {
     }
 }
 
-/// Returns the mistakes of a quotient among those of a block.
+/// Given the mistakes of a block, returns those of one quotient.
 fn of(mistakes: &[Scaled], quotient: u64) -> &[Scaled] {
     let start = mistakes.partition_point(|mistake| mistake.quotient < quotient);
     let end = mistakes.partition_point(|mistake| mistake.quotient <= quotient);
     &mistakes[start..end]
-}
-
-/// The mistakes that are not yet used.
-struct Mistakes<I: Iterator<Item = Hash>> {
-    last: Hash,
-    rest: Peekable<I>,
-}
-
-impl<I: Iterator<Item = Hash>> Mistakes<I> {
-    /// Takes the next mistake if it is wanted.
-    fn next_if(&mut self, is_wanted: impl Fn(Hash) -> bool) -> Result<Option<Hash>, BuildError> {
-        let next = self.rest.next_if(|&hash| is_wanted(hash));
-        if next.is_some_and(|hash| hash < self.last) {
-            return Err(BuildError::Unsorted("mistakes"));
-        }
-        self.last = next.unwrap_or(self.last);
-        Ok(next)
-    }
 }

@@ -1,13 +1,13 @@
 //! Arithmetic coding of a few decisions in a number of fixed size, using only integers.
 //!
-//! A code is a number below 2^bits. Every decision splits the interval of possible numbers in two,
-//! the lower part for "no" and the upper part for "yes", in proportion to their probabilities. The
-//! code is the smallest number of the final interval. So "no" doesn't change the code, and the code
-//! of only "no" is 0. When the distance of the code from the start of the interval is 0, all
-//! remaining decisions are "no" and need not be decoded.
+//! A code is a number below 2^bits. Every decision splits the current interval of numbers in two
+//! parts, the lower for "no" and the upper for "yes", in proportion to the probabilities of "no"
+//! and "yes". The code is the smallest number of the final interval. So a "no" doesn't change the
+//! code, and the code is 0 if all decisions are "no". When the current interval starts at the code,
+//! all remaining decisions are "no" and need not be decoded.
 //!
-//! Decisions after the last "yes" cost nothing. Encoding fails only if an interval would be empty,
-//! so everything that can be encoded is decoded exactly.
+//! Decisions after the last "yes" cost nothing. Encoding fails if an interval would be empty.
+//! Otherwise decoding returns exactly the encoded decisions.
 
 /// Probability of "no" in units of 2^-16: 1 to 2^16 - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,44 +27,36 @@ impl Odds {
         self.0
     }
 
-    /// Returns the odds of a number, if "no" is at least as likely as "yes". Otherwise a decoder
-    /// might never finish, because the share of "no" could be empty long before the interval is.
+    /// Converts a number to odds. Returns `None` if "no" would be less likely than "yes". With such
+    /// odds, a decoder might never finish, because the share of "no" could be empty long before the
+    /// interval is.
     pub(crate) fn of_number(number: u32) -> Option<Self> {
         (Self::EVEN.0..1 << Self::BITS).contains(&number).then_some(Self(number))
     }
 
-    /// Returns the odds for one "yes" in `decisions`, which is at most 2^16.
+    /// Returns the odds of one "yes" in `decisions` decisions. `decisions` must be at most 2^16.
     pub(crate) const fn one_in(decisions: u32) -> Self {
         let all = 1 << Self::BITS;
         Self(all - all / decisions)
-    }
-
-    /// Returns the probability of "yes".
-    #[cfg(test)]
-    pub(crate) fn yes(self) -> f64 {
-        1.0 - f64::from(self.0) / f64::from(1 << Self::BITS)
     }
 }
 
 /// A number that can hold the length of an interval.
 pub(crate) trait Word: Copy + Ord {
-    const ZERO: Self;
+    /// Converts a number that fits in this type.
+    fn of(number: u128) -> Self;
 
     fn minus(self, other: Self) -> Self;
 
-    /// Selects one of two values without a branch, which would be mispredicted.
+    /// Selects one of two values without a branch, because a branch would be mispredicted.
     fn choose(is_first: bool, first: Self, second: Self) -> Self;
 
-    /// Returns the length of the part for "no" of an interval of this length.
+    /// Given an interval of length `self`, returns the length of the part that encodes "no".
     fn share(self, odds: Odds) -> Self;
-
-    fn from_code(code: u128) -> Self;
-
-    /// Returns the length of the interval of all codes with this many bits.
-    fn all(bits: u32) -> Self;
 }
 
-/// Defines types for the length of an interval, and how to compute the [share](Word::share) of "no".
+/// Defines types for the length of an interval. They differ in how they compute
+/// [`share`](Word::share).
 macro_rules! words {
     ($($(#[$doc:meta])* $word:ident($number:ty): |$length:ident, $odds:ident| $share:expr;)+) => {$(
         $(#[$doc])*
@@ -72,7 +64,10 @@ macro_rules! words {
         pub(crate) struct $word($number);
 
         impl Word for $word {
-            const ZERO: Self = Self(0);
+            #[inline(always)]
+            fn of(number: u128) -> Self {
+                Self(number as $number)
+            }
 
             #[inline(always)]
             fn minus(self, other: Self) -> Self {
@@ -89,28 +84,18 @@ macro_rules! words {
                 let $length = self.0;
                 Self($share)
             }
-
-            #[inline(always)]
-            fn from_code(code: u128) -> Self {
-                Self(code as $number)
-            }
-
-            #[inline(always)]
-            fn all(bits: u32) -> Self {
-                Self(1 << bits)
-            }
         }
     )+};
 }
 
 words! {
-    /// The length of an interval of codes of at most [`Short::BITS`] bits.
+    /// The length of an interval, for codes of at most [`Short::BITS`] bits.
     Short(u64): |length, odds| length.wrapping_mul(odds.into()) >> Odds::BITS;
-    /// The length of an interval of codes of at most 63 bits.
+    /// The length of an interval, for codes of at most 63 bits.
     Middle(u64): |length, odds| {
         ((u128::from(length) * u128::from(odds)) >> Odds::BITS) as u64
     };
-    /// The length of an interval of codes of at most 127 bits.
+    /// The length of an interval, for codes of at most 127 bits.
     Long(u128): |length, odds| {
         let (high, low, odds) = (length >> 64, u128::from(length as u64), u128::from(odds));
         ((high * odds) << (64 - Odds::BITS)) + ((low * odds) >> Odds::BITS)
@@ -118,7 +103,7 @@ words! {
 }
 
 impl Short {
-    /// With at most this many bits, `share` takes one multiplication.
+    /// Maximum number of bits of a code for which `share` takes a single multiplication.
     pub(crate) const BITS: u32 = u64::BITS - Odds::BITS;
 }
 
@@ -127,7 +112,7 @@ pub(crate) struct Encoder {
     code: u128,
     /// Length of the interval, which starts at the code.
     length: u128,
-    /// Whether every "yes" so far had room.
+    /// Whether there was room for every "yes" so far.
     has_room: bool,
 }
 
@@ -139,7 +124,7 @@ impl Encoder {
     pub(crate) fn decide(&mut self, yes: bool, odds: Odds) {
         let Long(no) = Long(self.length).share(odds);
         if yes {
-            // Without room, the code would be the same as with "no".
+            // If the share of "no" is empty, "yes" and "no" would give the same code.
             self.has_room &= no > 0;
             self.code += no;
             self.length -= no;
@@ -164,19 +149,19 @@ pub(crate) struct Decoder<W> {
 impl<W: Word> Decoder<W> {
     #[inline(always)]
     pub(crate) fn new(code: u128, bits: u32) -> Self {
-        Self { above: W::from_code(code), length: W::all(bits) }
+        Self { above: W::of(code), length: W::of(1 << bits) }
     }
 
     /// Returns whether all remaining decisions are "no".
     #[inline(always)]
     pub(crate) fn is_done(&self) -> bool {
-        self.above == W::ZERO
+        self.above == W::of(0)
     }
 
     #[inline(always)]
     pub(crate) fn decide(&mut self, odds: Odds) -> bool {
         let no = self.length.share(odds);
-        // At the end all decisions are "no", even if the share of "no" is empty.
+        // After the last "yes", all decisions are "no", even if the share of "no" is empty.
         let yes = (self.above >= no) & !self.is_done();
         self.above = W::choose(yes, self.above.minus(no), self.above);
         self.length = W::choose(yes, self.length.minus(no), no);
@@ -189,6 +174,7 @@ mod tests {
     use super::super::scheme::{Coding, Extensions, Scheme, Selectors, Symbol};
     use super::super::tests::random;
     use super::*;
+    use crate::fingerprint::Digits;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -234,8 +220,8 @@ mod tests {
         }
     }
 
-    /// Returns the average number of bits per symbol, measured by how much the interval of a
-    /// block's code is shorter than that of all codes.
+    /// Returns the average number of bits per symbol, computed from the length of the final
+    /// interval relative to that of the first.
     fn bits_per_symbol<S: Scheme>(coding: &Coding<S>, mut draw: impl FnMut() -> Symbol) -> f64 {
         const BITS: u32 = 120;
         let (blocks, entries) = (20_000, 20);
@@ -260,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_have_the_length_of_the_entropy() {
+    fn code_length_is_near_the_entropy() {
         let part = |chance: f64| -chance * chance.log2();
         let entropy = |chance: f64| part(chance) + part(1.0 - chance);
         let mut numbers = random(1);
@@ -268,15 +254,16 @@ mod tests {
         for chance in [0.1, 0.2, 0.24] {
             // Each level is reached from the one below with the same probability.
             let bound = entropy(chance) / (1.0 - chance);
-            let telescoping = Coding::<Selectors>::new(1 << 20, 8, bound);
+            let telescoping = Coding::<Selectors>::new(Digits::plain(1 << 20, 8, 8), bound);
             let draw = || (0..13).find(|_| !happens(chance)).unwrap_or(13);
             let bits = bits_per_symbol(&telescoping, draw);
             assert!(is_near(bits, bound), "{bits} bits per selector, entropy {bound}");
         }
         for chance in [0.05, 0.1, 0.15] {
-            // Each further bit has probability 1/2, and all extensions of a length are equally likely.
+            // Each further bit has probability 1/2, and all extensions of the same length are
+            // equally likely.
             let bound = entropy(chance) + 4.0 * chance;
-            let extending = Coding::<Extensions>::new(1 << 20, 8, bound);
+            let extending = Coding::<Extensions>::new(Digits::plain(1 << 20, 8, 8), bound);
             let draw = || {
                 if !happens(chance) {
                     return 0;
@@ -289,12 +276,12 @@ mod tests {
         }
     }
 
-    /// Returns all canonical codes by their symbols: those that encoding their symbols gives. The
-    /// others are invalid.
+    /// Returns all canonical codes by their symbols. A code is canonical if encoding its symbols
+    /// gives the same code. All other codes are invalid.
     fn canonical<S: Scheme>(coding: &Coding<S>, bits: u32) -> BTreeMap<Vec<Symbol>, u128> {
         let mut codes = BTreeMap::new();
         for code in 0..1 << bits {
-            let symbols = coding.decode(code, bits);
+            let symbols: Vec<Symbol> = coding.decode(code, bits).collect();
             match coding.encode(&symbols, bits) {
                 Some(written) if written == code => {
                     assert_eq!(codes.insert(symbols, code), None, "a code has one meaning");
@@ -312,9 +299,12 @@ mod tests {
     #[test]
     fn most_codes_are_canonical() {
         for bits in 8..=13 {
-            let telescoping = canonical(&Coding::<Selectors>::new(1 << 20, 8, 0.9), bits);
-            let extending = canonical(&Coding::<Extensions>::new(1 << 20, 8, 0.9), bits);
-            // Some codes announce high levels, but have none.
+            let telescoping =
+                canonical(&Coding::<Selectors>::new(Digits::plain(1 << 20, 8, 8), 0.9), bits);
+            let extending =
+                canonical(&Coding::<Extensions>::new(Digits::plain(1 << 20, 8, 8), 0.9), bits);
+            // Some codes aren't canonical: their prefix says that there is a high level, but there
+            // is none.
             assert!(telescoping.len() < 1 << bits);
             for codes in [telescoping, extending] {
                 assert!(codes[&vec![]] == 0 && codes.len() > 1 << (bits - 1));

@@ -2,9 +2,11 @@
 
 use super::CodedFilter;
 use super::scheme::{Scheme, Spelt};
-use crate::bits::machine::{AnyShape, Machine, Operation};
+use crate::bits::machine::{AnyShape, dispatched};
+use crate::claim::Cells;
+use crate::hash::Scaled;
 use crate::table::QuotientTable;
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 
 /// The stored data of a member of a [`CodedFilter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,11 +14,12 @@ use core::ops::{Range, RangeInclusive};
 pub struct Entry {
     /// The integer part of the member's scaled hash.
     pub quotient: u64,
-    /// The value of its slot: a digit of the fraction, at first the remainder.
+    /// The value of its slot: a digit of the fraction. At level 0, this is the remainder.
     pub value: u64,
-    /// The level that repairs have raised. In a [`TelescopingFilter`](super::TelescopingFilter), it
-    /// is the index of the digit in the slot. In an [`ExtensionFilter`](super::ExtensionFilter), it
-    /// is the number of bits that are stored after the remainder.
+    /// The level: 0 at first, and repairs raise it. In a
+    /// [`TelescopingFilter`](super::TelescopingFilter), it is the index of the digit in the slot.
+    /// In an [`ExtensionFilter`](super::ExtensionFilter), it is the number of bits that are stored
+    /// after the remainder.
     pub level: u32,
     /// The bits after the remainder; 0 in a [`TelescopingFilter`](super::TelescopingFilter).
     pub extension: u32,
@@ -30,6 +33,8 @@ pub(super) struct LocatedEntry {
     /// Index among the entries whose home is in the same block.
     pub(super) ordinal: usize,
     pub(super) spelt: Spelt,
+    /// The member that the entry belongs to, if a [listing](CodedFilter::owned) names it.
+    pub(super) owner: Option<Scaled>,
 }
 
 impl<S: Scheme> CodedFilter<S> {
@@ -46,78 +51,47 @@ impl<S: Scheme> CodedFilter<S> {
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = Entry> + use<'_, S> {
         let starts = (0..self.slots()).step_by(self.table.lanes() as usize);
-        starts.flat_map(|start| {
-            let homes = self.table.homes(self.home(start));
-            self.entries(homes.start..=homes.end - 1).into_iter().map(Entry::of::<S>)
+        let blocks = starts.map(|start| entries(self, self.cells_of_block(self.home(start))));
+        blocks.flatten().map(|LocatedEntry { quotient, spelt: Spelt { value, symbol }, .. }| {
+            Entry { quotient, value, level: S::level(symbol), extension: S::extension(symbol) }
         })
     }
+}
 
+dispatched! {
     /// Returns the entries with these quotients, in order. The quotients must all be in one block.
-    pub(super) fn entries(&self, quotients: RangeInclusive<u64>) -> Vec<LocatedEntry> {
-        self.table.target().run(Entries { filter: self, quotients })
-    }
-
-    /// Returns the positions of a quotient's run, and the ordinal of its first entry. If the run is
-    /// empty, the ordinal is that of the next entry.
-    pub(super) fn run(&self, quotient: u64) -> (Range<u64>, usize) {
-        self.table.target().run(LocateRun { table: &self.table, quotient })
-    }
-}
-
-impl Entry {
-    fn of<S: Scheme>(entry: LocatedEntry) -> Self {
-        let LocatedEntry { quotient, spelt, .. } = entry;
-        let (level, extension) = (S::level(spelt.symbol), S::extension(spelt.symbol));
-        Self { quotient, value: spelt.value, level, extension }
-    }
-}
-
-struct Entries<'a, S: Scheme> {
-    filter: &'a CodedFilter<S>,
-    quotients: RangeInclusive<u64>,
-}
-
-impl<S: Scheme> Operation for Entries<'_, S> {
-    type Argument = ();
-    type Output = Vec<LocatedEntry>;
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Vec<LocatedEntry> {
-        let Self { filter, quotients } = self;
-        let table = &filter.table;
-        let home = filter.home(*quotients.start());
-        let symbols = filter.symbols(home);
+    pub(super) fn entries<'a, S: Scheme>(
+        filter: &'a CodedFilter<S>,
+        cells: Cells,
+    ) -> Vec<LocatedEntry> => filter.table.target(), AnyShape, |machine| {
+        let CodedFilter { table, coding, .. } = filter;
+        let home = table.home::<0>(cells.first);
+        let occupied = (cells.first..=cells.last).filter(|&quotient| table.is_occupied(quotient));
         let mut entries: Vec<LocatedEntry> = Vec::new();
-        for quotient in quotients.filter(|&quotient| table.is_occupied(quotient)) {
+        for quotient in occupied {
             let run = table.run(machine, quotient);
             let first = match entries.last() {
                 Some(before) => before.ordinal + 1,
                 None => table.ordinal(machine, home, run.start),
             };
             for (position, ordinal) in run.zip(first..) {
-                let symbol = symbols.get(ordinal).copied().unwrap_or(0);
-                let spelt = Spelt { value: table.value(position), symbol };
-                entries.push(LocatedEntry { quotient, position, ordinal, spelt });
+                let spelt = Spelt { value: table.value(position), symbol: 0 };
+                entries.push(LocatedEntry { quotient, position, ordinal, spelt, owner: None });
             }
+        }
+        if let Some(LocatedEntry { ordinal, .. }) = entries.first() {
+            let symbols = coding.decode(table.code::<0>(home), table.code_bits()).skip(*ordinal);
+            entries.iter_mut().zip(symbols).for_each(|(entry, symbol)| entry.spelt.symbol = symbol);
         }
         entries
     }
 }
 
-struct LocateRun<'a> {
-    table: &'a QuotientTable,
-    quotient: u64,
-}
-
-impl Operation for LocateRun<'_> {
-    type Argument = ();
-    type Output = (Range<u64>, usize);
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Self::Output {
-        let Self { table, quotient } = self;
+dispatched! {
+    /// Returns the positions of a quotient's run, and the ordinal of its first entry. If the run is
+    /// empty, the ordinal is that of the next entry.
+    pub(super) fn run<'a>(table: &'a QuotientTable, quotient: u64) -> (Range<u64>, usize)
+    => table.target(), AnyShape, |machine| {
         let run = table.run(machine, quotient);
         let ordinal = table.ordinal(machine, table.home::<0>(quotient), run.start);
         (run, ordinal)

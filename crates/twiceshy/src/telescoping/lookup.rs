@@ -1,17 +1,19 @@
 //! Lookups.
 //!
-//! The value and the symbol of an entry decide whether it covers a hash. A lookup first decides what
-//! needs no symbol: if a code is 0, all symbols are 0, and an entry whose value the hash has at no
-//! level doesn't cover it. Only for the other entries it decodes the symbols.
+//! The value and the symbol of an entry decide whether it covers a hash. Decoding symbols is slow,
+//! but two cases don't need it. If a code is 0, all its symbols are 0. And if the hash doesn't have
+//! an entry's value at any level, the entry doesn't cover it. A lookup decodes symbols only in the
+//! other cases.
 
 use super::CodedFilter;
-use super::scheme::{CodedScheme, FewDigits, FirstDigits, Scheme};
+use super::iter::run;
+use super::scheme::{CodedScheme, FewDigits, Scheme};
 use crate::batch::{self, Lookup};
-use crate::bits::machine::{Keepable, Machine, Operation};
+use crate::bits::machine::{Keepable, Machine, Operation, dispatched};
 use crate::claim::Cells;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{Evidence, Place, Scan, Shape};
+use crate::table::{Equal, Evidence, Place, Scan, Shape, Wanted};
 use crate::{Answer, Claim, Hash};
 use core::ops::RangeInclusive;
 
@@ -31,22 +33,18 @@ impl<S: Scheme> CodedFilter<S> {
         });
     }
 
-    /// Answers many lookups. All answers must be false at first.
+    /// Answers many lookups. All of `maybe` must be false at first.
     pub(super) fn answer_many(&self, hashes: &[Hash], maybe: &mut [bool]) {
-        self.table.target().run(ContainsMany { filter: self, hashes, maybe });
+        contains_many(self, hashes, maybe);
     }
 
     pub(super) fn claim_block(&self, query: Hash) -> Claim {
         self.claim_cells(query, self.cells_of_block(self.home_of(query)))
     }
 
-    pub(super) fn cells_of_block(&self, home: Place) -> Cells {
-        let homes = self.table.homes(home);
-        Cells { first: homes.start, last: homes.end - 1, slots: self.table.slots() }
-    }
-
-    /// Returns whether inserting a member may turn a query into a mistake: at once, if they share
-    /// quotient and remainder, or by a repair that an insert into their block makes the filter forget.
+    /// Returns whether inserting `member` may turn `query` into a mistake. It may if both are in
+    /// the same block: either they share quotient and remainder, or the insert makes the filter
+    /// forget the repair of the query.
     pub(crate) fn may_confuse(&self, member: Hash, query: Hash) -> bool {
         self.home_of(member).block() == self.home_of(query).block()
     }
@@ -58,47 +56,49 @@ impl<S: Scheme> CodedFilter<S> {
 }
 
 impl<S: CodedScheme> CodedFilter<S> {
-    /// Looks a hash up as [`contains`](Self::contains) does, but "maybe" carries a claim, which lets
-    /// the filter repair itself if it was a mistake.
+    /// Looks up a hash like [`contains`](Self::contains), but returns "maybe" together with a
+    /// claim, which lets the filter repair itself if the answer was a mistake.
     pub fn check(&self, hash: Hash) -> Answer {
         if self.contains(hash) { Answer::Maybe(self.claim(hash)) } else { Answer::Absent }
     }
 
-    /// Returns the hashes that a claim of this query would name: those of its quotient, or of all
-    /// quotients of its block, if its code was too full for the last repair.
+    /// Returns the interval of hashes that a claim of this query would name. It is that of the
+    /// query's quotient, or that of the whole block if the block's code was too full for the last
+    /// repair.
     pub fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
         self.claim(query).suspects()
     }
 
-    /// Returns a claim that names all members of the query's block: those that an insert or a repair
-    /// of this hash may concern.
+    /// Returns a claim that names all members of the query's block, because an insert or a repair
+    /// of this hash may affect any of them.
     pub fn claim_near(&self, query: Hash) -> Claim {
         self.claim_block(query)
     }
 
     fn claim(&self, query: Hash) -> Claim {
         let quotient = self.coding.digits.scale(query).quotient;
-        if S::MEMBERS_TO_FORGET && self.crowded.contains(self.home(quotient).block()) {
+        let block = self.home(quotient).block();
+        if S::MEMBERS_TO_FORGET && self.crowded[block / 64] >> (block % 64) & 1 == 1 {
             return self.claim_block(query);
         }
-        self.claim_cells(query, Cells::one(quotient, self.table.slots()))
+        self.claim_cells(query, self.cell(quotient))
     }
 }
 
 impl<S: Scheme> CodedFilter<S> {
-    /// Returns how hashes are split into digits; their width is known at compile time unless `SHAPE`
-    /// is 0.
+    /// Returns how hashes are split into digits. The width of a digit is known at compile time
+    /// unless `SHAPE` is 0.
     #[inline(always)]
     pub(super) fn digits_of<const SHAPE: u32>(&self) -> Digits {
-        let digits = self.coding.digits;
-        const { Shape::width_of(SHAPE) }.map_or(digits, |width| Digits {
-            remainder: width,
-            width,
-            ..digits
-        })
+        let mut digits = self.coding.digits;
+        if let Some(width) = const { Shape::width_of(SHAPE) } {
+            (digits.remainder, digits.width) = (width, width);
+        }
+        digits
     }
 
-    /// Scans the line of a place for a hash, and with `ACROSS` also the next line.
+    /// Scans the line of a place for entries that may cover a hash. With `ACROSS`, also scans the
+    /// next line.
     #[inline(always)]
     fn evidence<M: Machine, const SHAPE: u32, const ACROSS: bool>(
         &self,
@@ -110,20 +110,21 @@ impl<S: Scheme> CodedFilter<S> {
         if S::MEMBERS_TO_FORGET && code != 0 {
             let first = FewDigits::new(digits, self.coding.greatest, fraction);
             let suffice = FewDigits::suffice(code, self.table.code_bits_of::<SHAPE>());
-            let evidence = self.scan::<M, SHAPE, ACROSS, _>(machine, place, first);
+            let evidence = self.scan::<M, SHAPE, ACROSS>(machine, place, first);
             return evidence.doubted(true).ruled_out_only_if(suffice);
         }
-        // Either all entries have level 0, or levels don't change values.
-        let first = FirstDigits::<1>::new(digits, 0, fraction);
-        self.scan::<M, SHAPE, ACROSS, _>(machine, place, first).doubted(code != 0)
+        // Digit 0 is enough: either all entries have level 0, or the level of an entry doesn't
+        // change its slot.
+        let first = Equal(digits.digit(fraction, 0));
+        self.scan::<M, SHAPE, ACROSS>(machine, place, first).doubted(code != 0)
     }
 
     #[inline(always)]
-    fn scan<M: Machine, const SHAPE: u32, const ACROSS: bool, const COUNT: usize>(
+    fn scan<M: Machine, const SHAPE: u32, const ACROSS: bool>(
         &self,
         machine: M,
         place: Place,
-        wanted: FirstDigits<COUNT>,
+        wanted: impl Wanted,
     ) -> Evidence {
         if ACROSS {
             self.table.scan_across_for::<M, SHAPE>(machine, place, wanted)
@@ -138,32 +139,12 @@ impl<S: Scheme> CodedFilter<S> {
         Begun { place: self.table.home::<SHAPE>(quotient), fraction }
     }
 
-    /// Returns whether an entry covers a hash, if there is a code and the whole run is in its home's
-    /// line.
-    #[inline(always)]
-    fn look_at_home<M: Machine, const SHAPE: u32>(
-        &self,
-        machine: M,
-        begun: Begun,
-        hash: Hash,
-    ) -> Option<bool> {
-        let (table, home) = (&self.table, begun.place);
-        let code = table.code::<SHAPE>(home);
-        if code == 0 {
-            return None;
-        }
-        let (lanes, ordinal) = table.run_at_home::<M, SHAPE>(machine, home)?;
-        let value = |lane| table.value_at::<SHAPE>(Place::new(home.block(), lane));
-        let (code, scaled) =
-            ((code, table.code_bits_of::<SHAPE>()), self.coding.digits.scale(hash));
-        Some(self.coding.any_covers(code, ordinal, lanes.map(value), scaled))
-    }
-
-    /// Returns whether an entry covers a hash. It is rare, so it may dispatch again.
+    /// Returns whether an entry covers a hash. This is rarely called, so it can afford to look the
+    /// machine and the slot width up again.
     #[cold]
     fn find(&self, hash: Hash) -> bool {
         let scaled = self.coding.digits.scale(hash);
-        let (table, (run, ordinal)) = (&self.table, self.run(scaled.quotient));
+        let (table, (run, ordinal)) = (&self.table, run(&self.table, scaled.quotient));
         let code = (table.code::<0>(self.home(scaled.quotient)), table.code_bits());
         self.coding.any_covers(code, ordinal, run.map(|position| table.value(position)), scaled)
     }
@@ -176,8 +157,9 @@ struct Begun {
     fraction: u128,
 }
 
-/// Looks at one line, and if that doesn't tell, [closely](LookClosely). `CODED` is for lines whose
-/// code isn't 0 and changes values. The other routine calls it, and so stays short.
+/// Looks up a hash in one line, and [more closely](LookClosely) if that is not enough. The variant
+/// with `CODED` is for lines with repairs, if these change slots. The variant without `CODED` calls
+/// it for such lines, and stays short itself.
 pub(super) struct Contains<'a, S: Scheme, const CODED: bool>(&'a CodedFilter<S>);
 
 impl<S: Scheme, const CODED: bool> Keepable for Contains<'static, S, CODED> {
@@ -192,18 +174,20 @@ impl<S: Scheme, const CODED: bool> Operation for Contains<'_, S, CODED> {
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
         let Self(filter) = self;
-        let begun = filter.begin::<SHAPE>(hash);
+        let unmixed = filter.coding.digits.multiply(hash);
+        let place = filter.table.home::<SHAPE>(unmixed.quotient());
         if CODED {
             // If levels are high, only an unoccupied quotient proves absence quickly.
-            if !filter.table.is_occupied_at::<SHAPE>(begun.place) {
+            if !filter.table.is_occupied_at::<SHAPE>(place) {
                 return false;
             }
         } else {
-            filter.table.prefetch_across::<SHAPE>(begun.place);
-            if S::MEMBERS_TO_FORGET && filter.table.code::<SHAPE>(begun.place) != 0 {
+            filter.table.prefetch_across::<SHAPE>(place);
+            if S::MEMBERS_TO_FORGET && filter.table.code::<SHAPE>(place) != 0 {
                 return filter.routines.contains_coded.run(Contains(filter), hash);
             }
         }
+        let begun = Begun { place, fraction: filter.coding.digits.mix(unmixed).fraction };
         match filter.evidence::<M, SHAPE, false>(machine, begun).scan() {
             Scan::Absent => false,
             Scan::Present if !CODED => true,
@@ -212,8 +196,8 @@ impl<S: Scheme, const CODED: bool> Operation for Contains<'_, S, CODED> {
     }
 }
 
-/// Decodes, if all of the run is in its home's line; else looks at two lines, or else walks through
-/// the run.
+/// Looks up a hash that one line doesn't decide. If the whole run is in the line of its home,
+/// decodes the code. Otherwise looks at two lines, and walks through the run if that is not enough.
 pub(super) struct LookClosely<'a, S: Scheme>(&'a CodedFilter<S>);
 
 impl<S: Scheme> Keepable for LookClosely<'static, S> {
@@ -228,9 +212,14 @@ impl<S: Scheme> Operation for LookClosely<'_, S> {
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
         let Self(filter) = self;
-        let begun = filter.begin::<SHAPE>(hash);
-        if let Some(is_covered) = filter.look_at_home::<M, SHAPE>(machine, begun, hash) {
-            return is_covered;
+        let (table, coding, begun) = (&filter.table, &filter.coding, filter.begin::<SHAPE>(hash));
+        let code = table.code::<SHAPE>(begun.place);
+        if code != 0
+            && let Some((lanes, ordinal)) = table.run_at_home::<M, SHAPE>(machine, begun.place)
+        {
+            let value = |lane| table.value_at::<SHAPE>(Place::new(begun.place.block(), lane));
+            let (code, scaled) = ((code, table.code_bits_of::<SHAPE>()), coding.digits.scale(hash));
+            return coding.any_covers(code, ordinal, lanes.map(value), scaled);
         }
         match filter.evidence::<M, SHAPE, true>(machine, begun).scan() {
             Scan::Absent => false,
@@ -240,20 +229,12 @@ impl<S: Scheme> Operation for LookClosely<'_, S> {
     }
 }
 
-struct ContainsMany<'a, S: Scheme> {
-    filter: &'a CodedFilter<S>,
-    hashes: &'a [Hash],
-    maybe: &'a mut [bool],
-}
-
-impl<S: Scheme> Operation for ContainsMany<'_, S> {
-    type Argument = ();
-    type Output = ();
-    type Shapes = S::Shapes;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
-        let Self { filter, hashes, maybe } = self;
+dispatched! {
+    fn contains_many<'a, S: Scheme>(
+        filter: &'a CodedFilter<S>,
+        hashes: &'a [Hash],
+        maybe: &'a mut [bool],
+    ) -> () => filter.table.target(), S::Shapes, |machine| {
         batch::answer(&Steps::<_, _, SHAPE> { machine, filter }, hashes, maybe);
     }
 }

@@ -1,24 +1,22 @@
 //! Matches the members of a run with its entries.
 //!
 //! An entry may cover several members, and several entries may cover a member. So taking the first
-//! entry that covers a member may leave no entry for another one. If the members are those of the
-//! run, there is a perfect matching, and augmenting paths find it.
+//! entry that covers a member may leave no entry for another one. If the given members are exactly
+//! those of the run, there is a perfect matching, and augmenting paths find it.
 //!
 //! Equal members and equal entries are matched together, because there may be many copies of one
 //! hash.
 
-/// The owners of the entries of one kind: members, and how many entries each of them has.
-pub(super) type Shares = Vec<(usize, usize)>;
-
-/// Finds a maximum matching in which each entry is used at most once, as `covers(member, entry)`
-/// allows. There are `members[m]` copies of member `m`, and `entries[e]` entries of kind `e`.
-/// Returns the owners of each kind of entries.
+/// Finds a maximum matching of members and entries, in which a member can only get an entry for
+/// which `covers(member, entry)` is true. There are `members[m]` copies of member `m`, and
+/// `entries[e]` entries of kind `e`. Returns for each kind the number of its entries that each
+/// member owns.
 pub(super) fn matched(
     members: &[usize],
     entries: &[usize],
     covers: impl Fn(usize, usize) -> bool,
-) -> Vec<Shares> {
-    let shares = vec![Shares::new(); entries.len()];
+) -> Vec<Vec<usize>> {
+    let shares = vec![vec![0; members.len()]; entries.len()];
     let mut matching = Matching { free: entries.to_vec(), shares, covers };
     for (member, &copies) in members.iter().enumerate() {
         let mut left = copies;
@@ -35,52 +33,44 @@ pub(super) fn matched(
 struct Matching<C> {
     /// Number of entries of each kind without an owner.
     free: Vec<usize>,
-    shares: Vec<Shares>,
+    /// Number of entries of each kind that each member owns.
+    shares: Vec<Vec<usize>>,
     covers: C,
 }
 
 impl<C: Fn(usize, usize) -> bool> Matching<C> {
     /// Finds entries for at most this many copies of a member, if necessary by moving other members
-    /// to entries that aren't `tried` yet. Returns the number of copies.
+    /// to entries that aren't `tried` yet. Returns the number of copies that got an entry.
     ///
-    /// It calls itself at most once per kind on a path. Adjacent kinds of a path cover the same
-    /// member at different levels, so at least every other one has a symbol that isn't 0. A code has
-    /// no room for more than one of these per bit, so the recursion isn't deep.
+    /// The recursion visits each kind of entry at most once per path. Two adjacent kinds on a path
+    /// cover the same member at different levels, so at least every other kind has a symbol that
+    /// isn't 0. A code has room for at most one such symbol per bit, so the recursion isn't deep.
     fn augment(&mut self, member: usize, copies: usize, tried: &mut [bool]) -> usize {
         let is_open = |&kind: &usize| !tried[kind] && (self.covers)(member, kind);
         let mut free = (0..self.free.len()).filter(|&kind| self.free[kind] > 0);
         if let Some(kind) = free.find(is_open) {
             let count = copies.min(self.free[kind]);
             self.free[kind] -= count;
-            *self.share_mut(member, kind) += count;
+            self.shares[kind][member] += count;
             return count;
         }
         let kinds: Vec<usize> = (0..self.free.len()).filter(is_open).collect();
         for kind in kinds {
-            // A move that failed may have tried this entry in the meantime.
+            // A failed move may have tried this kind in the meantime.
             if core::mem::replace(&mut tried[kind], true) {
                 continue;
             }
-            for (owner, held) in self.shares[kind].clone() {
-                let count = self.augment(owner, copies.min(held), tried);
+            for owner in 0..self.shares[kind].len() {
+                let held = self.shares[kind][owner];
+                let count = if held > 0 { self.augment(owner, copies.min(held), tried) } else { 0 };
                 if count > 0 {
-                    *self.share_mut(member, kind) += count;
-                    *self.share_mut(owner, kind) -= count;
-                    self.shares[kind].retain(|&(_, count)| count > 0);
+                    self.shares[kind][member] += count;
+                    self.shares[kind][owner] -= count;
                     return count;
                 }
             }
         }
         0
-    }
-
-    fn share_mut(&mut self, member: usize, kind: usize) -> &mut usize {
-        let shares = &mut self.shares[kind];
-        let at = shares.iter().position(|&(owner, _)| owner == member).unwrap_or_else(|| {
-            shares.push((member, 0));
-            shares.len() - 1
-        });
-        &mut shares[at].1
     }
 }
 
@@ -101,11 +91,11 @@ mod tests {
         let shares = matched(members, entries, |member, entry| edges[member][entry]);
         let mut used = vec![0; members.len()];
         for (entry, shares) in shares.iter().enumerate() {
-            for &(member, count) in shares {
-                assert!(count > 0 && edges[member][entry]);
+            for (member, &count) in shares.iter().enumerate() {
+                assert!(count == 0 || edges[member][entry]);
                 used[member] += count;
             }
-            assert!(shares.iter().map(|&(_, count)| count).sum::<usize>() <= entries[entry]);
+            assert!(shares.iter().sum::<usize>() <= entries[entry]);
         }
         assert!(used.iter().zip(members).all(|(used, copies)| used <= copies));
         used.iter().sum()
@@ -142,16 +132,15 @@ mod tests {
 
     #[test]
     fn finds_matching_where_greedy_choice_fails() {
-        // The first member is covered by both entries, the second by the first alone.
+        // Both entries cover the first member. Only the first entry covers the second member.
         let shares = matched(&[1, 1], &[1, 1], |member, entry| member == 0 || entry == 0);
-        assert_eq!(shares, [[(1, 1)], [(0, 1)]]);
+        assert_eq!(shares, [[0, 1], [1, 0]]);
     }
 
     #[test]
     fn many_copies_are_matched_in_one_step() {
         let shares =
             matched(&[1 << 40, 5], &[1 << 40, 5], |member, entry| member == 0 || entry == 0);
-        let matched: usize = shares.iter().flatten().map(|&(_, count)| count).sum();
-        assert_eq!(matched, (1 << 40) + 5);
+        assert_eq!(shares.iter().flatten().sum::<usize>(), (1 << 40) + 5);
     }
 }

@@ -1,9 +1,7 @@
 //! Adaptive filters of fixed size: the telescoping filter and the extension filter.
 //!
 //! Both are quotient tables with one slot per entry. Each block has an arithmetic code (`coder.rs`)
-//! with one *symbol* per entry, which records how the entry was repaired (`scheme.rs`). A repair
-//! uses bits of the code, less than one bit per member on average. When a code is full, older
-//! repairs are forgotten.
+//! with one *symbol* per entry, which records how the entry was repaired (`scheme.rs`).
 //!
 //! # Layout
 //! The code of a block covers all entries whose home is in the block, in the order of their runs,
@@ -16,7 +14,6 @@
 //!    these entries covers the member: its slot and symbol equal those that the member's hash gives
 //!    at the entry's level.
 //! 2. A code is the encoding of its symbols, and has no symbols for entries that don't exist.
-//! 3. `len` is the number of entries.
 //!
 //! The entries of a run are not sorted, and the filter does not store which member an entry belongs
 //! to. To rewrite an entry, it matches the members of the run with the entries (`matching.rs`), so
@@ -32,9 +29,9 @@
 //! Which repairs should the filter forget? Suppose that every query of a set recurs, with c queries
 //! per slot. At each level, some query collides with probability p = 1 - e^(-cε), so an entry
 //! reaches level k with probability p^k. That takes H(p)/(1 - p) bits per entry, where H is the
-//! entropy of one decision: 0.76 bits for 50 queries per member at ε = 1/256 and a load of 0.9.
-//! A code has more. But blocks differ, and about one in ten needs more bits than its code has. In
-//! such a block, a few queries are always mistakes: one at a time for each surplus entry.
+//! entropy of one decision: 0.76 bits for 50 queries per member at ε = 1/256 and a load of 0.9. A
+//! code has more. But blocks differ, and about one in ten needs more bits than its code has. In
+//! such a block, a few queries are always mistakes: one at a time for each repair that doesn't fit.
 //!
 //! - If the filter forgets a *random* repair, its query recurs and displaces another repair, until
 //!   all queries of the block have been mistakes.
@@ -52,46 +49,42 @@
 
 mod adapt;
 mod build;
-mod builder;
+mod change;
 mod coder;
-mod crowded;
-mod insert;
 mod iter;
 mod lookup;
 mod matching;
 mod parameters;
-mod plain;
-mod remove;
-mod routines;
 mod scheme;
-mod validate;
 
 #[cfg(test)]
 mod tests;
 
-#[doc(hidden)]
-pub use builder::Options;
-pub(crate) use insert::CodesBefore;
+pub(crate) use change::CodesBefore;
 pub use iter::Entry;
 pub(crate) use parameters::CodedTally;
+#[doc(hidden)]
+pub use parameters::Options;
 pub use parameters::Parameters;
-pub use plain::Plain;
 pub(crate) use scheme::Scheme;
-pub use scheme::{CodedScheme, Extensions, Selectors};
+pub use scheme::{CodedScheme, Extensions, Plain, Selectors};
 
+use crate::bits::machine::{Kept, Target};
 use crate::builder::Builder;
-use crate::claim::Versions;
-use crate::table::{Place, QuotientTable};
+use crate::claim::{Cells, Versions};
+use crate::error::Invalid;
+use crate::table::{Editor, Place, QuotientTable, Usage};
 use crate::traits::filter_traits;
-use crate::{Hash, Stats, hash::HashScheme};
+use crate::{Hash, Stats};
+use change::{Insert, InsertAt};
 use core::fmt;
-use crowded::Crowded;
 use iter::LocatedEntry;
-use routines::Routines;
+use lookup::{Contains, LookClosely};
 use scheme::{Coding, Symbol};
 
 /// A filter that repairs a mistake by giving the member that caused it a different remainder: the
-/// next bits of its hash. It only stores how often it did so, in less than one bit per member.
+/// next bits of its hash. For each member, it stores only how often it did so, which takes less
+/// than one bit on average.
 ///
 /// # Guarantees
 /// - No false negatives, whatever repairs are forgotten: an entry that is reset gets the first
@@ -191,25 +184,54 @@ pub type PlainQuotientFilter = CodedFilter<Plain>;
 /// [`ExtensionFilter`]. A [`PlainQuotientFilter`] is the variant without repairs.
 #[derive(Clone)]
 pub struct CodedFilter<S: Scheme> {
-    table: QuotientTable,
-    coding: Coding<S>,
+    pub(crate) table: QuotientTable,
+    pub(crate) coding: Coding<S>,
     routines: Routines<S>,
+    // The rest is the writer's state. A claim reads versions and `crowded`, and a lookup none of it.
+    usage: Usage,
     /// One version per block.
-    versions: Versions,
-    /// The blocks whose next claim names the whole block. Empty if forgetting a repair needs no
-    /// members.
-    crowded: Crowded,
-    tally: CodedTally,
+    pub(crate) versions: Versions,
+    /// One bit per block, which is set if the block's code had no room for the last repair. In that
+    /// case, the next claim names all members of the block, so that the filter can forget other
+    /// repairs. Empty if forgetting a repair needs no members.
+    crowded: Box<[u64]>,
+    pub(crate) tally: CodedTally,
 }
 
-/// The use of a filter's codes.
+/// Addresses of the operations that are called most often.
+#[derive(Clone, Copy)]
+pub(crate) struct Routines<S: Scheme> {
+    contains: Kept<Contains<'static, S, false>>,
+    contains_coded: Kept<Contains<'static, S, true>>,
+    contains_many: fn(&CodedFilter<S>, &[Hash], &mut [bool]),
+    look_closely: Kept<LookClosely<'static, S>>,
+    insert: Kept<Insert<'static, S>>,
+    insert_at: Kept<InsertAt<'static, S>>,
+}
+
+impl<S: Scheme> Routines<S> {
+    /// Looks up the addresses. Call this only for a concrete scheme ([`Scheme::routines`]), so that
+    /// the operations are compiled in this crate, and not again in each crate that uses a filter.
+    fn new(target: Target) -> Self {
+        Self {
+            contains: target.keep(),
+            contains_coded: target.keep(),
+            contains_many: CodedFilter::answer_many,
+            look_closely: target.keep(),
+            insert: target.keep(),
+            insert_at: target.keep(),
+        }
+    }
+}
+
+/// Statistics about a filter's codes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Details {
     /// Number of repaired entries that were reset because a code was full.
     pub forgotten: u64,
-    /// Number of mistakes that the filter was built with but still answered "maybe" afterwards,
-    /// because a code had no room.
+    /// Number of mistakes that were listed when the filter was built, but that it still answered
+    /// "maybe" afterwards, because a code had no room.
     pub unrepaired: u64,
     /// Number of entries at each level, level 0 first. The last number includes all higher levels.
     pub levels: [u64; 16],
@@ -225,17 +247,12 @@ impl<S: Scheme> CodedFilter<S> {
 
     /// Returns the number of members, each counted as often as it was inserted.
     pub fn len(&self) -> usize {
-        self.tally.len as usize
+        self.usage.used as usize
     }
 
     /// Returns whether the filter has no members.
     pub fn is_empty(&self) -> bool {
-        self.tally.len == 0
-    }
-
-    /// Returns the hash function whose hashes the filter holds.
-    pub const fn hash_scheme(&self) -> HashScheme {
-        HashScheme::Aes128SipHash13
+        self.usage.used == 0
     }
 
     /// Returns the number of slots.
@@ -255,15 +272,12 @@ impl<S: Scheme> CodedFilter<S> {
         }
     }
 
-    /// Returns the use of the codes. Takes time in proportion to the filter's size.
+    /// Returns statistics about the codes. Takes time in proportion to the filter's size.
     pub fn details(&self) -> Details {
         let mut levels = [0; 16];
-        for block in 0..self.table.slots().div_ceil(self.table.lanes().into()) {
-            for symbol in self.symbols(self.home(block * u64::from(self.table.lanes()))) {
-                levels[S::level(symbol).min(15) as usize] += u64::from(symbol != 0);
-            }
+        for entry in self.iter() {
+            levels[entry.level.min(15) as usize] += 1;
         }
-        levels[0] = self.tally.len - levels.iter().sum::<u64>();
         Details {
             forgotten: self.tally.forgotten,
             unrepaired: self.tally.unrepaired,
@@ -272,8 +286,38 @@ impl<S: Scheme> CodedFilter<S> {
         }
     }
 
+    /// Checks every invariant of the filter.
+    ///
+    /// # Errors
+    /// Names the broken invariant.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let table = &self.table;
+        table.validate(self.usage.used, table.width(), |_| Ok(()))?;
+        for block in 0..table.blocks() as u64 {
+            let home = self.home(block * u64::from(table.lanes()));
+            let code = table.code::<0>(home);
+            if code == 0 {
+                continue;
+            }
+            // Read no more symbols than there are entries, because an invalid code may have more.
+            let entries = iter::entries(self, self.cells_of_block(home));
+            let symbols: Vec<Symbol> = entries.iter().map(|entry| entry.spelt.symbol).collect();
+            if self.encode(&symbols) != Some(code) {
+                let count = entries.len();
+                let error = format!("the code of block {block} doesn't match its {count} entries");
+                return Err(Invalid(error));
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn editor(&mut self) -> Editor<'_> {
+        self.table.editor(&mut self.usage)
+    }
+
     fn load(&self) -> f64 {
-        self.table.used() as f64 / self.table.slots() as f64
+        self.usage.used as f64 / self.table.slots() as f64
     }
 
     fn home(&self, quotient: u64) -> Place {
@@ -284,9 +328,19 @@ impl<S: Scheme> CodedFilter<S> {
         self.home(self.coding.digits.scale(hash).quotient)
     }
 
+    /// Returns all quotients of a block.
+    fn cells_of_block(&self, home: Place) -> Cells {
+        let homes = self.table.homes(home);
+        Cells { first: homes.start, last: homes.end - 1, slots: self.table.slots() }
+    }
+
+    fn cell(&self, quotient: u64) -> Cells {
+        Cells::one(quotient, self.table.slots())
+    }
+
     /// Returns the symbols of a block's entries, up to the last one that isn't 0.
     fn symbols(&self, home: Place) -> Vec<Symbol> {
-        self.coding.decode(self.table.code::<0>(home), self.table.code_bits())
+        self.coding.decode(self.table.code::<0>(home), self.table.code_bits()).collect()
     }
 
     /// Encodes symbols. Returns `None` if there is no room for them.

@@ -1,13 +1,16 @@
-//! The parameters of a filter, and its parts for snapshots.
+//! Parameters: how filters are planned, built empty, and restored from the parts of a snapshot.
 
 use super::CodedFilter;
-use super::builder::CODE_BITS;
-use super::crowded::Crowded;
-use super::scheme::{Coding, Scheme};
+use super::scheme::{CodedScheme, Coding, Scheme};
+use crate::Hash;
 use crate::bits::memory::Lines;
-use crate::claim::{Version, Versions};
+use crate::builder::{Buildable, Builder, FromMembers, HasSlots, Limits, Plan, sealed};
+use crate::claim::Versions;
 use crate::error::{BuildError, PlanError};
-use crate::table::{QuotientTable, SLOTS, Shape, WIDTHS};
+use crate::fingerprint::Digits;
+use crate::quotient::{Remainders, expected_rate};
+use crate::table::{MOST_CODE_BITS, QuotientTable, SLOTS, Shape, USUAL_CODE_BITS, WIDTHS};
+use core::ops::RangeInclusive;
 
 /// The parameters of a [`CodedFilter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,18 +23,23 @@ pub struct Parameters {
     /// Requested bits for repairs per 64 slots: 8 to 120. A
     /// [`PlainQuotientFilter`](super::PlainQuotientFilter) has none.
     pub code_bits: u32,
+    /// How remainders are made from the hashes. They are [plain](Remainders::PLAIN) unless you ask for
+    /// others.
+    pub remainders: Remainders,
 }
 
-/// The load that the odds of a code are computed for. Any odds are correct at any load, and a
-/// snapshot stores the odds that it was written with.
+/// The load that the odds of a code are computed for. Any odds are correct at any load. A snapshot
+/// stores the odds of its codes.
 const CODE_LOAD: f64 = 0.9;
 
 impl Parameters {
-    /// Says what is wrong with parameters that no filter can have.
+    /// Returns an error if no filter can have these parameters.
     pub(crate) fn check<S: Scheme>(self) -> Result<(), PlanError> {
         if !WIDTHS.contains(&self.remainder_bits) {
-            let (bits, most) = (self.remainder_bits, *WIDTHS.end());
-            return Err(PlanError::RemainderBits { bits, most });
+            return Err(PlanError::RemainderBits {
+                bits: self.remainder_bits,
+                most: *WIDTHS.end(),
+            });
         }
         if !SLOTS.contains(&self.slots) {
             return Err(PlanError::Slots(self.slots));
@@ -43,7 +51,11 @@ impl Parameters {
     }
 
     pub(super) fn shape<S: Scheme>(self) -> Shape {
-        S::shape(self.remainder_bits, self.code_bits)
+        if S::REPAIRS {
+            Shape::with_code(self.remainder_bits, self.code_bits)
+        } else {
+            Shape::bare(self.remainder_bits)
+        }
     }
 
     /// Returns the number of lines of a table with [valid](Self::check) parameters.
@@ -52,11 +64,9 @@ impl Parameters {
     }
 }
 
-/// The counters of a filter.
+/// The counters of a filter, besides the number of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CodedTally {
-    /// Number of entries.
-    pub(crate) len: u64,
     /// Number of mistakes that were repaired.
     pub(crate) adaptations: u64,
     /// See [`Details::forgotten`](super::Details::forgotten).
@@ -72,66 +82,156 @@ impl<S: Scheme> CodedFilter<S> {
             slots: self.slots(),
             remainder_bits: self.table.width(),
             code_bits: self.table.shape().code,
+            remainders: self.coding.digits.remainders,
         }
     }
 
     pub(crate) fn empty(parameters: Parameters) -> Result<Self, BuildError> {
         parameters.check::<S>()?;
         let coding = Self::coding_of(parameters)?;
-        let bytes = || Self::memory_for(parameters).unwrap_or(u64::MAX);
         let table = QuotientTable::new(parameters.slots, parameters.shape::<S>());
-        let table = table.ok_or_else(|| BuildError::Memory { bytes: bytes() })?;
-        Ok(Self::of_table(table, coding, CodedTally::default()))
+        let bytes = Self::memory_for(parameters).unwrap_or(u64::MAX);
+        let table = table.ok_or(BuildError::Memory { bytes })?;
+        Ok(Self::of_table(table, 0, coding, CodedTally::default()))
     }
 
-    /// Returns the coding of [possible](Parameters::check) parameters, if it can repair.
+    /// Returns the memory that a filter with these parameters takes, or `None` if it can't be
+    /// addressed.
+    pub(super) fn memory_for(parameters: Parameters) -> Option<u64> {
+        let table = QuotientTable::bytes_for(parameters.slots, parameters.shape::<S>())?;
+        let crowded = Self::crowded_words(parameters.lines::<S>()?) * size_of::<u64>();
+        let apart = Versions::bytes_for(parameters.slots) + crowded as u64;
+        Some(size_of::<Self>() as u64 + table + apart)
+    }
+
+    fn crowded_words(blocks: usize) -> usize {
+        if S::MEMBERS_TO_FORGET { blocks.div_ceil(64) } else { 0 }
+    }
+
+    /// Returns the coding for [valid](Parameters::check) parameters, or an error if it has no
+    /// levels for repairs.
     pub(super) fn coding_of(parameters: Parameters) -> Result<Coding<S>, PlanError> {
-        let Parameters { slots, remainder_bits, .. } = parameters;
+        let Parameters { slots, remainder_bits, remainders, .. } = parameters;
         let (lanes, code_bits) = parameters.shape::<S>().lanes_and_code_bits();
         let bits_per_entry = f64::from(code_bits) / (f64::from(lanes) * CODE_LOAD);
-        let coding = Coding::new(slots, remainder_bits, bits_per_entry);
+        let (remainder, width) = (remainder_bits, remainder_bits);
+        let coding = Coding::new(Digits { slots, remainder, width, remainders }, bits_per_entry);
         if S::REPAIRS && coding.greatest == 0 {
             return Err(PlanError::NoRepairs { slots, remainder_bits });
         }
         Ok(coding)
     }
 
-    fn of_table(table: QuotientTable, coding: Coding<S>, tally: CodedTally) -> Self {
+    fn of_table(table: QuotientTable, used: u64, coding: Coding<S>, tally: CodedTally) -> Self {
         let (versions, routines) = (Versions::new(table.slots()), S::routines(table.target()));
-        let crowded = Crowded::new(if S::MEMBERS_TO_FORGET { table.blocks() } else { 0 });
-        Self { table, coding, routines, versions, crowded, tally }
+        let crowded = vec![0; Self::crowded_words(table.blocks())].into();
+        let usage = table.usage(used);
+        Self { table, coding, routines, usage, versions, crowded, tally }
     }
 
     /// Returns a filter with [valid](Parameters::check) parameters and the table `lines`. Returns
     /// `None` if the lines are too few, if the odds are invalid, or if remainders are so long that
-    /// there are no levels for repairs. It must be [validated](Self::validate) before use.
+    /// there are no levels for repairs. The filter must be [validated](Self::validate) before use.
     pub(crate) fn from_parts(
         parameters: Parameters,
         odds: u32,
+        used: u64,
         tally: CodedTally,
         lines: Lines,
     ) -> Option<Self> {
         let shape = parameters.shape::<S>();
-        let table = QuotientTable::over(lines, parameters.slots, shape, tally.len)?;
+        let table = QuotientTable::over(lines, parameters.slots, shape)?;
         let coding = Self::coding_of(parameters).ok()?.with_odds(odds)?;
-        Some(Self::of_table(table, coding, tally))
+        Some(Self::of_table(table, used, coding, tally))
+    }
+}
+
+/// The valid numbers of code bits per 64 slots.
+pub(super) const CODE_BITS: RangeInclusive<u32> = 8..=MOST_CODE_BITS;
+
+/// Builder options that only a filter with codes has.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    code_bits: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { code_bits: USUAL_CODE_BITS }
+    }
+}
+
+impl<S: Scheme> sealed::Sealed for CodedFilter<S> {}
+impl<S: Scheme> HasSlots for CodedFilter<S> {}
+
+impl<S: Scheme> Buildable for CodedFilter<S> {
+    type Options = Options;
+    type Details = Parameters;
+
+    fn limits(builder: &Builder<Self>) -> Result<Limits, PlanError> {
+        let code_bits = builder.options.code_bits;
+        if !CODE_BITS.contains(&code_bits) {
+            return Err(PlanError::CodeBits(code_bits));
+        }
+        let most_bits = *WIDTHS.end();
+        Ok(Limits { least_rate: expected_rate(builder.load(), most_bits), most_bits })
     }
 
-    pub(crate) fn tally(&self) -> CodedTally {
-        self.tally
+    fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<Parameters>> {
+        let slots = (capacity as f64 / builder.load()).ceil().max(1.0) as u64;
+        builder.planned_with(capacity, slots)
     }
 
-    /// Returns the version of the whole filter.
-    pub(crate) fn version(&self) -> Version {
-        self.versions.all()
+    fn plan_slots(builder: &Builder<Self>, slots: u64) -> Option<Plan<Parameters>> {
+        builder.planned_with((slots as f64 * builder.load()) as usize, slots)
     }
 
-    /// Returns the odds of the codes, as a number.
-    pub(crate) fn odds(&self) -> u32 {
-        self.coding.odds()
+    fn check(plan: &Plan<Parameters>) -> Result<(), PlanError> {
+        Self::coding_of(plan.details).map(drop)
     }
 
-    pub(crate) fn lines(&self) -> &Lines {
-        self.table.lines()
+    fn build_planned(_: &Builder<Self>, plan: Plan<Parameters>) -> Result<Self, BuildError> {
+        Self::empty(plan.details)
+    }
+}
+
+impl<S: Scheme> FromMembers for CodedFilter<S> {
+    fn from_members(
+        builder: &Builder<Self>,
+        mut members: Vec<Hash>,
+        mut mistakes: Vec<Hash>,
+    ) -> Result<Self, BuildError> {
+        members.sort_unstable();
+        mistakes.sort_unstable();
+        let sized = builder.clone();
+        let sized = if builder.is_sized() { sized } else { sized.capacity(members.len()) };
+        Self::from_sorted(sized.plan()?.details, members, mistakes)
+    }
+}
+
+impl<S: CodedScheme> Builder<CodedFilter<S>> {
+    /// Sets the bits for repairs per 64 slots, 8 to 120; 56 by default.
+    ///
+    /// A block uses all bits that its cache line has room for, so it may have more than requested,
+    /// and many more if remainders are short.
+    /// [`code_bits_per_slot`](super::Details::code_bits_per_slot) is the actual number.
+    #[must_use]
+    pub fn code_bits(mut self, bits: u32) -> Self {
+        self.options.code_bits = bits;
+        self
+    }
+}
+
+impl<S: Scheme> Builder<CodedFilter<S>> {
+    fn planned_with(&self, capacity: usize, slots: u64) -> Option<Plan<Parameters>> {
+        let rate = |bits: u32| expected_rate(self.load(), bits);
+        let suffices = |bits: &u32| self.rate().is_none_or(|most| rate(*bits) <= most);
+        let remainder_bits = self.widths(*WIDTHS.end()).find(suffices)?;
+        let (code_bits, remainders) = (self.options.code_bits, Remainders::PLAIN);
+        let parameters = Parameters { slots, remainder_bits, code_bits, remainders };
+        let bytes = CodedFilter::<S>::memory_for(parameters)?;
+        let rate = expected_rate(capacity as f64 / slots as f64, remainder_bits);
+        Some(Plan::new(capacity, (slots, remainder_bits), rate, bytes, parameters))
     }
 }

@@ -4,19 +4,19 @@
 //! level and the hash of a member determine the value of its slot, and the symbol. So an entry
 //! covers a hash if the hash gives the same value and symbol at the entry's level.
 
+use super::Routines;
 use super::coder::{Decoder, Encoder, Long, Middle, Odds, Short, Word};
-use super::routines::Routines;
 use crate::bits::machine::{Machine, Shapes, Target};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{CodedShapes, Shape, Wanted, Window};
+use crate::table::{BareShapes, CodedShapes, Wanted, Window};
 use core::marker::PhantomData;
 
 /// A symbol. It is 0 at level 0.
 pub(crate) type Symbol = u32;
 
 /// The stored data of a member: the value of its slot, and its symbol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Spelt {
     pub(crate) value: u64,
     pub(crate) symbol: Symbol,
@@ -33,12 +33,12 @@ pub(crate) struct Coding<S> {
     scheme: PhantomData<S>,
 }
 
-/// A way of repairing entries. Its functions are those of [`Selectors`] by default.
+/// A way of repairing entries. The default functions are those of [`Selectors`].
 pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// The common shapes of tables.
     type Shapes: Shapes;
 
-    /// Whether resetting an entry to level 0 needs members. If not, levels don't change values.
+    /// Whether resetting an entry to level 0 needs its member. If not, levels don't change values.
     const MEMBERS_TO_FORGET: bool;
 
     /// Whether entries can be repaired at all.
@@ -47,17 +47,12 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Returns the operations of this scheme, compiled for a target.
     fn routines(target: Target) -> Routines<Self>;
 
-    /// Returns the shape of a table with these sizes of remainders and codes.
-    fn shape(remainder_bits: u32, code_bits: u32) -> Shape {
-        Shape::with_code(remainder_bits, code_bits)
-    }
-
     /// Returns the highest possible level if hashes have `fresh` bits after the quotient.
     fn greatest_level(fresh: u32, remainder_bits: u32) -> u32 {
         fresh / remainder_bits - 1
     }
 
-    /// Returns the entropy of symbols in bits, if a symbol isn't 0 with probability `chance`.
+    /// Returns the entropy of a symbol in bits. `chance` is the probability that it isn't 0.
     fn symbol_bits(chance: f64) -> f64 {
         // The entropy of a geometric distribution.
         entropy(chance) / (1.0 - chance)
@@ -119,19 +114,20 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
 
 impl<S: Scheme> Coding<S> {
     /// Returns the coding of a filter whose codes have this many bits per entry.
-    pub(super) fn new(slots: u64, remainder_bits: u32, bits_per_entry: f64) -> Self {
+    pub(super) fn new(digits: Digits, bits_per_entry: f64) -> Self {
+        let Digits { slots, remainder: remainder_bits, .. } = digits;
         let fresh = 128 - (u64::BITS - (slots - 1).leading_zeros());
         Self {
-            digits: Digits { slots, remainder: remainder_bits, width: remainder_bits },
-            greatest: S::greatest_level(fresh, remainder_bits),
+            digits,
+            greatest: if S::REPAIRS { S::greatest_level(fresh, remainder_bits) } else { 0 },
             odds: Odds::of_yes(solve(S::symbol_bits, bits_per_entry)),
             scheme: PhantomData,
         }
     }
 
-    /// Returns the odds of a symbol that isn't 0 as a number, or 0 without repairs. Snapshots store
-    /// it, because machines might compute different odds.
-    pub(super) fn odds(&self) -> u32 {
+    /// Returns the odds of a symbol that isn't 0 as a number, or 0 if the scheme has no repairs.
+    /// Snapshots store this number, because machines might compute different odds.
+    pub(crate) fn odds(&self) -> u32 {
         if S::REPAIRS { self.odds.number() } else { 0 }
     }
 
@@ -141,8 +137,8 @@ impl<S: Scheme> Coding<S> {
         Some(Self { odds, ..self })
     }
 
-    /// Writes the prefix of a code whose highest level is `highest`, and returns the highest level
-    /// that symbols may have. Only codes whose levels change values have a prefix.
+    /// Writes the prefix of a code. `highest` is the highest level in the code. Returns the highest
+    /// level that this prefix allows. Only schemes whose levels change values have a prefix.
     pub(super) fn begin(&self, highest: u32, encoder: &mut Encoder) -> u32 {
         let has_others = highest >= FEW;
         if S::MEMBERS_TO_FORGET {
@@ -151,9 +147,9 @@ impl<S: Scheme> Coding<S> {
         self.most(has_others)
     }
 
-    /// Reads the prefix of a code, and returns the highest level that symbols may have.
+    /// Reads the prefix of a code. Returns the highest level that this prefix allows.
     #[inline(always)]
-    fn begun<W: Word>(&self, decoder: &mut Decoder<W>) -> u32 {
+    pub(super) fn begun<W: Word>(&self, decoder: &mut Decoder<W>) -> u32 {
         self.most(S::MEMBERS_TO_FORGET && decoder.decide(RARELY))
     }
 
@@ -168,22 +164,39 @@ impl<S: Scheme> Coding<S> {
         S::spell(self, scaled, S::level(entry.symbol)) == entry
     }
 
-    /// Returns whether one of the entries from index `from` on covers a hash. `values` are theirs.
+    /// Returns whether one of several consecutive entries covers a hash. The first has the index
+    /// `from` in the code, and `values` are the values of their slots.
     #[inline(always)]
     pub(super) fn any_covers(
         &self,
         (code, bits): (u128, u32),
         from: usize,
+        values: impl Iterator<Item = u64>,
+        scaled: Scaled,
+    ) -> bool {
+        if bits <= Short::BITS {
+            self.any_covers_with(Decoder::<Short>::new(code, bits), from, values, scaled)
+        } else if bits < u64::BITS {
+            self.any_covers_with(Decoder::<Middle>::new(code, bits), from, values, scaled)
+        } else {
+            self.any_covers_with(Decoder::<Long>::new(code, bits), from, values, scaled)
+        }
+    }
+
+    #[inline(always)]
+    fn any_covers_with<W: Word>(
+        &self,
+        mut decoder: Decoder<W>,
+        from: usize,
         mut values: impl Iterator<Item = u64>,
         scaled: Scaled,
     ) -> bool {
-        let mut is_covered = false;
-        self.decode_from(code, bits, from, |symbol| {
-            let Some(value) = values.next() else { return false };
-            is_covered = self.covers(Spelt { value, symbol }, scaled);
-            !is_covered
-        });
-        is_covered
+        let most = self.begun(&mut decoder);
+        S::skip(self, from, most, &mut decoder);
+        values.any(|value| {
+            let symbol = if decoder.is_done() { 0 } else { S::read(self, most, &mut decoder) };
+            self.covers(Spelt { value, symbol }, scaled)
+        })
     }
 
     /// Encodes symbols, if there is room for them.
@@ -197,50 +210,14 @@ impl<S: Scheme> Coding<S> {
     }
 
     /// Decodes the symbols of a code, up to the last one that isn't 0.
-    pub(super) fn decode(&self, code: u128, bits: u32) -> Vec<Symbol> {
+    pub(super) fn decode(&self, code: u128, bits: u32) -> impl Iterator<Item = Symbol> {
         let mut decoder = Decoder::<Long>::new(code, bits);
         let most = self.begun(&mut decoder);
-        let mut symbols = Vec::new();
-        // Without levels, a symbol takes no bits of the code, and the loop would never end.
-        while most > 0 && !decoder.is_done() {
-            symbols.push(S::read(self, most, &mut decoder));
-        }
-        symbols
-    }
-
-    /// Calls `each` with the symbols from index `from` on, until it returns `false`.
-    #[inline(always)]
-    pub(super) fn decode_from(
-        &self,
-        code: u128,
-        bits: u32,
-        from: usize,
-        each: impl FnMut(Symbol) -> bool,
-    ) {
-        if bits <= Short::BITS {
-            self.decode_as(Decoder::<Short>::new(code, bits), from, each);
-        } else if bits < u64::BITS {
-            self.decode_as(Decoder::<Middle>::new(code, bits), from, each);
-        } else {
-            self.decode_as(Decoder::<Long>::new(code, bits), from, each);
-        }
-    }
-
-    #[inline(always)]
-    fn decode_as<W: Word>(
-        &self,
-        mut decoder: Decoder<W>,
-        from: usize,
-        mut each: impl FnMut(Symbol) -> bool,
-    ) {
-        let most = self.begun(&mut decoder);
-        S::skip(self, from, most, &mut decoder);
-        loop {
-            let symbol = if decoder.is_done() { 0 } else { S::read(self, most, &mut decoder) };
-            if !each(symbol) {
-                return;
-            }
-        }
+        core::iter::from_fn(move || {
+            // Without levels, a symbol takes no bits of the code, and there would be no end.
+            let is_coded = most > 0 && !decoder.is_done();
+            is_coded.then(|| S::read(self, most, &mut decoder))
+        })
     }
 }
 
@@ -256,16 +233,16 @@ impl CodedScheme for Extensions {}
 ///
 /// All entries are equally likely to be repaired. If every query recurs, a selector grows until no
 /// query collides with it, and the probability of a collision is the same each time. So selectors
-/// are coded as if P(k + 1 or more | k or more) was the same for all k. It is chosen such that the
-/// expected size fills a code.
+/// are coded as if P(k + 1 or more | k or more) was the same for all k. This probability is chosen
+/// so that the expected size fills a code.
 #[derive(Clone, Copy, Debug)]
 pub struct Selectors;
 
-/// Selectors of a block are usually less than this. The prefix of a code says whether it has others,
-/// so slots seldom have to be compared with more digits of a hash.
+/// In most blocks, all selectors are less than this. The prefix of a block's code says whether any
+/// selector is higher, so a lookup seldom needs more than `FEW` digits of a hash.
 const FEW: u32 = 4;
 
-/// Odds of a block with higher selectors.
+/// Odds that a block has a selector of [`FEW`] or more.
 const RARELY: Odds = Odds::one_in(64);
 
 impl Scheme for Selectors {
@@ -280,8 +257,8 @@ impl Scheme for Selectors {
 /// Fingerprint extensions: a repair adds as many bits of the member's hash to an entry as it takes
 /// to distinguish the member from the mistake.
 ///
-/// A symbol is a 1 followed by these bits. After each common bit of two hashes, the next one is
-/// also common with probability 1/2. All extensions of the same length are equally likely.
+/// A symbol is a 1 followed by these bits. After each bit that two hashes share, they also share
+/// the next one with probability 1/2. All extensions of the same length are equally likely.
 #[derive(Clone, Copy, Debug)]
 pub struct Extensions;
 
@@ -366,15 +343,30 @@ impl Scheme for Extensions {
     }
 }
 
-/// Any of the first digits of a hash.
-#[derive(Clone, Copy)]
-pub(super) struct FirstDigits<const COUNT: usize>([u64; COUNT]);
+/// The scheme of a filter without repairs: all entries stay at level 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
 
-impl<const COUNT: usize> FirstDigits<COUNT> {
-    /// Returns the first digits of a hash, which has `greatest + 1` digits.
+impl Scheme for Plain {
+    type Shapes = BareShapes;
+    const MEMBERS_TO_FORGET: bool = false;
+    const REPAIRS: bool = false;
+
+    fn routines(target: Target) -> Routines<Self> {
+        Routines::new(target)
+    }
+}
+
+/// The first [`FEW`] digits of a hash. As a [`Wanted`], it selects the entries whose value is one
+/// of these digits.
+#[derive(Clone, Copy)]
+pub(super) struct FewDigits([u64; FEW as usize]);
+
+impl FewDigits {
+    /// Returns the first digits of a hash. It has `greatest + 1` digits in all.
     #[inline(always)]
     pub(super) fn new(digits: Digits, greatest: u32, fraction: u128) -> Self {
-        let mut first = [digits.digit(fraction, 0); COUNT];
+        let mut first = [digits.digit(fraction, 0); FEW as usize];
         for (digit, level) in first.iter_mut().zip(0..).skip(1) {
             if level <= greatest {
                 *digit = digits.digit(fraction, level);
@@ -382,37 +374,30 @@ impl<const COUNT: usize> FirstDigits<COUNT> {
         }
         Self(first)
     }
-}
 
-/// Any of the first [`FEW`] digits of a hash.
-pub(super) type FewDigits = FirstDigits<{ FEW as usize }>;
-
-impl FewDigits {
-    /// Returns whether the entries of a block with this code can have no other digits.
+    /// Returns whether these digits are enough for a block with this code, because no level is
+    /// higher.
     #[inline(always)]
     pub(super) fn suffice(code: u128, bits: u32) -> bool {
-        Long::from_code(code) < Long::all(bits).share(RARELY)
+        Long::of(code) < Long::of(1 << bits).share(RARELY)
     }
 }
 
-impl<const COUNT: usize> Wanted for FirstDigits<COUNT> {
+impl Wanted for FewDigits {
     #[inline(always)]
     fn of<M: Machine>(self, machine: M, window: Window) -> u64 {
-        if COUNT == 1 {
-            window.equal(machine, self.0[0])
-        } else {
-            window.equal_any(machine, self.0)
-        }
+        window.equal_any(machine, self.0)
     }
 }
 
-/// Returns the entropy of a decision in bits.
+/// Returns the entropy in bits of a decision that is "yes" with probability `chance`.
 fn entropy(chance: f64) -> f64 {
     let part = |chance: f64| if chance > 0.0 { -chance * chance.log2() } else { 0.0 };
     part(chance) + part(1.0 - chance)
 }
 
-/// Returns the probability, at most 1/2, at which an increasing function is closest to a value.
+/// Returns the probability, at most 1/2, at which the increasing function `bits` is closest to
+/// `wanted`.
 fn solve(bits: impl Fn(f64) -> f64, wanted: f64) -> f64 {
     let (mut low, mut high) = (0.0, 0.5);
     for _ in 0..40 {

@@ -14,7 +14,9 @@
 //! the heads doesn't depend on the keys; later positions depend only on the number of keys.
 
 use super::build::MAX_SEEDS;
+use super::lookup::remainder;
 use super::shape::Shape;
+use crate::Hash;
 use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use crate::error::Invalid;
@@ -27,7 +29,7 @@ pub(crate) const BLOCK: usize = 512;
 /// part of its last word.
 pub(super) const HEAD_BITS: f64 = 32.0 + 16.0 + 32.0;
 
-/// Width of the number of keys.
+/// Number of bits that encode the number of keys.
 const COUNT_BITS: usize = 16;
 
 /// Maximum number of keys per block.
@@ -40,8 +42,8 @@ const MAX_SEED_BITS: usize = 1 << 28;
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct Group {
     pub(super) seed: u64,
-    /// Each fingerprint is one number: the quotient within the group, then the remainder. They are
-    /// sorted and different.
+    /// The fingerprints, sorted and all different. Each is one number: the quotient's index in the
+    /// group, then the remainder.
     pub(super) fingerprints: Vec<u64>,
 }
 
@@ -101,13 +103,12 @@ pub(super) fn write(shape: &Shape, groups: &[Group], writer: &mut BitWriter) {
     }
     writer.align(8);
     for group in groups {
-        let mut rest = group.fingerprints.iter().peekable();
+        let mut rest = &group.fingerprints[..];
         for quotient in 0..1u64 << shape.group_bits {
-            let mut count = 0;
-            while rest.next_if(|&&other| other >> shape.remainder_bits == quotient).is_some() {
-                count += 1;
-            }
-            writer.push_ones(count);
+            let is_here = |other: &&u64| *other >> shape.remainder_bits == quotient;
+            let count = rest.iter().take_while(is_here).count();
+            rest = &rest[count..];
+            writer.push_ones(count as u64);
         }
     }
     for fingerprint in groups.iter().flat_map(|group| &group.fingerprints) {
@@ -155,7 +156,7 @@ impl Block<'_> {
         self.remainders() + self.keys() * self.shape.remainder_bits as usize
     }
 
-    /// Guesses the offsets of a quotient's head and remainders in bytes, for prefetching.
+    /// Guesses the byte offsets of a quotient's head and of its remainders, for prefetching.
     #[inline(always)]
     pub(super) fn guess(shape: &Shape, quotient: usize) -> [usize; 2] {
         let heads = COUNT_BITS + shape.groups() * shape.low_bits as usize;
@@ -170,7 +171,7 @@ impl Block<'_> {
         let Some(mut left) = count.checked_sub(1) else { return from };
         let mut at = from;
         while at < from + most {
-            // Steps of whole bytes keep the position within a byte the same.
+            // Step by whole bytes, so that the position within a byte stays the same.
             let zeros = !self.window(at) & low_bits(56);
             let count = zeros.count_ones() as usize;
             if count > left {
@@ -214,22 +215,18 @@ impl Block<'_> {
         (self.ones(start, most) as u64) << self.shape.low_bits | low
     }
 
-    /// Returns whether a quotient has a remainder; `remainder` computes it from the group's seed.
+    /// Returns whether a quotient has the remainder of a hash.
     #[inline(always)]
-    pub(super) fn contains<M: Machine>(
-        &self,
-        machine: M,
-        quotient: usize,
-        remainder: impl FnOnce(u64) -> u64,
-    ) -> bool {
+    pub(super) fn contains<M: Machine>(&self, machine: M, quotient: usize, hash: Hash) -> bool {
         let run = self.run(machine, quotient);
         if run.is_empty() {
             return false;
         }
-        let wanted = remainder(self.seed(machine, quotient >> self.shape.group_bits));
         let bits = self.shape.remainder_bits;
+        let seed = self.seed(machine, quotient >> self.shape.group_bits);
+        let wanted = remainder(hash, seed, bits);
         let at = self.remainders();
-        // Compare all remainders: an early exit would be mispredicted.
+        // Compare all remainders, because an early exit would be mispredicted.
         let equal = run.map(|number| {
             let remainder = self.window(at + number * bits as usize) & low_bits(bits);
             u32::from(remainder == wanted)
@@ -241,11 +238,11 @@ impl Block<'_> {
     pub(super) fn groups(&self, bytes: usize) -> Result<Vec<Group>, Invalid> {
         let shape = self.shape;
         let invalid = |what: &str| Err(Invalid(what.into()));
-        if bytes < self.heads().div_ceil(8) || self.highs().div_ceil(8) > bytes {
+        if self.highs().div_ceil(8) > bytes {
             return invalid("a block is too short for its keys");
         }
         let mut groups = Vec::with_capacity(shape.groups());
-        let (mut number, mut head, mut high) = (0, self.heads(), self.highs());
+        let (mut head, mut next, mut high) = (self.heads(), self.remainders(), self.highs());
         for group in 0..shape.groups() {
             let mut fingerprints = Vec::new();
             for quotient in 0..1u64 << shape.group_bits {
@@ -255,10 +252,9 @@ impl Block<'_> {
                     return invalid("a block has more heads than keys");
                 }
                 for _ in 0..count {
-                    let at = self.remainders() + number * shape.remainder_bits as usize;
-                    let remainder = self.window(at) & low_bits(shape.remainder_bits);
+                    let remainder = self.window(next) & low_bits(shape.remainder_bits);
                     fingerprints.push(quotient << shape.remainder_bits | remainder);
-                    number += 1;
+                    next += shape.remainder_bits as usize;
                 }
             }
             if !fingerprints.is_sorted_by(|a, b| a < b) {
@@ -277,7 +273,8 @@ impl Block<'_> {
             }
             groups.push(Group { seed, fingerprints });
         }
-        // Writing the groups again must give the same bytes. So there are as many heads as keys.
+        // Writing the groups again must give the same bytes. This also checks that there are as
+        // many heads as keys.
         let mut writer = BitWriter::default();
         write(shape, &groups, &mut writer);
         if !writer.bytes().eq(self.bytes[..bytes].iter().copied()) {

@@ -1,18 +1,16 @@
 //! Builds a filter from two lists.
 
 use super::block::{self, BLOCK, BitWriter, Group, MOST_KEYS};
-use super::lookup::quotient;
-use super::seed::Mix;
-use super::shape::{BLOCK_BITS, Shape};
+use super::lookup::{quotient, remainder};
+use super::shape::Shape;
 use super::{Tally, YesNoFilter, index_bytes};
 use crate::bits::memory::{LINE, Lines};
 use crate::builder::DEFAULT_RATE;
 use crate::error::{BuildError, PlanError};
 use crate::list::ListError;
+use crate::sorting::scatter;
 use crate::{Hash, Key, Keyed, Secret, hash::KeyedHasher};
 use core::borrow::Borrow;
-use core::ops::Range;
-use std::collections::HashSet;
 
 /// Builds a [`YesNoFilter`]. The options have the same names as those of the common
 /// [`Builder`](crate::builder::Builder). The size follows from the two lists.
@@ -26,24 +24,24 @@ pub struct FilterBuilder {
     label: u32,
 }
 
-/// Minimum width of a remainder if there are no keys. With one bit, a quotient with two yes keys
-/// and a no key usually has no seed.
+/// Minimum width of a remainder if the no list isn't empty. With one bit, a quotient with two yes
+/// keys and a no key usually has no seed.
 const LEAST_BITS: u32 = 2;
 
-/// The lowest rate, the same as for the other filters.
+/// The lowest rate that can be requested, which is the same for the other filters.
 const LEAST_RATE: f64 = 1.0 / (1u64 << 56) as f64;
 
-/// After this many seeds, check whether a key is on both lists; then no seed works.
-const SEEDS_BEFORE_CHECK: u64 = 1 << 9;
-
-/// Maximum number of seeds to try. If none works, the filter is planned again with longer
+/// Maximum number of seeds to try per group. If none works, the filter is planned again with longer
 /// remainders. This happens only with remainders of three bits or less, and large lists.
 pub(super) const MAX_SEEDS: u64 = 1 << 16;
 
-/// Number of seeds that a group should need at most, when longer remainders are chosen for it.
+/// Average number of hashes per bucket when lists are sorted.
+const BUCKET: usize = 16;
+
+/// When longer remainders are chosen for a group, it should try at most this many seeds on average.
 const FEW_TRIES: f64 = 64.0;
 
-/// Limit of the hashes that are computed to find seeds, per key and per filter. Lists of random
+/// Maximum number of hashes to compute per key to find all seeds of a filter. Lists of random
 /// hashes stay below it, because [`Shape::plan`] limits the tries. But an attacker who knows the
 /// secret can choose keys that share a quotient, and no seed would ever separate them.
 const HASHES_PER_KEY: f64 = 512.0;
@@ -73,7 +71,7 @@ impl FilterBuilder {
         self
     }
 
-    /// Sets the secret that hashes keys; a fresh one by default.
+    /// Sets the secret that keys are hashed with; a fresh one by default.
     ///
     /// A published filter contains its secret. An attacker who reads it can choose keys that
     /// collide, and if these get on the lists, the next filter with the same secret is larger. So
@@ -84,17 +82,17 @@ impl FilterBuilder {
         self
     }
 
-    /// Gives the filter the same shape as another, if the lists fit in that shape. Then the
-    /// [delta](YesNoFilter::delta_to) between them is small. Keys must be hashed with the same
-    /// [secret](Self::secret).
+    /// Gives the filter the same shape as `base`, if the lists fit in that shape. Then the
+    /// [delta](YesNoFilter::delta_to) between the two filters is small. Keys must be hashed with
+    /// the same [secret](Self::secret).
     #[must_use]
     pub fn like(mut self, base: &YesNoFilter) -> Self {
         self.base = Some((base.shape, base.tally.rate));
         self
     }
 
-    /// Sets a number of your own, which the filter keeps: for example, how keys are made from
-    /// lines.
+    /// Sets a number that is stored in the filter for your own use. For example, it can record how
+    /// keys are made from lines.
     #[must_use]
     pub fn label(mut self, label: u32) -> Self {
         self.label = label;
@@ -104,7 +102,7 @@ impl FilterBuilder {
     /// Builds a filter of two lists of keys, in any order.
     ///
     /// # Errors
-    /// As [`build`](Self::build), or if there is no entropy for a fresh secret.
+    /// The same as for [`build`](Self::build), or if there is no entropy for a fresh secret.
     pub fn build_keyed<K: Key + ?Sized, Q: Borrow<K>>(
         &self,
         yes: &[Q],
@@ -137,19 +135,19 @@ impl FilterBuilder {
             Some(shape) => shape,
             None => self.plan(counts, rate, if no.is_empty() { 1 } else { LEAST_BITS })?,
         };
+        let lists = [sorted(yes)?, sorted(no)?];
+        if let Some(hash) = first_common(&lists[0], &lists[1]) {
+            let position = |list: &[Hash]| list.iter().position(|&other| other == hash);
+            let [yes, no] = [yes, no].map(|list| position(list).unwrap_or_default());
+            return Err(ListError::OnBothLists { hash, yes, no });
+        }
+        let (different, label) = (lists[0].len() as u64, self.label);
+        let tally = Tally { yes: different, no: counts[1], fingerprints: 0, rate, label };
         loop {
-            match write(shape, rate, self.label, yes, no) {
-                // Many keys of both lists have one quotient.
-                Err(Unseparated::Group { least_bits }) => {
-                    shape = self.plan(counts, rate, least_bits)?;
-                }
-                Err(Unseparated::Equal(hash)) => {
-                    let place = |hashes: &[Hash]| hashes.iter().position(|&other| other == hash);
-                    let (yes, no) = (place(yes).unwrap_or(0), place(no).unwrap_or(0));
-                    return Err(ListError::OnBothLists { hash, yes, no });
-                }
-                Err(Unseparated::Build(error)) => return Err(error.into()),
+            match write(shape, tally, [&lists[0], &lists[1]])? {
                 Ok(filter) => return Ok(filter),
+                // Many keys of both lists share a quotient.
+                Err(NoSeed { least_bits }) => shape = self.plan(counts, rate, least_bits)?,
             }
         }
     }
@@ -161,181 +159,109 @@ impl FilterBuilder {
     }
 }
 
-/// The reason why building failed.
-enum Unseparated {
-    /// A group has no seed unless remainders have at least this many bits.
-    Group {
-        least_bits: u32,
-    },
-    /// This hash is on both lists.
-    Equal(Hash),
-    Build(BuildError),
+/// Returns a sorted copy of a list, without duplicates. Takes linear time if the hashes are random,
+/// because it first scatters them into buckets by their leading bits.
+fn sorted(list: &[Hash]) -> Result<Vec<Hash>, BuildError> {
+    let bits = (list.len() / BUCKET).max(1).ilog2();
+    let bucket = |hash: &Hash| hash.as_u128().unbounded_shr(128 - bits) as usize;
+    let mut sorted = Vec::new();
+    let no_memory = |_| BuildError::Memory { bytes: size_of_val(list) as u64 };
+    sorted.try_reserve_exact(list.len()).map_err(no_memory)?;
+    sorted.resize(list.len(), Hash::MIN);
+    let items = list.iter().map(|hash| (bucket(hash), *hash));
+    scatter(1 << bits, items, |place, hash| sorted[place] = hash);
+    sorted.chunk_by_mut(|a, b| bucket(a) == bucket(b)).for_each(<[Hash]>::sort_unstable);
+    sorted.dedup();
+    Ok(sorted)
 }
 
-impl From<BuildError> for Unseparated {
-    fn from(error: BuildError) -> Self {
-        Self::Build(error)
-    }
+/// Returns the first hash that is on both of two sorted lists.
+fn first_common(yes: &[Hash], no: &[Hash]) -> Option<Hash> {
+    let mut no = no.iter().copied().peekable();
+    yes.iter().copied().find(|&yes| {
+        while no.next_if(|&no| no < yes).is_some() {}
+        no.peek() == Some(&yes)
+    })
 }
 
+/// The error when a group has no seed. Remainders must have at least `least_bits` bits.
+struct NoSeed {
+    least_bits: u32,
+}
+
+/// The yes keys and the no keys of a quotient.
+type Keys<'a> = [&'a [Hash]; 2];
+
+/// Builds a filter of this shape. The lists are sorted, so they are in the order of quotients.
 fn write(
     shape: Shape,
-    rate: f64,
-    label: u32,
-    yes: &[Hash],
-    no: &[Hash],
-) -> Result<YesNoFilter, Unseparated> {
-    let mut tally = Tally { yes: 0, no: no.len() as u64, fingerprints: 0, rate, label };
-    let (blocks, quotients) = (shape.blocks as usize, shape.quotients());
-    let block_of = |hash: Hash| (quotient(hash, quotients) >> BLOCK_BITS) as usize;
-    let index_in_block = |hash: Hash| quotient(hash, quotients) as usize % BLOCK;
-    let [mut yes_blocks, mut no_blocks, mut block_yes, mut block_no] =
-        [const { Grouped { hashes: Vec::new(), starts: Vec::new() } }; 4];
-    yes_blocks.fill(yes, blocks, block_of)?;
-    no_blocks.fill(no, blocks, block_of)?;
+    mut tally: Tally,
+    mut lists: Keys<'_>,
+) -> Result<Result<YesNoFilter, NoSeed>, BuildError> {
+    let mut hashes_left = HASHES + HASHES_PER_KEY * (lists[0].len() + lists[1].len()) as f64;
     let mut writer = Writer::new(shape);
-    let mut hashes_left = HASHES + HASHES_PER_KEY * (yes.len() + no.len()) as f64;
-    for number in 0..blocks {
-        let mut yes = yes_blocks.group(number).to_vec();
-        yes.sort_unstable();
-        yes.dedup();
-        tally.yes += yes.len() as u64;
-        block_yes.fill(&yes, BLOCK, index_in_block)?;
-        block_no.fill(no_blocks.group(number), BLOCK, index_in_block)?;
-        let block = SeededBlock { shape: &shape, yes: &block_yes, no: &block_no };
-        let groups = (0..shape.groups()).map(|group| block.seeded(group, &mut hashes_left));
-        let groups = groups.collect::<Result<Vec<_>, _>>()?;
-        let fingerprints = groups.iter().map(|group| group.fingerprints.len() as u64);
-        tally.fingerprints += fingerprints.sum::<u64>();
-        writer.push(&groups)?;
-    }
-    Ok(YesNoFilter::from_parts(shape, tally, writer.finish()?))
-}
-
-/// Hashes, grouped by block or by quotient.
-struct Grouped {
-    hashes: Vec<Hash>,
-    /// The start of each group, and the end of the last group.
-    starts: Vec<usize>,
-}
-
-impl Grouped {
-    /// Replaces the hashes. A stable counting sort puts each into its group, of `groups`.
-    fn fill(
-        &mut self,
-        hashes: &[Hash],
-        groups: usize,
-        group_of: impl Fn(Hash) -> usize,
-    ) -> Result<(), BuildError> {
-        let Self { hashes: grouped, starts } = self;
-        // While placing, `starts[group + 1]` is the next free position of `group`; afterwards, its
-        // end.
-        starts.clear();
-        starts.resize(groups + 2, 0);
-        for &hash in hashes {
-            starts[group_of(hash) + 2] += 1;
+    for block in 0..shape.blocks {
+        let numbers = block * BLOCK as u64..(block + 1) * BLOCK as u64;
+        let keys_of = |number: u64| {
+            lists.each_mut().map(|list| {
+                let is_here = |&&hash: &&Hash| quotient(hash, shape.quotients()) == number;
+                let count = list.iter().take_while(is_here).count();
+                list.split_off(..count).expect("the list is longer")
+            })
+        };
+        let keys: Vec<Keys<'_>> = numbers.map(keys_of).collect();
+        let groups = keys.chunks(1 << shape.group_bits);
+        let groups = groups.map(|keys| seeded(shape.remainder_bits, keys, &mut hashes_left));
+        match groups.collect::<Result<Vec<Group>, NoSeed>>() {
+            Ok(groups) => tally.fingerprints += writer.push(&groups)?,
+            Err(error) => return Ok(Err(error)),
         }
-        for group in 0..=groups {
-            starts[group + 1] += starts[group];
-        }
-        grouped.clear();
-        let no_memory = |_| BuildError::Memory { bytes: size_of_val(hashes) as u64 };
-        grouped.try_reserve_exact(hashes.len()).map_err(no_memory)?;
-        grouped.resize(hashes.len(), Hash::MIN);
-        for &hash in hashes {
-            let place = &mut starts[group_of(hash) + 1];
-            grouped[*place] = hash;
-            *place += 1;
-        }
-        Ok(())
     }
-
-    fn group(&self, group: usize) -> &[Hash] {
-        &self.hashes[self.starts[group]..self.starts[group + 1]]
-    }
+    Ok(Ok(YesNoFilter::from_parts(shape, tally, writer.finish()?)))
 }
 
-/// The keys of a block whose groups need seeds, grouped by quotient.
-struct SeededBlock<'a> {
-    shape: &'a Shape,
-    /// The yes keys, sorted and without duplicates.
-    yes: &'a Grouped,
-    no: &'a Grouped,
-}
-
-/// The yes keys of a quotient, as positions in its group, and its no keys.
-type Pair<'a> = (Range<usize>, &'a [Hash]);
-
-impl SeededBlock<'_> {
-    /// Returns a group with the smallest seed that separates its yes keys from its no keys, and
-    /// subtracts the work from `hashes_left`.
-    fn seeded(&self, group: usize, hashes_left: &mut f64) -> Result<Group, Unseparated> {
-        let Shape { group_bits, remainder_bits: bits, .. } = *self.shape;
-        let quotients = group << group_bits..(group + 1) << group_bits;
-        let starts = &self.yes.starts;
-        let first = starts[quotients.start];
-        let yes = &self.yes.hashes[first..starts[quotients.end]];
-        let place = |quotient: usize| starts[quotient] - first..starts[quotient + 1] - first;
-        let pairs = quotients.clone().map(|quotient| (place(quotient), self.no.group(quotient)));
-        let pairs: Vec<Pair<'_>> =
-            pairs.filter(|(yes, no)| !yes.is_empty() && !no.is_empty()).collect();
-        *hashes_left -= hashes_to_seed(bits, &pairs, *hashes_left)?;
-        let mut remainders = vec![0; yes.len()];
-        for seed in 0..MAX_SEEDS {
-            let mix = Mix::of(seed);
-            for (remainder, &hash) in remainders.iter_mut().zip(yes) {
-                *remainder = mix.remainder(hash, bits);
+/// Returns a group with the smallest seed that separates the yes keys of each quotient from its no
+/// keys, and subtracts the expected number of hashes from `hashes_left`.
+fn seeded(bits: u32, quotients: &[Keys<'_>], hashes_left: &mut f64) -> Result<Group, NoSeed> {
+    *hashes_left -= hashes_to_seed(bits, quotients, *hashes_left)?;
+    let mut fingerprints = Vec::new();
+    'seeds: for seed in 0..MAX_SEEDS {
+        fingerprints.clear();
+        for (quotient, [yes, no]) in (0u64..).zip(quotients) {
+            if yes.is_empty() {
+                continue;
             }
-            let is_confused = |(yes, no): &Pair<'_>| {
-                let stored = &remainders[yes.clone()];
-                no.iter().any(|&hash| stored.contains(&mix.remainder(hash, bits)))
-            };
-            if !pairs.iter().any(is_confused) {
-                let mut fingerprints = Vec::with_capacity(yes.len());
-                for (number, quotient) in (0u64..).zip(quotients) {
-                    let remainders = remainders[place(quotient)].iter();
-                    fingerprints.extend(remainders.map(|&remainder| number << bits | remainder));
-                }
-                fingerprints.sort_unstable();
-                fingerprints.dedup();
-                return Ok(Group { seed, fingerprints });
-            }
-            if seed == SEEDS_BEFORE_CHECK {
-                let is_equal = |&hash: &&Hash| yes.binary_search(hash).is_ok();
-                if let Some(&hash) = pairs.iter().flat_map(|(_, no)| *no).find(is_equal) {
-                    return Err(Unseparated::Equal(hash));
-                }
+            let fingerprint = |&hash: &Hash| quotient << bits | remainder(hash, seed, bits);
+            let start = fingerprints.len();
+            fingerprints.extend(yes.iter().map(fingerprint));
+            if no.iter().any(|hash| fingerprints[start..].contains(&fingerprint(hash))) {
+                continue 'seeds;
             }
         }
-        Err(Unseparated::Group { least_bits: bits + 1 })
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        return Ok(Group { seed, fingerprints });
     }
+    Err(NoSeed { least_bits: bits + 1 })
 }
 
-/// Returns the average number of hashes needed to find a seed for the yes and no keys of these
-/// quotients.
+/// Returns the average number of hashes that finding a seed takes.
 ///
 /// A seed works if no yes key has the same remainder as a no key of its quotient. The probability is
-/// e^(-products/2^bits), if `products` is the number of such pairs of keys. If it is too low, the
-/// error names a sufficient number of bits.
-fn hashes_to_seed(bits: u32, pairs: &[Pair<'_>], hashes_left: f64) -> Result<f64, Unseparated> {
-    let products_and_hashes = |no_keys: fn(&[Hash]) -> usize| {
-        let counts = pairs.iter().map(|(yes, no)| (yes.len() as f64, no_keys(no) as f64));
-        let (products, keys) = counts
-            .fold((0.0, 0.0), |(products, keys), (yes, no)| (products + yes * no, keys + yes + no));
-        let tries = (products / f64::from(bits).exp2()).exp();
-        (products, tries.min(MAX_SEEDS as f64) * keys)
-    };
-    let (_, roughly) = products_and_hashes(<[Hash]>::len);
-    if roughly <= hashes_left {
-        return Ok(roughly);
+/// e^(-pairs/2^bits), if there are `pairs` such pairs of keys. If it is too low, the error names a
+/// sufficient number of bits.
+fn hashes_to_seed(bits: u32, quotients: &[Keys<'_>], hashes_left: f64) -> Result<f64, NoSeed> {
+    let counts = quotients.iter().map(|[yes, no]| (yes.len() as f64, no.len() as f64));
+    let both = counts.filter(|(yes, no)| yes * no > 0.0);
+    let (pairs, keys) =
+        both.fold((0.0, 0.0), |(pairs, keys), (yes, no)| (pairs + yes * no, keys + yes + no));
+    let tries = (pairs / f64::from(bits).exp2()).exp();
+    let hashes = tries.min(MAX_SEEDS as f64) * keys;
+    if hashes <= hashes_left {
+        return Ok(hashes);
     }
-    // Duplicates of a no key don't make it harder to find a seed.
-    let (products, exactly) = products_and_hashes(|no| no.iter().collect::<HashSet<_>>().len());
-    if exactly <= hashes_left {
-        return Ok(exactly);
-    }
-    let enough = (products / FEW_TRIES.ln()).log2().ceil() as u32;
-    Err(Unseparated::Group { least_bits: enough.max(bits + 1) })
+    let enough = (pairs / FEW_TRIES.ln()).log2().ceil() as u32;
+    Err(NoSeed { least_bits: enough.max(bits + 1) })
 }
 
 /// Writes an index and the blocks.
@@ -343,7 +269,7 @@ pub(super) struct Writer {
     shape: Shape,
     /// The start of each block, in words.
     starts: Vec<u32>,
-    blocks: BitWriter,
+    pub(super) blocks: BitWriter,
 }
 
 impl Writer {
@@ -351,8 +277,8 @@ impl Writer {
         Self { shape, starts: vec![0], blocks: BitWriter::default() }
     }
 
-    /// Writes the next block.
-    pub(super) fn push(&mut self, groups: &[Group]) -> Result<(), BuildError> {
+    /// Writes the next block. Returns the number of its fingerprints.
+    pub(super) fn push(&mut self, groups: &[Group]) -> Result<u64, BuildError> {
         let keys: usize = groups.iter().map(|group| group.fingerprints.len()).sum();
         if keys > MOST_KEYS {
             return Err(BuildError::Uneven);
@@ -361,12 +287,7 @@ impl Writer {
         let words = self.blocks.words.len();
         let no_memory = |_| BuildError::Memory { bytes: 8 * words as u64 };
         self.starts.push(u32::try_from(words).map_err(no_memory)?);
-        Ok(())
-    }
-
-    /// Returns the number of words written so far.
-    pub(super) fn words(&self) -> usize {
-        self.blocks.words.len()
+        Ok(keys as u64)
     }
 
     pub(super) fn finish(self) -> Result<Lines, BuildError> {

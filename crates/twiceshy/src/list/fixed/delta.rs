@@ -54,7 +54,7 @@ use std::hash::Hasher;
 const MAGIC: [u8; 8] = *b"\x89TWSHD\r\n";
 const VERSION: u32 = 1;
 
-/// A new filter of the same shape may be this many times as large as the old filter and the edits.
+/// Maximum size of an edited filter, as a multiple of the old filter and the edits together.
 const MAX_GROWTH: usize = 16;
 
 /// Size of the header in bytes.
@@ -96,26 +96,20 @@ pub enum DeltaError {
     #[error("the delta is for a different filter; get the delta for this one, or the new filter")]
     OtherBase,
     /// The filters' keys are hashed with different secrets.
-    #[error(
-        "the filters' keys were hashed with different secrets; build the new filter with the \
-         secret of the old one"
-    )]
+    #[error("the filters have different secrets; build the new one with the secret of the old one")]
     Secrets,
     /// The file doesn't begin like a delta.
     #[error("this is not a delta; check the file name")]
     NotADelta,
     /// The delta has an unknown format version.
-    #[error(
-        "the delta has format version {0}, and this program reads only version 1; read it with a \
-         newer program"
-    )]
+    #[error("the delta has format version {0}, not 1; read it with a newer program")]
     Version(u32),
     /// The delta is too short or too long.
     #[error("the delta has {found} bytes, not {expected}; copy it again")]
     Length {
         /// Number of bytes found.
         found: u64,
-        /// Number of bytes in the header.
+        /// Number of bytes according to the header.
         expected: u64,
     },
     /// The delta has changed since it was written.
@@ -132,16 +126,10 @@ pub enum DeltaError {
     Memory,
 }
 
-impl From<Invalid> for DeltaError {
-    fn from(invalid: Invalid) -> Self {
-        Self::Invalid(invalid)
-    }
-}
-
 impl From<BuildError> for DeltaError {
     fn from(error: BuildError) -> Self {
         match error {
-            BuildError::Uneven => Self::Impossible("a block has more keys than it can"),
+            BuildError::Uneven => Self::Impossible("a block has too many keys"),
             _ => Self::Memory,
         }
     }
@@ -192,7 +180,7 @@ impl YesNoFilter {
         if new.digest() != delta.to {
             return Err(DeltaError::Impossible("the result has a different digest"));
         }
-        new.validate()?;
+        new.validate().map_err(DeltaError::Invalid)?;
         Ok(new)
     }
 
@@ -208,7 +196,7 @@ impl<K: Key + ?Sized> Keyed<K, YesNoFilter> {
     /// Returns the delta from this filter to `new`; see [`YesNoFilter::delta_to`].
     ///
     /// # Errors
-    /// As [`YesNoFilter::delta_to`], or [`DeltaError::Secrets`].
+    /// The same as for [`YesNoFilter::delta_to`], or [`DeltaError::Secrets`].
     pub fn delta_to(&self, new: &Self) -> Result<Delta, DeltaError> {
         if self.secret().expose() != new.secret().expose() {
             return Err(DeltaError::Secrets);
@@ -219,7 +207,7 @@ impl<K: Key + ?Sized> Keyed<K, YesNoFilter> {
     /// Applies a delta to this filter; see [`YesNoFilter::apply`].
     ///
     /// # Errors
-    /// As [`YesNoFilter::apply`], or [`DeltaError::Secrets`].
+    /// The same as for [`YesNoFilter::apply`], or [`DeltaError::Secrets`].
     pub fn apply(&self, delta: &Delta) -> Result<Self, DeltaError> {
         if ![0, self.secret().mark()].contains(&delta.mark) {
             return Err(DeltaError::Secrets);
@@ -231,58 +219,52 @@ impl<K: Key + ?Sized> Keyed<K, YesNoFilter> {
 /// Reads all groups of a filter.
 fn groups(filter: &YesNoFilter) -> Result<Vec<Group>, DeltaError> {
     let mut groups = Vec::new();
-    filter.each_group(|group| groups.push(group))?;
+    filter.each_group(|group| groups.push(group)).map_err(DeltaError::Invalid)?;
     Ok(groups)
 }
 
 fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u8>, DeltaError> {
     let bits = new.shape.group_bits + new.shape.remainder_bits;
     let mut writer = BitWriter::default();
-    let mut passed = 0;
+    let mut unchanged = 0;
     for (old, new) in groups(old)?.into_iter().zip(groups(new)?) {
         if old == new {
-            passed += 1;
+            unchanged += 1;
             continue;
         }
-        gamma(&mut writer, core::mem::take(&mut passed));
-        let is_seeded_anew = old.seed != new.seed;
-        writer.push(is_seeded_anew.into(), 1);
-        if is_seeded_anew {
+        gamma(&mut writer, core::mem::take(&mut unchanged));
+        let has_new_seed = old.seed != new.seed;
+        writer.push(has_new_seed.into(), 1);
+        let mut added = new.fingerprints;
+        if has_new_seed {
             gamma(&mut writer, new.seed);
-            write_fingerprints(&mut writer, &new.fingerprints, bits);
         } else {
-            write_edits(&mut writer, &old.fingerprints, &new.fingerprints, bits);
+            write_removed(&mut writer, &old.fingerprints, &added);
+            added.retain(|fingerprint| old.fingerprints.binary_search(fingerprint).is_err());
+        }
+        gamma(&mut writer, added.len() as u64);
+        for fingerprint in added {
+            writer.push(fingerprint, bits);
         }
     }
-    gamma(&mut writer, passed);
+    gamma(&mut writer, unchanged);
     Ok(writer.bytes().collect())
 }
 
-/// Writes the removed and the added fingerprints. Both lists are sorted.
-fn write_edits(writer: &mut BitWriter, old: &[u64], new: &[u64], bits: u32) {
-    let is_gone = |fingerprint: &&u64| new.binary_search(fingerprint).is_err();
-    gamma(writer, old.iter().filter(is_gone).count() as u64);
-    let mut kept = 0;
-    for fingerprint in old {
-        if is_gone(&fingerprint) {
-            gamma(writer, core::mem::take(&mut kept));
-        } else {
-            kept += 1;
-        }
-    }
-    let come = new.iter().copied().filter(|fingerprint| old.binary_search(fingerprint).is_err());
-    write_fingerprints(writer, &come.collect::<Vec<_>>(), bits);
-}
-
-fn write_fingerprints(writer: &mut BitWriter, fingerprints: &[u64], bits: u32) {
-    gamma(writer, fingerprints.len() as u64);
-    for &fingerprint in fingerprints {
-        writer.push(fingerprint, bits);
+/// Writes which of the old fingerprints are not among the new ones. Both lists are sorted.
+fn write_removed(writer: &mut BitWriter, old: &[u64], new: &[u64]) {
+    let is_removed = |&at: &usize| new.binary_search(&old[at]).is_err();
+    let removed: Vec<usize> = (0..old.len()).filter(is_removed).collect();
+    gamma(writer, removed.len() as u64);
+    let mut next = 0;
+    for at in removed {
+        gamma(writer, (at - next) as u64);
+        next = at + 1;
     }
 }
 
-/// Writes the Elias gamma code of `number + 1`: one zero less than it has bits, then its bits, the
-/// highest first.
+/// Writes the Elias gamma code of `number + 1`: for n bits, first n − 1 zeros, and then the bits,
+/// the highest first.
 fn gamma(writer: &mut BitWriter, number: u64) {
     let number = number + 1;
     let bits = number.ilog2();
@@ -290,29 +272,35 @@ fn gamma(writer: &mut BitWriter, number: u64) {
     writer.push(number.reverse_bits() >> (63 - bits), bits + 1);
 }
 
+/// Applies edits to a filter.
 fn edited(filter: &YesNoFilter, edits: &[u8]) -> Result<Lines, DeltaError> {
     let shape = filter.shape;
     let bits = shape.group_bits + shape.remainder_bits;
     let mut reader = BitReader { bytes: edits, at: 0 };
-    let mut passed = reader.gamma()?;
+    let mut unchanged = reader.gamma()?;
     let mut groups = groups(filter)?;
-    for group in &mut groups {
-        if passed > 0 {
-            passed -= 1;
+    for Group { seed, fingerprints } in &mut groups {
+        if unchanged > 0 {
+            unchanged -= 1;
             continue;
         }
         if reader.read(1)? == 1 {
-            group.seed = reader.gamma()?;
-            if group.seed >= MAX_SEEDS {
+            *seed = reader.gamma()?;
+            if *seed >= MAX_SEEDS {
                 return Err(DeltaError::Impossible("a seed is too large"));
             }
-            group.fingerprints = reader.fingerprints(bits)?;
+            fingerprints.clear();
         } else {
-            group.fingerprints = reader.edited(&group.fingerprints, bits)?;
+            *fingerprints = reader.kept(fingerprints)?;
         }
-        passed = reader.gamma()?;
+        // Don't reserve memory: a damaged count may exceed what the remaining bits can hold.
+        for _ in 0..reader.gamma()? {
+            fingerprints.push(reader.read(bits)?);
+        }
+        fingerprints.sort_unstable();
+        unchanged = reader.gamma()?;
     }
-    if passed > 0 || 8 * reader.at.div_ceil(64) != edits.len() {
+    if unchanged > 0 || 8 * reader.at.div_ceil(64) != edits.len() {
         return Err(DeltaError::Impossible("it edits more groups than there are"));
     }
     // A few bits of edits can describe large seeds, so the size of the new filter is limited.
@@ -320,7 +308,7 @@ fn edited(filter: &YesNoFilter, edits: &[u8]) -> Result<Lines, DeltaError> {
     let mut writer = Writer::new(shape);
     for block in groups.chunks(shape.groups()) {
         writer.push(block)?;
-        if writer.words() > most {
+        if writer.blocks.words.len() > most {
             return Err(DeltaError::Impossible("the new filter is far larger than the old one"));
         }
     }
@@ -357,24 +345,17 @@ impl BitReader<'_> {
         number.map(|number| number - 1)
     }
 
-    fn fingerprints(&mut self, bits: u32) -> Result<Vec<u64>, DeltaError> {
-        // Reserves no memory: the count may be larger than the number of bits allows.
-        (0..self.gamma()?).map(|_| self.read(bits)).collect()
-    }
-
-    /// Returns the fingerprints of a group after its edits.
-    fn edited(&mut self, old: &[u64], bits: u32) -> Result<Vec<u64>, DeltaError> {
-        let (mut old, mut new) = (old.iter(), Vec::new());
+    /// Returns the fingerprints that [`write_removed`] has not removed.
+    fn kept(&mut self, old: &[u64]) -> Result<Vec<u64>, DeltaError> {
+        let (mut old, mut kept) = (old.iter(), Vec::new());
         for _ in 0..self.gamma()? {
-            let kept = usize::try_from(self.gamma()?).unwrap_or(usize::MAX);
-            new.extend(old.by_ref().take(kept));
-            old.next()
-                .ok_or(DeltaError::Impossible("it removes a fingerprint that doesn't exist"))?;
+            let count = usize::try_from(self.gamma()?).unwrap_or(usize::MAX);
+            kept.extend(old.by_ref().take(count));
+            let removed = old.next();
+            removed.ok_or(DeltaError::Impossible("it removes a fingerprint that doesn't exist"))?;
         }
-        new.extend(old);
-        new.extend(self.fingerprints(bits)?);
-        new.sort_unstable();
-        Ok(new)
+        kept.extend(old);
+        Ok(kept)
     }
 }
 
@@ -389,8 +370,8 @@ fn settings(shape: &Shape, tally: &Tally) -> Vec<u8> {
 }
 
 impl Delta {
-    /// Returns whether the delta contains all of the new filter, because its shape differs or
-    /// because that is shorter.
+    /// Returns whether the delta contains all of the new filter, because the shapes differ or
+    /// because edits would be longer.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -418,45 +399,42 @@ impl Delta {
     /// # Errors
     /// If the bytes aren't a delta. [`YesNoFilter::apply`] checks the edits.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DeltaError> {
-        if bytes.get(..8) != Some(&MAGIC[..]) {
+        if !bytes.starts_with(&MAGIC) {
             return Err(DeltaError::NotADelta);
         }
         let length = |expected: u64| DeltaError::Length { found: bytes.len() as u64, expected };
         let header: &[u8; HEADER] = bytes.first_chunk().ok_or_else(|| length(HEADER as u64 + 4))?;
-        let number = |at: usize, size: usize| {
-            let bytes = header[at..at + size].iter().rev();
-            bytes.fold(0u128, |number, &byte| number << 8 | u128::from(byte))
+        let mut rest = &header[8..];
+        let mut number = |size: usize| {
+            let field = rest.split_off(..size).unwrap_or_default();
+            field.iter().rev().fold(0u128, |number, &byte| number << 8 | u128::from(byte))
         };
-        let (wide, long) = (|at| number(at, 16), |at| number(at, 8) as u64);
-        let short = |at| number(at, 4) as u32;
-        if short(8) != VERSION {
-            return Err(DeltaError::Version(short(8)));
+        let [version, flags] = [4; 2].map(|size| number(size) as u32);
+        let [from, to] = [16; 2].map(&mut number);
+        let [mark, blocks] = [8; 2].map(|size| number(size) as u64);
+        let [remainder_bits, group_bits, low_bits, label] = [4; 4].map(|size| number(size) as u32);
+        let [yes, no, fingerprints, rate, size] = [8; 5].map(|size| number(size) as u64);
+        if version != VERSION {
+            return Err(DeltaError::Version(version));
         }
-        let expected = long(112).saturating_add(HEADER as u64 + 4);
+        let expected = size.saturating_add(HEADER as u64 + 4);
         if bytes.len() as u64 != expected {
             return Err(length(expected));
         }
-        let (rest, checksum) = bytes.split_last_chunk().ok_or_else(|| length(expected))?;
-        if crc32fast::hash(rest) != u32::from_le_bytes(*checksum) {
+        let (body, checksum) = bytes.split_at(bytes.len() - 4);
+        if crc32fast::hash(body).to_le_bytes() != checksum {
             return Err(DeltaError::Checksum);
         }
-        let shape = Shape {
-            blocks: long(56),
-            remainder_bits: short(64),
-            group_bits: short(68),
-            low_bits: short(72),
-        };
-        let rate = f64::from_bits(long(104));
-        let (yes, no, fingerprints) = (long(80), long(88), long(96));
-        let tally = Tally { yes, no, fingerprints, rate, label: short(76) };
-        if !shape.is_possible() || !tally.is_possible() || short(12) > 1 {
+        let shape = Shape { blocks, remainder_bits, group_bits, low_bits };
+        let tally = Tally { yes, no, fingerprints, rate: f64::from_bits(rate), label };
+        if !shape.is_possible() || !tally.is_possible() || flags > 1 {
             return Err(DeltaError::Impossible("its sizes are impossible"));
         }
-        let (is_whole, body) = (short(12) == 1, rest[HEADER..].to_vec());
+        let (is_whole, body) = (flags == 1, body[HEADER..].to_vec());
         if body.len() % if is_whole { LINE } else { 8 } != 0 {
             return Err(DeltaError::Impossible("its body is not a whole number of lines or words"));
         }
-        Ok(Self { from: wide(16), to: wide(32), mark: long(48), shape, tally, is_whole, body })
+        Ok(Self { from, to, mark, shape, tally, is_whole, body })
     }
 }
 

@@ -2,83 +2,68 @@
 
 use super::YesNoFilter;
 use super::block::{BLOCK, Block};
-use super::seed::Mix;
 use super::shape::BLOCK_BITS;
 use crate::Hash;
 use crate::batch::{self, Lookup};
-use crate::bits::machine::{AnyShape, Machine, Operation};
+use crate::bits::machine::{AnyShape, Machine, dispatched};
 
 impl YesNoFilter {
     /// Returns whether a key with this hash is on the yes list. The answer is exact for keys on one
     /// of the lists.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
-        self.target.run(Contains { filter: self, hash })
+        contains(self, hash)
     }
 
-    /// Looks up many hashes: clears `answers`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
-    /// if the filter is larger than the cache.
+    /// Looks up many hashes: clears `answers`, and then pushes one answer per hash. This is several
+    /// times as fast as single lookups if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
-        batch::fill_answers(answers, hashes.len(), |answers| {
-            self.target.run(ContainsMany { filter: self, hashes, answers });
-        });
+        batch::fill_answers(answers, hashes.len(), |answers| contains_many(self, hashes, answers));
     }
 
-    /// Returns the quotient of a hash as a block and an index in it.
+    /// Returns the first byte of the block of a hash, and the index of its quotient in the block.
     #[inline(always)]
-    pub(super) fn quotient(&self, hash: Hash) -> (usize, usize) {
+    fn locate(&self, hash: Hash) -> (usize, usize) {
         let quotient = quotient(hash, self.shape.quotients());
-        ((quotient >> BLOCK_BITS) as usize, quotient as usize % BLOCK)
-    }
-
-    #[inline(always)]
-    fn is_in<M: Machine>(&self, machine: M, first: usize, quotient: usize, hash: Hash) -> bool {
-        let bits = self.shape.remainder_bits;
-        let remainder = |seed| Mix::of(seed).remainder(hash, bits);
-        self.block(first).contains(machine, quotient, remainder)
+        (self.place((quotient >> BLOCK_BITS) as usize).0, quotient as usize % BLOCK)
     }
 }
 
 /// Returns the integer part of a hash times the number of quotients. The first half of the hash is
-/// precise enough, because no filter has that many quotients.
+/// precise enough, because a filter has far fewer than 2^64 quotients.
 #[inline(always)]
 pub(super) fn quotient(hash: Hash, quotients: u64) -> u64 {
     (((hash.as_u128() >> 64) * u128::from(quotients)) >> 64) as u64
 }
 
-struct Contains<'a> {
-    filter: &'a YesNoFilter,
-    hash: Hash,
+/// Returns the remainder of a hash under a seed. It depends on all bits of the hash, so two
+/// different hashes have different remainders under some seeds.
+#[inline(always)]
+pub(super) fn remainder(hash: Hash, seed: u64, bits: u32) -> u64 {
+    let number = seed.wrapping_add(1);
+    let low_key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let high_key = number.wrapping_mul(0xd1b5_4a32_d192_ed03);
+    let low = u128::from(hash.as_u128() as u64 ^ low_key);
+    let product = low * u128::from((hash.as_u128() >> 64) as u64 ^ high_key);
+    ((product >> 64) as u64 ^ product as u64) >> (64 - bits)
 }
 
-impl Operation for Contains<'_> {
-    type Argument = ();
-    type Output = bool;
-    type Shapes = AnyShape;
-
+dispatched! {
     #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
-        let Self { filter, hash } = self;
-        let (block, quotient) = filter.quotient(hash);
-        filter.is_in(machine, filter.place(block).0, quotient, hash)
+    fn contains<'a>(filter: &'a YesNoFilter, hash: Hash) -> bool
+    => filter.target, AnyShape, |machine| {
+        let (first, quotient) = filter.locate(hash);
+        filter.block(first).contains(machine, quotient, hash)
     }
 }
 
-struct ContainsMany<'a> {
-    filter: &'a YesNoFilter,
-    hashes: &'a [Hash],
-    answers: &'a mut [bool],
-}
-
-impl Operation for ContainsMany<'_> {
-    type Argument = ();
-    type Output = ();
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
-        batch::answer(&Steps { machine, filter: self.filter }, self.hashes, self.answers);
+dispatched! {
+    fn contains_many<'a>(
+        filter: &'a YesNoFilter,
+        hashes: &'a [Hash],
+        answers: &'a mut [bool],
+    ) -> () => filter.target, AnyShape, |machine| {
+        batch::answer(&Steps { machine, filter }, hashes, answers);
     }
 }
 
@@ -87,17 +72,14 @@ struct Steps<'a, M> {
     filter: &'a YesNoFilter,
 }
 
-/// The first byte of a block, a quotient in it, and the hash.
-type Begun = (usize, usize, u128);
-
 impl<M: Machine> Lookup<Hash> for Steps<'_, M> {
-    type Begun = Begun;
+    /// The first byte of a block, a quotient in it, and the hash.
+    type Begun = (usize, usize, u128);
 
     #[inline(always)]
-    fn begin(&self, &hash: &Hash) -> Begun {
+    fn begin(&self, &hash: &Hash) -> Self::Begun {
         let filter = self.filter;
-        let (block, quotient) = filter.quotient(hash);
-        let first = filter.place(block).0;
+        let (first, quotient) = filter.locate(hash);
         filter.lines.prefetch(first);
         for distance in Block::guess(&filter.shape, quotient) {
             filter.lines.prefetch(first + distance);
@@ -106,9 +88,9 @@ impl<M: Machine> Lookup<Hash> for Steps<'_, M> {
     }
 
     #[inline(always)]
-    fn scan(&self, &(first, quotient, hash): &Begun) -> (bool, bool) {
-        let hash = Hash::from_u128(hash);
-        (self.filter.is_in(self.machine, first, quotient, hash), false)
+    fn scan(&self, &(first, quotient, hash): &Self::Begun) -> (bool, bool) {
+        let block = self.filter.block(first);
+        (block.contains(self.machine, quotient, Hash::from_u128(hash)), false)
     }
 
     #[inline(always)]

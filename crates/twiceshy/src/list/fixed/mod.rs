@@ -17,7 +17,7 @@
 //! [`shape`] computes the smallest filter that needs few tries.
 //!
 //! # Invariants
-//! 1. A block contains the fingerprint of each of its yes keys, and of no no key.
+//! 1. A block contains the fingerprint of each of its yes keys, and not that of any no key.
 //! 2. The remainders of a quotient are sorted and different.
 //! 3. There is only one way to write a block, so filters with the same lists, shape and secret are
 //!    identical, bit for bit.
@@ -28,7 +28,6 @@ mod block;
 mod build;
 mod delta;
 mod lookup;
-mod seed;
 mod shape;
 
 #[cfg(test)]
@@ -38,11 +37,11 @@ pub use build::FilterBuilder;
 pub use delta::{Delta, DeltaError};
 pub(crate) use shape::Shape;
 
+use crate::Stats;
 use crate::bits::machine::Target;
 use crate::bits::memory::{LINE, Lines};
 use crate::error::Invalid;
 use crate::traits::filter_traits;
-use crate::{Stats, hash::HashScheme};
 use block::{Block, Group};
 use core::fmt;
 
@@ -73,7 +72,7 @@ use core::fmt;
 ///
 /// # Complexity
 /// A lookup takes constant time and reads at most three cache lines; it reads one if no yes key is
-/// near. Building takes linear time and 32 bytes per key.
+/// near. Building takes linear time and 33 bytes per key.
 #[derive(Clone)]
 pub struct YesNoFilter {
     shape: Shape,
@@ -109,48 +108,34 @@ impl Tally {
 /// Filters are equal if they are identical, bit for bit.
 impl PartialEq for YesNoFilter {
     fn eq(&self, other: &Self) -> bool {
-        self.shape == other.shape
-            && self.tally == other.tally
-            && self.lines.bytes() == other.lines.bytes()
+        (self.shape, self.tally) == (other.shape, other.tally) && self.table() == other.table()
     }
 }
 
+/// Statistics that only a [`YesNoFilter`] has.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Details {
+    /// Number of keys on the no list, including repeated keys.
+    pub no_keys: u64,
+    /// The requested false-positive rate. The expected rate is the share of all possible
+    /// fingerprints that are stored, which is at most this.
+    pub planned_rate: f64,
+    /// Bits per remainder.
+    pub remainder_bits: u32,
+    /// Number of quotients that share a seed.
+    pub group_size: u32,
+}
+
 impl YesNoFilter {
-    /// Returns a builder. The filter is the smallest that keeps the rate.
+    /// Returns a builder. It builds the smallest filter that keeps the requested rate.
     pub fn builder() -> FilterBuilder {
         FilterBuilder::default()
     }
 
-    /// Returns the number of keys on the no list, including repeated keys.
-    pub fn no_keys(&self) -> u64 {
-        self.tally.no
-    }
-
-    /// Returns the probability of the answer "yes" for a key on neither list: the share of all
-    /// possible fingerprints that are stored.
-    pub fn false_positive_rate(&self) -> f64 {
-        let possible = self.shape.quotients() as f64 * f64::from(self.remainder_bits()).exp2();
-        self.tally.fingerprints as f64 / possible
-    }
-
-    /// Returns the requested false-positive rate.
-    pub fn planned_rate(&self) -> f64 {
-        self.tally.rate
-    }
-
-    /// Returns the filter's [label](FilterBuilder::label), or 0.
+    /// Returns the filter's [label](FilterBuilder::label), or 0 if none was set.
     pub fn label(&self) -> u32 {
         self.tally.label
-    }
-
-    /// Returns the number of bits per remainder.
-    pub fn remainder_bits(&self) -> u32 {
-        self.shape.remainder_bits
-    }
-
-    /// Returns the number of quotients that share a seed.
-    pub fn group_size(&self) -> u32 {
-        1 << self.shape.group_bits
     }
 
     /// Returns the number of different keys on the yes list.
@@ -163,11 +148,6 @@ impl YesNoFilter {
         self.tally.yes == 0
     }
 
-    /// Returns the function that makes the hashes.
-    pub const fn hash_scheme(&self) -> HashScheme {
-        HashScheme::Aes128SipHash13
-    }
-
     /// Returns the filter's number of members, memory use and expected error. Members are the keys
     /// of the yes list. The filter is always full, and never needs repairs.
     pub fn stats(&self) -> Stats {
@@ -176,7 +156,17 @@ impl YesNoFilter {
             memory: (size_of::<Self>() + (self.lines.len() + 1) * LINE) as u64,
             load: 1.0,
             repairs: 0,
-            expected_rate: self.false_positive_rate(),
+            expected_rate: self.tally.fingerprints as f64 / self.shape.fingerprints(),
+        }
+    }
+
+    /// Returns statistics that only this filter has.
+    pub fn details(&self) -> Details {
+        Details {
+            no_keys: self.tally.no,
+            planned_rate: self.tally.rate,
+            remainder_bits: self.shape.remainder_bits,
+            group_size: 1 << self.shape.group_bits,
         }
     }
 
@@ -251,7 +241,7 @@ impl YesNoFilter {
     }
 }
 
-/// Returns the size of the index of this many blocks, in bytes.
+/// Returns the size in bytes of an index of this many blocks.
 fn index_bytes(blocks: u64) -> usize {
     (4 * (blocks as usize + 1)).next_multiple_of(8)
 }

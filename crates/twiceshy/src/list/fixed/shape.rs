@@ -10,27 +10,28 @@ pub(crate) struct Shape {
     pub(crate) remainder_bits: u32,
     /// log₂ of the number of quotients per group.
     pub(crate) group_bits: u32,
-    /// Low bits of a seed that are stored verbatim; the high part is stored in unary.
+    /// Number of low bits of a seed that are stored verbatim; the high bits are stored in unary.
     pub(crate) low_bits: u32,
 }
 
 /// log₂ of the number of quotients per block.
 pub(crate) const BLOCK_BITS: u32 = BLOCK.ilog2();
 
-/// The most remainder bits that fit in one word beside a quotient's position in its group.
+/// Maximum number of remainder bits that fit in one word beside a quotient's position in its group.
 pub(crate) const MAX_REMAINDER_BITS: u32 = 55;
 
-/// The most low bits of a seed that are useful. No seed has more bits.
+/// Maximum number of low bits of a seed. No seed has more bits.
 pub(crate) const MAX_LOW_BITS: u32 = 20;
 
-/// The most blocks that the index can address.
+/// Maximum number of blocks that the index can address.
 pub(crate) const MAX_BLOCKS: u64 = 1 << 26;
 
-/// Average number of seeds that a planned group tries, at most. Each try hashes all no keys of the
-/// group again.
+/// Maximum average number of seeds that a group tries, when a shape is planned. Each try hashes all
+/// no keys of the group again.
 const TRIES: f64 = 12.0;
 
-/// A filter that was planned for a different list is used up to this number of tries.
+/// Maximum average number of seeds that a group tries, when a shape is used that was planned for
+/// other lists.
 const MAX_TRIES: f64 = 64.0;
 
 /// Maximum average number of keys per quotient; with more, lookups are slow.
@@ -40,6 +41,11 @@ impl Shape {
     /// Returns the number of quotients in all blocks.
     pub(crate) fn quotients(&self) -> u64 {
         self.blocks * BLOCK as u64
+    }
+
+    /// Returns the number of possible fingerprints.
+    pub(super) fn fingerprints(&self) -> f64 {
+        self.quotients() as f64 * f64::from(self.remainder_bits).exp2()
     }
 
     /// Returns the number of groups per block.
@@ -55,27 +61,22 @@ impl Shape {
             && self.low_bits <= MAX_LOW_BITS
     }
 
-    /// Returns the smallest shape for these numbers of keys with remainders of at least `least`
-    /// bits.
+    /// Returns the smallest shape that holds this many keys, and whose remainders have at least
+    /// `least` bits.
     pub(crate) fn plan(yes: u64, no: u64, rate: f64, least: u32) -> Option<Self> {
         let mut best: Option<(f64, Self)> = None;
         for remainder_bits in least..=MAX_REMAINDER_BITS {
             let most = rate * f64::from(remainder_bits).exp2();
-            // Fewer keys per quotient never save space, nor do many more.
+            // Lower loads than these never save space, and neither do much higher loads.
             let loads = (0..12).map(|step| 0.4 * 1.15f64.powi(step));
             let loads = loads.filter(|&load| load < most).chain((most >= 0.35).then_some(most));
-            for load in loads.filter(|&load| load <= 2.5) {
+            let shapes = loads.filter(|&load| load <= 2.5).map(|load| {
                 let blocks = (yes as f64 / (load * BLOCK as f64)).ceil().max(1.0) as u64;
-                if blocks > MAX_BLOCKS {
-                    continue;
-                }
-                let shape = Self { blocks, remainder_bits, group_bits: 0, low_bits: 0 };
-                for (bits, shape) in shape.with_groups(yes, no) {
-                    if best.is_none_or(|(least, _)| bits < least) {
-                        best = Some((bits, shape));
-                    }
-                }
-            }
+                Self { blocks, remainder_bits, group_bits: 0, low_bits: 0 }
+            });
+            let possible = shapes.filter(|shape| shape.blocks <= MAX_BLOCKS);
+            let sized = possible.flat_map(|shape| shape.with_groups(yes, no));
+            best = best.into_iter().chain(sized).min_by(|a, b| a.0.total_cmp(&b.0));
             // Stop if one more remainder bit costs more than dropping all seeds could save.
             let without_seeds = f64::from(remainder_bits + 1) * yes as f64;
             if best.is_some_and(|(bits, _)| bits <= without_seeds) {
@@ -85,7 +86,8 @@ impl Shape {
         best.map(|(_, shape)| shape).filter(Self::is_possible)
     }
 
-    /// Iterates over the sizes of groups with few tries, and the size of the filter in bits.
+    /// Iterates over the shapes whose groups need few tries, each with the size of the filter in
+    /// bits.
     fn with_groups(self, yes: u64, no: u64) -> impl Iterator<Item = (f64, Self)> {
         let load = yes as f64 / self.quotients() as f64;
         let others = load + 1.0 + load * f64::from(self.remainder_bits);
@@ -103,7 +105,7 @@ impl Shape {
 
     /// Returns the average number of no keys that collide with a yes key under one seed.
     fn confused(&self, no: u64) -> f64 {
-        no as f64 / (self.quotients() as f64 * f64::from(self.remainder_bits).exp2())
+        no as f64 / self.fingerprints()
     }
 
     /// Returns the average number of yes keys per group.
@@ -119,31 +121,26 @@ impl Shape {
     /// Returns the average number of bits per seed, and the best number of low bits.
     fn seed_bits(&self, yes: u64, no: u64) -> (f64, u32) {
         let (keys, confused) = (self.group_keys(yes), self.confused(no));
-        // The probability that a group has a given number of keys (a Poisson distribution).
         let most = (keys + 8.0 * keys.sqrt() + 8.0) as u32;
-        let mut chances = Vec::with_capacity(most as usize + 1);
-        let mut log = -keys;
-        for count in 0..=most {
-            chances.push(log.exp());
-            log += keys.ln() - f64::from(count + 1).ln();
-        }
-        let ones = |low_bits: u32| -> f64 {
-            let mean = |count: f64| {
-                let fails = -(-count * confused).exp_m1();
+        let ones = |low_bits: u32| {
+            // `chance` is the logarithm of the probability that a group has `count` keys (a Poisson
+            // distribution).
+            let (mut chance, mut sum) = (-keys, 0.0);
+            for count in 0..=most {
+                let fails = -(-f64::from(count) * confused).exp_m1();
                 let all = fails.powf(f64::from(low_bits).exp2());
-                all / (1.0 - all).max(f64::MIN_POSITIVE)
-            };
-            let groups = (0u32..).zip(&chances);
-            groups.map(|(count, chance)| chance * mean(count.into())).sum()
+                sum += chance.exp() * (all / (1.0 - all).max(f64::MIN_POSITIVE));
+                chance += keys.ln() - f64::from(count + 1).ln();
+            }
+            sum
         };
-        let bits = |low_bits| f64::from(low_bits) + 1.0 + ones(low_bits);
-        let mut best = (bits(0), 0);
-        for low_bits in 1..=MAX_LOW_BITS {
-            let more = bits(low_bits);
-            if more >= best.0 {
+        let mut best = (f64::INFINITY, 0);
+        for low_bits in 0..=MAX_LOW_BITS {
+            let bits = f64::from(low_bits) + 1.0 + ones(low_bits);
+            if bits >= best.0 {
                 break;
             }
-            best = (more, low_bits);
+            best = (bits, low_bits);
         }
         best
     }
@@ -151,8 +148,7 @@ impl Shape {
     /// Returns whether a filter of this shape can hold these numbers of keys at this rate, and is
     /// not much slower to build than a new shape.
     pub(crate) fn serves(&self, yes: u64, no: u64, rate: f64) -> bool {
-        let fingerprints = self.quotients() as f64 * f64::from(self.remainder_bits).exp2();
-        let most = (rate * fingerprints).min(MAX_LOAD * self.quotients() as f64);
+        let most = (rate * self.fingerprints()).min(MAX_LOAD * self.quotients() as f64);
         yes as f64 <= most && self.tries(yes, no) <= MAX_TRIES
     }
 }

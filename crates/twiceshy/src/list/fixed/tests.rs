@@ -44,13 +44,13 @@ fn listed_keys_are_exact_and_other_keys_keep_the_rate() {
         let (y, n) = (hashes(0..yes, 1), hashes(yes..yes + no, 1));
         let filter = built(&y, &n, rate).unwrap();
         check(&filter, &y, &n);
-        assert_eq!((filter.len() as u64, filter.no_keys()), (yes, no));
+        assert_eq!((filter.len() as u64, filter.details().no_keys), (yes, no));
         let asked = 400_000;
         let others = hashes(1 << 40..(1 << 40) + asked, 1);
         let wrong = others.iter().filter(|&&hash| filter.contains(hash)).count() as f64;
         // Allow five standard deviations.
-        let expected = filter.false_positive_rate() * asked as f64;
-        assert!(filter.false_positive_rate() <= rate, "{filter:?}");
+        let expected = filter.stats().expected_rate * asked as f64;
+        assert!(filter.stats().expected_rate <= rate, "{filter:?}");
         assert!((wrong - expected).abs() <= 5.0 * expected.sqrt() + 3.0, "{wrong} {expected}");
     }
 }
@@ -75,7 +75,7 @@ fn key_on_both_lists_is_refused_with_its_positions() {
     let error = built(&yes, &no, 0.01).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "number 568 of the yes list is number 1235 of the no list; take it off one of them"
+        "key 568 of the yes list is also key 1235 of the no list; remove it from one of them"
     );
 }
 
@@ -94,7 +94,7 @@ fn impossible_filters_are_refused() {
         matches!(error, ListError::Build(BuildError::Plan(PlanError::Capacity(_))))
     };
     assert!(refused.as_ref().is_err_and(plan), "{refused:?}");
-    // Long remainders tell a few yes keys from any number of no keys.
+    // Long remainders distinguish a few yes keys from any number of no keys.
     let planned = YesNoFilter::builder().capacity(10).no_capacity(usize::MAX).build(&some, &[]);
     check(&planned.unwrap(), &some, &[]);
     // These hashes differ only in their last bits.
@@ -127,7 +127,7 @@ fn shape_that_is_too_small_is_not_reused() {
 /// such keys from 3000 others with short remainders; it takes about 20 bits. The builder must not
 /// try seeds with fewer bits.
 #[test]
-fn mined_keys_get_longer_remainders_immediately() {
+fn keys_chosen_to_collide_get_longer_remainders_immediately() {
     let mined = |range| -> Vec<Hash> {
         let low = |hash: Hash| Hash::from_u128(hash.as_u128() >> 40 | 7 << 120);
         hashes(range, 11).into_iter().map(low).collect()
@@ -136,21 +136,21 @@ fn mined_keys_get_longer_remainders_immediately() {
     let no = [hashes(1000..2000, 11), mined(20_000..23_000)].concat();
     let filter = built(&yes, &no, 0.01).unwrap();
     check(&filter, &yes, &no);
-    assert!((19..=23).contains(&filter.remainder_bits()), "{filter:?}");
+    assert!((19..=23).contains(&filter.details().remainder_bits), "{filter:?}");
 
     // 3000 copies of a no key are as easy to separate as one.
     let copies = [no[..1000].to_vec(), vec![no[1000]; 3000]].concat();
     let filter = built(&yes, &copies, 0.01).unwrap();
     check(&filter, &yes, &copies);
-    assert!(filter.remainder_bits() < 16, "{filter:?}");
+    assert!(filter.details().remainder_bits < 16, "{filter:?}");
 }
 
 #[test]
-fn deltas_with_impossible_seeds_are_refused_before_they_are_written() {
+fn deltas_with_too_large_seeds_are_refused() {
     let old = built(&hashes(0..100, 9), &[], 0.01).unwrap();
     for bits in [17, 30, 48] {
         let mut edits = block::BitWriter::default();
-        // Skip no group, give the first group a seed and no fingerprints.
+        // Skip no group, and give the first group a seed but no fingerprints.
         edits.push(0b11, 2);
         edits.push(0, bits);
         edits.push(1, bits + 1);
@@ -241,7 +241,7 @@ fn small_changes_make_small_deltas() {
 /// With the chosen number of bits, at least one in 64 seeds works. So the builder doesn't try 2^16
 /// seeds for each number of bits that is too small.
 #[test]
-fn mined_keys_take_few_tries() {
+fn keys_chosen_to_collide_take_few_tries() {
     const MINED: u64 = 3000;
     let mined = |range| -> Vec<Hash> {
         let low = |hash: Hash| Hash::from_u128(hash.as_u128() >> 40 | 7 << 120);
@@ -252,12 +252,12 @@ fn mined_keys_take_few_tries() {
     check(&filter, &yes, &no);
     // A seed works if none of the pairs have the same remainder.
     let pairs = (MINED * MINED) as f64;
-    let tries = (pairs / f64::from(filter.remainder_bits()).exp2()).exp();
-    assert!(tries <= 64.0, "{tries} tries for {} bits", filter.remainder_bits());
+    let tries = (pairs / f64::from(filter.details().remainder_bits).exp2()).exp();
+    assert!(tries <= 64.0, "{tries} tries for {} bits", filter.details().remainder_bits);
 }
 
 #[test]
-fn seeds_that_nobody_tries_are_refused() {
+fn seeds_that_the_builder_never_tries_are_refused() {
     let filter = built(&hashes(0..1, 1), &[], 0.01).unwrap();
     let (shape, tally, _) = filter.parts();
     let with_seed = |seed| {
@@ -265,7 +265,9 @@ fn seeds_that_nobody_tries_are_refused() {
         filter.each_group(|group| groups.push(group)).unwrap();
         groups.last_mut().unwrap().seed = seed;
         let mut writer = build::Writer::new(shape);
-        groups.chunks(shape.groups()).for_each(|block| writer.push(block).unwrap());
+        for block in groups.chunks(shape.groups()) {
+            writer.push(block).unwrap();
+        }
         YesNoFilter::from_parts(shape, tally, writer.finish().unwrap()).validate()
     };
     assert!(with_seed(build::MAX_SEEDS - 1).is_ok());

@@ -18,51 +18,29 @@ const MAX_CUTS: usize = 16;
 /// Characters that separate the labels of an internationalised name.
 const DOTS: [char; 4] = ['.', '\u{3002}', '\u{ff0e}', '\u{ff61}'];
 
-/// A host and a path as written in a line.
-pub(super) struct Parts<'a> {
-    /// The host without user, port, brackets, a leading `*.` and a trailing dot. Never empty.
-    host: &'a [u8],
-    /// The path from its `/` or the query from its `?`, without a fragment. Empty if only hosts
-    /// are matched.
-    path: &'a [u8],
+/// Splits a line into host and path, unless it is a comment or has no host.
+///
+/// The host has no user, port, brackets, leading `*.` and trailing dot. The path begins at its `/`
+/// or `?`, and has no fragment. It is empty if only hosts are matched.
+pub(super) fn split(line: &[u8], matching: Matching) -> Option<(&[u8], &[u8])> {
+    let line = line.trim_ascii();
+    let is_of_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    let line = match line.windows(3).position(|three| three == b"://") {
+        Some(at) if line[..at].iter().all(is_of_scheme) => &line[at + 3..],
+        _ => line,
+    };
+    let line = line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii_end();
+    let end = line.iter().position(|byte| b"/?\\".contains(byte)).unwrap_or(line.len());
+    let (host, path) = line.split_at(end);
+    let host = host.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
+    let host = without_port_and_brackets(host);
+    let host = host.strip_prefix(b"*.").unwrap_or(host);
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    let path = if matching == Matching::Url { path } else { &[] };
+    (!host.is_empty()).then_some((host, path))
 }
 
-impl<'a> Parts<'a> {
-    /// Splits a line, unless it is a comment or has no host.
-    pub(super) fn of(line: &'a [u8], matching: Matching) -> Option<Self> {
-        let line = line.trim_ascii();
-        let line = match line.windows(3).position(|three| three == b"://") {
-            Some(at) if line[..at].iter().all(|&byte| is_of_scheme(byte)) => &line[at + 3..],
-            _ => line,
-        };
-        let line = line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii_end();
-        let end = line.iter().position(|byte| b"/?\\".contains(byte)).unwrap_or(line.len());
-        let (host, path) = line.split_at(end);
-        let host = host.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
-        let host = without_port_and_brackets(host);
-        let host = host.strip_prefix(b"*.").unwrap_or(host);
-        let host = host.strip_suffix(b".").unwrap_or(host);
-        let path = if matching == Matching::Url { path } else { &[] };
-        (!host.is_empty()).then_some(Self { host, path })
-    }
-
-    /// Returns the address as written, except that ASCII letters of the host are in lower case.
-    pub(super) fn written(&self) -> Address {
-        Address::new(self.host.to_ascii_lowercase(), self.path, true)
-    }
-
-    /// Returns the address as the URL Standard writes it.
-    pub(super) fn canonical(&self) -> Address {
-        let (host, is_name) = canonical_host(self.host);
-        Address::new(host, &canonical_path(self.path), is_name)
-    }
-}
-
-fn is_of_scheme(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
-}
-
-/// Removes the port, or the brackets of an IPv6 address. Without brackets, several colons belong to
+/// Removes the port, or the brackets of an IPv6 address. Several colons without brackets belong to
 /// the address.
 fn without_port_and_brackets(host: &[u8]) -> &[u8] {
     if let Some(inside) = host.strip_prefix(b"[") {
@@ -81,17 +59,16 @@ fn canonical_host(host: &[u8]) -> (Vec<u8>, bool) {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return (address.to_string().into_bytes(), false);
     }
-    let mut name = match Host::parse(text) {
+    let name = match Host::parse(text) {
         Ok(Host::Domain(name)) => name,
         Ok(address) => return (address.to_string().into_bytes(), false),
         Err(_) => text.split(DOTS).map(canonical_label).collect::<Vec<_>>().join("."),
     };
-    if name.ends_with('.') {
-        name.pop();
-    }
     // The name is empty if it consisted only of characters that are ignored.
-    let name = if name.is_empty() { host.to_ascii_lowercase() } else { name.into_bytes() };
-    (name, true)
+    match name.strip_suffix('.').unwrap_or(&name) {
+        "" => (host.to_ascii_lowercase(), true),
+        name => (name.into(), true),
+    }
 }
 
 /// Returns the ASCII form of a label, or if it has none, the label in lower case.
@@ -115,19 +92,27 @@ pub(super) struct Address {
     pub(super) key: Vec<u8>,
     /// Length of the host, in bytes.
     host: usize,
-    /// Whether the host is a name, so that there can be hosts above it.
+    /// Whether the host is a name. Only names can have hosts above them.
     is_name: bool,
 }
 
 impl Address {
-    fn new(host: Vec<u8>, path: &[u8], is_name: bool) -> Self {
-        let length = host.len();
-        let mut key = host;
-        key.extend_from_slice(path);
-        while key.last() == Some(&b'/') {
-            key.pop();
-        }
-        Self { key, host: length, is_name }
+    /// Returns the address as written, except that ASCII letters of the host are in lower case.
+    pub(super) fn written((host, path): (&[u8], &[u8])) -> Self {
+        Self::new(&host.to_ascii_lowercase(), path, true)
+    }
+
+    /// Returns the address as the URL Standard writes it.
+    pub(super) fn canonical((host, path): (&[u8], &[u8])) -> Self {
+        let (host, is_name) = canonical_host(host);
+        Self::new(&host, &canonical_path(path), is_name)
+    }
+
+    fn new(host: &[u8], path: &[u8], is_name: bool) -> Self {
+        let mut key = [host, path].concat();
+        let end = key.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+        key.truncate(end);
+        Self { key, host: host.len(), is_name }
     }
 
     /// Calls `key` with every key that matches this address: its own, and those of all hosts and

@@ -4,7 +4,7 @@ use super::super::{FilterBuilder, ListError};
 use super::Matching;
 use crate::{Hash, Keyed, YesNoFilter, hash::KeyedHasher};
 
-/// A [`YesNoFilter`] of lines, hosts or URLs, as `twiceshy list build --match` writes them.
+/// A [`YesNoFilter`] of lines, hosts or URLs. `twiceshy list build --match` writes such filters.
 ///
 /// ```
 /// use twiceshy::{Matching, MatchingFilter, YesNoFilter};
@@ -39,7 +39,7 @@ impl MatchingFilter {
         Some(Self { filter, matching })
     }
 
-    /// Returns how its lines are matched.
+    /// Returns how the filter matches lines.
     pub const fn matching(&self) -> Matching {
         self.matching
     }
@@ -58,23 +58,20 @@ impl MatchingFilter {
         found
     }
 
-    /// Looks up many lines: clears `answers`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each line. This is several times as fast as single lookups
-    /// if the filter is larger than the cache.
+    /// Looks up many lines: clears `answers`, and then pushes one answer per line. This is several
+    /// times as fast as single lookups if the filter is larger than the cache.
     pub fn contains_many<L: AsRef<[u8]>>(&self, lines: &[L], answers: &mut Vec<bool>) {
         let (mut hashes, mut ends) = (Vec::new(), Vec::with_capacity(lines.len()));
         for line in lines {
             self.matching.each_asked(line.as_ref(), |key| hashes.push(self.filter.hash(key)));
             ends.push(hashes.len());
         }
-        let mut found = Vec::new();
+        let (mut found, mut start) = (Vec::new(), 0);
         self.filter.filter().contains_many(&hashes, &mut found);
         answers.clear();
-        let mut start = 0;
         answers.extend(ends.into_iter().map(|end| {
-            let any = found[start..end].contains(&true);
-            start = end;
-            any
+            let keys = core::mem::replace(&mut start, end)..end;
+            found[keys].contains(&true)
         }));
     }
 }
@@ -87,8 +84,8 @@ pub struct MatchingFilterBuilder {
 }
 
 impl FilterBuilder {
-    /// Builds the filter from lines, and records how they are matched as the filter's
-    /// [label](Self::label). Set all other options first.
+    /// Builds the filter from lines, and records `matching` as the filter's [label](Self::label).
+    /// Set all other options first.
     #[must_use]
     pub fn matching(self, matching: Matching) -> MatchingFilterBuilder {
         MatchingFilterBuilder { builder: self.label(matching.label()), matching }
@@ -99,8 +96,8 @@ impl MatchingFilterBuilder {
     /// Builds a filter of two lists of lines, in any order. Lines without a key are skipped.
     ///
     /// # Errors
-    /// [`ListError::OnBothLists`] if a line of the yes list matches one of the no list. As
-    /// [`FilterBuilder::build_keyed`] otherwise.
+    /// [`ListError::OnBothLists`] if a line of the yes list matches one of the no list. Otherwise
+    /// the same as for [`FilterBuilder::build_keyed`].
     pub fn build<Y: AsRef<[u8]>, N: AsRef<[u8]>>(
         &self,
         yes: &[Y],

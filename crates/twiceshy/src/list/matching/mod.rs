@@ -1,12 +1,12 @@
-//! Matching by line, host or URL: the key of a listed line, and the keys that a lookup of a line
-//! needs.
+//! Matches by line, host or URL. Computes the key of a listed line, and the keys that a lookup of a
+//! line needs.
 
 mod address;
 mod filter;
 
 pub use filter::{MatchingFilter, MatchingFilterBuilder};
 
-use address::Parts;
+use address::{Address, split};
 use core::fmt;
 use core::str::FromStr;
 use std::borrow::Cow;
@@ -56,9 +56,10 @@ use std::borrow::Cow;
 pub enum Matching {
     /// A key is a line, unchanged.
     Line,
-    /// A key is a host, and matches all hosts below it.
+    /// A key is a host, and matches all of its subdomains.
     Host,
-    /// A key is a host and a path, and matches everything below either.
+    /// A key is a host and a path. It matches paths that continue it, on the same host and on its
+    /// subdomains.
     Url,
 }
 
@@ -70,18 +71,15 @@ impl Matching {
         self as u32
     }
 
-    /// Returns the matching that a [label](crate::YesNoFilter::label) records, if it is known.
+    /// Returns the matching that a [label](crate::YesNoFilter::label) records, or `None` if the
+    /// label is unknown.
     pub fn from_label(label: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|matching| matching.label() == label)
     }
 
     /// Returns the name: `line`, `host` or `url`.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Line => "line",
-            Self::Host => "host",
-            Self::Url => "url",
-        }
+        ["line", "host", "url"][self as usize]
     }
 
     /// Returns the key of a line of the yes list, or `None` if the line is skipped.
@@ -95,11 +93,11 @@ impl Matching {
     pub fn listed(self, line: &[u8]) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::Line => Some(line.into()),
-            _ => Some(Parts::of(line, self)?.canonical().key.into()),
+            _ => Some(Address::canonical(split(line, self)?).key.into()),
         }
     }
 
-    /// Calls `key` with every key that would match a line if it were listed.
+    /// Calls `key` with every key that would match `line` if the key were on the yes list.
     ///
     /// A line of the no list stands for all of these keys: the answer to each must be "no".
     ///
@@ -113,8 +111,8 @@ impl Matching {
         if self == Self::Line {
             return key(line);
         }
-        let Some(parts) = Parts::of(line, self) else { return };
-        let (canonical, written) = (parts.canonical(), parts.written());
+        let Some(parts) = split(line, self) else { return };
+        let (canonical, written) = (Address::canonical(parts), Address::written(parts));
         canonical.each_above(&mut key);
         if written.key != canonical.key {
             written.each_above(&mut key);

@@ -1,22 +1,18 @@
 //! Snapshots of yes/no filters.
 
+use crate::YesNoFilter;
 use crate::bits::memory::Lines;
 use crate::error::Invalid;
 use crate::list::{Shape, Tally};
 use crate::snapshot::SnapshotError;
-use crate::snapshot::describe::{Describe, Fields, bad_header};
+use crate::snapshot::describe::{Assemble, Describe, Fields, Header, bad_header};
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
-use crate::snapshot::sections::Sections;
-use crate::{Secret, YesNoFilter, hash::HashScheme};
 
 impl Describe for YesNoFilter {
     const KIND: Kind = Kind::Lists;
-    /// The user's label.
+    /// The bits of the user's label.
     const EXTRA_BITS: u64 = 0xffff_ffff;
-    const IS_PUBLISHED: bool = true;
-
-    type Header = (Shape, Tally);
 
     fn lines(&self) -> &Lines {
         self.parts().2
@@ -27,17 +23,16 @@ impl Describe for YesNoFilter {
         let Shape { blocks, remainder_bits, group_bits, low_bits } = shape;
         let Tally { yes, no, fingerprints, rate, label } = tally;
         Fields {
-            flags: 0,
             size: blocks,
             bits: [remainder_bits, group_bits, low_bits],
-            hash: HashScheme::Aes128SipHash13,
             counts: [yes, no, fingerprints, rate.to_bits()],
             extra: label.into(),
+            ..Fields::default()
         }
     }
 
-    fn decode(fields: &Fields, _: &Sections) -> Result<Self::Header, SnapshotError> {
-        let &Fields { size: blocks, bits, counts, extra, .. } = fields;
+    fn decode(header: &Header) -> Result<Assemble<Self>, SnapshotError> {
+        let Fields { size: blocks, bits, counts, extra, .. } = header.fields;
         let [remainder_bits, group_bits, low_bits] = bits;
         let [yes, no, fingerprints, rate] = counts;
         let shape = Shape { blocks, remainder_bits, group_bits, low_bits };
@@ -46,15 +41,7 @@ impl Describe for YesNoFilter {
         if !shape.is_possible() || !tally.is_possible() {
             return Err(bad_header("its sizes are impossible"));
         }
-        Ok((shape, tally))
-    }
-
-    fn assemble(
-        (shape, tally): Self::Header,
-        lines: Lines,
-        _: Option<Secret>,
-    ) -> Result<Self, SnapshotError> {
-        Ok(Self::from_parts(shape, tally, lines))
+        Ok(Box::new(move |lines, _| Ok(Self::from_parts(shape, tally, lines))))
     }
 
     fn check_all(&self) -> Result<(), Invalid> {
@@ -80,9 +67,10 @@ mod matching {
     };
     use std::path::Path;
 
-    /// Files of lists. They **contain the secret**, so that they can be published.
+    /// Saves lists to files, and opens them. The files **contain the secret**, because lists are
+    /// meant for publication.
     impl MatchingFilter {
-        /// Saves the list to a file with its secret; see [`KeyedSnapshot::save`].
+        /// Saves the list and its secret to a file; see [`KeyedSnapshot::save`].
         ///
         /// # Errors
         /// If the file can't be replaced.

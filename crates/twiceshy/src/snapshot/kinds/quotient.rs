@@ -4,41 +4,40 @@ use crate::bits::memory::Lines;
 use crate::error::Invalid;
 use crate::quotient::{GROWTH_LOADS, Tally};
 use crate::snapshot::SnapshotError;
-use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, ShardFormat, bad_header};
+use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::InPlace;
 use crate::snapshot::kind::Kind;
-use crate::snapshot::sections::Sections;
-use crate::{QuotientFilter, Secret, quotient::Parameters};
+use crate::{QuotientFilter, quotient::Parameters};
 
 impl Describe for QuotientFilter {
     const KIND: Kind = Kind::Quotient;
-    /// The load at which the filter grows.
+    /// The bits of the load at which the filter grows.
     const EXTRA_BITS: u64 = u64::MAX;
-
-    type Header = (Parameters, Tally);
+    const MIXES: bool = true;
 
     fn lines(&self) -> &Lines {
         self.lines()
     }
 
     fn fields(&self) -> Fields {
-        let Parameters { slots, remainder_bits, slot_bits, value_bits, hash } = self.parameters();
+        let Parameters { slots, remainder_bits, slot_bits, value_bits, remainders, .. } =
+            self.parameters();
         let Tally { len, extra_slots, used, adaptations, growth } = self.tally();
         Fields {
-            flags: 0,
             size: slots,
             bits: [remainder_bits, slot_bits, value_bits],
-            hash,
             counts: [len, extra_slots, used, adaptations.min(MAX_COUNT)],
             extra: growth.map_or(0, f64::to_bits),
+            remainders,
+            ..Fields::default()
         }
     }
 
-    fn decode(fields: &Fields, sections: &Sections) -> Result<Self::Header, SnapshotError> {
-        let &Fields { size: slots, bits, hash, counts, extra, .. } = fields;
+    fn decode(header: &Header) -> Result<Assemble<Self>, SnapshotError> {
+        let Fields { size: slots, bits, counts, extra, remainders, .. } = header.fields;
         let [remainder_bits, slot_bits, value_bits] = bits;
         let [len, extra_slots, used, adaptations] = counts;
-        let parameters = Parameters { slots, remainder_bits, slot_bits, value_bits, hash };
+        let parameters = Parameters { slots, remainder_bits, slot_bits, value_bits, remainders };
         parameters.check().map_err(|error| SnapshotError::Header(error.to_string()))?;
         if extra_slots > used || used > slots {
             return Err(bad_header("it counts more used slots than slots"));
@@ -51,17 +50,12 @@ impl Describe for QuotientFilter {
             return Err(bad_header("the load at which it grows is impossible"));
         }
         let lines = Self::lines_for(parameters).map(|lines| lines..=lines);
-        sections.check_lines(lines, format_args!("{slots} slots of {slot_bits} bits"))?;
-        Ok((parameters, Tally { len, extra_slots, used, adaptations, growth }))
-    }
-
-    fn assemble(
-        (parameters, tally): Self::Header,
-        lines: Lines,
-        _: Option<Secret>,
-    ) -> Result<Self, SnapshotError> {
-        let filter = Self::from_parts(parameters, tally, lines);
-        Ok(filter.expect("decoding checked the number of lines"))
+        header.check_lines(lines, format_args!("{slots} slots of {slot_bits} bits"))?;
+        let tally = Tally { len, extra_slots, used, adaptations, growth };
+        Ok(Box::new(move |lines, _| {
+            let filter = Self::from_parts(parameters, tally, lines);
+            Ok(filter.expect("decoding checked the number of lines"))
+        }))
     }
 
     fn check_all(&self) -> Result<(), Invalid> {
@@ -71,10 +65,6 @@ impl Describe for QuotientFilter {
     fn checked(self) -> Result<Self, Invalid> {
         self.validated()
     }
-}
-
-impl ShardFormat for QuotientFilter {
-    const SHARDS: Kind = Kind::QuotientShards;
 
     fn check_compatible(first: &Fields, shard: &Fields) -> Result<(), SnapshotError> {
         if shard.bits[2] != first.bits[2] {

@@ -4,16 +4,12 @@ use crate::bits::memory::Lines;
 use crate::error::Invalid;
 use crate::range::{MementoFilter, RangeKey, RangeShape};
 use crate::snapshot::SnapshotError;
-use crate::snapshot::describe::{Describe, Fields, MAX_COUNT, bad_header};
+use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
-use crate::snapshot::sections::Sections;
-use crate::snapshot::verbs::CarriesSecret;
-#[cfg(doc)]
-use crate::snapshot::verbs::KeyedSnapshot;
-use crate::{Hash, RangeFilter, Secret, hash::HashScheme};
+use crate::snapshot::verbs::WithSecret;
+use crate::{RangeFilter, Secret};
 use core::ops::RangeBounds;
-use std::sync::Arc;
 
 /// Flag of a filter whose boxes have ages.
 const AGES: u32 = 2;
@@ -22,22 +18,19 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
     const KIND: Kind = Kind::Ranges;
     const FLAGS: u32 = AGES;
 
-    type Header = RangeShape;
-
     fn fields(&self) -> Fields {
         let shape = self.shape();
         Fields {
             flags: if shape.has_ages { AGES } else { 0 },
             size: shape.slots,
             bits: [shape.remainder_bits, shape.slot_bits(), shape.memento_bits],
-            hash: HashScheme::Aes128SipHash13,
             counts: [
                 shape.len,
                 u64::from(shape.oldest) << 32 | u64::from(K::BITS),
                 shape.used,
                 shape.adaptations.min(MAX_COUNT),
             ],
-            extra: 0,
+            ..Fields::default()
         }
     }
 
@@ -45,8 +38,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
         self.lines()
     }
 
-    fn decode(fields: &Fields, sections: &Sections) -> Result<RangeShape, SnapshotError> {
-        let &Fields { flags, size: slots, bits, counts, .. } = fields;
+    fn decode(header: &Header) -> Result<Assemble<Self>, SnapshotError> {
+        let Fields { flags, size: slots, bits, counts, .. } = header.fields;
         let [remainder_bits, slot_bits, memento_bits] = bits;
         let [len, key_bits_and_oldest, used, adaptations] = counts;
         let (key_bits, oldest) = (key_bits_and_oldest as u32, (key_bits_and_oldest >> 32) as u32);
@@ -70,22 +63,16 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
         if len > MAX_COUNT || adaptations > MAX_COUNT {
             return Err(bad_header("it counts too many members or repairs"));
         }
-        sections.check_lines(shape.lines(), format_args!("{slots} slots of {slot_bits} bits"))?;
-        // This check is last, because the other errors are clearer if the whole header is wrong.
+        header.check_lines(shape.lines(), format_args!("{slots} slots of {slot_bits} bits"))?;
+        // Check this last, because the other errors are clearer if the whole header is wrong.
         if key_bits != K::BITS {
             return Err(SnapshotError::KeyBits { found: key_bits, expected: K::BITS });
         }
-        Ok(shape)
-    }
-
-    fn assemble(
-        shape: RangeShape,
-        lines: Lines,
-        secret: Option<Secret>,
-    ) -> Result<Self, SnapshotError> {
-        let secret = secret.ok_or(SnapshotError::NoSecret)?;
-        let filter = Self::from_parts(shape, lines, secret);
-        Ok(filter.expect("decoding checked the number of lines"))
+        Ok(Box::new(move |lines, secret| {
+            let secret = secret.ok_or(SnapshotError::NoSecret)?;
+            let filter = Self::from_parts(shape, lines, secret);
+            Ok(filter.expect("decoding checked the number of lines"))
+        }))
     }
 
     fn check_all(&self) -> Result<(), Invalid> {
@@ -93,15 +80,27 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
     }
 }
 
-impl<K: RangeKey, const ADAPTIVE: bool> CarriesSecret for MementoFilter<K, ADAPTIVE> {
-    fn carried_secret(&self) -> &Secret {
-        self.secret()
+impl<K: RangeKey, const ADAPTIVE: bool> WithSecret for MementoFilter<K, ADAPTIVE> {
+    type Table = Self;
+
+    fn parts(&self) -> (&Self, &Secret) {
+        (self, self.secret())
+    }
+
+    fn of_parts(filter: Self, _: Secret) -> Self {
+        filter
     }
 }
 
-impl<K: RangeKey> CarriesSecret for Frozen<RangeFilter<K>> {
-    fn carried_secret(&self) -> &Secret {
-        self.unchecked().secret()
+impl<K: RangeKey> WithSecret for Frozen<RangeFilter<K>> {
+    type Table = Self;
+
+    fn parts(&self) -> (&Self, &Secret) {
+        (self, self.unchecked().secret())
+    }
+
+    fn of_parts(filter: Self, _: Secret) -> Self {
+        filter
     }
 }
 
@@ -116,18 +115,6 @@ impl<K: RangeKey> InPlace for RangeFilter<K> {
 }
 
 impl<K: RangeKey> Frozen<RangeFilter<K>> {
-    /// Opens a snapshot in memory; see [`Frozen::from_bytes`].
-    ///
-    /// # Errors
-    /// As [`Frozen::from_bytes`], or if its keys have a different width, or as
-    /// [`KeyedSnapshot::open`] if the secret is missing or wrong.
-    pub fn from_bytes(
-        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
-        secret: Option<Secret>,
-    ) -> Result<Self, SnapshotError> {
-        Ok(Self::of(Arc::new(bytes), secret.into())?.0)
-    }
-
     /// Returns whether a key may be a member. "No" is certain if the snapshot is valid.
     pub fn contains(&self, key: K) -> bool {
         self.unchecked().contains(key)
@@ -144,7 +131,8 @@ impl<K: RangeKey> Frozen<RangeFilter<K>> {
         self.unchecked().contains_ranges(ranges, maybe);
     }
 
-    /// Returns the number of members in the header. Each counts as often as it was inserted.
+    /// Returns the number of members that the header records, each counted as often as it was
+    /// inserted.
     pub fn len(&self) -> usize {
         self.unchecked().len()
     }
@@ -157,15 +145,5 @@ impl<K: RangeKey> Frozen<RangeFilter<K>> {
     /// Returns the length of the longest range for which the false-positive rate holds.
     pub fn longest_range(&self) -> u64 {
         self.unchecked().longest_range()
-    }
-
-    /// Returns the number of bits per remainder.
-    pub fn remainder_bits(&self) -> u32 {
-        self.unchecked().remainder_bits()
-    }
-
-    /// Returns the hash of a key's partition. Members are listed by this hash.
-    pub fn hash_of(&self, key: K) -> Hash {
-        self.unchecked().hash_of(key)
     }
 }

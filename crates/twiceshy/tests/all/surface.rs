@@ -1,0 +1,470 @@
+//! Tests behaviour that is the same for every filter: checking and repairing in one call, listings,
+//! batches. Also limits the number of public names.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs;
+use std::path::Path;
+use twiceshy::claim::Adaptation;
+use twiceshy::concurrent::ShardPlan;
+use twiceshy::error::{AdaptError, InsertError, RemoveError};
+use twiceshy::members::MemoryMap;
+use twiceshy::{
+    Adaptive, AdaptiveBloomFilter, Answer, Checked, Claim, Concurrent, Dynamic, ExtensionFilter,
+    Filter, Hash, Keyed, Listing, Member, MemberSource, PlainQuotientFilter, QuotientFilter,
+    Secret, SecretMode, Snapshot, TelescopingFilter, hash::KeyedHasher, snapshot::KeyedSnapshot,
+};
+use twiceshy_model::concurrent::entries_of;
+
+const MEMBERS: u64 = 200;
+
+fn hash(number: u64) -> Hash {
+    KeyedHasher::new(&Secret::from_bytes([7; 16])).hash(&number)
+}
+
+fn quotient() -> QuotientFilter {
+    QuotientFilter::builder().remainder_bits(3).slots(300).build().unwrap()
+}
+
+fn telescoping() -> TelescopingFilter {
+    TelescopingFilter::builder().remainder_bits(3).slots(300).build().unwrap()
+}
+
+fn extension() -> ExtensionFilter {
+    ExtensionFilter::builder().remainder_bits(3).slots(300).build().unwrap()
+}
+
+fn plain() -> PlainQuotientFilter {
+    PlainQuotientFilter::builder().remainder_bits(3).slots(300).build().unwrap()
+}
+
+fn bloom() -> AdaptiveBloomFilter {
+    AdaptiveBloomFilter::builder().false_positive_rate(0.1).capacity(300).build().unwrap()
+}
+
+fn shared() -> Concurrent<QuotientFilter> {
+    let builder = QuotientFilter::builder().remainder_bits(3).slots(400).shards(4);
+    builder.build_concurrent().unwrap()
+}
+
+/// Inserts the members, and returns them by hash.
+fn fill(filter: &mut impl Dynamic) -> BTreeMap<Hash, u64> {
+    let members: BTreeMap<Hash, u64> = (0..MEMBERS).map(|number| (hash(number), number)).collect();
+    filter.insert_many(&members.keys().copied().collect::<Vec<_>>()).unwrap();
+    members
+}
+
+/// Returns a query that is "maybe", and not a member.
+fn mistake(filter: &impl Filter) -> Hash {
+    (MEMBERS..1 << 20).map(hash).find(|&hash| filter.contains(hash)).unwrap()
+}
+
+fn claim_of(filter: &impl Adaptive, query: Hash) -> Claim {
+    match filter.check(query) {
+        Answer::Maybe(claim) => claim,
+        Answer::Absent => panic!("{query:?} is absent"),
+    }
+}
+
+/// Tests every outcome of `check_or_repair`.
+fn check_or_repair(mut filter: impl Adaptive) {
+    let members = fill(&mut filter);
+    let list = |hashes| members.members(hashes);
+    let is_member = |hash| {
+        move || Ok::<bool, Infallible>((0..MEMBERS).any(|number| self::hash(number) == hash))
+    };
+
+    let present = filter.check_or_repair(hash(0), is_member(hash(0)), list).unwrap();
+    assert_eq!(present, Checked::Present);
+    assert!(present.is_present());
+
+    let absent = (MEMBERS..1 << 20).map(hash).find(|&hash| !filter.contains(hash)).unwrap();
+    let never = || -> Result<bool, Infallible> { panic!("the filter said \"absent\"") };
+    assert_eq!(filter.check_or_repair(absent, never, list).unwrap(), Checked::Absent);
+
+    let query = mistake(&filter);
+    let repairs = filter.stats().repairs;
+    let repaired = filter.check_or_repair(query, is_member(query), list).unwrap();
+    assert!(matches!(repaired, Checked::Repaired(Adaptation { lengthened: 1.., .. })));
+    assert!(!repaired.is_present() && !filter.contains(query));
+    assert_eq!(filter.stats().repairs, repairs + 1);
+    assert!(members.keys().all(|&member| filter.contains(member)));
+    filter.validate().unwrap();
+
+    // A listing that misses members is refused, and the mistake stays.
+    let query = mistake(&filter);
+    let nobody = |_| Ok::<_, Infallible>(Vec::<Member>::new());
+    let unrepaired = filter.check_or_repair(query, is_member(query), nobody).unwrap();
+    assert!(matches!(unrepaired, Checked::Unrepaired(AdaptError::Unlisted { .. })));
+    assert!(!unrepaired.is_present() && filter.contains(query));
+
+    // If the two closures contradict each other, the member stays.
+    let never_there = || Ok::<_, Infallible>(false);
+    let unrepaired = filter.check_or_repair(hash(0), never_there, list).unwrap();
+    assert_eq!(unrepaired, Checked::Unrepaired(AdaptError::IsMember));
+    assert!(filter.contains(hash(0)));
+
+    // Errors of the closures are returned, and nothing changes.
+    let failed = filter.check_or_repair(query, || Err::<bool, _>("down"), |_| Ok(vec![query]));
+    assert_eq!(failed, Err("down"));
+    let failed = filter.check_or_repair(query, || Ok(false), |_| Err::<Vec<Hash>, _>("down"));
+    assert_eq!(failed, Err("down"));
+    assert!(filter.contains(query));
+}
+
+#[test]
+fn check_or_repair_returns_each_outcome_for_every_filter() {
+    check_or_repair(quotient());
+    check_or_repair(telescoping());
+    check_or_repair(extension());
+    check_or_repair(bloom());
+    check_or_repair(&shared());
+}
+
+#[test]
+fn check_or_repair_starts_again_if_members_change_meanwhile() {
+    let filter = shared();
+    let mut members = fill(&mut &filter);
+    let query = mistake(&filter);
+    let near = *claim_of(&&filter, query).suspects().end();
+    let mut listings = 0;
+    let checked = filter.check_or_repair(
+        query,
+        || Ok::<_, Infallible>(false),
+        |hashes| {
+            listings += 1;
+            if listings == 1 {
+                filter.insert(near).unwrap();
+                members.insert(near, 0);
+            }
+            members.members(hashes)
+        },
+    );
+    assert!(matches!(checked, Ok(Checked::Repaired(_))));
+    assert_eq!(listings, 2);
+    assert!(!filter.contains(query) && filter.contains(near));
+}
+
+#[test]
+fn check_or_repair_finds_a_key_that_is_inserted_meanwhile() {
+    let filter = shared();
+    let members = fill(&mut &filter);
+    let query = mistake(&filter);
+    let mut looks = 0;
+    let is_member = || {
+        looks += 1;
+        if looks == 1 {
+            filter.insert(query).unwrap();
+        }
+        Ok::<_, Infallible>(looks > 1)
+    };
+    let checked = filter.check_or_repair(query, is_member, |hashes| members.members(hashes));
+    assert_eq!(checked, Ok(Checked::Present));
+    assert!(filter.contains(query));
+}
+
+#[test]
+fn check_or_repair_gives_up_if_members_never_stop_changing() {
+    let filter = shared();
+    let mut members = fill(&mut &filter);
+    let query = mistake(&filter);
+    let near = *claim_of(&&filter, query).suspects().end();
+    let checked = filter.check_or_repair(
+        query,
+        || Ok::<_, Infallible>(false),
+        |hashes| {
+            if members.remove(&near).is_some() {
+                filter.remove_trusting(near).unwrap();
+            } else {
+                filter.insert(near).unwrap();
+                members.insert(near, 0);
+            }
+            members.members(hashes)
+        },
+    );
+    assert_eq!(checked, Ok(Checked::Unrepaired(AdaptError::Stale)));
+    assert!(members.keys().all(|&member| filter.contains(member)));
+}
+
+#[test]
+fn keyed_filters_check_and_repair_by_key() {
+    let secret = Secret::from_bytes([9; 16]);
+    let mut keyed = Keyed::<u64, _>::new(telescoping(), secret.clone());
+    let shared = Keyed::<u64, _>::new(shared(), secret);
+    let mut map = MemoryMap::new();
+    let keys: Vec<u64> = (0..MEMBERS).collect();
+    keyed.insert_many(&keys).unwrap();
+    shared.insert_many(&keys).unwrap();
+    for &key in &keys {
+        map.insert(keyed.hash(&key), key);
+    }
+    let mut repaired = 0;
+    for key in 0..1000 {
+        let is_member = || Ok::<_, Infallible>(key < MEMBERS);
+        let one = keyed.check_or_repair(&key, is_member, |hashes| map.members(hashes)).unwrap();
+        let many = shared.check_or_repair(&key, is_member, |hashes| map.members(hashes)).unwrap();
+        assert_eq!((one.is_present(), many.is_present()), (key < MEMBERS, key < MEMBERS));
+        repaired += u32::from(matches!(many, Checked::Repaired(_)));
+    }
+    assert!(repaired > 10, "{repaired}");
+    assert_eq!(keyed.len() + shared.len(), 2 * MEMBERS as usize);
+    assert!(keys.iter().all(|key| keyed.contains(key) && shared.contains(key)));
+}
+
+/// Returns a filter with one quotient, its two members, a mistake that collides with the first, and
+/// the claim of that mistake.
+fn one_quotient() -> (QuotientFilter, [Hash; 2], Hash, Claim) {
+    let mut filter = QuotientFilter::builder().remainder_bits(8).slots(8).build().unwrap();
+    let members = [1u128, 2].map(|remainder| Hash::from_u128(remainder << 117));
+    let mistake = Hash::from_u128(members[0].as_u128() + (1 << 112));
+    filter.insert_many(&members).unwrap();
+    let claim = claim_of(&filter, mistake);
+    (filter, members, mistake, claim)
+}
+
+#[test]
+fn claim_names_the_interval_of_the_quotient() {
+    let (filter, members, _, claim) = one_quotient();
+    assert_eq!(claim.suspects(), Hash::MIN..=Hash::from_u128((1 << 125) - 1));
+    assert_eq!(filter.suspects(members[1]), claim.suspects());
+    assert!(!filter.may_confuse(members[0], members[1]));
+    assert!(filter.may_confuse(members[0], claim.query()));
+}
+
+#[test]
+fn listed_members_of_other_remainders_are_ignored() {
+    let [a, b] = one_quotient().1;
+    for listed in [vec![a, b], vec![b, a], vec![a], vec![a, b, b, b]] {
+        let (mut filter, _, mistake, claim) = one_quotient();
+        filter.adapt(&claim, &listed).unwrap();
+        assert!(!filter.contains(mistake) && filter.contains(a) && filter.contains(b));
+        filter.validate().unwrap();
+        let claim = claim_of(&filter, a);
+        filter.remove(&claim, &listed).unwrap();
+        assert!(!filter.contains(a) && filter.contains(b));
+    }
+}
+
+#[test]
+fn listing_that_does_not_match_the_remainder_is_refused() {
+    let (mut filter, [a, b], mistake, mut claim) = one_quotient();
+    let outside = Hash::MAX;
+    let refusals = [
+        (vec![b], AdaptError::Unlisted { members: 1 }),
+        (vec![a, a, b], AdaptError::Surplus { members: 1 }),
+        (vec![a, b, outside], AdaptError::Outside { member: outside }),
+        (vec![a, b, mistake], AdaptError::IsMember),
+    ];
+    for (listed, error) in refusals {
+        assert_eq!(filter.adapt(&claim, &listed), Err(error.clone()));
+        let dropping = filter.adapt(&claim, Listing::new(&listed).dropping_ghosts());
+        match error {
+            AdaptError::Unlisted { .. } => {
+                // A caller that asks to drop ghosts says that the listing is complete.
+                assert_eq!(dropping.unwrap().ghosts, 1);
+                (filter, .., claim) = one_quotient();
+            }
+            error => assert_eq!(dropping, Err(error)),
+        }
+        assert!(filter.contains(a) && filter.contains(b));
+    }
+}
+
+#[test]
+fn claim_from_before_a_rebuild_is_stale() {
+    let filter = shared();
+    let members = fill(&mut &filter);
+    let query = mistake(&filter);
+    let claim = claim_of(&&filter, query);
+    let shard = filter.shard_of(query);
+    let listed = members.members(filter.shard_hashes(shard)).unwrap();
+    filter.rebuild_shard(shard, ShardPlan::capacity(400), &listed, &[]).unwrap();
+    let near = members.members(claim.suspects()).unwrap();
+    assert_eq!(filter.adapt(&claim, &near), Err(AdaptError::Stale));
+    assert_eq!(filter.remove(&claim, &near), Err(RemoveError::Stale));
+    assert!(members.keys().all(|&member| filter.contains(member)));
+}
+
+#[test]
+fn mistakes_in_a_listing_decide_how_short_fingerprints_become() {
+    for (kept, is_kept) in [(None, true), (Some(vec![]), false)] {
+        let (mut filter, [a, b], mistake, claim) = one_quotient();
+        filter.insert(a).unwrap();
+        let again = claim_of(&filter, mistake);
+        assert_eq!(filter.adapt(&claim, &[a, a, b]), Err(AdaptError::Stale));
+        filter.adapt(&again, &[a, a, b]).unwrap();
+        let listing = Listing::from(vec![a, a, b]);
+        let listing = match kept {
+            Some(mistakes) => listing.with_mistakes(mistakes),
+            None => listing,
+        };
+        let claim = claim_of(&filter, a);
+        filter.remove(&claim, listing).unwrap();
+        assert_eq!(filter.contains(mistake), !is_kept);
+        assert!(filter.contains(a) && filter.contains(b) && filter.len() == 2);
+    }
+}
+
+/// Inserts a batch that doesn't fit. No hash of the batch may stay.
+fn refuses_all_or_nothing(mut filter: impl Dynamic) {
+    let members = fill(&mut filter);
+    let before = filter.stats();
+    let batch: Vec<Hash> = (1000..4000).map(hash).collect();
+    let refused = filter.insert_many(&batch);
+    assert!(matches!(refused, Err(InsertError::Full { .. } | InsertError::NeedsMembers(_))));
+    let after = filter.stats();
+    assert_eq!((after.members, after.load), (before.members, before.load));
+    filter.validate().unwrap();
+    let mut answers = Vec::new();
+    let hashes: Vec<Hash> = members.keys().copied().chain(batch).collect();
+    filter.contains_many(&hashes, &mut answers);
+    assert_eq!(answers.len(), hashes.len());
+    assert!(answers[..members.len()].iter().all(|&maybe| maybe));
+    assert!(answers.iter().filter(|&&maybe| !maybe).count() > 1000);
+    for (&hash, maybe) in hashes.iter().zip(answers) {
+        assert_eq!(filter.contains(hash), maybe);
+    }
+    filter.insert_many(&[]).unwrap();
+    filter.insert_many(&[hash(1), hash(2)]).unwrap();
+    assert_eq!(filter.len(), before.members + 2);
+}
+
+#[test]
+fn batch_that_does_not_fit_changes_nothing() {
+    refuses_all_or_nothing(quotient());
+    refuses_all_or_nothing(telescoping());
+    refuses_all_or_nothing(extension());
+    refuses_all_or_nothing(plain());
+    refuses_all_or_nothing(bloom());
+    refuses_all_or_nothing(&shared());
+}
+
+#[test]
+fn refused_batch_keeps_tombstones_and_repairs() {
+    let filter = QuotientFilter::builder().remainder_bits(8).slots(64).shards(2);
+    let filter = filter.build_concurrent().unwrap();
+    let [a, query] = [1u128 << 100, (1 << 100) + 1].map(Hash::from_u128);
+    filter.insert(a).unwrap();
+    filter.adapt(&claim_of(&&filter, query), &[a]).unwrap();
+    filter.remove_keeping_repairs(&claim_of(&&filter, a), &[a]).unwrap();
+    let entries = entries_of(&filter);
+    // The first shard takes its part of the batch, which revives the tombstone; the second refuses.
+    let batch: Vec<Hash> =
+        std::iter::once(a).chain((0..60).map(|n| Hash::from_u128(1 << 127 | n << 120))).collect();
+    assert!(matches!(filter.insert_many(&batch), Err(InsertError::Full { .. })));
+    assert_eq!((filter.len(), entries_of(&filter)), (0, entries));
+    filter.validate().unwrap();
+    filter.insert(a).unwrap();
+    assert!(filter.contains(a) && !filter.contains(query), "the repair was kept");
+}
+
+#[test]
+fn plain_filter_is_restored_from_its_snapshot() {
+    let mut filter = plain();
+    let members = fill(&mut filter);
+    let mut bytes = Vec::new();
+    filter.write_to(&mut bytes).unwrap();
+    let back = PlainQuotientFilter::read_from(&bytes[..]).unwrap();
+    assert!(back.iter().eq(filter.iter()) && back.parameters() == filter.parameters());
+    assert!(members.keys().all(|&member| back.contains(member)));
+    let other = ExtensionFilter::read_from(&bytes[..]).unwrap_err();
+    assert!(other.to_string().contains("plain quotient filter"), "{other}");
+
+    let mut keyed = Keyed::<u64, _>::new(plain(), Secret::from_bytes([3; 16]));
+    keyed.insert(&7).unwrap();
+    bytes.clear();
+    KeyedSnapshot::write_to(&keyed, &mut bytes, SecretMode::Include).unwrap();
+    let mut back = Keyed::<u64, PlainQuotientFilter>::read_from(&bytes[..], None).unwrap();
+    assert!(back.contains(&7));
+    back.remove_trusting(&7).unwrap();
+    assert!(back.is_empty() && !back.contains(&7));
+}
+
+/// The public methods that write a snapshot or read one. `Frozen::to_filter` and
+/// `Frozen::validate` are not among them, because they work on a snapshot that is already open.
+const SNAPSHOT_METHODS: [&str; 12] = [
+    "Frozen::from_bytes",
+    "KeyedSnapshot::from_bytes",
+    "KeyedSnapshot::open",
+    "KeyedSnapshot::read_from",
+    "KeyedSnapshot::save",
+    "KeyedSnapshot::write_to",
+    "MatchingFilter::open",
+    "MatchingFilter::save",
+    "Snapshot::open",
+    "Snapshot::read_from",
+    "Snapshot::save",
+    "Snapshot::write_to",
+];
+
+/// The highest number of names that the crate root may export, without its modules.
+const MOST_ROOT_NAMES: usize = 30;
+
+fn source_of(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(path)).unwrap()
+}
+
+/// Returns the public methods in a source file that may fail with a `SnapshotError` and that take a
+/// reader, a writer, a path or bytes.
+fn snapshot_methods(source: &str) -> Vec<String> {
+    let (mut methods, mut owner, mut is_public_trait) = (Vec::new(), "", false);
+    let mut lines = source.lines();
+    while let Some(line) = lines.next() {
+        let line = line.trim();
+        let named = line.strip_prefix("pub trait ").or(line.strip_prefix("impl"));
+        if let Some(named) = named.filter(|_| line.ends_with('{')) {
+            let generics = named.starts_with('<').then(|| named.split_once("> ")).flatten();
+            let named = generics.map_or(named, |(_, named)| named).trim_start();
+            owner = named.split(['<', ':', ' ']).next().unwrap_or(named);
+            is_public_trait = line.starts_with("pub trait ");
+        }
+        let function = line.strip_prefix("pub fn ");
+        let function = function.or(line.strip_prefix("fn ").filter(|_| is_public_trait));
+        let Some(function) = function else { continue };
+        let mut signature = line.to_owned();
+        while !signature.ends_with(['{', ';']) {
+            signature += lines.next().expect("a signature ends").trim();
+        }
+        let inputs = ["impl Read", "impl Write", "AsRef<Path>", "AsRef<[u8]>"];
+        if signature.contains("SnapshotError") && inputs.iter().any(|&it| signature.contains(it)) {
+            let name = function.split(['<', '(']).next().unwrap_or(function);
+            methods.push(format!("{owner}::{name}"));
+        }
+    }
+    methods
+}
+
+/// Adds the snapshot methods of all source files in a folder.
+fn collect_snapshot_methods(folder: &Path, methods: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect_snapshot_methods(&path, methods);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            methods.extend(snapshot_methods(&source_of(path)));
+        }
+    }
+}
+
+#[test]
+fn snapshots_have_twelve_public_methods() {
+    let mut methods = Vec::new();
+    collect_snapshot_methods(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut methods);
+    methods.sort();
+    assert_eq!(methods, SNAPSHOT_METHODS);
+}
+
+#[test]
+fn crate_root_exports_at_most_30_names() {
+    let source = source_of("lib.rs");
+    let exports = source.split("\npub use ").skip(1).map(|rest| rest.split(';').next().unwrap());
+    let names: Vec<&str> = exports
+        .flat_map(|export| {
+            let names = export.split_once('{').map_or(export, |(_, names)| names);
+            names.split([',', '}']).map(str::trim).filter(|name| !name.is_empty())
+        })
+        .map(|name| name.rsplit("::").next().unwrap())
+        .collect();
+    assert!(names.contains(&"Keyed") && names.contains(&"Stats"), "{names:?}");
+    assert!(names.len() <= MOST_ROOT_NAMES, "{} names: {names:?}", names.len());
+}
